@@ -144,7 +144,7 @@ def flat(
         for index, value in enumerate(content):
             yield from flat(value, f"{path}.{index}", ignored)
     elif isinstance(content, str):
-        if " " not in content:  # of an encoder's file the digest, which is one of versions, too
+        if " " not in content:  # the digest in an encoder's file is one of versions, too
             yield path, re.sub(r"(\.pt)@[0-9a-f]+", r"\1", content)
     else:
         yield path, content
@@ -193,7 +193,7 @@ def _name_settings(record: Values) -> None:
 
 
 def _lines(file: Path, name: str) -> Values:
-    """What a script printed, by line; of a page, the rows of its tables."""
+    """What a script printed, by line; for a page, the rows of its tables."""
     if file.suffix not in (".printed", ".md"):
         return {}
     lines = file.read_text(encoding="utf-8").splitlines()
@@ -349,7 +349,7 @@ class Tree:
     """A checkout, and where its commands write.
 
     Attributes:
-        path: of the checkout.
+        path: path of the checkout.
         words: that it uses.
         results: a folder for each command, and the cache.
         shared: folder of data and scripts beside the project.

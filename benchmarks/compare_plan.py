@@ -14,7 +14,7 @@ class Command:
     """A command line that is run once in each tree.
 
     Attributes:
-        name: of the command and of the folder that it runs in.
+        name: name of the command and of the folder that it runs in.
         entry: a name of :data:`PARSERS`, or ``python`` for a script.
         arguments: as typed; ``{tree}`` is the checkout, ``{scripts}`` the folder of our scripts,
             ``{shared}`` that of data and scripts beside the project, and ``../NAME`` the folder of

@@ -42,7 +42,7 @@ class Case:
     """What is trained.
 
     Attributes:
-        name: of the row.
+        name: name of the row.
         config: the settings.
         seeds: that train as one ensemble, as far as the settings allow.
         data_dir: an offline mirror, or None.

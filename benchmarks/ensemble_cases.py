@@ -22,7 +22,7 @@ SIZES = {"cpu": (1, 4, 16), "cuda": (1, 4, 16, 64, 128, 256)}
 MODEL = 200
 """Epochs of a model."""
 EPOCHS = {"cpu": 3, "cuda": 10}
-"""Timed in a turn; of ensembles of more than ``SMALL`` on a CPU, one."""
+"""Timed in a turn; one for ensembles of more than ``SMALL`` on a CPU."""
 SMALL = 4
 GRID = {"ucl": 1, "hucl": 3, "scl": 1, "hscl": 3}
 """Configurations of a data set in Table II, by method."""

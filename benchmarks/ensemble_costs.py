@@ -38,7 +38,7 @@ def slope(peaks: Mapping[int, int]) -> float:
 
 
 def memory_rows(measured: float, estimated: float) -> Values:
-    """Of one model; their ratio is to be between 0.6 and 1.7."""
+    """For one model; their ratio is to be between 0.6 and 1.7."""
     rows: Values = {"a model, estimated": [estimated / MB], "a model, measured": [measured / MB]}
     return rows | ratios(rows, [("a model, estimated", "a model, measured")])
 
@@ -81,7 +81,7 @@ def projected(an_epoch: Mapping[str, float], encoders_a_seed: int, tflops: float
     Args:
         an_epoch: operations of one model, by method.
         encoders_a_seed: 1, or the folds of ``inductive``.
-        tflops: of the device, 10¹² operations a second.
+        tflops: the device's, 10¹² operations a second.
     """
     models = sum(GRID[method] * count for method, count in an_epoch.items())
     return models * MODEL * SEEDS * encoders_a_seed / (tflops * 1e12)

@@ -62,7 +62,7 @@ class Turn:
     """What a process trains when it is its turn.
 
     Attributes:
-        case: of the encoders.
+        case: case of the encoders.
         how: ``PLAIN``, ``AUTOMATIC`` or the number of models.
         paired: whether another process trains at the same time.
     """
@@ -165,7 +165,7 @@ def worker(connection: Connection, data_dir: str | None, both: Both) -> None:
 
 
 class Processes:
-    """Two processes, of which one waits while the other trains alone."""
+    """Two processes; one waits while the other trains alone."""
 
     def __init__(self, data_dir: str | None) -> None:
         context = get_context("spawn")

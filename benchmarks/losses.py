@@ -93,7 +93,7 @@ def step(loss: Loss, z1: Tensor, z2: Tensor, y: Tensor) -> None:
 
 
 def seconds(names: list[str], n: int, repeats: int, device: str) -> Values:
-    """Of every contender in turn, after a round on few embeddings that is not timed."""
+    """Measure every contender in turn, after a round on few embeddings that is not timed."""
     batch, small = inputs(n, device), inputs(256, device)
     losses = {name: loss_named(name) for name in names}
     for loss in losses.values():

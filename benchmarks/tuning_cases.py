@@ -35,8 +35,8 @@ class Case:
 
     Attributes:
         dataset: name.
-        trials: of a study.
-        epochs: of a trial.
+        trials: trials of a study.
+        epochs: epochs of a trial.
         device: ``cpu`` or ``cuda``.
         data_dir: folder of the data, None for the cache.
     """
@@ -65,8 +65,8 @@ class Searched:
     """A study that is over.
 
     Attributes:
-        seconds: of all of it, data read and studies made again.
-        scoring: of these, in embeddings and SVMs.
+        seconds: for all of it, data read and studies made again.
+        scoring: those of them spent on embeddings and SVMs.
         batch: trials asked for at once.
         trials: settings by number.
         scores: by number, percent; None where a trial failed.
@@ -157,10 +157,10 @@ def no_work(epochs: int, reports: int, *task: Any, report: Callable[..., bool]) 
     that all trials report as often.
 
     Args:
-        epochs: of a trial.
+        epochs: epochs of a trial.
         reports: intermediate scores of a trial.
         task: arguments of ``score_trials``.
-        report: of a task.
+        report: report of a task.
     """
     _, _, study, _, candidates = task
     steps = {round(epochs * k / REPORTS) for k in range(1, reports + 1)}
@@ -178,7 +178,7 @@ def overhead(case: Case, storage: str, batch: int, reports: int) -> float:
     """Seconds of a trial without work: sampler, storage, pruner and progress.
 
     Args:
-        case: of the study; its data are read, and not used.
+        case: case of the study; its data are read, and not used.
         storage: suffix of its file.
         batch: trials asked for at once.
         reports: intermediate scores of a trial.

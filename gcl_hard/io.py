@@ -111,7 +111,7 @@ def refuse_bomb(archive: zipfile.ZipFile, path: Path) -> None:
     """Refuse an archive that would unpack to more than :func:`largest_unpacked`.
 
     Args:
-        archive: the archive, of which nothing is unpacked.
+        archive: the archive; nothing is unpacked.
         path: its path.
 
     Raises:
@@ -151,7 +151,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
         path.parent.mkdir(parents=True, exist_ok=True)
         hidden = f".{path.name}."
         for left in path.parent.glob(f"{glob.escape(hidden)}*{PARTIAL}"):
-            if _is_old(left):  # of a killed process
+            if _is_old(left):  # by a killed process
                 left.unlink(missing_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=hidden, suffix=PARTIAL)
         try:
@@ -194,8 +194,8 @@ def reading(path: Path, what: str, remedy: str = "") -> Iterator[None]:
         yield
     except GclHardError:
         raise
-    except Exception as error:  # of zip, of pickle, of a seek, of what is missing inside
-        if isinstance(error, OSError) and error.filename:  # of opening it, not of a seek
+    except Exception as error:  # from zip, pickle, a seek, what is missing inside
+        if isinstance(error, OSError) and error.filename:  # from opening it, not from a seek
             raise InputError(f"cannot read {path}: {error.strerror}") from error
         raise InputError(
             f"{path} is damaged, or not {what} ({type(error).__name__}){remedy}"
@@ -206,7 +206,7 @@ def reading(path: Path, what: str, remedy: str = "") -> Iterator[None]:
 def scratch_folder(parent: Path) -> Iterator[Path]:
     """A temporary folder inside another, removed at the end.
 
-    What a killed process left is removed by a later one: of a day ago, since it may be in use.
+    What a killed process left is removed by a later one after a day: until then it may be in use.
 
     Args:
         parent: path of the outer folder; it is created if needed.

@@ -196,7 +196,7 @@ def contrastive_loss(
         without: parts of SPACL to leave out, of ``"anchor"`` (the first view is the anchor),
             ``"hard-positives"`` (the first of the other views are positives), ``"adversarial"``
             and ``"filter"``; an error with other methods.
-        seed: of synthetic negatives.
+        seed: seed of the synthetic negatives.
         options: settings of the method, if not its defaults (bcl: ``auc``, ``hardness``, see
             :class:`RankPosterior`; ring: ``ring_inner``, ``ring_outer``, where the ring closes from
             1 to ``ring_outer``, see :class:`Ring`; ot: ``epsilon``, see :class:`Transport`; mochi:

@@ -53,7 +53,7 @@ class Drawing(TorchFunctionMode):
     changed. Draws are float32 where nothing else is said, whatever the default dtype is.
 
     Args:
-        generator: of the device that is drawn on.
+        generator: generator on the device that is drawn on.
 
     Example:
         >>> with Drawing(seeded(0)):

@@ -28,7 +28,7 @@ class Setting:
 
     Attributes:
         help: a phrase for the help of a flag.
-        part: of the run that it belongs to.
+        part: part of the run that it belongs to.
         name: that users type, if it is not the argument's.
         least: the smallest value; as the others of a number, or of every number of a list.
         most: the largest value.
@@ -79,7 +79,7 @@ class Field:
 
     Attributes:
         name: that users type.
-        argument: of the class that declares it.
+        argument: argument of the class that declares it.
         kind: its type, without ``Annotated``.
         default: its declared default.
         setting: all else.

@@ -43,7 +43,7 @@ def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_here(name: str) -> bool:
-    """Whether a name is that of a file or folder of the working directory, and of no other set."""
+    """Whether a file or folder of the working directory has this name, and no other set."""
     path = Path(name)
     if path.suffix.casefold() == ".npz":
         return path.is_file()
@@ -80,7 +80,7 @@ def _check_namesakes(name: str, data_dir: Path | None) -> None:
 
 
 def _is_available(name: str, data_dir: Path | None = None) -> bool:
-    """Whether a name is that of a known set, or of one in the data folder or the cache."""
+    """Whether a known set, or one in the data folder or the cache, has this name."""
     from gcl_hard.graphs import tudataset
     from gcl_hard.images.datasets import is_image_set
 

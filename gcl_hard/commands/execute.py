@@ -95,7 +95,7 @@ def runner_of(options: BenchOptions, own: UserParts, console: Console) -> Runner
         device=str(hardware.choose_device(options.device)),
         threads=options.threads,
         cores=max(1, hardware.available_cores() // processes.here()),
-        versions=hardware.versions(),  # of the source as it is now, not when a run ends
+        versions=hardware.versions(),  # with the source as it is now, not when a run ends
         experiment_of=experiment_of,
         options=options.run,
         parts=own.parts,

@@ -96,7 +96,7 @@ def bench_configs(
     shared = {name: values[name] for name in defaults(config) if name not in listed}
     rows = [METHODS[name] for name in map(str.casefold, values["method"]) if name in METHODS]
     if "contrast" in shared and any(row.infonce_only for row in rows):
-        shared["contrast"] = shared["contrast"] or "two-view"  # of all, so that they compare
+        shared["contrast"] = shared["contrast"] or "two-view"  # for all, so that they compare
     with_prior = [row.name for row in rows if row.takes_prior]
     found = []
     for combination in itertools.product(*(values[name] for name in listed)):

@@ -47,7 +47,7 @@ def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> in
     try:
         return command()
     except GclHardError as error:
-        if os.environ.get("RANK", "0") == "0":  # of torchrun's processes one says it
+        if os.environ.get("RANK", "0") == "0":  # one of torchrun's processes says it
             print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:

@@ -246,7 +246,7 @@ def _check_against(options: TransferOptions, labels: Sequence[str]) -> None:
 
 
 def chosen(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of every choice the result that is best on the validation part, by set, split and seed.
+    """For every choice, the result that is best on the validation part, by set, split and seed.
 
     A choice without the validation score of one of its results is not made.
     """

@@ -241,11 +241,11 @@ class ProbeRecipe:
     Args:
         solver: "adam", softmax regression by stochastic gradients on the embeddings as they are;
             "logistic", scikit-learn's logistic regression on standardised embeddings.
-        rates: of Adam, learning rates to choose from, each > 0.
-        weight_decay: of Adam, factor of the weights that is added to their gradient, >= 0.
-        epochs: of Adam, passes over the training part, >= 1.
-        batch_size: of Adam, embeddings per step, >= 1; the last batch of an epoch may be smaller.
-        C_grid: of the logistic regression, inverse strengths of the L2 penalty to choose from,
+        rates: for Adam, learning rates to choose from, each > 0.
+        weight_decay: for Adam, factor of the weights that is added to their gradient, >= 0.
+        epochs: for Adam, passes over the training part, >= 1.
+        batch_size: for Adam, embeddings per step, >= 1; the last batch of an epoch may be smaller.
+        C_grid: for the logistic regression, inverse strengths of the L2 penalty to choose from,
             each > 0.
         holdout: share of the training part that is held out for the choice, in (0, 1).
 
@@ -312,7 +312,7 @@ def linear_probe(
         test_labels: integers [m], of classes in ``train_labels``; used for the accuracy only.
         seed: seed of the hold-out and of Adam's order of samples, in [0, 2³²); W and b start at 0.
         recipe: the solver and its settings.
-        device: of Adam, a PyTorch device; the logistic regression runs on the CPU.
+        device: for Adam, a PyTorch device; the logistic regression runs on the CPU.
 
     Returns:
         The score; ``chosen`` is the rate or C, ``inner_accuracy`` its accuracy on the hold-out,

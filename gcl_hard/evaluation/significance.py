@@ -140,7 +140,7 @@ def crossed_interval(differences: ArrayLike, draws: ArrayLike, *, level: float =
     V = C_11, ν = ∞.
 
     Args:
-        differences: of each seed, [S], in any unit.
+        differences: one per seed, [S], in any unit.
         draws: the same on items drawn with replacement, the same for all seeds, [B, S], B >= 2.
         level: level of confidence, in (0, 1).
 

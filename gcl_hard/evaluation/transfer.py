@@ -84,7 +84,7 @@ def resampled_auc(y: ArrayLike, scores: ArrayLike, ids: Indices) -> Floats:
 
     Args:
         y: 0, 1 or NaN where not known, [n] or [n, T].
-        scores: of the same shape; NaN in tasks without scores.
+        scores: in the same shape; NaN in tasks without scores.
         ids: molecules of each draw, [B, m].
 
     Returns:
@@ -368,17 +368,17 @@ def paired_bootstrap(
 ) -> Bootstrap:
     """An interval of the difference of two scores on the same test molecules, mean over sets.
 
-    Of each set molecules are drawn with replacement, the same for both and for all seeds; draws on
-    which a score is not defined are left out. The interval is that of :func:`crossed_interval`;
+    From each set molecules are drawn with replacement, the same for both and for all seeds; draws
+    on which a score is not defined are left out. The interval is that of :func:`crossed_interval`;
     without several seeds on every set it is over molecules alone.
 
     Args:
-        sets: of each set a function from ids [B, n] and 0 or 1, the first or the second, to their
+        sets: for each set a function from ids [B, n] and 0 or 1, the first or the second, to their
             scores [B], or [B, S] of several seeds, and n, its number of test molecules.
         seeds: S, number of seeds.
         level: level of confidence, in (0, 1).
         draws: number of draws, >= 2.
-        seed: of the draws.
+        seed: seed of the draws.
 
     Raises:
         InputError: without sets, for too few draws, seeds or molecules, or for a function that

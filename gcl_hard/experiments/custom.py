@@ -254,7 +254,7 @@ def check_call(function: Callable[..., Any], call: str, *given: Any, **named: An
     """
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # of C code
+    except (TypeError, ValueError):  # from C code
         return
     try:
         signature.bind(*given, **named)
@@ -296,7 +296,7 @@ def own_part(name: str, parts: Parts | None) -> Callable[..., Any] | None:
 
 def edge_argument(make: EncoderMaker, edge_dim: int | None) -> dict[str, Any]:
     """The argument ``edge_dim``, if a maker takes it."""
-    with suppress(TypeError, ValueError):  # of C code
+    with suppress(TypeError, ValueError):  # from C code
         if "edge_dim" in inspect.signature(make).parameters:
             return {"edge_dim": edge_dim}
     return {}
@@ -329,7 +329,7 @@ def named_object(name: str, flag: str) -> Any:
         ) from error
     except AttributeError as error:
         raise InputError(f"--{flag} {name}: {error}") from error
-    except Exception as error:  # of the user's code, which may raise anything
+    except Exception as error:  # from the user's code, which may raise anything
         raise InputError(
             f"--{flag} {name}: importing {module} failed: {type(error).__name__}: {error}"
         ) from error

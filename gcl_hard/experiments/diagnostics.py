@@ -97,7 +97,7 @@ class Batch:
         """Some nodes of a batch against its graphs, scored as by a loss over all nodes.
 
         Args:
-            loss: of the training.
+            loss: the training's loss.
             nodes: float [N, d], all of them.
             graphs: float [G, d].
             owner: int64 [N], graph of each node.

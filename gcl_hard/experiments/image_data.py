@@ -138,7 +138,7 @@ def mislabelled(labels: Tensor, share: float, n_classes: int, *, seed: int) -> T
 
     Args:
         labels: int64 [n]; −1, no label, stays.
-        share: of the labelled images, in [0, 1); rounded to whole images.
+        share: share of the labelled images, in [0, 1); rounded to whole images.
         n_classes: C ≥ 2.
         seed: ≥ 0, of the images and their classes.
 

@@ -297,7 +297,9 @@ def check_encoder(config: ImageConfig, data: ImageData, parts: Parts | None) -> 
             encoder = new_encoder(config, size, parts)
         except GclHardError:
             raise
-        except Exception as error:  # of the user's code, such as a file of weights that is missing
+        except (
+            Exception
+        ) as error:  # from the user's code, such as a file of weights that is missing
             raise InputError(
                 f"the encoder {named} cannot be made ({type(error).__name__}: {error})"
             ) from error
@@ -307,7 +309,7 @@ def check_encoder(config: ImageConfig, data: ImageData, parts: Parts | None) -> 
             model.encode(torch.zeros(2, 3, size, size))
     except InputError:
         raise
-    except Exception as error:  # of the user's code or a library's, which may raise anything
+    except Exception as error:  # from the user's code or a library's, which may raise anything
         raise InputError(
             f"the encoder {named} fails on images of {size} pixels ({type(error).__name__}: "
             f"{error}); --size gives them another size"

@@ -40,7 +40,7 @@ class Labelled:
             )
 
     def probe_of(self, run: TransferRun) -> str:
-        """The probe of a run: of sets too large for kernel machines linear, if none is named."""
+        """The probe of a run; if none is named, linear for sets too large for kernel machines."""
         large = len(self.split(run.split).train) * self.y[:1].size > LARGE
         return run.probe or ("linear" if large else "kernel")
 

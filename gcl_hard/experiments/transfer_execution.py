@@ -71,7 +71,7 @@ def execute(
 
     Args:
         runs: without those that are finished.
-        folder: of the results.
+        folder: folder of the results.
         context: where and how runs are scored.
         jobs: processes on this machine.
         scheduler: address of a Dask scheduler, or None.

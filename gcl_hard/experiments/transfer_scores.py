@@ -52,7 +52,7 @@ class Context:
     Attributes:
         data_dir: folder with the molecules.
         threads: CPU threads of a process.
-        versions: of the packages that numbers depend on.
+        versions: versions of the packages that numbers depend on.
         command: tells the sets that a worker keeps from those of another command.
     """
 
@@ -114,7 +114,7 @@ def score_run(
     Args:
         context: where and how.
         run: the run.
-        embedded: of :func:`embed_run`; None without an encoder, and for a supervised head.
+        embedded: from :func:`embed_run`; None without an encoder, and for a supervised head.
         report: see :func:`embed_run`; a probe does not report.
 
     Raises:
@@ -225,7 +225,7 @@ def _kernels(run: TransferRun, labelled: Labelled, blocks: Sequence[Any]) -> lis
     kernels = rbf_kernels(blocks[0], train)
     for block in blocks[1:]:
         for kernel, added in zip(kernels, rbf_kernels(block, train), strict=True):
-            np.add(kernel, added, out=kernel)  # in place: of a large set each takes gigabytes
+            np.add(kernel, added, out=kernel)  # in place: each takes gigabytes for a large set
     return [np.add(kernel, fixed, out=kernel) for kernel in kernels]
 
 
@@ -284,7 +284,7 @@ def _result(
         "y": [_known(one) for one in y],
         "cliffs": None if labelled.data.cliffs is None
         else labelled.data.cliffs[split.test].tolist(),
-        # Of known targets alone: three of four of ToxCast are not.
+        # For known targets alone: in ToxCast, three of four are not.
         "predictions": [_known(float(f"{x:.9g}")) for x in np.ravel(predictions)[np.isfinite(y)]],
         "invalid": len(labelled.molecules.invalid),
         "pretrained": _pretrained_on(run),

@@ -18,7 +18,7 @@ SHARED = ("test", "y", "cliffs", "sizes", "versions", "device", "finetuning")
 
 
 def compact(folder: Path) -> int:
-    """Move the single files of a folder into the compact form; of two results the single one stays.
+    """Move the single files of a folder into the compact form; a single file replaces a line.
 
     Returns:
         Results in the compact form.

@@ -769,7 +769,7 @@ def _n_nodes(graph: GraphLike, i: int) -> int:
 
 
 def _edge_blocks(graphs: list[GraphLike]) -> list[Any]:
-    """The edge features of each graph; of one without an edge no rows of the others' columns."""
+    """The edge features of each graph; one without edges has no rows, and the others' columns."""
     blocks = [getattr(graph, "edge_attr", None) for graph in graphs]
     pairs = [(b, _has_no_rows(g, b)) for g, b in zip(graphs, blocks, strict=True)]
     given = next((block for block, none in pairs if isinstance(block, Tensor) and not none), None)

@@ -22,8 +22,8 @@ from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.sampling import NegativeSampler
 from gcl_hard.seeds import Generators
 
-# Tensors alive at once in a step, counted on one model. Of compressed batches: what the encoder
-# keeps of a layer's colours, what the heads keep of embeddings, and the loss of scores. Of views:
+# Tensors alive at once in a step, counted on one model. For compressed batches: what the encoder
+# keeps of a layer's colours, what the heads keep of embeddings, and the loss of scores. For views:
 # what a layer keeps of a node and of an edge, and the loss of its table of similarities.
 PER_COLOUR, PER_EMBEDDING, PER_SCORE = 8, 9, 10
 PER_NODE, PER_MESSAGE, PER_SIMILARITY = 10, 6, 8
@@ -49,7 +49,7 @@ class Ensemble:
             may differ; augmentations, strength and seed may not. Others are trained one by one.
         graphs: the set, or the same one with its colours, which ensembles can then share.
         batch_size: graphs in a batch, before any is held out.
-        data_seed: of the batch order, which models share.
+        data_seed: seed of the batch order, which models share.
         held_out: for each model, int64 ids of graphs hidden from it, which are neither anchor,
             positive nor candidate for it and in no statistic of its normalisation. The others
             keep their batches. Where all models hold out the same graphs, on a CPU no bit

@@ -73,7 +73,7 @@ class GraphModel(nn.Module):
             batch_size: graphs in a batch; None for as many as have some 250,000 nodes together.
 
         Returns:
-            float [G, d]; of a batch a tensor, of others a NumPy array of float32. The mode of
+            float [G, d]; for a batch a tensor, otherwise a NumPy array of float32. The mode of
             every module is restored.
 
         Raises:

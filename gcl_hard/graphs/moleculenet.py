@@ -24,7 +24,7 @@ from gcl_hard.graphs.molecules import Molecules, Progress, from_smiles
 from gcl_hard.io import cache_root, given_folder, largest_unpacked, scratch_folder
 
 Kind = Literal["classes", "tasks", "values", "unlabelled"]
-"""Targets: one class; yes or no of several tasks, NaN where not known; real numbers; none."""
+"""Targets: one class; yes or no for several tasks, NaN where not known; real numbers; none."""
 SMILES = ("smiles", "canonical_smiles", "mol")
 """Columns that SMILES are looked for in, in any case."""
 OTHERS = ("mol_id", "exp_mean [nM]", "cliff_mol", "split")

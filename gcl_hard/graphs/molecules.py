@@ -64,7 +64,7 @@ class Molecules(GraphSet):
 
     Attributes:
         smiles: bytes objects [G], as given.
-        rows: int64 [G], row of each molecule among what was given; of a part of a set its own.
+        rows: int64 [G], row of each molecule among what was given; for a part of a set, its own.
         tasks: names of the targets, one for each column of ``y``.
         invalid: what could not be read.
 
@@ -410,7 +410,7 @@ def scaffolds(
     """The Murcko scaffold of each molecule, as SMILES; empty without rings.
 
     Args:
-        smiles: of valid molecules, such as :attr:`Molecules.smiles`.
+        smiles: SMILES of valid molecules, such as :attr:`Molecules.smiles`.
         chirality: whether mirror images are different scaffolds; DeepChem and MoleculeNet split
             by scaffolds without it.
         jobs: processes.
@@ -516,7 +516,7 @@ def most_similar(bits: NDArray[Any], most: int = 64) -> NDArray[np.int64]:
         most: how many at most.
 
     Returns:
-        int64 [n, min(most, n − 1)], the most similar first; of equal ones the first.
+        int64 [n, min(most, n − 1)], the most similar first; among equals the first.
 
     Example:
         >>> most_similar(np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1]]), 1).tolist()

@@ -202,7 +202,7 @@ def locate(
     options = [*MANIFEST, *ALIASES]
     if Path(name).suffixes[:1] == [".csv"]:
         raise InputError(
-            f"{name} is no TUDataset: of molecules in a CSV give module:name, a function that "
+            f"{name} is no TUDataset: for molecules in a CSV give module:name, a function that "
             f"returns read_molecules({name!r}).molecules, or use python -m gcl_hard.transfer"
         )
     head = f"dataset {name!r} is not available"
@@ -500,7 +500,7 @@ def _edges(table: Array, graph: Array, origin: str) -> tuple[Array, Array]:
         raise InputError(
             f"{origin}: {alone.sum()} of {len(codes)} edges of A are listed in one direction only, "
             f"in {len(np.unique(graph[edges[0, alone]]))} of {graph[-1] + 1} graphs, first {u}, "
-            f"{v} in line {line + 1} without {v}, {u}: of undirected graphs list both, with their "
+            f"{v} in line {line + 1} without {v}, {u}: list both for undirected graphs, with their "
             f"labels and attributes; directed ones are read by GraphSet.from_graphs(TUDataset(…), "
             f"directed=True), with TUDataset of PyTorch Geometric"
         )

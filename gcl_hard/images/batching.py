@@ -196,7 +196,7 @@ class ViewPairs:
         views: makes a view of each image.
         batch_size: images per batch; n = 2 × batch_size embeddings.
         seed: seed of the views and partners.
-        data_seed: of the batch order.
+        data_seed: seed of the batch order.
         balanced: whether every batch holds the classes in equal parts.
         class_pairs: whether the second view is made from another random image of the class.
         workers: processes that make views on the CPU, for sets that do not fit on the device; 0

@@ -102,7 +102,7 @@ class ImageSet:
         name: name of the set.
         splits: by name: ``train`` and ``test``; of STL10 also ``unlabeled`` and
             ``train+unlabeled``, where they were asked for.
-        class_names: of labels 0, 1, ….
+        class_names: names of labels 0, 1, ….
     """
 
     name: str
@@ -144,7 +144,7 @@ class ImageSet:
 
 
 def is_image_set(name: str, data_dir: str | Path | None = None) -> bool:
-    """Whether a name is that of an image set.
+    """Whether a name belongs to an image set.
 
     A known one, any name that ends in ``.npz``, or a NAME.npz or a folder NAME/train/CLASS/ or
     NAME/CLASS/ of images in the folder or cache.
@@ -218,7 +218,7 @@ def load(
     Images of folders are files with a suffix that Pillow opens, but for films, drawings and
     documents, and files without a suffix that hold a picture. Links are followed, and each image is
     read once. Images stand as their EXIF orientation says, show white where they are transparent,
-    and are scaled to squares of one size; of several pictures in a file the first is read. What is
+    and are scaled to squares of one size; the first of several pictures in a file is read. What is
     left out is counted in warnings, but for labels and notes. Images are decoded once, into the
     cache, and again when the name, size or a time of a file has changed, or this version of the
     package or of Pillow decodes otherwise. The times include that of the file's change, which no
@@ -344,7 +344,7 @@ def _check_pixels(images: Images, where: str) -> None:
         )
     if images.shape[1:] == (3, 3, 3):
         raise InputError(
-            f"{where}: images must be [n, S, S, 3], {got}, of which channels may be the last or "
+            f"{where}: images must be [n, S, S, 3], {got}; channels may be the last or "
             f"the second axis: give images of at least 4 × 4 pixels"
         )
     if images.ndim != 4 or images.shape[-1] != 3:

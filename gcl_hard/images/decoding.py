@@ -31,7 +31,7 @@ MOST_NAMED = 20  # damaged images
 BACKGROUND = "white"
 """What shows through transparent pixels, as on a page."""
 ONE_OF_MANY = {"AVIF", "GIF", "PNG", "TIFF", "WEBP"}
-"""Formats of animations and pages, of which the first picture is read."""
+"""Formats of animations and pages; their first picture is read."""
 
 Images = NDArray[Any]
 """What should be uint8 [n, S, S, 3]."""
@@ -157,8 +157,8 @@ def _common_side(listed: Listed, name: str) -> tuple[int, str]:
         )
     if several := [file for (file, _), (_, many) in zip(listed, found, strict=True) if many]:
         notes.append(
-            f"{name}: {len(several)} files hold several pictures, of which the first is read, such "
-            f"as {several[0]}"
+            f"{name}: {len(several)} files hold several pictures, and the first is read, such as "
+            f"in {several[0]}"
         )
     return min(LARGEST, least), "\n".join(notes)
 
@@ -196,7 +196,7 @@ def _of_each(listed: Listed, work: Callable[[Any], T], what: str) -> Iterator[T]
         try:
             with Image.open(file) as image:
                 return work(image)
-        except Exception as error:  # of decoders, which raise anything
+        except Exception as error:  # from decoders, which raise anything
             return error
 
     damaged = []
@@ -245,7 +245,7 @@ def _upright(image: Any) -> Any:
     image.load()  # damaged pixels are an error
     try:
         return ImageOps.exif_transpose(image)
-    except Exception:  # of the EXIF data, which viewers pass over
+    except Exception:  # from the EXIF data, which viewers pass over
         return image
 
 

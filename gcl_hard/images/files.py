@@ -97,7 +97,7 @@ def own_files(name: str, data_dir: str | Path | None = None) -> Path | None:
     """The NAME.npz, or the folder NAME of images, in the folder given or the cache; or None.
 
     Raises:
-        InputError: if the name is that of several of them, or a known set's and a folder's.
+        InputError: if several of them have the name, or a known set and a folder do.
     """
     given = data_dir or os.environ.get("GCL_HARD_DATA")
     folders = [Path(given).expanduser()] if given else []
@@ -204,7 +204,7 @@ def find(
         if download:
             try:
                 return Found(_download(name, site, folders["cache"]), site.layout)
-            except Exception as error:  # of the network, of archives, of torchvision's checks
+            except Exception as error:  # from the network, archives, torchvision's checks
                 reason = error
         tried.append(f"download {site.url}: {reason}")
     lines = "\n  ".join(["tried:", *tried])
@@ -320,7 +320,7 @@ def _opened(path: Path) -> Iterator[NpzFile]:
     with ExitStack() as stack:
         try:  # opened here, since NumPy does not close a file that it rejects
             stored = np.load(stack.enter_context(path.open("rb")), allow_pickle=False)
-        except Exception as error:  # of zip, of pickle
+        except Exception as error:  # from zip or pickle
             raise InputError(
                 f"{path} is truncated or not an .npz file ({error}): copy it again"
             ) from error
@@ -380,7 +380,7 @@ def _array(stored: NpzFile, path: Path, key: str) -> Any:
             f"{path}: {key} is not a plain array ({error}): save it as numbers, or class names as "
             "text"
         ) from error
-    except Exception as error:  # of zip and what decompresses its members
+    except Exception as error:  # from zip and what decompresses its members
         raise InputError(f"{path} is damaged in {key} ({error}): copy it again") from error
 
 

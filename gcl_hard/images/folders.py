@@ -50,7 +50,7 @@ class Listing(NamedTuple):
 
     Attributes:
         parts: images of ``train`` and ``test``, or of ``all`` where there is no split.
-        names: of the classes, by label.
+        names: names of the classes, by label.
         notes: what is left out or uncertain, for warnings.
     """
 
@@ -185,7 +185,7 @@ def _of_split(
     if not tests:
         raise InputError(
             f"there are no images in {top}/test/CLASS/, where the test images should be (or in "
-            f"val/; of folders CLASS/ without train/ a fifth becomes the test images)"
+            f"val/; without train/, a fifth of the images in CLASS/ becomes the test images)"
         )
     test = tests[0]
     same = [folder for folder in tests if _part(folder) == _part(test)]
@@ -469,7 +469,7 @@ def _opens(path: Path) -> bool:
     try:
         with Image.open(path, formats=[kind for kind in BY_CONTENT if kind in Image.OPEN]):
             return True
-    except Exception:  # of decoders, which raise anything
+    except Exception:  # from decoders, which raise anything
         return False
 
 

@@ -48,7 +48,7 @@ def image_encoder(name: str, *, stem: Stem = "cifar", width: int | None = None) 
     Args:
         name: ``"resnet50"``, ``"resnet18"``, ``"fast"``, ``"torchvision:NAME"`` or
             ``"timm:NAME"``. A library's classifier is taken off.
-        stem: of ``"resnet50"`` and ``"resnet18"``; the others have one of their own.
+        stem: for ``"resnet50"`` and ``"resnet18"``; the others have their own.
         width: channels of their first layer; the usual if None, 64 of a ResNet, 32 of the fast
             net. A library's encoder is as wide as its name says.
 

@@ -259,7 +259,7 @@ def _chosen(runs: Sequence[StoredRun], seed: int | None) -> tuple[StoredRun, Pat
         )
     if seed is not None and seed not in kept:
         there = ", ".join(map(str, sorted(kept)))
-        raise InputError(f"seed {seed} has no embeddings; there are those of {there}")
+        raise InputError(f"seed {seed} has no embeddings; these seeds have some: {there}")
     return kept[min(kept) if seed is None else seed]
 
 

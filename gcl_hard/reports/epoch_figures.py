@@ -176,7 +176,7 @@ def assumption_data(frame: pd.DataFrame, runs: Sequence[StoredRun]) -> pd.DataFr
         runs: those in it.
 
     Returns:
-        A row for each seed, epoch and panel; of the training's own hardening, if all runs have it.
+        A row for each seed, epoch and panel; for the training's own hardening, if all runs have it.
     """
     own = all(any(OWN in one["settings"] for one in run.snapshots) for run in runs)
     shown = frame[(frame["panel"] != OWN) | own]

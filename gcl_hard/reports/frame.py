@@ -149,7 +149,8 @@ class Comparison(Interval):
     Attributes:
         seeds: seeds that both have.
         p: p-value of the corrected resampled t-test, Holm-corrected by :func:`corrected`.
-        p_wilcoxon: of Wilcoxon's test over seeds' means, Holm-corrected; None if it has none.
+        p_wilcoxon: p-value of Wilcoxon's test over seeds' means, Holm-corrected; None without
+            one.
     """
 
     seeds: int
@@ -298,7 +299,7 @@ class Results:
     """Everything that a command asked for, finished or open.
 
     Attributes:
-        configs: configurations asked for, in order; of those to choose from the chosen ones.
+        configs: configurations asked for, in order; where some are to choose from, the chosen ones.
         seeds: seeds asked for.
         records: results of finished runs.
         select: whether settings are chosen inside training folds.
@@ -318,7 +319,7 @@ class Results:
 
     @property
     def planned(self) -> list[Run]:
-        """All runs that were asked for; of what is not yet chosen, the shorter ones."""
+        """All runs that were asked for; where a choice is still open, the shorter ones."""
         runs = plan(self.configs, self.seeds, select=self.select)
         return [*self.trials.runs.values(), *runs]
 

@@ -96,7 +96,7 @@ def negatives_table(results: Results, protocol: str) -> pd.DataFrame:
 
     Args:
         results: results of a command.
-        protocol: of the encoders.
+        protocol: protocol of the encoders.
 
     Returns:
         As text, one line for each data set and setting with ``--diagnostics``: the effective
@@ -185,7 +185,7 @@ def gain_table(data: pd.DataFrame) -> pd.DataFrame:
     """Gains of hardness as text.
 
     Args:
-        data: of :func:`gains`.
+        data: from :func:`gains`.
 
     Returns:
         ``data set``, ``difference``, ``setting`` and ``points``, the mean with its interval.
@@ -202,7 +202,7 @@ def gain_figure(data: pd.DataFrame) -> Figure | None:
     """Gains of hardness with their intervals: one panel per data set and pair, settings down.
 
     Args:
-        data: of :func:`gains`.
+        data: from :func:`gains`.
 
     Returns:
         The figure; None with fewer than two settings.
@@ -237,7 +237,7 @@ def grid_figure(data: pd.DataFrame) -> Figure | None:
     coincide, hardness is no more than a temperature.
 
     Args:
-        data: of :func:`grid`.
+        data: from :func:`grid`.
 
     Returns:
         The figure; None with fewer than two temperatures or two β.

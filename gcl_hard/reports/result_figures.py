@@ -324,7 +324,7 @@ def learning_curves(
         data: ``dataset``, ``method``, ``graphs``, ``mean`` and ``half``, that of the interval.
         value: what is scored.
         training: what is counted.
-        styles: of each curve; by method if None.
+        styles: style of each curve; by method if None.
 
     Returns:
         The figure; None without a curve of two points.

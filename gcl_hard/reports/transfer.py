@@ -120,8 +120,8 @@ def differences(results: Sequence[Result], metric: str, against: str | None = No
 
 
 def _controls(row: str, against: str | None, rows: Iterable[str]) -> dict[str, str]:
-    """Of all rows those that one is compared with: the untrained one of its shape where there is
-    one, and else the first; of a fine-tuned encoder the frozen one, too, and one with a supervised
+    """The rows that one is compared with: the untrained one of its shape where there is
+    one, and else the first; for a fine-tuned encoder the frozen one, too, and one with a supervised
     head; of hscl, scl; and one more.
     """
     curve = _without_share(row)
@@ -368,7 +368,7 @@ def _difference(sets: Sequence[dict[int, Pair]], metric: str) -> Bootstrap:
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:
-    """Names in a line; of many the first, and how many there are."""
+    """Names in a line; if there are many, the first and their number."""
     return ", ".join(names[:most]) + (f" … ({len(names)})" if len(names) > most else "")
 
 

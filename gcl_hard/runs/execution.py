@@ -37,7 +37,7 @@ class Execution(ABC, Generic[R]):
         bars: progress bars of the runs to be stored.
         console: console for what has ended.
         pending: the runs to be stored that have not ended.
-        results: of the runs that ended.
+        results: results of the runs that ended.
         failures: messages about those that failed.
     """
 

@@ -38,7 +38,7 @@ class Run(NamedTuple):
 
         Args:
             processes: how many train it together; part of the name where it changes the loss.
-            schema: of records whose stem is asked for, if it is not today's.
+            schema: schema of records whose stem is asked for, if it is not today's.
         """
         together = f"_{processes}processes" * (processes > 1 and self.config.local_negatives)
         return f"{self.config.key(schema)}{'_inner' * self.inner}{together}_seed{self.seed}"

@@ -41,7 +41,7 @@ def joined(device: torch.device) -> Iterator[bool]:
     """Join the processes that torchrun has started.
 
     Args:
-        device: that of the command; of several GPUs each process takes its own.
+        device: the command's; with several GPUs each process takes its own.
 
     Yields:
         Whether this process drives; also True if there is no other.

@@ -43,7 +43,7 @@ class RunResult:
         finished: date, UTC, ISO 8601.
         domain: name of the domain that the run belongs to.
         metric: name of the score that tables show.
-        final_losses: of the encoders trained, nats.
+        final_losses: losses of the encoders trained, nats.
         fold_c: the choice of each fold's classifier inside its training part: C of an SVM, the
             learning rate or C of a linear probe; empty where there is no such choice.
         inner: whether scores come from hold-outs inside the training folds, by which settings
@@ -206,7 +206,7 @@ def predictions(
     """The fields ``test`` and ``predicted`` of a record; None if a score has no predictions.
 
     Args:
-        scores: of the folds.
+        scores: scores of the folds.
         targets: int [n], the class of each item by its id.
     """
     if any(one.test is None or one.predicted is None for one in scores):

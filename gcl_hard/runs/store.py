@@ -37,7 +37,7 @@ class Unread(NamedTuple):
     """A record that another version wrote and this one cannot use; it is kept as it is.
 
     Attributes:
-        name: of its run, or of its file.
+        name: name of its run, or of its file.
         why: the setting or the domain that is not known.
         row: what a compact file has of it.
     """
@@ -211,7 +211,7 @@ class Store:
             yield mine
 
     def compact(self) -> int:
-        """Move the single files into the compact form; of two results of a run the newer is kept.
+        """Move the single files into the compact form; if a run has two results, the newer is kept.
 
         Records that this version cannot use stay where they are. Results of the schema before get
         their new names, and so do the files next to them, once all can be read again.
@@ -319,7 +319,7 @@ def read_compact(path: Path) -> list[RunResult]:
 
 
 def _row(result: RunResult) -> dict[str, Any]:
-    """A result as a line of the compact form, of which the file states the schema."""
+    """A result as a line of the compact form; the file states its schema."""
     stored = result.stored()
     del stored["schema_version"]
     return {name: one for name, one in stored.items() if not says_nothing(one)}
@@ -385,7 +385,7 @@ def compact_lines(
     Args:
         rows: JSON-like results by name.
         shared_fields: fields that many have in common; each of their values is stated once.
-        schema: of the rows.
+        schema: schema of the rows.
     """
     yield json_text({"schema_version": schema})
     numbers: dict[tuple[str, str], int] = {}

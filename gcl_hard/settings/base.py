@@ -510,7 +510,7 @@ class RunConfig(ABC):
         later loses no result.
 
         Args:
-            schema: of records whose stem is asked for, if it is not today's.
+            schema: schema of records whose stem is asked for, if it is not today's.
         """
         return _key(self, schema)
 

@@ -24,7 +24,7 @@ METAVARS = {
     **dict.fromkeys(("json", "report", "search", "config"), "FILE"),
     **dict.fromkeys(("data_dir", "output", "best", "compact"), "DIR"),
 }
-"""Of options that are no settings."""
+"""For options that are no settings."""
 
 
 def _metavar(name: str, kind: Any, default: Any, *, listed: bool) -> str:

@@ -56,7 +56,7 @@ class Finetuning:
     label_gap: Annotated[
         tuple[float, ...] | None,
         "δ₊,δ₋: pairs of real-valued targets up to δ₊ apart are positives, beyond δ₋ negatives "
-        "(0.3,1); of several tasks by their disagreement (0.2,0.5)",
+        "(0.3,1); for several tasks by their disagreement (0.2,0.5)",
     ] = None
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class TransferRun:
             added.
         finetuning: how the encoder is trained on the training part, None for not at all.
         split: one of :data:`SPLITS`.
-        seed: of weights, views and draws.
+        seed: seed of weights, views and draws.
         train_share: share of the training part that is used.
         targets: columns of targets of a file; None for all others that are numbers.
         probe: one of :data:`PROBES`; None for linear where the set is large, and else kernel.
@@ -121,7 +121,7 @@ class TransferRun:
 
     @property
     def set_name(self) -> str:
-        """Name of the set; of a file without folder and suffix."""
+        """Name of the set; for a file, without folder and suffix."""
         return _stem(self.dataset)
 
     @property
@@ -183,7 +183,7 @@ class TransferRun:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What decides the numbers; of a file its content, not its path."""
+        """What decides the numbers; for a file its content, not its path."""
         found = asdict(self)
         del found["row"], found["choice"]
         found["split"] = self.split.removesuffix(CHIRALITY)
@@ -308,7 +308,7 @@ def _names(
 
 
 def _label(embedding: str) -> str:
-    """Names of the parts: of a file its stem, without the place of the seed."""
+    """Names of the parts: for a file its stem, without the place of the seed."""
     return "+".join(_name(part) for part in embedding.split("+"))
 
 

@@ -31,8 +31,8 @@ TABLE_I: dict[str, dict[str, float]] = {
     "CIFAR100": {"ucl": 64.02, "hucl": 67.77, "scl": 71.68, "hscl": 75.11, "hscl-tau": 72.97},
     "TinyImageNet": {"ucl": 53.40, "hucl": 56.22, "scl": 62.06, "hscl": 65.39, "hscl-tau": 63.84},
 }
-"""H-SCL paper, Table I: top-1 accuracy in percent of a linear classifier, of STL10 the mean of 5
-runs; the best of a grid over β or thresholds, of which the paper does not say where it was
+"""H-SCL paper, Table I: top-1 accuracy in percent of a linear classifier, for STL10 the mean of 5
+runs; the best of a grid over β or thresholds; the paper does not say where that grid was
 scored."""
 
 

@@ -42,7 +42,7 @@ def schema2(domain: str, values: Mapping[str, Any], stated: Mapping[str, Any]) -
     """What the key of a result is a digest of.
 
     Args:
-        domain: of the settings.
+        domain: domain of the settings.
         values: all of them, resolved.
         stated: those that differ from their defaults given the rest; settings added since count
             only if they do.

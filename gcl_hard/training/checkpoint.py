@@ -171,7 +171,9 @@ def fits(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError, KeyError, TypeError) as error:
-        lines = str(error).split("\n")  # of a model the first says nothing, the second which weight
+        lines = str(error).split(
+            "\n"
+        )  # for a model the first says nothing, the second names the weight
         raise InputError(
             f"{path}: its {what} does not fit what is trained ({lines[:2][-1].strip()}); remove it "
             f"to start over"

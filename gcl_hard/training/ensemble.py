@@ -134,7 +134,7 @@ class _Run:
     ) -> None:
         self.ensemble, self.optimisations, self.names = ensemble, optimisations, names
         self.results: list[list[float] | DivergenceError] = [[] for _ in names]
-        self.numbers = list(range(len(names)))  # of each row
+        self.numbers = list(range(len(names)))  # for each row
         self.stacked = Stacked(ensemble.models)
         self.adam = Adam(self.stacked, [(o.lr, o.weight_decay) for o in optimisations])
 
@@ -148,7 +148,7 @@ class _Run:
         return self.results
 
     def _train_epoch(self, epoch: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Of every batch and model the loss, whether it trained, and its items, all [B, P]."""
+        """For every batch and model the loss, whether it trained, and its items, all [B, P]."""
         each = [self.optimisations[m] for m in self.numbers]
         self.ensemble.set_epoch(epoch, [o.epochs for o in each])
         self.adam.set_rates([_rate(o, epoch) for o in each])

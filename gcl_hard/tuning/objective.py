@@ -44,7 +44,7 @@ INNER_SHARE, OUTER_SHARE = 0.2, 0.3
 """Shares of the graphs held out: of the training of a trial, and of a search with one study."""
 REPORTS = 5
 """Maximum number of intermediate scores of a trial: storing one in SQLite takes milliseconds."""
-MOST_CHARACTERS = 500  # of a reason for a failure
+MOST_CHARACTERS = 500  # in a reason for a failure
 
 
 @dataclass(frozen=True)
@@ -221,8 +221,8 @@ class GraphPart(Part):
 
     Args:
         graphs: on the device to train on.
-        on_test_folds: whether scores are those of the protocol ``transductive``: encoders see all
-            graphs, and accuracy is that of the test folds of its cross-validation.
+        on_test_folds: whether to score as the protocol ``transductive`` does: encoders see all
+            graphs, and accuracy is taken on the test folds of its cross-validation.
     """
 
     def __init__(self, graphs: GraphSet, *, on_test_folds: bool = False) -> None:

@@ -42,7 +42,7 @@ SamplerName = Literal["tpe", "cmaes", "random"]
 PrunerName = Literal["none", "median", "hyperband", "wilcoxon"]
 
 DEFAULTS: dict[Domain, dict[str, Any]] = {"graphs": {"protocol": "inductive"}, "images": {}}
-"""Defaults of settings in a search that are not those of a single run."""
+"""Defaults of settings in a search that differ from those of a single run."""
 STEPS: dict[str, Steps] = {
     "none": "none", "median": "epochs", "hyperband": "epochs", "wilcoxon": "folds",
 }  # fmt: skip

@@ -337,7 +337,7 @@ class _Driver:
             self._fill()
 
     def _fill(self) -> None:
-        """Ask for as many groups as there are workers; of the first study that lacks trials."""
+        """Ask the first study that lacks trials for as many groups as there are workers."""
         while len(self._groups) < self._workers.workers:
             for k in range(len(self.studies)):
                 if k not in self._stopped and (candidates := self._ask(k)):
@@ -427,7 +427,7 @@ class _Driver:
         if kind == "progress":
             self.bars.progress(k, number, values[0])
             return True
-        if trial is None:  # of a repeated task, whose worker died: the trial has its score
+        if trial is None:  # a repeated task, whose worker died: the trial has its score
             return False
         if kind == "intermediate":
             return self._goes_on(trial, *values)
