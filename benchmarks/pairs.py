@@ -51,8 +51,8 @@ class Table:
     Args:
         benchmark: its name.
         options: options of the command, with ``out``. If given, and ``out`` is a path, the rows of
-            each part of :meth:`each` are kept beside it in ``OUT.unfinished``, and a later command with
-            the same options goes on with the other parts.
+            each part of :meth:`each` are kept beside it in ``OUT.unfinished``, and a later command
+            with the same options goes on with the other parts.
     """
 
     def __init__(self, benchmark: str, options: argparse.Namespace | None = None) -> None:
