@@ -444,8 +444,8 @@ def test_what_classes_are_short_of_is_said(command: Command) -> None:
         command.folder / "mine", train_labels=few, test_labels=LABELS % 2, class_names=names
     )
     assert command(*OWN, where, "--balanced=true") == 0
-    assert re.search(r"\btest\b.*\bshades\b.*\bowl\b", command.out)
-    assert re.search(r"\bbatches\b.*\b20\b.*\b6\b.*\bowl\b", command.out)
+    assert says(command.out, "test", "shades", "owl")
+    assert says(command.out, "batches", 20, 6, "owl")
 
 
 def test_a_truncated_set_is_one_message(command: Command) -> None:

@@ -336,7 +336,7 @@ def test_several_reasons_are_counted_apart(
             ["--storage=mysql+nothing://x/y"],
             r"mysql\+nothing://x/y .*\bpostgresql://user@host/name",
         ),
-        (["--storage=/dev/null/study.db"], r"\bsqlite:////dev/null/study\.db .*--storage\b"),
+        (["--storage=/dev/null/study.db"], r"\bsqlite:////dev/null/study\.db\b.*--storage\b"),
         (["--report-only"], r"\bstudy\.journal\b.*--report-only\b"),
         (["--inner-folds=64"], r"\bclass 0\b.*\b44\b.*\b64\b"),
         (["--outer-folds=64"], r"\bclass 0\b.*\b63\b.*\b64\b"),

@@ -195,7 +195,7 @@ def _check_classes(config: ImageConfig, data: ImageData) -> None:
     """Check, before training, the classes that the probe needs."""
     if not _several(data.probe.labels):
         raise InputError(
-            f"{config.dataset}: all training images belong to one class, and the probe tells "
+            f"{config.dataset}: the training images have one class only, and the probe tells "
             f"classes apart: add images of a second one"
         )
     in_probe = _counts(data.probe.labels, data)

@@ -120,7 +120,7 @@ class Runner:
         if saved:
             parts.append(f"{saved} saved in checkpoints: the same command continues with --resume")
         if again := len(open_runs) - saved:
-            parts.append(f"{again} not: rerunning starts them again")
+            parts.append(f"{again} not: rerunning the command starts them again")
         return ", ".join(parts)
 
     def _finished(self, runs: Sequence[Run]) -> dict[Run, RunResult]:
