@@ -398,7 +398,12 @@ def test_a_checkpoint_on_a_full_disk_says_so_and_leaves_the_one_before(disk: Pat
 
 
 def words(command: Callable[..., int], arguments: list[str]) -> list[str]:
-    return [*tasks.command(command.__module__), *arguments]
+    return [*tasks.command(entry(command)), *arguments]
+
+
+def entry(command: Callable[..., int]) -> str:
+    """What stands after ``python -m``: the commands are defined in gcl_hard.commands."""
+    return f"gcl_hard.{command.__module__.rpartition('.')[2]}"
 
 
 @pytest.mark.slow
@@ -474,7 +479,7 @@ def test_runs_go_on_with_another_scheduler_after_the_first_is_killed(tmp_path: P
             ) as driver,
         ):
             if status:
-                tasks.wait_for(lambda: list(out.glob("*_seed*.json")))
+                tasks.wait_for(lambda: list(out.glob("*_seed*.json")), driver)
                 of_scheduler.kill()
             _, said = driver.communicate()
             assert driver.returncode == status, said
@@ -496,7 +501,7 @@ def test_a_search_goes_on_after_its_scheduler_is_killed(tmp_path: Path) -> None:
             *words(tune.main, [*command, f"--output={out}", f"--scheduler={address}"])
         ) as driver,
     ):
-        tasks.wait_for(lambda: complete(out) > 0)
+        tasks.wait_for(lambda: complete(out) > 0, driver)
         of_scheduler.kill()
         _, said = driver.communicate()
         assert driver.returncode == 2, said
@@ -512,7 +517,7 @@ def test_a_search_goes_on_after_its_scheduler_is_killed(tmp_path: Path) -> None:
 
 JUMPING = """
 import datetime, itertools, sys, time
-from gcl_hard.experiments import runner
+from gcl_hard.runs import runner
 jumps = itertools.cycle(int(one) for one in sys.argv[2].split(","))
 real = time.time
 class Jumping(datetime.datetime):
@@ -531,7 +536,7 @@ def with_clock(
 ) -> subprocess.CompletedProcess[str]:
     """A command whose clock is off by so many seconds each time that it looks, in turn."""
     return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", JUMPING, command.__module__, jumps, *arguments],
+        [sys.executable, "-W", "ignore", "-c", JUMPING, entry(command), jumps, *arguments],
         capture_output=True, text=True, check=False, cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
