@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 from filelock import BaseFileLock, FileLock, SoftFileLease, Timeout
 
 from gcl_hard.errors import GclHardError, InputError
@@ -59,6 +60,25 @@ def file_digest(path: str | Path) -> str:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
+
+
+def digest_of_arrays(*arrays: Any) -> str:
+    """Sixteen hexadecimal digits of the SHA-256 of arrays: their types, shapes and values.
+
+    Args:
+        arrays: of NumPy, or tensors on any device.
+
+    Example:
+        >>> digest_of_arrays([1, 2], [3.0]) == digest_of_arrays([1, 2], [3.0])
+        True
+        >>> digest_of_arrays([1, 2]) == digest_of_arrays([[1, 2]])
+        False
+    """
+    found = hashlib.sha256()
+    for one in arrays:
+        array = np.ascontiguousarray(one.cpu() if hasattr(one, "cpu") else one)
+        found.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
+    return found.hexdigest()[:16]
 
 
 def file_stamp(path: Path) -> tuple[int, int, int] | None:

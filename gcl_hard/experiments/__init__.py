@@ -1,1 +1,8 @@
-"""Experiments: configurations, their runs, and what trains, scores and stores them."""
+"""Experiments: how the runs of a domain are trained and scored; one domain a module.
+
+Everything that another domain is made of is imported from here; see :func:`register`.
+"""
+
+from gcl_hard.lazy import lazy
+
+__getattr__, __all__ = lazy(__name__, __file__)

@@ -32,8 +32,16 @@ from gcl_hard.graphs.features import CODES
 from gcl_hard.graphs.models import GraphContrast, GraphModel
 from gcl_hard.graphs.refinement import FEATURES, wl_start
 from gcl_hard.runs import hardware
-from gcl_hard.runs.experiment import ENCODERS, Clock, Report, RunContext, TrainedRun
+from gcl_hard.runs.experiment import (
+    ENCODERS,
+    Clock,
+    Experiment,
+    Report,
+    RunContext,
+    TrainedRun,
+)
 from gcl_hard.runs.plan import Run
+from gcl_hard.runs.record import Scored
 from gcl_hard.runs.snapshots import snapshot_epochs
 from gcl_hard.settings.graphs import GraphConfig
 
@@ -41,7 +49,7 @@ if TYPE_CHECKING:
     from gcl_hard.experiments.diagnostics import DiagnosticsCallback
 
 
-class GraphExperiment:
+class GraphExperiment(Experiment[GraphConfig, GraphSet]):
     """Experiments on graphs; methods as in ``Experiment``."""
 
     def load(
@@ -78,10 +86,6 @@ class GraphExperiment:
             "edge_digest": edges.hexdigest()[:16],
             **({} if start == FEATURES else {"wl_start": start}),
         }
-
-    def targets(self, data: GraphSet) -> NDArray[Any]:
-        """Classes of the graphs."""
-        return data.y.cpu().numpy()
 
     def size(self, data: GraphSet) -> tuple[int, int]:
         """Nodes and graphs."""
@@ -151,17 +155,9 @@ class GraphExperiment:
             raise result.trained
         return result.trained.model
 
-    def score(
-        self, trained: TrainedRun, data: GraphSet, context: RunContext
-    ) -> tuple[FoldScore, ...]:
-        """Score the outer folds by the nested SVM."""
-        run, config = trained.run, cast("GraphConfig", trained.run.config)
-        folds = folds_of(config, data.y.cpu().numpy(), run.seed, inner=run.inner)
-        own = len(trained.embeddings) > 1 or config.train_share < 1 or run.inner
-        return score_embeddings(
-            config, data, trained.embeddings, folds if own else None,
-            seed=run.seed, n_jobs=context.threads or context.cores,
-        )  # fmt: skip
+    def score(self, trained: TrainedRun, data: GraphSet, context: RunContext) -> Scored:
+        """What the nested SVM predicts of the outer folds."""
+        return Scored.of(fold_scores(trained, data, context), data.y.cpu().numpy())
 
     def arrays(self, trained: TrainedRun, data: GraphSet) -> dict[str, NDArray[Any]]:
         """``embeddings`` float32 [encoders, G, d], ``labels`` [G], and ``fold`` [G].
@@ -176,6 +172,22 @@ class GraphExperiment:
             number[fold.test] = k
         z = np.stack(trained.embeddings).astype(np.float32)
         return {"embeddings": z, "labels": labels, "fold": number}
+
+
+def fold_scores(
+    trained: TrainedRun, graphs: GraphSet, context: RunContext
+) -> tuple[FoldScore, ...]:
+    """The scores of the outer folds by the nested SVM, if training did not score them."""
+    if trained.scores is not None:
+        found: tuple[FoldScore, ...] = trained.scores
+        return found
+    run, config = trained.run, cast("GraphConfig", trained.run.config)
+    folds = folds_of(config, graphs.y.cpu().numpy(), run.seed, inner=run.inner)
+    own = len(trained.embeddings) > 1 or config.train_share < 1 or run.inner
+    return score_embeddings(
+        config, graphs, trained.embeddings, folds if own else None,
+        seed=run.seed, n_jobs=context.threads or context.cores,
+    )  # fmt: skip
 
 
 SVM_HOURS, LONG = 205 / 3600, 0.2

@@ -36,6 +36,7 @@ from gcl_hard.runs import hardware
 from gcl_hard.runs.experiment import (
     ENCODERS,
     Clock,
+    Experiment,
     Parts,
     Report,
     RunContext,
@@ -44,6 +45,7 @@ from gcl_hard.runs.experiment import (
     silent,
 )
 from gcl_hard.runs.plan import Run
+from gcl_hard.runs.record import Scored
 from gcl_hard.runs.snapshots import snapshot_epochs
 from gcl_hard.seeds import seed_for
 from gcl_hard.settings.images import RESNETS, ImageConfig
@@ -63,7 +65,7 @@ OnEpochEnd = Callable[[int, Callable[[], FoldScore]], None]
 training."""
 
 
-class ImageExperiment:
+class ImageExperiment(Experiment[ImageConfig, ImageData]):
     """Experiments on images; methods as in ``Experiment``."""
 
     def load(
@@ -84,10 +86,6 @@ class ImageExperiment:
     def facts(self, data: ImageData) -> dict[str, Any]:
         """Sizes and a digest."""
         return image_facts(data)
-
-    def targets(self, data: ImageData) -> NDArray[Any]:
-        """Classes of the test images."""
-        return data.test.labels.cpu().numpy()
 
     def size(self, data: ImageData) -> tuple[int, int]:
         """Images to train on, and to score."""
@@ -179,10 +177,11 @@ class ImageExperiment:
             _fit(found, data, encoding, context, report=silent, on_epoch_end=None)
         return encoding.model
 
-    def score(self, trained: TrainedRun, data: ImageData, context: RunContext) -> tuple[FoldScore]:
-        """The accuracy of a linear probe on the test images."""
+    def score(self, trained: TrainedRun, data: ImageData, context: RunContext) -> Scored:
+        """What a linear probe predicts of the test images."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
-        return (score_run(trained, data),)
+        tested = data.held_out(trained.run.seed) if trained.run.inner else data
+        return Scored.of((score_run(trained, data),), tested.test.labels.cpu().numpy())
 
     def arrays(self, trained: TrainedRun, data: ImageData) -> dict[str, NDArray[Any]]:
         """``train`` float32 [n, d] and ``test``, with ``train_labels`` and ``test_labels``."""
@@ -378,7 +377,7 @@ def train_run(
     if run.inner:
         data = data.held_out(run.seed)
     if config.method == "majority":
-        return TrainedRun(run, scores=(majority(data),))
+        return TrainedRun(run, scores=majority(data))
     if config.method == "pixels":
         clock, views = Clock(), views_of(config, data)
         with memory_for(
@@ -405,7 +404,10 @@ def train_run(
 
 
 def score_run(trained: TrainedRun, data: ImageData) -> FoldScore:
-    """Accuracy of the linear probe on the embeddings of a run."""
+    """Accuracy of the linear probe on the embeddings of a run, if training did not score it."""
+    if trained.scores is not None:
+        found: FoldScore = trained.scores
+        return found
     run, config = trained.run, cast("ImageConfig", trained.run.config)
     if run.inner:
         data = data.held_out(run.seed)

@@ -2,23 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from gcl_hard.errors import InputError
 from gcl_hard.runs.experiment import Experiment
 from gcl_hard.settings.base import Config, RunConfig
+from gcl_hard.settings.domains import CONFIGS
+
+
+def _ours(name: str) -> Callable[[], Experiment[Any, Any]]:
+    """Makes an experiment of this package, whose module is imported only then."""
+    module, _, cls = name.partition(":")
+
+    def make() -> Experiment[Any, Any]:
+        found: Experiment[Any, Any] = getattr(
+            import_module(f"gcl_hard.experiments.{module}"), cls
+        )()
+        return found
+
+    return make
+
+
+EXPERIMENTS: dict[str, Callable[[], Experiment[Any, Any]]] = {
+    "graphs": _ours("graphs:GraphExperiment"),
+    "images": _ours("images:ImageExperiment"),
+}
+"""Makes the experiment of each domain, by its name."""
+
+
+def register(config: type[RunConfig], experiment: Callable[[], Experiment[Any, Any]]) -> None:
+    """Make a domain known: its flags, runs, searches, tables and pages are those of all domains.
+
+    A module that calls this is what ``--domain MODULE`` imports. Records name their domain, and
+    are read where it is known.
+
+    Args:
+        config: the settings, a class made by :func:`configuration`; its ``domain`` is the name.
+        experiment: makes the experiment, such as its class.
+
+    Raises:
+        InputError: if another domain has the name.
+
+    Example: ``tests/experiments/vectors.py`` is a domain of vectors with labels, whole.
+    """
+    known = CONFIGS.setdefault(config.domain, config)
+    if (known.__module__, known.__qualname__) != (config.__module__, config.__qualname__):
+        raise InputError(
+            f"domain {config.domain!r} is that of {known.__module__}.{known.__qualname__}: give "
+            f"{config.__module__}.{config.__qualname__} another name"
+        )
+    CONFIGS[config.domain] = config
+    EXPERIMENTS[config.domain] = experiment
 
 
 def experiment_of(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:
     """The experiment of a configuration's domain."""
-    if config.domain == "graphs":
-        from gcl_hard.experiments.graphs import GraphExperiment
-
-        return GraphExperiment()
-    from gcl_hard.experiments.images import ImageExperiment
-
-    return ImageExperiment()
+    return EXPERIMENTS[config.domain]()
 
 
 def canonical(config: Config) -> Config:

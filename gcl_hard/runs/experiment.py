@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from gcl_hard.errors import DivergenceError
+from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.runs.plan import Run
 from gcl_hard.settings.base import RunConfig
 
 if TYPE_CHECKING:
-    from gcl_hard.evaluation import FoldScore
+    from gcl_hard.runs.record import Scored
     from gcl_hard.runs.snapshots import Points, Snapshot
 
 ENCODERS, EMBEDDINGS = ".pt", ".embeddings.npz"
@@ -126,7 +127,7 @@ class TrainedRun:
         seconds_train: time of training, all encoders together.
         seconds_eval: time of embedding.
         embeddings: what is scored, as the experiment defines it.
-        scores: scores of a run that needs no embeddings.
+        scores: of a run that needs no embeddings, as the experiment defines them.
         knn: accuracy of nearest neighbours in percent; None for graphs.
         curve: monitoring: epoch and accuracy in percent.
         snapshots: snapshots of the diagnostics.
@@ -142,7 +143,7 @@ class TrainedRun:
     seconds_train: float = 0.0
     seconds_eval: float = 0.0
     embeddings: Any = None
-    scores: tuple[FoldScore, ...] | None = None
+    scores: Any = None
     knn: float | None = None
     curve: tuple[tuple[int, float], ...] = ()
     snapshots: Sequence[Snapshot] = field(default_factory=list)
@@ -153,47 +154,69 @@ class TrainedRun:
     device: str = ""
 
 
-C_contra = TypeVar("C_contra", bound=RunConfig, contravariant=True)
+C = TypeVar("C", bound=RunConfig)
 D = TypeVar("D")
 
 
-class Experiment(Protocol[C_contra, D]):
-    """One domain: how its data are loaded and described, how runs are trained and scored."""
+class Experiment(ABC, Generic[C, D]):
+    """One domain: how its data are loaded and described, how runs are trained and scored.
 
-    def load(self, config: C_contra, context: RunContext, own: D | None = None) -> D:
-        """The data of a configuration, on the device unless loader workers prepare them.
+    A domain has to say the first four; the others have defaults.
+    """
 
-        ``own`` is the user's own data, in place of a named set.
+    @abstractmethod
+    def load(self, config: C, context: RunContext, own: D | None = None) -> D:
+        """The data of a configuration, on ``context.device``.
+
+        Args:
+            config: names the data.
+            context: ``data_dir`` is an offline mirror.
+            own: the user's own data, in place of a named set.
+
+        Raises:
+            InputError: if they are not available.
         """
 
+    @abstractmethod
     def facts(self, data: D) -> dict[str, Any]:
-        """Sizes, and a digest that distinguishes data sets of the same name."""
+        """Facts for the record: sizes, and a ``"digest"`` (:func:`gcl_hard.io.digest_of_arrays`)
+        that tells data sets of the same name apart. If all runs are tested on the same items,
+        ``"n_test"`` is their number.
+        """
 
-    def size(self, data: D) -> tuple[int, int]:
-        """The ``size`` argument of :meth:`RunConfig.cost`."""
-
-    def check(self, config: C_contra, data: D, context: RunContext, *, inner: bool) -> None:
-        """Raise InputError, before training, for what cannot be trained or scored."""
-
-    def advice(self, config: C_contra, data: D) -> str | None:
-        """What to know before the runs of a configuration begin: work that will take hours."""
-
+    @abstractmethod
     def train(
         self, runs: Sequence[Run], data: D, context: RunContext, report: Report
     ) -> Iterator[TrainedRun]:
-        """Train runs that share ``RunConfig.group_key``, or one run of any kind."""
+        """Train runs that share ``RunConfig.group_key``, or one run of any kind.
 
-    def fit(self, config: C_contra, data: D, context: RunContext, seed: int) -> nn.Module:
+        Of a run that is ``inner`` a part of the training data is held out of all training, and
+        takes the place of the test items.
+        """
+
+    @abstractmethod
+    def score(self, trained: TrainedRun, data: D, context: RunContext) -> Scored:
+        """What a trained run predicts of the test items."""
+
+    def size(self, data: D) -> tuple[int, int]:
+        """The ``size`` argument of :meth:`RunConfig.cost`."""
+        return 1, 1
+
+    def check(self, config: C, data: D, context: RunContext, *, inner: bool) -> None:
+        """Raise InputError, before training, for what cannot be trained or scored."""
+        return
+
+    def advice(self, config: C, data: D) -> str | None:
+        """What to know before the runs of a configuration begin: work that will take hours."""
+        return None
+
+    def fit(self, config: C, data: D, context: RunContext, seed: int) -> nn.Module:
         """A model trained on all data."""
-
-    def targets(self, data: D) -> NDArray[Any]:
-        """The class of each test item by its id, int64 [n]."""
-
-    def score(self, trained: TrainedRun, data: D, context: RunContext) -> tuple[FoldScore, ...]:
-        """Score a trained run."""
+        raise InputError(f"encoders of {config.domain} are not trained outside of runs")
 
     def arrays(self, trained: TrainedRun, data: D) -> dict[str, NDArray[Any]]:
         """The embeddings of a trained run, with labels and folds, as they are saved."""
+        return {"embeddings": np.asarray(trained.embeddings)}
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gcl_hard.evaluation.metrics import metric
 from gcl_hard.io import json_text
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.snapshots import snapshot_epochs
@@ -177,6 +178,60 @@ class Tested(NamedTuple):
     predicted: NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class Scored:
+    """What a trained run predicts, from which its scores are computed.
+
+    Attributes:
+        folds: the predictions, fold after fold; one if there is one test part.
+        metrics: names of scores (:mod:`gcl_hard.evaluation.metrics`); tables show the first.
+        chosen: what was chosen inside the training part of each fold, such as C of an SVM; empty
+            where there is no such choice.
+
+    Example:
+        >>> fold = Tested(np.arange(4), np.array([0, 1, 1, 0]), np.array([0, 1, 0, 0]))
+        >>> Scored((fold,)).scores
+        {'accuracy': [75.0]}
+    """
+
+    folds: tuple[Tested, ...]
+    metrics: tuple[str, ...] = (ACCURACY,)
+    chosen: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, scores: Iterable[FoldScore], targets: ArrayLike) -> Scored:
+        """The predictions of classes in scores of folds, which must have them.
+
+        Args:
+            scores: scores of the folds.
+            targets: int [n], the class of each item by its id.
+        """
+        classes, folds, chosen = np.asarray(targets), list[Tested](), list[float]()
+        for one in scores:
+            items, predicted = np.asarray(one.test), np.asarray(one.predicted)
+            folds.append(Tested(items, classes[items], predicted))
+            chosen += [] if one.chosen is None else [one.chosen]
+        return cls(tuple(folds), chosen=tuple(chosen))
+
+    @cached_property
+    def scores(self) -> dict[str, list[float]]:
+        """By the name of a metric, its value in each fold."""
+        return {
+            name: [metric(name).score(one.targets, one.predicted) for one in self.folds]
+            for name in self.metrics
+        }
+
+    def packed(self) -> tuple[dict[str, Any], str]:
+        """The fields ``test`` and ``predicted`` of a record."""
+        items, targets, predicted = (
+            np.concatenate([one[field] for one in self.folds]) for field in range(3)
+        )
+        test: dict[str, Any] = {"sizes": [len(one.items) for one in self.folds]}
+        if not np.array_equal(items, np.arange(len(items))):
+            test["items"] = packed(items)
+        return {**test, "targets": packed(targets)}, packed(predicted)
+
+
 def packed(values: ArrayLike) -> str:
     """Whole numbers of at least 0 as text: their type, and base64 of their little-endian bytes.
 
@@ -198,36 +253,6 @@ def unpacked(text: str) -> NDArray[np.int64]:
     """
     kind, _, encoded = text.partition(":")
     return np.frombuffer(base64.b64decode(encoded), f"<{kind}").astype(np.int64)
-
-
-def predictions(
-    scores: Sequence[FoldScore], targets: ArrayLike
-) -> tuple[dict[str, Any], str] | None:
-    """The fields ``test`` and ``predicted`` of a record; None if a score has no predictions.
-
-    Args:
-        scores: scores of the folds.
-        targets: int [n], the class of each item by its id.
-    """
-    if any(one.test is None or one.predicted is None for one in scores):
-        return None
-    items = np.concatenate([np.asarray(one.test) for one in scores])
-    test: dict[str, Any] = {"sizes": [one.n_test for one in scores]}
-    if not np.array_equal(items, np.arange(len(items))):
-        test["items"] = packed(items)
-    test["targets"] = packed(np.asarray(targets)[items])
-    return test, packed(np.concatenate([np.asarray(one.predicted) for one in scores]))
-
-
-def accuracies(tested: Sequence[Tested]) -> list[float]:
-    """Accuracy in percent of each fold, from its predictions.
-
-    Example:
-        >>> fold = Tested(np.arange(4), np.array([0, 1, 1, 0]), np.array([0, 1, 0, 0]))
-        >>> accuracies([fold])
-        [75.0]
-    """
-    return [100 * float(np.mean(fold.predicted == fold.targets)) for fold in tested]
 
 
 def says_nothing(value: Any) -> bool:

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
+from gcl_hard.evaluation.metrics import metric
 from gcl_hard.gathering import world_size
 from gcl_hard.io import check_writable
 from gcl_hard.runs import hardware, processes
@@ -23,7 +24,7 @@ from gcl_hard.runs.execution import Execution, OpenGroup, failure_message
 from gcl_hard.runs.experiment import EMBEDDINGS, RunContext, TrainedRun
 from gcl_hard.runs.plan import Run, groups_of
 from gcl_hard.runs.progress import Bars, progress
-from gcl_hard.runs.record import ACCURACY, RunResult, accuracies, predictions
+from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.store import Store
 from gcl_hard.settings.base import RunConfig
 
@@ -274,8 +275,9 @@ class _Execution(Execution[Run]):
             self.runner.context.checkpoint(run).unlink(missing_ok=True)
 
     def line(self, run: Run, result: RunResult) -> str:
-        mean = sum(result.fold_accuracies) / len(result.fold_accuracies)
-        return f"{run}: {mean:.1f} % ({result.seconds_train + result.seconds_eval:.0f} s)"
+        mean, how = sum(result.fold_accuracies) / len(result.fold_accuracies), metric(result.metric)
+        shown = f"{mean:.{how.digits}f} {how.unit}".strip()
+        return f"{run}: {shown} ({result.seconds_train + result.seconds_eval:.0f} s)"
 
 
 # Tasks: these functions run in this process, or in the workers of a cluster.
@@ -383,9 +385,8 @@ def score_run(
         raise trained.error
     start = time.perf_counter()
     experiment = context.experiment_of(run.config)
-    scores, embeddings = trained.scores, None
-    if scores is None:
-        scores = experiment.score(trained, data.load(run.config, own), context)
+    scored = experiment.score(trained, data.load(run.config, own), context)
+    embeddings = None
     facts = dict(data.facts(run.config, own))
     if world_size() > 1:
         facts["processes"] = world_size()
@@ -394,14 +395,18 @@ def score_run(
         embeddings["data"] = np.array(facts["digest"])
     if trained.encoders is not None:
         trained.encoders["data"] = facts["digest"]
-    recorded = [100 * fold.accuracy for fold in scores]
+    # Of hold-outs inside the training part there are too many to keep what they predict.
+    test, predicted = (None, None) if run.inner else scored.packed()
     result = RunResult(
         config=run.config.as_json(),
         seed=run.seed,
         domain=run.config.domain,
-        scores={ACCURACY: recorded},
+        scores=scored.scores,
+        metric=scored.metrics[0],
+        test=test,
+        predicted=predicted,
         threads=torch.get_num_threads(),
-        fold_c=[fold.chosen for fold in scores if fold.chosen is not None],
+        fold_c=list(scored.chosen),
         final_losses=list(trained.losses),
         seconds_train=trained.seconds_train,
         seconds_eval=trained.seconds_eval + time.perf_counter() - start,
@@ -415,8 +420,4 @@ def score_run(
         diagnostics=list(trained.snapshots),
         seconds_diagnostics=trained.seconds_diagnostics,
     )
-    targets = experiment.targets(data.load(run.config, own))
-    if not run.inner and (found := predictions(scores, targets)) is not None:
-        result = replace(result, test=found[0], predicted=found[1])
-        result = replace(result, scores={ACCURACY: accuracies(result.tested())})
     return Outcome(result, trained.points, trained.encoders, embeddings)

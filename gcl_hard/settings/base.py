@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import Field as DataclassField
 from dataclasses import dataclass, replace
@@ -17,7 +17,6 @@ from typing import (
     Annotated,
     Any,
     ClassVar,
-    Literal,
     Self,
     TypeVar,
 )
@@ -41,7 +40,8 @@ from gcl_hard.setting import Field, Part, Setting, declared, resolve, restricted
 from gcl_hard.settings.schema2 import schema2
 from gcl_hard.training.loop import LrSchedule, Optimisation
 
-Domain = Literal["graphs", "images"]
+Domain = str
+"""Name of a domain."""
 COMMON = "common"
 """Marks an option of a command, ``Annotated[type, help, COMMON]``, that most people set."""
 Config = TypeVar("Config", bound="RunConfig")
@@ -377,9 +377,9 @@ class RunConfig(ABC):
             self._check_loss(given)
             self.loss()
 
-    @abstractmethod
     def _check(self) -> None:
         """Refuse combinations of the settings that a subclass adds."""
+        return
 
     def _check_loss(self, given: Values) -> None:
         scale = getattr(self, "hardness_scale", None)
@@ -394,13 +394,13 @@ class RunConfig(ABC):
             )
 
     @property
-    @abstractmethod
     def canonical_dataset(self) -> str:
         """The one name of the data set, which may have several."""
+        return self.dataset
 
-    @abstractmethod
     def files(self, data_dir: Path | None) -> list[Path]:
         """Files of the data set, if it is a named one; InputError if they are not available."""
+        return []
 
     @property
     def set_name(self) -> str:
@@ -423,9 +423,9 @@ class RunConfig(ABC):
         return False
 
     @property
-    @abstractmethod
     def encoders(self) -> int:
         """Encoders that one run trains."""
+        return int(not self.is_baseline)
 
     @property
     def n_scores(self) -> int:
@@ -462,13 +462,13 @@ class RunConfig(ABC):
         """Key of configurations that can train as one ensemble; None if this one cannot."""
         return None
 
-    @abstractmethod
     def cost(self, size: tuple[int, int]) -> tuple[float, float]:
         """Work of training and of scoring, in a unit common to the configurations of a domain.
 
         Args:
             size: size of the data set: nodes and graphs, or images to train on and to score.
         """
+        return float(self.encoders * self.epochs * size[0]), float(size[1])
 
     def optimisation(self) -> Optimisation:
         """How the encoder is optimised."""
@@ -477,9 +477,9 @@ class RunConfig(ABC):
             lr_schedule=self.lr_schedule,
         )  # fmt: skip
 
-    @abstractmethod
     def loss(self, seed: int = 0) -> ContrastiveLoss:
         """A new loss with these settings; the seed draws synthetic negatives."""
+        return self._loss(seed)
 
     def _loss(
         self, seed: int, positives: Positives | None = None, **options: Any

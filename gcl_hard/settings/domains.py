@@ -15,7 +15,7 @@ from gcl_hard.settings.images import ImageConfig
 CONFIGS: dict[str, type[RunConfig]] = {
     config.domain: config for config in (GraphConfig, ImageConfig)
 }
-"""The class of configurations of each domain."""
+"""The class of configurations of each domain; :func:`gcl_hard.experiments.register` adds one."""
 
 
 def is_baseline(name: str) -> bool:

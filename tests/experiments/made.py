@@ -111,10 +111,8 @@ def train(
 
 
 def score(trained: TrainedRun, graphs: GraphSet, folder: Path) -> tuple[FoldScore, ...]:
-    """Score a run that is trained, if training did not score it."""
-    if trained.scores is not None:
-        return trained.scores
-    return GraphExperiment().score(trained, graphs, context(folder))
+    """Score a run that is trained."""
+    return graph_experiment.fold_scores(trained, graphs, context(folder))
 
 
 def scored(run: Run, graphs: GraphSet, folder: Path) -> tuple[FoldScore, ...]:

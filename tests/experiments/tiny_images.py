@@ -118,9 +118,7 @@ def runs_in(folder: Path) -> Execute:
         of = context(where, **{"save_encoder": True, "monitor_every": 1, **options})
         experiment, given = ImageExperiment(), data or few_digits()
         (trained,) = experiment.train([Run(config, seed, inner)], given, of, report)
-        if trained.scores is not None:
-            return Ran(trained, trained.scores[0], of, reports)
-        return Ran(trained, experiment.score(trained, given, of)[0], of, reports)
+        return Ran(trained, images.score_run(trained, given), of, reports)
 
     return execute
 

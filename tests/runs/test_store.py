@@ -21,8 +21,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.io import check_writable, write_json
 from gcl_hard.runs.plan import Run
-from gcl_hard.runs.record import SCHEMA_VERSION, RunResult, packed, predictions, unpacked
-from gcl_hard.runs.record import accuracies as accuracies_of
+from gcl_hard.runs.record import SCHEMA_VERSION, RunResult, Scored, packed, unpacked
 from gcl_hard.runs.store import COMPACT, SHARED, Store, compact_lines
 from gcl_hard.settings.base import RunConfig, known
 from gcl_hard.settings.graphs import GraphConfig
@@ -622,17 +621,16 @@ def test_scores_are_those_of_the_predictions_as_stored(store: Store) -> None:
         FoldScore(float((g == y[t]).mean()), 1.0, 20, len(t), None, test=t, predicted=g)
         for t, g in zip(folds, guesses, strict=True)
     ]
-    made = predictions(scores, y)
-    assert made is not None
+    test_items, predicted = Scored.of(scores, y).packed()
     result = replace(
-        RESULT, test=made[0], predicted=made[1],
+        RESULT, test=test_items, predicted=predicted,
         scores={"accuracy": [100 * one.accuracy for one in scores]},
     )  # fmt: skip
     store.put(RUN, result)
     store.compact()
     found = Store(store.folder).get(RUN)
     assert found == result
-    assert accuracies_of(found.tested()) == found.fold_accuracies
+    assert Scored(tuple(found.tested())).scores == found.scores
     for fold, test, guess in zip(found.tested(), folds, guesses, strict=True):
         assert (fold.items == test).all()
         assert (fold.targets == y[test]).all()
@@ -650,10 +648,7 @@ def test_whole_numbers_of_any_size_are_packed(most: int) -> None:
 def test_predictions_without_ids_are_those_of_all_items_in_order() -> None:
     y = np.arange(5) % 2
     score = FoldScore(1.0, None, 9, 5, None, test=np.arange(5), predicted=y)
-    found = predictions([score], y)
-    assert found is not None
-    assert "items" not in found[0]
-    assert predictions([replace(score, predicted=None)], y) is None
+    assert "items" not in Scored.of([score], y).packed()[0]
 
 
 # Locks

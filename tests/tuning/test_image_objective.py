@@ -55,8 +55,7 @@ def bench(config: ImageConfig, seed: int = 3, *, inner: bool = False) -> FoldSco
     with tempfile.TemporaryDirectory() as folder:
         where = replace(context(threads=1), output=Path(folder))
         (trained,) = experiment.train([run], few_digits(), where, silent)
-        (fold,) = experiment.score(trained, few_digits(), where)
-    return fold
+    return images.score_run(trained, few_digits())
 
 
 def scores(configs: list[ImageConfig], inner: Inner, notes: Notes | None = None) -> list[Score]:

@@ -1,0 +1,70 @@
+"""Metrics: scores of predictions by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gcl_hard.errors import unknown
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A score of predictions.
+
+    Attributes:
+        title: in tables and on axes.
+        score: of targets [n] or [n, T], and predictions of the same shape.
+        higher: whether more is better.
+        unit: of the numbers, ``"%"`` or empty.
+        digits: behind the point, in tables.
+    """
+
+    title: str
+    score: Callable[[Any, Any], float]
+    higher: bool = True
+    unit: str = "%"
+    digits: int = 1
+
+
+def _accuracy(targets: Any, predicted: Any) -> float:
+    return 100 * float(np.mean(np.asarray(predicted) == np.asarray(targets)))
+
+
+METRICS: dict[str, Metric] = {"accuracy": Metric("accuracy", _accuracy)}
+"""The metrics by name; :func:`register_metric` adds one."""
+
+
+def register_metric(name: str, metric: Metric) -> None:
+    """Make a metric known by a name, under which records keep its values.
+
+    Raises:
+        ValueError: if another metric has the name.
+
+    Example:
+        >>> def error(targets, predicted):
+        ...     return float(np.abs(np.asarray(targets) - predicted).mean())
+        >>> register_metric("mae", Metric("MAE", error, higher=False, unit="", digits=3))
+        >>> metric("mae").score([1.0, 2.0], [1.5, 2.0])
+        0.25
+    """
+    if METRICS.setdefault(name, metric) != metric:
+        raise ValueError(f"there is another metric {name!r}: give this one another name")
+
+
+def metric(name: str) -> Metric:
+    """The metric of a name.
+
+    Raises:
+        InputError: for an unknown one.
+
+    Example:
+        >>> metric("accuracy").score([0, 1, 1, 0], [0, 1, 0, 0])
+        75.0
+    """
+    if name not in METRICS:
+        raise unknown("metric", name, METRICS)
+    return METRICS[name]

@@ -1,0 +1,14 @@
+from gcl_hard.experiments.registry import experiment_of as experiment_of
+from gcl_hard.experiments.registry import register as register
+from gcl_hard.runs.experiment import Experiment as Experiment
+from gcl_hard.runs.experiment import Report as Report
+from gcl_hard.runs.experiment import RunContext as RunContext
+from gcl_hard.runs.experiment import TrainedRun as TrainedRun
+from gcl_hard.runs.experiment import seeded_weights as seeded_weights
+from gcl_hard.runs.plan import Run as Run
+from gcl_hard.runs.record import Scored as Scored
+from gcl_hard.runs.record import Tested as Tested
+from gcl_hard.setting import Setting as Setting
+from gcl_hard.settings.base import RunConfig as RunConfig
+from gcl_hard.settings.base import configuration as configuration
+from gcl_hard.settings.base import method_setting as method_setting
