@@ -41,6 +41,7 @@ class Setting:
         common: whether most people set it; such are first in a help.
         several: whether ``bench`` takes several values, and runs all combinations.
         chosen: whether it can be chosen inside training data.
+        own: whether it may name a part of the user's own, ``module:Name`` or a file of an encoder.
         read_by: baselines that read it.
         space: what a search draws it from: ``(low, high)``, ``(low, high, "log")`` or a list of
             choices; empty if it cannot be searched.
@@ -64,6 +65,7 @@ class Setting:
     common: bool = False
     several: bool = False
     chosen: bool = False
+    own: bool = False
     read_by: tuple[str, ...] = ()
     space: Sequence[Any] | None = None
     usual: Callable[[Above], Any] | None = None

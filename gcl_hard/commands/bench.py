@@ -15,6 +15,7 @@ from gcl_hard.commands.options import BenchOptions, bench_configs
 from gcl_hard.commands.parser import (
     check_domain,
     entry_parser,
+    import_domains,
     option_defaults,
     print_config,
     public_command,
@@ -24,11 +25,10 @@ from gcl_hard.commands.parser import (
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.io import write_json
 from gcl_hard.runs.experiment import RunOptions
-from gcl_hard.settings.base import HEAD, RunConfig, defaults, flag
+from gcl_hard.settings.base import HEAD, RunConfig, defaults, flag, known
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.flags import add_options, add_settings, options_of
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.presets import PRESETS, QUICK, SMALL
+from gcl_hard.settings.presets import PRESETS, SMALL
 from gcl_hard.settings.values import several
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def bench_parser() -> ArgumentParser:
         "by a linear probe. Several data sets, methods, β or protocols (a,b,c) run in all "
         "combinations; finished runs are not repeated.",
         "--dataset PTC --method ucl,hscl --seeds 3",
+        domains=True,
     )
     add_settings(parser, listed=True, own={}, texts={}, common=True)
     names = [*options_of(BenchOptions)]
@@ -68,6 +69,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     Raises:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
+    import_domains(arguments)
     stated = read_arguments(bench_parser(), arguments)
     stated |= named_paths(stated)
     printing = stated.pop("print_config", False)
@@ -82,7 +84,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     if preset is not None:
         values |= preset.values
     quick = dict(SMALL) if stated.get("small") else {}
-    quick |= QUICK[domain] if stated.get("quick") else {}
+    quick |= config.quick if stated.get("quick") else {}
     values |= quick | stated
     values |= {name: (None,) for name in several() if name in values and values[name] is None}
     _check_bench(values, stated, config)
@@ -122,8 +124,10 @@ def _check_selection(values: Mapping[str, Any], config: type[RunConfig]) -> None
         check_at_least(flag(name), values[name], 1)
         if not values["select"]:
             raise InputError(f"{flag(name)} is how settings are chosen: give --select true too")
-    if values["select_subset"] is not None and config is GraphConfig:
-        raise InputError("select-subset applies to images; graphs are few: leave it out")
+    if values["select_subset"] is not None and "subset" not in known(config):
+        raise InputError(
+            f"select-subset applies to images; {config.domain} have no subset: leave it out"
+        )
     if values["select_epochs"] is not None and len(values["epochs"]) > 1:
         raise InputError(
             "select-epochs compares settings after equally many epochs: give one epochs"

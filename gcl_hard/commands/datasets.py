@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import warnings
 from collections.abc import Mapping
@@ -10,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.registry import import_domain
 from gcl_hard.settings.base import Domain
+from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.presets import PRESETS
 
 
@@ -19,8 +20,9 @@ def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
 
     A name alone is the path of a NAME.npz or folder in the working directory, unless a set has it.
     """
-    given = stated.get("dataset", ())
-    names = [given] if isinstance(given, str) else list(given)
+    given, names = stated.get("dataset", ()), _names(stated)
+    if stated.get("domain") not in (None, "graphs", "images"):
+        return {}  # which reads names as they are
     here = stated.get("data_dir") is None
     for name in names:
         if name and "/" not in name and not (here and _is_here(name)):
@@ -112,48 +114,50 @@ def _check_folder(path: Path) -> None:
 
 
 def domain_of(stated: Mapping[str, Any]) -> Domain:
-    """The domain of a command, graphs or images, by its data sets, else by its table.
+    """The domain of a command: the one that is named, else that of its data sets or its table.
 
     Args:
-        stated: values by name: ``dataset``, ``table``, ``data_dir``.
+        stated: values by name: ``domain``, ``dataset``, ``table``, ``data_dir``.
 
     Returns:
         The domain; graphs by default.
 
     Raises:
-        InputError: for data sets of both kinds, a table and data sets of different kinds, or an
-            unknown table.
+        InputError: for data sets of several domains, a table and data sets of different ones, or
+            an unknown table.
 
     Example:
         >>> domain_of({"dataset": ("CIFAR10",)}), domain_of({"table": "1"}), domain_of({})
         ('images', 'images', 'graphs')
     """
-    from gcl_hard.images.datasets import is_image_set
-    from gcl_hard.images.files import KNOWN
-
-    given = stated.get("dataset", ())
-    names = [given] if isinstance(given, str) else list(given)
-    folder, table = stated.get("data_dir"), stated.get("table")
-    known = [one.casefold() for one in KNOWN]
-    images = [
-        name
-        for name in names
-        if is_image_set(name, folder)
-        or difflib.get_close_matches(name.casefold(), known, cutoff=0.75)  # misspelt
-    ]
-    if images and len(images) < len(names):
-        graphs = [name for name in names if name not in images]
-        raise InputError(
-            f"images ({', '.join(images)}) and graphs ({', '.join(graphs)}) have different "
-            f"settings: give each kind a command of its own"
-        )
-    found: Domain = "images" if images else "graphs"
+    names, table = _names(stated), stated.get("table")
+    asked = import_domain(stated["domain"]) if "domain" in stated else None
+    of: dict[Domain, list[str]] = {}
+    for name in names:
+        of.setdefault(asked or _domain(name, stated.get("data_dir")), []).append(name)
+    if len(of) > 1:
+        several = " and ".join(f"{domain} ({', '.join(some)})" for domain, some in of.items())
+        raise InputError(f"{several} have different settings: give each kind a command of its own")
+    found = next(iter(of), asked or "graphs")
     if not table:
         return found
     if table not in PRESETS:
         *some, last = PRESETS
         raise InputError(f"--table: expected {', '.join(some)} or {last}, got {table}")
     of_table = PRESETS[table].domain
-    if names and found != of_table:
+    if (names or asked) and found != of_table:
         raise InputError(f"--table {table} needs {of_table}, not {found} ({', '.join(names)})")
     return of_table
+
+
+def _names(stated: Mapping[str, Any]) -> list[str]:
+    given = stated.get("dataset", ())
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _domain(name: str, data_dir: Path | None) -> Domain:
+    """The domain that has a data set; graphs if none says so."""
+    for domain, config in CONFIGS.items():
+        if config.has_dataset(name, data_dir):
+            return domain
+    return "graphs"

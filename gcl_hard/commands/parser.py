@@ -9,6 +9,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from typing import Any
 from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 
 from gcl_hard.errors import GclHardError, InputError, without_password
+from gcl_hard.experiments.registry import import_domain
 from gcl_hard.runs.experiment import RunOptions
 from gcl_hard.settings.base import Domain, flag
+from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.flags import all_settings, explain, options_of
 
 STOPPED = 130
@@ -116,13 +119,16 @@ def add_version(parser: argparse.ArgumentParser) -> argparse.Action:
     )
 
 
-def entry_parser(entry_point: str, description: str, example: str) -> ArgumentParser:
+def entry_parser(
+    entry_point: str, description: str, example: str, *, domains: bool = False
+) -> ArgumentParser:
     """The parser of an entry point, without flags of its own.
 
     Args:
         entry_point: as in :func:`public_command`.
         description: what the command does.
         example: a command line, without ``python -m`` and the entry point.
+        domains: whether it takes data of any domain.
     """
     parser = ArgumentParser(
         prog=f"python -m {entry_point}",
@@ -147,6 +153,12 @@ def entry_parser(entry_point: str, description: str, example: str) -> ArgumentPa
     )
     for one in parser._actions:
         one.common = True  # type: ignore[attr-defined]
+    if domains:
+        parser.add_argument(
+            "--domain", metavar="NAME",
+            help=f"kind of the data sets, where their names leave it open: {', '.join(CONFIGS)}, "
+            f"or a module of yours that registers one (gcl_hard.experiments.register)",
+        )  # fmt: skip
     return parser
 
 
@@ -185,26 +197,43 @@ def print_config(values: Mapping[str, Any]) -> None:
     raise SystemExit(0)
 
 
-OF_DOMAIN: dict[str, Domain] = {
-    name: "graphs" if text.startswith("graphs:") else "images"
-    for name, (_, text, _) in options_of(RunOptions).items()
-    if text.startswith(("graphs:", "images:"))
-}
-"""Flags of :class:`RunOptions` that only one domain has."""
-
-
 def check_domain(stated: Mapping[str, Any], domain: Domain) -> None:
-    """Refuse flags of the other domain."""
+    """Refuse flags of other domains."""
+    of_runs = options_of(RunOptions)
     for name in stated:
-        domains = (
-            all_settings()[name][0] if name in all_settings() else (OF_DOMAIN.get(name, domain),)
-        )
+        if name in all_settings():
+            domains = all_settings()[name][0]
+        else:  # "images: …" applies to images
+            first = of_runs[name][1].partition(":")[0] if name in of_runs else ""
+            domains = (first if first in CONFIGS else domain,)
         if domain not in domains:
-            raise InputError(f"unknown flag --{flag(name)}; {WHERE[domains[0]]}")
+            *some, last = domains
+            whose = f"{', '.join(some)} and {last}" if some else last
+            how = " or ".join(CONFIGS[one].sets for one in domains)
+            raise InputError(
+                f"unknown flag --{flag(name)}; it applies to {whose}, and the data sets given are "
+                f"{domain}: give {how}"
+            )
 
 
-WHERE = {
-    "graphs": "it applies to graphs, and the data sets given are images",
-    "images": "it applies to images: give their --dataset too (digits, CIFAR10, …, or NAME, with "
-    "NAME.npz in --data-dir)",
-}
+def import_domains(arguments: Sequence[str]) -> None:
+    """Import the modules of ``--domain``, also of YAML files, so that their flags are known.
+
+    Raises:
+        InputError: if a module cannot be imported, or registers no domain or several.
+    """
+    import yaml
+
+    values: dict[str, list[str]] = {"--domain": [], "--config": []}
+    items = iter(arguments)
+    for item in items:
+        name, given, value = item.partition("=")
+        if name in values:
+            values[name] += [value] if given else itertools.islice(items, 1)
+    for file in values["--config"]:
+        with suppress(OSError, ValueError, yaml.YAMLError):  # told by the parser
+            content = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+            named = content.get("domain") if isinstance(content, dict) else None
+            values["--domain"] += [named] if isinstance(named, str) else []
+    for one in values["--domain"]:
+        import_domain(one)

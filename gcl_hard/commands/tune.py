@@ -12,6 +12,7 @@ from gcl_hard.commands.datasets import domain_of, named_paths
 from gcl_hard.commands.parser import (
     check_domain,
     entry_parser,
+    import_domains,
     option_defaults,
     print_config,
     public_command,
@@ -37,8 +38,14 @@ def tune_parser() -> ArgumentParser:
         "the best ones once on data that the search never saw. The same command continues a "
         "search that was stopped.",
         "--dataset PTC --method hscl --trials 64",
+        domains=True,
     )
-    own = {"protocol": "inductive, images split"}
+    usual = {name: dict(one.in_search) for name, one in CONFIGS.items()}
+    own = {
+        "protocol": {
+            n: u.get("protocol", defaults(CONFIGS[n])["protocol"]) for n, u in usual.items()
+        }
+    }
     texts = {"method": all_settings()["method"][2].partition(";")[0]}  # without baselines
     add_settings(parser, listed=False, own=own, texts=texts, common=True)
     add_options(parser, "the search", TuneOptions, options_of(TuneOptions))
@@ -58,8 +65,9 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
     Raises:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
-    from gcl_hard.tuning.options import DEFAULTS, TuneOptions, tune_options
+    from gcl_hard.tuning.options import TuneOptions, tune_options
 
+    import_domains(arguments)
     parser = tune_parser()
     try:
         stated = read_arguments(parser, arguments)
@@ -70,12 +78,14 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
     domain = domain_of(stated)
     check_domain(stated, domain)
     settings = {name: stated.pop(name) for name in defaults(CONFIGS[domain]) if name in stated}
+    named = {"domain": stated.pop("domain")} if "domain" in stated else {}
     options = tune_options(domain, settings, **stated)
     if printing:
-        usual = defaults(CONFIGS[domain]) | DEFAULTS[domain] | option_defaults(TuneOptions)
+        config = CONFIGS[domain]
+        usual = defaults(config) | {**config.in_search} | option_defaults(TuneOptions)
         for dimension in options.search_space.dimensions:
             usual.pop(dimension.name, None)
-        print_config(usual | settings | stated)
+        print_config(named | usual | settings | stated)
     return options
 
 

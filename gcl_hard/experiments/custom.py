@@ -25,9 +25,8 @@ from torch import Tensor, nn
 from gcl_hard.errors import InputError
 from gcl_hard.io import file_digest
 from gcl_hard.runs.experiment import Parts
-from gcl_hard.settings.base import RunConfig, is_own, is_pretrained
+from gcl_hard.settings.base import RunConfig, is_own, is_pretrained, known
 from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
 
 if TYPE_CHECKING:
     from gcl_hard.graphs import GraphSet
@@ -303,7 +302,7 @@ def edge_argument(make: EncoderMaker, edge_dim: int | None) -> dict[str, Any]:
 
 
 def named_object(name: str, flag: str) -> Any:
-    """What ``module:Name`` names; modules of the working folder are found as well.
+    """What ``module:Name`` or ``module`` names; those of the working folder are found as well.
 
     Importing runs the module, so it is said, and only names that the user has given come here: on
     the command line, in a file of settings, as an argument, or in a file that is trusted.
@@ -319,7 +318,7 @@ def named_object(name: str, flag: str) -> Any:
         print(f"importing {module}, for --{flag} {name}", file=sys.stderr)
     try:
         found = import_module(module)
-        for part in attribute.split("."):
+        for part in filter(None, attribute.split(".")):
             found = getattr(found, part)
     except ModuleNotFoundError as error:
         if error.name not in (module, module.partition(".")[0]):
@@ -425,24 +424,26 @@ class UserParts:
         Raises:
             InputError: if there are no such things, or two sets have one name.
         """
-        if isinstance(config, ImageConfig):
-            return replace(config, encoder=self._part(config.encoder, "encoder"))
-        assert isinstance(config, GraphConfig)
+        changed: dict[str, Any] = {}
+        if isinstance(config, GraphConfig):
+            changed["dataset"] = self._set_name(config)
+        for name, one in known(type(config)).items():
+            value = getattr(config, name)
+            if one.setting.own and isinstance(value, tuple):
+                changed[name] = tuple(self._part(part, name) for part in value)
+            elif one.setting.own and value is not None:
+                changed[name] = self._part(value, name)
+        return replace(config, **changed)
+
+    def _set_name(self, config: GraphConfig) -> str:
+        """The name of a set of graphs, which is imported if it is a ``module:Name``."""
         dataset, names = config.dataset, self._names
         if ":" in dataset and dataset not in names:
             graphs = graphs_named(dataset, config.features)
             if self.graphs.setdefault(graphs.name, graphs) is not graphs:
                 raise InputError(f"two sets are named {graphs.name}: give each a name of its own")
             names[dataset] = graphs.name
-        augmentations = config.augmentations
-        if augmentations is not None:
-            augmentations = tuple(self._part(name, "augmentations") for name in augmentations)
-        return replace(
-            config,
-            dataset=names.get(dataset, dataset),
-            encoder=self._part(config.encoder, "encoder"),
-            augmentations=augmentations,
-        )
+        return names.get(dataset, dataset)
 
     def _part(self, name: str, flag: str) -> str:
         """The name in configurations of a part that a command names."""

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.custom import named_object
 from gcl_hard.runs.experiment import Experiment
 from gcl_hard.settings.base import Config, RunConfig
 from gcl_hard.settings.domains import CONFIGS
@@ -56,6 +57,46 @@ def register(config: type[RunConfig], experiment: Callable[[], Experiment[Any, A
         )
     CONFIGS[config.domain] = config
     EXPERIMENTS[config.domain] = experiment
+
+
+def import_domain(name: str) -> str:
+    """The domain of a name, or of a module that registers one, which is imported then.
+
+    Args:
+        name: ``graphs``, ``mine`` or ``package.mine``, or ``mine:NAME`` of several; a module of
+            the working folder is found as well.
+
+    Raises:
+        InputError: if the module cannot be imported, or registers no domain or several.
+
+    Example:
+        >>> import_domain("images")
+        'images'
+    """
+    if name in CONFIGS:
+        return name
+    module, _, chosen = name.partition(":")
+    before = {*CONFIGS}
+    named_object(module, "domain")
+    if module not in _REGISTERED:
+        own = [d for d, one in CONFIGS.items() if f"{one.__module__}.".startswith(f"{module}.")]
+        _REGISTERED[module] = own or [domain for domain in CONFIGS if domain not in before]
+    found = [domain for domain in _REGISTERED[module] if chosen in ("", domain)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(
+            f"--domain {name}: it registers {' and '.join(found)}: give one of "
+            f"{', '.join(f'{module}:{one}' for one in found)}"
+        )
+    raise InputError(
+        f"--domain {name}: neither a domain that is known ({', '.join(CONFIGS)}) nor a module "
+        f"that registers {chosen or 'one'} (gcl_hard.experiments.register)"
+    )
+
+
+_REGISTERED: dict[str, list[str]] = {}
+"""The domains that modules registered, by the names that these were imported by."""
 
 
 def experiment_of(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:

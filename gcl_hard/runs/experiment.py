@@ -161,7 +161,8 @@ D = TypeVar("D")
 class Experiment(ABC, Generic[C, D]):
     """One domain: how its data are loaded and described, how runs are trained and scored.
 
-    A domain has to say the first four; the others have defaults.
+    A domain has to define ``load``, ``facts``, ``train_run`` and ``score``; the others have
+    defaults.
     """
 
     @abstractmethod
@@ -184,15 +185,39 @@ class Experiment(ABC, Generic[C, D]):
         ``"n_test"`` is their number.
         """
 
-    @abstractmethod
     def train(
         self, runs: Sequence[Run], data: D, context: RunContext, report: Report
     ) -> Iterator[TrainedRun]:
-        """Train runs that share ``RunConfig.group_key``, or one run of any kind.
-
-        Of a run that is ``inner`` a part of the training data is held out of all training, and
-        takes the place of the test items.
+        """Train runs that share ``RunConfig.group_key``, or one run of any kind: by default one
+        after the other, by :meth:`train_run`.
         """
+        for run in runs:
+            told: list[bool] = []
+
+            def tell(run: Run, share: float, loss: float, told: list[bool] = told) -> bool:
+                told.append(report(run, share, loss))
+                return told[-1]
+
+            trained = self.train_run(run, data, context, tell)
+            if not all(told):  # it was stopped, and is not finished
+                raise KeyboardInterrupt
+            yield trained
+
+    def train_run(self, run: Run, data: D, context: RunContext, report: Report) -> TrainedRun:
+        """Train a run.
+
+        Args:
+            run: if it is ``inner``, a part of the training data is held out of all training, and
+                takes the place of the test items.
+            data: what :meth:`load` returned.
+            context: where and how.
+            report: called with the run, the share of its training that is done, and the latest
+                loss; on False training ends.
+
+        Returns:
+            With ``embeddings``, which :meth:`score` reads.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines neither train nor train_run")
 
     @abstractmethod
     def score(self, trained: TrainedRun, data: D, context: RunContext) -> Scored:

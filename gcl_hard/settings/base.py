@@ -353,6 +353,12 @@ class RunConfig(ABC):
     """Methods without contrastive training; settings say which of them read them."""
     baseline_protocol: ClassVar[str]
     domain: ClassVar[Domain]
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": (0, 1), "epochs": (3,), "beta": (1.0, 10.0)}
+    """Values of a smoke run (``--quick``)."""
+    in_search: ClassVar[Mapping[str, Any]] = {}
+    """Defaults of settings in a search that differ from those of a single run."""
+    sets: ClassVar[str] = "--domain too"
+    """How a command is told that it is about this domain, for messages."""
 
     if TYPE_CHECKING:  # what :func:`configuration` adds
         __dataclass_fields__: ClassVar[dict[str, DataclassField[Any]]]
@@ -392,6 +398,11 @@ class RunConfig(ABC):
                 f"hard-positives {self.hard_positives}, the anchor included, are chosen from as "
                 f"many views, got views {self.views}: raise it"
             )
+
+    @classmethod
+    def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
+        """Whether a data set's name is one of this domain, so that a command need not say it."""
+        return False
 
     @property
     def canonical_dataset(self) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import fields
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -14,7 +15,7 @@ from jsonargparse import ArgumentError, ArgumentParser
 
 from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.methods import SETTINGS
-from gcl_hard.settings.base import COMMON, HEAD, Domain, defaults, flag, known, of_part
+from gcl_hard.settings.base import COMMON, HEAD, Domain, RunConfig, defaults, flag, known, of_part
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.values import BY_TYPE, READERS, several
@@ -61,8 +62,8 @@ _SWITCHES = ("quick", "small", "force", "report_only", "resume", "save_encoder",
 
 def _written(default: Any) -> str:
     if isinstance(default, dict):
-        several = dict.fromkeys(_written(one) for one in default.values())
-        return ", images ".join(several)
+        (_, first), *others = ((domain, _written(one)) for domain, one in default.items())
+        return ", ".join([first, *(f"{domain} {one}" for domain, one in others if one != first)])
     if isinstance(default, tuple):
         return ",".join(f"{item:g}" if isinstance(item, float) else str(item) for item in default)
     return str(default).lower() if isinstance(default, bool) else str(default)
@@ -82,34 +83,35 @@ def common_options(options: type) -> set[str]:
     return {name for name, hint in hints.items() if COMMON in get_args(hint)}
 
 
-def _common_text(graphs: str, images: str) -> str:
-    """The help text of a setting of both domains; a common beginning is not repeated."""
-    if graphs == images:
-        return graphs
-    head = graphs.rpartition(": ")[0]
-    return f"{graphs}; images: {images.removeprefix(f'{head}: ')}"
+def _common_text(texts: Mapping[Domain, str]) -> str:
+    """The help text of a setting of several domains; a common beginning is not repeated."""
+    first, *others = dict.fromkeys(texts.values())
+    head = first.rpartition(": ")[0]
+    named = {text: domain for domain, text in reversed([*texts.items()])}
+    return "; ".join([first, *(f"{named[one]}: {one.removeprefix(f'{head}: ')}" for one in others)])
+
+
+def all_settings() -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
+    """Settings of configurations: the domains that have them, type, help and default."""
+    return _settings_of(tuple(CONFIGS.values()))
 
 
 @cache
-def all_settings() -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
-    """Settings of configurations: the domains that have them, type, help and default."""
-    found: dict[str, tuple[tuple[Domain, ...], Any, str, Any]] = {}
-    for config in CONFIGS.values():
-        domain = config.domain
-        for name, one in known(config).items():
-            kind, text, own = one.kind, one.setting.help, one.default
-            if name in SETTINGS:
-                own = SETTINGS[name].default
-            if name not in found:
-                found[name] = ((domain,), kind, text, own)
-                continue
-            domains, other, first, default = found[name]
-            found[name] = (
-                (*domains, domain),
-                other if other == kind else Any if str in (other, kind) else other | kind,
-                _common_text(first, text),
-                default if default == own else {"graphs": default, "images": own},
-            )
+def _settings_of(
+    configs: tuple[type[RunConfig], ...],
+) -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
+    found = {}
+    for name in dict.fromkeys(name for config in configs for name in known(config)):
+        fields = {c.domain: known(c)[name] for c in configs if name in known(c)}
+        kinds = list(dict.fromkeys(one.kind for one in fields.values()))
+        kind = Any if len(kinds) > 1 and str in kinds else reduce(or_, kinds)
+        defaults = {domain: one.default for domain, one in fields.items()}
+        if name in SETTINGS:
+            defaults = dict.fromkeys(defaults, SETTINGS[name].default)
+        default = next(iter(defaults.values()))
+        text = _common_text({domain: one.setting.help for domain, one in fields.items()})
+        alike = all(one == default for one in defaults.values())
+        found[name] = (tuple(fields), kind, text, default if alike else defaults)
     return found
 
 
@@ -132,9 +134,6 @@ def add_settings(
         common: only the common ones, or only the others; None for all.
         names: only these; None for all.
     """
-    titles = {
-        ("graphs", "images"): "losses and training", ("graphs",): "graphs", ("images",): "images",
-    }  # fmt: skip
     common_names = {
         name for one in CONFIGS.values() for name, f in known(one).items() if f.setting.common
     }
@@ -142,7 +141,9 @@ def add_settings(
     for name, (domains, kind, text, default) in all_settings().items():
         is_common = name in common_names
         if common in (None, is_common) and (names is None or name in names):
-            title = "common settings" if is_common else titles[domains]
+            whole = len(domains) == len(CONFIGS)
+            title = "losses and training" if whole else " and ".join(domains)
+            title = "common settings" if is_common else title
             if title not in groups:
                 groups[title] = parser.add_argument_group(title)
             shown = texts.get(name, text), own.get(name, default)

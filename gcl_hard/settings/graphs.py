@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.functional.hardness import DEFAULT_SCALE, HardnessScale
@@ -82,6 +82,8 @@ class GraphConfig(RunConfig):
     baselines: ClassVar[tuple[str, ...]] = GRAPH_BASELINES
     baseline_protocol: ClassVar[str] = "inductive"
     domain: ClassVar[Domain] = "graphs"
+    in_search: ClassVar[Mapping[str, Any]] = {"protocol": "inductive"}
+    sets: ClassVar[str] = "graphs as --dataset"
 
     dataset: Annotated[
         str,
@@ -135,6 +137,7 @@ class GraphConfig(RunConfig):
         Setting(
             "of two-view, in order (mask-attributes,perturb-edges), or module:name",
             "views",
+            own=True,
             follows=("contrast", "objective"),
             applies=_two_view,
             usual=lambda above: ("mask-attributes", "perturb-edges"),
@@ -157,6 +160,7 @@ class GraphConfig(RunConfig):
             "gin, molecule-gin (for molecules), FILE.pt of gcl_hard.pretrain, or your own "
             "module:Name, called as Name(n_features)",
             "encoder",
+            own=True,
             common=True,
             read_by=TRAINED,
         ),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -99,6 +101,18 @@ class ImageConfig(RunConfig):
     baselines: ClassVar[tuple[str, ...]] = IMAGE_BASELINES
     baseline_protocol: ClassVar[str] = "split"
     domain: ClassVar[Domain] = "images"
+    quick: ClassVar[Mapping[str, Any]] = {
+        "dataset": ("digits",),
+        "encoder": "resnet18",
+        "seeds": (0, 1),
+        "epochs": (3,),
+        "beta": (1.0, 5.0),
+        "threshold_start": (-0.5,),
+        "threshold_end": (0.0,),
+    }
+    sets: ClassVar[str] = (
+        "their --dataset too (digits, CIFAR10, …, or NAME, with NAME.npz in --data-dir)"
+    )
 
     dataset: Annotated[
         str,
@@ -138,6 +152,7 @@ class ImageConfig(RunConfig):
             "resnet50, resnet18, fast (a small net for 32 pixels), torchvision:NAME, timm:NAME, or "
             "your own module:Name",
             "encoder",
+            own=True,
             common=True,
             read_by=ENCODED,
         ),
@@ -304,6 +319,16 @@ class ImageConfig(RunConfig):
         from gcl_hard.images import files
 
         return files.canonical_name(self.dataset)
+
+    @classmethod
+    def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
+        """Whether it is a known set, spelt nearly so, or one of the user's own images."""
+        from gcl_hard.images.datasets import is_image_set
+        from gcl_hard.images.files import KNOWN
+
+        known = [one.casefold() for one in KNOWN]
+        misspelt = difflib.get_close_matches(name.casefold(), known, cutoff=0.75)
+        return is_image_set(name, data_dir) or bool(misspelt)
 
     def files(self, data_dir: Path | None) -> list[Path]:
         """Files of a set; none of one that a library has."""

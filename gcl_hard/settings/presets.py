@@ -56,12 +56,13 @@ def published_accuracy(config: RunConfig) -> float | None:
         ours = config.encoder == GIN and config.contrast == "local-global"
         comparable = ours and config.protocol == "transductive"
         table = TABLE_II
-    else:
-        assert isinstance(config, ImageConfig)
+    elif isinstance(config, ImageConfig):
         splits = config.pretrain_split, config.probe_split
         whole = config.subset is None and config.classes is None and not config.label_noise
         comparable = whole and splits == ("train", "train")
         table = TABLE_I
+    else:
+        return None
     return table.get(config.dataset, {}).get(config.method) if comparable else None
 
 
@@ -114,20 +115,6 @@ PRESETS: dict[str, Preset] = {
     ),
 }
 """Presets by the value of ``--table``; settings are chosen inside training data."""
-
-QUICK: dict[Domain, dict[str, Any]] = {
-    "graphs": {"seeds": (0, 1), "epochs": (3,), "beta": (1.0, 10.0)},
-    "images": {
-        "dataset": ("digits",),
-        "encoder": "resnet18",
-        "seeds": (0, 1),
-        "epochs": (3,),
-        "beta": (1.0, 5.0),
-        "threshold_start": (-0.5,),
-        "threshold_end": (0.0,),
-    },
-}
-"""Values of a smoke run (``--quick``), by domain."""
 
 SMALL: dict[str, Any] = {
     "dataset": ("CIFAR10", "CIFAR100"),

@@ -41,8 +41,6 @@ Callback = Callable[[Any, Any], object]
 SamplerName = Literal["tpe", "cmaes", "random"]
 PrunerName = Literal["none", "median", "hyperband", "wilcoxon"]
 
-DEFAULTS: dict[Domain, dict[str, Any]] = {"graphs": {"protocol": "inductive"}, "images": {}}
-"""Defaults of settings in a search that differ from those of a single run."""
 STEPS: dict[str, Steps] = {
     "none": "none", "median": "epochs", "hyperband": "epochs", "wilcoxon": "folds",
 }  # fmt: skip
@@ -274,7 +272,7 @@ def tune_options(
     for name in ("sampler", "pruner", "storage"):
         if not isinstance(stated.get(name, ""), str | Path | None):
             stated[f"own_{name}"] = stated.pop(name)
-    stated_settings = {**DEFAULTS[domain], **(usual or {}), **settings}
+    stated_settings = {**CONFIGS[domain].in_search, **(usual or {}), **settings}
     if domain == "graphs":
         own = stated_settings.get("encoder", GIN)
         if encoder is None and is_pretrained(own):
