@@ -20,9 +20,10 @@ from rich.console import Console
 
 from gcl_hard.commands import study as api
 from gcl_hard.commands.tune import parse_tune
+from gcl_hard.experiments import graph_trials
 from gcl_hard.runs import runner
+from gcl_hard.runs.trials import REPORTS
 from gcl_hard.tuning import objective, search
-from gcl_hard.tuning.objective import REPORTS
 
 METHOD = "hscl"
 EPOCHS = 50
@@ -112,14 +113,14 @@ def whole_study(case: Case, *more: str) -> Searched:
 @contextmanager
 def clocked_scoring(spent: list[float]) -> Iterator[None]:
     """Note the seconds that every scoring of a part takes."""
-    score = objective._svm_accuracies
+    score = graph_trials._svm_accuracies
 
     def clocked(*arguments: Any) -> Any:
         seconds, found = timed(lambda: score(*arguments))
         spent.append(seconds)
         return found
 
-    with patch.object(objective, "_svm_accuracies", clocked):
+    with patch.object(graph_trials, "_svm_accuracies", clocked):
         yield
 
 

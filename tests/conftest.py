@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 from collections.abc import Generator, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -47,6 +48,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=[item for item in slow if item not in kept])
     # First, so that at the end no process waits for the minutes of another.
     items[:] = kept + [item for item in items if item not in slow]
+
+
+@pytest.fixture(autouse=True)
+def domains_as_before() -> Iterator[None]:
+    """What a test registers is not known to the next one."""
+    module = sys.modules.get("gcl_hard.experiments.registry")
+    before = [] if module is None else [(table, {**table}) for table in module.TABLES]
+    yield
+    for table, content in before:
+        if table != content:
+            table.clear()
+            table.update(content)
 
 
 def commit() -> int:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from gcl_hard.experiments import images
+from gcl_hard.experiments import image_training
 from gcl_hard.images import Views, image_encoder
 from gcl_hard.methods import METHODS
 from gcl_hard.reports.frame import Results, published
@@ -61,7 +61,7 @@ OWN = ("--dataset=shades", "--subset=null", "--batch-size=20")
 def test_digits_with_a_resnet_from_a_command_to_a_page(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(images, "image_encoder", image_encoder)
+    monkeypatch.setattr(image_training, "image_encoder", image_encoder)
     page = command.folder / "page.md"
     asked = (
         "--encoder=resnet18",
@@ -431,7 +431,7 @@ def test_where_memory_ends_batch_and_size_are_named(
 def test_an_encoder_for_larger_images_is_refused(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(images, "image_encoder", image_encoder)
+    monkeypatch.setattr(image_training, "image_encoder", image_encoder)
     where = mirror(command.folder / "mine")
     said = command.refuses(*OWN, where, "--encoder=fast")
     assert says(said, "encoder fast", "6 pixels", "--size")

@@ -29,7 +29,7 @@ from gcl_hard.settings.images import ImageConfig
 from tests.said import says
 
 ROOT = Path(__file__).parents[1]
-NOT_SETTINGS = "--help", "--version", "--config", "--print-config"
+NOT_SETTINGS = "--help", "--version", "--config", "--print-config", "--domain"
 PROMISED = [
     "--dataset", "--method", "--protocol", "--beta", "--threshold-start", "--threshold-end",
     "--temperature", "--class-prior", "--objective", "--contrast", "--epochs", "--batch-size",

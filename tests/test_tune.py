@@ -19,13 +19,14 @@ from gcl_hard import tune
 from gcl_hard.commands import tune as tune_command
 from gcl_hard.errors import OutOfMemory
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
-from gcl_hard.experiments import ensembles, images
+from gcl_hard.experiments import ensembles, image_training
+from gcl_hard.experiments.graph_trials import GraphOuter
+from gcl_hard.experiments.image_trials import ImageOuter
 from gcl_hard.graphs import load, tudataset
 from gcl_hard.runs import hardware
+from gcl_hard.runs.trials import Candidate
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.tuning import objective
-from gcl_hard.tuning.objective import GraphOuter, ImageOuter
-from gcl_hard.tuning.space import Candidate
 from tests.experiments.tiny_images import Tiny
 from tests.said import says
 from tests.tuning.scoring import outer_accuracy
@@ -270,7 +271,7 @@ def test_every_sampler_works_without_a_grid(command: Command, sampler: str) -> N
 
 
 def test_digits_are_searched_too(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "image_encoder", lambda name, stem, width: Tiny())
+    monkeypatch.setattr(image_training, "image_encoder", lambda name, stem, width: Tiny())
     assert command("--trials=2", tiny=DIGITS) == 0
     result = command.result
     assert numbers(command.out)[1] == round(result["outer"], 1)

@@ -397,9 +397,9 @@ def _new(
                 stacklevel=4,
             )
     if isinstance(config, ImageConfig):
-        from gcl_hard.experiments import images
+        from gcl_hard.experiments import image_training
 
-        return images.new_encoder(config, saved["size"], parts)
+        return image_training.new_encoder(config, saved["size"], parts)
     from gcl_hard.experiments.protocols import new_encoder
 
     return new_encoder(config, saved["n_features"], saved["edge_dim"], parts)

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from gcl_hard.commands.parser import add_version, run_command
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.experiments.registry import import_domain
 
 FIGURES = {
     "fig1": "accuracy against epochs, one line per method",
@@ -65,6 +66,10 @@ def figures_parser() -> argparse.ArgumentParser:
         help="show only results with these settings: dataset=PTC_MR, method=hscl,hucl, seed=0; "
         "may be repeated",
     )  # fmt: skip
+    parser.add_argument(
+        "--domain", action="append", default=[], metavar="MODULE",
+        help="module that registers the domain of results; may be repeated",
+    )  # fmt: skip
     parser.add_argument("--name", help="name of the files, without a suffix; chosen if not given")
     for figure, flags in OWN_FLAGS.items():
         for name, (kind, metavar, words) in flags.items():
@@ -107,6 +112,8 @@ def parse_figures(arguments: Sequence[str]) -> argparse.Namespace:
         raise InputError("no folder to write to: give -o DIR")
     if given.name is not None and (not given.name or Path(given.name).name != given.name):
         raise InputError(f"--name is a file's name without a folder, got {given.name!r}")
+    for module in given.domain:
+        import_domain(module)
     given.only = parse_only(given.only)
     given.own = {}
     for figure, own_flags in OWN_FLAGS.items():

@@ -22,7 +22,7 @@ from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.order import epoch_chunks
 from gcl_hard.graphs.refinement import ColouredSet, coloured
 from gcl_hard.runs import hardware
-from gcl_hard.runs.experiment import Parts
+from gcl_hard.runs.experiment import Parts, RunContext
 from gcl_hard.runs.plan import equal_parts, usual_size
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.training.ensemble import Snapshots, train_ensemble
@@ -295,3 +295,9 @@ def free_memory(device: torch.device) -> int:
         return int(share * (free + unused))
     known = hardware.available_memory()
     return 2**32 if known is None else int(share * known)
+
+
+def use_threads(context: RunContext, graphs: GraphSet, config: GraphConfig) -> None:
+    """Set the threads of this process for the training of a configuration."""
+    nodes = graphs.n_nodes / graphs.n_graphs * min(config.batch_size, graphs.n_graphs)
+    hardware.use_threads(context.threads, nodes, config.dim * config.layers, context.cores)

@@ -18,7 +18,7 @@ from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.evaluation.folds import inner_folds
 from gcl_hard.experiments.custom import own_part
-from gcl_hard.experiments.ensembles import Encoder, Result, train_encoders
+from gcl_hard.experiments.ensembles import Encoder, Result, train_encoders, use_threads
 from gcl_hard.experiments.protocols import (
     check_classes,
     check_encoder,
@@ -31,7 +31,6 @@ from gcl_hard.graphs import GraphSet, Supervised, from_tu, tudataset
 from gcl_hard.graphs.features import CODES
 from gcl_hard.graphs.models import GraphContrast, GraphModel
 from gcl_hard.graphs.refinement import FEATURES, wl_start
-from gcl_hard.runs import hardware
 from gcl_hard.runs.experiment import (
     ENCODERS,
     Clock,
@@ -192,12 +191,6 @@ def fold_scores(
 
 SVM_HOURS, LONG = 205 / 3600, 0.2
 """Hours of the nested SVM for 8,000 graphs on two cores, measured, and those worth a remark."""
-
-
-def use_threads(context: RunContext, graphs: GraphSet, config: GraphConfig) -> None:
-    """Set the threads of this process for the training of a configuration."""
-    nodes = graphs.n_nodes / graphs.n_graphs * min(config.batch_size, graphs.n_graphs)
-    hardware.use_threads(context.threads, nodes, config.dim * config.layers, context.cores)
 
 
 def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:

@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.custom import named_object
-from gcl_hard.runs.experiment import Experiment
+from gcl_hard.runs.experiment import Experiment, RunContext
 from gcl_hard.settings.base import Config, RunConfig
 from gcl_hard.settings.domains import CONFIGS
 
+if TYPE_CHECKING:
+    from gcl_hard.runs.trials import Inner, Outer
 
-def _ours(name: str) -> Callable[[], Experiment[Any, Any]]:
-    """Makes an experiment of this package, whose module is imported only then."""
-    module, _, cls = name.partition(":")
-
-    def make() -> Experiment[Any, Any]:
-        found: Experiment[Any, Any] = getattr(
-            import_module(f"gcl_hard.experiments.{module}"), cls
-        )()
-        return found
-
-    return make
+OuterParts = Callable[[Any, Any, RunContext, "Inner", int], Sequence["Outer"]]
+"""The parts of a search, as :func:`outer_parts` returns them."""
 
 
-EXPERIMENTS: dict[str, Callable[[], Experiment[Any, Any]]] = {
-    "graphs": _ours("graphs:GraphExperiment"),
-    "images": _ours("images:ImageExperiment"),
+class Registered(NamedTuple):
+    """What is known of a domain.
+
+    Attributes:
+        experiment: makes its experiment.
+        outer_parts: the parts of a search, if it has a way of its own.
+    """
+
+    experiment: Callable[[], Experiment[Any, Any]]
+    outer_parts: OuterParts | None = None
+
+
+def _ours(name: str) -> Callable[..., Any]:
+    """A function or class of this floor, whose module is imported when it is called."""
+    module, _, attribute = name.partition(":")
+
+    def called(*arguments: Any) -> Any:
+        return getattr(import_module(f"gcl_hard.experiments.{module}"), attribute)(*arguments)
+
+    return called
+
+
+DOMAINS: dict[str, Registered] = {
+    "graphs": Registered(_ours("graphs:GraphExperiment"), _ours("graph_trials:outer_parts")),
+    "images": Registered(_ours("images:ImageExperiment"), _ours("image_trials:outer_parts")),
 }
-"""Makes the experiment of each domain, by its name."""
+"""The domains by name; their settings are in :data:`gcl_hard.settings.domains.CONFIGS`."""
 
 
 def register(config: type[RunConfig], experiment: Callable[[], Experiment[Any, Any]]) -> None:
@@ -56,7 +71,7 @@ def register(config: type[RunConfig], experiment: Callable[[], Experiment[Any, A
             f"{config.__module__}.{config.__qualname__} another name"
         )
     CONFIGS[config.domain] = config
-    EXPERIMENTS[config.domain] = experiment
+    DOMAINS[config.domain] = Registered(experiment)
 
 
 def import_domain(name: str) -> str:
@@ -99,9 +114,46 @@ _REGISTERED: dict[str, list[str]] = {}
 """The domains that modules registered, by the names that these were imported by."""
 
 
+TABLES: tuple[dict[str, Any], ...] = CONFIGS, DOMAINS, _REGISTERED
+"""All that is known of domains."""
+
+
 def experiment_of(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:
     """The experiment of a configuration's domain."""
-    return EXPERIMENTS[config.domain]()
+    return DOMAINS[config.domain].experiment()
+
+
+def outer_parts(
+    config: RunConfig, data: Any, context: RunContext, inner: Inner, n_folds: int
+) -> Sequence[Outer]:
+    """The parts of a search: data to search in, with data to score the best settings on.
+
+    A domain without a way of its own has one: the training part, in which trials are runs on
+    hold-outs, and the test part.
+
+    Args:
+        config: settings that are not searched.
+        data: the data, or the user's own.
+        context: where and how.
+        inner: how trials are scored.
+        n_folds: parts that are asked for, a study each.
+
+    Raises:
+        InputError: for data that cannot be split so.
+    """
+    from gcl_hard.runs.trials import RunOuter
+
+    known = DOMAINS[config.domain]
+    if known.outer_parts is not None:
+        return known.outer_parts(config, data, context, inner, n_folds)
+    if n_folds > 1:
+        raise InputError(
+            f"{config.domain} have a test part, which is the one outer part: leave --outer-folds "
+            f"out"
+        )
+    experiment = known.experiment()
+    experiment.check(config, data, context, inner=True)
+    return (RunOuter(experiment, data, inner),)
 
 
 def canonical(config: Config) -> Config:

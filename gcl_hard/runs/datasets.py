@@ -74,13 +74,15 @@ class DataSets:
             text = json.dumps([*key[1:], self._context.versions["source"], stamps])
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
             cache = FactsCache(cache_root() / "facts.json")
-            found = cache.get(digest)
+            # Without a file there is nothing that tells whether the data have changed.
+            found = cache.get(digest) if files else None
             if found is None:
                 found = self._read(config, None)
                 if "notes" in found and files:  # which name no folder of this machine
                     folder = f"{Path(os.path.commonpath(files)).parent}/"
                     found["notes"] = [one.replace(folder, "") for one in found["notes"]]
-                cache.put(digest, found)
+                if files:
+                    cache.put(digest, found)
             self._facts[key] = found
         return self._facts[key] | config.resolved(self._facts[key])
 

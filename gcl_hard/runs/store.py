@@ -187,16 +187,25 @@ class Store:
             else:
                 (newest if path.stem == one.name else former)[one.name] = path, one
         found |= former | newest
-        if unread:
-            shown = "; ".join(f"{one.name}: {one.why}" for one in unread[:3])
-            more = f"; and {len(unread) - 3} more" * (len(unread) > 3)
-            warnings.warn(
-                f"{len(unread)} results in {self.folder} are not read, and kept as they are: "
-                f"{shown}{more}",
-                stacklevel=2,
-            )
+        self._warn_of(unread)
         for name in sorted(found):
             yield found[name]
+
+    def _warn_of(self, unread: Sequence[Unread]) -> None:
+        """Name and count records that this version cannot use."""
+        if unread:
+            by_why: dict[str, list[str]] = {}
+            for one in unread:
+                by_why.setdefault(one.why, []).append(one.name)
+            shown = "; ".join(
+                f"{', '.join(names[:3])}{f', … ({len(names)})' * (len(names) > 3)}: {why}"
+                for why, names in by_why.items()
+            )
+            warnings.warn(
+                f"{len(unread)} results in {self.folder} are not read, and kept as they are: "
+                f"{shown}",
+                stacklevel=3,
+            )
 
     @contextlib.contextmanager
     def lock(self, run: Run) -> Iterator[bool]:
@@ -228,10 +237,11 @@ class Store:
             if not mine:
                 raise InputError(f"{self.folder} is being compacted by another command")
             self._forget()  # another process may have written it since
-            (results, unread), singles = self._compact(), list[Path]()
+            (results, unread), singles, left = self._compact(), list[Path](), list[Unread]()
             for path in sorted(self.folder.glob(SINGLES)):
                 found = read_result(path)
                 if isinstance(found, Unread):
+                    left.append(found)
                     continue
                 singles.append(path)
                 known = results.get(found.name)
@@ -254,6 +264,7 @@ class Store:
                         beside.rename(new)
             for path in singles:
                 path.unlink()
+            self._warn_of(unread + left)
             return len(results)
 
     def _forget(self) -> None:

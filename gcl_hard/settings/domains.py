@@ -45,15 +45,18 @@ def from_dict(stored: Mapping[str, Any], domain: str = "") -> RunConfig:
         >>> from_dict({"method": "ucl", "lr": 0.1}) == GraphConfig(method="ucl", lr=0.1)
         True
     """
-    return _read(json.dumps(stored), domain)
+    return _read(json.dumps(stored), domain, tuple(CONFIGS.values()))
 
 
 @lru_cache(maxsize=4096)  # a folder has many seeds of few configurations
-def _read(text: str, domain: str) -> RunConfig:
+def _read(text: str, domain: str, configs: tuple[type[RunConfig], ...]) -> RunConfig:
     stored: dict[str, Any] = json.loads(text)
     if domain and domain not in CONFIGS:
-        raise InputError(f"unknown domain {domain!r}; known: {', '.join(CONFIGS)}")
-    kinds = [CONFIGS[domain]] if domain else [*CONFIGS.values()]
+        raise InputError(
+            f"unknown domain {domain!r}; known: {', '.join(CONFIGS)}; --domain MODULE names the "
+            f"module that registers it"
+        )
+    kinds = [CONFIGS[domain]] if domain else configs
     surplus = min((set(stored) - set(defaults(kind)) for kind in kinds), key=len)
     if surplus:
         raise InputError(f"unknown settings: {', '.join(sorted(surplus))}")

@@ -23,12 +23,13 @@ from gcl_hard.experiments.custom import (
     named_object,
     pretrained_part,
 )
+from gcl_hard.runs.trials import Inner, Steps
 from gcl_hard.seeds import seed_for
 from gcl_hard.settings.base import COMMON, Domain, flag, is_own, is_pretrained, of_part
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GIN, GraphConfig
 from gcl_hard.settings.presets import best_recipe
-from gcl_hard.tuning.objective import Inner, Steps, check_encoder
+from gcl_hard.tuning.objective import check_encoder
 from gcl_hard.tuning.space import Base, Space, default_space, read_space, shipped
 from gcl_hard.tuning.storage import AGAIN
 
@@ -204,9 +205,11 @@ class TuneOptions:
 
     def _check_protocol(self) -> None:
         config = self.base.config
-        if config.domain == "images" and self.outer_folds > 1:
-            raise InputError("images have an official test split, which is the one outer part: "
-                             "leave --outer-folds out")  # fmt: skip
+        if config.protocol == "split" and self.outer_folds > 1:
+            raise InputError(
+                f"{config.domain} have an official test part, which is the one outer part: leave "
+                f"--outer-folds out"
+            )
         if config.protocol == "transductive" and (self.outer_folds > 1 or self.inner_folds > 1):
             raise InputError(
                 "protocol transductive chooses on the test folds and has neither inner nor outer "

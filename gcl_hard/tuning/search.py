@@ -24,17 +24,10 @@ from gcl_hard.runs.engine import TRIES, Engine, Task, engine
 from gcl_hard.runs.experiment import RunContext, RunOptions
 from gcl_hard.runs.progress import progress
 from gcl_hard.runs.runner import data_sets, share, share_of
+from gcl_hard.runs.trials import Candidate, Outer
 from gcl_hard.settings.base import HEAD, RunConfig
-from gcl_hard.tuning.objective import (
-    GraphOuter,
-    Objective,
-    Outer,
-    check_output,
-    score_outside,
-    score_trials,
-)
+from gcl_hard.tuning.objective import Objective, check_output, score_outside, score_trials
 from gcl_hard.tuning.options import TuneOptions, plain, pruner, sampler
-from gcl_hard.tuning.space import Candidate
 from gcl_hard.tuning.storage import (
     DEATHS,
     FIXED,
@@ -113,10 +106,14 @@ class PreparedSearch:
         objective = Objective(config, options.inner, options.outer_folds, digest)
         outers = objective.load(context, graphs)
         if base.make is not None:
-            assert isinstance(outers[0], GraphOuter)
             check_output(base, options.search_space, outers[0].part.graphs.to("cpu"))
         for outer in outers:
             outer.part.n_scored(options.inner)  # refuses a class that is too small
+            if options.steps == "epochs" and not outer.part.by_epochs:
+                raise InputError(
+                    f"a pruner by epochs needs scores after some epochs, which encoders of "
+                    f"{config.domain} have not: give --pruner none, or wilcoxon"
+                )
         return cls(options, context, objective, outers)
 
     @property
@@ -181,14 +178,15 @@ class PreparedSearch:
 
     def identity(self, k: int) -> dict[str, Any]:
         """What the k-th study belongs to: a search that differs in it must not continue it."""
-        options, config = self.options, self.config
+        options, config, outer = self.options, self.config, self.outers[0]
         apart = {*HEAD} | {dimension.name for dimension in options.search_space.dimensions}
         settings = {name: value for name, value in config.changed().items() if name not in apart}
         settings.pop("encoder" if self._own else "", None)
         return {
             "dataset": config.dataset, "method": self.methods, "protocol": config.protocol,
             "settings": settings, "space": self._space(), "digest": self.objective.digest,
-            "inner": self._inner(), "outer": f"part {k + 1}, {self._outer()}",
+            "inner": outer.part.name(options.inner),
+            "outer": f"part {k + 1}, {outer.name(options.outer_folds)}",
             "sampler": _named(options.own_sampler) or options.sampler,
             "pruner": _named(options.own_pruner) or options.pruner, "seed": options.seed,
             "encoder": self._own,
@@ -211,7 +209,7 @@ class PreparedSearch:
         options, outer = self.options, self.outers[0]
         scored_on: dict[str, Any] = study.user_attrs.get(SCORED_ON, self.here)
         return self.identity(0) | scored_on | {
-            "outer": self._outer(),
+            "outer": outer.name(options.outer_folds),
             "space": options.space or "given",
             "dimensions": self._space(),
             "grid": "the paper's grid" if options.search_space.grid == "paper" else "the grid",
@@ -231,24 +229,6 @@ class PreparedSearch:
             for dimension in space.dimensions
         }
         return found | {"grid": space.grid_of(self.options.base)}
-
-    def _inner(self) -> str:
-        """Name of what scores trials."""
-        n = self.options.inner_folds
-        if self.config.protocol == "transductive":
-            return "the test folds"
-        if n == 1:
-            return "a hold-out of 20 %"
-        return f"{n} hold-outs of 20 %" if self.config.domain == "images" else f"{n} folds"
-
-    def _outer(self) -> str:
-        """Name of what scores the best trial."""
-        if self.config.protocol == "transductive":
-            return "nothing"
-        if self.config.domain == "images":
-            return "the official test images"
-        n = self.options.outer_folds
-        return "a hold-out of 30 %" if n == 1 else f"{n} folds"
 
     def run(self, studies: Sequence[Study], storage: BaseStorage, console: Console) -> None:
         """Score trials until every study has as many as asked for, then each best one outside.

@@ -18,7 +18,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.experiments.custom import EncoderMaker, UserParts, check_maker
 from gcl_hard.methods import METHODS
-from gcl_hard.runs.experiment import Parts
+from gcl_hard.runs.trials import Candidate
 from gcl_hard.setting import Field
 from gcl_hard.settings.base import RunConfig, defaults, flag, known
 from gcl_hard.settings.domains import CONFIGS
@@ -219,27 +219,6 @@ def _number(name: str, key: str, value: Any, *, whole: bool) -> float:
     if not math.isfinite(number) or (whole and number != int(number)):
         raise InputError(f"{name}: {key} must be {kind}, got {value!r}")
     return int(number) if whole else number
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """The settings of a trial.
-
-    Attributes:
-        number: number of the trial.
-        config: the configuration to train.
-        make: makes the encoder, if it is the user's own.
-    """
-
-    number: int
-    config: RunConfig
-    make: EncoderMaker | None = None
-
-    @property
-    def parts(self) -> Parts:
-        """The maker by its name in the configuration."""
-        named = getattr(self.config, "encoder", None)
-        return {} if self.make is None or named is None else {named: self.make}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gcl_hard.commands.study import study
 from gcl_hard.errors import InputError
-from gcl_hard.experiments import ensembles, images
+from gcl_hard.experiments import ensembles, image_training
 from gcl_hard.graphs import GIN, GraphSet, load
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
@@ -287,7 +287,7 @@ class Named:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: set[str] = set()
-        monkeypatch.setattr(images, "image_encoder", self._resnet)
+        monkeypatch.setattr(image_training, "image_encoder", self._resnet)
 
     def _resnet(self, name: str, stem: str, width: int | None) -> nn.Module:
         self.names.add(name)

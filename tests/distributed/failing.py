@@ -7,7 +7,7 @@ import sys
 
 from gcl_hard import InputError
 from gcl_hard.bench import main
-from gcl_hard.experiments import images
+from gcl_hard.experiments import image_training
 
 
 def fail(*arguments: object, **options: object) -> None:
@@ -16,6 +16,6 @@ def fail(*arguments: object, **options: object) -> None:
 
 if __name__ == "__main__":
     if os.environ["RANK"] == sys.argv[1]:
-        images.train_run = fail  # type: ignore[assignment]
+        image_training.train_run = fail  # type: ignore[assignment]
     command = "--dataset=digits --encoder=resnet18 --subset=128 --batch-size=32 --epochs=2"
     sys.exit(main([*command.split(), "--seeds=2", "--monitor-every=0"]))

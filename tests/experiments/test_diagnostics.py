@@ -26,7 +26,7 @@ from gcl_hard import (
 )
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.evaluation import inner_holdout, outer_folds
-from gcl_hard.experiments import diagnostics, graph_snapshots, images, protocols
+from gcl_hard.experiments import diagnostics, graph_snapshots, image_training, protocols
 from gcl_hard.experiments.diagnostics import (
     Batch,
     DiagnosticsCallback,
@@ -37,7 +37,7 @@ from gcl_hard.experiments.diagnostics import (
 )
 from gcl_hard.experiments.graph_snapshots import graph_sampler
 from gcl_hard.experiments.image_snapshots import image_sampler
-from gcl_hard.experiments.images import build
+from gcl_hard.experiments.image_training import build
 from gcl_hard.functional.hardening import Hardening, Uniform
 from gcl_hard.functional.similarity import Objective
 from gcl_hard.graphs import load
@@ -828,7 +828,7 @@ def stop_while_scored(command: Command, monkeypatch: pytest.MonkeyPatch, *flags:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(images, "linear_probe", stop)
+        patch.setattr(image_training, "linear_probe", stop)
         assert command(*SAVING, *flags) == 130
     assert len(command.files("*.ckpt")) == 1
 

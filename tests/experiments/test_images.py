@@ -17,9 +17,10 @@ from torch import Tensor
 from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import inner_holdout, linear_probe
 from gcl_hard.evaluation.probes import ProbeRecipe
-from gcl_hard.experiments import images
+from gcl_hard.experiments import image_training
 from gcl_hard.experiments.image_data import ImageData
-from gcl_hard.experiments.images import ImageExperiment, build, majority
+from gcl_hard.experiments.image_training import build, majority
+from gcl_hard.experiments.images import ImageExperiment
 from gcl_hard.images import Split
 from gcl_hard.methods import METHODS
 from gcl_hard.runs.plan import Run
@@ -220,14 +221,14 @@ def test_progress_counts_epochs_and_their_parts(run: Execute) -> None:
 def test_embeddings_that_are_not_finite_are_no_result(
     run: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build_ = images.build
+    build_ = image_training.build
 
     def broken(*arguments: Any) -> Any:
         encoding = build_(*arguments)
         encoding.model.encoder[1].running_var.fill_(float("nan"))
         return encoding
 
-    monkeypatch.setattr(images, "build", broken)
+    monkeypatch.setattr(image_training, "build", broken)
     with pytest.raises(DivergenceError, match=r"embeddings\b.*\bfinite\b.*digits untrained"):
         run(small("untrained"))
 
@@ -374,13 +375,13 @@ def test_a_saved_encoder_gives_the_embeddings_that_were_scored(
     run: Execute, digits: ImageData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scored: list[np.ndarray] = []
-    probe = images.linear_probe
+    probe = image_training.linear_probe
 
     def spy(train: Any, known: Any, test: Any, asked: Any, **more: Any) -> Any:
         scored.extend((train, test))
         return probe(train, known, test, asked, **more)
 
-    monkeypatch.setattr(images, "linear_probe", spy)
+    monkeypatch.setattr(image_training, "linear_probe", spy)
     ran = run(small())
     for z, part in zip(scored, (digits.probe, digits.test), strict=True):
         np.testing.assert_allclose(embedded(ran, part), z, rtol=1e-5, atol=1e-6)
@@ -448,7 +449,7 @@ def test_a_seed_stopped_twice_and_then_while_it_is_scored(
     command.interrupted(3, *SAVING)
     command.interrupted(2, "--resume", *SAVING)
     with monkeypatch.context() as patch:
-        patch.setattr(images, "linear_probe", stop)
+        patch.setattr(image_training, "linear_probe", stop)
         assert command("--resume", *SAVING) == 130
     assert command("--resume", *SAVING) == 0
     assert command.steps == 0

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from gcl_hard.evaluation import outer_folds
 from gcl_hard.experiments import graph_snapshots as of_graphs
 from gcl_hard.experiments import image_snapshots as of_images
-from gcl_hard.experiments import images as image_experiment
+from gcl_hard.experiments import image_training
 from gcl_hard.experiments.diagnostics import DiagnosticsCallback, Sample, snapshot
 from gcl_hard.experiments.graph_snapshots import graph_sampler
 from gcl_hard.experiments.image_snapshots import image_sampler
-from gcl_hard.experiments.images import Encoding
-from gcl_hard.experiments.images import build as build_images
+from gcl_hard.experiments.image_training import Encoding
+from gcl_hard.experiments.image_training import build as build_images
 from gcl_hard.experiments.protocols import build
 from gcl_hard.functional.hardening import Uniform
 from gcl_hard.graphs import GraphBatch, GraphSet, InfoGraph, TwoView
@@ -567,14 +567,14 @@ def test_half_precision_is_used_to_encode_and_not_to_measure() -> None:
 
 @pytest.fixture
 def encoding(monkeypatch: pytest.MonkeyPatch) -> Encoding:
-    monkeypatch.setattr(image_experiment, "image_encoder", lambda name, stem, width: Tiny())
+    monkeypatch.setattr(image_training, "image_encoder", lambda name, stem, width: Tiny())
     return build_images(small_images(), few_digits(), 3)
 
 
 def test_images_and_views_are_the_same_for_all_methods_and_seeds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(image_experiment, "image_encoder", lambda name, stem, width: Tiny())
+    monkeypatch.setattr(image_training, "image_encoder", lambda name, stem, width: Tiny())
     seen: list[list[Tensor]] = []
     real = ImageContrast.project
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gcl_hard import bench
 from gcl_hard.evaluation import FoldScore
-from gcl_hard.experiments import images
+from gcl_hard.experiments import image_training
 from gcl_hard.experiments.image_data import ImageData, image_data
 from gcl_hard.experiments.images import ImageExperiment
 from gcl_hard.images import Split
@@ -60,7 +60,7 @@ def small(method: str = "hscl", **settings: Any) -> ImageConfig:
 @pytest.fixture
 def tiny_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trains :class:`Tiny` in the place of a ResNet."""
-    monkeypatch.setattr(images, "image_encoder", lambda name, stem, width: Tiny())
+    monkeypatch.setattr(image_training, "image_encoder", lambda name, stem, width: Tiny())
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def runs_in(folder: Path) -> Execute:
         of = context(where, **{"save_encoder": True, "monitor_every": 1, **options})
         experiment, given = ImageExperiment(), data or few_digits()
         (trained,) = experiment.train([Run(config, seed, inner)], given, of, report)
-        return Ran(trained, images.score_run(trained, given), of, reports)
+        return Ran(trained, image_training.score_run(trained, given), of, reports)
 
     return execute
 
@@ -156,7 +156,9 @@ class Command:
         monkeypatch.setenv("GCL_HARD_CACHE", str(folder / "cache"))
         monkeypatch.setenv("COLUMNS", "200")
         monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
-        monkeypatch.setattr(images, "image_encoder", lambda name, stem, width: self._encoder())
+        monkeypatch.setattr(
+            image_training, "image_encoder", lambda name, stem, width: self._encoder()
+        )
         self.folder, self.output = folder, folder / "results"
         self.steps, self.stop_at = 0, -1
         self._capsys = capsys

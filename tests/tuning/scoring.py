@@ -8,21 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.experiments.custom import EncoderMaker
+from gcl_hard.experiments.graph_trials import GraphOuter, GraphPart
+from gcl_hard.experiments.image_trials import ImageOuter, ImagePart
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.graphs import GraphSet
 from gcl_hard.runs.experiment import RunContext, RunOptions
+from gcl_hard.runs.trials import Candidate, Inner, Score, Scoring
 from gcl_hard.settings.base import RunConfig, defaults, of_part
 from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.tuning.objective import (
-    GraphOuter,
-    GraphPart,
-    ImageOuter,
-    ImagePart,
-    Inner,
-    Score,
-    Scoring,
-)
-from gcl_hard.tuning.space import Candidate
 
 SMALL: dict[str, Any] = {
     "protocol": "inductive", "epochs": 2, "layers": 2, "dim": 8, "batch_size": 32,
@@ -98,7 +91,7 @@ def accuracies(
     tried = candidates(*configs)
     found = scores_of(part, tried, inner, notes, ensemble_size)
     assert [score.error for score in found.values()] == [None] * len(configs)
-    return [found[one.number].accuracy for one in tried]
+    return [found[one.number].value for one in tried]
 
 
 def outer_accuracy(
@@ -108,5 +101,5 @@ def outer_accuracy(
     where = Scoring(context(threads=threads), Inner(seed=seed), 0, Notes())
     score = outer.score(Candidate(0, config), where)
     assert score.error is None
-    assert score.accuracy is not None
-    return score.accuracy
+    assert score.value is not None
+    return score.value

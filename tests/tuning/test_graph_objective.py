@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
 from gcl_hard.experiments import ensembles
+from gcl_hard.experiments.graph_trials import GraphPart, cut_graphs
 from gcl_hard.graphs import GraphSet
-from gcl_hard.tuning.objective import GraphPart, Inner, Steps, cut_graphs
+from gcl_hard.runs.trials import Inner, Steps
 from tests.said import says
 from tests.tuning.scoring import Notes, accuracies, candidates, scores_of, small
 
@@ -97,11 +98,11 @@ def test_a_pruned_trial_has_no_score_and_the_others_keep_theirs(
     cells = [small(epochs=5, beta=beta) for beta in (1.0, 2.0, 10.0)]
     inner, notes = Inner(folds=folds, steps=steps), Notes({10: step})
     found = scores_of(GraphPart(fewer), candidates(*cells), inner, notes, 3)
-    assert found[10].accuracy is None
+    assert found[10].value is None
     assert found[10].error is None
     assert max(at for number, at in notes.steps if number == 10) == step
     everyone = accuracies(fewer, cells, Inner(folds=folds), ensemble_size=3)
-    assert [found[3].accuracy, found[17].accuracy] == [everyone[0], everyone[2]]
+    assert [found[3].value, found[17].value] == [everyone[0], everyone[2]]
 
 
 def test_progress_rises_to_the_whole_over_folds_and_epochs(fewer: GraphSet) -> None:
@@ -125,9 +126,9 @@ def test_a_trial_that_diverges_fails_alone(
         GraphPart(fewer), candidates(*cells), Inner(steps=steps), ensemble_size=ensemble_size
     )
     assert isinstance(found[10].error, DivergenceError)
-    assert found[10].accuracy is None
+    assert found[10].value is None
     sane = accuracies(fewer, [cells[0], cells[2]], Inner())
-    assert [found[3].accuracy, found[17].accuracy] == sane
+    assert [found[3].value, found[17].value] == sane
 
 
 class Nothing(nn.Module):
@@ -175,7 +176,7 @@ def test_out_of_memory_fails_the_group_that_it_is_in(
     assert isinstance(found[17].error, OutOfMemory)
     monkeypatch.undo()
     sane = accuracies(fewer, cells, Inner())
-    assert [found[n].accuracy for n in (3, 10, 17, 24)] == [sane[0], sane[1], None, sane[3]]
+    assert [found[n].value for n in (3, 10, 17, 24)] == [sane[0], sane[1], None, sane[3]]
 
 
 def test_a_class_too_small_for_the_folds_is_refused_before_training(fewer: GraphSet) -> None:

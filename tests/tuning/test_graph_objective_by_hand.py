@@ -18,12 +18,13 @@ from sklearn.svm import SVC
 from gcl_hard.evaluation import C_GRID
 from gcl_hard.experiments import ensembles, protocols
 from gcl_hard.experiments.ensembles import Result, TrainedEncoder
+from gcl_hard.experiments.graph_trials import GraphOuter, GraphPart, cut_graphs
 from gcl_hard.experiments.graphs import GraphExperiment
 from gcl_hard.graphs import GraphSet
 from gcl_hard.runs.experiment import silent
 from gcl_hard.runs.plan import Run
+from gcl_hard.runs.trials import Inner
 from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.tuning.objective import GraphOuter, GraphPart, Inner, cut_graphs
 from tests.reference.one_by_one import fit
 from tests.tuning.scoring import accuracies, context, outer_accuracy, small
 

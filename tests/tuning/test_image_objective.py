@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, OutOfMemory
 from gcl_hard.evaluation import FoldScore
-from gcl_hard.experiments import images
+from gcl_hard.experiments import image_training, images
+from gcl_hard.experiments.image_trials import ImageOuter, ImagePart
 from gcl_hard.runs.experiment import silent
 from gcl_hard.runs.plan import Run
+from gcl_hard.runs.trials import Candidate, Inner, Score
 from gcl_hard.settings.images import ImageConfig
-from gcl_hard.tuning.objective import ImageOuter, ImagePart, Inner, Score
-from gcl_hard.tuning.space import Candidate
 from tests.experiments.tiny_images import Tiny, few_digits, small
 from tests.tuning.scoring import Notes, context, outer_accuracy, scores_of
 
@@ -45,7 +45,7 @@ class Batches:
 @pytest.fixture(autouse=True)
 def steps(monkeypatch: pytest.MonkeyPatch) -> Batches:
     found = Batches()
-    monkeypatch.setattr(images, "image_encoder", found.encoder)
+    monkeypatch.setattr(image_training, "image_encoder", found.encoder)
     return found
 
 
@@ -55,7 +55,7 @@ def bench(config: ImageConfig, seed: int = 3, *, inner: bool = False) -> FoldSco
     with tempfile.TemporaryDirectory() as folder:
         where = replace(context(threads=1), output=Path(folder))
         (trained,) = experiment.train([run], few_digits(), where, silent)
-    return images.score_run(trained, few_digits())
+    return image_training.score_run(trained, few_digits())
 
 
 def scores(configs: list[ImageConfig], inner: Inner, notes: Notes | None = None) -> list[Score]:
@@ -71,7 +71,7 @@ def test_an_inner_score_is_that_of_benchs_inner_hold_out() -> None:
     for cell, score in zip(cells, found, strict=True):
         fold = bench(cell, inner=True)
         assert score == Score(score.number, 100 * fold.accuracy)
-    assert found[0].accuracy != found[1].accuracy
+    assert found[0].value != found[1].value
 
 
 def test_an_outer_score_is_benchs_score_on_the_test_images() -> None:
@@ -110,7 +110,7 @@ def test_a_score_is_the_mean_over_hold_outs_each_reported_once() -> None:
     assert notes.steps == [(n, k) for n in (0, 10) for k in range(2)]
     for score in found:
         of_folds = [notes.reported[score.number, k] for k in range(2)]
-        assert score.accuracy == pytest.approx(np.mean(of_folds))
+        assert score.value == pytest.approx(np.mean(of_folds))
     assert found == scores(cells, Inner(folds=2))
 
 
@@ -136,7 +136,7 @@ def test_a_pruned_trial_trains_no_further_and_the_others_keep_their_scores(
     assert first == Score(0, None)
     assert steps.count == batches + 10 * inner.folds
     assert max(at for number, at in notes.steps if number == 0) == step
-    assert second.accuracy == scores([small(**FEW, beta=5.0)], inner)[0].accuracy
+    assert second.value == scores([small(**FEW, beta=5.0)], inner)[0].value
 
 
 def test_progress_rises_to_the_whole_over_hold_outs_and_epochs() -> None:
@@ -153,9 +153,9 @@ def test_a_trial_that_diverges_fails_alone(looking: Inner) -> None:
     cells = [small(**FEW, lr=lr) for lr in (1e-3, 1e30, 1e-2)]
     found = scores(cells, looking)
     assert isinstance(found[1].error, DivergenceError)
-    assert found[1].accuracy is None
-    assert [found[0].accuracy, found[2].accuracy] == [
-        scores([cell], Inner())[0].accuracy for cell in (cells[0], cells[2])
+    assert found[1].value is None
+    assert [found[0].value, found[2].value] == [
+        scores([cell], Inner())[0].value for cell in (cells[0], cells[2])
     ]
 
 
@@ -165,18 +165,18 @@ def test_a_trial_out_of_memory_fails_alone(monkeypatch: pytest.MonkeyPatch) -> N
             raise torch.OutOfMemoryError("out of memory")
 
     kinds = iter([Tiny, Greedy, Tiny])
-    monkeypatch.setattr(images, "image_encoder", lambda name, stem, width: next(kinds)())
+    monkeypatch.setattr(image_training, "image_encoder", lambda name, stem, width: next(kinds)())
     found = scores([small(**FEW)] * 3, Inner())
     assert isinstance(found[1].error, OutOfMemory)
     assert [score.error for score in (found[0], found[2])] == [None, None]
-    assert found[0].accuracy == found[2].accuracy
+    assert found[0].value == found[2].value
 
 
 def test_a_bug_is_not_taken_for_a_trial_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(images, "train_run", broken)
+    monkeypatch.setattr(image_training, "train_run", broken)
     with pytest.raises(ZeroDivisionError):
         scores([small()], Inner())
 

@@ -24,21 +24,14 @@ from torch import Tensor
 
 from gcl_hard.commands.study import study
 from gcl_hard.evaluation import Fold
-from gcl_hard.experiments import images
+from gcl_hard.experiments import graph_trials, image_training
+from gcl_hard.experiments.graph_trials import GraphOuter, GraphPart, cut_graphs
+from gcl_hard.experiments.image_trials import ImageOuter
 from gcl_hard.graphs import GraphSet
+from gcl_hard.runs.trials import Candidate, Inner, Score, Steps
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.tuning import SearchResult, objective
-from gcl_hard.tuning.objective import (
-    GraphOuter,
-    GraphPart,
-    ImageOuter,
-    Inner,
-    Score,
-    Steps,
-    cut_graphs,
-)
 from gcl_hard.tuning.options import PrunerName
-from gcl_hard.tuning.space import Candidate
 from tests.experiments import tiny_images
 from tests.tuning.scoring import outer_accuracy, scores_of
 
@@ -106,7 +99,7 @@ def run(part: Any, *configs: Any, folds: int = 1, steps: Steps = "epochs") -> li
     tried = [Candidate(n, config) for n, config in enumerate(configs)]
     found = scores_of(part, tried, Inner(folds, steps))
     assert all(score.error is None for score in found.values())
-    return [found[n].accuracy for n in range(len(configs))]
+    return [found[n].value for n in range(len(configs))]
 
 
 @pytest.mark.parametrize("worked", [False, True])
@@ -204,7 +197,7 @@ def test_degrees_outside_change_no_bit_of_what_is_scored(
         embedded.append(z)
         return 50.0
 
-    monkeypatch.setattr(objective, "accuracy_of", accuracy_of)
+    monkeypatch.setattr(graph_trials, "accuracy_of", accuracy_of)
     (fold,) = cut_graphs(mutag, 1, seed=0)
     everyone = torch.arange(mutag.n_graphs)
     for graphs in (mutag, with_garbage(mutag, fold)):
@@ -216,7 +209,9 @@ def test_degrees_outside_change_no_bit_of_what_is_scored(
 
 @pytest.fixture
 def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "image_encoder", lambda name, stem, width: tiny_images.Tiny())
+    monkeypatch.setattr(
+        image_training, "image_encoder", lambda name, stem, width: tiny_images.Tiny()
+    )
 
 
 @pytest.mark.usefixtures("_tiny")
@@ -280,7 +275,7 @@ def guarded(fewer: GraphSet, monkeypatch: pytest.MonkeyPatch) -> Iterator[GraphS
             Guarded.hidden = hidden
 
     tested.clear()
-    monkeypatch.setattr(objective, "cut_graphs", cutting)
+    monkeypatch.setattr(graph_trials, "cut_graphs", cutting)
     monkeypatch.setattr(GraphOuter, "score", scoring)
     yield replace(fewer, y=fewer.y.clone().as_subclass(Guarded))
     Guarded.hidden = None
@@ -291,7 +286,7 @@ tested: list[int] = []
 
 
 def test_labels_that_raise_do_raise(guarded: GraphSet) -> None:
-    (fold,) = objective.cut_graphs(guarded, 1, 0)
+    (fold,) = graph_trials.cut_graphs(guarded, 1, 0)
     taken = guarded.take(torch.from_numpy(fold.train))
     assert taken.n_graphs == len(fold.train)
     reads = [

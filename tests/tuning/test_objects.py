@@ -14,7 +14,7 @@ from optuna.study import MaxTrialsCallback
 from gcl_hard import tune
 from gcl_hard.commands.study import study
 from gcl_hard.errors import InputError
-from gcl_hard.experiments import images
+from gcl_hard.experiments import image_training
 from gcl_hard.graphs import GraphSet, embed, load
 from gcl_hard.settings.presets import recipe
 from gcl_hard.tuning import Space
@@ -219,7 +219,7 @@ def test_an_own_encoder_is_retrained_with_its_searched_settings(
 
 
 def test_images_are_retrained_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images, "image_encoder", lambda name, stem, width: Tiny())
+    monkeypatch.setattr(image_training, "image_encoder", lambda name, stem, width: Tiny())
     found = study("digits", "ucl", output=tmp_path, **DIGITS)
     models = [found.retrain_best(seed) for seed in (0, 0)]
     states = [model.state_dict() for model in models]

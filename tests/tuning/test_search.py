@@ -21,10 +21,10 @@ from gcl_hard.commands.study import study
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.graphs import load
 from gcl_hard.runs.engine import TRIES
+from gcl_hard.runs.trials import Candidate
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.tuning import SearchResult, search
 from gcl_hard.tuning.result import AllFailed
-from gcl_hard.tuning.space import Candidate
 from gcl_hard.tuning.storage import AGAIN, DEATHS, FAILURE, GRID, SURPLUS, TrialCounts
 from tests.said import says
 from tests.tuning.test_journal import full_disk

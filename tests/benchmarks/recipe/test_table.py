@@ -12,7 +12,7 @@ from benchmarks.recipe.table import ABLATIONS, REPORTED, SHARES, Entry, entries
 from gcl_hard.methods import SETTINGS
 from gcl_hard.settings.flags import not_of_recipes
 from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.presets import QUICK, TABLE_II
+from gcl_hard.settings.presets import TABLE_II
 from tests.benchmarks.recipe.made_recipes import RECIPE, put, recipes
 
 __all__ = ["recipes"]
@@ -210,7 +210,7 @@ def test_fewer_graphs_change_nothing_but_the_share() -> None:
 
 
 def test_a_smoke_run_has_the_same_rows_with_few_epochs() -> None:
-    (few,) = QUICK["graphs"]["epochs"]
+    (few,) = GraphConfig.quick["epochs"]
     quick, whole = rows(quick=True), rows()
     assert [(r.part, r.name, r.protocol) for r in quick] == [
         (r.part, r.name, r.protocol) for r in whole

@@ -1,0 +1,200 @@
+"""A domain that the package does not know, as docs/own-domain.md shows it, through public doors."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+
+from gcl_hard import bench, tune
+from gcl_hard.experiments.registry import import_domain
+from gcl_hard.runs.store import Store
+from tests.runs import engine_tasks as tasks
+from tests.said import says
+
+PAGE = Path(__file__).parents[2] / "docs" / "own-domain.md"
+VECTORS = ["--domain=vectors", "--dataset=wine", "--epochs=4", "--seeds=2", "--output=out"]
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The page's module in the working folder."""
+    (code,) = re.findall(r'^```python title="vectors.py"\n(.*?)^```$', PAGE.read_text("utf-8"),
+                         re.MULTILINE | re.DOTALL)  # fmt: skip
+    found = tmp_path / "vectors.py"
+    found.write_text(code, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setenv("COLUMNS", "300")
+    yield found
+    sys.modules.pop("vectors", None)
+
+
+def command(*arguments: str, of: str = "gcl_hard.bench") -> subprocess.CompletedProcess[str]:
+    """A command in the working folder, in a process that knows no more than its arguments say."""
+    return subprocess.run(
+        [sys.executable, "-W", "ignore::FutureWarning", "-m", of, *arguments],
+        capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def scores(folder: str = "out") -> dict[str, Any]:
+    import_domain("vectors")
+    return {one.name: one.scores for one in Store(Path(folder)).rows()}
+
+
+def test_the_page_is_a_domain_in_a_hundred_lines_of_code(module: Path) -> None:
+    lines = [line for line in module.read_text("utf-8").splitlines() if line.strip()]
+    assert len(lines) <= 100
+
+
+def test_a_table_a_page_and_records_from_methods_and_baselines(
+    module: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [*VECTORS, "--method=ucl,hscl,raw", "--noise=0.1,0.5", "--report=page.md"]
+    assert bench.main(asked) == 0
+    said = capsys.readouterr()
+    assert "vectors" in said.err  # that it is imported
+    records = list(Store(Path("out")).rows())
+    assert len(records) == 2 * (2 * 2 + 1)  # baselines read no noise
+    for one in records:
+        assert one.domain == "vectors"
+        assert {"beta", "noise", "width", "lr"} <= one.config.keys()
+        assert one.data["n_test"] == 60
+        (tested,) = one.tested()
+        assert one.scores["accuracy"] == [100 * np.mean(tested.predicted == tested.targets)]
+    page = Path("page.md").read_text("utf-8")
+    assert says(page, "hscl", "σ=0.5")
+    assert "95 % intervals" in page
+    assert Path("page.csv").exists()
+    assert bench.main(asked) == 0
+    assert says(capsys.readouterr().out, 10, 10, "finished")
+
+
+def test_a_baseline_is_what_scikit_learn_says(module: Path) -> None:
+    assert bench.main([*VECTORS, "--method=raw"]) == 0
+    x, y = load_wine(return_X_y=True)
+    train, test = train_test_split(np.arange(178), test_size=1 / 3, stratify=y, random_state=0)
+    x = StandardScaler().fit(x[train]).transform(x)
+    probe = LogisticRegression(max_iter=1000).fit(x[train], y[train])
+    assert set(map(str, scores().values())) == {
+        str({"accuracy": [100 * float((probe.predict(x[test]) == y[test]).mean())]})
+    }
+
+
+def test_its_settings_are_flags_and_yaml_and_are_checked(
+    module: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("mine.yaml").write_text("domain: vectors\nmethod: [ucl]\nnoise: [0.7]\nwidth: 5\n")
+    assert bench.main(["--config=mine.yaml", "--epochs=1", "--seeds=1", "--output=out"]) == 0
+    (record,) = Store(Path("out")).rows()
+    assert (record.config["noise"], record.config["width"]) == (0.7, 5)
+    for wrong, *facts in (
+        ("--noise=-1", "noise", -1.0),
+        ("--layers=2", "--layers", "graphs", "vectors"),
+        ("--nois=1", "--nois", "--noise"),
+        ("--method=wl", "wl", "raw"),
+    ):
+        assert bench.main([*VECTORS, wrong]) == 2
+        assert says(capsys.readouterr().err, *facts), wrong
+    with pytest.raises(SystemExit):
+        bench.main(["--domain=vectors", "--help", "all"])
+    assert "--noise" in capsys.readouterr().out
+
+
+def test_settings_are_chosen_inside_the_training_part(
+    module: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [*VECTORS, "--method=hscl", "--beta=0.5,4", "--select=true"]
+    assert bench.main(asked) == 0
+    assert says(capsys.readouterr().out, "inside", "split")
+    inner = [one for one in Store(Path("out")).rows() if one.inner]
+    assert len(inner) == 4
+    assert all(one.predicted is None for one in inner)
+
+
+def test_a_search_proposes_its_settings(module: Path) -> None:
+    asked = [one for one in VECTORS if not one.startswith("--seeds")]
+    asked += ["--method=hscl", "--space=noise,lr", "--trials=3", "--report=page.md"]
+    assert tune.main(asked) == 0
+    result = json.loads(Path("out/wine_hscl_split_search.json").read_text("utf-8"))
+    (study,) = result["studies"]
+    assert {*study["params"]} == {"noise", "lr"}
+    assert 0.01 <= study["params"]["noise"] <= 1
+    assert 0 <= study["outer"] <= 100
+    assert Path("page.md").exists()
+    assert tune.main([*asked, "--trials=4"]) == 0  # it goes on
+    again = json.loads(Path("out/wine_hscl_split_search.json").read_text("utf-8"))
+    assert again["studies"][0]["complete"] == 4
+    assert tune.main([*asked, "--pruner=median", "--study-name=other"]) == 2
+    assert tune.main([*asked, "--outer-folds=2", "--study-name=other"]) == 2
+
+
+def test_a_module_that_registers_no_domain_is_refused(
+    module: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("empty.py").write_text("")
+    for name in ("empty", "nowhere"):
+        assert bench.main([f"--domain={name}"]) == 2
+        assert says(capsys.readouterr().err, "--domain", name)
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_without_the_domain_its_records_are_named_counted_and_kept(module: Path) -> None:
+    assert command(*VECTORS, "--method=ucl,raw").returncode == 0
+    before = sorted(path.name for path in Path("out").glob("*_seed*.json"))
+    compacted = command("--compact=out")
+    assert compacted.returncode == 0, compacted.stderr
+    assert says(compacted.stdout + compacted.stderr, 4, "vectors")
+    assert sorted(path.name for path in Path("out").glob("*_seed*.json")) == before
+    drawn = command("beta", "out", "-o", "figures", of="gcl_hard.figures")
+    assert says(drawn.stdout + drawn.stderr, 4, "vectors")
+    assert command("--domain=vectors", "--compact=out").returncode == 0
+    lines = gzip.decompress(Path("out/runs.jsonl.gz").read_bytes()).decode().splitlines()
+    assert sum('"run"' in line for line in lines) == 4
+    assert not list(Path("out").glob("*_seed*.json"))
+    assert command("--compact=out").returncode == 0  # unread lines stay
+    again = command(*VECTORS, "--method=ucl,raw", "--report-only")
+    assert says(again.stdout, 4, 4, "finished")
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_workers_know_it_and_train_the_same(module: Path) -> None:
+    asked = [*VECTORS, "--method=ucl,hscl,raw"]
+    alone = command(*asked, "--output=alone")
+    assert alone.returncode == 0, alone.stderr
+    both = command(*asked, "--jobs=2")
+    assert both.returncode == 0, both.stderr
+    assert scores() == scores("alone")
+    assert len(scores()) == 6
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_a_command_that_is_killed_goes_on(module: Path) -> None:
+    asked = [*VECTORS, "--method=ucl,hscl", "--seeds=4", "--epochs=60"]
+    words = [sys.executable, "-W", "ignore", "-m", "gcl_hard.bench", *asked]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        tasks.wait_for(lambda: list(Path("out").glob("*_seed*.json")))
+        process.send_signal(signal.SIGKILL)
+    left = len(list(Path("out").glob("*_seed*.json")))
+    assert command(*asked).returncode == 0
+    assert command(*asked, "--output=alone").returncode == 0
+    assert scores() == scores("alone")
+    assert 0 < left <= len(scores()) == 8
