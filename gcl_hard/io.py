@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import shutil
+import tarfile
 import tempfile
 import time
 import zipfile
@@ -127,7 +128,7 @@ def largest_unpacked(path: Path) -> int:
     return max(LARGEST_UNPACKED, LARGEST_RATIO * path.stat().st_size)
 
 
-def refuse_bomb(archive: zipfile.ZipFile, path: Path) -> None:
+def refuse_bomb(archive: zipfile.ZipFile | tarfile.TarFile, path: Path) -> None:
     """Refuse an archive that would unpack to more than :func:`largest_unpacked`.
 
     Args:
@@ -137,7 +138,10 @@ def refuse_bomb(archive: zipfile.ZipFile, path: Path) -> None:
     Raises:
         InputError: if it would; names the path and the sizes.
     """
-    unpacked = sum(member.file_size for member in archive.infolist())
+    if isinstance(archive, zipfile.ZipFile):
+        unpacked = sum(member.file_size for member in archive.infolist())
+    else:
+        unpacked = sum(member.size for member in archive)
     if unpacked > largest_unpacked(path):
         raise InputError(
             f"{path} would unpack from {path.stat().st_size:,} to {unpacked:,} bytes, which no "

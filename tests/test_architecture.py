@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "gcl_hard").rglob("*.py"))
 CORE = {
     "functional", "gathering", "pairing", "synthetic", "queue", "sampling", "losses", "methods",
-    "models", "io", "seeds", "setting",
+    "models", "io", "locating", "seeds", "setting",
 }  # fmt: skip
 LIBRARY = CORE | {"graphs", "images", "training", "evaluation"}
 FLOORS = ("settings", "runs", "experiments", "tuning", "reports", "commands")
@@ -38,6 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "methods": {"functional", "sampling", "losses", "setting", "synthetic"},
     "models": {"losses", "methods"},
     "io": set(),
+    "locating": {"io"},
     "seeds": {"functional"},
     "graphs": CORE,
     "images": CORE,

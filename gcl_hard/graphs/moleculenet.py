@@ -13,16 +13,21 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gcl_hard import locating
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.graphs.molecules import Molecules, Progress, from_smiles
-from gcl_hard.io import cache_root, given_folder, largest_unpacked, scratch_folder
+from gcl_hard.io import largest_unpacked
+from gcl_hard.locating import Download, Wanted
 
+SITE = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets"
+"""Where MoleculeNet's files are."""
 Kind = Literal["classes", "tasks", "values", "unlabelled"]
 """Targets: one class; yes or no for several tasks, NaN where not known; real numbers; none."""
 SMILES = ("smiles", "canonical_smiles", "mol")
@@ -231,42 +236,33 @@ def locate(
     Raises:
         InputError: if it cannot be found; lists what was tried, and where to put the file.
     """
-    source, given = SOURCES[name], given_folder(data_dir, files="CSV files")
-    cache = cache_root(cache_dir) / "molecules"
+    source = SOURCES[name]
     names = {one + end for one in (source.file, source.downloads) if one for end in ("", ".gz")}
-    tried = []
-    for what, folder in (("data folder", given), ("cache", cache)):
-        if folder is None:
-            continue
-        for pattern in ("", "*/", "*/*/"):
-            for one in sorted(names):
-                if found := sorted(folder.glob(pattern + one)):
-                    return found[0]
-        tried.append(f"{what} {folder}: no {source.file}, also not in its folders")
-    if source.downloads and download:
-        from torch_geometric.data import download_url
-        from torch_geometric.datasets import MoleculeNet
+    url = f"{SITE}/{source.downloads}"
+    wanted = Wanted(
+        look=partial(_in_folder, names=sorted(names)),
+        lacks=lambda folder: f"no {source.file}, also not in its folders",
+        headline=f"set of molecules {name!r} is not available",
+        put=((url if source.downloads else _origin(name), source.file),),
+        hint="a CSV file of your own is named by its path",
+        download=Download(url, source.downloads) if source.downloads else None,
+    )
+    places = locating.folders(
+        "molecules", data_dir=data_dir, cache_dir=cache_dir, files="CSV files"
+    )
+    return locating.locate(wanted, places, download=download)
 
-        url = MoleculeNet.url.format(source.downloads)
-        try:
-            with scratch_folder(cache) as folder:  # under a name by which it is not found
-                partial = download_url(url, str(folder), log=False, filename="partial")
-                return Path(partial).replace(cache / source.downloads)
-        except OSError as error:
-            tried.append(f"download {url}: {error}")
-    where = (given or cache) / source.file
-    raise InputError(
-        f"set of molecules {name!r} is not available\ntried:\n  " + "\n  ".join(tried)
-        + f"\n{'to use it offline' if source.downloads else _origin(name)}, put its file at "
-        f"{where} (or into any folder named by --data-dir or GCL_HARD_DATA); a CSV file of your "
-        f"own is named by its path"
-    )  # fmt: skip
+
+def _in_folder(folder: Path, names: Sequence[str]) -> Path | None:
+    """The first file with one of these names in a folder, its folders, or theirs."""
+    patterns = (above + name for above in ("", "*/", "*/*/") for name in names)
+    return next((one for pattern in patterns for one in sorted(folder.glob(pattern))), None)
 
 
 def _origin(name: str) -> str:
     if name == "MOSES":
-        return "it is data/train.csv of github.com/molecularsets/moses"
-    return f"it is {name}.csv of github.com/molML/MoleculeACE"
+        return "data/train.csv of github.com/molecularsets/moses"
+    return f"{name}.csv of github.com/molML/MoleculeACE"
 
 
 def read_molecules(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import io
 import re
 import shutil
-import urllib.request
 import warnings
 import zipfile
 import zlib
@@ -20,18 +18,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from gcl_hard import locating
 from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.graphs.data import GraphSet, RawGraphs
 from gcl_hard.graphs.features import check_kind
-from gcl_hard.io import cache_root, given_folder, refuse_bomb, scratch_folder
+from gcl_hard.io import refuse_bomb
+from gcl_hard.locating import Download, Wanted
 
 Array = npt.NDArray[Any]
 Members = dict[str, Callable[[], Any]]
 """Functions that open the files of a folder or an archive, by their paths in it."""
 
 SITE = "https://www.chrsmrrs.com/graphkerneldatasets"
-TIMEOUT = 20.0
-"""Seconds to wait for an answer of the server."""
 PACKAGED = Path(__file__).parents[1] / "data"
 
 EVERY = slice(None)
@@ -181,39 +179,27 @@ def locate(
         'MUTAG'
     """
     name = canonical_name(name)
-    given = given_folder(data_dir, files="NAME.zip files")
-    folders = {"cache": cache_root(cache_dir) / "tu", "package": PACKAGED}
-    if given:
-        folders = {"data folder": given, **folders}
-    for folder in folders.values():
-        found = _in_folder(folder, name)
-        if found:
-            return found
-
-    tried = [f"{where} {folder}: {_absence(folder, name)}" for where, folder in folders.items()]
-    url = f"{SITE}/{name}.zip"
-    if download:
-        try:
-            return _download(url, folders["cache"] / f"{name}.zip")
-        except (OSError, http.client.HTTPException, zipfile.BadZipFile) as error:
-            tried.append(f"download {url}: {error}")
-    else:
-        tried.append(f"download {url}: switched off")
-    options = [*MANIFEST, *ALIASES]
     if Path(name).suffixes[:1] == [".csv"]:
         raise InputError(
             f"{name} is no TUDataset: for molecules in a CSV give module:name, a function that "
             f"returns read_molecules({name!r}).molecules, or use python -m gcl_hard.transfer"
         )
-    head = f"dataset {name!r} is not available"
+    places = locating.folders("tu", data_dir=data_dir, cache_dir=cache_dir, files="NAME.zip files")
+    options = [*MANIFEST, *ALIASES]
+    headline = f"dataset {name!r} is not available"
     if name not in options and nearest(name, options):
-        head = f"{unknown('dataset', name, options)}; any other TUDataset name needs its zip"
-    target = (folders["data folder"] if given else folders["cache"]) / f"{name}.zip"
-    raise InputError(
-        f"{head}\ntried:\n  " + "\n  ".join(tried) + f"\nto use it offline, put {url} at {target}"
-        " (or into any folder named by --data-dir or GCL_HARD_DATA)\nMUTAG is in the package and"
-        " works offline; images are a NAME.npz, or NAME/train/CLASS/* and NAME/test/CLASS/*, there"
+        headline = f"{unknown('dataset', name, options)}; any other TUDataset name needs its zip"
+    url = f"{SITE}/{name}.zip"
+    wanted = Wanted(
+        look=partial(_in_folder, name=name),
+        lacks=partial(_absence, name=name),
+        headline=headline,
+        put=((url, f"{name}.zip"),),
+        hint="MUTAG is in the package and works offline; images are a NAME.npz, or "
+        "NAME/train/CLASS/* and NAME/test/CLASS/*, there",
+        download=Download(url, f"{name}.zip"),
     )
+    return locating.locate(wanted, places | {"package": PACKAGED}, download=download)
 
 
 def _check_sizes(name: str, raw: RawGraphs, path: Path) -> None:
@@ -258,20 +244,6 @@ def _absence(folder: Path, name: str) -> str:
         return f"{name}_*.txt files, which belong into {name}/ there"
     empty = f"no {name}_*.txt in {name}/" if (folder / name).is_dir() else f"no {name}/"
     return f"{empty}, no {name}.zip"
-
-
-def _download(url: str, target: Path) -> Path:
-    """Download to a temporary folder, check, rename: the cache never holds a partial file."""
-    with scratch_folder(target.parent) as folder:
-        partial = folder / target.name
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer, partial.open("wb") as file:
-            shutil.copyfileobj(answer, file)
-        with zipfile.ZipFile(partial) as archive:
-            damaged = archive.testzip()
-        if damaged:
-            raise zipfile.BadZipFile(f"{damaged} arrived damaged")
-        partial.replace(target)
-    return target
 
 
 def read_texts(path: Path, name: str) -> dict[str, str]:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-import socket
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
+from gcl_hard import locating
 from gcl_hard.errors import InputError, check_option, nearest, unknown
 from gcl_hard.images.decoding import Arrays, Images, Labels, decoded
 from gcl_hard.images.folders import Listed, has_classes, has_images, list_images
-from gcl_hard.io import cache_root, given_folder, refuse_bomb, scratch_folder
+from gcl_hard.io import cache_root, refuse_bomb
+from gcl_hard.locating import Download, Wanted
 
-TIMEOUT = 20.0  # seconds
 DIGIT_LEVELS = 16  # grey levels of scikit-learn's digits above 0
 SPLIT_SEED, TEST_SHARE = 0, 0.2
 PLAIN = ("train", "test")
@@ -43,6 +44,7 @@ class Known(NamedTuple):
         side: pixels of an image's side.
         folder: folder of the published set once unpacked; empty for one that a package holds.
         url: its address.
+        checksum: that of the published file, as for :class:`gcl_hard.locating.Download`.
         layout: layout of its files.
     """
 
@@ -52,6 +54,7 @@ class Known(NamedTuple):
     side: int
     folder: str = ""
     url: str = ""
+    checksum: str = ""
     layout: Layout = "torchvision"
 
 
@@ -60,18 +63,21 @@ KNOWN: dict[str, Known] = {
     "CIFAR10": Known(
         50_000, 10_000, 10, 32, "cifar-10-batches-py",
         "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
+        "md5:c58f30108f718f92721af3b95e74349a",
     ),
     "CIFAR100": Known(
         50_000, 10_000, 100, 32, "cifar-100-python",
         "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
+        "md5:eb9058c3a382ffc7106e4002c42a8d85",
     ),
     "STL10": Known(
         5_000, 8_000, 10, 96, "stl10_binary",
         "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz",
+        "md5:91f7769df0f17e558f3565bffb0c7dfb",
     ),
     "TinyImageNet": Known(
         100_000, 10_000, 200, 64, "tiny-imagenet-200",
-        "http://cs231n.stanford.edu/tiny-imagenet-200.zip", "folders",
+        "http://cs231n.stanford.edu/tiny-imagenet-200.zip", layout="folders",
     ),
 }  # fmt: skip
 """The sets that need no NAME.npz."""
@@ -165,54 +171,53 @@ def find(
         InputError: if the set cannot be found; lists every path tried, where to put the file, and
             what works offline.
     """
-    given = given_folder(data_dir, files="NAME.npz files")
-    folders = {"cache": cache_folder(cache_dir)}
-    if given:
-        folders = {"data folder": given, **folders}
-    site = KNOWN.get(name)
-    for folder in folders.values():
-        if (own := _own(folder, name)) is not None:
-            return Found(own, "classes" if own.is_dir() else "npz")
-        if site and site.folder and (folder / site.folder).is_dir():
-            return Found(folder / site.folder, site.layout)
-    if name == "digits":
-        return None
+    files = "NAME.npz files"
+    places = locating.folders("images", data_dir=data_dir, cache_dir=cache_dir, files=files)
+    look = partial(_in_folder, name=name)
+    found = locating.search(look, places)
+    if found or name == "digits":
+        return found
     if Path(name).suffix.casefold() == ".npz":
-        raise _no_name(name, [*folders.values(), Path()])
-    looked = f"no {name}.npz" + (f", no {site.folder}/" if site else "")
-    tried = [f"{where} {folder}: {looked}" for where, folder in folders.items()]
-    tried += [
-        f"folder {folder / name}: images, but in no folders of classes"
-        for folder in folders.values()
-        if has_images(folder / name)
-    ]
-    head, needed = f"dataset {name!r} is not available", f"{name}.npz"
-    tried += [
-        f"folder {one}: images, but the name is spelt otherwise"
-        for folder in folders.values()
-        for one in nearly_named(folder, name)
-    ]
-    if site is None:
-        if nearest(name, KNOWN):
-            head = f"{unknown('dataset', name, KNOWN)}; any other set needs its {name}.npz, or "
-            head += f"{name}/train/CLASS/* and {name}/test/CLASS/*"
-        if has_classes(path := Path(name)):
-            head += f"; {_by_name(path.name, path)}"
+        raise _no_name(name, [*places.values(), Path()])
+    headline = f"dataset {name!r} is not available"
+    put, published = [(f"{name}.npz", f"{name}.npz")], None
+    if site := KNOWN.get(name):
+        published = Download(site.url, site.folder, site.checksum, unpack=True)
+        put.append((f"{site.url} unpacked", site.folder))
     else:
-        needed += f", or {site.url} unpacked to {site.folder}/,"
-        reason: object = "switched off"
-        if download:
-            try:
-                return Found(_download(name, site, folders["cache"]), site.layout)
-            except Exception as error:  # from the network, archives, torchvision's checks
-                reason = error
-        tried.append(f"download {site.url}: {reason}")
-    lines = "\n  ".join(["tried:", *tried])
-    raise InputError(
-        f"{head}\n{lines}\nto use it offline, put {needed} into {given or folders['cache']} (or "
-        "any folder that --data-dir or GCL_HARD_DATA names)\ndigits are in the package and work "
-        "offline"
+        if nearest(name, KNOWN):
+            headline = f"{unknown('dataset', name, KNOWN)}; any other set needs its {name}.npz, or "
+            headline += f"{name}/train/CLASS/* and {name}/test/CLASS/*"
+        if has_classes(path := Path(name)):
+            headline += f"; {_by_name(path.name, path)}"
+    wanted = Wanted(
+        look=look,
+        lacks=partial(_absence, name=name),
+        headline=headline,
+        put=tuple(put),
+        hint="digits are in the package and work offline",
+        download=published,
     )
+    return locating.locate(wanted, places, download=download)
+
+
+def _in_folder(folder: Path, name: str) -> Found | None:
+    """The user's files of a set in a folder, or else those of its publisher."""
+    if (own := _own(folder, name)) is not None:
+        return Found(own, "classes" if own.is_dir() else "npz")
+    site = KNOWN.get(name)
+    if site and site.folder and (folder / site.folder).is_dir():
+        return Found(folder / site.folder, site.layout)
+    return None
+
+
+def _absence(folder: Path, name: str) -> str:
+    """What a folder lacks, and what there is instead."""
+    site = KNOWN.get(name)
+    lacks = f"no {name}.npz" + (f", no {site.folder}/" if site else "")
+    if has_images(folder / name):
+        lacks += f"; {folder / name} has images, but in no folders of classes"
+    return lacks + "".join(f"; {one} is spelt otherwise" for one in nearly_named(folder, name))
 
 
 def _no_name(name: str, folders: Sequence[Path]) -> InputError:
@@ -231,35 +236,6 @@ def _by_name(name: str, path: Path) -> str:
         f"of {path} load {name!r} with data_dir {str(path.parent)!r}, or give the command "
         f"--dataset {path.absolute()}"
     )
-
-
-def _download(name: str, site: Known, folder: Path) -> Path:
-    """Fetch and unpack into a temporary folder, then rename: the cache never holds half a set."""
-    from torchvision import datasets
-
-    target = folder / site.folder
-    with scratch_folder(folder) as temporary, _timeout():
-        if site.layout == "torchvision":
-            getattr(datasets, name)(str(temporary), download=True)
-        else:
-            datasets.utils.download_and_extract_archive(site.url, str(temporary))
-        try:
-            (temporary / site.folder).replace(target)
-        except OSError:
-            if not target.is_dir():  # else another process was faster
-                raise
-    return target
-
-
-@contextmanager
-def _timeout() -> Iterator[None]:
-    """Connections time out after TIMEOUT: torchvision's downloads have no limit of their own."""
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(TIMEOUT)
-    try:
-        yield
-    finally:
-        socket.setdefaulttimeout(before)
 
 
 def _check_splits(name: str, asked: Iterable[str], there: Sequence[str]) -> None:

@@ -27,6 +27,7 @@ from gcl_hard.graphs import (
     from_tu,
     load,
     load_molecules,
+    moleculenet,
     molecules,
     read_molecules,
     scaffolds,
@@ -528,23 +529,25 @@ def test_a_known_set_is_found_in_folders_and_said_where_to_put(tmp_path: Path) -
 
 
 def test_a_set_of_moleculenet_is_downloaded_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cache: Path, site: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import torch_geometric.data
-
-    asked: list[str] = []
-
-    def download(url: str, folder: str, *, filename: str, **_: Any) -> str:
-        asked.append(url)
-        write(Path(folder) / filename, ["iupac,smiles,expt,calc", "x,C,1.5,2", "y,CC,2.5,3"])
-        return f"{folder}/{filename}"
-
-    monkeypatch.setattr(torch_geometric.data, "download_url", download)
+    folder, address = site
+    monkeypatch.setattr(moleculenet, "SITE", address)
+    table = write(folder / "SAMPL.csv", ["iupac,smiles,expt,calc", "x,C,1.5,2", "y,CC,2.5,3"])
     for _ in range(2):
-        found = load_molecules("FreeSolv")
-        assert found.molecules.y.tolist() == [1.5, 2.5]
-    assert len(asked) == 1
-    assert asked[0].endswith("/SAMPL.csv")
+        assert load_molecules("FreeSolv").molecules.y.tolist() == [1.5, 2.5]
+        table.unlink(missing_ok=True)
+    assert (cache / "SAMPL.csv").is_file()
+    with pytest.raises(InputError, match=f"{address}/BBBP.csv: .*404"):
+        load_molecules("BBBP")
+
+
+def test_addresses_of_moleculenet_are_those_of_pytorch_geometric() -> None:
+    from torch_geometric.datasets import MoleculeNet
+
+    theirs = {MoleculeNet.url.format(of[1]) for of in MoleculeNet.names.values()}
+    ours = {f"{moleculenet.SITE}/{one.downloads}" for one in SOURCES.values() if one.downloads}
+    assert ours <= theirs
 
 
 @ON_DATA

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import http.server
 import re
-import threading
 import time
 import zipfile
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -36,24 +32,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def site(site: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder served as the download site."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(Quiet, directory=str(folder))
-    ) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        monkeypatch.setattr(tudataset, "SITE", f"http://127.0.0.1:{server.server_port}")
-        yield folder
-        server.shutdown()
-        thread.join()
+    folder, address = site
+    monkeypatch.setattr(tudataset, "SITE", address)
+    return folder
 
 
 def write_zip(path: Path, texts: dict[str, str], name: str, inside: str | None = None) -> Path:

@@ -23,8 +23,9 @@ NOWHERE = "http://127.0.0.1:9"
 rng = np.random.default_rng(0)
 
 
-def set_url(monkeypatch: pytest.MonkeyPatch, name: str, url: str) -> None:
-    monkeypatch.setitem(files.KNOWN, name, files.KNOWN[name]._replace(url=url))
+def set_url(monkeypatch: pytest.MonkeyPatch, name: str, url: str, checksum: str = "") -> None:
+    known = files.KNOWN[name]._replace(url=url, checksum=checksum)
+    monkeypatch.setitem(files.KNOWN, name, known)
     if hasattr(tv, name):
         monkeypatch.setattr(getattr(tv, name), "url", url)
 

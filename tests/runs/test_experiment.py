@@ -112,10 +112,11 @@ def test_a_set_is_read_once_for_each_kind_of_features(mirror: Path, loads: Loads
 
 
 def test_a_set_that_is_nowhere_is_an_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gcl_hard.graphs.tudataset._download", lambda *_: (_ for _ in ()).throw(
-        OSError("no network")
-    ))  # fmt: skip
-    with pytest.raises(InputError, match=r"'NOSUCHSET'(.|\n)*no network"):
+    monkeypatch.setattr(tudataset, "SITE", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with pytest.raises(
+        InputError, match=r"'NOSUCHSET'(.|\n)*127\.0\.0\.1:9/NOSUCHSET\.zip: .*refused"
+    ):
         new(None).facts(GraphConfig(dataset="NOSUCHSET"))
 
 

@@ -1,0 +1,199 @@
+"""Finding the files of a data set: in a given folder, the cache, the package, or by a download."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tarfile
+import urllib.request
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+from gcl_hard.errors import InputError
+from gcl_hard.io import cache_root, given_folder, refuse_bomb, scratch_folder
+
+T = TypeVar("T")
+
+TIMEOUT = 20.0
+"""Seconds to wait for an answer of a server."""
+
+
+class Download(NamedTuple):
+    """A file that is published, and what the cache keeps of it.
+
+    Attributes:
+        url: its address.
+        name: name in the cache, of the file or of the folder that is in it.
+        checksum: ``ALGORITHM:DIGITS``, an algorithm of :mod:`hashlib` and hexadecimal digits; empty
+            where none is published: then only the sums inside an archive are checked.
+        unpack: whether it is an archive (.zip, or .tar in any compression) that is unpacked.
+    """
+
+    url: str
+    name: str
+    checksum: str = ""
+    unpack: bool = False
+
+
+@dataclass(frozen=True)
+class Wanted(Generic[T]):
+    """A data set that is looked for.
+
+    Attributes:
+        look: what a folder holds of it, such as a path; None if nothing.
+        lacks: what a folder without it lacks, for the message.
+        headline: first line of the message where it is nowhere.
+        put: what to put where in a folder to have it offline: what it is, and its path.
+        hint: last line of the message.
+        download: None for a set that is not published as one file.
+    """
+
+    look: Callable[[Path], T | None]
+    lacks: Callable[[Path], str]
+    headline: str
+    put: tuple[tuple[str, str], ...]
+    hint: str
+    download: Download | None = None
+
+
+def folders(
+    kind: str, *, data_dir: str | Path | None, cache_dir: str | Path | None, files: str
+) -> dict[str, Path]:
+    """The folders that a set is looked for in, in this order: the given one if any, and the cache.
+
+    Args:
+        kind: name of the cache's folder of such sets.
+        data_dir: the given folder, as for :func:`gcl_hard.io.given_folder`.
+        cache_dir: root of the cache, as for :func:`gcl_hard.io.cache_root`.
+        files: the kind of files expected in the given folder, for the message.
+
+    Returns:
+        Paths, which need not exist, by what messages call them.
+
+    Raises:
+        InputError: if the given folder is not there.
+
+    Example:
+        >>> folders("tu", data_dir=".", cache_dir="a", files="NAME.zip files").keys()
+        dict_keys(['data folder', 'cache'])
+    """
+    given = given_folder(data_dir, files=files)
+    cache = {"cache": cache_root(cache_dir) / kind}
+    return {"data folder": given, **cache} if given else cache
+
+
+def search(look: Callable[[Path], T | None], places: Mapping[str, Path]) -> T | None:
+    """What the first folder holds that holds something."""
+    return next((found for one in places.values() if (found := look(one)) is not None), None)
+
+
+def locate(wanted: Wanted[T], places: Mapping[str, Path], *, download: bool) -> T:
+    """What is found of a set in the first folder that holds it, downloaded if necessary.
+
+    Args:
+        wanted: the set.
+        places: from :func:`folders`, and more after the cache.
+        download: whether the network may be used.
+
+    Returns:
+        What ``wanted.look`` returns.
+
+    Raises:
+        InputError: if it is nowhere; lists what was tried, and where to put which file.
+    """
+    found = search(wanted.look, places)
+    if found is not None:
+        return found
+    tried = [f"{what} {folder}: {wanted.lacks(folder)}" for what, folder in places.items()]
+    if site := wanted.download:
+        reason = "switched off"
+        if download:
+            try:
+                fetch(site, places["cache"])
+                reason = f"it holds no {site.name}"
+            except Exception as error:  # from the network, archives, or the disk
+                reason = str(error)
+            # Another process may have been faster, so that this one could not rename its folder.
+            if (found := wanted.look(places["cache"])) is not None:
+                return found
+        tried.append(f"download {site.url}: {reason}")
+    first = next(iter(places.values()))
+    needed = " or ".join(f"{what} at {first / path}" for what, path in wanted.put)
+    raise InputError(
+        "\n  ".join([f"{wanted.headline}\ntried:", *tried])
+        + f"\nto use it offline, put {needed} (or into any folder named by --data-dir or "
+        f"GCL_HARD_DATA)\n{wanted.hint}"
+    )
+
+
+def fetch(site: Download, folder: Path) -> None:
+    """Download into a temporary folder, check, unpack, rename: no part of a set is ever found.
+
+    Args:
+        site: what is downloaded; an archive without the folder of its name leaves nothing.
+        folder: folder that it appears in, created if needed.
+
+    Raises:
+        OSError: if it does not arrive whole, or cannot be written.
+        InputError: for an archive that would unpack to far more than a data set.
+        Exception: others that damaged archives raise.
+    """
+    with scratch_folder(folder) as scratch:
+        whole = scratch / "download"  # under a name by which no set is found
+        _download(site.url, whole)
+        _check(whole, site)
+        if site.unpack:
+            _unpack(whole, scratch / "unpacked")
+            whole = scratch / "unpacked" / site.name
+        if whole.exists():
+            whole.replace(folder / site.name)
+
+
+def _download(url: str, file: Path) -> None:
+    from tqdm import tqdm
+
+    request = urllib.request.Request(url, headers={"User-Agent": "gcl_hard"})
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer, file.open("wb") as opened:
+        size = int(answer.headers.get("Content-Length") or 0) or None
+        with tqdm.wrapattr(opened, "write", total=size, desc=url, disable=None) as counted:
+            shutil.copyfileobj(answer, counted)  # with a bar on a terminal
+    if size and (got := file.stat().st_size) != size:
+        raise OSError(f"{got:,} of {size:,} bytes arrived")
+
+
+def _check(file: Path, site: Download) -> None:
+    """Compare a file with its checksum, or else those in an archive that stays packed."""
+    algorithm, _, expected = site.checksum.partition(":")
+    if expected:
+        with file.open("rb") as opened:
+            of = partial(hashlib.new, algorithm, usedforsecurity=False)
+            got = hashlib.file_digest(opened, of).hexdigest()
+        if got != expected:
+            raise OSError(f"it arrived corrupted: its {algorithm} is {got}, not {expected}")
+    elif site.name.endswith(".zip"):
+        with zipfile.ZipFile(file) as archive:
+            if damaged := archive.testzip():
+                raise zipfile.BadZipFile(f"{damaged} arrived damaged")
+
+
+def _unpack(file: Path, folder: Path) -> None:
+    """Unpack an archive, unless it is damaged, huge, or a member would land outside the folder."""
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as zipped:
+            refuse_bomb(zipped, file)
+            outside = [one for one in zipped.namelist() if one[0] == "/" or ".." in one.split("/")]
+            if outside:
+                raise OSError(f"its member {outside[0]} is outside the archive's folder")
+            zipped.extractall(folder)
+    elif tarfile.is_tarfile(file):
+        with tarfile.open(file) as packed:
+            refuse_bomb(packed, file)
+            while packed.fileobj and packed.fileobj.read(2**20):
+                pass  # to the end, where gzip has its checksum
+            packed.extractall(folder, filter="data")
+    else:
+        raise OSError("what arrived is neither a zip file nor a tar file")

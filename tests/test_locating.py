@@ -1,0 +1,228 @@
+"""The one locator of data: its order of folders, its downloads, and what arrives damaged."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import socket
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gcl_hard import locating
+from gcl_hard.errors import InputError
+from gcl_hard.locating import Download, Wanted
+from tests.said import says
+
+Site = tuple[Path, str]
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> dict[str, Path]:
+    (tmp_path / "given").mkdir()
+    return locating.folders(
+        "sets", data_dir=tmp_path / "given", cache_dir=tmp_path / "cache", files="NAME.txt files"
+    )
+
+
+def wanted(download: Download | None = None, name: str = "toy.txt") -> Wanted[Path]:
+    """A set that is one file or folder."""
+
+    def look(folder: Path) -> Path | None:
+        return folder / name if (folder / name).exists() else None
+
+    return Wanted(
+        look=look,
+        lacks=lambda folder: f"without {name}",
+        headline="no toy",
+        put=(("the toy", name), ("another", "other.txt")),
+        hint="dolls are here",
+        download=download,
+    )
+
+
+def failure(download: Download, places: dict[str, Path], name: str) -> str:
+    """The message of a download that fails, which must leave nothing behind."""
+    with pytest.raises(InputError) as caught:
+        locating.locate(wanted(download, name), places, download=True)
+    assert not [*places["cache"].glob("*")]
+    return str(caught.value)
+
+
+def test_the_site_is_asked_last_and_once(
+    places: dict[str, Path], site: Site, tmp_path: Path
+) -> None:
+    served = site[0] / "toy.txt"
+    served.write_text("site")
+    toy = wanted(Download(f"{site[1]}/toy.txt", "toy.txt"))
+    places |= {"package": tmp_path / "package"}
+    assert locating.locate(toy, places, download=True) == places["cache"] / "toy.txt"
+    served.unlink()
+    assert locating.locate(toy, places, download=True).read_text() == "site"
+    (places["cache"] / "toy.txt").unlink()
+    for name in ("package", "cache", "data folder"):  # each comes before those already there
+        places[name].mkdir(exist_ok=True)
+        (places[name] / "toy.txt").write_text(name)
+        assert locating.locate(toy, places, download=True).read_text() == name
+
+
+def test_the_message_names_what_was_tried_and_what_to_do(places: dict[str, Path]) -> None:
+    with pytest.raises(InputError) as caught:
+        locating.locate(wanted(Download("http://x/toy", "toy.txt")), places, download=False)
+    lines = str(caught.value).splitlines()
+    given = places["data folder"]
+    for facts in (
+        ["no toy"], ["data folder", f"{given}:", "without toy.txt"],
+        ["cache", f"{places['cache']}:", "without toy.txt"], ["http://x/toy", "off"],
+        ["the toy", f"{given / 'toy.txt'}", "another", f"{given / 'other.txt'}", "GCL_HARD_DATA"],
+        ["dolls"],
+    ):  # fmt: skip
+        assert [says(line, *facts) for line in lines].count(True) == 1, facts
+
+
+def pack(path: Path, members: dict[str, bytes]) -> Path:
+    """An archive by the suffix of its name."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+            for name, content in members.items():
+                zipped.writestr(name, content)
+        return path
+    with tarfile.open(path, f"w:{path.suffix[1:]}") as packed:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            packed.addfile(member, io.BytesIO(content))
+    return path
+
+
+ARCHIVES = ("toy.zip", "toy.tar.gz", "toy.tar.xz")
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_an_archive_is_unpacked_to_the_folder_in_it(
+    name: str, places: dict[str, Path], site: Site
+) -> None:
+    archive = pack(site[0] / name, {"toy/a/b.txt": b"deep", "toy/c.txt": b"", "read.me": b""})
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    download = Download(f"{site[1]}/{name}", "toy", f"sha256:{digest}", unpack=True)
+    found = locating.locate(wanted(download, "toy"), places, download=True)
+    assert found == places["cache"] / "toy"
+    files = [one for one in places["cache"].rglob("*") if one.is_file()]
+    assert {one.relative_to(found).as_posix() for one in files} == {"a/b.txt", "c.txt"}
+    assert (found / "a" / "b.txt").read_bytes() == b"deep"
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+@pytest.mark.parametrize("outside", ["../evil.txt", "toy/../../evil.txt"])
+def test_a_member_that_would_land_outside_is_refused(
+    name: str, outside: str, places: dict[str, Path], site: Site, tmp_path: Path
+) -> None:
+    pack(site[0] / name, {"toy/a.txt": b"", outside: b"x"})
+    text = failure(Download(f"{site[1]}/{name}", "toy", unpack=True), places, "toy")
+    assert outside in text
+    assert not [*tmp_path.rglob("evil.txt")]
+
+
+def spoilt(how: str, path: Path) -> bytes:
+    whole = path.read_bytes()
+    if how == "half":
+        return whole[: len(whole) // 2]
+    if how == "flipped":
+        middle = len(whole) // 2
+        return whole[:middle] + bytes([whole[middle] ^ 0xFF]) + whole[middle + 1 :]
+    return b"<html>sign in</html>"
+
+
+@pytest.mark.parametrize("how", ["half", "flipped", "another page"])
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_a_spoilt_archive_leaves_nothing(
+    name: str, how: str, places: dict[str, Path], site: Site
+) -> None:
+    content = hashlib.shake_256(b"toy").digest(4000)  # which no compression shortens
+    archive = pack(site[0] / name, {"toy/a.txt": content})
+    archive.write_bytes(spoilt(how, archive))
+    text = failure(Download(f"{site[1]}/{name}", "toy", unpack=True), places, "toy")
+    (line,) = [one for one in text.splitlines() if f"download {site[1]}/{name}: " in one]
+    assert how != "another page" or says(line, "zip", "tar")
+
+
+def test_a_packed_zip_is_checked_member_by_member(places: dict[str, Path], site: Site) -> None:
+    archive = pack(site[0] / "toy.zip", {"a.txt": hashlib.shake_256(b"toy").digest(4000)})
+    archive.write_bytes(spoilt("flipped", archive))
+    text = failure(Download(f"{site[1]}/toy.zip", "toy.zip"), places, "toy.zip")
+    assert says(text, "a.txt", "damaged") or says(text, "a.txt", "CRC-32")
+
+
+def test_another_checksum_is_named(places: dict[str, Path], site: Site) -> None:
+    (site[0] / "toy.txt").write_text("toy")
+    digest = hashlib.sha256(b"toy").hexdigest()
+    download = Download(f"{site[1]}/toy.txt", "toy.txt", "sha256:" + "0" * 64)
+    text = failure(download, places, "toy.txt")
+    assert says(text, f"{site[1]}/toy.txt:", "sha256", digest, "0" * 64)
+
+
+@pytest.mark.parametrize("name", ["toy.zip", "toy.tar.gz"])
+def test_an_archive_that_unpacks_to_a_thousandfold_is_not_unpacked(
+    name: str, places: dict[str, Path], site: Site
+) -> None:
+    archive = pack(site[0] / name, {"toy/a.txt": bytes(210 * 2**20)})
+    size = archive.stat().st_size
+    text = failure(Download(f"{site[1]}/{name}", "toy", unpack=True), places, "toy")
+    assert says(text, size, 210 * 2**20)
+
+
+def test_an_archive_without_the_folder_is_told(places: dict[str, Path], site: Site) -> None:
+    pack(site[0] / "toy.zip", {"dolls/a.txt": b""})
+    text = failure(Download(f"{site[1]}/toy.zip", "toy", unpack=True), places, "toy")
+    assert re.search(rf"{site[1]}/toy\.zip: .*\btoy\b", text)
+    assert str(places["cache"] / ".partial") not in text
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """A server that gives one answer and hangs up; its address."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(2**16)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        thread.join()
+
+
+def test_a_download_that_breaks_off_leaves_nothing(
+    places: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with answering(b"HTTP/1.0 200 OK\r\nContent-Length: 1000\r\n\r\nsmiles,y\nC,1\n") as address:
+        text = failure(Download(f"{address}/toy.txt", "toy.txt"), places, "toy.txt")
+    assert says(text, f"{address}/toy.txt:", 13, 1000)
+
+
+def test_a_folder_that_another_process_was_faster_to_make_stays(
+    places: dict[str, Path], site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack(site[0] / "toy.zip", {"toy/a.txt": b"late"})
+    unpacked = zipfile.ZipFile.extractall
+
+    def meanwhile(*arguments: object) -> None:
+        unpacked(*arguments)  # type: ignore[arg-type]
+        (places["cache"] / "toy").mkdir()
+        (places["cache"] / "toy" / "a.txt").write_text("early")
+
+    monkeypatch.setattr(zipfile.ZipFile, "extractall", meanwhile)
+    download = Download(f"{site[1]}/toy.zip", "toy", unpack=True)
+    found = locating.locate(wanted(download, "toy"), places, download=True)
+    assert (found / "a.txt").read_text() == "early"
+    assert [one.name for one in places["cache"].iterdir()] == ["toy"]
