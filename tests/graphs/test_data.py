@@ -355,7 +355,7 @@ def test_a_list_of_sets_holds_their_graphs() -> None:
     again = GraphSet.from_graphs([unlabelled, unlabelled])
     assert (again.n_graphs, again.n_classes, again.y.tolist()) == (6, 0, [-1] * 6)
     assert unlabelled[0].y is None
-    with pytest.raises(InputError, match=r"graph 3 has no y"):
+    with pytest.raises(InputError, match=r"\bgraph 3\b.*\by\b"):
         GraphSet.from_graphs([GraphSet.from_graphs([graph(y=y) for y in (1, 2, 1)]), unlabelled])
 
 
@@ -428,7 +428,7 @@ def test_nodes_in_any_order_and_parts_of_a_batch_are_told_apart() -> None:
         assert set(map(tuple, found[number].edge_index.T.tolist())) == ends
     part = GraphSet.from_graphs(batch.subgraph(torch.arange(9) != 4))
     assert (part.node_ptr.tolist(), part.edge_ptr.tolist()) == ([0, 2, 4, 8], [0, 2, 4, 10])
-    with pytest.raises(InputError, match=r"graph 0 has no nodes"):
+    with pytest.raises(InputError, match=r"\bgraph 0\b.*\bnodes\b"):
         GraphSet.from_graphs(batch.subgraph(torch.arange(9) > 1))
 
 

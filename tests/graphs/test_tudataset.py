@@ -192,7 +192,7 @@ def test_data_folder_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("content", [b"<html>sign in</html>", EMBEDDED.read_bytes()[:9000]])
 def test_damaged_download_never_reaches_the_cache(site: Path, cache: Path, content: bytes) -> None:
     (site / "TOY.zip").write_bytes(content)
-    with pytest.raises(InputError, match=r"http\S+: File is not a zip file"):
+    with pytest.raises(InputError, match=r"TOY\.zip: .*\bzip\b"):
         load("TOY")
     assert not list(cache.iterdir())
 
