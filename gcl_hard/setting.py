@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -93,13 +93,13 @@ class Field:
     default: Any
     setting: Setting
 
-    @property
+    @cached_property
     def kinds(self) -> tuple[Any, ...]:
         """Types of its values but None."""
         several = get_args(self.kind) if get_origin(self.kind) in (Union, UnionType) else ()
         return tuple(kind for kind in several or (self.kind,) if kind is not NoneType)
 
-    @property
+    @cached_property
     def optional(self) -> bool:
         """Whether None stands for a default."""
         return NoneType in get_args(self.kind)

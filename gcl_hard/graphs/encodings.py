@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-import networkx as nx
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -19,7 +18,6 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.graphs.data import GraphSet
-from gcl_hard.graphs.refinement import refined, wl_start
 
 STEPS = range(2, 9)
 """Steps of the random walk; it cannot return after a single one."""
@@ -125,6 +123,8 @@ def wl(graphs: GraphSet) -> Tensor:
         >>> wl(load("MUTAG", download=False)).shape
         torch.Size([3371, 27])
     """
+    from gcl_hard.graphs.refinement import refined, wl_start  # SciPy
+
     _, colour = refined(wl_start(graphs)[0], 1)
     n = graphs.n_graphs
     owner = np.repeat(np.arange(n), graphs.node_ptr.diff().cpu().numpy())
@@ -231,6 +231,8 @@ def _returns(adjacency: Adjacency) -> Columns:
 
 def _cycles(adjacency: Adjacency) -> Columns:
     """Log-counts of cycles [n, lengths]."""
+    import networkx as nx  # half a second, and no other encoding needs it
+
     graph = nx.from_edgelist(np.argwhere(np.triu(adjacency)).tolist())
     counts = np.zeros((len(adjacency), len(LENGTHS)))
     for cycle in nx.chordless_cycles(graph, length_bound=LENGTHS[-1]):

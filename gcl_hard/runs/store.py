@@ -176,8 +176,8 @@ class Store:
 
         A warning names and counts those that this version cannot use.
         """
-        compact, unread = self._compact()
-        found = {name: (self._compact_file(), one) for name, one in compact.items()}
+        (compact, unread), source = self._compact(), self._compact_file()
+        found = {name: (source, one) for name, one in compact.items()}
         former: dict[str, tuple[Path, RunResult]] = {}
         newest: dict[str, tuple[Path, RunResult]] = {}
         for path in sorted(self.folder.glob(SINGLES)):

@@ -381,7 +381,7 @@ class RunConfig(ABC):
         self._check()
         if not self.is_baseline:
             self._check_loss(given)
-            self.loss()
+            _check_once(self)
 
     def _check(self) -> None:
         """Refuse combinations of the settings that a subclass adds."""
@@ -554,6 +554,19 @@ class RunConfig(ABC):
         """Name in messages and progress bars."""
         beta = "" if self.beta is None else f" β={self.beta:g}"
         return f"{self.dataset} {self.method}{beta} {self.protocol}"
+
+
+def _check_once(config: RunConfig) -> None:
+    """Make the loss of a configuration, which refuses what means nothing; those of the same
+    settings once.
+    """
+    own = (type(config), *(getattr(config, name) for name in of_part(type(config), "loss")))
+    if own not in _CHECKED:
+        config.loss()
+        _CHECKED.add(own)
+
+
+_CHECKED: set[Hashable] = set()
 
 
 @lru_cache(maxsize=4096)
