@@ -167,10 +167,12 @@ def make(options: argparse.Namespace) -> tuple[list[Path], str]:
     from gcl_hard.reports.theme import write
 
     measured = options.figure not in ("fig1", "beta")
-    runs = select(read(options.results), options.only, measured=measured)
+    every, points = read(options.results)
+    records = select(every, options.only, measured=measured)
     own = options.own | ({"every": "method" in options.only} if options.figure == "fig5" else {})
-    drawn = getattr(paper_figures, options.figure)(runs, **own)
-    name = options.name or stem(options.figure, runs[0].config)
+    own |= {"files": points} if options.figure == "fig3" else {}
+    drawn = getattr(paper_figures, options.figure)(records, **own)
+    name = options.name or stem(options.figure, records[0].run.config)
     return write(drawn, options.output, name), drawn.note
 
 

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.reports import theme
 from gcl_hard.reports.page import caption
-from gcl_hard.reports.runs import RERUN, StoredRun, labels, subject
+from gcl_hard.reports.runs import RERUN, by_config, labels, subject
 from gcl_hard.reports.tables import count
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.record import RunResult
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -242,16 +244,19 @@ def typical_anchor(points: Points, threshold: float) -> int:
     return int(np.where(usual, distance, np.inf).argmin())
 
 
-def _chosen(runs: Sequence[StoredRun], seed: int | None) -> tuple[StoredRun, Path]:
-    kept = {run.seed: (run, run.points) for run in reversed(runs) if run.points is not None}
+def _chosen(
+    records: Sequence[RunResult], files: Mapping[Run, Path], seed: int | None
+) -> tuple[RunResult, Path]:
+    with_points = [record for record in records if record.run in files]
+    kept = {record.seed: (record, files[record.run]) for record in reversed(with_points)}
     if not kept:
         again = f"{RERUN} --force (what is finished is not measured again)"
         raise InputError(
-            f"no embeddings of a snapshot (.npz) are next to {runs[0].source.name} or another "
-            f"result: {again if any(run.snapshots for run in runs) else RERUN}, and give the "
-            f"folder of the results"
+            f"no embeddings of a snapshot (.npz) are next to {records[0].name}.json or another "
+            f"result: {again if any(one.diagnostics for one in records) else RERUN}, and give "
+            f"the folder of the results"
         )
-    called = labels(dict.fromkeys(run.config for run in runs if run.points is not None))
+    called = labels(by_config(with_points))
     if len(called) > 1:
         raise InputError(
             f"fig3 shows one encoder, and there are embeddings of {', '.join(called.values())}: "
@@ -329,13 +334,14 @@ def anchor_data(points: Points, one: int, threshold: float, plane: Floats) -> pd
 
 @theme.themed
 def fig3(
-    runs: Sequence[StoredRun], *, seed: int | None = None, anchor: int | None = None,
-    projection: Projection = "pca", setting: float | None = None,
+    records: Sequence[RunResult], files: Mapping[Run, Path], *, seed: int | None = None,
+    anchor: int | None = None, projection: Projection = "pca", setting: float | None = None,
 ) -> theme.Drawn:  # fmt: skip
     """The four sets of one anchor, one panel each.
 
     Args:
-        runs: runs of one configuration; those without points are skipped.
+        records: runs of one configuration; those without a file are skipped.
+        files: by run, the file of the embeddings of its last snapshot.
         seed: the run to draw; the first that has points if not given.
         anchor: its index, from 0; if not given, of those with members in all four sets the one
             nearest to their median sizes.
@@ -357,13 +363,13 @@ def fig3(
         raise unknown("projection", projection, AXES)
     if setting is not None and not -1 <= setting <= 1:
         raise InputError(f"setting is a threshold l, a cosine in [-1, 1], got {setting}")
-    run, path = _chosen(runs, seed)
+    record, path = _chosen(records, files, seed)
     points = load_points(path)
     if anchor is not None and not 0 <= anchor < len(points.anchors):
         raise InputError(f"anchor must be from 0 to {len(points.anchors) - 1}, got {anchor}")
     if len(set(points.labels.tolist())) == 1:
         raise InputError(
-            f"candidates of {run} all have 1 label ({run.points}), and with one class there are "
+            f"candidates of {record.run} all have 1 label ({path}), and with one class there are "
             f"no sets to draw: take samples of several"
         )
     threshold = usual_threshold(points, anchor) if setting is None else setting
@@ -376,12 +382,13 @@ def fig3(
     figure.supylabel(f"second {AXES[projection]}", fontsize=theme.TEXT)
     words = rounded(threshold) if setting is None else f"{threshold:g}"
     node = points.own[one] < 0
-    which = subject([run]).replace("1 seed", f"seed\N{NO-BREAK SPACE}{run.seed}")
-    which += f", epoch {run.snapshots[-1]['epoch']}" if run.snapshots else ""
+    (called,) = labels([record.run.config]).values()
+    which = subject([record]).replace("1 seed", f"seed\N{NO-BREAK SPACE}{record.seed}")
+    which += f", epoch {record.diagnostics[-1]['epoch']}" if record.diagnostics else ""
     theme.heading(
         figure,
         f"Hard negatives at l = {words} of anchor {one}, {'a node' if node else 'a view'} of label "
-        f"{points.anchor_labels[one]}. {which}, trained with {labels([run.config])[run.config]}",
+        f"{points.anchor_labels[one]}. {which}, trained with {called}",
     )
     note = caption(
         "fig3", infonce=points.objective == "infonce", width=points.candidates.shape[1],

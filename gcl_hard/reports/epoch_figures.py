@@ -22,7 +22,6 @@ from gcl_hard.reports.page import caption
 from gcl_hard.reports.runs import (
     COUNTS,
     LOSSES,
-    StoredRun,
     by_config,
     labels,
     over_seeds,
@@ -34,6 +33,7 @@ from gcl_hard.reports.runs import (
 )
 from gcl_hard.reports.tables import between
 from gcl_hard.reports.theme import Drawn, themed
+from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.snapshots import OWN, SETTINGS
 from gcl_hard.settings.graphs import GraphConfig
 
@@ -52,7 +52,7 @@ class MeasuredEpochs(NamedTuple):
 
     Attributes:
         frame: output of :func:`gcl_hard.reports.runs.snapshots`.
-        runs: those in it.
+        records: those in it.
         methods: the method of each line, by label.
         facts: for the caption: whether encoders come from the first of several folds, whether there
             are several seeds, epochs that not all seeds have, or gaps; and the lines left out for
@@ -60,36 +60,36 @@ class MeasuredEpochs(NamedTuple):
     """
 
     frame: pd.DataFrame
-    runs: list[StoredRun]
+    records: list[RunResult]
     methods: dict[str, str]
     facts: dict[str, Any]
 
 
-def diagnostics(runs: Sequence[StoredRun]) -> MeasuredEpochs:
+def diagnostics(records: Sequence[RunResult]) -> MeasuredEpochs:
     """The snapshots of runs whose configurations make lines, or of all runs if none does.
 
     Raises:
         InputError: if a run has no snapshots, or no epoch is common to the seeds of a
             configuration.
     """
-    require_snapshots(runs)
-    frame = snapshots(runs)
+    require_snapshots(records)
+    frame = snapshots(records)
     epochs = frame[frame["shared"]].groupby("line")["epoch"].nunique()
     if epochs.empty:
         raise InputError(
             "seeds have no epoch in common: run them with the same --diagnostics, or choose one, "
-            f"as --only seed={runs[0].seed}"
+            f"as --only seed={records[0].seed}"
         )
-    called = labels(by_config(runs))
+    called = labels(by_config(records))
     short = [n for n in called.values() if epochs.get(n, 0) < 2] if epochs.max() > 1 else []
-    kept = [run for run in runs if called[run.config] not in short]
+    kept = [record for record in records if called[record.run.config] not in short]
     frame = frame[~frame["line"].isin(short)]
     facts = {
-        "first_fold": kept[0].config.encoders > 1, "gaps": not frame["finite"].all(),
+        "first_fold": kept[0].run.config.encoders > 1, "gaps": not frame["finite"].all(),
         "several": max(map(len, by_config(kept).values())) > 1, "short": short,
         "unshared": not frame["shared"].all(),
     }  # fmt: skip
-    methods = {called[run.config]: run.config.method for run in kept}
+    methods = {called[record.run.config]: record.run.config.method for record in kept}
     return MeasuredEpochs(frame, kept, methods, facts)
 
 
@@ -111,8 +111,8 @@ def _anchors(frame: pd.DataFrame) -> str:
     return f"{between(numbers) if len(numbers) else 0} anchors"
 
 
-def _titles(runs: Sequence[StoredRun]) -> dict[str, str]:
-    return {n: title + tau * usual_temperature(runs) for n, (title, tau) in PANELS.items()}
+def _titles(records: Sequence[RunResult]) -> dict[str, str]:
+    return {n: title + tau * usual_temperature(records) for n, (title, tau) in PANELS.items()}
 
 
 def epoch_axis(panel: Axes) -> None:
@@ -168,17 +168,17 @@ def _limits(lines: Sequence[pd.DataFrame], top: float) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def assumption_data(frame: pd.DataFrame, runs: Sequence[StoredRun]) -> pd.DataFrame:
+def assumption_data(frame: pd.DataFrame, records: Sequence[RunResult]) -> pd.DataFrame:
     """The numbers of :func:`fig4`: the share of anchors that satisfy Assumption 1.
 
     Args:
         frame: output of :func:`gcl_hard.reports.runs.snapshots`.
-        runs: those in it.
+        records: those in it.
 
     Returns:
         A row for each seed, epoch and panel; for the training's own hardening, if all runs have it.
     """
-    own = all(any(OWN in one["settings"] for one in run.snapshots) for run in runs)
+    own = all(any(OWN in one["settings"] for one in record.diagnostics) for record in records)
     shown = frame[(frame["panel"] != OWN) | own]
     panel = shown["panel"].where(shown["setting"] == "", f"{OWN} (" + shown["setting"] + ")")
     shown = shown.assign(fraction=shown["assumption_1"], panel=panel)
@@ -187,14 +187,14 @@ def assumption_data(frame: pd.DataFrame, runs: Sequence[StoredRun]) -> pd.DataFr
 
 
 @themed
-def fig4(runs: Sequence[StoredRun]) -> Drawn:
+def fig4(records: Sequence[RunResult]) -> Drawn:
     """The share of anchors that satisfy Assumption 1 against epoch, one panel per hardening.
 
     A line is a training method: mean over seeds, with a band from the lowest to the highest seed.
     Shares count the anchors at which it is defined; a snapshot without any is a gap.
 
     Args:
-        runs: runs of one data set, protocol, contrast and objective.
+        records: runs of one data set, protocol, contrast and objective.
 
     Returns:
         The figure; its rows hold every seed, epoch and panel.
@@ -204,9 +204,9 @@ def fig4(runs: Sequence[StoredRun]) -> Drawn:
 
     Source: H-SCL paper, section V-B and Fig. 4.
     """
-    frame, runs, methods, facts = diagnostics(runs)
+    frame, records, methods, facts = diagnostics(records)
     _defined(frame, "defined", "at which Assumption 1 says something")
-    data, titles = assumption_data(frame, runs), _titles(runs)
+    data, titles = assumption_data(frame, records), _titles(records)
     if data["panel"].str.startswith(OWN).any():
         own = sorted({*frame["setting"]} - {""})
         words = f": {own[0]}".replace("=", " = ").replace("beta", "β") if len(own) == 1 else ""
@@ -225,10 +225,10 @@ def fig4(runs: Sequence[StoredRun]) -> Drawn:
     panels[0].set_ylim(bottom, 1 + 0.02 * (1 - bottom))
     panels[0].set_ylabel("share of anchors")
     theme.legend(figure, [*styles.values(), rule], "trained with")
-    theme.heading(figure, f"Assumption 1 while training. {subject(runs)}, {_anchors(frame)}")
+    theme.heading(figure, f"Assumption 1 while training. {subject(records)}, {_anchors(frame)}")
     note = caption(
         "fig4", facts=facts, last=frame[frame["last"]], shares=data["fraction"].dropna(),
-        claimed=CLAIMED, bottom=bottom, versions=versions(runs),
+        claimed=CLAIMED, bottom=bottom, versions=versions(records),
     )  # fmt: skip
     return Drawn(figure, data, note)
 
@@ -252,14 +252,14 @@ def losses_data(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 @themed
-def fig5(runs: Sequence[StoredRun], *, every: bool = False) -> Drawn:
+def fig5(records: Sequence[RunResult], *, every: bool = False) -> Drawn:
     """UCL, H-UCL, SCL and H-SCL on one encoder against epoch: one column per hardening.
 
     A row is the method that the encoder was trained with; lines are means over seeds, with bands
     from the lowest to the highest.
 
     Args:
-        runs: runs of one data set, protocol, contrast and objective.
+        records: runs of one data set, protocol, contrast and objective.
         every: whether all methods have a row, not only hscl and hucl if they are there.
 
     Returns:
@@ -270,10 +270,15 @@ def fig5(runs: Sequence[StoredRun], *, every: bool = False) -> Drawn:
 
     Source: H-SCL paper, section V-B and Fig. 5.
     """
-    usual = [run for name in ("hscl", "hucl") for run in runs if run.config.method == name]
-    frame, runs, methods, facts = diagnostics(usual if usual and not every else runs)
+    usual = [
+        record
+        for name in ("hscl", "hucl")
+        for record in records
+        if record.run.config.method == name
+    ]
+    frame, records, methods, facts = diagnostics(usual if usual and not every else records)
     _defined(frame, "common", "with all four losses")
-    data, titles, cut = losses_data(frame), _titles(runs), list[str]()
+    data, titles, cut = losses_data(frame), _titles(records), list[str]()
     figure, panels = _epoch_panels(4 * len(methods), 4, 2.0, "row")
     styles = {
         name: {"color": theme.colour(name), "label": label, "linestyle": dashes, "marker": marker}
@@ -307,11 +312,11 @@ def fig5(runs: Sequence[StoredRun], *, every: bool = False) -> Drawn:
             f"trained with\n{textwrap.fill(line, 24)}\nloss, nats{', logarithmic' * wide}"
         )
     theme.legend(figure, list(styles.values()))
-    theme.heading(figure, f"Four losses of one encoder. {subject(runs)}, {_anchors(frame)}")
+    theme.heading(figure, f"Four losses of one encoder. {subject(records)}, {_anchors(frame)}")
     note = caption(
         "fig5", facts=facts, last=frame[frame["last"] & frame["panel"].isin(SETTINGS)],
-        nodes=_nodes(runs), held={line: held(frame[frame["line"] == line]) for line in methods},
-        cut=cut, versions=versions(runs),
+        nodes=_nodes(records), held={line: held(frame[frame["line"] == line]) for line in methods},
+        cut=cut, versions=versions(records),
     )  # fmt: skip
     return Drawn(figure, data, note)
 
@@ -324,9 +329,9 @@ def held(frame: pd.DataFrame) -> dict[str, str]:
     return {str(name): f"{one['sum']} of {one['count']}" for name, one in counts.iterrows()}
 
 
-def _nodes(runs: Sequence[StoredRun]) -> bool:
+def _nodes(records: Sequence[RunResult]) -> bool:
     """Whether anchors are nodes of graphs."""
-    config = runs[0].config
+    config = records[0].run.config
     return isinstance(config, GraphConfig) and config.contrast == "local-global"
 
 
@@ -369,11 +374,11 @@ def _measures(frame: pd.DataFrame) -> dict[str, str]:
 
 
 @themed
-def geometry(runs: Sequence[StoredRun]) -> Drawn:
+def geometry(records: Sequence[RunResult]) -> Drawn:
     """Geometry of embeddings: one panel per measure, one line and band per training method.
 
     Args:
-        runs: runs of one data set, protocol, contrast and objective.
+        records: runs of one data set, protocol, contrast and objective.
 
     Returns:
         The figure; its rows hold every seed, epoch and measure.
@@ -385,7 +390,7 @@ def geometry(runs: Sequence[StoredRun]) -> Drawn:
         Robinson et al. (2021), Theorem 2; Roy & Vetterli (2007); SPACL, Theorem 2.1, Corollary 2.2
         and Lemma 2.4.
     """
-    frame, runs, methods, facts = diagnostics(runs)
+    frame, records, methods, facts = diagnostics(records)
     data, frame, cut = geometry_data(frame), frame[frame["panel"] == "beta=1"], list[str]()
     measures = _measures(frame)
     figure, panels = _epoch_panels(len(measures), 4, 1.7, "none")
@@ -410,10 +415,10 @@ def geometry(runs: Sequence[StoredRun]) -> Drawn:
     for panel in panels:
         _plain_ticks(panel)
     theme.legend(figure, [*styles.values(), *rules], "trained with")
-    theme.heading(figure, f"How embeddings lie. {subject(runs)}, {_anchors(frame)}")
+    theme.heading(figure, f"How embeddings lie. {subject(records)}, {_anchors(frame)}")
     note = caption(
-        "geometry", facts=facts, nodes=_nodes(runs), cut=cut, versions=versions(runs),
-        scaled={getattr(run.config, "standardise", False) for run in runs},
+        "geometry", facts=facts, nodes=_nodes(records), cut=cut, versions=versions(records),
+        scaled={getattr(record.run.config, "standardise", False) for record in records},
         optimality=len(measures) > len(MEASURES),
     )  # fmt: skip
     return Drawn(figure, data, note)

@@ -23,7 +23,6 @@ from gcl_hard.reports.frame import Scores
 from gcl_hard.reports.page import caption
 from gcl_hard.reports.runs import (
     RERUN,
-    StoredRun,
     by_config,
     labels,
     require_snapshots,
@@ -33,6 +32,7 @@ from gcl_hard.reports.runs import (
 )
 from gcl_hard.reports.tables import between, of_images, test_part
 from gcl_hard.reports.theme import Drawn, themed
+from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.base import RunConfig
 
 __all__ = ["beta", "fig1", "fig3", "fig4", "fig5", "geometry", "histograms"]
@@ -50,7 +50,7 @@ class Accuracies(NamedTuple):
     """
 
     data: pd.DataFrame
-    kept: list[StoredRun]
+    kept: list[RunResult]
     seeds: str
 
 
@@ -62,37 +62,33 @@ def _row(line: str, config: RunConfig, scores: Scores, **more: object) -> dict[s
     }  # fmt: skip
 
 
-def _scores(runs: Sequence[StoredRun]) -> Scores:
-    """The test accuracies of a configuration's runs."""
-    return Scores(
-        tuple(run.seed for run in runs), tuple(run.accuracies for run in runs),
-        train_share=runs[0].config.share_of_fold,
-    )  # fmt: skip
-
-
-def epochs_data(runs: Sequence[StoredRun]) -> Accuracies:
+def epochs_data(records: Sequence[RunResult]) -> Accuracies:
     """The numbers of :func:`fig1`: accuracy against epochs.
 
     Raises:
         InputError: if neither several numbers of epochs nor a monitoring curve are there.
     """
-    longest: dict[str, Any] = {"epochs": max(run.config.epochs for run in runs)}
-    lines = {config: replace(config, **longest) for config in by_config(runs)}
+    longest: dict[str, Any] = {"epochs": max(record.run.config.epochs for record in records)}
+    lines = {config: replace(config, **longest) for config in by_config(records)}
     tested = len(set(lines.values())) < len(lines)
-    shown = runs if tested else [run for run in runs if run.curve]
-    lines = lines if tested else {run.config: run.config for run in shown}
+    shown = records if tested else [record for record in records if record.curve]
+    lines = lines if tested else {record.run.config: record.run.config for record in shown}
     called = labels(dict.fromkeys(lines.values()))
     names = {config: called[line] for config, line in lines.items()}
     kept, words = same_seeds(shown, names) if shown else ([], "")
     rows = []
     for config, own in by_config(kept).items():
         if tested:
-            rows.append(_row(names[config], config, _scores(own), epoch=config.epochs))
+            rows.append(
+                _row(names[config], config, Scores.of_records(own, config), epoch=config.epochs)
+            )
             continue
-        curves = [dict(run.curve) for run in own]
+        curves = [{int(epoch): value for epoch, value in record.curve} for record in own]
         epochs = sorted(set.intersection(*map(set, curves)))
         for epoch in epochs if len(epochs) > 1 else ():
-            scores = Scores(tuple(run.seed for run in own), tuple((c[epoch],) for c in curves))
+            scores = Scores(
+                tuple(record.seed for record in own), tuple((c[epoch],) for c in curves)
+            )
             rows.append(_row(names[config], config, scores, epoch=epoch))
     if not rows:
         raise InputError(
@@ -100,17 +96,17 @@ def epochs_data(runs: Sequence[StoredRun]) -> Accuracies:
             "monitoring curves: run the same command with --epochs 10,50,200 or, for images, with "
             "--monitor-every 1"
         )
-    on = test_part(runs[0].config.protocol) if tested else "training images (monitoring)"
+    on = test_part(records[0].run.config.protocol) if tested else "training images (monitoring)"
     order = [*names.values()]
     rows.sort(key=lambda row: (order.index(str(row["line"])), row["epoch"]))
-    data = pd.DataFrame(rows).assign(dataset=runs[0].config.dataset, accuracy_on=on)
+    data = pd.DataFrame(rows).assign(dataset=records[0].run.config.dataset, accuracy_on=on)
     columns = ["dataset", "method", "line", "accuracy_on", "epoch", "seeds", "accuracy_mean",
                "accuracy_std"]  # fmt: skip
     return Accuracies(data[columns].astype({"accuracy_std": float}), kept, words)
 
 
 @themed
-def fig1(runs: Sequence[StoredRun]) -> Drawn:
+def fig1(records: Sequence[RunResult]) -> Drawn:
     """Accuracy against epochs, one line per method.
 
     Of configurations that differ in their number of epochs, every point is the test accuracy of
@@ -118,7 +114,7 @@ def fig1(runs: Sequence[StoredRun]) -> Drawn:
     Points are means over the same seeds, where there are such.
 
     Args:
-        runs: runs of one data set and protocol.
+        records: runs of one data set and protocol.
 
     Returns:
         The figure, a row for each point, and when H-SCL reaches SCL's last accuracy.
@@ -128,7 +124,7 @@ def fig1(runs: Sequence[StoredRun]) -> Drawn:
 
     Source: H-SCL paper, Fig. 1.
     """
-    data, kept, seeds = epochs_data(runs)
+    data, kept, seeds = epochs_data(records)
     methods = dict(zip(data["line"], data["method"], strict=True))
     on = data["accuracy_on"].iloc[0]
     tested = "monitoring" not in on
@@ -153,7 +149,7 @@ def fig1(runs: Sequence[StoredRun]) -> Drawn:
     theme.heading(figure, f"{what} against epochs. {subject(kept)}")
     note = caption(
         "fig1", tested=tested, band=band, seeds=seeds, readers=label_readers(kept),
-        missing=[name for name in labels(by_config(runs)).values() if name not in methods],
+        missing=[name for name in labels(by_config(records)).values() if name not in methods],
         reached=reached(data), versions=versions(kept),
     )  # fmt: skip
     return Drawn(figure, data, note)
@@ -179,11 +175,13 @@ def reached(data: pd.DataFrame) -> list[dict[str, Any]]:
     return found
 
 
-def label_readers(runs: Sequence[StoredRun]) -> list[str]:
+def label_readers(records: Sequence[RunResult]) -> list[str]:
     """Methods trained on labels of test samples."""
-    readers = {run.config.method for run in runs if run.config.reads_labels}
+    readers = {record.run.config.method for record in records if record.run.config.reads_labels}
     return [
-        name for name in METHODS if name in readers and runs[0].config.protocol == "transductive"
+        name
+        for name in METHODS
+        if name in readers and records[0].run.config.protocol == "transductive"
     ]
 
 
@@ -193,14 +191,14 @@ WITHOUT_BETA = ("ucl", "dcl", "scl")
 """Methods drawn as horizontal lines, next to those with β."""
 
 
-def beta_data(runs: Sequence[StoredRun]) -> Accuracies:
+def beta_data(records: Sequence[RunResult]) -> Accuracies:
     """The numbers of :func:`beta`: rows of panel ``beta`` and of panel ``ablation``.
 
     Raises:
         InputError: if there are neither two β of a method, nor a debiased method and one that is
             not.
     """
-    configs = list(by_config(runs))
+    configs = list(by_config(records))
     one: dict[str, Any] = {"beta": 1.0}
     lines = {config: replace(config, **one) for config in configs if config.beta is not None}
     if len(set(lines.values())) == len(lines):
@@ -213,7 +211,7 @@ def beta_data(runs: Sequence[StoredRun]) -> Accuracies:
             "debiasing ablation dcl or hcl alongside ucl or hucl (--method ucl,dcl,hucl,hcl)"
         )
     names, called = _beta_names(lines), labels(dots)
-    shown = [run for run in runs if run.config in {*lines, *dots}]
+    shown = [record for record in records if record.run.config in {*lines, *dots}]
     kept, words = same_seeds(shown, called | names)
     found, order = by_config(kept), [*lines.values()]
     ranked = sorted(lines, key=lambda c: (c.beta is not None, order.index(lines[c]), c.beta or 0))
@@ -256,8 +254,9 @@ def _ablation(configs: Iterable[RunConfig]) -> list[RunConfig]:
     return kept if len({method(config.method).debias for config in kept}) == 2 else []
 
 
-def _beta_row(panel: str, line: str, runs: Sequence[StoredRun]) -> dict[str, object]:
-    config, scores = runs[0].config, _scores(runs)
+def _beta_row(panel: str, line: str, records: Sequence[RunResult]) -> dict[str, object]:
+    config = records[0].run.config
+    scores = Scores.of_records(records, config)
     interval = scores.interval if panel == "ablation" else None
     return _row(
         line, config, scores, panel=panel, beta=config.beta, beta_changes=config.beta_changes,
@@ -266,13 +265,13 @@ def _beta_row(panel: str, line: str, runs: Sequence[StoredRun]) -> dict[str, obj
 
 
 @themed
-def beta(runs: Sequence[StoredRun]) -> Drawn:
+def beta(records: Sequence[RunResult]) -> Drawn:
     """Accuracy against β, and the debiasing ablation; one of them if the other is missing.
 
     All points are over the same seeds, if there are such.
 
     Args:
-        runs: runs of one data set and protocol.
+        records: runs of one data set and protocol.
 
     Returns:
         The figure and a row for each point.
@@ -283,7 +282,7 @@ def beta(runs: Sequence[StoredRun]) -> Drawn:
 
     Source: Robinson et al. (2021), Fig. 2 and appendix C.
     """
-    data, kept, seeds = beta_data(runs)
+    data, kept, seeds = beta_data(records)
     curves, dots = (data[data["panel"] == name] for name in ("beta", "ablation"))
     there = [(own, width) for own, width in ((curves, 5), (dots, 3)) if len(own)]
     slanted = len(dots) > len(PARTS)
@@ -308,7 +307,7 @@ def beta(runs: Sequence[StoredRun]) -> Drawn:
     theme.heading(figure, f"{heading[0].upper()}{heading[1:]}. {subject(kept)}")
     note = caption(
         "beta", curves=len(curves), dots=len(dots), annealed=curves["beta_changes"].any(),
-        folds=not of_images(kept[0].config.protocol), seeds=seeds, readers=label_readers(kept),
+        folds=not of_images(kept[0].run.config.protocol), seeds=seeds, readers=label_readers(kept),
         versions=versions(kept),
     )  # fmt: skip
     return Drawn(figure, data, note)
@@ -360,11 +359,11 @@ def _draw_ablation(panel: Axes, dots: pd.DataFrame, *, slanted: bool) -> None:
 KINDS = {"same": "pairs of one label", "different": "pairs of two labels"}
 
 
-def histogram_data(runs: Sequence[StoredRun]) -> pd.DataFrame:
+def histogram_data(records: Sequence[RunResult]) -> pd.DataFrame:
     """The numbers of :func:`histograms`: cosines of pairs at the last snapshot.
 
     Args:
-        runs: with snapshots.
+        records: with snapshots.
 
     Returns:
         A row for each line, kind of pairs and bin: the count over all seeds, the density of
@@ -374,9 +373,9 @@ def histogram_data(runs: Sequence[StoredRun]) -> pd.DataFrame:
     Raises:
         InputError: if a last snapshot has no histograms, or only one kind of pair.
     """
-    rows, called = [], labels(by_config(runs))
-    for config, own in by_config(runs).items():
-        each = [_histograms(run) for run in own]
+    rows, called = [], labels(by_config(records))
+    for config, own in by_config(records).items():
+        each = [_histograms(record) for record in own]
         shares = [overlap(*(torch.from_numpy(one[k]) for k in KINDS)).item() for one in each]
         std = stdev(shares) if len(shares) > 1 else math.nan
         for kind in KINDS:
@@ -391,33 +390,36 @@ def histogram_data(runs: Sequence[StoredRun]) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)
 
 
-def _histograms(run: StoredRun) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
-    last = run.snapshots[-1]
+def _histograms(record: RunResult) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+    last = record.diagnostics[-1]
     if not last["anchors"]:
         raise InputError(
-            f"the embeddings of {run} were not finite at the last snapshot ({run.source}): leave "
-            f"it out with --only"
+            f"the embeddings of {record.run} were not finite at the last snapshot "
+            f"({record.name}.json): leave it out with --only"
         )
     if last.get("histograms") is None:
-        raise InputError(f"the last snapshot of {run} has no histograms ({run.source}): {RERUN}")
+        raise InputError(
+            f"the last snapshot of {record.run} has no histograms ({record.name}.json): {RERUN}"
+        )
     counts = {kind: np.array(last["histograms"][kind], dtype=np.int64) for kind in KINDS}
     for kind, words in KINDS.items():
         if not counts[kind].sum():
             raise InputError(
-                f"{run} has no {words}, so that there is nothing to compare ({run.source}): "
+                f"{record.run} has no {words}, so that there is nothing to compare "
+                f"({record.name}.json): "
                 f"diagnose samples of several classes, several of each"
             )
     return counts
 
 
 @themed
-def histograms(runs: Sequence[StoredRun]) -> Drawn:
+def histograms(records: Sequence[RunResult]) -> Drawn:
     """Densities of cosines at the last snapshot, one column per variant.
 
     Every column shows a variant and the reference: ucl, or else the first of the least β.
 
     Args:
-        runs: runs of one data set, protocol, contrast and objective.
+        records: runs of one data set, protocol, contrast and objective.
 
     Returns:
         The figure, a row for each bin, and of which embeddings it is.
@@ -428,8 +430,8 @@ def histograms(runs: Sequence[StoredRun]) -> Drawn:
 
     Source: Robinson et al. (2021), Fig. 3 and 4, which show the overlap without a number.
     """
-    require_snapshots(runs)
-    data, called = histogram_data(runs), labels(by_config(runs))
+    require_snapshots(records)
+    data, called = histogram_data(records), labels(by_config(records))
     first = called[min(called, key=lambda config: (config.method != "ucl", config.beta or 0.0))]
     variants = [name for name in called.values() if name != first] or [first]
     if len(variants) > 6:
@@ -470,8 +472,8 @@ def histograms(runs: Sequence[StoredRun]) -> Drawn:
               "label": f"in all columns: {first}, {words[first]}"},
              {"color": theme.INK, "linewidth": 1.6, "label": "line: as the column says"}],
         )  # fmt: skip
-    last = between(int(run.snapshots[-1]["epoch"]) for run in runs)
+    last = between(int(record.diagnostics[-1]["epoch"]) for record in records)
     theme.heading(
-        figure, f"Cosines of pairs of one label and of two. {subject(runs)}, epoch {last}"
+        figure, f"Cosines of pairs of one label and of two. {subject(records)}, epoch {last}"
     )
-    return Drawn(figure, data, caption("histograms", versions=versions(runs)))
+    return Drawn(figure, data, caption("histograms", versions=versions(records)))

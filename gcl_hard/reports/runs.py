@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -46,48 +46,18 @@ GEOMETRY = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class StoredRun:
-    """One seed of one configuration.
-
-    Attributes:
-        config: the configuration.
-        seed: seed of encoder and folds.
-        accuracies: percent, one per fold; for images one, on the test split.
-        curve: monitoring for images: epoch and accuracy in percent.
-        snapshots: what ``--diagnostics`` measured, one mapping per epoch, ascending.
-        points: file of the embeddings of the last snapshot, where they are kept.
-        source: the file the run was read from.
-        version: digest of the code that finished it, where the file has it.
-        finished: date, ISO 8601; empty if read from a result file.
-    """
-
-    config: RunConfig
-    seed: int
-    accuracies: tuple[float, ...]
-    curve: tuple[tuple[int, float], ...]
-    snapshots: tuple[Mapping[str, Any], ...]
-    points: Path | None
-    source: Path
-    version: str | None = None
-    finished: str = ""
-
-    def __str__(self) -> str:
-        return str(Run(self.config, self.seed))
-
-
-def by_config(runs: Sequence[StoredRun]) -> dict[RunConfig, list[StoredRun]]:
+def by_config(records: Sequence[RunResult]) -> dict[RunConfig, list[RunResult]]:
     """The runs of each configuration, in their order."""
-    found: dict[RunConfig, list[StoredRun]] = {}
-    for run in runs:
-        found.setdefault(run.config, []).append(run)
+    found: dict[RunConfig, list[RunResult]] = {}
+    for record in records:
+        found.setdefault(record.run.config, []).append(record)
     return found
 
 
 # Reading
 
 
-def read(paths: Iterable[Path]) -> list[StoredRun]:
+def read(paths: Iterable[Path]) -> tuple[list[RunResult], dict[Run, Path]]:
     """Read finished runs from run files, result files and folders.
 
     A run that occurs twice counts once: the one with more snapshots, else the later one. Scores
@@ -97,29 +67,33 @@ def read(paths: Iterable[Path]) -> list[StoredRun]:
         paths: files, and folders of run files.
 
     Returns:
-        The runs by data set, method and settings, whatever the order of the paths.
+        The records by data set, method and settings, whatever the order of the paths; and by run,
+        the files of the embeddings of the last snapshot, where they are kept.
 
     Raises:
         InputError: for a path that is missing, damaged, of another version or without a finished
             run; names it.
     """
-    found: dict[tuple[RunConfig, int], StoredRun] = {}
-    for source, result in (one for path in paths for one in _results(path)):
-        if not result.inner:
-            run = _stored(source, result)
-            known = found.setdefault((run.config, run.seed), run)
-            found[run.config, run.seed] = max(known, run, key=_precedence)
+    found: dict[Run, tuple[Any, RunResult, Path | None]] = {}
+    for source, record in (one for path in paths for one in _results(path)):
+        if record.inner:
+            continue
+        with _damage(source):
+            _check_values(record)
+            points = _points(source, record)
+            kept = len(record.diagnostics), points is not None, len(record.curve), record.finished
+            rank = *kept, record.fold_accuracies, record.versions.get("source", ""), str(source)
+        known = found.get(record.run)
+        if known is None or rank > known[0]:
+            found[record.run] = rank, record, points
     if not found:
         raise InputError("these results come from inner hold-outs alone, and no figure shows those")
-    return sorted(found.values(), key=_order)
+    ordered = sorted(found, key=_order)
+    files = {run: path for run in ordered if (path := found[run][2]) is not None}
+    return [found[run][1] for run in ordered], files
 
 
-def _precedence(run: StoredRun) -> tuple[Any, ...]:
-    kept = len(run.snapshots), run.points is not None, len(run.curve)
-    return *kept, run.finished, run.accuracies, run.version or "", str(run.source)
-
-
-def _order(run: StoredRun) -> tuple[Any, ...]:
+def _order(run: Run) -> tuple[Any, ...]:
     config, known = run.config, list(METHODS)
     index = known.index(config.method) if config.method in known else len(known)
     own = index, config.beta or 0.0, config.epochs, config.key(), run.seed
@@ -177,30 +151,25 @@ def _of_config(stored: Mapping[str, Any]) -> Iterator[RunResult]:
         stored["seeds"], stored["fold_accuracies"], stored.get("curves", none),
         stored.get("diagnostics", none), strict=True,
     ):  # fmt: skip
-        yield RunResult(
-            config=stored["config"], seed=seed, scores={ACCURACY: accuracies}, final_losses=[],
-            domain="", seconds_train=0.0, seconds_eval=0.0, data={}, device="", finished="",
-            versions=stored.get("versions", {}), curve=curve, diagnostics=snapshots,
-        )  # fmt: skip
+        yield RunResult.read({
+            "config": stored["config"], "seed": seed, "scores": {ACCURACY: accuracies},
+            "seconds_train": 0.0, "seconds_eval": 0.0, "data": {}, "device": "", "finished": "",
+            "versions": stored.get("versions", {}), "curve": curve, "diagnostics": snapshots,
+        })  # fmt: skip
 
 
-def _stored(path: Path, result: RunResult) -> StoredRun:
-    with _damage(path):
-        if not all(map(_is_whole, result.diagnostics)):
-            raise KeyError("diagnostics")
-        config, version = result.run.config, result.versions.get("source")
-        points = Store(path.parent, result.data.get("processes", 1)).file(result.run, POINTS)
-        return StoredRun(
-            config=config,
-            seed=int(result.seed),
-            accuracies=tuple(float(accuracy) for accuracy in result.fold_accuracies),
-            curve=tuple((int(epoch), float(accuracy)) for epoch, accuracy in result.curve),
-            snapshots=tuple(sorted(result.diagnostics, key=lambda one: int(one["epoch"]))),
-            points=points if points.exists() else None,
-            source=path,
-            version=None if version is None else str(version),
-            finished=result.finished,
-        )
+def _check_values(record: RunResult) -> None:
+    """Raise for a record that lacks what figures need, or has something else in its place."""
+    numbers = [record.seed, *record.fold_accuracies]
+    numbers += [x for epoch, accuracy in record.curve for x in (epoch, accuracy)]
+    if not all(map(math.isfinite, numbers)) or not all(map(_is_whole, record.diagnostics)):
+        raise ValueError
+
+
+def _points(source: Path, record: RunResult) -> Path | None:
+    """The file of the embeddings beside a record."""
+    path = Store(source.parent, record.data.get("processes", 1)).file(record.run, POINTS)
+    return path if path.exists() else None
 
 
 def _is_whole(snapshot: Mapping[str, Any]) -> bool:
@@ -222,15 +191,15 @@ def _is_whole(snapshot: Mapping[str, Any]) -> bool:
 
 
 def select(
-    runs: Sequence[StoredRun],
+    records: Sequence[RunResult],
     only: Mapping[str, Sequence[str]] | None = None,
     *,
     measured: bool = False,
-) -> list[StoredRun]:
+) -> list[RunResult]:
     """The runs of trained methods with some settings, all of one data set, protocol and objective.
 
     Args:
-        runs: any.
+        records: any.
         only: the values to keep of settings, or of ``seed``.
         measured: whether configurations without any diagnostics are left out, if some have them.
 
@@ -240,28 +209,22 @@ def select(
     Raises:
         InputError: for a key or value that is not there, or if several data sets, protocols,
             contrasts or objectives are left; says what would choose one.
-
-    Example:
-        >>> configs = [GraphConfig(method="ucl"), GraphConfig(), GraphConfig(beta=2)]
-        >>> runs = [StoredRun(c, 0, (80.0,), (), (), None, Path("a.json")) for c in configs]
-        >>> [run.config.beta for run in select(runs, {"method": ["hscl"], "beta": ["2"]})]
-        [2.0]
     """
     wanted = only or {}
-    left = trained = [run for run in runs if not run.config.is_baseline]
+    left = trained = [record for record in records if not record.run.config.is_baseline]
     if not trained:
         raise InputError(
-            f"these results are baselines alone ({', '.join(_present(runs, 'method'))}); "
+            f"these results are baselines alone ({', '.join(_present(records, 'method'))}); "
             f"figures show trained methods"
         )
     for key, texts in wanted.items():
-        _check(runs, trained, key, texts)
-        left = [run for run in left if any(_matches(run, key, text) for text in texts)]
+        _check(records, trained, key, texts)
+        left = [record for record in left if any(_matches(record, key, text) for text in texts)]
     if not left:
         asked = " and ".join(f"{key}={','.join(texts)}" for key, texts in wanted.items())
         raise InputError(f"no result has {asked} at once")
-    if measured and (known := {run.config for run in left if run.snapshots}):
-        left = [run for run in left if run.config in known]
+    if measured and (known := {record.run.config for record in left if record.diagnostics}):
+        left = [record for record in left if record.run.config in known]
     for name, plural in ONE.items():
         if len(found := _present(left, name)) > 1:
             raise InputError(
@@ -272,25 +235,28 @@ def select(
 
 
 def _check(
-    runs: Sequence[StoredRun], trained: Sequence[StoredRun], key: str, texts: Sequence[str]
+    records: Sequence[RunResult], trained: Sequence[RunResult], key: str, texts: Sequence[str]
 ) -> None:
-    known = [*dict.fromkeys(name for run in trained for name in run.config.values), "seed"]
+    known = [
+        *dict.fromkeys(name for record in trained for name in record.run.config.values),
+        "seed",
+    ]
     if key not in known:
         raise unknown("setting in --only", flag(key), map(flag, known))
     for text in texts:
-        if any(_matches(run, key, text) for run in trained):
+        if any(_matches(record, key, text) for record in trained):
             continue
-        if any(_matches(run, key, text) for run in runs):
+        if any(_matches(record, key, text) for record in records):
             raise InputError(f"{text} is a baseline; figures show trained methods")
         raise unknown(f"{flag(key)} in these results", text, _present(trained, key))
 
 
-def _matches(run: StoredRun, key: str, text: str) -> bool:
+def _matches(record: RunResult, key: str, text: str) -> bool:
     if key == "dataset":
         text = ALIASES.get(text.upper(), canonical_name(text))
     if key == "protocol" and text.casefold() == "paper":
         text = "transductive"
-    own = _word(run, key)
+    own = _word(record, key)
     if own.casefold() == text.casefold():
         return True
     try:
@@ -299,18 +265,18 @@ def _matches(run: StoredRun, key: str, text: str) -> bool:
         return False
 
 
-def _present(runs: Sequence[StoredRun], key: str) -> list[str]:
-    words = dict.fromkeys(_word(run, key) for run in runs)
+def _present(records: Sequence[RunResult], key: str) -> list[str]:
+    words = dict.fromkeys(_word(record, key) for record in records)
     return [word for word in words if word != "none"]
 
 
-def _word(run: StoredRun, key: str) -> str:
+def _word(record: RunResult, key: str) -> str:
     if key == "seed":
-        return str(run.seed)
-    value = getattr(run.config, key, None)
+        return str(record.seed)
+    value = getattr(record.run.config, key, None)
     if value is None or isinstance(value, str):
         return value or "none"
-    return values([run.config], key)
+    return values([record.run.config], key)
 
 
 # Names
@@ -369,14 +335,9 @@ def labels(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
     return {config: f"{config.method} {own}".strip() for config, own in settings(configs).items()}
 
 
-def subject(runs: Sequence[StoredRun]) -> str:
-    """Description of a figure: data set, contrast, objective, protocol, seeds, and γ if not 0.5.
-
-    Example:
-        >>> subject([StoredRun(GraphConfig(), 0, (80.0,), (), (), None, Path("a.json"))])
-        'MUTAG: nodes against graphs, JSD, protocol transductive, 1 seed'
-    """
-    config = runs[0].config
+def subject(records: Sequence[RunResult]) -> str:
+    """Description of a figure: data set, contrast, objective, protocol, seeds, and γ if not 0.5."""
+    config = records[0].run.config
     if isinstance(config, GraphConfig):
         contrast = "nodes against graphs"
         if config.contrast == "two-view":
@@ -387,16 +348,16 @@ def subject(runs: Sequence[StoredRun]) -> str:
         subset = getattr(config, "subset", None)
         what = f"a part of {subset:,} images, " if subset else ""
         what += f"{getattr(config, 'views', None) or 'two'} views of an image, InfoNCE"
-    if not usual_temperature(runs):
-        what += f", γ = {values((run.config for run in runs), 'temperature')}"
-    seeds = sorted({len(own) for own in by_config(runs).values()})
+    if not usual_temperature(records):
+        what += f", γ = {values((record.run.config for record in records), 'temperature')}"
+    seeds = sorted({len(own) for own in by_config(records).values()})
     several = f"{seeds[0]} to " if len(seeds) > 1 else ""
     return f"{config.dataset}: {what}, {several}{count(seeds[-1], 'seed')}"
 
 
-def usual_temperature(runs: Sequence[StoredRun]) -> bool:
+def usual_temperature(records: Sequence[RunResult]) -> bool:
     """Whether all runs have the papers' γ = 0.5, at which l = γ ln τ, or JSD."""
-    return all(run.config.temperature in (None, 0.5) for run in runs)
+    return all(record.run.config.temperature in (None, 0.5) for record in records)
 
 
 def stem(figure: str, config: RunConfig) -> str:
@@ -418,29 +379,29 @@ def stem(figure: str, config: RunConfig) -> str:
 # Snapshots
 
 
-def require_snapshots(runs: Sequence[StoredRun]) -> None:
+def require_snapshots(records: Sequence[RunResult]) -> None:
     """Check that all runs have diagnostics.
 
     Raises:
         InputError: names a run that has none, and says what measures them.
     """
-    without = [run for run in runs if not run.snapshots]
-    if runs and len(without) == len(runs):
+    without = [record for record in records if not record.diagnostics]
+    if records and len(without) == len(records):
         raise InputError(f"no result has diagnostics: {RERUN}")
     if without:
         n = len(without) - 1
         others = f" and {n} other run{'s' * (n > 1)} have" if n else " has"
         raise InputError(
-            f"{without[0]}{others} no diagnostics, see {without[0].source}: {RERUN}, or leave "
-            f"{'them' if n else 'it'} out with --only"
+            f"{without[0].run}{others} no diagnostics, see {without[0].name}.json: {RERUN}, or "
+            f"leave {'them' if n else 'it'} out with --only"
         )
 
 
-def snapshots(runs: Sequence[StoredRun]) -> pd.DataFrame:
+def snapshots(records: Sequence[RunResult]) -> pd.DataFrame:
     """The diagnostics of runs, one row for each run, epoch and hardening.
 
     Args:
-        runs: with snapshots.
+        records: with snapshots.
 
     Returns:
         ``dataset``, ``method``, ``trained_with``, ``line`` (the label), ``seed``, ``epoch``,
@@ -450,19 +411,19 @@ def snapshots(runs: Sequence[StoredRun]) -> pd.DataFrame:
         Assumption 1 and Lemma 1, the counts, the losses, the weights, and the geometry, which is
         the same for all hardenings of an epoch. What is not defined is NaN.
     """
-    label, own = labels(by_config(runs)), settings(by_config(runs))
+    label, own = labels(by_config(records)), settings(by_config(records))
     rows = [
         {
-            "dataset": run.config.dataset, "method": run.config.method,
-            "trained_with": own[run.config],
-            "line": label[run.config], "seed": run.seed, "epoch": snapshot["epoch"],
-            "last": snapshot is run.snapshots[-1], "panel": panel,
+            "dataset": record.run.config.dataset, "method": record.run.config.method,
+            "trained_with": own[record.run.config],
+            "line": label[record.run.config], "seed": record.seed, "epoch": snapshot["epoch"],
+            "last": snapshot is record.diagnostics[-1], "panel": panel,
             "anchors": snapshot["anchors"], "finite": bool(snapshot["settings"]),
             **(found := snapshot["settings"].get(panel, {})), **found.get("losses", {}),
             **snapshot["geometry"], "setting": found.get("setting", ""),
         }
-        for run in runs
-        for snapshot in run.snapshots
+        for record in records
+        for snapshot in record.diagnostics
         for panel in (*SETTINGS, OWN)
     ]  # fmt: skip
     texts = ["dataset", "method", "trained_with", "line", "panel", "setting"]
@@ -491,34 +452,38 @@ def over_seeds(frame: pd.DataFrame, value: str) -> pd.DataFrame:
     return shared.groupby(["line", "epoch"], sort=False)[value].agg(["mean", "min", "max"])
 
 
-def versions(runs: Sequence[StoredRun]) -> int:
+def versions(records: Sequence[RunResult]) -> int:
     """Number of source versions of finished runs, as far as they are stored."""
-    return len({run.version for run in runs} - {None})
+    return len({record.versions.get("source") for record in records} - {None})
 
 
 def same_seeds(
-    runs: Sequence[StoredRun], lines: Mapping[RunConfig, str]
-) -> tuple[list[StoredRun], str]:
+    records: Sequence[RunResult], lines: Mapping[RunConfig, str]
+) -> tuple[list[RunResult], str]:
     """Runs whose accuracies can be compared: with seeds common to all points, else to each line.
 
     Args:
-        runs: runs of the configurations in ``lines``; each configuration is a point.
+        records: runs of the configurations in ``lines``; each configuration is a point.
         lines: what the line of each configuration is called.
 
     Returns:
         The runs, and which seeds they have, in words. A line whose points share no seed keeps
         all of its own.
     """
-    seeds = {config: {run.seed for run in own} for config, own in by_config(runs).items()}
+    seeds = {config: {record.seed for record in own} for config, own in by_config(records).items()}
     names = list(dict.fromkeys(lines.values()))
     own = {n: set.intersection(*(seeds[c] for c in seeds if lines[c] == n)) for n in names}
     every, n_all = set.intersection(*own.values()), len(set.union(*seeds.values()))
     if every:
         left = f", all that they share of {n_all}" if len(every) < n_all else ""
         words = f"{count(len(every), 'seed')}, the same at every point{left}"
-        return [run for run in runs if run.seed in every], words
+        return [record for record in records if record.seed in every], words
     said = (f"{n} {_listed(own[n]) if own[n] else 'differing from point to point'}" for n in names)
-    kept = [run for run in runs if run.seed in (own[lines[run.config]] or {run.seed})]
+    kept = [
+        record
+        for record in records
+        if record.seed in (own[lines[record.run.config]] or {record.seed})
+    ]
     return kept, f"seeds that differ ({'; '.join(said)})"
 
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from gcl_hard.reports.runs import StoredRun
 from gcl_hard.reports.theme import Drawn
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.store import Store
 from gcl_hard.settings.base import RunConfig
+from tests.experiments import record
 
 
 class Shown(NamedTuple):
@@ -92,13 +92,13 @@ def snapshots(
 def run(
     config: RunConfig, seed: int = 0, *, epochs: Sequence[int] = (),
     accuracies: Sequence[float] = (80.0,),
-    curve: Sequence[tuple[int, float]] = (), own: str | None = None, points: Path | None = None,
-    version: str | None = None,
-) -> StoredRun:  # fmt: skip
+    curve: Sequence[tuple[int, float]] = (), own: str | None = None, version: str | None = None,
+) -> RunResult:  # fmt: skip
     """A run without a file."""
-    return StoredRun(
-        config, seed, tuple(accuracies), tuple(curve), tuple(snapshots(epochs, seed=seed, own=own)),
-        points, Path(f"{Run(config, seed).key}.json"), version,
+    return record(
+        config, seed, list(accuracies), curve=[list(point) for point in curve],
+        diagnostics=snapshots(epochs, seed=seed, own=own),
+        versions={} if version is None else {"source": version},
     )  # fmt: skip
 
 
@@ -109,12 +109,9 @@ def stored(
     version: str = "0a", finished: str = "2026-01-01T00:00:00+00:00",
 ) -> dict[str, Any]:  # fmt: skip
     """A run's result as its file holds it."""
-    found = RunResult(
-        config=config.as_json(), domain=config.domain, seed=seed,
-        scores={"accuracy": list(accuracies)},
-        final_losses=[1.0], seconds_train=1.0, seconds_eval=1.0, data={}, device="a CPU",
-        versions={"source": version}, finished=finished, inner=inner,
-        curve=[list(point) for point in curve],
+    found = record(
+        config, seed, list(accuracies), data={}, versions={"source": version}, finished=finished,
+        inner=inner, curve=[list(point) for point in curve],
         diagnostics=snapshots(epochs, seed=seed, own=own),
     )  # fmt: skip
     return found.stored()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +14,30 @@ from matplotlib.colors import to_hex
 from gcl_hard.errors import InputError
 from gcl_hard.reports import theme
 from gcl_hard.reports.anchor_sets import fig3, load_points, sets
-from gcl_hard.reports.runs import StoredRun
+from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
 from tests.reports import made_runs as made
 from tests.reports.made import counts, sentences
 from tests.said import says
 
-draw = made.shown(fig3)
+Kept = tuple[RunResult, Path | None]
+"""A run, and the file of its embeddings."""
+
+
+def draw(runs: Sequence[Kept], **own: Any) -> made.Shown:
+    files = {record.run: path for record, path in runs if path is not None}
+    return made.shown(fig3)([record for record, _ in runs], files, **own)
+
 
 SETS = ("in_scl", "in_hucl", "in_hscl", "in_hcol")
 OBJECTIVES = ("infonce", "jsd")
 
 
-def run(tmp_path: Path, seed: int = 0, **given: Any) -> StoredRun:
+def run(tmp_path: Path, seed: int = 0, **given: Any) -> tuple[RunResult, Path]:
     path = made.save_points(tmp_path / f"{seed}.npz", seed=seed, **given)
     config = ImageConfig() if given.get("objective", "infonce") == "infonce" else GraphConfig()
-    return made.run(config, seed, epochs=(7,), points=path)
+    return made.run(config, seed, epochs=(7,)), path
 
 
 def heading(drawn: made.Shown) -> str:
@@ -63,9 +71,8 @@ def test_sets_are_those_of_a_loop(
     tmp_path: Path, objective: str, anchor: int, threshold: float
 ) -> None:
     one = run(tmp_path, objective=objective, classes=3)
-    assert one.points is not None
     drawn = draw([one], anchor=anchor, setting=threshold)
-    wanted = slow_sets(one.points, anchor, threshold)
+    wanted = slow_sets(one[1], anchor, threshold)
     assert [[row[name] for name in SETS] for row in candidates(drawn)] == wanted
     found = [counts(axes.get_title().partition(": ")[2]) for axes in drawn.figure.axes]
     sizes, total = np.sum(wanted, axis=0), len(wanted) - (2 if objective == "infonce" else 1)
@@ -92,8 +99,7 @@ def test_every_point_is_drawn_where_its_row_says_and_in_its_colour(
 
 def test_the_projection_is_that_of_principal_components(tmp_path: Path) -> None:
     one = run(tmp_path)
-    assert one.points is not None
-    z = np.load(one.points)["candidates"].astype(float)
+    z = np.load(one[1])["candidates"].astype(float)
     z /= np.sqrt((z**2).sum(1, keepdims=True))
     _, sigma, v = np.linalg.svd(z - z.mean(0))
     drawn = draw([one])
@@ -114,8 +120,7 @@ def test_projections_are_the_same_every_time(tmp_path: Path, projection: Any) ->
 
 def test_mds_keeps_distances_better_than_principal_components(tmp_path: Path) -> None:
     one = run(tmp_path, n=8)
-    assert one.points is not None
-    z = load_points(one.points).candidates
+    z = load_points(one[1]).candidates
 
     def stress(projection: Any) -> float:
         rows = draw([one], projection=projection).rows
@@ -149,11 +154,8 @@ def test_the_anchor_is_near_the_median_sizes(
     tmp_path: Path, objective: str, threshold: float
 ) -> None:
     one = run(tmp_path, objective=objective, classes=3)
-    assert one.points is not None
-    n_anchors = len(np.load(one.points)["anchors"])
-    sizes = np.array(
-        [np.sum(slow_sets(one.points, a, threshold), axis=0) for a in range(n_anchors)]
-    )
+    n_anchors = len(np.load(one[1])["anchors"])
+    sizes = np.array([np.sum(slow_sets(one[1], a, threshold), axis=0) for a in range(n_anchors)])
     eligible = [a for a in range(n_anchors) if sizes[a].min() > 0]
     assert 0 < len(eligible) < n_anchors
     median = np.median(sizes[eligible], axis=0)
@@ -161,7 +163,7 @@ def test_the_anchor_is_near_the_median_sizes(
     assert says(heading(draw([one], setting=threshold)), f"anchor {best}")
 
 
-def saved(path: Path, cosines: list[float], labels: list[int]) -> StoredRun:
+def saved(path: Path, cosines: list[float], labels: list[int]) -> tuple[RunResult, Path]:
     """One anchor on the plane, of label 0, and candidates at given cosines."""
     z = np.array([[1.0, 0.0], [1.0, 0.0], *((c, math.sqrt(1 - c * c)) for c in cosines)])
     labels = [0, 0, *labels]
@@ -170,7 +172,7 @@ def saved(path: Path, cosines: list[float], labels: list[int]) -> StoredRun:
         candidate_labels=np.array(labels), positive=np.array([1]), temperature=0.5,
         objective="infonce",
     )  # fmt: skip
-    return made.run(ImageConfig(), points=path)
+    return made.run(ImageConfig()), path
 
 
 @pytest.mark.parametrize(
@@ -195,8 +197,7 @@ def test_the_threshold_is_one_that_tells_pairs_apart(
 
 def test_a_cosine_at_the_threshold_is_hard(tmp_path: Path) -> None:
     one = saved(tmp_path / "p.npz", [0.6, 0.6 - 1e-9, -0.6], [1, 1, 0])
-    assert one.points is not None
-    assert sets(load_points(one.points), 0.6)["in_hucl"].tolist() == [
+    assert sets(load_points(one[1]), 0.6)["in_hucl"].tolist() == [
         [False, False, True, False, False]
     ]
 
@@ -207,16 +208,19 @@ def test_the_seed_is_chosen(tmp_path: Path) -> None:
     assert draw(runs, seed=3).rows == draw(runs[:1]).rows != draw(runs).rows
 
 
-def refused(runs: list[StoredRun], said: str, **own: Any) -> None:
+def refused(runs: Sequence[Kept], said: str, **own: Any) -> None:
     with pytest.raises(InputError, match=said):
         draw(runs, **own)
 
 
 def test_bad_input(tmp_path: Path) -> None:
     one = run(tmp_path)
-    refused([made.run(GraphConfig())], r"\(\.npz\).*seed0\.json.*--diagnostics 1(?! --force)")
     refused(
-        [made.run(GraphConfig(), epochs=(1,))], r"\(\.npz\).*seed0\.json.*--diagnostics 1 --force"
+        [(made.run(GraphConfig()), None)], r"\(\.npz\).*seed0\.json.*--diagnostics 1(?! --force)"
+    )
+    refused(
+        [(made.run(GraphConfig(), epochs=(1,)), None)],
+        r"\(\.npz\).*seed0\.json.*--diagnostics 1 --force",
     )
     refused([one], r"seed 5\b\D*\b0\b", seed=5)
     refused([one], r"anchor\D+\b0\b\D+\b47\b.*\b48\b", anchor=48)
@@ -225,7 +229,7 @@ def test_bad_input(tmp_path: Path) -> None:
     refused([one], r"setting.*cosine.*\[-1, 1\].*\b2", setting=2.0)
     refused([one], r"setting.*cosine.*\[-1, 1\].*\bnan\b", setting=math.nan)
     refused([one], r"l = 1\b.*\bfour sets\b.*\(--setting\).*\(--anchor\)", setting=1.0)
-    other = made.run(ImageConfig(beta=2), points=one.points)
+    other = made.run(ImageConfig(beta=2)), one[1]
     refused([one, other], r"encoder.*hscl β=1, hscl β=2.*--only method=hscl --only beta=1")
     alone = r"seed 9\b.*\b1 label\b.*9\.npz.*\bclass\b"
     refused([run(tmp_path, 9, classes=1)], alone)
@@ -238,7 +242,7 @@ DAMAGED = r"p\.npz\b.*\bembeddings\b.*--diagnostics 1 --force"
 
 def test_damaged_points_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "p.npz"
-    one = made.run(ImageConfig(), points=path)
+    one = made.run(ImageConfig()), path
     refused([one], DAMAGED)
     path.write_bytes(b"PK\x03\x04 cut off")
     refused([one], DAMAGED)
@@ -275,7 +279,7 @@ def test_arrays_that_do_not_fit_are_refused(
     path = made.save_points(tmp_path / "p.npz")
     with np.load(path) as file:
         np.savez(path, **(dict(file) | {name: value}))
-    refused([made.run(ImageConfig(), points=path)], said)
+    refused([(made.run(ImageConfig()), path)], said)
 
 
 def test_a_quantile_is_exact_and_said_in_digits_that_tell_it_from_1(tmp_path: Path) -> None:
@@ -286,14 +290,14 @@ def test_a_quantile_is_exact_and_said_in_digits_that_tell_it_from_1(tmp_path: Pa
     assert [row["in_hucl"] for row in candidates(drawn)][-4:] == [False, False, False, True]
 
 
-def far_graph(path: Path) -> StoredRun:
+def far_graph(path: Path) -> tuple[RunResult, Path]:
     """Nodes against graphs of which the last lies far from all."""
     made.save_points(path, n=200, objective="jsd")
     with np.load(path) as file:
         arrays = dict(file)
     arrays["candidates"][-1] *= 1e4
     np.savez(path, **arrays)
-    return made.run(GraphConfig(), epochs=(7,), points=path)
+    return made.run(GraphConfig(), epochs=(7,)), path
 
 
 def test_one_far_graph_does_not_make_dots_of_the_others(tmp_path: Path) -> None:

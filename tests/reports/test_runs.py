@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from gcl_hard.commands.figures import parse_only
 from gcl_hard.errors import InputError
 from gcl_hard.reports.frame import Results, result_json
 from gcl_hard.reports.runs import (
-    StoredRun,
     labels,
     over_seeds,
     read,
@@ -58,19 +57,18 @@ def test_a_record_keeps_what_a_figure_needs(tmp_path: Path) -> None:
     path = made.save(
         tmp_path, config, 3, epochs=(2, 4), accuracies=[71.5], curve=[[2, 50], [4, 60]]
     )
-    (run,) = read([path])
-    assert (run.config, run.seed, run.accuracies) == (config, 3, (71.5,))
-    assert run.curve == ((2, 50.0), (4, 60.0))
-    assert list(run.snapshots) == made.snapshots((2, 4), seed=3)
-    assert (run.points, run.source) == (None, path)
+    ((run,), _) = read([path])
+    assert (run.run.config, run.seed, run.fold_accuracies) == (config, 3, [71.5])
+    assert run.curve == [[2, 50], [4, 60]]
+    assert run.diagnostics == made.snapshots((2, 4), seed=3)
 
 
 def test_points_beside_a_record_are_found(tmp_path: Path) -> None:
     path = made.save(tmp_path, HSCL, epochs=(1,))
     points = made.save_points(path.with_suffix(".npz"))
-    assert [run.points for run in read([path])] == [points]
+    assert read([path])[1] == {Run(HSCL, 0): points}
     results = result_file(tmp_path / "results.json", made.stored(HSCL, accuracies=[80, 90]))
-    assert [run.points for run in read([results])] == [points]
+    assert read([results])[1] == {Run(HSCL, 0): points}
 
 
 def test_a_folder_gives_its_records_and_nothing_else(tmp_path: Path) -> None:
@@ -82,7 +80,11 @@ def test_a_folder_gives_its_records_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "notes.json").write_text("{", encoding="utf-8")
     (tmp_path / "list.json").write_text("[1]", encoding="utf-8")
     result_file(tmp_path / "results.json", made.stored(HSCL, 9, accuracies=[80, 90]))
-    assert [(run.config, run.seed) for run in read([tmp_path])] == [(UCL, 0), (UCL, 1), (HSCL, 0)]
+    assert [(run.run.config, run.seed) for run in read([tmp_path])[0]] == [
+        (UCL, 0),
+        (UCL, 1),
+        (HSCL, 0),
+    ]
 
 
 def test_a_result_file_gives_what_its_records_gave(tmp_path: Path) -> None:
@@ -91,16 +93,20 @@ def test_a_result_file_gives_what_its_records_gave(tmp_path: Path) -> None:
          "curve": [[5, 40.0 + seed]]}
         for config in (UCL, HSCL) for seed in (0, 2)
     ]  # fmt: skip
-    single = read([made.save(tmp_path / "records", **each) for each in given])
-    whole = read([result_file(tmp_path / "all.json", *(made.stored(**each) for each in given))])
+    single, _ = read([made.save(tmp_path / "records", **each) for each in given])
+    whole, _ = read([result_file(tmp_path / "all.json", *(made.stored(**each) for each in given))])
     assert len(single) == len(whole) == 4
-    assert {run.version for run in single} == {"0a"}
-    assert whole == [replace(run, source=tmp_path / "all.json", finished="") for run in single]
+    kept = ("config", "seed", "scores", "curve", "diagnostics", "versions")
+    for one, other in zip(whole, single, strict=True):
+        assert all(getattr(one, name) == getattr(other, name) for name in kept)
+    assert {run.versions["source"] for run in whole} == {"0a"}
 
 
 def test_a_result_file_without_snapshots_is_read(tmp_path: Path) -> None:
-    (run,) = read([result_file(tmp_path / "a.json", made.stored(HSCL, 1, accuracies=[80, 90]))])
-    assert (run.seed, run.accuracies, run.snapshots, run.curve) == (1, (80, 90), (), ())
+    ((run,), _) = read(
+        [result_file(tmp_path / "a.json", made.stored(HSCL, 1, accuracies=[80, 90]))]
+    )
+    assert (run.seed, run.fold_accuracies, run.diagnostics, run.curve) == (1, [80, 90], [], [])
 
 
 def test_a_record_of_an_earlier_version_is_read(tmp_path: Path) -> None:
@@ -110,7 +116,7 @@ def test_a_record_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     stored |= {"schema_version": 2, "fold_accuracies": stored.pop("scores")["accuracy"]}
     stored["fold_c"] = []
     path.write_text(json.dumps(stored), encoding="utf-8")
-    assert [(run.config, run.version) for run in read([path])] == [(HSCL, "0a")]
+    assert [(run.run.config, run.versions) for run in read([path])[0]] == [(HSCL, {"source": "0a"})]
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -118,9 +124,8 @@ def test_a_seed_that_is_there_twice_counts_once_with_its_snapshots(
     order: tuple[int, int], tmp_path: Path
 ) -> None:
     places = [made.save(tmp_path / "a", HSCL), made.save(tmp_path / "b", HSCL, epochs=(1, 2))]
-    (run,) = read([places[i] for i in order])
-    assert run.source == places[1]
-    assert len(run.snapshots) == 2
+    ((run,), _) = read([places[i] for i in order])
+    assert len(run.diagnostics) == 2
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -130,19 +135,19 @@ def test_of_two_without_snapshots_the_later_counts(order: tuple[int, int], tmp_p
         made.save(tmp_path / str(i), HSCL, accuracies=[accuracy], finished=day, version=str(i))
         for i, (accuracy, day) in enumerate(days)
     ]
-    (run,) = read([places[i] for i in order])
-    assert (run.accuracies, run.version) == ((80.0,), "1")
+    ((run,), _) = read([places[i] for i in order])
+    assert (run.fold_accuracies, run.versions) == ([80.0], {"source": "1"})
     made.save(tmp_path / "0", HSCL, accuracies=[90.0], finished=days[1][1])
-    (run,) = read([places[i] for i in order])  # of one moment: still the same of the two
-    assert run.accuracies == (90.0,)
+    ((run,), _) = read([places[i] for i in order])  # of one moment: still the same of the two
+    assert run.fold_accuracies == [90.0]
 
 
 def test_the_order_of_places_does_not_matter(tmp_path: Path) -> None:
     configs = [GraphConfig(method=m) for m in ("hscl", "ucl", "scl")] + [GraphConfig(beta=0.5)]
     paths = [made.save(tmp_path, config, seed) for config in configs for seed in (10, 2)]
-    found = read(paths)
-    assert found == read(reversed(paths))
-    assert [(r.config.method, r.config.beta, r.seed) for r in found] == [
+    found, _ = read(paths)
+    assert found == read(reversed(paths))[0]
+    assert [(r.run.config.method, r.run.config.beta, r.seed) for r in found] == [
         ("ucl", None, 2), ("ucl", None, 10), ("scl", None, 2), ("scl", None, 10),
         ("hscl", 0.5, 2), ("hscl", 0.5, 10), ("hscl", 1.0, 2), ("hscl", 1.0, 10),
     ]  # fmt: skip
@@ -223,9 +228,9 @@ def test_a_record_that_another_version_wrote_is_named_and_left_out(
     assert says(refusal(path), str(path), *said)
     other = made.save(tmp_path, HSCL, 1, epochs=(1,))
     with pytest.warns(UserWarning, match=path.name) as warned:
-        (run,) = read([tmp_path])
+        ((run,), _) = read([tmp_path])
     assert says(str(warned[0].message), 1, *said)
-    assert run.source == other
+    assert (run.run, other.stem) == (Run(HSCL, 1), run.name)
 
 
 def test_a_half_written_record_is_refused_in_a_folder_too(tmp_path: Path) -> None:
@@ -260,7 +265,7 @@ def test_runs_without_snapshots_are_named() -> None:
 
 def test_a_snapshot_of_what_was_not_finite_defines_nothing() -> None:
     run = made.run(HSCL, epochs=(1, 2))
-    run.snapshots[0].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
+    run.diagnostics[0].update(anchors=0, settings={}, geometry={})
     frame = snapshots([run])
     first, second = (
         frame[(frame["epoch"] == epoch) & (frame["panel"] == "beta=1")].iloc[0] for epoch in (1, 2)
@@ -280,7 +285,7 @@ def test_numbers_against_epoch_are_over_the_seeds_that_define_them() -> None:
         made.run(HSCL, seed, epochs=epochs) for seed, epochs in enumerate([(1, 2), (2, 3), (2,)])
     ]
     shares = [
-        run.snapshots[i]["settings"]["beta=1"] for run, i in zip(runs, (1, 0, 0), strict=True)
+        run.diagnostics[i]["settings"]["beta=1"] for run, i in zip(runs, (1, 0, 0), strict=True)
     ]
     shares[2]["assumption_1"] = None
     frame = snapshots(runs)
@@ -298,7 +303,7 @@ def test_snapshots_that_do_not_count_others_are_read(tmp_path: Path) -> None:
         del setting["others"], setting["other_labels"]
     del stored["digest"]
     path.write_text(json.dumps(stored), encoding="utf-8")
-    (run,) = read([path])
+    ((run,), _) = read([path])
     frame = snapshots([run]).set_index("panel")
     assert frame["others"].isna().all()
     assert frame.loc["beta=2", "effective_hucl"] == 31.2
@@ -310,7 +315,7 @@ def test_versions_are_said_if_they_differ() -> None:
 
 
 def test_seeds_that_all_points_share_are_kept_or_else_those_of_a_line() -> None:
-    def points(*seeds: tuple[int, ...]) -> list[StoredRun]:
+    def points(*seeds: tuple[int, ...]) -> list[RunResult]:
         configs = [
             GraphConfig(epochs=10),
             GraphConfig(epochs=20),
@@ -318,10 +323,10 @@ def test_seeds_that_all_points_share_are_kept_or_else_those_of_a_line() -> None:
         ]
         return [made.run(c, seed) for c, own in zip(configs, seeds, strict=False) for seed in own]
 
-    def kept(runs: list[StoredRun]) -> list[tuple[int, int]]:
-        found, words = same_seeds(runs, {run.config: run.config.method for run in runs})
+    def kept(runs: list[RunResult]) -> list[tuple[int, int]]:
+        found, words = same_seeds(runs, {run.run.config: run.run.config.method for run in runs})
         assert words
-        return [(run.config.epochs, run.seed) for run in found]
+        return [(run.run.config.epochs, run.seed) for run in found]
 
     assert kept(points((0, 1, 2), (1, 2), (1, 2, 3))) == [
         (10, 1), (10, 2), (20, 1), (20, 2), (20, 1), (20, 2)
@@ -345,7 +350,7 @@ RUNS = [made.run(config, seed) for config in CONFIGS for seed in (0, 1)]
 
 
 def chosen(*only: str) -> list[tuple[RunConfig, int]]:
-    return [(run.config, run.seed) for run in select(RUNS, parse_only(only))]
+    return [(run.run.config, run.seed) for run in select(RUNS, parse_only(only))]
 
 
 def refusal_of(*only: str) -> str:
@@ -416,12 +421,14 @@ def test_a_mixture_is_refused(one: RunConfig, other: RunConfig, said: list[str])
         select([made.run(one), made.run(other)])
     assert says(str(caught.value), *said)
     name = str(caught.value).rpartition("--only ")[2]
-    assert [r.config for r in select([made.run(one), made.run(other)], parse_only([name]))] == [one]
+    assert [r.run.config for r in select([made.run(one), made.run(other)], parse_only([name]))] == [
+        one
+    ]
 
 
 def test_baselines_are_passed_over_whatever_their_protocol() -> None:
     runs = [made.run(GraphConfig()), made.run(GraphConfig(method="untrained"))]
-    assert [run.config for run in select(runs)] == [GraphConfig()]
+    assert [run.run.config for run in select(runs)] == [GraphConfig()]
     with pytest.raises(InputError, match=r"baselines.*\(untrained\)"):
         select(runs[1:])
 
@@ -454,7 +461,7 @@ def test_a_picture_says_what_it_is_of() -> None:
         made.run(ImageConfig(method="ucl")),
     ]
     assert says(subject(runs[:2]), "digits", "two views", "image", "InfoNCE", 2, "seeds")
-    part = replace(runs[0], config=replace(runs[0].config, subset=4000))
+    part = made.run(ImageConfig(subset=4000))
     assert says(subject([part]), "digits", 4000, "images", "two views", 1, "seed")
     assert says(subject(runs), "digits", "two views", "image", "InfoNCE", 1, 2, "seeds")
     assert not says(subject(runs[:2]), 1)
@@ -476,13 +483,9 @@ def test_a_file_is_called_by_what_is_not_usual(config: RunConfig, name: str) -> 
 
 
 def test_what_has_no_diagnostics_is_left_out_where_others_have_them() -> None:
-    snapshot = {"epoch": 1, "settings": {}}
     configs = [GraphConfig(method="ucl", protocol="inductive"), GraphConfig(), GraphConfig(beta=2)]
-    made = [
-        StoredRun(config, 0, (80.0,), (), (snapshot,) * (k > 0), None, Path("a.json"))
-        for k, config in enumerate(configs)
-    ]
-    assert select(made, measured=True) == made[1:]
+    runs = [made.run(config, epochs=(1,) * (k > 0)) for k, config in enumerate(configs)]
+    assert select(runs, measured=True) == runs[1:]
     with pytest.raises(InputError, match=r"inductive, transductive.*--only protocol=inductive"):
-        select(made)
-    assert select(made[:1], measured=True) == made[:1]
+        select(runs)
+    assert select(runs[:1], measured=True) == runs[:1]

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import corrected_interval
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.runs import StoredRun
+from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
 from tests.reports import made_runs as made
@@ -27,7 +27,7 @@ def config(method: str, beta: float = 1.0, steps: int = 0, lr: float = 0.01) -> 
     return GraphConfig(method=method, beta=beta, beta_changes=steps, lr=lr, folds=2)
 
 
-def seeds(of: GraphConfig, mean: float) -> list[StoredRun]:
+def seeds(of: GraphConfig, mean: float) -> list[RunResult]:
     """Two seeds of two folds each, with means one below and one above."""
     return [
         made.run(of, 0, accuracies=(mean - 4, mean + 2)),
@@ -151,9 +151,9 @@ def test_rows_are_what_is_drawn() -> None:
 
 
 def test_either_half_is_drawn_alone() -> None:
-    (axes,) = draw([run for run in RUNS if run.config.method in {"hucl", "scl"}]).figure.axes
+    (axes,) = draw([run for run in RUNS if run.run.config.method in {"hucl", "scl"}]).figure.axes
     assert list(curves(axes)) == ["scl", "hucl"]
-    drawn = draw([run for run in RUNS if run.config.method in {"ucl", "dcl"}])
+    drawn = draw([run for run in RUNS if run.run.config.method in {"ucl", "dcl"}])
     assert [row["panel"] for row in drawn.rows] == ["ablation"] * 2
     assert len(drawn.figure.axes) == 1
     assert says(draw(RUNS).note, "β")
@@ -189,10 +189,16 @@ def test_halves_are_over_the_seeds_that_all_have() -> None:
 
 
 def test_versions_are_counted_of_what_is_drawn() -> None:
-    runs = [replace(run, version=run.config.method) for run in RUNS if run.config.method != "scl"]
+    runs = [
+        replace(run, versions={"source": run.run.config.method})
+        for run in RUNS
+        if run.run.config.method != "scl"
+    ]
     assert says(sentences(draw(runs).note), 4, "versions")
-    assert not says(draw([replace(run, version="one") for run in runs]).note, "versions")
-    few = [run for run in runs if run.config.method in {"ucl", "dcl"}]
+    assert not says(
+        draw([replace(run, versions={"source": "one"}) for run in runs]).note, "versions"
+    )
+    few = [run for run in runs if run.run.config.method in {"ucl", "dcl"}]
     unseen = [made.run(config("scl"), seed, version="another") for seed in (0, 1)]
     assert says(sentences(draw([*few, *unseen]).note), 2, "versions")
 
@@ -218,4 +224,4 @@ def test_accuracies_end_at_a_hundred() -> None:
 @pytest.mark.parametrize("kept", [{"ucl"}, {"scl", "ucl"}, {"dcl"}])
 def test_neither_half_says_what_gives_one(kept: set[str]) -> None:
     with pytest.raises(InputError, match=r"--beta 0\.5,1,2.*--method ucl,dcl,hucl,hcl"):
-        draw([run for run in RUNS if run.config.method in kept])
+        draw([run for run in RUNS if run.run.config.method in kept])

@@ -11,7 +11,7 @@ import pytest
 
 from gcl_hard.errors import InputError
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.runs import StoredRun
+from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
@@ -30,7 +30,7 @@ FOLDS = {
 }
 
 
-def trained(**changed: Any) -> list[StoredRun]:
+def trained(**changed: Any) -> list[RunResult]:
     return [
         made.run(GraphConfig(method=method, epochs=epochs, **changed), seed, accuracies=folds)
         for (method, epochs), seeds in FOLDS.items()
@@ -38,7 +38,7 @@ def trained(**changed: Any) -> list[StoredRun]:
     ]
 
 
-def curve(config: RunConfig, seed: int, points: dict[int, float]) -> StoredRun:
+def curve(config: RunConfig, seed: int, points: dict[int, float]) -> RunResult:
     return made.run(config, seed, curve=list(points.items()))
 
 
@@ -109,11 +109,13 @@ def test_the_note_says_when_hscl_has_what_scl_ends_with() -> None:
     note = draw(trained()).note
     assert says(sentences(note), "hscl β=1", "scl", "50 (74.0 %)", 20)
     assert says(sentences(note), "scl", "hscl", "seen", "labels")
-    short = [run for run in trained() if run.config.method == "scl" or run.config.epochs == 10]
+    short = [
+        run for run in trained() if run.run.config.method == "scl" or run.run.config.epochs == 10
+    ]
     never = sentences(draw(short).note)
     assert says(never, "hscl β=1", "scl", "50 (74.0 %)")
     assert not says(never, "74.0 %", 10)
-    assert "%" not in draw([run for run in trained() if run.config.method == "hscl"]).note
+    assert "%" not in draw([run for run in trained() if run.run.config.method == "hscl"]).note
 
 
 def test_labels_of_test_folds_are_seen_in_protocol_paper_alone() -> None:
@@ -177,7 +179,7 @@ def test_bands_are_drawn_of_a_few_lines_only() -> None:
     ],
 )
 def test_one_number_of_epochs_without_curves_says_what_gives_the_figure(
-    runs: list[StoredRun],
+    runs: list[RunResult],
 ) -> None:
     with pytest.raises(InputError, match=r"--epochs 10,50,200 .*--monitor-every 1"):
         draw(runs)

@@ -11,7 +11,7 @@ import pytest
 
 from gcl_hard.errors import InputError
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.runs import StoredRun
+from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
@@ -41,8 +41,8 @@ def bands(drawn: made.Shown, panel: int) -> list[tuple[float, float]]:
     return [(path[:, 1].min(), path[:, 1].max()) for path in paths]
 
 
-def shares(run: StoredRun, setting: str) -> Iterator[float]:
-    for snapshot in run.snapshots:
+def shares(run: RunResult, setting: str) -> Iterator[float]:
+    for snapshot in run.diagnostics:
         yield snapshot["settings"][setting]["assumption_1"]
 
 
@@ -112,7 +112,7 @@ def test_the_own_setting_has_a_panel_if_all_have_one() -> None:
 
 def test_an_epoch_at_which_nothing_is_defined_is_a_gap() -> None:
     runs = [made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)]
-    settings = [run.snapshots[1]["settings"]["beta=1"] for run in runs]
+    settings = [run.diagnostics[1]["settings"]["beta=1"] for run in runs]
     for setting in settings:
         setting.update(assumption_1=None, lemma_1=None, defined=0)
     drawn = draw(runs)
@@ -125,7 +125,7 @@ def test_an_epoch_at_which_nothing_is_defined_is_a_gap() -> None:
 
 def test_a_look_that_was_not_finite_is_a_gap_and_said() -> None:
     runs = [made.run(HSCL, epochs=EPOCHS)]
-    runs[0].snapshots[1].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
+    runs[0].diagnostics[1].update(anchors=0, settings={}, geometry={})
     drawn = draw(runs)
     for index in range(4):
         assert np.isnan(curves(drawn, index)[0][:, 1]).tolist() == [False, True, False]
@@ -143,7 +143,9 @@ def test_epochs_that_not_all_seeds_have_are_left_out_and_it_is_said() -> None:
 
 def test_the_note_counts_anchors_and_snapshots() -> None:
     runs = [made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)]
-    runs[1].snapshots[-1]["settings"]["l=-0.05"].update(defined=10, alone=1, spared=50, unopposed=3)
+    runs[1].diagnostics[-1]["settings"]["l=-0.05"].update(
+        defined=10, alone=1, spared=50, unopposed=3
+    )
     all_shares = [x for run in runs for setting in made.SETTINGS for x in shares(run, setting)]
     note = draw(runs).note
     assert re.search(r"\b7\b\D+10\D+58\D+64 anchors", note)
@@ -164,7 +166,7 @@ def test_the_note_says_whose_encoder_it_is_where_there_are_several() -> None:
 @pytest.mark.parametrize(("share", "bottom"), [(0.9, 0.8), (0.7, 0.5), (0.3, 0.0), (0.0, 0.0)])
 def test_the_axis_holds_every_band_and_says_where_it_starts(share: float, bottom: float) -> None:
     runs = [made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)]
-    runs[1].snapshots[0]["settings"]["beta=2"]["assumption_1"] = share
+    runs[1].diagnostics[0]["settings"]["beta=2"]["assumption_1"] = share
     drawn = draw(runs)
     limits = {panel.get_ylim() for panel in panels(drawn)}
     assert len(limits) == 1
@@ -177,11 +179,11 @@ def test_the_axis_holds_every_band_and_says_where_it_starts(share: float, bottom
 
 def test_nothing_defined_anywhere_is_refused_with_what_helps() -> None:
     run = made.run(HSCL, epochs=(1,))
-    for setting in run.snapshots[0]["settings"].values():
+    for setting in run.diagnostics[0]["settings"].values():
         setting.update(assumption_1=None, defined=0)
     with pytest.raises(InputError, match=r"anchor.*batches.*--batch-size"):
         draw([run])
-    run.snapshots[0].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
+    run.diagnostics[0].update(anchors=0, settings={}, geometry={})
     with pytest.raises(InputError, match=r"embeddings.*finite"):
         draw([run])
 
@@ -227,10 +229,10 @@ def test_seeds_without_a_common_epoch_are_refused() -> None:
 
 def test_how_many_others_are_taken_is_said_where_snapshots_have_it() -> None:
     runs = [made.run(HSCL, seed, epochs=EPOCHS) for seed in (0, 1)]
-    runs[1].snapshots[-1]["settings"]["beta=2"]["effective_hucl"] = 3.4
-    runs[1].snapshots[0]["settings"]["beta=2"]["effective_hucl"] = 1.0
+    runs[1].diagnostics[-1]["settings"]["beta=2"]["effective_hucl"] = 3.4
+    runs[1].diagnostics[0]["settings"]["beta=2"]["effective_hucl"] = 1.0
     assert re.search(r"H-UCL\D+3\D+31\D+62 others", draw(runs).note)
-    del runs[0].snapshots[-1]["settings"]["beta=1"]["others"]
+    del runs[0].diagnostics[-1]["settings"]["beta=1"]["others"]
     assert "H-UCL" not in draw(runs).note
 
 

@@ -42,7 +42,7 @@ def test_every_panel_has_four_losses_as_means_over_seeds() -> None:
                 panel.get_lines(), panel.collections, ("ucl", "hucl", "scl", "hscl"), strict=True
             ):
                 table = np.array(
-                    [[x["settings"][setting]["losses"][loss] for x in r.snapshots] for r in own]
+                    [[x["settings"][setting]["losses"][loss] for x in r.diagnostics] for r in own]
                 )
                 np.testing.assert_allclose(curve.get_xydata(), np.stack([EPOCHS, table.mean(0)], 1))
                 reach = band.get_paths()[0].vertices[:, 1]
@@ -60,7 +60,7 @@ def test_lines_are_named_as_in_the_paper_and_differ_without_colour() -> None:
 
 def test_rows_share_their_axis() -> None:
     runs = [made.run(CONFIGS[m], epochs=EPOCHS) for m in ("hucl", "hscl")]
-    runs[0].snapshots[0]["settings"]["beta=1"]["losses"]["hucl"] = 50.0
+    runs[0].diagnostics[0]["settings"]["beta=1"]["losses"]["hucl"] = 50.0
     limits = [[panel.get_ylim() for panel in line] for line in grid(draw(runs))]
     assert [len(set(line)) for line in limits] == [1, 1]
     assert limits[0][0][1] < 10 < limits[1][0][1]
@@ -93,7 +93,7 @@ def test_rows_of_the_file_hold_the_losses() -> None:
     rows = draw([run]).rows
     assert len(rows) == 2 * 4
     found = next(row for row in rows if row["epoch"] == 5 and row["panel"] == "l=-0.05")
-    snapshot = run.snapshots[1]["settings"]["l=-0.05"]
+    snapshot = run.diagnostics[1]["settings"]["l=-0.05"]
     assert found == {
         "dataset": "digits", "method": "hscl", "trained_with": "β=1", "seed": 3, "epoch": 5,
         "panel": "l=-0.05", **{name: snapshot["losses"][name] for name in LOSSES}, "common": 58,
@@ -105,11 +105,11 @@ def test_where_lemma_1_holds_on_average_is_counted() -> None:
     runs = [made.run(CONFIGS[m], s, epochs=EPOCHS) for m in ("hscl", "hucl") for s in (0, 1)]
     both = r"hscl β=1: 4\D+4\b[^\d(]+hucl β=1: 4\D+4\b[^\d(]+$"
     assert re.search(both, draw(runs).note)
-    losses = runs[1].snapshots[0]["settings"]["beta=2"]["losses"]
+    losses = runs[1].diagnostics[0]["settings"]["beta=2"]["losses"]
     losses["hscl"] = losses["hucl"]  # equal is no violation
     assert re.search(both, draw(runs).note)
     losses["hscl"] = losses["hucl"] + 1e-3
-    runs[0].snapshots[0]["settings"]["l=-0.05"]["losses"].update(dict.fromkeys(losses))
+    runs[0].diagnostics[0]["settings"]["l=-0.05"]["losses"].update(dict.fromkeys(losses))
     drawn = draw(runs)
     assert re.search(
         r"hscl β=1: 4\D+4 \(l=-0\.25\), 3\D+3 \(l=-0\.05\), 4\D+4 \(β=1\), 3\D+4 \(β=2\)\W+"
@@ -124,7 +124,7 @@ def test_where_lemma_1_holds_on_average_is_counted() -> None:
 
 def test_losses_that_no_anchor_has_are_a_gap() -> None:
     run = made.run(CONFIGS["hscl"], epochs=(1, 2, 3))
-    run.snapshots[1]["settings"]["beta=1"].update(losses=dict.fromkeys(LOSSES), common=0)
+    run.diagnostics[1]["settings"]["beta=1"].update(losses=dict.fromkeys(LOSSES), common=0)
     for line in grid(draw([run]))[0, 2].get_lines():
         assert np.isnan(line.get_ydata()).tolist() == [False, True, False]
 
@@ -140,8 +140,8 @@ def test_runs_without_snapshots_are_refused() -> None:
 
 def test_losses_that_fall_far_have_a_logarithmic_axis_that_is_named() -> None:
     runs = [made.run(CONFIGS[m], epochs=EPOCHS) for m in ("hucl", "hscl")]
-    runs[0].snapshots[0]["settings"]["beta=1"]["losses"]["hucl"] = 50.0
-    runs[0].snapshots[1]["settings"]["beta=1"]["losses"]["scl"] = -0.5
+    runs[0].diagnostics[0]["settings"]["beta=1"]["losses"]["hucl"] = 50.0
+    runs[0].diagnostics[1]["settings"]["beta=1"]["losses"]["scl"] = -0.5
     first, second = grid(draw(runs))
     assert [panel.get_yscale() for panel in first] == ["linear"] * 4
     assert [panel.get_yscale() for panel in second] == ["symlog"] * 4
@@ -168,11 +168,11 @@ def test_the_note_says_what_the_positives_are(config: RunConfig, said: list[str]
 
 def test_an_axis_that_cuts_a_peak_holds_all_else() -> None:
     run = made.run(CONFIGS["hscl"], epochs=range(1, 41))
-    run.snapshots[20]["settings"]["beta=1"]["losses"].update(dict.fromkeys(LOSSES, 1e6))
+    run.diagnostics[20]["settings"]["beta=1"]["losses"].update(dict.fromkeys(LOSSES, 1e6))
     drawn = draw([run])
     rest = [
         loss
-        for snapshot in run.snapshots
+        for snapshot in run.diagnostics
         for name in made.SETTINGS
         for loss in snapshot["settings"][name]["losses"].values()
         if loss < 1e6
@@ -187,7 +187,7 @@ def test_an_axis_that_cuts_a_peak_holds_all_else() -> None:
 
 def test_no_loss_anywhere_is_refused() -> None:
     run = made.run(CONFIGS["hscl"], epochs=(1,))
-    for setting in run.snapshots[0]["settings"].values():
+    for setting in run.diagnostics[0]["settings"].values():
         setting.update(losses=dict.fromkeys(LOSSES), common=0)
     with pytest.raises(InputError, match=r"anchor.*\bfour losses\b.*--batch-size"):
         draw([run])

@@ -11,7 +11,8 @@ import pytest
 from gcl_hard.errors import InputError
 from gcl_hard.reports import paper_figures
 from gcl_hard.reports.epoch_figures import MEASURES as TITLES
-from gcl_hard.reports.runs import GEOMETRY, StoredRun
+from gcl_hard.reports.runs import GEOMETRY
+from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
@@ -26,15 +27,15 @@ EPOCHS = (2, 4, 7)
 MEASURES = [*TITLES]
 
 
-def runs(*configs: RunConfig, epochs: Any = EPOCHS) -> list[StoredRun]:
+def runs(*configs: RunConfig, epochs: Any = EPOCHS) -> list[RunResult]:
     """Two seeds each; ``others`` of another label are 32 everywhere."""
     return [made.run(config, seed, epochs=epochs) for config in configs for seed in (0, 1)]
 
 
-def values(run: StoredRun, name: str) -> list[float]:
+def values(run: RunResult, name: str) -> list[float]:
     return [
         snapshot["geometry"][name] if name in GEOMETRY else snapshot["settings"]["beta=1"][name]
-        for snapshot in run.snapshots
+        for snapshot in run.diagnostics
     ]
 
 
@@ -73,7 +74,7 @@ def test_rows_are_every_seed_epoch_and_measure() -> None:
     rows = draw(given).rows
     assert len(rows) == 4 * len(EPOCHS)
     for run in given:
-        own = [r for r in rows if (r["method"], r["seed"]) == (run.config.method, run.seed)]
+        own = [r for r in rows if (r["method"], r["seed"]) == (run.run.config.method, run.seed)]
         assert [row["epoch"] for row in own] == list(EPOCHS)
         for name in MEASURES:
             assert [row[name] for row in own] == values(run, name)
@@ -82,9 +83,9 @@ def test_rows_are_every_seed_epoch_and_measure() -> None:
 
 def test_a_cut_peak_leaves_an_axis_that_is_filled() -> None:
     (run, _) = given = runs(HSCL, epochs=range(1, 41))
-    run.snapshots[20]["settings"]["beta=1"]["collisions"] = 5.9e6
+    run.diagnostics[20]["settings"]["beta=1"]["collisions"] = 5.9e6
     for each in given:
-        for snapshot in each.snapshots[:20]:
+        for snapshot in each.diagnostics[:20]:
             snapshot["settings"]["beta=1"]["collisions"] = 2.0
     drawn = draw(given)
     low, high = panel(drawn, "collisions").get_ylim()
@@ -95,14 +96,14 @@ def test_a_cut_peak_leaves_an_axis_that_is_filled() -> None:
 
 def test_the_number_of_negatives_is_a_rule_if_all_snapshots_say_it() -> None:
     given = runs(UCL, HSCL)
-    for snapshot in given[0].snapshots:
+    for snapshot in given[0].diagnostics:
         snapshot["settings"]["beta=1"]["other_labels"] = 30.0
     drawn = draw(given)
     assert rules(drawn, "effective_hscl") == [(30 + 3 * 32) / 4]
     assert says(key(drawn), "negatives")
-    given[1].snapshots[0].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
+    given[1].diagnostics[0].update(anchors=0, settings={}, geometry={})
     assert rules(draw(given), "effective_hscl") == pytest.approx([(3 * 30 + 8 * 32) / 11])
-    del given[0].snapshots[1]["settings"]["beta=1"]["other_labels"]
+    del given[0].diagnostics[1]["settings"]["beta=1"]["other_labels"]
     drawn = draw(given)
     assert rules(drawn, "effective_hscl") == []
     assert not says(key(drawn), "negatives")
@@ -112,13 +113,13 @@ def test_the_number_of_negatives_is_a_rule_if_all_snapshots_say_it() -> None:
 def test_the_widest_angle_is_a_rule() -> None:
     given = runs(HSCL)
     for run in given:
-        for snapshot in run.snapshots:
+        for snapshot in run.diagnostics:
             snapshot["geometry"]["widest_angle"] = 96.4
     drawn = draw(given)
     assert rules(drawn, "least_angle") == [96.4]
     assert says(key(drawn), "widest")
     for run in given:
-        for snapshot in run.snapshots:
+        for snapshot in run.diagnostics:
             snapshot["geometry"]["widest_angle"] = None
     assert rules(draw(given), "least_angle") == []
 
@@ -127,7 +128,7 @@ def test_the_widest_angle_is_a_rule() -> None:
 def test_ticks_have_no_offset_and_rounding_is_no_line(size: float) -> None:
     given = runs(HSCL, epochs=range(1, 9))
     for run in given:
-        for snapshot in run.snapshots:
+        for snapshot in run.diagnostics:
             snapshot["settings"]["beta=1"]["effective_hscl"] = size * (1 + 1e-7 * snapshot["epoch"])
             del snapshot["settings"]["beta=1"]["other_labels"]
     drawn = draw(given)
@@ -167,13 +168,13 @@ def test_configs_that_standardise_beside_configs_that_do_not() -> None:
 def test_snapshots_that_were_not_finite_are_gaps() -> None:
     (run, _) = given = runs(HSCL)
     for each in given:
-        each.snapshots[1].update(anchors=0, settings={}, geometry={})  # type: ignore[attr-defined]
+        each.diagnostics[1].update(anchors=0, settings={}, geometry={})
     drawn = draw(given)
     for name in MEASURES:
         assert [math.isnan(y) for y in lines(drawn, name)[0].get_ydata()] == [False, True, False]
     assert says(sentences(drawn.note), "gaps", "finite")
     assert [row["nc1"] for row in drawn.rows if row["epoch"] == 4] == [None, None]
-    assert run.snapshots[0]["geometry"]["nc1"] in [row["nc1"] for row in drawn.rows]
+    assert run.diagnostics[0]["geometry"]["nc1"] in [row["nc1"] for row in drawn.rows]
 
 
 def test_a_config_of_one_look_is_left_out_beside_configs_of_more() -> None:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
 from gcl_hard.reports import paper_figures
-from gcl_hard.reports.runs import StoredRun
+from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.graphs import GraphConfig
 from tests.reports import made_runs as made
@@ -29,7 +29,7 @@ RUNS = [
 
 def counts(method: str, kind: str) -> list[list[int]]:
     return [
-        run.snapshots[-1]["histograms"][kind] for run in RUNS if run.config.method == method
+        run.diagnostics[-1]["histograms"][kind] for run in RUNS if run.run.config.method == method
     ]  # fmt: skip
 
 
@@ -60,8 +60,8 @@ def panels(drawn: made.Shown) -> list[list[Axes]]:
     return [axes[: len(axes) // 2], axes[len(axes) // 2 :]]
 
 
-def changed(run: StoredRun, **last: Any) -> StoredRun:
-    return replace(run, snapshots=(*run.snapshots[:-1], {**run.snapshots[-1], **last}))
+def changed(run: RunResult, **last: Any) -> RunResult:
+    return replace(run, diagnostics=[*run.diagnostics[:-1], {**run.diagnostics[-1], **last}])
 
 
 def test_every_column_lays_a_variant_over_the_reference() -> None:
@@ -139,8 +139,8 @@ def test_one_variant_stands_alone() -> None:
 
 
 def test_snapshots_before_the_last_do_not_count() -> None:
-    early = {**RUNS[0].snapshots[0], "histograms": {"same": [9] * 50, "different": [9] * 50}}
-    other = replace(RUNS[0], snapshots=(early, RUNS[0].snapshots[1]))
+    early = {**RUNS[0].diagnostics[0], "histograms": {"same": [9] * 50, "different": [9] * 50}}
+    other = replace(RUNS[0], diagnostics=[early, RUNS[0].diagnostics[1]])
     assert draw([other]).rows == draw(RUNS[:1]).rows
 
 
@@ -150,9 +150,9 @@ EMPTY = {"same": [3] * 50, "different": [0] * 50}
 @pytest.mark.parametrize(
     ("runs", "said"),
     [
-        ([replace(RUNS[0], snapshots=())], r"^\D*--diagnostics 1\b"),
+        ([replace(RUNS[0], diagnostics=[])], r"^\D*--diagnostics 1\b"),
         (
-            [*RUNS[:2], replace(RUNS[2], snapshots=())],
+            [*RUNS[:2], replace(RUNS[2], diagnostics=[])],
             r"MUTAG hucl.*seed 2\b.*--diagnostics 1.*--only",
         ),
         (
@@ -173,6 +173,6 @@ EMPTY = {"same": [3] * 50, "different": [0] * 50}
         ),
     ],
 )
-def test_what_cannot_be_compared_is_refused(runs: list[StoredRun], said: str) -> None:
+def test_what_cannot_be_compared_is_refused(runs: list[RunResult], said: str) -> None:
     with pytest.raises(InputError, match=said):
         draw(runs)
