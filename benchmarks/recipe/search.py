@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.evaluation.significance import Interval, corrected_t_test
 from gcl_hard.graphs.tudataset import canonical_name
+from gcl_hard.runs.choice import inner_scores
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.flags import settings_from
@@ -424,7 +425,7 @@ class _InnerScores:
         if missing:
             tried = said(settings) or "the start"
             raise GclHardError(f"no score of {missing[0]} ({tried}), so nothing can be chosen")
-        return np.array([self._records[run].fold_accuracies for run in runs])
+        return np.array([inner_scores(self._records[run]) for run in runs])
 
     def mean(self, name: str, method: str, settings: Settings) -> float:
         """Percent."""

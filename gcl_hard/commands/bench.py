@@ -180,7 +180,7 @@ def bench(options: BenchOptions, arguments: Sequence[str]) -> int:
             follow(processes.own_device(device))
             return 0
         results, failures = execute(options, UserParts(), console)
-    if results.records or results.trials.records:
+    if results.records:
         _show(options, results, console, command)
     elif not failures:
         console.print("no run of this command is finished: there is nothing to show")
@@ -194,7 +194,7 @@ def _show(options: BenchOptions, results: Results, console: Console, command: st
     from gcl_hard.reports import frame, tables
     from gcl_hard.reports.rows import rows
 
-    asked = [*dict.fromkeys((*results.configs, *results.trials.runs))]
+    asked = [*dict.fromkeys((*results.configs, *results.shorter))]
     path = options.json or options.output / f"{_name(options, asked)}.json"
     write_json(frame.result_json(results, quick=options.quick), path)
     if options.quick:

@@ -13,8 +13,10 @@ from gcl_hard.experiments.registry import canonical, experiment_of
 from gcl_hard.gathering import world_size
 from gcl_hard.io import check_writable
 from gcl_hard.runs import hardware, processes
+from gcl_hard.runs.choice import choices
 from gcl_hard.runs.experiment import RunContext
-from gcl_hard.runs.plan import Run, candidate_groups, plan
+from gcl_hard.runs.plan import Run, candidate_groups, inner_run, plan
+from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.runner import Runner
 from gcl_hard.settings.base import RunConfig, flag, selectable
 
@@ -49,7 +51,7 @@ def execute(options: BenchOptions, own: UserParts, console: Console) -> tuple[Re
     Raises:
         InputError: for anything wrong with data, device or folders, before training starts.
     """
-    from gcl_hard.reports.frame import Results, Trials
+    from gcl_hard.reports.frame import Results
 
     _check_targets(options)
     resolved = map(own.resolved, options.configs)
@@ -58,15 +60,16 @@ def execute(options: BenchOptions, own: UserParts, console: Console) -> tuple[Re
     if options.select and options.table is None:  # a part of a table may have no choice
         _check_selection(configs)
     console.print("\n".join(protocol_lines(configs)), style="dim", highlight=False)
-    runner, trials, first_failures = runner_of(options, own, console), Trials(), list[str]()
+    runner, shorter = runner_of(options, own, console), dict[RunConfig, Run]()
+    tried, first_failures = dict[Run, RunResult](), list[str]()
     if options.select_epochs or options.select_subset:
         shorter = _shorter_runs(options, configs)
         tried, first_failures = runner.run([*shorter.values()])
-        trials = Trials(shorter, tried)
-        configs = [c for c in configs if c not in shorter or c in trials.chosen]
-    select = options.select and not trials.runs
+        chosen = {one.best for one in choices(shorter, tried)}
+        configs = [c for c in configs if c not in shorter or c in chosen]
+    select = options.select and not shorter
     found, failures = runner.run(plan(configs, options.seeds, select=select))
-    results = Results(configs, tuple(options.seeds), found, select=select, trials=trials)
+    results = Results(configs, tuple(options.seeds), tried | found, select, shorter)
     return results, first_failures + failures
 
 
@@ -75,7 +78,7 @@ def _shorter_runs(options: BenchOptions, configs: Sequence[RunConfig]) -> dict[R
     asked = {"epochs": options.select_epochs, "subset": options.select_subset}
     changed: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     return {
-        config: Run(replace(config, **changed), options.seeds[0], inner=True)
+        config: inner_run(replace(config, **changed), options.seeds[0])
         for group in candidate_groups(configs)
         for config in group
     }

@@ -29,6 +29,10 @@ class Metric:
     unit: str = "%"
     digits: int = 1
 
+    def gain(self, ours: float, theirs: float) -> float:
+        """By how much our score is better than theirs; below 0 where it is worse."""
+        return ours - theirs if self.higher else theirs - ours
+
 
 def _accuracy(targets: Any, predicted: Any) -> float:
     return 100 * float(np.mean(np.asarray(predicted) == np.asarray(targets)))

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from gcl_hard.evaluation.significance import (
     Interval,
     corrected_interval,
@@ -21,7 +19,8 @@ from gcl_hard.evaluation.significance import (
     holm,
     wilcoxon,
 )
-from gcl_hard.runs.plan import Run, candidate_groups, plan
+from gcl_hard.runs.choice import Choice, best, choice, choices
+from gcl_hard.runs.plan import Run, candidate_groups, inner_run, plan
 from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.base import RunConfig, selectable
 from gcl_hard.settings.presets import published_accuracy
@@ -207,28 +206,29 @@ class Selection:
     training fold.
 
     Attributes:
-        candidates: configurations.
+        choice: the candidates, with their accuracies on the hold-outs.
         outer: for each candidate, the scores of encoders trained on whole training folds.
-        inner: for each candidate, its accuracies on the hold-outs; the same seeds.
         seconds: time of training and scoring for the inner scores.
     """
 
-    candidates: tuple[RunConfig, ...]
+    choice: Choice
     outer: tuple[Scores, ...]
-    inner: tuple[Scores, ...]
     seconds: float
+
+    @property
+    def candidates(self) -> tuple[RunConfig, ...]:
+        """The configurations to choose from."""
+        return self.choice.candidates
 
     @cached_property
     def chosen(self) -> tuple[tuple[int, ...], ...]:
         """For each seed and fold, the index of the chosen candidate."""
-        inner = np.array([one.folds for one in self.inner])
-        return tuple(map(tuple, inner.argmax(axis=0).tolist()))
+        return self.choice.fold_by_fold
 
     @cached_property
     def scores(self) -> Scores:
         """Test accuracies of the chosen settings."""
-        outer = np.array([one.folds for one in self.outer])
-        taken = np.take_along_axis(outer, np.array([self.chosen]), axis=0)[0]
+        taken = self.choice.taken([one.folds for one in self.outer])
         return replace(self.outer[0], folds=tuple(map(tuple, taken.tolist())))
 
     @property
@@ -248,50 +248,7 @@ class Selection:
 
 def best_on_test(scores: Sequence[Scores]) -> int:
     """Index of the highest mean; on a tie the first."""
-    return max(range(len(scores)), key=lambda index: scores[index].mean)
-
-
-@dataclass(frozen=True)
-class Trials:
-    """Settings compared by shorter runs, scored on a fifth of the training data held out of them.
-
-    Attributes:
-        runs: the shorter run of each candidate.
-        records: results of finished runs.
-    """
-
-    runs: Mapping[RunConfig, Run] = field(default_factory=dict)
-    records: Mapping[Run, RunResult] = field(default_factory=dict)
-
-    def record(self, config: RunConfig) -> RunResult | None:
-        """The finished run of a candidate."""
-        run = self.runs.get(config)
-        return None if run is None else self.records.get(run)
-
-    def accuracy(self, config: RunConfig) -> float | None:
-        """Mean accuracy of a candidate on what was held out, percent; None while it is open."""
-        record = self.record(config)
-        return None if record is None else statistics.fmean(record.fold_accuracies)
-
-    def rivals(self, config: RunConfig) -> tuple[RunConfig, ...]:
-        """The candidates that one was chosen from."""
-        return next((g for g in self._groups if config in g), ())
-
-    @property
-    def chosen(self) -> list[RunConfig]:
-        """The best of every group that is finished, on a tie the first."""
-        whole = [group for group in self._groups if group not in self.undecided]
-        return [max(group, key=lambda config: self.accuracy(config) or 0.0) for group in whole]
-
-    @cached_property
-    def _groups(self) -> list[tuple[RunConfig, ...]]:
-        return candidate_groups(self.runs)
-
-    @cached_property
-    def undecided(self) -> dict[tuple[RunConfig, ...], int]:
-        """Groups with an open run, and how many of their runs are finished."""
-        finished = {g: sum(self.accuracy(c) is not None for c in g) for g in self._groups}
-        return {group: n for group, n in finished.items() if n < len(group)}
+    return best([one.mean for one in scores])
 
 
 @dataclass(frozen=True)
@@ -303,38 +260,53 @@ class Results:
         seeds: seeds asked for.
         records: results of finished runs.
         select: whether settings are chosen inside training folds.
-        trials: shorter runs by which some of the configurations were chosen.
+        shorter: by candidate, the shorter run by which it was compared with others, once.
     """
 
     configs: Sequence[RunConfig]
     seeds: tuple[int, ...]
     records: Mapping[Run, RunResult]
     select: bool = False
-    trials: Trials = Trials()
+    shorter: Mapping[RunConfig, Run] = field(default_factory=dict)
+
+    @cached_property
+    def choices(self) -> list[Choice]:
+        """The choices that were made by shorter runs, or are still open."""
+        return choices(self.shorter, self.records)
+
+    @property
+    def undecided(self) -> list[Choice]:
+        """The choices with an open run."""
+        return [one for one in self.choices if one.best is None]
+
+    @property
+    def tested(self) -> bool:
+        """Whether any configuration has a finished run, and not the shorter ones alone."""
+        return any(map(self.of, self.configs))
 
     @property
     def shown(self) -> list[RunConfig]:
         """Configurations with a line in a table; the first of a group not yet chosen from."""
-        return [*self.configs, *(group[0] for group in self.trials.undecided)]
+        return [*self.configs, *(one.candidates[0] for one in self.undecided)]
 
     @property
     def planned(self) -> list[Run]:
         """All runs that were asked for; where a choice is still open, the shorter ones."""
         runs = plan(self.configs, self.seeds, select=self.select)
-        return [*self.trials.runs.values(), *runs]
+        return [*dict.fromkeys((*self.shorter.values(), *runs))]
 
     @property
     def open(self) -> list[Run]:
         """Runs that are not finished."""
-        done = {*self.records, *self.trials.records}
-        return [run for run in self.planned if run not in done]
+        return [run for run in self.planned if run not in self.records]
 
-    def of(
-        self, config: RunConfig, *, inner: bool = False, seeds: Sequence[int] | None = None
-    ) -> list[RunResult]:
+    def runs(self, config: RunConfig, seeds: Sequence[int] | None = None) -> list[Run]:
+        """A configuration's runs, of all seeds that were asked for or of some."""
+        return [Run(config, seed) for seed in (self.seeds if seeds is None else seeds)]
+
+    def of(self, config: RunConfig, *, seeds: Sequence[int] | None = None) -> list[RunResult]:
         """A configuration's results in the order of the seeds."""
-        asked = [Run(config, seed, inner) for seed in (self.seeds if seeds is None else seeds)]
-        return [self.records[run] for run in asked if run in self.records]
+        return [self.records[run] for run in self.runs(config, seeds) if run in self.records]
 
     def scores(self, config: RunConfig, *, seeds: Sequence[int] | None = None) -> Scores | None:
         """A configuration's test accuracies; None without a finished seed."""
@@ -349,21 +321,24 @@ class Results:
 
     def selection(self, candidates: Sequence[RunConfig]) -> Selection | None:
         """The selection among candidates; None while no seed is finished for all of them."""
-        seeds = self.shared_seeds((c, inner) for c in candidates for inner in (False, True))
+        seeds = self.shared_seeds(candidates, inner=True)
         if not seeds:
             return None
-        outer, inner = (
-            tuple(Scores.of_records(self.of(c, inner=i, seeds=seeds), c) for c in candidates)
-            for i in (False, True)
-        )
-        spent = sum(seconds(self.of(c, inner=True, seeds=seeds)) for c in candidates)
-        return Selection(tuple(candidates), outer, inner, spent)
+        runs = {c: [inner_run(c, seed) for seed in seeds] for c in candidates}
+        made = choice(candidates, runs, self.records)
+        outer = tuple(Scores.of_records(self.of(c, seeds=seeds), c) for c in candidates)
+        spent = {run: self.records[run] for own in runs.values() for run in own if run.inner}
+        return Selection(made, outer, seconds(spent.values()))
 
-    def shared_seeds(self, parts: Iterable[tuple[RunConfig, bool]]) -> list[int]:
-        """Seeds that are finished for all configurations, each with whether it is for hold-outs."""
-        parts = list(parts)
+    def shared_seeds(self, candidates: Sequence[RunConfig], *, inner: bool = False) -> list[int]:
+        """Seeds that are finished for all configurations, and their inner scores if ``inner``."""
         return [
-            s for s in self.seeds if all(Run(config, s, i) in self.records for config, i in parts)
+            seed
+            for seed in self.seeds
+            if all(
+                Run(c, seed) in self.records and (not inner or inner_run(c, seed) in self.records)
+                for c in candidates
+            )
         ]
 
 

@@ -45,12 +45,11 @@ def grid(results: Results) -> pd.DataFrame:
         last epoch in percent of their number, NaN without ``--diagnostics``. A cell that only
         differs in other settings is left out with all its like.
     """
-    trials = results.trials
     found = []
-    for config in trials.runs or results.configs:
+    for config in results.shorter or results.configs:
         pair = next((p for p in PAIRS.items() if config.method in p), None)
-        record = trials.record(config)
-        records = results.of(config) if not trials.runs else [record] if record else []
+        compared = [results.shorter[config]] if results.shorter else results.runs(config)
+        records = [results.records[run] for run in compared if run in results.records]
         if pair is None or not records or config.temperature is None:
             continue
         accuracies = [sum(r.fold_accuracies) / len(r.fold_accuracies) for r in records]
@@ -296,10 +295,12 @@ def choice_lines(results: Results) -> pd.DataFrame:
         number of those tried.
     """
     lines = []
-    for config in results.trials.chosen:
-        rivals = results.trials.rivals(config)
+    for choice in results.choices:
+        if (config := choice.best) is None:
+            continue
+        rivals = choice.candidates
         varied = [n for n in SYMBOLS if len({getattr(c, n) for c in rivals}) > 1]
-        accuracy = f"{results.trials.accuracy(config):.1f}"
+        accuracy = f"{choice.score(config):.1f}"
         chosen = in_symbols(config, varied)
         lines.append((config.set_name, config.method, chosen, accuracy, str(len(rivals))))
     heads = ["data set", "method", "chosen", "held-out accuracy, %", "settings"]

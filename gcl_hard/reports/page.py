@@ -208,13 +208,14 @@ def page(
         ],
         origin=origin(results),
         gains=gain_table(gains(results)),
-        tried=choice_lines(results) if results.trials.runs else None,
+        tried=choice_lines(results) if results.shorter else None,
         undecided=[
-            f"{group[0].method} on {group[0].set_name} ({n} of {len(group)})"
-            for group, n in results.trials.undecided.items()
+            f"{one.candidates[0].method} on {one.candidates[0].set_name} "
+            f"({one.finished} of {len(one.candidates)})"
+            for one in results.undecided
         ],
         shorter={
-            name: tables.values((run.config for run in results.trials.runs.values()), name)
+            name: tables.values((run.config for run in results.shorter.values()), name)
             for name in ("epochs", "subset")
         },
     )
@@ -280,7 +281,7 @@ def wilcoxon_limit(shown: Sequence[Row]) -> dict[str, Any] | None:
 
 def origin(results: Results) -> dict[str, Any] | None:
     """Dates, devices, versions and settings of the results."""
-    records = [*results.records.values(), *results.trials.records.values()]
+    records = [*results.records.values()]
     if not records:
         return None
     versions: dict[str, set[str]] = {}
@@ -288,7 +289,7 @@ def origin(results: Results) -> dict[str, Any] | None:
         for package, version in record.versions.items():
             versions.setdefault(package, set()).add(version)
     days = sorted(record.finished[:10] for record in records)
-    asked = dict.fromkeys((*results.configs, *results.trials.runs))
+    asked = dict.fromkeys((*results.configs, *results.shorter))
     trained = [config for config in asked if not config.is_baseline]
     return {
         "records": len(records),

@@ -182,9 +182,10 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         expected=len(results.seeds),
         reads_labels=first.reads_labels,
     )
-    if tried := results.trials.rivals(first):
-        row = replace(_filled(empty, first, tried, results.of(first)), kind="inside", paper=paper)
-        return [replace(row, setting="", beta=None) if tried in results.trials.undecided else row]
+    if chosen := next((one for one in results.choices if first in one.candidates), None):
+        row = _filled(empty, first, chosen.candidates, results.of(first))
+        row = replace(row, kind="inside", paper=paper)
+        return [replace(row, setting="", beta=None) if chosen.best is None else row]
     found = [_filled(empty, c, configs, results.of(c)) for c in configs]
     if len(configs) == 1:
         return [replace(found[0], paper=paper)]
@@ -200,11 +201,7 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         return found
     best = replace(empty, kind="best", paper=paper)
     # On the seeds that all candidates have: those of the selection, where there is one.
-    seeds = (
-        list(selection.scores.seeds)
-        if selection
-        else results.shared_seeds((config, False) for config in configs)
-    )
+    seeds = list(selection.scores.seeds) if selection else results.shared_seeds(configs)
     if seeds:
         outer = [Scores.of_records(results.of(c, seeds=seeds), c) for c in configs]
         at = best_on_test(outer)

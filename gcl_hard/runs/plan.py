@@ -82,6 +82,11 @@ def candidate_groups(configs: Iterable[RunConfig]) -> list[tuple[RunConfig, ...]
     return [tuple(group) for group in groups.values() if len(group) > 1]
 
 
+def inner_run(config: RunConfig, seed: int) -> Run:
+    """The run whose scores inside the training data choose between configurations."""
+    return Run(config, seed, inner=not config.has_validation)
+
+
 def plan(configs: Sequence[RunConfig], seeds: Sequence[int], *, select: bool) -> list[Run]:
     """All runs of a command: those with one encoder for all folds first, then seed by seed.
 
@@ -103,12 +108,12 @@ def plan(configs: Sequence[RunConfig], seeds: Sequence[int], *, select: bool) ->
     candidates = (
         {config for group in candidate_groups(configs) for config in group} if select else set()
     )
-    runs = [
-        Run(config, seed, inner)
+    runs = dict.fromkeys(
+        run
         for seed in seeds
         for config in configs
-        for inner in ((False, True) if config in candidates else (False,))
-    ]
+        for run in (Run(config, seed), *([inner_run(config, seed)] * (config in candidates)))
+    )
     return sorted(runs, key=lambda run: run.config.encoders > 1)
 
 

@@ -359,6 +359,8 @@ class RunConfig(ABC):
     """Defaults of settings in a search that differ from those of a single run."""
     sets: ClassVar[str] = "--domain too"
     """How a command is told that it is about this domain, for messages."""
+    item: ClassVar[str] = "item"
+    """What one sample is called; several have an s."""
 
     if TYPE_CHECKING:  # what :func:`configuration` adds
         __dataclass_fields__: ClassVar[dict[str, DataclassField[Any]]]
@@ -452,6 +454,11 @@ class RunConfig(ABC):
     def can_select(self) -> bool:
         """Whether settings can be chosen on data held out of every encoder's training data."""
         return self.encoders > 0 and self.protocol != "transductive"
+
+    @property
+    def has_validation(self) -> bool:
+        """Whether every run is scored on a validation part, too, so that none is run to choose."""
+        return False
 
     @property
     def data_key(self) -> tuple[Hashable, ...]:

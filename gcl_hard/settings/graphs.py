@@ -84,6 +84,7 @@ class GraphConfig(RunConfig):
     domain: ClassVar[Domain] = "graphs"
     in_search: ClassVar[Mapping[str, Any]] = {"protocol": "inductive"}
     sets: ClassVar[str] = "graphs as --dataset"
+    item: ClassVar[str] = "graph"
 
     dataset: Annotated[
         str,

@@ -113,6 +113,7 @@ class ImageConfig(RunConfig):
     sets: ClassVar[str] = (
         "their --dataset too (digits, CIFAR10, …, or NAME, with NAME.npz in --data-dir)"
     )
+    item: ClassVar[str] = "image"
 
     dataset: Annotated[
         str,

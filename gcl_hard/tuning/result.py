@@ -12,6 +12,9 @@ from optuna.trial import FrozenTrial, TrialState
 from torch import nn
 
 from gcl_hard.errors import GclHardError, InputError
+from gcl_hard.evaluation.metrics import Metric, metric
+from gcl_hard.runs.choice import best
+from gcl_hard.runs.record import ACCURACY
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.tuning.space import Base
 from gcl_hard.tuning.storage import OUTER, TrialCounts
@@ -41,6 +44,7 @@ class Finding:
             protocol ``transductive``, which leaves no outer part.
         n_outer: how many trials have been scored on the outer test part: more than one if trials
             were added after the first.
+        metric: name of the metric of the scores.
     """
 
     study: Study
@@ -50,21 +54,23 @@ class Finding:
     outer: float | None
     outer_missing: str | None
     n_outer: int
+    metric: str = ACCURACY
 
     @classmethod
-    def of(cls, study: Study, base: Base) -> Finding:
+    def of(cls, study: Study, base: Base, metric: str = ACCURACY) -> Finding:
         """The best trial of a study, with its outer score if that has been made.
 
         Args:
             study: study of accuracies.
             base: the settings that are not searched.
+            metric: name of the metric of the scores.
 
         Raises:
             AllFailed: if no trial has a score.
         """
         counts = TrialCounts.of(study.get_trials(deepcopy=False))
-        best = counts.best
-        if best is None or best.value is None:
+        found = counts.best
+        if found is None or found.value is None:
             reasons = "; ".join(f"{n} x {reason}" for reason, n in counts.failures.most_common())
             raise AllFailed(
                 f"no trial of {study.study_name} has a score ({counts.pruned} pruned, "
@@ -72,16 +78,16 @@ class Finding:
                 f"and give the new search another --study-name"
             )
         scores: dict[str, float | str | None] = study.user_attrs.get(OUTER, {})
-        config = base.config_with(best.params)
+        config = base.config_with(found.params)
         usual = None if config.protocol == "transductive" else UNFINISHED
-        score = scores.get(str(best.number), usual)
+        score = scores.get(str(found.number), usual)
         outer, missing = (None, score) if isinstance(score, str) else (score, None)
-        return cls(study, best, config, best.value, outer, missing, len(scores))
+        return cls(study, found, config, found.value, outer, missing, len(scores), metric)
 
     @property
     def optimism(self) -> float | None:
-        """Inner minus outer score, points."""
-        return None if self.outer is None else self.inner - self.outer
+        """By how much the inner score is better than the outer one."""
+        return None if self.outer is None else metric(self.metric).gain(self.inner, self.outer)
 
     @property
     def seconds(self) -> float:
@@ -118,10 +124,12 @@ class SearchResult:
         search = f"{facts['method']} on {facts['dataset']}, {facts['protocol']}"
         studies = "" if n == 1 else f" of {n} studies"
         params = {name: getattr(self.best, name, None) for name in facts["dimensions"]}
-        best = ", ".join(f"{name}={value!r}" for name, value in params.items() if value is not None)
+        shown = ", ".join(
+            f"{name}={value!r}" for name, value in params.items() if value is not None
+        )
         return (
             f"SearchResult({search}: inner {self.inner:.1f} %{outer}{optimism}{studies};\n"
-            f"  best: {best})"
+            f"  best: {shown})"
         )
 
     @property
@@ -152,9 +160,14 @@ class SearchResult:
         return next((reason for reason in missing if reason), None)
 
     @property
+    def metric(self) -> Metric:
+        """The metric of the scores."""
+        return metric(self.findings[0].metric)
+
+    @property
     def optimism(self) -> float | None:
-        """Inner minus outer score, points."""
-        return None if self.outer is None else self.inner - self.outer
+        """By how much the inner score is better than the outer one."""
+        return None if self.outer is None else self.metric.gain(self.inner, self.outer)
 
     @property
     def reads_labels(self) -> bool:
@@ -162,9 +175,15 @@ class SearchResult:
         return any(finding.config.reads_labels for finding in self.findings)
 
     @property
+    def _finding(self) -> Finding:
+        """The finding with the best inner score."""
+        scores = [finding.inner for finding in self.findings]
+        return self.findings[best(scores, higher=self.metric.higher)]
+
+    @property
     def best(self) -> RunConfig:
-        """The settings of the study with the highest inner score."""
-        return max(self.findings, key=lambda finding: finding.inner).config
+        """The settings of the study with the best inner score."""
+        return self._finding.config
 
     def retrain_best(self, seed: int = 0) -> nn.Module:
         """Train an encoder with the best settings on all data, test parts included.
@@ -183,8 +202,7 @@ class SearchResult:
         """
         if self.search is None:
             raise InputError("this result was read without its search: give the study again")
-        finding = max(self.findings, key=lambda finding: finding.inner)
-        return self.search.retrained(finding.best, seed)
+        return self.search.retrained(self._finding.best, seed)
 
     def as_json(self) -> dict[str, Any]:
         """The content of the result file."""

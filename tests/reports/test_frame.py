@@ -23,6 +23,7 @@ from gcl_hard.reports.frame import (
     seconds,
     standard_error,
 )
+from gcl_hard.runs.choice import Choice
 from gcl_hard.runs.plan import Run, plan
 from gcl_hard.settings.base import selectable
 from gcl_hard.settings.domains import from_dict
@@ -146,11 +147,9 @@ def test_some_seeds_keep_their_own_folds_in_the_order_asked_for() -> None:
 def selection_of(outer: Any, inner: Any, seeds: Sequence[int] = (0,)) -> Selection:
     """From accuracies [candidate][seed][fold]."""
     candidates = [config(beta=1.0 + c, folds=len(rows[0])) for c, rows in enumerate(outer)]
-    parts = [
-        tuple(Scores(tuple(seeds), tuple(map(tuple, rows))) for rows in table)
-        for table in (outer, inner)
-    ]
-    return Selection(tuple(candidates), *parts, seconds=0.0)
+    inside = tuple(tuple(map(tuple, rows)) for rows in inner)
+    outside = tuple(Scores(tuple(seeds), tuple(map(tuple, rows))) for rows in outer)
+    return Selection(Choice(tuple(candidates), inside), outside, seconds=0.0)
 
 
 def test_a_selection_worked_by_hand() -> None:
@@ -246,8 +245,7 @@ def test_a_selection_is_a_loop_over_seeds_and_folds(
     assert [list(row) for row in selection.scores.folds] == accuracies
     best = max(float(np.mean(of_seeds)) for of_seeds in means)
     assert selection.optimism == pytest.approx(best - np.mean(accuracies), abs=1e-9)
-    for scores in (*selection.outer, *selection.inner):
-        assert scores.seeds == tuple(seeds)
+    assert all(scores.seeds == tuple(seeds) for scores in selection.outer)
 
 
 @pytest.mark.parametrize("inner", [False, True])
@@ -317,10 +315,7 @@ def test_hold_outs_are_no_results() -> None:
     only_inner = filled(BETAS[:1], select=True, missing=[Run(BETAS[0], s) for s in range(3)])
     assert only_inner.scores(BETAS[0]) is None
     assert result_json(only_inner)["configs"] == []
-    found = only_inner.of(BETAS[0], inner=True)
-    assert [r.fold_accuracies for r in found] == [
-        noise(Run(BETAS[0], s, inner=True)) for s in range(3)
-    ]
+    assert only_inner.of(BETAS[0]) == []
 
 
 def test_records_of_seeds_and_configs_that_were_not_asked_for_do_not_count() -> None:
@@ -337,10 +332,10 @@ def test_shared_seeds_are_those_of_every_part() -> None:
     one, two = BETAS[:2]
     missing = [Run(one, 4), Run(two, 0), Run(two, 7, inner=True)]
     results = filled([one, two], (9, 4, 0, 7), select=True, missing=missing)
-    assert results.shared_seeds([(one, False)]) == [9, 0, 7]
-    assert results.shared_seeds((c, False) for c in (one, two)) == [9, 7]
-    assert results.shared_seeds((c, i) for c in (one, two) for i in (False, True)) == [9]
-    assert results.shared_seeds([(config("ucl"), False)]) == []
+    assert results.shared_seeds([one]) == [9, 0, 7]
+    assert results.shared_seeds([one, two]) == [9, 7]
+    assert results.shared_seeds([one, two], inner=True) == [9]
+    assert results.shared_seeds([config("ucl")]) == []
 
 
 def test_seconds_are_those_of_all_seeds() -> None:

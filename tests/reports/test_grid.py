@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.stats import t as student
 
-from gcl_hard.reports.frame import Results, Trials
+from gcl_hard.reports.frame import Results
 from gcl_hard.reports.grid import (
     choice_lines,
     effective,
@@ -20,6 +20,7 @@ from gcl_hard.reports.grid import (
     grid_figure,
     negatives_table,
 )
+from gcl_hard.runs.choice import choices
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.snapshots import OWN
@@ -52,8 +53,9 @@ def results(**changed: Any) -> Results:
 
 def by_trials() -> Results:
     runs = {config: Run(config, 0, inner=True) for config in configs()}
-    trials = Trials(runs, {run: result(run) for run in runs.values()})
-    return Results(trials.chosen, (0,), {}, trials=trials)
+    records = {run: result(run) for run in runs.values()}
+    chosen = [best for one in choices(runs, records) if (best := one.best) is not None]
+    return Results(chosen, (0,), records, shorter=runs)
 
 
 def test_a_cell_is_the_mean_of_its_runs() -> None:
@@ -115,7 +117,7 @@ def test_lines_of_negatives_that_differ_in_epochs_alone_are_told_apart() -> None
 
 def test_the_best_of_the_shorter_runs_is_chosen() -> None:
     found = by_trials()
-    best = [(c.method, c.temperature, c.beta) for c in found.trials.chosen]
+    best = [(c.method, c.temperature, c.beta) for c in found.configs]
     assert best == [("scl", 0.5, None), ("hscl", 0.5, 0.25)]
     lines = choice_lines(found)
     assert list(lines["settings"]) == ["2", "4"]
@@ -123,9 +125,11 @@ def test_the_best_of_the_shorter_runs_is_chosen() -> None:
 
 
 def test_what_is_open_is_not_chosen() -> None:
-    whole = by_trials().trials
+    whole = by_trials()
     records = {run: one for run, one in whole.records.items() if run.config.beta != 1.0}
-    assert [c.method for c in Trials(whole.runs, records).chosen] == ["scl"]
+    scl, hscl = Results([], (0,), records, shorter=whole.shorter).choices
+    assert (scl.best, hscl.best) == (whole.configs[0], None)
+    assert (scl.finished, hscl.finished) == (2, 2)
 
 
 def test_settings_that_differ_otherwise_are_no_grid() -> None:

@@ -37,6 +37,7 @@ from gcl_hard.reports.tables import (
     to_latex,
     values,
 )
+from gcl_hard.runs.choice import Choice
 from gcl_hard.settings.graphs import GraphConfig
 from tests.experiments import record
 from tests.reports.made import (
@@ -152,7 +153,7 @@ def test_choices_count_the_folds_of_each_candidate() -> None:
     inner = ([[50.0, 60.0, 70.0], [80.0] * 3], [[55.0, 59.0, 69.0], [80.0, 80.0, 90.0]])
     # The second is better in fold 0 of seed 0 and in fold 2 of seed 1; a tie is the first's.
     scores = tuple(Scores((0, 1), tuple(map(tuple, one))) for one in inner)
-    table = choice_table([Selection(tuple(configs), scores, scores, 0.0)])
+    table = choice_table([Selection(Choice(tuple(configs), inner), scores, 0.0)])
     assert [*table.columns][-1] == "folds"
     assert lines_of(table) == [["MUTAG", "hscl", "β=1", "4"], ["MUTAG", "hscl", "β=10", "2"]]
 
