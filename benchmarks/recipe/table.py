@@ -9,7 +9,7 @@ from typing import Any, Literal
 from gcl_hard.graphs.tudataset import lacks_edge_labels
 from gcl_hard.settings.domains import is_baseline
 from gcl_hard.settings.graphs import GRAPH_BASELINES, GraphConfig
-from gcl_hard.settings.presets import QUICK, TABLE_II, recipe
+from gcl_hard.settings.presets import TABLE_II, recipe
 
 Part = Literal["baselines", "paper", "ours", "off", "on", "fewer"]
 
@@ -84,7 +84,7 @@ def ours(dataset: str, *, quick: bool) -> dict[str, Any]:
 
 
 def _epochs(*, quick: bool) -> dict[str, Any]:
-    return {"epochs": QUICK["graphs"]["epochs"][0]} if quick else {}
+    return {"epochs": GraphConfig.quick["epochs"][0]} if quick else {}
 
 
 def entries(

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from gcl_hard.evaluation.metrics import METRICS, Metric, register_metric
-from gcl_hard.experiments.registry import EXPERIMENTS, register
+from gcl_hard.experiments.registry import DOMAINS, register
 from gcl_hard.runs.record import RunResult
 from gcl_hard.setting import Setting
 from gcl_hard.settings.base import LR, RunConfig, configuration, method_setting
@@ -65,7 +65,7 @@ def known() -> Iterator[None]:
     try:
         yield
     finally:
-        del CONFIGS["readings"], EXPERIMENTS["readings"], METRICS["rmse"]
+        del CONFIGS["readings"], DOMAINS["readings"], METRICS["rmse"]
 
 
 def scored(config: RunConfig, seed: int, errors: list[float], **changed: Any) -> RunResult:
