@@ -21,7 +21,7 @@ from gcl_hard.methods import METHODS
 from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.store import Store
 from gcl_hard.setting import Setting, declared, joined, resolve, stated
-from gcl_hard.settings.base import RunConfig, known
+from gcl_hard.settings.base import RunConfig, configuration, known
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.presets import recipe
@@ -336,3 +336,22 @@ def test_names_of_settings_are_a_search_space(given: str, names: list[str]) -> N
 
 if __name__ == "__main__":
     print(json.dumps(usual(), indent=1))
+
+
+def test_the_subclass_of_a_configuration_has_its_settings_and_those_that_it_adds() -> None:
+    @configuration
+    class Smaller(GraphConfig):
+        layers: Annotated[int, Setting("layers, fewer", "encoder", least=1)] = 2
+        bits: Annotated[int, Setting("bits of a weight", "encoder", least=1, symbol="bits")] = 8
+
+    assert Smaller().as_json() == GraphConfig().as_json() | {"layers": 2, "bits": 8}
+    with pytest.raises(InputError):
+        Smaller(bits=0)
+
+
+def test_a_configuration_names_data_set_method_and_protocol() -> None:
+    class Lacking(RunConfig):
+        dataset: Annotated[str, Setting("a set")] = "a"
+
+    with pytest.raises(TypeError, match=r"method.*protocol"):
+        configuration(Lacking)

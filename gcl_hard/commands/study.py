@@ -65,7 +65,8 @@ def search(
             studies = prepared.studies(storage)
             prepared.run(studies, storage, console)
     with reachable(url):
-        findings = tuple(Finding.of(study, prepared.options.base) for study in studies)
+        base, first = prepared.options.base, prepared.metric
+        findings = tuple(Finding.of(study, base, first) for study in studies)
         result = SearchResult(findings, options.trials, prepared.facts(studies[0]), prepared)
         written = [options.output / f"{prepared.stem}_search.json"]
         write_json(result.as_json(), written[0])

@@ -19,8 +19,17 @@ class Metric:
         title: in tables and on axes.
         score: of targets [n] or [n, T], and predictions of the same shape.
         higher: whether more is better.
-        unit: of the numbers, ``"%"`` or empty.
+        unit: of the numbers, such as ``"%"``; empty for none.
         digits: behind the point, in tables.
+        share: whether it is the share of items predicted right, in percent: it has the standard
+            error of a share.
+
+    Example:
+        >>> error = Metric("RMSE", _accuracy, higher=False, unit="cm", digits=2)
+        >>> error.label, error.text(0.1), error.difference(0.25), error.gain(0.1, 0.25)
+        ('RMSE, cm', '0.10', '+0.25', 0.15)
+        >>> METRICS["accuracy"].label, METRICS["accuracy"].points
+        ('accuracy, %', 'points')
     """
 
     title: str
@@ -28,6 +37,29 @@ class Metric:
     higher: bool = True
     unit: str = "%"
     digits: int = 1
+    share: bool = False
+
+    @property
+    def label(self) -> str:
+        """Title and unit, for the head of a column or an axis."""
+        return f"{self.title}, {self.unit}" if self.unit else self.title
+
+    @property
+    def points(self) -> str:
+        """What differences are measured in: points, for numbers in percent."""
+        return "points" if self.unit == "%" else self.unit or self.title
+
+    def text(self, value: float) -> str:
+        """A value in the digits of tables."""
+        return f"{value:.{self.digits}f}"
+
+    def shown(self, value: float) -> str:
+        """A value with its unit."""
+        return f"{self.text(value)} {self.unit}".rstrip()
+
+    def difference(self, value: float) -> str:
+        """A difference with its sign."""
+        return f"{value:+z.{self.digits}f}"
 
     def gain(self, ours: float, theirs: float) -> float:
         """By how much our score is better than theirs; below 0 where it is worse."""
@@ -38,7 +70,7 @@ def _accuracy(targets: Any, predicted: Any) -> float:
     return 100 * float(np.mean(np.asarray(predicted) == np.asarray(targets)))
 
 
-METRICS: dict[str, Metric] = {"accuracy": Metric("accuracy", _accuracy)}
+METRICS: dict[str, Metric] = {"accuracy": Metric("accuracy", _accuracy, share=True)}
 """The metrics by name; :func:`register_metric` adds one."""
 
 

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gcl_hard.errors import InputError
+from gcl_hard.evaluation.metrics import METRICS
 from gcl_hard.experiments.custom import named_object
 from gcl_hard.runs.experiment import Experiment, RunContext
 from gcl_hard.settings.base import Config, RunConfig
@@ -53,7 +54,7 @@ def register(config: type[RunConfig], experiment: Callable[[], Experiment[Any, A
     """Make a domain known: its flags, runs, searches, tables and pages are those of all domains.
 
     A module that calls this is what ``--domain MODULE`` imports. Records name their domain, and
-    are read where it is known.
+    are read where it is known. A page (docs: own-domain) shows a domain, whole.
 
     Args:
         config: the settings, a class made by :func:`configuration`; its ``domain`` is the name.
@@ -61,8 +62,6 @@ def register(config: type[RunConfig], experiment: Callable[[], Experiment[Any, A
 
     Raises:
         InputError: if another domain has the name.
-
-    Example: ``tests/experiments/vectors.py`` is a domain of vectors with labels, whole.
     """
     known = CONFIGS.setdefault(config.domain, config)
     if (known.__module__, known.__qualname__) != (config.__module__, config.__qualname__):
@@ -114,8 +113,8 @@ _REGISTERED: dict[str, list[str]] = {}
 """The domains that modules registered, by the names that these were imported by."""
 
 
-TABLES: tuple[dict[str, Any], ...] = CONFIGS, DOMAINS, _REGISTERED
-"""All that is known of domains."""
+TABLES: tuple[dict[str, Any], ...] = CONFIGS, DOMAINS, METRICS, _REGISTERED
+"""What the module of a domain adds to."""
 
 
 def experiment_of(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:

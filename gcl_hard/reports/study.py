@@ -359,7 +359,7 @@ def page(
         command: the command of the search.
         figures: files of every study.
     """
-    counts = [TrialCounts.of(f.study.get_trials(deepcopy=False)) for f in result.findings]
+    counts = [TrialCounts.of(f.study) for f in result.findings]
     done = [one.finished for one in counts]
     files = [
         {
@@ -545,7 +545,7 @@ def terminal(result: SearchResult) -> RenderableType:
 
 
 def _found(finding: Finding) -> str:
-    one = TrialCounts.of(finding.study.get_trials(deepcopy=False))
+    one = TrialCounts.of(finding.study)
     failed = "; ".join(f"{n} x {reason}" for reason, n in one.failures.most_common())
     counts = f"{one.complete} complete, {one.pruned} pruned"
     counts += f", {one.failures.total()} failed ({failed})" if failed else ""

@@ -223,6 +223,12 @@ class Experiment(ABC, Generic[C, D]):
     def score(self, trained: TrainedRun, data: D, context: RunContext) -> Scored:
         """What a trained run predicts of the test items."""
 
+    def metrics(self, config: C, data: D) -> tuple[str, ...]:
+        """Names of the metrics (:mod:`gcl_hard.evaluation.metrics`) that runs are scored by: tables
+        show the first, and settings are chosen by it.
+        """
+        return ("accuracy",)
+
     def size(self, data: D) -> tuple[int, int]:
         """The ``size`` argument of :meth:`RunConfig.cost`."""
         return 1, 1

@@ -184,18 +184,16 @@ class Scored:
 
     Attributes:
         folds: the predictions, fold after fold; one if there is one test part.
-        metrics: names of scores (:mod:`gcl_hard.evaluation.metrics`); tables show the first.
         chosen: what was chosen inside the training part of each fold, such as C of an SVM; empty
             where there is no such choice.
 
     Example:
         >>> fold = Tested(np.arange(4), np.array([0, 1, 1, 0]), np.array([0, 1, 0, 0]))
-        >>> Scored((fold,)).scores
+        >>> Scored((fold,)).scores(["accuracy"])
         {'accuracy': [75.0]}
     """
 
     folds: tuple[Tested, ...]
-    metrics: tuple[str, ...] = (ACCURACY,)
     chosen: tuple[float, ...] = ()
 
     @classmethod
@@ -213,12 +211,11 @@ class Scored:
             chosen += [] if one.chosen is None else [one.chosen]
         return cls(tuple(folds), chosen=tuple(chosen))
 
-    @cached_property
-    def scores(self) -> dict[str, list[float]]:
+    def scores(self, metrics: Iterable[str]) -> dict[str, list[float]]:
         """By the name of a metric, its value in each fold."""
         return {
             name: [metric(name).score(one.targets, one.predicted) for one in self.folds]
-            for name in self.metrics
+            for name in metrics
         }
 
     def packed(self) -> tuple[dict[str, Any], str]:

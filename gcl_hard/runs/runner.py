@@ -386,6 +386,7 @@ def score_run(
     start = time.perf_counter()
     experiment = context.experiment_of(run.config)
     scored = experiment.score(trained, data.load(run.config, own), context)
+    metrics = experiment.metrics(run.config, data.load(run.config, own))
     embeddings = None
     facts = dict(data.facts(run.config, own))
     if world_size() > 1:
@@ -401,8 +402,8 @@ def score_run(
         config=run.config.as_json(),
         seed=run.seed,
         domain=run.config.domain,
-        scores=scored.scores,
-        metric=scored.metrics[0],
+        scores=scored.scores(metrics),
+        metric=metrics[0],
         test=test,
         predicted=predicted,
         threads=torch.get_num_threads(),

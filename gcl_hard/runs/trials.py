@@ -306,4 +306,5 @@ def score_by_run(experiment: Experiment[Any, Any], data: Any, trial: Trial, run:
     except (DivergenceError, OutOfMemory) as error:
         trial.error = error
     else:
-        trial.values.append(float(np.mean(scored.scores[scored.metrics[0]])))
+        first = experiment.metrics(run.config, data)[0]
+        trial.values.append(float(np.mean(scored.scores([first])[first])))

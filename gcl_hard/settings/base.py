@@ -9,7 +9,7 @@ import re
 from abc import ABC
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import Field as DataclassField
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import (
@@ -294,9 +294,16 @@ def configuration(cls: type[Config]) -> type[Config]:
 
     Args:
         cls: its body declares ``dataset``, ``method``, ``protocol`` and the domain's own settings;
-            one that all domains have takes the place of that.
+            one that all domains have takes the place of that. The subclass of a configuration has
+            its settings.
+
+    Raises:
+        TypeError: for a class without one of the three.
     """
-    own = declared(_body(cls))
+    parent = next((one for one in cls.__mro__[1:] if is_dataclass(one)), None)
+    own = ({} if parent is None else declared(parent)) | declared(_body(cls))
+    if lacking := [name for name in HEAD if name not in own]:
+        raise TypeError(f"{cls.__name__} declares no {' and no '.join(lacking)}")
     losses = {name: one for name, one in own.items() if one.setting.part == "loss"}
     shared = [declared(_Loss), _of_methods(), declared(_Training)]
     common = {name for fields in shared for name in fields}

@@ -35,11 +35,11 @@ class Finding:
     """What one study found.
 
     Attributes:
-        study: maximises inner accuracy, percent.
+        study: its values are inner scores.
         best: its best trial.
         config: all settings of that trial.
-        inner: its inner score, percent.
-        outer: accuracy of its settings on the outer test part, percent, or None.
+        inner: its inner score.
+        outer: score of its settings on the outer test part, or None.
         outer_missing: why there is no outer score; None where there is one, and under the
             protocol ``transductive``, which leaves no outer part.
         n_outer: how many trials have been scored on the outer test part: more than one if trials
@@ -57,18 +57,18 @@ class Finding:
     metric: str = ACCURACY
 
     @classmethod
-    def of(cls, study: Study, base: Base, metric: str = ACCURACY) -> Finding:
+    def of(cls, study: Study, base: Base, metric: str) -> Finding:
         """The best trial of a study, with its outer score if that has been made.
 
         Args:
-            study: study of accuracies.
+            study: study of scores.
             base: the settings that are not searched.
             metric: name of the metric of the scores.
 
         Raises:
             AllFailed: if no trial has a score.
         """
-        counts = TrialCounts.of(study.get_trials(deepcopy=False))
+        counts = TrialCounts.of(study)
         found = counts.best
         if found is None or found.value is None:
             reasons = "; ".join(f"{n} x {reason}" for reason, n in counts.failures.most_common())
@@ -118,8 +118,10 @@ class SearchResult:
     search: PreparedSearch | None = None
 
     def __repr__(self) -> str:
-        outer = "" if self.outer is None else f", outer {self.outer:.1f} %"
-        optimism = "" if self.optimism is None else f", optimism {self.optimism:+.1f} points"
+        how, outer, optimism = self.metric, "", ""
+        if self.outer is not None and self.optimism is not None:
+            outer = f", outer {how.shown(self.outer)}"
+            optimism = f", optimism {how.difference(self.optimism)} {how.points}"
         facts, n = self.facts, len(self.findings)
         search = f"{facts['method']} on {facts['dataset']}, {facts['protocol']}"
         studies = "" if n == 1 else f" of {n} studies"
@@ -128,7 +130,7 @@ class SearchResult:
             f"{name}={value!r}" for name, value in params.items() if value is not None
         )
         return (
-            f"SearchResult({search}: inner {self.inner:.1f} %{outer}{optimism}{studies};\n"
+            f"SearchResult({search}: inner {how.shown(self.inner)}{outer}{optimism}{studies};\n"
             f"  best: {shown})"
         )
 
@@ -144,12 +146,12 @@ class SearchResult:
 
     @property
     def inner(self) -> float:
-        """Mean inner score of the best trials, percent."""
+        """Mean inner score of the best trials."""
         return statistics.fmean(finding.inner for finding in self.findings)
 
     @property
     def outer(self) -> float | None:
-        """Mean outer score, percent; None unless all outer parts have one."""
+        """Mean outer score; None unless all outer parts have one."""
         scores = [finding.outer for finding in self.findings if finding.outer is not None]
         return statistics.fmean(scores) if len(scores) == len(self.findings) else None
 
@@ -161,7 +163,7 @@ class SearchResult:
 
     @property
     def metric(self) -> Metric:
-        """The metric of the scores."""
+        """The metric of the scores, which has their unit."""
         return metric(self.findings[0].metric)
 
     @property
@@ -208,7 +210,7 @@ class SearchResult:
         """The content of the result file."""
         studies = []
         for finding in self.findings:
-            counts = TrialCounts.of(finding.study.get_trials(deepcopy=False))
+            counts = TrialCounts.of(finding.study)
             studies.append({
                 "study": finding.study.study_name,
                 "trial": finding.best.number,

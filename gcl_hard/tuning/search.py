@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, Any
 from optuna.distributions import distribution_to_json
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.samplers import BruteForceSampler, GridSampler
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState
 from torch import nn
 
 from gcl_hard.errors import GclHardError, InputError
+from gcl_hard.evaluation.metrics import metric
 from gcl_hard.experiments.registry import canonical, experiment_of
 from gcl_hard.runs import hardware
 from gcl_hard.runs.engine import TRIES, Engine, Task, engine
 from gcl_hard.runs.experiment import RunContext, RunOptions
 from gcl_hard.runs.progress import progress
+from gcl_hard.runs.record import ACCURACY
 from gcl_hard.runs.runner import data_sets, share, share_of
 from gcl_hard.runs.trials import Candidate, Outer
 from gcl_hard.settings.base import HEAD, RunConfig
@@ -69,12 +72,14 @@ class PreparedSearch:
         context: where and how trials are scored.
         objective: what they are scored on.
         outers: the outer parts, a study each.
+        metric: name of the metric of the scores.
     """
 
     options: TuneOptions
     context: RunContext
     objective: Objective
     outers: tuple[Outer, ...]
+    metric: str
 
     @classmethod
     def of(cls, options: TuneOptions) -> PreparedSearch:
@@ -99,10 +104,8 @@ class PreparedSearch:
         name = canonical(config).dataset if graphs is None else graphs.name
         base = replace(options.base, settings={**options.base.settings, "dataset": name})
         options, config = replace(options, base=base), base.config
-        if graphs is None:
-            digest = data_sets(context).facts(config)["digest"]
-        else:
-            digest = experiment.facts(graphs)["digest"]
+        data = data_sets(context).load(config, graphs)
+        digest = data_sets(context).facts(config, graphs)["digest"]
         objective = Objective(config, options.inner, options.outer_folds, digest)
         outers = objective.load(context, graphs)
         if base.make is not None:
@@ -114,7 +117,8 @@ class PreparedSearch:
                     f"a pruner by epochs needs scores after some epochs, which encoders of "
                     f"{config.domain} have not: give --pruner none, or wilcoxon"
                 )
-        return cls(options, context, objective, outers)
+        first = experiment.metrics(config, data)[0]
+        return cls(options, context, objective, outers, first)
 
     @property
     def config(self) -> RunConfig:
@@ -162,13 +166,15 @@ class PreparedSearch:
             InputError: if the storage cannot be used, or a study belongs to something else.
         """
         options, found = self.options, []
+        higher = metric(self.metric).higher
+        direction = StudyDirection.MAXIMIZE if higher else StudyDirection.MINIMIZE
         for k, name in enumerate(self.names):
             stored, identity = StudyStorage(self.url, name, storage), self.identity(k)
             if options.report_only:
-                found.append(stored.existing(identity))
+                found.append(stored.existing(identity, direction=direction))
                 continue
             found.append(stored.join(
-                identity, options.search_space.grid_of(options.base),
+                identity, options.search_space.grid_of(options.base), direction=direction,
                 sampler=(options.own_sampler if k == 0 else copy.deepcopy(options.own_sampler))
                 or sampler(options.sampler, options.seed + k),
                 pruner=(options.own_pruner if k == 0 else copy.deepcopy(options.own_pruner))
@@ -190,7 +196,7 @@ class PreparedSearch:
             "sampler": _named(options.own_sampler) or options.sampler,
             "pruner": _named(options.own_pruner) or options.pruner, "seed": options.seed,
             "encoder": self._own,
-        }  # fmt: skip
+        } | ({} if self.metric == ACCURACY else {"metric": self.metric})  # fmt: skip
 
     @property
     def _own(self) -> str | None:
@@ -245,7 +251,7 @@ class PreparedSearch:
         options = self.options
         with ExitStack() as stack:
             shown = stack.enter_context(progress(console, speed_estimate_period=300))
-            bars = StudyBars(shown, console, studies, options.trials, self._where())
+            bars = StudyBars(shown, console, studies, self)
             beats = stack.enter_context(Heartbeats(storage, self.url))
             if not beats.needed:
                 for study in studies:
@@ -261,10 +267,6 @@ class PreparedSearch:
         data = data_sets(self.context).load(candidate.config, own)
         context = replace(self.context, parts=candidate.parts)
         return experiment_of(candidate.config).fit(candidate.config, data, context, seed).eval()
-
-    def _where(self) -> str:
-        """Where trials are scored, for messages."""
-        return "on the test folds" if self.config.protocol == "transductive" else "inside"
 
 
 def _named(own: object | None) -> str | None:
@@ -311,7 +313,7 @@ class _Driver:
                 self._ended(task)
                 self._fill()
             left = [study for k, study in enumerate(self.studies) if k not in self._stopped]
-            if all(_counts(study).over(asked) for study in left):
+            if all(TrialCounts.of(study).over(asked) for study in left):
                 return
             self._workers.wait(POLL)  # others score the last trials; if they die, this driver does
             self._fill()
@@ -339,7 +341,7 @@ class _Driver:
         batch = options.batch_on(self.search.context.device.partition(":")[0])
         while True:
             self.beats.check(study)
-            counts = _counts(study)
+            counts = TrialCounts.of(study)
             self.bars.show(k, counts)
             left = options.trials - counts.finished - counts.running
             n = min(batch, math.ceil(left / self._workers.workers))
@@ -441,7 +443,7 @@ class _Driver:
         if waiting(study):  # a sampler that has tried all does not know what is enqueued again
             study._stop_flag = False
         self._forget(k, trial)
-        self.bars.show(k, _counts(study))
+        self.bars.show(k, TrialCounts.of(study))
         if self.search.options.callbacks:
             ended = study.get_trials(deepcopy=False)[trial.number]
             with stoppable(study):
@@ -482,7 +484,7 @@ class _Driver:
         """Score the best trial of each study on its outer test part, if that has not been done."""
         sent: dict[Task, tuple[Study, FrozenTrial]] = {}
         for k, study in enumerate(self.studies):
-            best = _counts(study).best
+            best = TrialCounts.of(study).best
             done = study.user_attrs.get(OUTER, {})
             if best is None or str(best.number) in done or not self.search.outers[k].n_test:
                 continue
@@ -530,10 +532,6 @@ def _is_exhausted(study: Study) -> bool:
     return study._stop_flag
 
 
-def _counts(study: Study) -> TrialCounts:
-    return TrialCounts.of(study.get_trials(deepcopy=False))
-
-
 class StudyBars:
     """Progress bars of studies, and messages about better trials.
 
@@ -541,30 +539,34 @@ class StudyBars:
         bars: progress bars to draw on.
         console: console to print on.
         studies: in their order.
-        asked: number of trials of each.
-        where: trials are scored: "inside" the outer parts, or "on the test folds".
+        search: the search that they belong to.
     """
 
     def __init__(
-        self, bars: Progress, console: Console, studies: Sequence[Study], asked: int, where: str
+        self, bars: Progress, console: Console, studies: Sequence[Study], search: PreparedSearch
     ) -> None:
         self._bars, self._console, self._studies = bars, console, studies
-        self._asked, self._where = asked, where
-        self._counts = [_counts(study) for study in studies]
+        self._asked, self._metric = search.options.trials, metric(search.metric)
+        self._where = "on the test folds" if search.config.protocol == "transductive" else "inside"
+        self._counts = [TrialCounts.of(study) for study in studies]
         self._shares: dict[tuple[int, int], float] = {}
         self._tasks = []
         for k, (study, counts) in enumerate(zip(studies, self._counts, strict=True)):
-            self._tasks.append(bars.add_task(self._text(k), total=asked, completed=counts.finished))
-            if counts.finished:
-                line = f"{study.study_name}: {counts.finished} of {asked} trials were done before"
+            done, asked = counts.finished, self._asked
+            self._tasks.append(bars.add_task(self._text(k), total=asked, completed=done))
+            if done:
+                line = f"{study.study_name}: {done} of {asked} trials were done before"
                 console.print(line, style="dim", highlight=False, markup=False)
 
     def show(self, k: int, counts: TrialCounts) -> None:
         """Show how far the k-th study is."""
         study, known, best = self._studies[k], self._counts[k].best, counts.best
         self._counts[k] = counts
-        if best is not None and (known is None or (known.value or 0) < (best.value or 0)):
-            found = f"{study.study_name} trial {best.number}: {best.value:.2f} % {self._where}"
+        if best is not None and (
+            known is None or self._metric.gain(best.values[0], known.values[0]) > 0
+        ):
+            score = f"{self._metric.shown(best.values[0])} {self._where}"
+            found = f"{study.study_name} trial {best.number}: {score}"
             line = f"{found}, the best of {counts.finished} ({_settings(best.params)})"
             self._console.print(line, highlight=False, markup=False)
         self._draw(k)
@@ -585,7 +587,9 @@ class StudyBars:
 
     def _text(self, k: int) -> str:
         counts, name = self._counts[k], self._studies[k].study_name
-        best = "" if counts.best is None else f", best {counts.best.value:.1f} % {self._where}"
+        best = ""
+        if counts.best is not None:
+            best = f", best {self._metric.shown(counts.best.values[0])} {self._where}"
         failed = f", {counts.failures.total()} failed" if counts.failures else ""
         of = "" if counts.finished > self._asked else f" of {self._asked}"
         return f"{name}: {counts.finished}{of} trials done{best}{failed}"

@@ -565,7 +565,7 @@ def read_space(given: str) -> Space:
         )
         for name in names:
             if name not in own:
-                raise unknown("search space", name, [*sorted(shipped()), *sorted(own)])
+                raise unknown("search space", name, sorted({*shipped(), *own}))
         return Space(tuple(own[name] for name in names))
     stated = read_yaml(path)
     try:

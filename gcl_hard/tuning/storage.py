@@ -27,6 +27,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from gcl_hard.errors import InputError, MissingExtraError
 from gcl_hard.errors import without_password as shown
 from gcl_hard.io import locked
+from gcl_hard.runs.choice import best
 from gcl_hard.runs.engine import on_interrupt
 from gcl_hard.settings.base import HEAD
 from gcl_hard.tuning.journal import journal
@@ -340,6 +341,7 @@ class StudyStorage:
         identity: Mapping[str, Any],
         grid: list[dict[str, Any]],
         *,
+        direction: StudyDirection = StudyDirection.MAXIMIZE,
         sampler: BaseSampler,
         pruner: BasePruner,
     ) -> Study:
@@ -349,6 +351,7 @@ class StudyStorage:
             identity: what it belongs to, as JSON; a search that differs in any of it must not
                 continue it.
             grid: settings tried before all else; enqueued by the driver that makes the study.
+            direction: whether more or less is better.
             sampler: sampler of this driver.
             pruner: pruner of this driver.
 
@@ -361,14 +364,14 @@ class StudyStorage:
         with reachable(self.url):
             try:
                 study = optuna.create_study(
-                    storage=self.storage, study_name=self.name, direction="maximize",
+                    storage=self.storage, study_name=self.name, direction=direction,
                     sampler=sampler, pruner=pruner,
                 )  # fmt: skip
             except DuplicatedStudyError:
                 study = optuna.load_study(
                     study_name=self.name, storage=self.storage, sampler=sampler, pruner=pruner
                 )
-                self._check(study, identity)
+                self._check(study, identity, direction)
                 if self._ready(study):
                     return study
             study.set_user_attr(IDENTITY, {**identity})
@@ -377,7 +380,12 @@ class StudyStorage:
             study.set_user_attr(READY, True)
         return study
 
-    def existing(self, identity: Mapping[str, Any]) -> Study:
+    def existing(
+        self,
+        identity: Mapping[str, Any],
+        *,
+        direction: StudyDirection = StudyDirection.MAXIMIZE,
+    ) -> Study:
         """Open the study for reading.
 
         Raises:
@@ -391,7 +399,7 @@ class StudyStorage:
                     f"there is no study {self.name!r} in {shown(self.url)}: the command without "
                     f"--report-only begins it"
                 ) from None
-            self._check(study, identity)
+            self._check(study, identity, direction)
         return study
 
     def _ready(self, study: Study) -> bool:
@@ -403,12 +411,12 @@ class StudyStorage:
             time.sleep(0.1)
         return True
 
-    def _check(self, study: Study, identity: Mapping[str, Any]) -> None:
+    def _check(self, study: Study, identity: Mapping[str, Any], direction: StudyDirection) -> None:
         stored = study.user_attrs.get(IDENTITY)
         if stored is None and is_server(self.url):
             time.sleep(1.0)  # another driver may be making it
             stored = study.user_attrs.get(IDENTITY)
-        foreign = study.directions != [StudyDirection.MAXIMIZE] or (
+        foreign = study.directions != [direction] or (
             stored is None and study.get_trials(deepcopy=False)
         )
         if foreign:
@@ -456,7 +464,7 @@ class TrialCounts:
         pruned: trials that a pruner ended.
         running: trials that are being scored.
         failures: counted reasons of failures.
-        best: the trial with the highest score, on a tie the oldest; None without a score.
+        best: the trial with the best score, on a tie the oldest; None without a score.
     """
 
     complete: int
@@ -466,20 +474,20 @@ class TrialCounts:
     best: FrozenTrial | None
 
     @classmethod
-    def of(cls, trials: Iterable[FrozenTrial]) -> TrialCounts:
-        """Count trials; those that were interrupted or surplus are no failures.
+    def of(cls, study: Study) -> TrialCounts:
+        """Count the trials of a study; those that were interrupted or surplus are no failures.
 
         Example:
-            >>> TrialCounts.of([]).finished
+            >>> TrialCounts.of(optuna.create_study()).finished
             0
         """
-        listed = list(trials)
+        listed = study.get_trials(deepcopy=False)
         states = Counter(trial.state for trial in listed)
         reasons = Counter(reason for trial in listed if (reason := failure_of(trial)))
         failures = Counter({k: n for k, n in reasons.items() if k not in (SURPLUS, INTERRUPTED)})
         return cls(
             states[TrialState.COMPLETE], states[TrialState.PRUNED], states[TrialState.RUNNING],
-            failures, best_trial(listed),
+            failures, best_trial(listed, higher=is_maximised(study)),
         )  # fmt: skip
 
     @property
@@ -497,13 +505,19 @@ def complete(study: Study) -> list[FrozenTrial]:
     return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
 
-def best_trial(trials: Iterable[FrozenTrial]) -> FrozenTrial | None:
-    """The trial with the highest score, on a tie the one begun first; None without a score.
+def is_maximised(study: Study) -> bool:
+    """Whether more is better."""
+    return study.direction == StudyDirection.MAXIMIZE
+
+
+def best_trial(trials: Iterable[FrozenTrial], *, higher: bool = True) -> FrozenTrial | None:
+    """The trial with the best score, on a tie the one begun first; None without a score.
 
     Not ``study.best_trial``: of equal ones a database returns any.
     """
     scored = [t for t in trials if t.state == TrialState.COMPLETE and t.value is not None]
-    return max(scored, key=lambda t: (t.value, -t.user_attrs.get(FIRST, t.number)), default=None)
+    scored.sort(key=lambda t: t.user_attrs.get(FIRST, t.number))
+    return scored[best([t.values[0] for t in scored], higher=higher)] if scored else None
 
 
 def failure_of(trial: FrozenTrial) -> str | None:

@@ -144,6 +144,51 @@ def test_a_search_proposes_its_settings(module: Path) -> None:
     assert tune.main([*asked, "--outer-folds=2", "--study-name=other"]) == 2
 
 
+ERRORS = """
+import numpy as np
+from gcl_hard import experiments as of
+from gcl_hard.evaluation.metrics import Metric, register_metric
+from vectors import VectorConfig, VectorExperiment
+
+@of.configuration
+class ErrorConfig(VectorConfig):
+    domain = "errors"
+
+class Errors(VectorExperiment):
+    def metrics(self, config, data):
+        return "errors", "accuracy"
+
+def errors(targets, predicted):
+    return float((np.asarray(targets) != np.asarray(predicted)).sum())
+
+register_metric("errors", Metric("errors", errors, higher=False, unit="", digits=0))
+of.register(ErrorConfig, Errors)
+"""
+
+
+def test_a_search_by_errors_finds_what_one_by_accuracies_finds(
+    module: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("errors.py").write_text(ERRORS, encoding="utf-8")
+    asked = ["--dataset=digits", "--epochs=1", "--method=hscl", "--space=noise,beta,lr",
+             "--trials=5", "--sampler=random", "--output=out"]  # fmt: skip
+    results = {}
+    for name in ("errors", "vectors"):
+        assert tune.main([*asked, f"--domain={name}", f"--study-name={name}"]) == 0
+        results[name] = json.loads(Path(f"out/{name}_search.json").read_text("utf-8"))
+    errors, shares = (one["studies"][0] for one in results.values())
+    assert errors["params"] == shares["params"]
+    n_inner, n_outer = 240, 599  # of 1797 items
+    assert errors["inner"] == pytest.approx(n_inner * (1 - shares["inner"] / 100))
+    assert errors["outer"] == pytest.approx(n_outer * (1 - shares["outer"] / 100))
+    assert errors["optimism"] == errors["outer"] - errors["inner"]
+    assert tune.main([*asked, "--domain=errors", "--study-name=vectors"]) == 2
+    assert bench.main(["--domain=errors", "--epochs=1", "--seeds=1", "--output=out"]) == 0
+    (record,) = Store(Path("out")).rows()
+    assert record.metric == "errors"
+    assert record.scores["errors"] == pytest.approx([60 * (1 - record.scores["accuracy"][0] / 100)])
+
+
 def test_a_module_that_registers_no_domain_is_refused(
     module: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

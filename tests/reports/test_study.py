@@ -305,7 +305,7 @@ def test_a_trial_that_was_too_many_is_no_failure() -> None:
         trial(60.0, {"beta": 2.0}), trial(SURPLUS, {"beta": 1.0}, grid=True),
         trial(61.0, {"beta": 1.0}, grid=True, again=1),
     )  # fmt: skip
-    assert TrialCounts.of(made.trials).failures == {}
+    assert TrialCounts.of(made).failures == {}
     assert lines_of(states(made)) == [["complete", "", "2"]]
     table = grid_table(made, made.best_trial, None)
     assert table is not None

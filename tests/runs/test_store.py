@@ -632,7 +632,7 @@ def test_scores_are_those_of_the_predictions_as_stored(store: Store) -> None:
     store.compact()
     found = Store(store.folder).get(RUN)
     assert found == result
-    assert Scored(tuple(found.tested())).scores == found.scores
+    assert Scored(tuple(found.tested())).scores(found.scores) == found.scores
     for fold, test, guess in zip(found.tested(), folds, guesses, strict=True):
         assert (fold.items == test).all()
         assert (fold.targets == y[test]).all()

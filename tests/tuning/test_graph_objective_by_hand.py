@@ -167,7 +167,7 @@ def test_under_the_papers_protocol_a_score_is_the_mean_over_its_test_folds(mutag
         experiment, run = GraphExperiment(), Run(cell, 4)
         (trained,) = experiment.train([run], mutag, context(), silent)
         scored = experiment.score(trained, mutag, context())
-        assert accuracy == pytest.approx(np.mean(scored.scores["accuracy"]), abs=1e-9)
+        assert accuracy == pytest.approx(np.mean(scored.scores(["accuracy"])["accuracy"]), abs=1e-9)
     assert outer.n_test == 0
     assert outer.part.n_scored(Inner()) == mutag.n_graphs
 

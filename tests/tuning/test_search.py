@@ -195,7 +195,7 @@ def test_failures_do_not_count_and_are_made_up_for(
     scorer: Scorer, searched: Any, batch: int
 ) -> None:
     scorer.event = lambda one, report: one.number % 3 != 0 or fails(one, report, "diverged")
-    counts = TrialCounts.of(searched(10, batch).study.trials)
+    counts = TrialCounts.of(searched(10, batch).study)
     assert counts.complete == 10
     assert [*counts.failures] == ["diverged"]
 
@@ -260,7 +260,7 @@ def test_settings_that_are_no_configuration_fail_with_the_reason(
     assert {trial.params["lr"] for trial in bad} == {0.1}
     (reason,) = {trial.user_attrs[FAILURE] for trial in bad}
     assert says(reason, "configuration", "lr is too high")
-    assert TrialCounts.of(found.study.trials).complete == 6
+    assert TrialCounts.of(found.study).complete == 6
 
 
 def test_a_bug_ends_the_search_and_is_no_failed_trial(
@@ -272,7 +272,7 @@ def test_a_bug_ends_the_search_and_is_no_failed_trial(
     scorer.event = broken
     with pytest.raises(FileNotFoundError, match=r"weights\.pt"):
         searched(2)
-    assert TrialCounts.of(stored(tmp_path).trials).failures == {}
+    assert TrialCounts.of(stored(tmp_path)).failures == {}
 
 
 # Samplers that end the search
@@ -538,7 +538,7 @@ def test_trials_of_a_driver_that_was_killed_are_done_once_more_by_themselves(
     assert states(tmp_path) == {COMPLETE: 10, FAIL: 3}
     assert [len(group) for group in scorer.groups[2:]] == [1, 1, 1, 4, 1]
     assert [group[0].config.lr for group in scorer.groups[2:5]] == lost
-    assert TrialCounts.of(found.study.trials).failures == {}
+    assert TrialCounts.of(found.study).failures == {}
 
 
 def test_settings_that_ended_two_drivers_are_given_up(
@@ -552,7 +552,7 @@ def test_settings_that_ended_two_drivers_are_given_up(
         searched(1)  # nothing is left to do but to put it back
     assert DEATHS in stored(tmp_path).trials[-1].user_attrs
     found = searched(3)
-    counts = TrialCounts.of(found.study.trials)
+    counts = TrialCounts.of(found.study)
     ((reason, n),) = counts.failures.items()
     assert says(reason, "search", "ended", 2)
     assert (n, counts.complete) == (1, 3)
@@ -578,4 +578,4 @@ def test_trials_beyond_the_asked_are_given_up_and_do_not_count(
     assert scorer.seen == []
     trials = found.study.trials
     assert [trial.user_attrs.get(FAILURE) for trial in trials] == [None] * 5 + [SURPLUS] * 3
-    assert TrialCounts.of(trials) == TrialCounts(5, 0, 0, Counter(), trials[0])
+    assert TrialCounts.of(found.study) == TrialCounts(5, 0, 0, Counter(), trials[0])

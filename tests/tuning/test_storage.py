@@ -707,7 +707,7 @@ def test_orphans_fail_and_are_enqueued_once_more(study: optuna.Study) -> None:
     assert again.system_attrs["fixed_params"] == orphan.params
     put_back_orphans(study)
     assert len(study.trials) == 3
-    assert TrialCounts.of(study.trials).failures == {}
+    assert TrialCounts.of(study).failures == {}
 
 
 def test_settings_that_ended_two_drivers_are_not_tried_a_third_time(study: optuna.Study) -> None:
@@ -718,7 +718,7 @@ def test_settings_that_ended_two_drivers_are_not_tried_a_third_time(study: optun
     assert left(study).params == {"beta": 2.0, "readout": "sum"}
     put_back_orphans(study)
     assert waiting(study) == []
-    ((reason, n),) = TrialCounts.of(study.trials).failures.items()
+    ((reason, n),) = TrialCounts.of(study).failures.items()
     assert says(reason, "search", "ended", 2)
     assert n == 1
 
@@ -729,7 +729,7 @@ def test_what_is_given_back_after_ctrl_c_costs_no_try(study: optuna.Study) -> No
         put_back(study, study.trials[number], died=False)
         assert DEATHS not in waiting(study)[0].user_attrs
         assert left(study).params == study.trials[0].params
-    assert TrialCounts.of(study.trials).failures == {}
+    assert TrialCounts.of(study).failures == {}
 
 
 def test_fixed_settings_are_kept_that_were_not_drawn_yet(study: optuna.Study) -> None:
@@ -743,7 +743,7 @@ def test_a_trial_that_had_nothing_drawn_is_given_up(study: optuna.Study) -> None
     left(study, drawn=False)
     put_back_orphans(study)
     assert [trial.state for trial in study.trials] == [TrialState.FAIL]
-    assert TrialCounts.of(study.trials).failures == {}
+    assert TrialCounts.of(study).failures == {}
 
 
 def test_a_driver_that_died_between_enqueuing_and_failing_loses_and_repeats_nothing(
@@ -769,11 +769,11 @@ def test_counts_are_of_what_ended_and_why_others_failed(study: optuna.Study) -> 
         study.tell(trial, value, state=state)
     study.ask()
     study.enqueue_trial({"beta": 0.1})
-    counts = TrialCounts.of(study.trials)
+    counts = TrialCounts.of(study)
     assert counts == TrialCounts(2, 1, 1, Counter(a=2, b=1), study.best_trial)
     assert counts.finished == 3
     assert [counts.over(asked) for asked in (2, 3, 4)] == [True, True, False]
-    assert TrialCounts.of([]) == TrialCounts(0, 0, 0, Counter(), None)
+    assert TrialCounts.of(optuna.create_study()) == TrialCounts(0, 0, 0, Counter(), None)
 
 
 def test_of_equal_scores_the_oldest_is_the_best(study: optuna.Study) -> None:
