@@ -55,7 +55,7 @@ def check_same(one: Searched, other: Searched) -> None:
 
 def time_batches(table: Table, case: Case, pairs: int) -> float:
     """Trials an hour, A B A B ...; returns the worst ratio of the better way to batch."""
-    contenders = {ALONE: ("--batch=1", "--threads=1"), BATCHED: ("--threads=1",)}
+    contenders = {ALONE: ("--ensemble-size=1", "--threads=1"), BATCHED: ("--threads=1",)}
     if case.device == "cpu":
         contenders[TWO] = ("--threads=2",)
     for flags in contenders.values():

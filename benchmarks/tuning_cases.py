@@ -104,7 +104,7 @@ def whole_study(case: Case, *more: str) -> Searched:
     complete = sum(trial.value is not None for trial in trials)
     assert complete == case.trials, f"{complete} of {case.trials} trials have a score"
     return Searched(
-        seconds, sum(scoring), parse_tune(flags).batch_on(case.device),
+        seconds, sum(scoring), parse_tune(flags).ensemble_on(case.device),
         {trial.number: trial.params for trial in trials},
         {trial.number: trial.value for trial in trials},
     )  # fmt: skip
@@ -186,7 +186,7 @@ def overhead(case: Case, storage: str, batch: int, reports: int) -> float:
     """
     with TemporaryDirectory() as folder:
         flags = case.flags(
-            folder, f"--batch={batch}", f"--storage={Path(folder) / 'study'}{storage}",
+            folder, f"--ensemble-size={batch}", f"--storage={Path(folder) / 'study'}{storage}",
             f"--pruner={'median' if reports else 'none'}", sampler="tpe",
         )  # fmt: skip
         seconds = 0.0

@@ -1,4 +1,4 @@
-"""Old import paths: they work for one version, with a warning that names the new path.
+"""Old import paths and names: they work for one version, with a warning that names the new one.
 
 This table is the only place that knows them. An entry goes in the version that it names.
 """
@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable, Mapping
+from functools import wraps
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
+from gcl_hard.errors import InputError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 REMOVED_IN = "0.4"
 """The version that has the old paths no more."""
 MODULES: dict[str, tuple[str, ...]] = {
@@ -43,6 +49,11 @@ MODULES: dict[str, tuple[str, ...]] = {
 """Old modules, and the modules that have their names now, the first that has one."""
 NAMES: dict[tuple[str, str], str] = {("gcl_hard.tuning", "study"): "gcl_hard.study"}
 """Names of packages that are elsewhere now."""
+FLAGS: dict[str, dict[str, str]] = {
+    "gcl_hard.pretrain": {"n": "subset"},
+    "gcl_hard.tune": {"batch": "ensemble_size"},
+}
+"""By command, the old names of flags (and of keys in YAML), and their names now."""
 
 
 def install() -> None:
@@ -65,10 +76,43 @@ def moved_name(package: str, name: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
-def _warn(old: str, new: str, stacklevel: int) -> None:
+def renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Values by the names that arguments have now.
+
+    Args:
+        values: by name, old or new.
+        names: old names, and those they have now.
+
+    Raises:
+        InputError: for a value under both names.
+    """
+    found = dict(values)
+    for old, new in names.items():
+        if old in found:
+            if new in found:
+                raise InputError(f"{old} is {new} now, and both are given: leave {old} out")
+            _warn(old, new, stacklevel=4, kind=FutureWarning)
+            found[new] = found.pop(old)
+    return found
+
+
+def renames(**names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Let a function take arguments by old names."""
+
+    def decorated(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> T:
+            return function(*args, **renamed(kwargs, names))
+
+        return called
+
+    return decorated
+
+
+def _warn(old: str, new: str, stacklevel: int, kind: type[Warning] = DeprecationWarning) -> None:
     warnings.warn(
-        f"{old} is {new} now; the old path goes with gcl_hard {REMOVED_IN}",
-        DeprecationWarning, stacklevel=stacklevel,
+        f"{old} is {new} now; the old name goes with gcl_hard {REMOVED_IN}",
+        kind, stacklevel=stacklevel,
     )  # fmt: skip
 
 

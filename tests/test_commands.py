@@ -24,8 +24,8 @@ from gcl_hard.evaluation.folds import inner_holdout
 
 CPU = ["--device=cpu", "--threads=1"]
 SEARCH = [
-    *CPU, "--method=hscl", "--layers=1", "--dim=4", "--trials=6", "--batch=1", "--sampler=random",
-    "--study-name=search",
+    *CPU, "--method=hscl", "--layers=1", "--dim=4", "--trials=6", "--ensemble-size=1",
+    "--sampler=random", "--study-name=search",
 ]  # fmt: skip
 
 

@@ -188,7 +188,7 @@ def test_runs_killed_at_any_moment_end_as_undisturbed_ones(tmp_path: Path) -> No
 def test_searches_killed_at_any_moment_end_as_undisturbed_ones(tmp_path: Path) -> None:
     whole, ended = killed(
         "gcl_hard.tune:main", tmp_path / "out", "--method=hscl", "--epochs=2", "--trials=3",
-        "--c-grid=1", "--batch=1", "--sampler=random", "--study-name=search", *TINY,
+        "--c-grid=1", "--ensemble-size=1", "--sampler=random", "--study-name=search", *TINY,
     )  # fmt: skip
     assert len(scores(whole)) == 3
     for folder in ended:
@@ -493,8 +493,8 @@ def test_runs_go_on_with_another_scheduler_after_the_first_is_killed(tmp_path: P
 @pytest.mark.exact
 def test_a_search_goes_on_after_its_scheduler_is_killed(tmp_path: Path) -> None:
     out, alone = tmp_path / "out", tmp_path / "alone"
-    command = ["--method=hscl", "--epochs=60", "--trials=6", "--batch=1", "--sampler=random",
-               "--c-grid=1", "--study-name=search", *TINY[:-1]]  # fmt: skip
+    command = ["--method=hscl", "--epochs=60", "--trials=6", "--ensemble-size=1",
+               "--sampler=random", "--c-grid=1", "--study-name=search", *TINY[:-1]]  # fmt: skip
     with (
         tasks.scheduler(tmp_path) as (address, of_scheduler),
         tasks.process(

@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 import gcl_hard
-from gcl_hard import moved
+from gcl_hard import moved, study
+from gcl_hard.commands.pretrain import parse_pretrain
+from gcl_hard.commands.tune import parse_tune
+from gcl_hard.errors import InputError
 from tests.said import says
 
 PACKAGE = Path(gcl_hard.__file__).parent
@@ -91,3 +94,16 @@ def test_an_old_module_is_no_reason_to_warn_before_it_is_used() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         importlib.import_module("gcl_hard.experiments.store")
+
+
+def test_flags_keys_and_arguments_are_read_by_their_old_names(tmp_path: Path) -> None:
+    (tmp_path / "old.yaml").write_text("batch: 3\n", encoding="utf-8")
+    for asked in (["--batch=3"], [f"--config={tmp_path / 'old.yaml'}"]):
+        with pytest.warns(FutureWarning, match=r"batch.*ensemble_size"):
+            assert parse_tune(asked) == parse_tune(["--ensemble-size=3"])
+    with pytest.warns(FutureWarning, match=r"n.*subset"):
+        assert parse_pretrain(["--n=30"]) == parse_pretrain(["--subset=30"])
+    with pytest.raises(InputError, match=r"batch.*ensemble_size"):
+        parse_tune(["--batch=3", "--ensemble-size=3"])
+    with pytest.warns(FutureWarning, match="batch"), pytest.raises(InputError, match="ensemble"):
+        study("MUTAG", batch=0)  # type: ignore[call-arg]

@@ -126,7 +126,7 @@ def numbers(shown: str) -> tuple[float, ...]:
 
 def test_a_search_prints_three_numbers_and_writes_what_it_found(command: Command) -> None:
     command.database = True
-    assert command("--trials=4", "--batch=2", "--seed=3") == 0
+    assert command("--trials=4", "--ensemble-size=2", "--seed=3") == 0
     assert command.err == ""
     result = command.result
     inner, outer, optimism = (result[name] for name in ("inner", "outer", "optimism"))
@@ -247,7 +247,7 @@ def test_the_papers_protocol_is_called_what_it_is(command: Command) -> None:
     [("median", ["--epochs=3"]), ("hyperband", ["--epochs=3"]), ("wilcoxon", ["--inner-folds=5"])],
 )
 def test_every_pruner_works(command: Command, pruner: str, more: list[str]) -> None:
-    assert command("--trials=3", f"--pruner={pruner}", "--batch=2", *more) == 0
+    assert command("--trials=3", f"--pruner={pruner}", "--ensemble-size=2", *more) == 0
     (found,) = command.result["studies"]
     assert found["complete"] + found["pruned"] == 3
     for trial in command.study("MUTAG_hscl_inductive").trials:
@@ -265,7 +265,8 @@ def test_every_sampler_works_without_a_grid(command: Command, sampler: str) -> N
         "beta": {"type": "float", "low": 0.5, "high": 5.0},
     }
     space.write_text(yaml.safe_dump({"space": dimensions}), encoding="utf-8")
-    assert command("--trials=4", f"--sampler={sampler}", f"--space={space}", "--batch=2") == 0
+    asked = "--trials=4", f"--sampler={sampler}", f"--space={space}", "--ensemble-size=2"
+    assert command(*asked) == 0
     trials = command.study("MUTAG_hscl_inductive").trials
     assert len({tuple(trial.params.items()) for trial in trials}) == 4
 
@@ -314,7 +315,7 @@ def test_several_reasons_are_counted_apart(
     monkeypatch.setattr(ensembles, "train_encoders", train)
     space = tmp_path / "space.yaml"
     space.write_text("space: {lr: {type: float, low: 1.0e+29, high: 1.0e+30}}", encoding="utf-8")
-    assert command("--trials=3", "--batch=1", f"--space={space}", "--epochs=3") == 1
+    assert command("--trials=3", "--ensemble-size=1", f"--space={space}", "--epochs=3") == 1
     assert says(command.err, "0 pruned", "3 failed", "2 x diverged", "1 x", "memory")
 
 
@@ -375,10 +376,10 @@ def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(
 
     monkeypatch.setattr(ensembles, "train_encoders", train)
     command.database = True
-    assert command("--trials=6", "--batch=2") == 130
+    assert command("--trials=6", "--ensemble-size=2") == 130
     assert command.err == tune_command.STOPPED
     assert command.tested == []
-    assert command("--trials=6", "--batch=2") == 0
+    assert command("--trials=6", "--ensemble-size=2") == 0
     assert command.tested == [command.result["studies"][0]["trial"]]
     (found,) = command.result["studies"]
     assert (found["complete"], found["failures"]) == (6, {})
@@ -398,7 +399,7 @@ def test_a_report_alone_of_a_search_that_was_stopped_scores_nothing_outside(
         yield from real(*arguments, **settings)
 
     monkeypatch.setattr(ensembles, "train_encoders", train)
-    assert command("--trials=4", "--batch=2") == 130
+    assert command("--trials=4", "--ensemble-size=2") == 130
     command("--trials=4", "--report-only")
     assert command.tested == []
 

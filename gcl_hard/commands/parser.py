@@ -18,6 +18,7 @@ from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 
 from gcl_hard.errors import GclHardError, InputError, without_password
 from gcl_hard.experiments.registry import import_domain
+from gcl_hard.moved import FLAGS, renamed
 from gcl_hard.runs.experiment import RunOptions
 from gcl_hard.settings.base import Domain, flag
 from gcl_hard.settings.domains import CONFIGS
@@ -172,6 +173,12 @@ def read_arguments(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str
             first.append(item)
         else:
             rest.append(item)
+    names = FLAGS.get(parser.prog.rpartition(" ")[2], {})
+    for old, new in names.items():
+        now = parser._option_string_actions[f"--{flag(new)}"]
+        parser.add_argument(
+            f"--{flag(old)}", type=getattr(now, "_typehint", now.type), help=argparse.SUPPRESS
+        )
     try:
         found = dict(vars(parser.parse_args(first + rest, defaults=False)))
     except ArgumentError as error:
@@ -179,7 +186,7 @@ def read_arguments(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str
     except UnicodeDecodeError as error:
         raise InputError(f"the file of {' '.join(first)} is not UTF-8: {error}") from error
     found.pop("config", None)
-    return found
+    return renamed(found, names)
 
 
 def option_defaults(options: type) -> dict[str, Any]:
@@ -197,14 +204,20 @@ def print_config(values: Mapping[str, Any]) -> None:
     raise SystemExit(0)
 
 
-def check_domain(stated: Mapping[str, Any], domain: Domain) -> None:
-    """Refuse flags of other domains."""
-    of_runs = options_of(RunOptions)
+def check_domain(stated: Mapping[str, Any], domain: Domain, options: type = RunOptions) -> None:
+    """Refuse flags of other domains.
+
+    Args:
+        stated: values of flags.
+        domain: the domain of the data sets that are given.
+        options: the command's options, of which some apply to one domain.
+    """
+    known = options_of(options)
     for name in stated:
         if name in all_settings():
             domains = all_settings()[name][0]
         else:  # "images: …" applies to images
-            first = of_runs[name][1].partition(":")[0] if name in of_runs else ""
+            first = known[name][1].partition(":")[0] if name in known else ""
             domains = (first if first in CONFIGS else domain,)
         if domain not in domains:
             *some, last = domains

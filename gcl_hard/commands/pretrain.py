@@ -31,7 +31,7 @@ def pretrain_parser() -> ArgumentParser:
         "gcl_hard.pretrain",
         "Train an encoder of molecules on a large set without targets, and save it. The same "
         "command goes on where it was stopped.",
-        "--dataset MOSES --n 100000 --output encoder.pt",
+        "--dataset MOSES --subset 100000 --output encoder.pt",
     )
     texts = {
         "dataset": "a set of molecules: MOSES, one of MoleculeNet's, or a file NAME.csv",

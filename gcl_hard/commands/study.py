@@ -13,6 +13,7 @@ from gcl_hard.errors import unknown
 from gcl_hard.experiments.custom import EncoderMaker, own_graphs
 from gcl_hard.graphs import GraphSet
 from gcl_hard.io import check_writable, write_json
+from gcl_hard.moved import FLAGS, renames
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.tuning.journal import mended
@@ -75,6 +76,7 @@ def search(
     return result, written
 
 
+@renames(**FLAGS["gcl_hard.tune"])
 def study(
     dataset: str | GraphSet | Iterable[Any] = "MUTAG",
     method: str = "hscl",
@@ -88,7 +90,7 @@ def study(
     recipe: str = "paper",
     inner_folds: int = 1,
     outer_folds: int = 1,
-    batch: int | None = None,
+    ensemble_size: int | None = None,
     jobs: int = 1,
     scheduler: str | None = None,
     seed: int = 0,
@@ -131,7 +133,7 @@ def study(
         recipe: ``"best"`` for our recipe of the data set, in place of the paper's settings.
         inner_folds: ≥ 1 that score a trial; 1 is a stratified hold-out of 20 %.
         outer_folds: ≥ 1 studies; 1 is a stratified hold-out of 30 %.
-        batch: trials trained as one ensemble, None to choose.
+        ensemble_size: trials trained as one ensemble, None to choose.
         jobs: ≥ 1 processes; more than one needs ``if __name__ == "__main__"`` in a script.
         scheduler: address of a Dask scheduler whose workers score the trials, or None.
         seed: seed of splits, encoders and sampler.
@@ -186,8 +188,8 @@ def study(
     options = tune_options(
         domain, settings, usual={"dataset": name, "method": method}, space=space, encoder=encoder,
         recipe=recipe, callbacks=tuple(callbacks), trials=trials, sampler=sampler, pruner=pruner,
-        inner_folds=inner_folds,
-        outer_folds=outer_folds, batch=batch, jobs=jobs, scheduler=scheduler, seed=seed,
+        inner_folds=inner_folds, outer_folds=outer_folds, ensemble_size=ensemble_size, jobs=jobs,
+        scheduler=scheduler, seed=seed,
         storage=storage, study_name=study_name, output=Path(output),
         report=None if report is None else Path(report), device=device,
         data_dir=None if data_dir is None else Path(data_dir), threads=threads, graphs=graphs,

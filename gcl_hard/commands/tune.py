@@ -76,7 +76,7 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
     stated |= named_paths(stated)
     printing = stated.pop("print_config", False)
     domain = domain_of(stated)
-    check_domain(stated, domain)
+    check_domain(stated, domain, TuneOptions)
     settings = {name: stated.pop(name) for name in defaults(CONFIGS[domain]) if name in stated}
     named = {"domain": stated.pop("domain")} if "domain" in stated else {}
     options = tune_options(domain, settings, **stated)

@@ -61,7 +61,9 @@ class PretrainOptions:
     output: Annotated[Path, "file of the encoder, NAME.pt; its checkpoint is NAME.ckpt", COMMON] = (
         Path("encoder.pt")
     )
-    n: Annotated[int | None, "molecules, a random draw; all if not given", COMMON] = None
+    subset: Annotated[
+        int | None, "number of molecules, drawn at random; all if not given", COMMON
+    ] = None
     pseudo_labels: Annotated[
         PseudoLabels | None, "labels of label-aware methods: scaffold (their default)", COMMON
     ] = None
@@ -76,9 +78,9 @@ class PretrainOptions:
     force: Annotated[bool, "start over", COMMON] = False
 
     def __post_init__(self) -> None:
-        for name, value in (("n", self.n), ("threads", self.threads), ("jobs", self.jobs)):
-            if value is not None:
-                check_at_least(name, value, 2 if name == "n" else 1)
+        for name in ("subset", "threads", "jobs"):
+            if (value := getattr(self, name)) is not None:
+                check_at_least(name, value, 2 if name == "subset" else 1)
         check_number("checkpoint-minutes", self.checkpoint_minutes, least=0)
         check_at_least("seed", self.seed, 0)
         if self.output.suffix != ".pt":
@@ -119,7 +121,7 @@ def pretrain(options: PretrainOptions) -> Pretrained:
     whole = loaded(
         options.config.dataset, data_dir=options.data_dir, jobs=options.jobs
     ).molecules  # fmt: skip
-    chosen = _drawn(len(whole), options.n, options.config.data_seed)
+    chosen = _drawn(len(whole), options.subset, options.config.data_seed)
     if len(chosen) < 2:
         raise InputError(f"{options.config.dataset} has one molecule: contrast takes two or more")
     run = _run(options, whole, chosen)
@@ -257,7 +259,7 @@ def loaded(name: str, **how: Any) -> MoleculeData:
 def _drawn(total: int, n: int | None, seed: int) -> Tensor:
     """Ids of a random draw; a larger draw holds a smaller one."""
     if n is not None and n > total:
-        raise InputError(f"n is {n}, and the set has {total} molecules")
+        raise InputError(f"subset is {n}, and the set has {total} molecules")
     return torch.randperm(total, generator=seeded(seed))[: n or total].sort().values
 
 

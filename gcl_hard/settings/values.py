@@ -118,7 +118,6 @@ def several() -> dict[str, Callable[[Any], tuple[Any, ...]]]:
 READERS: dict[str, Callable[[Any], Any]] = {
     "seeds": as_seeds,
     "ensemble_size": _auto,
-    "batch": _auto,
 }
 """Flags whose values the parser cannot read by their types."""
 

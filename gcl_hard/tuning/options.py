@@ -51,7 +51,7 @@ WILCOXON_FOLDS = 5
 intermediate scores than a trial stores."""
 STARTUP = 10
 """Trials that a sampler first draws at random, and that a pruner lets pass."""
-LARGEST_BATCH = {"cpu": 16, "cuda": 256}
+LARGEST = {"cpu": 16, "cuda": 256}
 """Trials asked for at once, on each kind of device, where the command names no number."""
 NO_NAME = re.compile(r"[/\\:@<>\x00-\x1f]")
 """Characters that names of files and studies do without."""
@@ -88,9 +88,9 @@ class TuneOptions:
     outer_folds: Annotated[
         int, "studies, each scored on data it never saw; 1: a hold-out of 30 %", COMMON
     ] = 1
-    batch: Annotated[int | None, "trials trained as one ensemble, a number or auto (default)"] = (
-        None
-    )
+    ensemble_size: Annotated[
+        int | None, "trials trained as one ensemble, a number or auto (default)"
+    ] = None
     jobs: Annotated[int, "processes on this machine that score trials", COMMON] = 1
     scheduler: Annotated[
         str | None, "tcp://HOST:PORT of a Dask scheduler, whose workers score trials"
@@ -121,9 +121,10 @@ class TuneOptions:
     own_storage: Any = None
 
     def __post_init__(self) -> None:
-        for name in ("trials", "inner_folds", "outer_folds", "jobs", "threads", "batch", "seed"):
+        unset = "threads", "ensemble_size"
+        for name in ("trials", "inner_folds", "outer_folds", "jobs", *unset, "seed"):
             value = getattr(self, name)
-            if value is None and name in ("threads", "batch"):
+            if value is None and name in unset:
                 continue
             if isinstance(value, bool) or not isinstance(value, int):
                 raise InputError(f"{flag(name)} must be a whole number, got {value!r}")
@@ -221,18 +222,18 @@ class TuneOptions:
         """How trials are scored."""
         return Inner(self.inner_folds, self.steps, self.seed)
 
-    def batch_on(self, device: str) -> int:
-        """Number of trials per batch on a device.
+    def ensemble_on(self, device: str) -> int:
+        """Number of trials that train as one ensemble on a device.
 
         Args:
             device: kind of it; where many train as one ensemble at the price of few, more are.
         """
-        if self.batch is not None:
-            return self.batch
+        if self.ensemble_size is not None:
+            return self.ensemble_size
         if self.base.config.group_key is None:
             return 1  # they train one by one: a crash loses one
-        share = 8 if device == "cpu" else 4  # a sampler learns between batches
-        return max(1, min(self.trials // share, LARGEST_BATCH.get(device, 1)))
+        share = 8 if device == "cpu" else 4  # a sampler learns between ensembles
+        return max(1, min(self.trials // share, LARGEST.get(device, 1)))
 
 
 def plain(name: str) -> str:

@@ -97,7 +97,7 @@ class PreparedSearch:
             hardware.available_cores(), hardware.versions(), experiment_of,
             # A trial that is stopped begins again: it needs no checkpoint.
             RunOptions(monitor_every=0, checkpoint_minutes=math.inf,
-                       ensemble_size=1 if options.batch == 1 else None),
+                       ensemble_size=1 if options.ensemble_size == 1 else None),
         )  # fmt: skip
         config, graphs = options.base.config, options.graphs
         experiment = experiment_of(config)
@@ -338,7 +338,7 @@ class _Driver:
     def _ask(self, k: int) -> list[Candidate]:
         """The next group of a study; none where its trials are done or under way."""
         study, options = self.studies[k], self.search.options
-        batch = options.batch_on(self.search.context.device.partition(":")[0])
+        batch = options.ensemble_on(self.search.context.device.partition(":")[0])
         while True:
             self.beats.check(study)
             counts = TrialCounts.of(study)

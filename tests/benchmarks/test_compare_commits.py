@@ -385,7 +385,7 @@ def test_named_commands_come_with_those_whose_results_they_read(plan: ModuleType
 def test_a_command_is_found_in_either_spelling(tmp_path: Path, shown: ModuleType) -> None:
     typed = {
         "bench": "--seeds 3", "tune": "--trials 4", "figures": "fig4 results -o .",
-        "pretrain": "--dataset mine.csv --n 10", "transfer": "--embeddings 'ecfp,a-{seed}.pt'",
+        "pretrain": "--dataset mine.csv --subset 10", "transfer": "--embeddings 'ecfp,a-{seed}.pt'",
     }  # fmt: skip
     parsed = []
     for spelling in ("python -m gcl_hard.", "gcl-hard "):

@@ -99,7 +99,7 @@ def test_both_contenders_train_the_same_settings_to_the_same_scores(
 ) -> None:
     case = cases.Case("MUTAG", trials=5, epochs=1)
     # Rounding differs with the number of threads, and that with the batch.
-    one, more = (cases.whole_study(case, "--threads=1", f"--batch={n}") for n in (1, 4))
+    one, more = (cases.whole_study(case, "--threads=1", f"--ensemble-size={n}") for n in (1, 4))
     assert (one.batch, more.batch) == (1, 4)
     assert len(one.trials) == 5
     assert one.scores == more.scores

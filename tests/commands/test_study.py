@@ -190,7 +190,7 @@ def test_a_space_is_a_mapping_a_file_a_name_or_the_methods(tmp_path: Path) -> No
 
 
 def test_what_is_found_hangs_together(tmp_path: Path) -> None:
-    found = searched(tmp_path, "MUTAG", "hscl", trials=3, outer_folds=2, seed=7, batch=2)
+    found = searched(tmp_path, "MUTAG", "hscl", trials=3, outer_folds=2, seed=7, ensemble_size=2)
     assert found.asked == 3
     assert len(found.findings) == 2
     for finding in found.findings:

@@ -150,11 +150,11 @@ def test_a_larger_draw_holds_a_smaller_one_and_seeds_differ(csv: Path, tmp_path:
     draws = [set(pretraining._drawn(60, n, 3).tolist()) for n in (5, 20, None)]
     assert [len(one) for one in draws] == [5, 20, 60]
     assert draws[0] < draws[1] < draws[2]
-    with pytest.raises(InputError, match=r"\bn\b\D+61\D+60 molecules"):
+    with pytest.raises(InputError, match=r"\bsubset\b\D+61\D+60 molecules"):
         pretraining._drawn(60, 61, 0)
     paths = [tmp_path / f"{seed}.pt" for seed in (0, 1)]
     for seed, path in enumerate(paths):
-        assert main(flags(csv, path, "--n=20", f"--seed={seed}")) == 0
+        assert main(flags(csv, path, "--subset=20", f"--seed={seed}")) == 0
     assert not equal(*paths)
 
 
@@ -210,8 +210,8 @@ def test_label_aware_methods_are_given_scaffolds(
     [
         (["--output=a.txt"], "NAME.pt"),
         (["--method=untrained"], r"\buntrained\b.*\bcontrast\b"),
-        (["--n=1"], r"\bn\b\D+2\D+1\b"),
-        (["--n=1000"], r"\bn\b\D+1000\D+60 molecules"),
+        (["--subset=1"], r"\bsubset\b\D+2\D+1\b"),
+        (["--subset=1000"], r"\bsubset\b\D+1000\D+60 molecules"),
         (["--epochs=0"], r"epochs\D+1\D+0\b"),
         (["--pseudo-labels=colour"], "pseudo-labels"),
         (["--dataset=BASE"], r"'BASE'[^,]*\bBACE\b[^,]*\bBACE\b"),
@@ -278,11 +278,11 @@ def test_settings_are_printed_and_read_back(
     csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        main(["--print-config", "--method=hscl", "--n=50"])
+        main(["--print-config", "--method=hscl", "--subset=50"])
     path = tmp_path / "config.yaml"
     path.write_text(capsys.readouterr().out)
     options = parse_pretrain(["--config", str(path)])
-    assert options == parse_pretrain(["--method=hscl", "--n=50"])
+    assert options == parse_pretrain(["--method=hscl", "--subset=50"])
     assert isinstance(options, PretrainOptions)
     assert json.dumps(options.labels) == '"scaffold"'
 

@@ -309,10 +309,10 @@ def test_a_whole_study_runs_on_labels_that_raise_and_is_tested_outside_once(
         Guarded.hidden = None
         objective._CUT.clear()
         return study(
-            graphs, "hscl", space=LR, trials=trials, pruner=pruner, batch=2, sampler="random",
-            inner_folds=5 if pruner == "wilcoxon" else 1, output=tmp_path / type(graphs.y).__name__,
-            threads=1, progress=False, epochs=2, layers=1, dim=4,
-            storage=str(tmp_path / f"{type(graphs.y).__name__}.journal"),
+            graphs, "hscl", space=LR, trials=trials, pruner=pruner, ensemble_size=2,
+            sampler="random", inner_folds=5 if pruner == "wilcoxon" else 1,
+            output=tmp_path / type(graphs.y).__name__, threads=1, progress=False,
+            epochs=2, layers=1, dim=4, storage=str(tmp_path / f"{type(graphs.y).__name__}.journal"),
         )  # fmt: skip
 
     found = run(guarded, 2)

@@ -156,7 +156,7 @@ def test_callbacks_see_every_trial_and_may_end_the_search(tmp_path: Path, mutag:
         seen.append((trial.number, trial.state.name))
 
     found = searched(
-        tmp_path, mutag, "ucl", trials=9, batch=1, callbacks=[note, MaxTrialsCallback(3)]
+        tmp_path, mutag, "ucl", trials=9, ensemble_size=1, callbacks=[note, MaxTrialsCallback(3)]
     )
     assert seen == [(number, "COMPLETE") for number in range(3)]
     assert len(found.study.trials) == 3

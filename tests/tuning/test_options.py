@@ -44,9 +44,9 @@ def space_of(tmp_path: Path) -> Any:
 
 FLAGS = [
     "--dataset", "--method", "--protocol", "--beta", "--lr", "--epochs", "--layers", "--space",
-    "--trials", "--sampler", "--pruner", "--inner-folds", "--outer-folds", "--batch", "--jobs",
-    "--seed", "--storage", "--study-name", "--output", "--report", "--report-only", "--device",
-    "--data-dir", "--threads", "--config", "--help",
+    "--trials", "--sampler", "--pruner", "--inner-folds", "--outer-folds", "--ensemble-size",
+    "--jobs", "--seed", "--storage", "--study-name", "--output", "--report", "--report-only",
+    "--device", "--data-dir", "--threads", "--config", "--help",
 ]  # fmt: skip
 EPOCHS = "epochs: {type: int, low: 1, high: 50}"
 
@@ -68,7 +68,7 @@ def test_no_arguments_search_beta_and_lr_of_hscl() -> None:
     assert (options.space, options.trials, options.seed) == ("beta", 64, 0)
     assert (options.sampler, options.pruner) == ("tpe", "none")
     assert (options.inner_folds, options.outer_folds, options.jobs) == (1, 1, 1)
-    assert (options.batch, options.threads, options.storage, options.report) == (None,) * 4
+    assert (options.ensemble_size, options.threads, options.storage, options.report) == (None,) * 4
     assert (options.output, options.device, options.report_only) == (Path("results"), "auto", False)
 
 
@@ -95,12 +95,12 @@ def test_hscl_tau_searches_its_thresholds() -> None:
 def test_everything_that_is_asked_for_is_kept(tmp_path: Path) -> None:
     given = (
         "--dataset=PTC --method=HUCL --trials=7 --sampler=random --pruner=wilcoxon --inner-folds=5 "
-        "--outer-folds=3 --batch=5 --jobs=2 --seed=9 --storage=a.db --study-name=mine "
+        "--outer-folds=3 --ensemble-size=5 --jobs=2 --seed=9 --storage=a.db --study-name=mine "
         "--output=out --report=page.md --report-only --device=cpu --threads=3 --epochs=11"
     )
     options = parse_tune([*given.split(), f"--data-dir={tmp_path}"])
     assert (options.trials, options.sampler, options.pruner) == (7, "random", "wilcoxon")
-    assert (options.inner_folds, options.outer_folds, options.batch) == (5, 3, 5)
+    assert (options.inner_folds, options.outer_folds, options.ensemble_size) == (5, 3, 5)
     assert (options.jobs, options.seed, options.storage) == (2, 9, "a.db")
     assert (options.study_name, options.output) == ("mine", Path("out"))
     assert (options.report, options.report_only) == (Path("page.md"), True)
@@ -127,16 +127,18 @@ def test_a_study_has_the_name_that_it_is_given(name: str) -> None:
 
 def test_a_file_of_settings_yields_to_flags(tmp_path: Path) -> None:
     path = tmp_path / "search.yaml"
-    path.write_text("dataset: PTC\nmethod: hucl\ntrials: 5\nbatch: auto\n", encoding="utf-8")
+    path.write_text(
+        "dataset: PTC\nmethod: hucl\ntrials: 5\nensemble_size: auto\n", encoding="utf-8"
+    )
     options = parse_tune(["--trials=6", f"--config={path}"])
-    assert (options.trials, options.batch) == (6, None)
+    assert (options.trials, options.ensemble_size) == (6, None)
     assert (options.base.config.dataset, options.base.config.method) == ("PTC", "hucl")
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        [], ["--method=hscl-tau", "--trials=3"], ["--dataset=digits", "--batch=2"],
+        [], ["--method=hscl-tau", "--trials=3"], ["--dataset=digits", "--ensemble-size=2"],
         ["--space=full", "--lr=0.02", "--report=page.md", "--pruner=median"],
     ],
 )  # fmt: skip
@@ -174,8 +176,8 @@ def test_a_pruner_decides_what_a_step_is(pruner: str, folds: int, steps: str) ->
         (["--trials=4000"], 16, 256),  # … and on a GPU
         (["--jobs=2"], 8, 16),
         (["--trials=3"], 1, 1),
-        (["--batch=5"], 5, 5),
-        (["--batch=5", "--dataset=digits"], 5, 5),
+        (["--ensemble-size=5"], 5, 5),
+        (["--ensemble-size=5", "--dataset=digits"], 5, 5),
         (["--dataset=digits"], 1, 1),  # images train one by one
         (["--contrast=two-view"], 8, 16),
         (["--objective=infonce"], 1, 1),
@@ -183,16 +185,16 @@ def test_a_pruner_decides_what_a_step_is(pruner: str, folds: int, steps: str) ->
 )
 def test_how_many_are_asked_for_at_once(arguments: list[str], on_cpu: int, on_cuda: int) -> None:
     options = parse_tune(arguments)
-    assert (options.batch_on("cpu"), options.batch_on("cuda")) == (on_cpu, on_cuda)
+    assert (options.ensemble_on("cpu"), options.ensemble_on("cuda")) == (on_cpu, on_cuda)
 
 
 def test_encoders_of_one_s_own_are_asked_for_one_by_one() -> None:
     base = Base(GraphConfig, {"method": "hscl", "protocol": "inductive"})
     lr = {"lr": {"type": "float", "low": 0.001, "high": 0.1}}
     space = Space.of(lr).fitted(base)
-    assert TuneOptions(replace(base, make=Mine), space).batch_on("cpu") == 1
-    assert TuneOptions(replace(base, make=Mine), space, batch=5).batch_on("cpu") == 5
-    assert TuneOptions(base, space).batch_on("cpu") == 8
+    assert TuneOptions(replace(base, make=Mine), space).ensemble_on("cpu") == 1
+    assert TuneOptions(replace(base, make=Mine), space, ensemble_size=5).ensemble_on("cpu") == 5
+    assert TuneOptions(base, space).ensemble_on("cpu") == 8
 
 
 # Numbers and words
@@ -208,11 +210,11 @@ def test_nothing_is_done_zero_times(flag: str, value: int) -> None:
 
 def test_a_batch_is_auto_or_counted() -> None:
     for value in ("0", "-1", "many"):
-        said = refusal("--batch", value)
-        assert says(said, "--batch", "auto", 1, value)
+        said = refusal("--ensemble-size", value)
+        assert says(said, "--ensemble-size", "auto", 1, value)
     base = Base(GraphConfig, {"method": "hscl"})
-    with pytest.raises(InputError, match=r"\bbatch\b.*\b1\b.*\b0\b"):
-        TuneOptions(base, Space(()), batch=0)
+    with pytest.raises(InputError, match=r"\bensemble.size\b.*\b1\b.*\b0\b"):
+        TuneOptions(base, Space(()), ensemble_size=0)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32])
@@ -306,7 +308,7 @@ def options(**given: Any) -> TuneOptions:
 
 
 @pytest.mark.parametrize(
-    "name", ["trials", "inner_folds", "outer_folds", "jobs", "threads", "batch", "seed"]
+    "name", ["trials", "inner_folds", "outer_folds", "jobs", "threads", "ensemble_size", "seed"]
 )
 @pytest.mark.parametrize("value", [2.0, True, "3", float("nan")])
 def test_numbers_are_whole(name: str, value: Any) -> None:

@@ -29,7 +29,7 @@ from tests.said import says
 TRIALS, ROOT = 6, Path(__file__).parents[2]
 SETTINGS = [
     "--dataset=MUTAG", "--method=hscl", "--epochs=150", "--layers=1", "--dim=4", "--device=cpu",
-    "--threads=1", f"--trials={TRIALS}", "--batch=2", "--sampler=random",
+    "--threads=1", f"--trials={TRIALS}", "--ensemble-size=2", "--sampler=random",
 ]  # fmt: skip
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at /proc")
 

@@ -87,7 +87,7 @@ def searched(tmp_path: Path) -> Callable[..., SearchResult]:
             "space": {"lr": LR}, "sampler": "random", "progress": False, "study_name": "study",
             "storage": str(tmp_path / "a.journal"), "output": tmp_path,
         }  # fmt: skip
-        return study("MUTAG", "hscl", trials=trials, batch=batch, **usual | options)
+        return study("MUTAG", "hscl", trials=trials, ensemble_size=batch, **usual | options)
 
     return run
 
