@@ -398,7 +398,9 @@ class ContrastiveLoss(nn.Module):
             total = total / number.clamp(min=1)
             if self._gathers:
                 total = sum_for_mean_gradients(total)
-        return (total if pairing.labels is None else neg.poison(total, pairing.labels)), found
+        if pairing.labels is not None:
+            total = neg.nan_if_negative(total, pairing.labels)
+        return total, found
 
     def _diagnostics(self, count: Tensor, empty: Tensor, pairing: Pairing) -> Diagnostics:
         pairs, used = count.masked_fill(empty, 0).sum(), ((count > 0) & ~empty).sum()
@@ -506,14 +508,14 @@ def _check(loss: ContrastiveLoss) -> None:
         "leave no positive to estimate the class's share with": (
             prior is not None and not hardening.positive
         ),
-        f"{name} shares candidates out among all anchors, and synthetic negatives are of one each: "
-        f"use one of the two": hardening.batch_wide and synthetic,
-        'hardness_scale "batch-max" is of one batch: gathered negatives need another': (
+        f"{name} shares candidates out among all anchors, and synthetic negatives belong to one "
+        f"each: use one of the two": hardening.batch_wide and synthetic,
+        'hardness_scale "batch-max" belongs to one batch: gathered negatives need another': (
             gathered and loss.hardness_scale == "batch-max"
         ),
         "gathered negatives are those of the joined batch, and each process makes its own "
         "synthetic ones: use local negatives": gathered and synthetic,
-        f"{name} is of all anchors of one batch, and gathered negatives leave each process its "
+        f"{name} needs all anchors of a batch, and with gathered negatives each process has its "
         f"own: use local ones": gathered and hardening.batch_wide,
         **{
             f'admit="rest" takes the negatives of each positive by themselves, and {what} needs '

@@ -28,7 +28,7 @@ class Measured(NamedTuple):
 
 
 class Diagnostics:
-    """What is behind a loss; tensors, so that no call waits for the device.
+    """Counts and statistics of a loss, by anchor; tensors, so that no call waits for the device.
 
     The counts are those of the joined batch with gathered negatives. The three quantities of each
     anchor are those of this process; they are computed when one is read, at about the cost of the
@@ -102,7 +102,7 @@ class Diagnostics:
 def measured(pairing: Pairing, plan: Plan) -> Measured:
     """What the diagnostics tell of the anchors, a block of them at a time."""
     n = len(pairing.anchors)
-    # The largest score, and what depends on all anchors, is of the batch.
+    # The largest score, and what depends on all anchors, belongs to the batch.
     whole = plan.scale == "batch-max" or plan.hardening.batch_wide
     size = max(n if whole else SCORES // len(pairing.candidates), 1)
     with (

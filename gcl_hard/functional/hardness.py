@@ -212,9 +212,9 @@ def sort(t: Tensor) -> Tensor:
 
 
 def rounding(among: Tensor) -> Tensor:
-    """How far scores of a row may be apart that are equal: those of equal graphs, summed otherwise.
+    """The tolerance for ties: equal graphs, summed in another order, differ by rounding.
 
-    Of the largest 1e-5 in single and 4e-11 in double precision.
+    Of the largest score of a row 1e-5 in single and 4e-11 in double precision.
     """
     share: float = min(torch.finfo(among.dtype).eps ** (2 / 3), 1e-5)
     return share * among.abs().amax(-1, keepdim=True)

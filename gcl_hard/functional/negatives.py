@@ -97,7 +97,7 @@ def check_labels(
         needed_by: what needs the labels, for the message.
         device: device of labels that are no tensor.
         wait: whether to wait for a GPU, or leave a compiled graph, to find negative labels; see
-            :func:`poison`.
+            :func:`nan_if_negative`.
 
     Returns:
         The labels as a tensor.
@@ -176,11 +176,11 @@ def warn_of_clamping(clamped: Tensor, of: float | Tensor, class_prior: float) ->
         )
 
 
-def poison(loss: Tensor, labels: Tensor) -> Tensor:
-    """The loss; NaN if a class is negative where that could not be read: an error without waiting.
+def nan_if_negative(loss: Tensor, labels: Tensor) -> Tensor:
+    """The loss, or NaN if a label is negative: a check that does not wait for the device.
 
     Example:
-        >>> poison(torch.ones(()), torch.tensor([0, -1]))  # has been read
+        >>> nan_if_negative(torch.ones(()), torch.tensor([0, -1]))  # has been read
         tensor(1.)
     """
     if readable(labels) or labels.is_floating_point() or labels.dim() > 1:

@@ -85,7 +85,7 @@ class Plan(NamedTuple):
     objective: Objective
     temperature: Any  # float, or a tensor if it is learned
     scale: HardnessScale | None  # of JSD
-    class_positives: bool  # whether the positives of a view are of its class
+    class_positives: bool  # whether the positives of a view are the items of its class
     pooled: bool  # whether positives are summed inside the logarithm
     weight: Literal["others", "kept"] | float
     class_prior: float | None

@@ -333,7 +333,7 @@ _WARNED: set[Transport] = set()
 
 
 def _slack(rows: Rows) -> Tensor:
-    """How far similarities of a row may be apart that are equal."""
+    """The tolerance for ties among the similarities of a row."""
     return rounding(torch.where(rows.negatives, rows.similarity, 0.0))
 
 
