@@ -10,6 +10,7 @@ import json
 import pkgutil
 import re
 import shlex
+import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -43,6 +44,7 @@ PARSERS: dict[str, tuple[Callable[[list[str]], object], Callable[[], ArgumentPar
     **{f"recipe {name}": (partial(parse, name), partial(parser_of, name)) for name in COMMANDS},
 }
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MODULE = re.compile(r'^```python title="(\w+)\.py"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"python -m (?:gcl_hard|benchmarks)\.(recipe \w+|\w+)(.*)")
 QUOTED = re.compile(r"`([^`\n]+)`")
 OF_OTHERS = {"--estimator", "--dataset_name", "--gradient_imp", "--nthreads", "--nproc-per-node"}
@@ -103,7 +105,7 @@ def test_python_blocks_run_and_print_what_the_page_shows(
         printed = io.StringIO()
         padded = "\n" * block.line + block.code  # tracebacks then name the page's line
         with contextlib.redirect_stdout(printed):
-            exec(compile(padded, str(page), "exec"), namespace)
+            exec(compile(padded, str(page), "exec", dont_inherit=True), namespace)
         if block.output is not None:
             assert printed.getvalue() == block.output, f"{page.name}, block of line {block.line}"
 
@@ -162,9 +164,23 @@ def test_output_in_the_docs_stands_right_under_what_prints_it() -> None:
     assert sum(block.output is not None for block in shown) >= 10
 
 
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The modules that pages show whole."""
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    found = MODULE.findall(text)
+    assert found
+    for name, code in found:
+        (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    for name, _ in found:
+        sys.modules.pop(name, None)
+
+
 @pytest.mark.parametrize(("page", "entry_point", "arguments"), commands())
 def test_shown_commands_parse(
-    page: str, entry_point: str, arguments: str, monkeypatch: pytest.MonkeyPatch
+    page: str, entry_point: str, arguments: str, monkeypatch: pytest.MonkeyPatch, modules: None
 ) -> None:
     monkeypatch.chdir(ROOT)  # where configs/ is
     parse, _ = PARSERS[entry_point]

@@ -19,11 +19,11 @@ from gcl_hard.evaluation import (
     inner_holdout,
     kernel_fold,
     outer_folds,
-    probe_fold,
     svm_cross_validation,
     svm_fold,
 )
 from gcl_hard.evaluation.folds import cross_validate, majority_fold
+from gcl_hard.evaluation.probing import PROBES
 from gcl_hard.evaluation.svm import C_GRID
 from gcl_hard.experiments.custom import EncoderMaker, make_encoder, own_part
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, MoleculeGIN, Supervised, TwoView
@@ -271,10 +271,9 @@ def score_embeddings(
         return svm_cross_validation(z[0], labels, n_folds=config.folds, n_jobs=n_jobs, **how).folds
     folds = folds_of(config, labels, seed) if folds is None else folds
     of_fold = {id(fold): z[min(k, len(z) - 1)] for k, fold in enumerate(folds)}
-    score = svm_fold if config.probe == "svm" else probe_fold
 
     def one(fold: Fold) -> FoldScore:
-        return score(of_fold[id(fold)], labels, fold, **how)
+        return PROBES[config.probe].score(of_fold[id(fold)], labels, fold, **how)
 
     return cross_validate(one, folds, n_jobs=n_jobs).folds
 
@@ -287,14 +286,14 @@ def probe_of(config: GraphConfig, graphs: GraphSet) -> dict[str, Any]:
         graphs: all that are scored; a WL kernel compares their features, without encodings.
 
     Returns:
-        Arguments of ``svm_fold``, or of ``probe_fold``.
+        Arguments of the probe's ``score``.
     """
+    how = {"C_grid": config.c_grid or C_GRID}
     if config.probe != "svm":
-        return {"probe": config.probe, "C_grid": config.c_grid or C_GRID}
+        return how
     kernel, _, added = config.kernel.partition("+")
-    return {
+    return how | {
         "kernel": "linear" if kernel == "linear" else "rbf",
-        "C_grid": config.c_grid or C_GRID,
         "added": _kernel(graphs, optimal_assignment=added == "wl-oa") if added else None,
     }
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
 from gcl_hard.errors import InputError, check_option
+from gcl_hard.evaluation.probing import PROBES
 from gcl_hard.functional.hardness import DEFAULT_SCALE, HardnessScale
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.losses import ContrastiveLoss
@@ -36,7 +37,10 @@ GraphProtocol = Literal["transductive", "inductive"]
 Contrast = Literal["local-global", "two-view"]
 Readout = Literal["sum", "mean", "both"]
 JumpingKnowledge = Literal["cat", "last"]
-GraphProbe = Literal["svm", "logistic", "nystroem"]
+if TYPE_CHECKING:
+    GraphProbe = str
+else:
+    GraphProbe = Literal[*PROBES]
 ProbeKernel = Literal["rbf", "linear", "rbf+wl", "rbf+wl-oa"]
 PROBED = ("untrained",)
 TRAINED = ("untrained", "supervised")
@@ -223,7 +227,7 @@ class GraphConfig(RunConfig):
     probe: Annotated[
         GraphProbe,
         Setting(
-            "svm, logistic (linear probe) or nystroem (approximates the SVM's rbf)",
+            ", ".join(probe.help for probe in PROBES.values()),
             "probe",
             read_by=PROBED,
         ),
