@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.errors import InputError, check_at_least, check_number
+from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.seeds import Drawing
+from gcl_hard.setting import Setting, declared
 
 JITTERED = 0.8  # probability of the colour jitter, as SimCLR has it
 ASPECT = (3 / 4, 4 / 3)  # range of width / height of a crop
@@ -19,6 +21,9 @@ SIGMA = (0.1, 2.0)  # range of the blur's standard deviation, in pixels
 CHUNK = 2**24  # values counted at a time
 
 Transform = Callable[[Tensor], Tensor]
+
+
+_of_views = partial(Setting, part="views", read_by=("supervised",))
 
 
 @dataclass(frozen=True)
@@ -51,19 +56,20 @@ class ViewRecipe:
         0.08
     """
 
-    crop: float = 0.08
-    flip: float = 0.5
-    jitter: float = 0.4
-    grayscale: float = 0.2
-    blur: float = 0.5
-    noise: float = 0.0
+    crop: Annotated[
+        float, _of_views("smallest share of the area that a crop keeps", above=0, most=1)
+    ] = 0.08
+    flip: Annotated[float, _of_views("probability of a horizontal flip", least=0, most=1)] = 0.5
+    jitter: Annotated[float, _of_views("strength of the colour jitter", least=0, most=2)] = 0.4
+    grayscale: Annotated[float, _of_views("probability of conversion to grey", least=0, most=1)] = (
+        0.2
+    )
+    blur: Annotated[float, _of_views("probability of a Gaussian blur", least=0, most=1)] = 0.5
+    noise: Annotated[float, _of_views("standard deviation of Gaussian noise", least=0)] = 0.0
 
     def __post_init__(self) -> None:
-        check_number("crop", self.crop, above=0, most=1)
-        for name in ("flip", "grayscale", "blur"):
-            check_number(name, getattr(self, name), least=0, most=1)
-        check_number("jitter", self.jitter, least=0, most=2)
-        check_number("noise", self.noise, least=0)
+        for name, one in declared(ViewRecipe).items():
+            one.checked(getattr(self, name))
 
 
 class Views(nn.Module):

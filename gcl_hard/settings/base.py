@@ -302,6 +302,8 @@ def configuration(cls: type[Config]) -> type[Config]:
     """
     parent = next((one for one in cls.__mro__[1:] if is_dataclass(one)), None)
     own = ({} if parent is None else declared(parent)) | declared(_body(cls))
+    for part in cls.has_settings_of:
+        own |= {name: one for name, one in declared(part).items() if name not in own}
     if lacking := [name for name in HEAD if name not in own]:
         raise TypeError(f"{cls.__name__} declares no {' and no '.join(lacking)}")
     losses = {name: one for name, one in own.items() if one.setting.part == "loss"}
@@ -360,6 +362,8 @@ class RunConfig(ABC):
     """Methods without contrastive training; settings say which of them read them."""
     baseline_protocol: ClassVar[str]
     domain: ClassVar[Domain]
+    has_settings_of: ClassVar[tuple[type, ...]] = ()
+    """Classes whose declared settings are settings of the configuration."""
     quick: ClassVar[Mapping[str, Any]] = {"seeds": (0, 1), "epochs": (3,), "beta": (1.0, 10.0)}
     """Values of a smoke run (``--quick``)."""
     in_search: ClassVar[Mapping[str, Any]] = {}

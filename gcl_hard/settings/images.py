@@ -8,12 +8,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.images.augment import ViewRecipe
 from gcl_hard.losses import ContrastiveLoss, Negatives, Positives
 from gcl_hard.methods import method
-from gcl_hard.setting import Setting
+from gcl_hard.setting import Setting, declared
 from gcl_hard.settings.base import (
     BATCH_SIZE,
     EPOCHS,
@@ -30,8 +31,6 @@ from gcl_hard.settings.base import (
 )
 from gcl_hard.training.loop import Optimisation, Precision
 
-if TYPE_CHECKING:
-    from gcl_hard.images import ViewRecipe
 ImageProtocol = Literal["split"]
 
 
@@ -101,6 +100,7 @@ class ImageConfig(RunConfig):
     baselines: ClassVar[tuple[str, ...]] = IMAGE_BASELINES
     baseline_protocol: ClassVar[str] = "split"
     domain: ClassVar[Domain] = "images"
+    has_settings_of: ClassVar[tuple[type, ...]] = (ViewRecipe,)
     quick: ClassVar[Mapping[str, Any]] = {
         "dataset": ("digits",),
         "encoder": "resnet18",
@@ -218,31 +218,17 @@ class ImageConfig(RunConfig):
             applies=_reads_labels,
         ),
     ] = 0.0
-    crop: Annotated[
-        float,
-        Setting("smallest share of the area that a random crop keeps", "views", read_by=TRAINED),
-    ] = 0.08
     flip: Annotated[
         float | None,
         Setting(
             "probability of a horizontal flip (0.5; digits: 0)",
             "views",
+            least=0,
+            most=1,
             read_by=TRAINED,
             usual=_flip,
         ),
     ] = None
-    jitter: Annotated[float, Setting("strength of the colour jitter", "views", read_by=TRAINED)] = (
-        0.4
-    )
-    grayscale: Annotated[
-        float, Setting("probability of conversion to grey", "views", read_by=TRAINED)
-    ] = 0.2
-    blur: Annotated[float, Setting("probability of a Gaussian blur", "views", read_by=TRAINED)] = (
-        0.5
-    )
-    noise: Annotated[
-        float, Setting("standard deviation of Gaussian noise", "views", read_by=TRAINED)
-    ] = 0.0
     forward: Annotated[
         Forward,
         Setting("both views in one pass (fused) or in two (split)", "training", read_by=TRAINED),
@@ -339,12 +325,7 @@ class ImageConfig(RunConfig):
 
     def view_recipe(self) -> ViewRecipe:
         """Random augmentations of the views."""
-        from gcl_hard.images import ViewRecipe
-
-        return ViewRecipe(
-            crop=self.crop, flip=self.flip or 0.0, jitter=self.jitter, grayscale=self.grayscale,
-            blur=self.blur, noise=self.noise,
-        )  # fmt: skip
+        return ViewRecipe(**{name: getattr(self, name) or 0.0 for name in declared(ViewRecipe)})
 
     def stem_at(self, size: int) -> Literal["cifar", "imagenet"]:
         """The stem for views of a size in pixels."""
