@@ -75,8 +75,11 @@ def execute(options: BenchOptions, own: UserParts, console: Console) -> tuple[Re
 
 def _shorter_runs(options: BenchOptions, configs: Sequence[RunConfig]) -> dict[RunConfig, Run]:
     """The run by which each candidate is compared, on the first seed."""
-    asked = {"epochs": options.select_epochs, "subset": options.select_subset}
-    changed: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    changed: dict[str, Any] = {
+        name.removeprefix("select_"): value
+        for name, value in vars(options).items()
+        if name.startswith("select_") and value is not None
+    }
     return {
         config: inner_run(replace(config, **changed), options.seeds[0])
         for group in candidate_groups(configs)

@@ -18,6 +18,7 @@ from gcl_hard.commands.parser import (
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.flags import add_options, add_settings, all_settings, options_of
 from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.presets import PRETRAINING
 
 if TYPE_CHECKING:
     from gcl_hard.experiments.pretraining import PretrainOptions
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 def pretrain_parser() -> ArgumentParser:
     """The parser of ``python -m gcl_hard.pretrain``."""
-    from gcl_hard.experiments.pretraining import OTHERS, USUAL, PretrainOptions
+    from gcl_hard.experiments.pretraining import OTHERS, PretrainOptions
 
     parser = entry_parser(
         "gcl_hard.pretrain",
@@ -39,7 +40,7 @@ def pretrain_parser() -> ArgumentParser:
         "epochs": "passes over the molecules", "batch_size": "molecules in a batch",
     }  # fmt: skip
     names = {*defaults(GraphConfig)} - {*OTHERS}
-    of: dict[str, Any] = {"listed": False, "own": USUAL, "texts": texts, "names": names}
+    of: dict[str, Any] = {"listed": False, "own": PRETRAINING, "texts": texts, "names": names}
     add_settings(parser, common=True, **of)
     add_options(parser, "pre-training", PretrainOptions, options_of(PretrainOptions))
     add_settings(parser, common=False, **of)
@@ -58,15 +59,15 @@ def parse_pretrain(arguments: Sequence[str]) -> PretrainOptions:
     Raises:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
-    from gcl_hard.experiments.pretraining import OTHERS, USUAL, PretrainOptions
+    from gcl_hard.experiments.pretraining import OTHERS, PretrainOptions
 
     stated = read_arguments(pretrain_parser(), arguments)
     printing = stated.pop("print_config", False)
     settings = {name: stated.pop(name) for name in defaults(GraphConfig) if name in stated}
     if printing:
-        values = USUAL | option_defaults(PretrainOptions) | settings | stated
+        values = PRETRAINING | option_defaults(PretrainOptions) | settings | stated
         print_config({name: value for name, value in values.items() if name not in OTHERS})
-    return PretrainOptions(GraphConfig(**USUAL | settings), **stated)
+    return PretrainOptions(GraphConfig(**PRETRAINING | settings), **stated)
 
 
 STOPPED = "stopped; the same command goes on from the last checkpoint"

@@ -26,21 +26,14 @@ from gcl_hard.methods import method
 from gcl_hard.runs import hardware
 from gcl_hard.runs.engine import on_interrupt
 from gcl_hard.seeds import seeded
-from gcl_hard.settings.base import COMMON
-from gcl_hard.settings.graphs import MOLECULE_GIN, GraphConfig
+from gcl_hard.settings.base import COMMON, of_part
+from gcl_hard.settings.graphs import NOT_OF_MOLECULES, GraphConfig
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.loop import train
 
 SCHEMA_VERSION = 1
-USUAL: dict[str, Any] = {
-    "dataset": "MOSES", "method": "hucl", "contrast": "two-view", "encoder": MOLECULE_GIN,
-    "augmentations": ("mask-attributes", "mask-columns", "drop-nodes"), "layers": 4, "dim": 64,
-    "epochs": 1, "batch_size": 256, "lr": 0.001,
-}  # fmt: skip
-"""Settings of pre-training that differ from those of ``GraphConfig``."""
 OTHERS = (
-    "protocol", "features", "standardise", "folds", "edge_labels", "virtual_node", "encodings",
-    "probe", "kernel", "c_grid", "train_share", "encoder",
+    *of_part(GraphConfig, "split"), *of_part(GraphConfig, "probe"), *NOT_OF_MOLECULES, "encoder",
 )  # fmt: skip
 """Settings of ``GraphConfig`` that pre-training does not read."""
 PseudoLabels = Literal["scaffold"]

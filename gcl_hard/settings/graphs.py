@@ -33,6 +33,8 @@ from gcl_hard.settings.images import is_image_encoder
 
 GIN, MOLECULE_GIN = "gin", "molecule-gin"
 """The encoders of graphs that are ours; the second takes molecules, whose features are codes."""
+NOT_OF_MOLECULES = ("features", "encodings", "edge_labels", "virtual_node")
+"""Settings that the encoders of molecules do not read."""
 GraphProtocol = Literal["transductive", "inductive"]
 Contrast = Literal["local-global", "two-view"]
 Readout = Literal["sum", "mean", "both"]
@@ -292,16 +294,13 @@ class GraphConfig(RunConfig):
         if self.encoder == GIN:
             return
         if self.of_molecules:
-            for name in ("features", "encodings"):
+            for name in NOT_OF_MOLECULES:
                 if getattr(self, name) != defaults(type(self))[name]:
                     raise InputError(
-                        f"{name} applies to the encoder gin: {self.encoder.partition('@')[0]} "
-                        f"reads atoms and bonds"
+                        f"{flag(name)} applies to the encoder gin: "
+                        f"{self.encoder.partition('@')[0]} reads atoms and bonds"
                     )
         if self.encoder == MOLECULE_GIN:
-            for name in ("edge_labels", "virtual_node"):
-                if getattr(self, name):
-                    raise InputError(f"{flag(name)} applies to the encoder gin, not {MOLECULE_GIN}")
             return
         if not is_own(self.encoder):
             hint = "; it encodes images: give their --dataset" * is_image_encoder(self.encoder)

@@ -10,7 +10,7 @@ import yaml
 
 from gcl_hard.errors import InputError
 from gcl_hard.settings.base import Domain, RunConfig
-from gcl_hard.settings.graphs import GIN, GRAPH_BASELINES, GraphConfig
+from gcl_hard.settings.graphs import GIN, GRAPH_BASELINES, MOLECULE_GIN, GraphConfig
 from gcl_hard.settings.images import IMAGE_BASELINES, ImageConfig
 
 TABLE_II: dict[str, dict[str, float]] = {
@@ -115,6 +115,13 @@ PRESETS: dict[str, Preset] = {
     ),
 }
 """Presets by the value of ``--table``; settings are chosen inside training data."""
+
+PRETRAINING: dict[str, Any] = {
+    "dataset": "MOSES", "method": "hucl", "contrast": "two-view", "encoder": MOLECULE_GIN,
+    "augmentations": ("mask-attributes", "mask-columns", "drop-nodes"), "layers": 4, "dim": 64,
+    "epochs": 1, "batch_size": 256, "lr": 0.001,
+}  # fmt: skip
+"""Settings of graphs in pre-training that differ from their defaults."""
 
 SMALL: dict[str, Any] = {
     "dataset": ("CIFAR10", "CIFAR100"),

@@ -424,12 +424,15 @@ def paper_grid(config: RunConfig) -> dict[str, tuple[float, ...]]:
         >>> paper_grid(GraphConfig(method="hscl"))
         {'beta': (1.0, 2.0, 10.0)}
     """
-    hardening = METHODS[config.method].hardening
-    if hardening == "exponential":
-        graphs = config.domain == "graphs"
-        return {"beta": PAPERS_BETAS if graphs else PRESETS["1"].values["beta"]}
-    names = ("threshold_start", "threshold_end") if hardening == "threshold" else ()
-    return {name: PRESETS["1"].values[name] for name in names}  # the paper's, of images only
+    settings, values = known(type(config)), PRESETS["1"].values
+    found = {
+        name: values[name]
+        for name, one in settings.items()
+        if one.setting.chosen and name in values and getattr(config, name) is not None
+    }
+    if config.domain == "graphs" and "beta" in found:
+        found["beta"] = PAPERS_BETAS
+    return found
 
 
 def _grid(given: Any, names: list[str]) -> Mapping[str, tuple[Any, ...]] | str | None:

@@ -706,7 +706,7 @@ def test_encoders_of_several_sizes_give_a_curve(tmp_path: Path) -> None:
     made = []
     for n in (20, 60):
         made.append(str(tmp_path / f"of-{n}.pt"))
-        arguments = ["--dataset", str(path), "--n", str(n), "--dim=4", "--layers=1"]
+        arguments = ["--dataset", str(path), "--subset", str(n), "--dim=4", "--layers=1"]
         assert pretrain.main([*arguments, "--output", made[-1]]) == 0
     common = ["--dataset", str(path), "--seeds=2", "--output", str(output)]
     common += ["--split=scaffold", "--report", str(page)]
