@@ -20,6 +20,7 @@ from matplotlib.lines import Line2D
 from PIL import Image
 
 from gcl_hard.io import atomic_write
+from gcl_hard.methods import METHODS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +90,14 @@ def themed(draw: Callable[P, T]) -> Callable[P, T]:
 
 
 def colour(method: str) -> str:
-    """The colour of a method; baselines are grey."""
+    """The colour of a method; baselines are grey.
+
+    Methods that COLOURS does not have share out the hues, in the order of their table.
+    """
+    others = [name for name in METHODS if name not in COLOURS]
+    if method in others:
+        hues: list[str] = sns.husl_palette(len(others)).as_hex()
+        return hues[others.index(method)]
     return COLOURS.get(method, GREY)
 
 

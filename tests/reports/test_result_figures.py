@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
@@ -24,7 +25,7 @@ from gcl_hard.reports.result_figures import (
     ranks,
 )
 from gcl_hard.reports.rows import Kind, Row
-from gcl_hard.reports.theme import COLOURS, GREY, save
+from gcl_hard.reports.theme import COLOURS, GREY, colour, save
 from tests.said import says
 
 SETS = ("MUTAG", "PTC_MR", "ENZYMES")
@@ -265,9 +266,14 @@ def test_two_methods_or_one_data_set_have_no_ranks() -> None:
 # Files
 
 
-def test_every_method_has_a_colour_of_its_own() -> None:
-    assert set(COLOURS) == set(METHODS)
-    assert len({*COLOURS.values(), GREY}) == len(METHODS) + 1
+def test_every_method_has_a_colour_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {name: colour(name) for name in METHODS}
+    for name in ("new", "newer"):
+        monkeypatch.setitem(METHODS, name, replace(METHODS["hscl"], name=name))
+    found = {name: colour(name) for name in METHODS}
+    assert len({*found.values(), GREY}) == len(METHODS) + 1
+    assert found.items() >= before.items()
+    assert colour("majority") == GREY
 
 
 def test_the_same_lines_give_the_same_bytes(tmp_path: Path) -> None:
