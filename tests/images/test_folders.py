@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -392,6 +392,19 @@ def test_of_several_pictures_in_a_file_the_first_is_read_with_a_word(pets: Path)
 
 def latin(name: bytes) -> str:
     return os.fsdecode(name)
+
+
+@pytest.mark.parametrize(("others", "small", "told"), [(200, 90, True), (1000, 150, False)])
+def test_an_image_is_too_small_where_it_decides_the_side(
+    others: int, small: int, told: bool, tmp_path: Path
+) -> None:
+    """At most 224 pixels are read of any image: one of 150 costs little beside those of 1000."""
+    root = made(tmp_path, "train/a", "train/b", "test/a", "test/b")
+    for file in root.glob("t*/*/?.png"):
+        Image.new("1", (others, others)).save(file)
+    Image.new("1", (small, 200)).save(root / "train" / "a" / "small.png")
+    with pytest.warns(UserWarning, match=f"small.*{small}") if told else nullcontext():
+        assert read(root).size == (small, small)
 
 
 def test_names_that_are_no_utf8_are_read(tmp_path: Path) -> None:
