@@ -41,11 +41,11 @@ def ask(name: str, *, report: Reporter) -> bool:
 def work(name: str, seconds: float, *, report: Reporter) -> str:
     """Reports as training does, and ends early where it is asked to."""
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if not report(name, 0.5, 0.0):
-            return f"{name} stopped"
+    while report(name, 0.5, 0.0):
+        if time.monotonic() >= end:
+            return name
         time.sleep(0.02)
-    return name
+    return f"{name} stopped"
 
 
 def meet(folder: str, n: int, *, report: Reporter) -> int:
