@@ -118,6 +118,20 @@ def test_a_probe_of_folds_equals_a_nested_loop(probe):
     assert [(score.accuracy, score.chosen) for score in ours] == theirs
 
 
+def test_a_kernel_of_raw_embeddings_is_as_wide_as_scikit_learns_scale():
+    X, y = overlapping(600)
+    train, test = next(StratifiedKFold(2, shuffle=True, random_state=3).split(X, y))
+    centred = X - X[train].mean(axis=0)
+    scale = 1 / (X.shape[1] * X[train].var(axis=0).mean())  # of columns that are centred
+    model = make_pipeline(
+        Landmarks(gamma=scale, random_state=3), LogisticRegression(C=100.0, max_iter=10_000)
+    ).fit(centred[train], y[train])
+    ours = probe_fold(
+        X, y, Fold(train, test), probe="nystroem", C_grid=[100.0], standardise=False, seed=3
+    )
+    assert ours.accuracy == model.score(centred[test], y[test])
+
+
 @pytest.mark.parametrize("given", [{"probe": "svm"}, {"C_grid": []}, {"C_grid": [-1.0]}])
 def test_what_no_probe_can_use_is_refused(given):
     X, y = overlapping()

@@ -119,6 +119,7 @@ def test_a_smoke_run_of_table_1_is_of_digits() -> None:
         (ImageConfig(dataset="digits"), None),
         (ImageConfig(dataset="STL10", subset=1_000), None),
         (ImageConfig(dataset="STL10", pretrain_split="train+unlabeled"), None),
+        (ImageConfig(dataset="STL10", probe_split="extra"), None),
         (ImageConfig(dataset="STL10", method="untrained"), None),
     ],
 )
