@@ -183,6 +183,8 @@ def test_studies_are_searched_in_their_order(scorer: Scorer, searched: Any) -> N
     assert [len(one.trials) for one in found.studies] == [4, 4]
     assert found.study is found.studies[0]
     assert found.outer == 50.0
+    for one in (found, *found.findings):
+        assert one.optimism == one.inner - 50.0 != 0.0
     assert says(repr(found), 2, "studies")
     assert len(repr(found).splitlines()) == 2
 
