@@ -28,6 +28,7 @@ from gcl_hard.reports.tables import (
     markdown,
     notes,
     optimism_table,
+    p_value,
     points,
     protocol_table,
     significance_table,
@@ -484,3 +485,11 @@ def test_narrow_terminals_lose_no_letter_and_no_digit(width: int) -> None:
     # Its pieces stand below each other in the first column.
     body = lines[next(i for i, line in enumerate(lines) if "81.2" in line) :]
     assert "".join(line[1:].split(" ")[0] for line in body).startswith(name)
+
+
+@pytest.mark.parametrize(
+    ("p", "shown"),
+    [(0.0009, "<.001"), (0.001, ".001"), (0.0056, ".006"), (0.9994, ".999"), (0.9996, "1")],
+)
+def test_p_values_have_three_decimals_and_none_is_zero(p: float, shown: str) -> None:
+    assert p_value(p) == shown
