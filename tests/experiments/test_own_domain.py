@@ -127,7 +127,7 @@ def test_settings_are_chosen_inside_the_training_part(
     assert all(one.predicted is None for one in inner)
 
 
-def test_a_search_proposes_its_settings(module: Path) -> None:
+def test_a_search_proposes_its_settings(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = [one for one in VECTORS if not one.startswith("--seeds")]
     asked += ["--method=hscl", "--space=noise,lr", "--trials=3", "--report=page.md"]
     assert tune.main(asked) == 0
@@ -140,8 +140,10 @@ def test_a_search_proposes_its_settings(module: Path) -> None:
     assert tune.main([*asked, "--trials=4"]) == 0  # it goes on
     again = json.loads(Path("out/wine_hscl_split_search.json").read_text("utf-8"))
     assert again["studies"][0]["complete"] == 4
-    assert tune.main([*asked, "--pruner=median", "--study-name=other"]) == 2
-    assert tune.main([*asked, "--outer-folds=2", "--study-name=other"]) == 2
+    capsys.readouterr()
+    for refused, fact in (("--pruner=median", "pruner"), ("--outer-folds=2", "--outer-folds")):
+        assert tune.main([*asked, refused, "--study-name=other"]) == 2
+        assert says(capsys.readouterr().err, fact), refused
 
 
 ERRORS = """
