@@ -140,6 +140,7 @@ class Rename:
 
 
 RENAMES: tuple[Rename, ...] = (
+    Rename("gcl_hard/runs/choice.py", ignored=frozenset({"domain", "metric"})),
     Rename(
         "gcl_hard/runs/record.py",
         ignored=frozenset(

@@ -31,10 +31,10 @@ from gcl_hard.reports.tables import (
     NBSP,
     NOTHING,
     OPEN,
-    accuracy,
     count,
     interval,
     markdown,
+    mean_std,
     rich_table,
     text_frame,
     values,
@@ -298,7 +298,7 @@ def accuracy_table(table: RecipeTable, protocol: str) -> DataFrame:
 
 def _accuracy(table: RecipeTable, row: Entry, dataset: str) -> str:
     scores = table.scores(row, dataset)
-    shown = accuracy(scores).replace(" ", NBSP)
+    shown = mean_std(scores).replace(" ", NBSP)
     if scores is None or len(scores.seeds) == len(table.results.seeds):
         return shown
     return f"{shown} [{len(scores.seeds)}]"

@@ -35,7 +35,6 @@ from gcl_hard.reports.tables import between
 from gcl_hard.reports.theme import Drawn, themed
 from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.snapshots import OWN, SETTINGS
-from gcl_hard.settings.graphs import GraphConfig
 
 PANELS = {
     "l=-0.25": (r"$l = -0.25$", r"  ($\tau = e^{-0.5}$)"),
@@ -332,7 +331,7 @@ def held(frame: pd.DataFrame) -> dict[str, str]:
 def _nodes(records: Sequence[RunResult]) -> bool:
     """Whether anchors are nodes of graphs."""
     config = records[0].run.config
-    return isinstance(config, GraphConfig) and config.contrast == "local-global"
+    return getattr(config, "contrast", None) == "local-global"
 
 
 MEASURES = {

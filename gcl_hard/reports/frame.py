@@ -1,4 +1,4 @@
-"""Accuracies of runs, paired comparisons, selections inside training folds, and the result file.
+"""Scores of runs, paired comparisons, selections inside training folds, and the result file.
 
 They are computed without pandas, so that a finished table prints at once.
 """
@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from gcl_hard.errors import InputError
+from gcl_hard.evaluation.metrics import metric
 from gcl_hard.evaluation.significance import (
     Interval,
     corrected_interval,
@@ -19,9 +21,9 @@ from gcl_hard.evaluation.significance import (
     holm,
     wilcoxon,
 )
-from gcl_hard.runs.choice import Choice, best, choice, choices
+from gcl_hard.runs.choice import Choice, best, choice, choices, inner_scores, metric_of
 from gcl_hard.runs.plan import Run, candidate_groups, inner_run, plan
-from gcl_hard.runs.record import RunResult
+from gcl_hard.runs.record import ACCURACY, RunResult
 from gcl_hard.settings.base import RunConfig, selectable
 from gcl_hard.settings.presets import published_accuracy
 
@@ -38,44 +40,51 @@ PAPER_NOTE = (
 
 @dataclass(frozen=True)
 class Scores:
-    """Test accuracies in percent, seeds × folds.
+    """Test scores by one metric, seeds × folds.
 
     Attributes:
         seeds: at least one.
-        folds: accuracies of each seed's folds; one, if there is one test split.
+        folds: scores of each seed's folds; one, if there is one test split.
         n_test: samples of that one test split; None for folds.
         train_share: share of a training fold's samples that was trained on, in (0, 1].
+        metric: name of the metric.
     """
 
     seeds: tuple[int, ...]
     folds: tuple[tuple[float, ...], ...]
     n_test: int | None = None
     train_share: float = 1.0
+    metric: str = ACCURACY
 
     @classmethod
     def of_records(cls, records: Sequence[RunResult], config: RunConfig) -> Scores:
-        """The accuracies of a configuration's results, at least one."""
+        """The scores of a configuration's results, at least one.
+
+        Raises:
+            InputError: for records of two metrics.
+        """
         return cls(
             tuple(record.seed for record in records),
-            tuple(tuple(record.fold_accuracies) for record in records),
+            tuple(tuple(record.values) for record in records),
             records[0].data.get("n_test"),
             config.share_of_fold,
+            metric_of(records),
         )
 
     @property
-    def accuracies(self) -> list[float]:
+    def means(self) -> list[float]:
         """Mean over the folds of each seed."""
         return [statistics.fmean(folds) for folds in self.folds]
 
     @property
     def mean(self) -> float:
         """Mean over seeds."""
-        return statistics.fmean(self.accuracies)
+        return statistics.fmean(self.means)
 
     @property
     def std(self) -> float | None:
         """Sample standard deviation over seeds; None for one seed."""
-        return statistics.stdev(self.accuracies) if len(self.seeds) > 1 else None
+        return statistics.stdev(self.means) if len(self.seeds) > 1 else None
 
     @property
     def one_split(self) -> bool:
@@ -91,8 +100,10 @@ class Scores:
 
     @property
     def test_error(self) -> float | None:
-        """Standard error √(p (1 − p) / n_test) that one test split leaves, points."""
-        return None if self.n_test is None else standard_error(self.mean, self.n_test)
+        """Standard error √(p (1 − p) / n_test) that one test split leaves of a share, points."""
+        if self.n_test is None or not metric(self.metric).share:
+            return None
+        return standard_error(self.mean, self.n_test)
 
     @property
     def test_share(self) -> float:
@@ -102,7 +113,7 @@ class Scores:
     @property
     def flat(self) -> list[float]:
         """Every seed × fold, seed by seed."""
-        return [accuracy for folds in self.folds for accuracy in folds]
+        return [score for folds in self.folds for score in folds]
 
     @property
     def interval(self) -> Interval | None:
@@ -141,7 +152,7 @@ def standard_error(accuracy: float, n: int) -> float:
 
 @dataclass(frozen=True)
 class Comparison(Interval):
-    """The paired difference of two rows, points, on the folds of the seeds that both have.
+    """The paired difference of two rows, ours less theirs, on the folds of the seeds of both.
 
     Its interval is that of the corrected resampled t-test, at 95 %.
 
@@ -173,6 +184,9 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
 
     Returns:
         The comparison; None without a shared seed, or with one seed on one test split.
+
+    Raises:
+        InputError: for rows of two metrics, or of different folds.
     """
     if ours is None or theirs is None:
         return None
@@ -182,8 +196,14 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
     a, b = ours.of(seeds), theirs.of(seeds)
     if len(a.flat) < 2:
         return None
+    if a.metric != b.metric or len(a.flat) != len(b.flat):
+        raise InputError(
+            f"two rows are not compared fold by fold: one has {len(a.flat)} scores by {a.metric}, "
+            f"the other {len(b.flat)} by {b.metric} on the same seeds; show them by different "
+            f"commands"
+        )
     t = corrected_t_test(a.flat, b.flat, test_share=max(a.test_share, b.test_share))
-    p_wilcoxon = wilcoxon(a.accuracies, b.accuracies)
+    p_wilcoxon = wilcoxon(a.means, b.means)
     return Comparison(t.difference, t.low, t.high, len(seeds), t.p, p_wilcoxon)
 
 
@@ -199,14 +219,14 @@ def corrected(family: Sequence[Comparison]) -> list[Comparison]:
 
 @dataclass(frozen=True)
 class Selection:
-    """Settings chosen inside every training fold, and their test accuracy.
+    """Settings chosen inside every training fold, and their test score.
 
     For each seed and fold, the candidate whose encoder did best on a hold-out of a fifth of the
-    training fold (on a tie the first); its accuracy is that of an encoder retrained on the whole
+    training fold (on a tie the first); its score is that of an encoder retrained on the whole
     training fold.
 
     Attributes:
-        choice: the candidates, with their accuracies on the hold-outs.
+        choice: the candidates, with their scores on the hold-outs.
         outer: for each candidate, the scores of encoders trained on whole training folds.
         seconds: time of training and scoring for the inner scores.
     """
@@ -227,7 +247,7 @@ class Selection:
 
     @cached_property
     def scores(self) -> Scores:
-        """Test accuracies of the chosen settings."""
+        """Test scores of the chosen settings."""
         taken = self.choice.taken([one.folds for one in self.outer])
         return replace(self.outer[0], folds=tuple(map(tuple, taken.tolist())))
 
@@ -242,13 +262,16 @@ class Selection:
 
     @property
     def optimism(self) -> float | None:
-        """Best on test minus chosen inside, points."""
-        return None if self.best is None else self.outer[self.best].mean - self.scores.mean
+        """By how much the best on test is better than what was chosen inside."""
+        if self.best is None:
+            return None
+        how = metric(self.scores.metric)
+        return how.gain(self.outer[self.best].mean, self.scores.mean)
 
 
 def best_on_test(scores: Sequence[Scores]) -> int:
-    """Index of the highest mean; on a tie the first."""
-    return best([one.mean for one in scores])
+    """Index of the best mean; on a tie the first."""
+    return best([one.mean for one in scores], higher=metric(scores[0].metric).higher)
 
 
 @dataclass(frozen=True)
@@ -268,6 +291,11 @@ class Results:
     records: Mapping[Run, RunResult]
     select: bool = False
     shorter: Mapping[RunConfig, Run] = field(default_factory=dict)
+
+    @cached_property
+    def scored(self) -> dict[Run, RunResult]:
+        """Results of finished runs whose scores are defined."""
+        return {run: record for run, record in self.records.items() if defined(record)}
 
     @cached_property
     def choices(self) -> list[Choice]:
@@ -305,11 +333,15 @@ class Results:
         return [Run(config, seed) for seed in (self.seeds if seeds is None else seeds)]
 
     def of(self, config: RunConfig, *, seeds: Sequence[int] | None = None) -> list[RunResult]:
-        """A configuration's results in the order of the seeds."""
-        return [self.records[run] for run in self.runs(config, seeds) if run in self.records]
+        """A configuration's results in the order of the seeds, of those with defined scores."""
+        return [self.scored[run] for run in self.runs(config, seeds) if run in self.scored]
+
+    def undefined(self, config: RunConfig) -> int:
+        """Number of a configuration's finished runs whose scores are not defined."""
+        return sum(run in self.records and run not in self.scored for run in self.runs(config))
 
     def scores(self, config: RunConfig, *, seeds: Sequence[int] | None = None) -> Scores | None:
-        """A configuration's test accuracies; None without a finished seed."""
+        """A configuration's test scores; None without a finished seed."""
         found = self.of(config, seeds=seeds)
         return Scores.of_records(found, config) if found else None
 
@@ -332,14 +364,18 @@ class Results:
 
     def shared_seeds(self, candidates: Sequence[RunConfig], *, inner: bool = False) -> list[int]:
         """Seeds that are finished for all configurations, and their inner scores if ``inner``."""
-        return [
-            seed
-            for seed in self.seeds
-            if all(
-                Run(c, seed) in self.records and (not inner or inner_run(c, seed) in self.records)
-                for c in candidates
-            )
-        ]
+
+        def is_finished(config: RunConfig, seed: int) -> bool:
+            chooses = self.records.get(inner_run(config, seed))
+            decided = chooses is not None and bool(inner_scores(chooses))
+            return (decided or not inner) and Run(config, seed) in self.scored
+
+        return [seed for seed in self.seeds if all(is_finished(c, seed) for c in candidates)]
+
+
+def defined(record: RunResult) -> bool:
+    """Whether the scores of a run are defined; an area under a curve of one class is not."""
+    return all(map(math.isfinite, record.values))
 
 
 def seconds(records: Iterable[RunResult]) -> float:
@@ -349,6 +385,8 @@ def seconds(records: Iterable[RunResult]) -> float:
 
 def published(config: RunConfig, records: Sequence[RunResult]) -> float | None:
     """The paper's accuracy in percent, or None if not comparable."""
+    if metric_of(records) != ACCURACY:
+        return None
     data = records[0].data if records else {}
     sizes = ((data.get("n_official"), "n_train"), (data.get("n_official_test"), "n_test"))
     whole = all(official == data[name] for official, name in sizes if official)
@@ -379,13 +417,24 @@ def result_json(results: Results, *, quick: bool = False) -> dict[str, Any]:
     }
 
 
+def scores_key(name: str) -> str:
+    """The key of a metric's scores in a result file.
+
+    Example:
+        >>> scores_key("accuracy"), scores_key("rmse")
+        ('accuracies', 'rmse')
+    """
+    return "accuracies" if name == ACCURACY else name
+
+
 def _scores_json(scores: Scores) -> dict[str, Any]:
+    key, name = scores_key(scores.metric), scores.metric
     return {
         "seeds": list(scores.seeds),
-        "accuracies": scores.accuracies,
-        "fold_accuracies": [list(folds) for folds in scores.folds],
-        "accuracy_mean": scores.mean,
-        "accuracy_std": scores.std,
+        key: scores.means,
+        f"fold_{key}": [list(folds) for folds in scores.folds],
+        f"{name}_mean": scores.mean,
+        f"{name}_std": scores.std,
     }
 
 
@@ -399,6 +448,8 @@ def _config_json(config: RunConfig, records: Sequence[RunResult]) -> dict[str, A
         **_scores_json(Scores.of_records(records, config)),
         "paper_accuracy": published(config, records),
         **{k: v for k, v in first.data.items() if not k.endswith("digest")},
+        "domain": first.domain,
+        "metric": first.metric,
         "config": first.config,
         "versions": first.versions,
         "device": first.device,

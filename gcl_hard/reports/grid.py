@@ -1,4 +1,4 @@
-"""What hardness adds: accuracy over temperature and β, and gains at equal other settings."""
+"""What hardness adds: scores over temperature and β, and gains at equal other settings."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from gcl_hard.evaluation.metrics import metric
 from gcl_hard.evaluation.significance import Interval
 from gcl_hard.methods import method
 from gcl_hard.reports import theme
-from gcl_hard.reports.frame import Results, compare
-from gcl_hard.reports.rows import SYMBOLS, in_symbols
-from gcl_hard.reports.tables import interval, percent, text_frame
+from gcl_hard.reports.frame import Results, Scores, compare
+from gcl_hard.reports.rows import in_symbols, symbols_that_differ
+from gcl_hard.reports.tables import NOTHING, interval, text_frame
+from gcl_hard.runs.choice import metric_of
 from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.snapshots import OWN, name_of
-from gcl_hard.settings.base import HEAD, RunConfig
-from gcl_hard.settings.values import several
+from gcl_hard.settings.base import HEAD, RunConfig, known
 
 PAIRS = {"ucl": "hucl", "scl": "hscl"}
 """Methods and what hardens them; the first is the second at β = 0."""
-MEASURES = {"accuracy": "accuracy, %", "effective": "effective negatives, %"}
-"""Columns that :func:`grid_figure` draws, and what they are called."""
+EFFECTIVE = "effective negatives, %"
 
 
 def grid(results: Results) -> pd.DataFrame:
@@ -40,8 +40,8 @@ def grid(results: Results) -> pd.DataFrame:
         results: results of a command.
 
     Returns:
-        ``dataset``, ``pair`` (``ucl, hucl`` or ``scl, hscl``), ``gamma``, ``beta``, ``accuracy``
-        in percent, mean over seeds, and ``effective``: the effective number of negatives after the
+        ``dataset``, ``metric``, ``pair`` (``ucl, hucl`` or ``scl, hscl``), ``gamma``, ``beta``,
+        ``score``, mean over seeds, and ``effective``: the effective number of negatives after the
         last epoch in percent of their number, NaN without ``--diagnostics``. A cell that only
         differs in other settings is left out with all its like.
     """
@@ -52,13 +52,13 @@ def grid(results: Results) -> pd.DataFrame:
         records = [results.records[run] for run in compared if run in results.records]
         if pair is None or not records or config.temperature is None:
             continue
-        accuracies = [sum(r.fold_accuracies) / len(r.fold_accuracies) for r in records]
+        scores = Scores.of_records(records, config)
         found.append({
-            "dataset": config.set_name, "pair": ", ".join(pair), "gamma": config.temperature,
-            "beta": config.beta or 0.0, "accuracy": sum(accuracies) / len(accuracies),
+            "dataset": config.set_name, "metric": scores.metric, "pair": ", ".join(pair),
+            "gamma": config.temperature, "beta": config.beta or 0.0, "score": scores.mean,
             "effective": effective(records[0], config), "others": _others(config),
         })  # fmt: skip
-    columns = ["dataset", "pair", "gamma", "beta", *MEASURES, "others"]
+    columns = ["dataset", "metric", "pair", "gamma", "beta", "score", "effective", "others"]
     data = pd.DataFrame(found, columns=columns)
     several = data.groupby("dataset")["others"].transform("nunique") > 1
     return data[~several].drop(columns="others")
@@ -90,12 +90,13 @@ def _own_hardening(record: RunResult, config: RunConfig) -> dict[str, Any]:
     return settings.get(name_of(loss.sampler.current)) or settings.get(OWN, {})
 
 
-def negatives_table(results: Results, protocol: str) -> pd.DataFrame:
+def negatives_table(results: Results, protocol: str, datasets: Sequence[str]) -> pd.DataFrame:
     """How hard the negatives of trained encoders are, after the last epoch, mean over seeds.
 
     Args:
         results: results of a command.
         protocol: protocol of the encoders.
+        datasets: the data sets shown.
 
     Returns:
         As text, one line for each data set and setting with ``--diagnostics``: the effective
@@ -109,6 +110,7 @@ def negatives_table(results: Results, protocol: str) -> pd.DataFrame:
         config: found
         for config in results.shown
         if config.protocol == protocol
+        and config.set_name in datasets
         and (found := [record for record in results.of(config) if record.diagnostics])
     }
     usual = ("temperature", "beta", "threshold_start", "threshold_end")
@@ -135,15 +137,17 @@ def _varied(configs: Sequence[RunConfig]) -> list[str]:
     apart = (*HEAD, "classes")
     return [
         name
-        for name in several()
-        if name not in apart and len({getattr(one, name, None) for one in configs}) > 1
+        for name, one in (known(type(configs[0])).items() if configs else ())
+        if one.setting.several
+        and name not in apart
+        and len({getattr(config, name) for config in configs}) > 1
     ]
 
 
 def _mean(values: Iterable[float | None]) -> str:
     """The mean of what is defined, as text."""
     defined = [value for value in values if value is not None]
-    return percent(mean(defined) if defined else None)
+    return f"{mean(defined):.1f} %" if defined else NOTHING
 
 
 def _percent(share: float | None) -> float | None:
@@ -157,26 +161,27 @@ def gains(results: Results) -> pd.DataFrame:
         results: results of a command.
 
     Returns:
-        ``dataset``, ``gain`` (``hucl − ucl`` or ``hscl − scl``), ``setting``, what tells the line
-        from others (empty if nothing does), ``mean``, ``low`` and ``high`` in points: the paired
-        difference with its 95 % interval. Without two seeds there is no line, nor where lines
-        differ in β alone, which :func:`~gcl_hard.reports.result_figures.beta_figure` shows.
+        ``dataset``, ``metric``, ``gain`` (``hucl − ucl`` or ``hscl − scl``), ``setting``, what
+        tells the line from others (empty if nothing does), ``mean``, ``low`` and ``high``: the
+        paired difference with its 95 % interval. Without two seeds there is no line, nor where
+        lines differ in β alone, which :func:`~gcl_hard.reports.result_figures.beta_figure` shows.
     """
     hardened = {method: plain for plain, method in PAIRS.items()}
     compared = [
-        (config, hardened[config.method], found)
+        (config, hardened[config.method], ours.metric, found)
         for config in results.configs
         if config.method in hardened
         and (plain := replace(config, method=hardened[config.method])) in results.configs
-        and (found := compare(results.scores(config), results.scores(plain))) is not None
+        and (ours := results.scores(config)) is not None
+        and (found := compare(ours, results.scores(plain))) is not None
     ]
     varied = _varied([config for config, *_ in compared])
     lines = [
-        (config.set_name, f"{config.method} − {plain}", in_symbols(config, varied),
+        (config.set_name, name, f"{config.method} − {plain}", in_symbols(config, varied),
          found.mean, found.low, found.high)
-        for config, plain, found in compared
+        for config, plain, name, found in compared
     ]  # fmt: skip
-    columns = ["dataset", "gain", "setting", "mean", "low", "high"]
+    columns = ["dataset", "metric", "gain", "setting", "mean", "low", "high"]
     return pd.DataFrame(lines if {*varied} - {"beta"} else [], columns=columns)
 
 
@@ -187,13 +192,20 @@ def gain_table(data: pd.DataFrame) -> pd.DataFrame:
         data: from :func:`gains`.
 
     Returns:
-        ``data set``, ``difference``, ``setting`` and ``points``, the mean with its interval.
+        ``data set``, ``difference``, ``setting``, and a column for each metric, such as
+        ``points`` of accuracy: the mean with its interval.
     """
+    names = [*data["metric"].unique()]
     lines = (
-        (one.dataset, one.gain, one.setting, interval(Interval(one.mean, one.low, one.high)))
+        (one.dataset, one.gain, one.setting,
+         *(interval(Interval(one.mean, one.low, one.high), name) if name == one.metric else NOTHING
+           for name in names))
         for one in data.itertuples()
-    )
-    return text_frame(["data set", "difference", "setting", "points"], lines)
+    )  # fmt: skip
+    units = [metric(name).points for name in names]
+    if len(names) > 1:
+        units = [f"{metric(name).title}, {metric(name).points}" for name in names]
+    return text_frame(["data set", "difference", "setting", *units], lines)
 
 
 @theme.themed
@@ -222,13 +234,18 @@ def gain_figure(data: pd.DataFrame) -> Figure | None:
         panel.set_title(f"{dataset}\n{gain}")
     panels[0].set_yticks(range(len(settings)), settings)
     panels[0].set_ylim(len(settings) - 0.4, -0.6)
-    figure.supxlabel("gain in accuracy, points, with 95 % interval", fontsize=theme.TEXT)
+    named = [metric(name) for name in data["metric"].unique()]
+    what = " and ".join(
+        f"{'gain' if how.higher else 'difference (less is better)'} in {how.title}, {how.points}"
+        for how in named
+    )
+    figure.supxlabel(f"{what}, with 95 % interval", fontsize=theme.TEXT)
     return figure
 
 
 @theme.themed
 def grid_figure(data: pd.DataFrame) -> Figure | None:
-    """Heat maps of :func:`grid`, and the accuracy against γ / (1 + β), one below the other.
+    """Heat maps of :func:`grid`, and the score against γ / (1 + β), one below the other.
 
     With q ∝ e^(β t), t = s / γ, constant to the gradient, negatives weigh e^((1 + β) t) in it, as
     those of ucl and scl at the temperature γ / (1 + β). Where the gradient flows through q too,
@@ -243,7 +260,7 @@ def grid_figure(data: pd.DataFrame) -> Figure | None:
     """
     if data["gamma"].nunique() < 2 or data["beta"].nunique() < 2:
         return None
-    measures = [name for name in MEASURES if data[name].notna().any()]
+    measures = [name for name in ("score", "effective") if data[name].notna().any()]
     maps = [(d, p) for (d, p), _ in data.groupby(["dataset", "pair"], sort=False)]
     across = len(maps)
     figure, panels = theme.panels(
@@ -260,24 +277,26 @@ def grid_figure(data: pd.DataFrame) -> Figure | None:
     for index, panel in enumerate(panels):
         dataset, pair = maps[index % across]
         own = data[(data["dataset"] == dataset) & (data["pair"] == pair)]
+        how = metric(own["metric"].iloc[0])
         if index // across == len(measures):
             for beta, style in zip(betas, styles, strict=True):
                 line = own[own["beta"] == beta].sort_values("gamma")
-                panel.plot(line["gamma"] / (1 + beta), line["accuracy"], **style)
+                panel.plot(line["gamma"] / (1 + beta), line["score"], **style)
             panel.set(xscale="log", xlabel="γ / (1 + β)",
-                      ylabel="accuracy, %" if index % across == 0 else "")  # fmt: skip
+                      ylabel=how.label if index % across == 0 else "")  # fmt: skip
             panel.set_xticks(ticks := (0.03, 0.1, 0.3, 1.0), [f"{x:g}" for x in ticks])
             panel.minorticks_off()
             continue
         measure = measures[index // across]
         shown = own.pivot(index="gamma", columns="beta", values=measure)
         sns.heatmap(
-            shown, ax=panel, annot=True, fmt=".1f", cmap="viridis", cbar=False,
+            shown, ax=panel, annot=True,
+            fmt=f".{how.digits if measure == 'score' else 1}f", cmap="viridis", cbar=False,
             annot_kws={"size": theme.SMALL}, linewidths=0.5,
             xticklabels=[f"{b:g}" for b in shown.columns],
             yticklabels=[f"{g:g}" for g in shown.index],
         )  # fmt: skip
-        panel.set_title(f"{dataset}: {pair}\n{MEASURES[measure]}")
+        panel.set_title(f"{dataset}: {pair}\n{how.label if measure == 'score' else EFFECTIVE}")
         panel.set(xlabel="β", ylabel="temperature γ" if index % across == 0 else "")
         panel.tick_params(length=0, rotation=0)
     theme.legend(figure, styles)
@@ -291,17 +310,18 @@ def choice_lines(results: Results) -> pd.DataFrame:
         results: results of a command.
 
     Returns:
-        Texts: ``data set``, ``method``, ``chosen``, ``held-out accuracy, %`` and ``settings``, the
-        number of those tried.
+        Texts: ``data set``, ``method``, ``chosen``, the held-out score, such as ``held-out
+        accuracy, %``, and ``settings``, the number of those tried.
     """
+    how = metric(metric_of(results.records[run] for run in results.shorter.values()
+                           if run in results.records))  # fmt: skip
     lines = []
     for choice in results.choices:
         if (config := choice.best) is None:
             continue
         rivals = choice.candidates
-        varied = [n for n in SYMBOLS if len({getattr(c, n) for c in rivals}) > 1]
-        accuracy = f"{choice.score(config):.1f}"
-        chosen = in_symbols(config, varied)
-        lines.append((config.set_name, config.method, chosen, accuracy, str(len(rivals))))
-    heads = ["data set", "method", "chosen", "held-out accuracy, %", "settings"]
+        chosen = in_symbols(config, symbols_that_differ(rivals))
+        held_out = how.text(choice.score(config) or 0.0)
+        lines.append((config.set_name, config.method, chosen, held_out, str(len(rivals))))
+    heads = ["data set", "method", "chosen", f"held-out {how.label}", "settings"]
     return text_frame(heads, lines)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gcl_hard.errors import InputError
+from gcl_hard.evaluation.metrics import Metric, metric
 from gcl_hard.io import atomic_write
 from gcl_hard.reports import tables
 from gcl_hard.reports.frame import LEVEL, Results
 from gcl_hard.reports.rows import Row, rows
+from gcl_hard.runs.choice import best
+from gcl_hard.runs.record import ACCURACY
 from gcl_hard.settings.base import HEAD
 
 if TYPE_CHECKING:
@@ -22,13 +25,14 @@ if TYPE_CHECKING:
 
 ALT = {
     "accuracy": "Mean accuracies with 95 % intervals",
+    "scores": "Means with 95 % intervals",
     "ranks": "Average ranks over data sets with the critical difference",
-    "beta": "Accuracy against β",
+    "beta": "{title} against β",
     "curve": "Monitoring accuracy against epoch",
     "gain": "What hardness adds at equal other settings, with 95 % intervals",
-    "grid": "Accuracy and effective negatives over temperature and β",
+    "grid": "{title} and effective negatives over temperature and β",
 }
-"""What figures of results show."""
+"""What figures of results show, of a metric with a title."""
 QUICK = "**A smoke run:"
 """Mark of a page that is not reportable."""
 
@@ -45,9 +49,10 @@ def environment(*, html: bool = False, folder: Path = TEMPLATES) -> Environment:
         loader=FileSystemLoader([folder, TEMPLATES]), undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, autoescape=html,
     )  # fmt: skip
-    own = ("markdown", "html", "points", "interval", "percent", "count", "settings", "escaped",
+    own = ("markdown", "html", "points", "interval", "score", "count", "settings", "escaped",
            "duration", "between")  # fmt: skip
     found.filters |= {name: getattr(tables, name) for name in own}
+    found.filters["best"] = lambda scores, how: scores[best(scores, higher=how.higher)]
     found.globals |= {"LEVEL": LEVEL, "QUICK": QUICK}
     return found
 
@@ -126,7 +131,8 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
 
     Args:
         results: results of a command.
-        path: the page, NAME.md; the rest is NAME.csv, NAME.tex and NAME-<protocol>-<figure>.png.
+        path: the page, NAME.md; the rest is NAME.csv, NAME.tex and NAME-<protocol>-<figure>.png,
+            or NAME-<protocol>-<metric>-<figure>.png where a protocol has scores by several metrics.
         command: the command that made the results.
         quick: whether they come from a smoke run.
 
@@ -141,23 +147,22 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
 
     check_target(path, quick=quick)
     shown = rows(results)
+    sections = tables.sections(shown)
     drawn = {
-        path.with_name(f"{path.stem}-{protocol}-{name}.png"): figure
-        for protocol in tables.names(shown, "protocol")
+        path.with_name(f"{path.stem}-{slug(key, sections)}-{figure_name(name, key)}.png"): figure
+        for key, own in sections.items()
         for name, draw in FIGURES.items()
-        if (figure := draw(shown, protocol)) is not None
+        if (figure := draw(own)) is not None
     }
-    (protocol, *others) = dict.fromkeys(config.protocol for config in results.shown) or [""]
-    of_hardness = {"grid": grid_figure(grid(results)), "gain": gain_figure(gains(results))}
-    drawn |= {
-        path.with_name(f"{path.stem}-{protocol}-{name}.png"): figure
-        for name, figure in of_hardness.items()
-        if figure is not None and not others
-    }
-    captions = {
-        p: line("caption.tex.j2", **protocol_context(results, shown, p))
-        for p in tables.names(shown, "protocol")
-    }
+    if len({config.protocol for config in results.shown}) == 1:
+        of_hardness = {"grid": grid_figure(grid(results)), "gain": gain_figure(gains(results))}
+        drawn |= {
+            path.with_name(f"{path.stem}-{slug(next(iter(sections)), sections)}-{name}.png"): figure
+            for name, figure in of_hardness.items()
+            if figure is not None
+        }
+    contexts = {key: section_context(results, shown, key) for key in sections}
+    captions = {key: line("caption.tex.j2", **one) for key, one in contexts.items()}
     texts = {
         path: page(results, shown, command=command, quick=quick, figures=[f.name for f in drawn]),
         path.with_suffix(".csv"): tables.to_csv(shown),
@@ -165,6 +170,22 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
         + tables.to_latex(shown, captions),
     }
     return write_files(texts, drawn)
+
+
+Section = tuple[str, str]
+"""A protocol and the name of a metric, whose numbers never share a table."""
+
+
+def slug(section: Section, sections: Iterable[Section]) -> str:
+    """A section in the names of files: its protocol, with the metric where there are several."""
+    protocol, name = section
+    several = [one for one, _ in sections].count(protocol) > 1
+    return (f"{protocol}-{name}" if several else protocol).replace(" ", "-")
+
+
+def figure_name(name: str, section: Section) -> str:
+    """The name of a figure of a section."""
+    return "scores" if name == "accuracy" and section[1] != ACCURACY else name
 
 
 def page(
@@ -181,30 +202,30 @@ def page(
     """
     from gcl_hard.reports.grid import choice_lines, gain_table, gains
 
+    sections, kinds = tables.sections(shown), [type(config) for config in results.shown]
+    metrics = {name: metric(name) for _, name in sections}
     gaps = sorted((row.gap, f"{row.dataset} {row.method}") for row in shown if row.gap is not None)
     return rendered(
         "results.md.j2",
         command=command,
         results=results,
         quick=quick,
-        split=any(tables.of_images(config.protocol) for config in results.shown),
+        words=words(kinds[0].domain if kinds else ""),
+        item=kinds[0].item if kinds else "item",
+        scored=" or ".join(map(tables.in_words, metrics)),
+        share=any(how.share for how in metrics.values()),
+        split=any(config.n_scores == 1 for config in results.shown),
+        validated=any(config.has_validation for config in results.shown),
         epochs=tables.values((c for c in results.shown if c.encoders), "epochs"),
-        folds=tables.values((c for c in results.shown if hasattr(c, "folds")), "folds"),
-        images=_image_sizes(results),
-        significance=tables.significance_table(shown),
-        baselines=tables.baseline_table(shown),
-        protocols_compared=tables.protocol_table(shown),
-        optimism=tables.optimism_table(shown),
+        folds=tables.values(results.shown, "n_scores"),
+        sizes=_sizes(results),
+        compared=_compared(shown),
         gaps=gaps,
         wilcoxon=wilcoxon_limit(shown),
         protocols=[
-            protocol_context(results, shown, protocol)
-            | {
-                "figures": {
-                    n: ALT[n[:-4].rpartition("-")[2]] for n in figures if f"-{protocol}-" in n
-                }
-            }
-            for protocol in tables.names(shown, "protocol")
+            section_context(results, shown, key)
+            | {"figures": _figures_of(figures, slug(key, sections), metrics[key[1]])}
+            for key in sections
         ],
         origin=origin(results),
         gains=gain_table(gains(results)),
@@ -221,45 +242,90 @@ def page(
     )
 
 
-def protocol_context(results: Results, shown: Sequence[Row], protocol: str) -> dict[str, Any]:
-    """Template variables of a protocol."""
+def words(domain: str) -> str:
+    """The template of what pages say of a domain."""
+    own = f"domains/{domain}.j2"
+    return own if (TEMPLATES / own).is_file() else "domains/any.j2"
+
+
+def _compared(shown: Sequence[Row]) -> list[dict[str, Any]]:
+    """Tables over all protocols, of each metric with a comparison."""
+    found = []
+    for name, own in tables.by_metric(shown).items():
+        how, significance = metric(name), tables.significance_table(own)
+        if not significance.empty:
+            found.append({
+                "how": how, "most": "highest" if how.higher else "lowest",
+                "significance": significance, "baselines": tables.baseline_table(own),
+                "protocols": tables.protocol_table(own), "optimism": tables.optimism_table(own),
+            })  # fmt: skip
+    return found
+
+
+def _figures_of(figures: Iterable[str], section: str, how: Metric) -> dict[str, str]:
+    """The figures of a section by their file names, and what they show."""
+    title = f"{how.title[0].upper()}{how.title[1:]}"
+    found = {}
+    for file in figures:
+        stem, _, name = Path(file).stem.rpartition("-")
+        if stem.endswith(f"-{section}"):
+            found[file] = ALT[name].format(title=title)
+    return found
+
+
+def section_context(results: Results, shown: Sequence[Row], section: Section) -> dict[str, Any]:
+    """Template variables of a protocol and metric."""
     from gcl_hard.reports.grid import negatives_table
 
-    own = [row for row in shown if row.protocol == protocol]
+    protocol, name = section
+    own, how = [row for row in shown if (row.protocol, row.metric) == section], metric(name)
+    split, item = any(row.one_split for row in own), own[0].item if own else "item"
+    scored = tables.in_words(name)
+    scored = scored.removeprefix("an ").removeprefix("a ").removeprefix("the ")
     stds: dict[str, list[float]] = {}
     for row in own:
         if row.scores and row.kind == "fixed" and row.scores.fold_std is not None:
             stds.setdefault(row.dataset, []).append(row.scores.fold_std)
-    chosen = [one for one in results.selections if one.candidates[0].protocol == protocol]
+    chosen = [
+        one
+        for one in results.selections
+        if (one.candidates[0].protocol, one.scores.metric) == section
+    ]
     return {
         "protocol": protocol,
-        "split": tables.of_images(protocol),
+        "how": how,
+        "several": len({row.metric for row in shown}) > 1,
+        "most": "highest" if how.higher else "lowest",
+        "caption": f"{scored[0].upper()}{scored[1:]}",
+        "item": item,
+        "split": split,
         "rows": own,
         "seeds": len(results.seeds),
+        "seeing": tables.names((row for row in own if row.sees_test_labels), "method"),
         "aware": tables.names((row for row in own if row.reads_labels), "method"),
         "has_baselines": any(row.is_baseline for row in own),
-        "accuracies": tables.accuracy_tables(own),
+        "scores": tables.score_tables(own),
         "fold_stds": {name: sum(some) / len(some) for name, some in stds.items()},
         "tested": any("ucl" in row.tests for row in own),
         "kinds": {row.kind for row in own},
         "some_open": any(row.scores and not row.whole for row in own),
-        "all_open": any(row.scores is None for row in own),
+        "all_open": any(row.scores is None and not row.undefined for row in own),
         "gaps": any(row.gap is not None for row in own),
         "knn": any(row.knn for row in own),
         "remarks": tables.remarks(own),
-        "test_part": tables.test_part(protocol),
-        "test_name": tables.test_name(protocol),
+        "test_part": tables.test_part(item, one_split=split),
+        "test_name": tables.test_name(one_split=split),
         "differences": tables.difference_table(own),
         "choices": tables.choice_table(chosen) if chosen else None,
-        "negatives": negatives_table(results, protocol),
+        "negatives": negatives_table(results, protocol, tables.names(own, "dataset")),
     }
 
 
-def _image_sizes(results: Results) -> list[dict[str, Any]]:
-    """Data sets of images as they were used."""
+def _sizes(results: Results) -> list[dict[str, Any]]:
+    """Data sets with a training and a test part, as they were used."""
     known: dict[tuple[Any, ...], dict[str, Any]] = {}
     for config in results.configs:
-        for data in (record.data for record in results.of(config) if "n_train" in record.data):
+        for data in (r.data for r in results.of(config) if {"n_train", "n_test"} <= r.data.keys()):
             one = known.setdefault((config.set_name, data["n_train"], data["n_test"]), {})
             one |= {"dataset": config.set_name} | {k: data[k] for k in SIZES if k in data}
     return [*known.values()]

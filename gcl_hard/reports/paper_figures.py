@@ -14,6 +14,7 @@ import torch
 from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
+from gcl_hard.evaluation.metrics import Metric, metric
 from gcl_hard.functional.similarity import overlap
 from gcl_hard.methods import METHODS, method
 from gcl_hard.reports import theme
@@ -30,9 +31,10 @@ from gcl_hard.reports.runs import (
     subject,
     versions,
 )
-from gcl_hard.reports.tables import between, of_images, test_part
+from gcl_hard.reports.tables import between, test_part
 from gcl_hard.reports.theme import Drawn, themed
-from gcl_hard.runs.record import RunResult
+from gcl_hard.runs.choice import metric_of
+from gcl_hard.runs.record import ACCURACY, RunResult
 from gcl_hard.settings.base import RunConfig
 
 __all__ = ["beta", "fig1", "fig3", "fig4", "fig5", "geometry", "histograms"]
@@ -40,30 +42,42 @@ __all__ = ["beta", "fig1", "fig3", "fig4", "fig5", "geometry", "histograms"]
 # Accuracies
 
 
-class Accuracies(NamedTuple):
-    """Accuracies, and the runs that they come from.
+class ScoreRows(NamedTuple):
+    """Scores, and the runs that they come from.
 
     Attributes:
-        data: rows of the figure.
+        data: rows of the figure, with ``mean`` and ``std`` of scores and what they are ``on``.
         kept: the runs that the numbers are over.
         seeds: description of their seeds.
+        metric: name of the metric.
     """
 
     data: pd.DataFrame
     kept: list[RunResult]
     seeds: str
+    metric: str
+
+    @property
+    def named(self) -> pd.DataFrame:
+        """The rows as they are written, with columns named by the metric."""
+        return self.data.rename(columns={n: f"{self.metric}_{n}" for n in ("on", "mean", "std")})
+
+
+def _on(how: Metric, on: str) -> str:
+    """The label of an axis of scores on some data."""
+    return f"{how.title} on {on}" + (f", {how.unit}" if how.unit else "")
 
 
 def _row(line: str, config: RunConfig, scores: Scores, **more: object) -> dict[str, object]:
-    """Mean and standard deviation of accuracies over seeds."""
+    """Mean and standard deviation of scores over seeds."""
     return {
         "line": line, "method": config.method, **more, "seeds": len(scores.seeds),
-        "accuracy_mean": scores.mean, "accuracy_std": scores.std,
+        "mean": scores.mean, "std": scores.std,
     }  # fmt: skip
 
 
-def epochs_data(records: Sequence[RunResult]) -> Accuracies:
-    """The numbers of :func:`fig1`: accuracy against epochs.
+def epochs_data(records: Sequence[RunResult]) -> ScoreRows:
+    """The numbers of :func:`fig1`: scores against epochs.
 
     Raises:
         InputError: if neither several numbers of epochs nor a monitoring curve are there.
@@ -96,13 +110,16 @@ def epochs_data(records: Sequence[RunResult]) -> Accuracies:
             "monitoring curves: run the same command with --epochs 10,50,200 or, for images, with "
             "--monitor-every 1"
         )
-    on = test_part(records[0].run.config.protocol) if tested else "training images (monitoring)"
+    config = records[0].run.config
+    on = test_part(config.item, one_split=config.n_scores == 1)
+    on = on if tested else f"training {config.item}s (monitoring)"
     order = [*names.values()]
     rows.sort(key=lambda row: (order.index(str(row["line"])), row["epoch"]))
-    data = pd.DataFrame(rows).assign(dataset=records[0].run.config.dataset, accuracy_on=on)
-    columns = ["dataset", "method", "line", "accuracy_on", "epoch", "seeds", "accuracy_mean",
-               "accuracy_std"]  # fmt: skip
-    return Accuracies(data[columns].astype({"accuracy_std": float}), kept, words)
+    data = pd.DataFrame(rows).assign(dataset=records[0].run.config.dataset, on=on)
+    columns = ["dataset", "method", "line", "on", "epoch", "seeds", "mean",
+               "std"]  # fmt: skip
+    name = metric_of(kept) if tested else ACCURACY
+    return ScoreRows(data[columns].astype({"std": float}), kept, words, name)
 
 
 @themed
@@ -124,16 +141,17 @@ def fig1(records: Sequence[RunResult]) -> Drawn:
 
     Source: H-SCL paper, Fig. 1.
     """
-    data, kept, seeds = epochs_data(records)
+    rows = epochs_data(records)
+    data, kept, how = rows.data, rows.kept, metric(rows.metric)
     methods = dict(zip(data["line"], data["method"], strict=True))
-    on = data["accuracy_on"].iloc[0]
+    on = data["on"].iloc[0]
     tested = "monitoring" not in on
     band = not tested and len(methods) <= 4  # more of them would hide each other
     figure, (panel,) = theme.panels(1, height=3.4, top=0.6)
     styles = theme.line_styles(methods)
     for line, own in data.groupby("line", sort=False):
-        style, epochs, mean = styles[str(line)], own["epoch"], own["accuracy_mean"]
-        low, high = (mean + sign * own["accuracy_std"].fillna(0) for sign in (-1, 1))
+        style, epochs, mean = styles[str(line)], own["epoch"], own["mean"]
+        low, high = (mean + sign * own["std"].fillna(0) for sign in (-1, 1))
         panel.plot(epochs, mean, markevery=1 if tested else max(1, len(own) // 10), **style)
         if tested:
             panel.vlines(epochs, low, high, color=style["color"], linewidth=1.2, alpha=0.7)
@@ -143,33 +161,36 @@ def fig1(records: Sequence[RunResult]) -> Drawn:
     if len(ticks := sorted(data["epoch"].unique())) <= 8:
         panel.set_xticks(ticks)
     panel.set_xlabel("epochs trained" if tested else "epoch")
-    panel.set_ylabel(f"accuracy on {on}, %" if tested else "monitoring accuracy, %")
+    panel.set_ylabel(_on(how, on) if tested else f"monitoring {how.label}")
     theme.legend(figure, list(styles.values()))
-    what = "Test accuracy" if tested else "Monitoring, not test, accuracy"
+    what = f"{'Test' if tested else 'Monitoring, not test,'} {how.title}"
     theme.heading(figure, f"{what} against epochs. {subject(kept)}")
     note = caption(
-        "fig1", tested=tested, band=band, seeds=seeds, readers=label_readers(kept),
+        "fig1", tested=tested, band=band, seeds=rows.seeds, how=how,
+        item=kept[0].run.config.item, readers=label_readers(kept),
         missing=[name for name in labels(by_config(records)).values() if name not in methods],
-        reached=reached(data), versions=versions(kept),
+        reached=reached(data, higher=how.higher), versions=versions(kept),
     )  # fmt: skip
-    return Drawn(figure, data, note)
+    return Drawn(figure, rows.named, note)
 
 
-def reached(data: pd.DataFrame) -> list[dict[str, Any]]:
-    """Epochs that H-SCL needs to reach SCL's final accuracy; the paper: within 50 of 200.
+def reached(data: pd.DataFrame, *, higher: bool) -> list[dict[str, Any]]:
+    """Epochs that H-SCL needs to reach SCL's final score; the paper: within 50 of 200.
 
     Args:
         data: rows of :func:`fig1`.
+        higher: whether more is better.
 
     Returns:
-        ``line`` reaches the ``goal`` of ``other`` (percent, at its ``last`` epoch) at ``epoch``;
+        ``line`` reaches the ``goal`` of ``other`` (its score at its ``last`` epoch) at ``epoch``;
         None if never.
     """
     found = []
     for own, ours in data[data["method"] == "hscl"].groupby("line", sort=False):
         for other, theirs in data[data["method"] == "scl"].groupby("line", sort=False):
-            last, goal = theirs[["epoch", "accuracy_mean"]].iloc[-1]
-            epochs = ours.loc[ours["accuracy_mean"] >= goal, "epoch"]
+            last, goal = theirs[["epoch", "mean"]].iloc[-1]
+            reaches = ours["mean"] >= goal if higher else ours["mean"] <= goal
+            epochs = ours.loc[reaches, "epoch"]
             epoch = None if epochs.empty else int(epochs.iloc[0])
             found.append({"line": own, "other": other, "last": last, "goal": goal, "epoch": epoch})
     return found
@@ -177,12 +198,8 @@ def reached(data: pd.DataFrame) -> list[dict[str, Any]]:
 
 def label_readers(records: Sequence[RunResult]) -> list[str]:
     """Methods trained on labels of test samples."""
-    readers = {record.run.config.method for record in records if record.run.config.reads_labels}
-    return [
-        name
-        for name in METHODS
-        if name in readers and records[0].run.config.protocol == "transductive"
-    ]
+    readers = {one.run.config.method for one in records if one.run.config.sees_test_labels}
+    return [name for name in METHODS if name in readers]
 
 
 PARTS = {"ucl": "neither", "dcl": "debiased", "hucl": "hard", "hcl": "hard,\ndebiased"}
@@ -191,7 +208,7 @@ WITHOUT_BETA = ("ucl", "dcl", "scl")
 """Methods drawn as horizontal lines, next to those with β."""
 
 
-def beta_data(records: Sequence[RunResult]) -> Accuracies:
+def beta_data(records: Sequence[RunResult]) -> ScoreRows:
     """The numbers of :func:`beta`: rows of panel ``beta`` and of panel ``ablation``.
 
     Raises:
@@ -218,14 +235,16 @@ def beta_data(records: Sequence[RunResult]) -> Accuracies:
     rows = [_beta_row("beta", names[config], found[config]) for config in ranked]
     rows += [_beta_row("ablation", called[config], found[config]) for config in dots]
     data = pd.DataFrame(rows).assign(
-        dataset=configs[0].dataset, accuracy_on=test_part(configs[0].protocol)
+        dataset=configs[0].dataset,
+        on=test_part(configs[0].item, one_split=configs[0].n_scores == 1),
     )
     columns = [
-        "dataset", "accuracy_on", "panel", "method", "line", "beta", "beta_changes", "seeds",
-        "accuracy_mean", "accuracy_std", "interval_low", "interval_high",
+        "dataset", "on", "panel", "method", "line", "beta", "beta_changes", "seeds",
+        "mean", "std", "interval_low", "interval_high",
     ]  # fmt: skip
     numbers = ["beta", *columns[-3:]]
-    return Accuracies(data[columns].astype(dict.fromkeys(numbers, float)), kept, words)
+    data = data[columns].astype(dict.fromkeys(numbers, float))
+    return ScoreRows(data, kept, words, metric_of(kept))
 
 
 def _beta_names(lines: Mapping[RunConfig, RunConfig]) -> dict[RunConfig, str]:
@@ -282,35 +301,36 @@ def beta(records: Sequence[RunResult]) -> Drawn:
 
     Source: Robinson et al. (2021), Fig. 2 and appendix C.
     """
-    data, kept, seeds = beta_data(records)
+    rows = beta_data(records)
+    data, kept, how = rows.data, rows.kept, metric(rows.metric)
     curves, dots = (data[data["panel"] == name] for name in ("beta", "ablation"))
     there = [(own, width) for own, width in ((curves, 5), (dots, 3)) if len(own)]
     slanted = len(dots) > len(PARTS)
     figure, panels = theme.panels(
         len(there), height=3.6 + 0.9 * slanted, width_ratios=[width for _, width in there]
     )
-    on = data["accuracy_on"].iloc[0]
-    panels[0].set_ylabel(f"accuracy on {on}, %")
+    on = data["on"].iloc[0]
+    panels[0].set_ylabel(_on(how, on))
     shown = []
     if len(curves):
         lines = curves.sort_values("beta", key=pd.Series.isna, kind="stable")
         styles = theme.line_styles(dict(zip(lines["line"], lines["method"], strict=True)))
         _draw_curves(panels[0], curves, styles)
         theme.legend(figure, list(styles.values()))
-        shown.append("accuracy against β")
+        shown.append(f"{how.title} against β")
     if len(dots):
         _draw_ablation(panels[-1], dots, slanted=slanted)
         shown.append("debiasing ablation")
-    for panel in panels:  # an interval may go beyond what an accuracy can be
+    for panel in panels if how.share else ():  # an interval may go beyond what a share can be
         panel.set_ylim(top=min(100.5, panel.get_ylim()[1]))
     heading = " and ".join(shown)
     theme.heading(figure, f"{heading[0].upper()}{heading[1:]}. {subject(kept)}")
     note = caption(
         "beta", curves=len(curves), dots=len(dots), annealed=curves["beta_changes"].any(),
-        folds=not of_images(kept[0].run.config.protocol), seeds=seeds, readers=label_readers(kept),
+        folds=kept[0].run.config.n_scores > 1, seeds=rows.seeds, readers=label_readers(kept),
         versions=versions(kept),
     )  # fmt: skip
-    return Drawn(figure, data, note)
+    return Drawn(figure, rows.named, note)
 
 
 def _draw_curves(panel: Axes, curves: pd.DataFrame, styles: dict[str, dict[str, Any]]) -> None:
@@ -321,11 +341,11 @@ def _draw_curves(panel: Axes, curves: pd.DataFrame, styles: dict[str, dict[str, 
     for index, row in enumerate(theme.rows(rules)):
         style = styles[row.line]
         style |= {"marker": "", "linestyle": theme.DASHES[1:][index % 4]}
-        panel.axhline(row.accuracy_mean, **style)
+        panel.axhline(row.mean, **style)
         _bar(panel, len(ticks) - 0.55 + 0.09 * index, rules.iloc[[index]], style)
     for index, (line, own) in enumerate(lines):
         x = [ticks.index(b) + dodge * (index - (len(lines) - 1) / 2) for b in own["beta"]]
-        panel.plot(x, own["accuracy_mean"], **styles[str(line)])
+        panel.plot(x, own["mean"], **styles[str(line)])
         _bar(panel, x, own, styles[str(line)])
     panel.set_xticks(range(len(ticks)), [f"{tick:g}" for tick in ticks])
     panel.set_xlim(-0.5, len(ticks) - 0.55 + 0.09 * len(rules))
@@ -333,15 +353,15 @@ def _draw_curves(panel: Axes, curves: pd.DataFrame, styles: dict[str, dict[str, 
 
 
 def _bar(panel: Axes, x: Any, own: pd.DataFrame, style: Mapping[str, Any]) -> None:
-    low, high = (own["accuracy_mean"] + sign * own["accuracy_std"] for sign in (-1, 1))
-    if own["accuracy_std"].notna().any():
+    low, high = (own["mean"] + sign * own["std"] for sign in (-1, 1))
+    if own["std"].notna().any():
         panel.vlines(x, low, high, color=style["color"], linewidth=1.2)
 
 
 def _draw_ablation(panel: Axes, dots: pd.DataFrame, *, slanted: bool) -> None:
     for x, row in enumerate(theme.rows(dots)):
         hue = theme.colour(row.method)
-        panel.plot([x], [row.accuracy_mean], "o", markersize=7, color=hue)
+        panel.plot([x], [row.mean], "o", markersize=7, color=hue)
         if not math.isnan(row.interval_low):
             panel.vlines(x, row.interval_low, row.interval_high, color=hue, linewidth=1.8)
     names = [f"{PARTS[row.method]}\n({row.line})" for row in theme.rows(dots)]

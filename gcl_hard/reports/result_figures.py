@@ -1,4 +1,4 @@
-"""Figures of results: accuracies with intervals, ranks, β, curves, and those of the recipe."""
+"""Figures of results: scores with intervals, ranks, β, curves, and those of the recipe."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
 from gcl_hard.evaluation import average_ranks, cliques, critical_difference, friedman
+from gcl_hard.evaluation.metrics import metric
 from gcl_hard.methods import METHODS
 from gcl_hard.reports import theme
 from gcl_hard.reports.rows import rows_frame
@@ -25,18 +26,17 @@ CONTROLS = ("ucl", "scl")
 """Methods drawn as horizontal lines in figures of β."""
 
 
-def frame(lines: Sequence[Row], protocol: str) -> pd.DataFrame:
-    """Finished rows of a protocol, one line each.
+def frame(lines: Sequence[Row]) -> pd.DataFrame:
+    """Finished rows, one line each.
 
     Args:
         lines: rows of a table.
-        protocol: protocol of the lines to keep.
 
     Returns:
         ``dataset``, ``method``, ``label``, ``kind``, ``beta``, ``mean``, the 95 % interval
-        ``low`` and ``high`` of :attr:`Row.interval` (NaN of one accuracy), ``paper``.
+        ``low`` and ``high`` of :attr:`Row.interval` (NaN of one score), ``paper``.
     """
-    shown = [line for line in lines if line.protocol == protocol and line.scores]
+    shown = [line for line in lines if line.scores]
     own = {"label": [line.entry for line in shown], "beta": [line.beta for line in shown]}
     numbers = ["beta", "mean", "low", "high", "paper"]
     data = rows_frame(shown).assign(**own)
@@ -45,22 +45,21 @@ def frame(lines: Sequence[Row], protocol: str) -> pd.DataFrame:
 
 
 @theme.themed
-def accuracy_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
-    """Mean accuracies with 95 % intervals, one panel per data set, methods down.
+def score_figure(lines: Sequence[Row]) -> Figure | None:
+    """Mean scores with 95 % intervals, one panel per data set, methods down.
 
     What was best on the test folds is hollow, being no estimate; a diamond is the paper's figure.
-    The majority class of images is left out: with it, the scale would be too wide to tell the
-    other methods apart.
+    Where all runs have one test part, the majority class is left out: with it, the scale would be
+    too wide to tell the other methods apart.
 
     Args:
-        lines: rows of any protocols.
-        protocol: protocol of the lines to show.
+        lines: rows of one protocol and metric.
 
     Returns:
         The figure; None without a finished run.
     """
-    data = frame(lines, protocol)
-    if protocol == "split":
+    data = frame(lines)
+    if any(line.one_split for line in lines):
         data = data[data["method"] != "majority"]
     if data.empty:
         return None
@@ -79,7 +78,7 @@ def accuracy_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
                 panel.plot([row.paper], [y], **DIAMOND, label=f"{row.label} paper")
     panels[0].set_yticks(range(len(labels)), labels)
     panels[0].set_ylim(len(labels) - 0.4, -0.6)
-    figure.supxlabel("accuracy, %", fontsize=theme.TEXT)
+    figure.supxlabel(metric(lines[0].metric).label, fontsize=theme.TEXT)
     dot = {"marker": "o", "markersize": 5, "color": theme.INK}
     keys = [
         (True, {**dot, "label": "mean, 95 % interval"}),
@@ -101,19 +100,18 @@ DIAMOND: dict[str, Any] = {
 
 
 @theme.themed
-def beta_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
-    """Mean accuracies with 95 % intervals against β, one panel per data set.
+def beta_figure(lines: Sequence[Row]) -> Figure | None:
+    """Mean scores with 95 % intervals against β, one panel per data set.
 
     Horizontal lines are ucl and scl. Values of β are evenly spaced.
 
     Args:
-        lines: rows of any protocols.
-        protocol: protocol of the lines to show.
+        lines: rows of one protocol and metric.
 
     Returns:
         The figure; None with fewer than two β.
     """
-    data = frame(lines, protocol)
+    data = frame(lines)
     hard = data[(data["kind"] == "fixed") & data["beta"].notna()]
     betas, methods = sorted(hard["beta"].unique()), list(hard["method"].unique())
     if len(betas) < 2:
@@ -134,7 +132,7 @@ def beta_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
         panel.set_xlim(-0.4, len(betas) - 0.6)
         panel.locator_params(axis="y", nbins=5)
     figure.supxlabel("β", fontsize=theme.TEXT)
-    figure.supylabel("accuracy, %", fontsize=theme.TEXT)
+    figure.supylabel(metric(lines[0].metric).label, fontsize=theme.TEXT)
     shown = [m for m in data["method"].unique() if m in methods or m in CONTROLS]
     theme.legend(figure, [_style(m, rule=m not in methods) for m in shown])
     return figure
@@ -148,22 +146,21 @@ def _style(method: str, *, rule: bool = False) -> dict[str, Any]:
 
 
 @theme.themed
-def curve_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
+def curve_figure(lines: Sequence[Row]) -> Figure | None:
     """Nearest neighbours' accuracy against epoch, one panel per data set, mean over seeds.
 
     The queries are not among the neighbours, but the encoder was trained on them: the curve shows
     the course of training, not accuracy on new images.
 
     Args:
-        lines: rows of any protocols.
-        protocol: protocol of the lines to show.
+        lines: rows of one protocol and metric.
 
     Returns:
         The figure; None where no line has a curve of two points.
 
     Source: H-SCL paper, Figure 1, which shows accuracies on test images.
     """
-    shown = [line for line in lines if line.protocol == protocol and len(line.curve) > 1]
+    shown = [line for line in lines if len(line.curve) > 1]
     if not shown:
         return None
     sets = dict.fromkeys(line.dataset for line in shown)
@@ -207,21 +204,19 @@ class Ranks(NamedTuple):
     p: float
 
 
-def ranks(lines: Sequence[Row], protocol: str) -> Ranks | None:
+def ranks(lines: Sequence[Row]) -> Ranks | None:
     """The numbers of :func:`rank_figure`.
 
     Args:
-        lines: rows of any protocols.
-        protocol: protocol of the lines to rank.
+        lines: rows of one protocol and metric.
 
     Returns:
         :class:`Ranks`; None with fewer than two data sets or three methods.
     """
-    own = [line for line in lines if line.protocol == protocol]
-    datasets = list(dict.fromkeys(line.dataset for line in own))
+    datasets = list(dict.fromkeys(line.dataset for line in lines))
     table = {
-        method: {d: line for d in datasets if (line := _representative(own, method, d))}
-        for method in dict.fromkeys(line.method for line in own)
+        method: {d: line for d in datasets if (line := _representative(lines, method, d))}
+        for method in dict.fromkeys(line.method for line in lines)
     }
     trained = [row for method, row in table.items() if method in METHODS]
     sets = [d for d in datasets if all(d in row and row[d].whole for row in trained)]
@@ -229,6 +224,7 @@ def ranks(lines: Sequence[Row], protocol: str) -> Ranks | None:
     if len(sets) < 2 or len(rows) < 3:
         return None
     scores = np.array([[s.mean for row in rows if (s := row[d].scores)] for d in sets])
+    scores = scores if metric(lines[0].metric).higher else -scores
     found, critical = average_ranks(scores), critical_difference(len(rows), len(sets))
     p = friedman(scores)
     return Ranks([row[sets[0]] for row in rows], sets, found, critical, cliques(found, critical),
@@ -245,15 +241,14 @@ def _representative(lines: Sequence[Row], method: str, dataset: str) -> Row | No
 
 
 @theme.themed
-def rank_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
+def rank_figure(lines: Sequence[Row]) -> Figure | None:
     """Average ranks over data sets, and methods that the Nemenyi test does not distinguish.
 
     One line per method: chosen inside if there is one, else its only one, else β = 1. Data sets are
     those on which all trained methods have all seeds; baselines join if they have them there too.
 
     Args:
-        lines: rows of any protocols.
-        protocol: protocol of the lines to show.
+        lines: rows of one protocol and metric.
 
     Returns:
         The diagram; None with fewer than two such data sets or three methods.
@@ -261,7 +256,7 @@ def rank_figure(lines: Sequence[Row], protocol: str) -> Figure | None:
     Source: Demšar, Statistical Comparisons of Classifiers over Multiple Data Sets, JMLR 7, 2006,
         Figure 1.
     """
-    found = ranks(lines, protocol)
+    found = ranks(lines)
     if found is None:
         return None
     k, cd, order = len(found.lines), found.critical, np.argsort(found.ranks, kind="stable")
@@ -301,10 +296,10 @@ def _scale(axes: Axes, k: int, cd: float) -> None:
     axes.text(1 + cd / 2, -1.5, f"CD = {cd:.2f}", ha="center", fontsize=theme.SMALL)
 
 
-FIGURES: dict[str, Callable[[Sequence[Row], str], Figure | None]] = {
-    "accuracy": accuracy_figure, "ranks": rank_figure, "beta": beta_figure, "curve": curve_figure,
+FIGURES: dict[str, Callable[[Sequence[Row]], Figure | None]] = {
+    "accuracy": score_figure, "ranks": rank_figure, "beta": beta_figure, "curve": curve_figure,
 }  # fmt: skip
-"""By the suffix of their files."""
+"""By the suffix of their files; that of scores is named by the metric."""
 
 
 # Learning curves

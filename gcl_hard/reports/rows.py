@@ -19,28 +19,17 @@ from gcl_hard.reports.frame import (
     published,
     seconds,
 )
-from gcl_hard.runs.record import RunResult
-from gcl_hard.settings.base import RunConfig, flag, known
-from gcl_hard.settings.domains import CONFIGS, is_baseline
+from gcl_hard.runs.choice import metric_of
+from gcl_hard.runs.record import ACCURACY, RunResult
+from gcl_hard.settings.base import RunConfig, flag, known, symbols
+from gcl_hard.settings.domains import is_baseline
 from gcl_hard.settings.presets import published_accuracy
-from gcl_hard.settings.values import several
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 CONTROLS = ("ucl", "scl")
 """Methods that all others of their data set and protocol are tested against."""
-
-OF_KERNELS = ("graph-size", "label-histogram", "wl", "wl-oa")
-"""Baselines that choose no C if they cannot tell any two graphs apart."""
-
-SYMBOLS = {
-    name: one.setting.symbol
-    for config in CONFIGS.values()
-    for name, one in known(config).items()
-    if one.setting.symbol
-}
-"""How tables write settings."""
 
 Kind = Literal["fixed", "inside", "best", "baseline"]
 
@@ -57,20 +46,26 @@ class Row:
             the paper's way, which is no estimate; a ``baseline``.
         setting: what distinguishes the row from others of its method, such as β=2; for ``best`` the
             setting that was best.
-        scores: accuracies; None while open.
+        scores: test scores; None while open.
         expected: number of seeds asked for.
         seconds: time of training and scoring; 0 where another row includes it.
-        paper: the paper's figure, percent, or None.
+        paper: the paper's accuracy, percent, or None.
         tests: comparisons by control.
-        optimism: for a ``best`` row, points above what was chosen inside, if that is known.
+        optimism: for a ``best`` row, by how much it is better than what was chosen inside, if that
+            is known.
         beta: β, where the setting is β alone.
         changed: other settings that are not the default, such as lr=0.02.
         reads_labels: whether its encoder is trained with labels.
+        sees_test_labels: whether those of the items that it is tested on are among them.
         curve: monitoring for images: epoch and accuracy in percent, mean over seeds.
         knn: for images, the accuracies of nearest neighbours, percent, of the seeds that have one.
         wl_start: what its WL kernel or encoding starts from, where it is not the features.
         notes: what reading its data warned of.
         blind: whether it is a baseline that cannot tell any two graphs apart.
+        metric: name of the metric of its scores; while it is open, that of the rows beside it.
+        one_split: whether all of its seeds are tested on one part of the data.
+        item: what one sample of its data is called.
+        undefined: finished seeds that are left out, since their score is not defined.
     """
 
     dataset: str
@@ -87,11 +82,16 @@ class Row:
     beta: float | None = None
     changed: tuple[str, ...] = ()
     reads_labels: bool = False
+    sees_test_labels: bool = False
     curve: tuple[tuple[int, float], ...] = ()
     knn: tuple[float, ...] = ()
     wl_start: str | None = None
     notes: tuple[str, ...] = ()
     blind: bool = False
+    metric: str = ACCURACY
+    one_split: bool = False
+    item: str = "item"
+    undefined: int = 0
 
     @property
     def is_baseline(self) -> bool:
@@ -129,7 +129,7 @@ class Row:
 
     @property
     def gap(self) -> float | None:
-        """Points above the paper's figure."""
+        """Points above the paper's accuracy."""
         return None if not self.scores or self.paper is None else self.scores.mean - self.paper
 
 
@@ -142,27 +142,36 @@ def rows(results: Results) -> list[Row]:
     Returns:
         One row a configuration; where several settings of a method were run, one more for the
         best on the test folds, and one for what was chosen inside, if that was asked for.
+
+    Raises:
+        InputError: for scores of one data set by two metrics.
     """
     asked = results.shown
-    trained = [c.protocol for c in asked if not c.is_baseline]
-    own = [c.protocol for c in asked if c.is_baseline and c.encoders]
-    protocols = [*trained, *own] or [c.protocol for c in asked]
-    found = []
-    for protocol in dict.fromkeys(protocols):
+    trained = {(c.protocol, c.n_scores) for c in asked if not c.is_baseline}
+
+    def shared(config: RunConfig, protocol: str) -> bool:
+        """Whether a baseline, which trains no encoder, is tested on the folds of a protocol."""
+        return config.is_baseline and not config.encoders and (protocol, config.n_scores) in trained
+
+    first = [c.protocol for c in asked if not c.is_baseline]
+    own = [c.protocol for c in asked if not any(shared(c, protocol) for protocol in first)]
+    found, usual = [], next(iter(results.records.values())).metric if results.records else ACCURACY
+    for protocol in dict.fromkeys([*first, *own]):
         for dataset in dict.fromkeys(c.set_name for c in asked):
             # A baseline is shown under every protocol; one that trains encoders under its own.
             shown = [
                 c
                 for c in asked
-                if c.set_name == dataset
-                and (c.protocol == protocol or (c.is_baseline and not c.encoders))
+                if c.set_name == dataset and (c.protocol == protocol or shared(c, protocol))
             ]
+            records = [record for config in shown for record in results.of(config)]
             methods = sorted(dict.fromkeys(c.method for c in shown), key=is_baseline)
-            found += _tested([
-                row
+            block = [
+                replace(row, metric=metric_of(records) if records else usual)
                 for method in methods
                 for row in _of_method(results, [c for c in shown if c.method == method], protocol)
-            ])  # fmt: skip
+            ]
+            found += _tested(block)
     return found
 
 
@@ -181,12 +190,18 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         scores=None,
         expected=len(results.seeds),
         reads_labels=first.reads_labels,
+        sees_test_labels=first.sees_test_labels,
+        one_split=first.n_scores == 1,
+        item=first.item,
     )
     if chosen := next((one for one in results.choices if first in one.candidates), None):
         row = _filled(empty, first, chosen.candidates, results.of(first))
-        row = replace(row, kind="inside", paper=paper)
+        row = replace(row, kind="inside", paper=paper, undefined=results.undefined(first))
         return [replace(row, setting="", beta=None) if chosen.best is None else row]
-    found = [_filled(empty, c, configs, results.of(c)) for c in configs]
+    found = [
+        replace(_filled(empty, c, configs, results.of(c)), undefined=results.undefined(c))
+        for c in configs
+    ]
     if len(configs) == 1:
         return [replace(found[0], paper=paper)]
     selection = None
@@ -216,11 +231,14 @@ def _filled(
     # β, and whatever else differs between rows of a method.
     names = [
         name
-        for name in several()
-        if len({getattr(c, name, None) for c in others}) > 1
-        or (name == "beta" and config.beta is not None)
+        for name, one in known(type(config)).items()
+        if one.setting.several
+        and (
+            len({getattr(c, name) for c in others}) > 1
+            or (name == "beta" and config.beta is not None)
+        )
     ]
-    names.sort(key=lambda name: name not in SYMBOLS)
+    names.sort(key=lambda name: name not in symbols(type(config)))
     row = replace(
         row, setting=in_symbols(config, names), beta=config.beta if names == ["beta"] else None,
         changed=tuple(
@@ -237,7 +255,7 @@ def _filled(
         knn=tuple(record.knn for record in records if record.knn is not None),
         notes=tuple(records[0].data.get("notes", ())),
         wl_start=records[0].data.get("wl_start") if getattr(config, "reads_wl", False) else None,
-        blind=config.method in OF_KERNELS and not records[0].fold_c,
+        blind=getattr(config, "fits_kernel", False) and not records[0].fold_c,
     )  # fmt: skip
 
 
@@ -253,13 +271,20 @@ def _shown(given: Any) -> str:
 def in_symbols(config: RunConfig, names: Iterable[str]) -> str:
     """Settings of a configuration as text, such as ``β=2 lr=0.01 anchor``."""
     values = ((name, getattr(config, name)) for name in names)
+    written = symbols(type(config))
     return " ".join(
         ("without " * (name == "without") + value)
         if isinstance(value, str)
-        else f"{SYMBOLS.get(name, flag(name))}={value:g}"
+        else f"{written.get(name, flag(name))}={value:g}"
         for name, value in values
         if value is not None
     )
+
+
+def symbols_that_differ(configs: Sequence[RunConfig]) -> list[str]:
+    """Settings with a symbol that differ among configurations of one domain."""
+    named = symbols(type(configs[0]))
+    return [name for name in named if len({getattr(one, name) for one in configs}) > 1]
 
 
 def _tested(block: Sequence[Row]) -> list[Row]:
@@ -286,7 +311,7 @@ def _tested(block: Sequence[Row]) -> list[Row]:
 
 
 def rows_frame(rows: Sequence[Row]) -> DataFrame:
-    """Table rows, tidy: one line per row, in percent and points; missing values are None or NaN.
+    """Table rows, tidy: one line per row, in the unit of the metric; missing values: None, NaN.
 
     Args:
         rows: in the order to show them.
@@ -297,6 +322,8 @@ def rows_frame(rows: Sequence[Row]) -> DataFrame:
     from pandas import DataFrame
 
     frame = DataFrame([_row_line(row) for row in rows])
+    if any(row.metric != ACCURACY for row in rows):
+        frame.insert(5, "metric", [row.metric for row in rows])
     if any(row.knn for row in rows):
         frame["knn"] = [statistics.fmean(row.knn) if row.knn else None for row in rows]
     return frame
@@ -305,7 +332,8 @@ def rows_frame(rows: Sequence[Row]) -> DataFrame:
 def _row_line(row: Row) -> dict[str, Any]:
     scores, interval = row.scores, row.interval
     texts = ("dataset", "protocol", "method", "kind", "choice")
-    line: dict[str, Any] = {name: getattr(row, name) for name in texts} | {
+    line: dict[str, Any] = {name: getattr(row, name) for name in texts}
+    line |= {
         "seeds": len(scores.seeds) if scores else 0, "seeds_expected": row.expected,
         "mean": scores and scores.mean, "std_seeds": scores and scores.std,
         "std_folds": scores and scores.fold_std, "se_test": scores and scores.test_error,

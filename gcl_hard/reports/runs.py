@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.graphs.tudataset import ALIASES
-from gcl_hard.images.files import canonical_name
 from gcl_hard.methods import METHODS, method
-from gcl_hard.reports.frame import SCHEMA_VERSION
-from gcl_hard.reports.rows import SYMBOLS
+from gcl_hard.reports.frame import SCHEMA_VERSION, defined, scores_key
 from gcl_hard.reports.tables import count, values
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import ACCURACY, RunResult
 from gcl_hard.runs.snapshots import OWN, SETTINGS
 from gcl_hard.runs.store import POINTS, Store, Unread, read_compact, read_result
-from gcl_hard.settings.base import RunConfig, flag, selectable
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
+from gcl_hard.settings.base import RunConfig, flag, known, selectable, symbols
 
 WANTED = "expected the --output folder of python -m gcl_hard.bench, files in it, or --json files"
 RERUN = "run the same command again with --diagnostics 1"
@@ -61,7 +58,7 @@ def read(paths: Iterable[Path]) -> tuple[list[RunResult], dict[Run, Path]]:
     """Read finished runs from run files, result files and folders.
 
     A run that occurs twice counts once: the one with more snapshots, else the later one. Scores
-    of inner hold-outs are skipped.
+    of inner hold-outs are skipped. A warning counts runs whose scores are not defined.
 
     Args:
         paths: files, and folders of run files.
@@ -75,19 +72,31 @@ def read(paths: Iterable[Path]) -> tuple[list[RunResult], dict[Run, Path]]:
             run; names it.
     """
     found: dict[Run, tuple[Any, RunResult, Path | None]] = {}
+    undefined: dict[Run, None] = {}
     for source, record in (one for path in paths for one in _results(path)):
         if record.inner:
             continue
         with _damage(source):
             _check_values(record)
+            if not defined(record):
+                undefined[record.run] = None
+                continue
             points = _points(source, record)
             kept = len(record.diagnostics), points is not None, len(record.curve), record.finished
-            rank = *kept, record.fold_accuracies, record.versions.get("source", ""), str(source)
+            rank = *kept, record.values, record.versions.get("source", ""), str(source)
         known = found.get(record.run)
         if known is None or rank > known[0]:
             found[record.run] = rank, record, points
+    if undefined:
+        warnings.warn(
+            f"{count(len(undefined), 'run')} without a defined score left out, the first "
+            f"{next(iter(undefined))}", stacklevel=2,
+        )  # fmt: skip
     if not found:
-        raise InputError("these results come from inner hold-outs alone, and no figure shows those")
+        raise InputError(
+            "these results come from inner hold-outs alone, or have no defined score: no figure "
+            "shows those"
+        )
     ordered = sorted(found, key=_order)
     files = {run: path for run in ordered if (path := found[run][2]) is not None}
     return [found[run][1] for run in ordered], files
@@ -147,12 +156,14 @@ def _damage(path: Path) -> Iterator[None]:
 def _of_config(stored: Mapping[str, Any]) -> Iterator[RunResult]:
     """The runs of a configuration in a result file."""
     none: list[list[Any]] = [[] for _ in stored["seeds"]]
-    for seed, accuracies, curve, snapshots in zip(
-        stored["seeds"], stored["fold_accuracies"], stored.get("curves", none),
+    name = stored.get("metric", ACCURACY)
+    for seed, scores, curve, snapshots in zip(
+        stored["seeds"], stored[f"fold_{scores_key(name)}"], stored.get("curves", none),
         stored.get("diagnostics", none), strict=True,
     ):  # fmt: skip
         yield RunResult.read({
-            "config": stored["config"], "seed": seed, "scores": {ACCURACY: accuracies},
+            "config": stored["config"], "domain": stored.get("domain", ""), "seed": seed,
+            "scores": {name: scores}, "metric": name,
             "seconds_train": 0.0, "seconds_eval": 0.0, "data": {}, "device": "", "finished": "",
             "versions": stored.get("versions", {}), "curve": curve, "diagnostics": snapshots,
         })  # fmt: skip
@@ -160,9 +171,12 @@ def _of_config(stored: Mapping[str, Any]) -> Iterator[RunResult]:
 
 def _check_values(record: RunResult) -> None:
     """Raise for a record that lacks what figures need, or has something else in its place."""
-    numbers = [record.seed, *record.fold_accuracies]
-    numbers += [x for epoch, accuracy in record.curve for x in (epoch, accuracy)]
-    if not all(map(math.isfinite, numbers)) or not all(map(_is_whole, record.diagnostics)):
+    numbers = [record.seed, *(x for epoch, accuracy in record.curve for x in (epoch, accuracy))]
+    if (
+        any(map(math.isinf, record.values))
+        or not all(map(math.isfinite, numbers))
+        or not all(map(_is_whole, record.diagnostics))
+    ):
         raise ValueError
 
 
@@ -252,17 +266,25 @@ def _check(
 
 
 def _matches(record: RunResult, key: str, text: str) -> bool:
-    if key == "dataset":
-        text = ALIASES.get(text.upper(), canonical_name(text))
-    if key == "protocol" and text.casefold() == "paper":
-        text = "transductive"
-    own = _word(record, key)
+    own, text = _word(record, key), _canonical(type(record.run.config), key, text)
     if own.casefold() == text.casefold():
         return True
     try:
         return float(own) == float(text)
     except ValueError:
         return False
+
+
+@cache
+def _canonical(config: type[RunConfig], key: str, text: str) -> str:
+    """The one spelling of the name of a data set or a protocol, if the domain knows it."""
+    if key == "dataset":
+        return config(dataset=text).canonical_dataset
+    canonical = known(config)[key].setting.canonical if key == "protocol" else None
+    try:
+        return text if canonical is None else str(canonical(text.casefold(), {}))
+    except InputError:
+        return text
 
 
 def _present(records: Sequence[RunResult], key: str) -> list[str]:
@@ -292,6 +314,7 @@ def settings(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
         The settings of each, such as ``β=1 epochs=50``; empty where the method says it all.
 
     Example:
+        >>> from gcl_hard.settings.graphs import GraphConfig
         >>> configs = [GraphConfig(method="ucl"), GraphConfig(method="hucl"), GraphConfig(beta=2)]
         >>> list(settings(configs).values())
         ['', 'β=1', 'β=2']
@@ -312,7 +335,8 @@ def _setting(config: RunConfig, name: str) -> str:
         return ""
     if name == "beta_changes":
         return f"annealed in {value}" if value else ""
-    return f"{SYMBOLS.get(name, name.replace('_', ' '))}={values([config], name)}"
+    shown = symbols(type(config)).get(name, name.replace("_", " "))
+    return f"{shown}={values([config], name)}"
 
 
 def _own(config: RunConfig, name: str) -> object:
@@ -320,7 +344,7 @@ def _own(config: RunConfig, name: str) -> object:
     value = getattr(config, name, None)
     if name == "beta_changes" and config.beta is None:
         return None
-    if isinstance(config, ImageConfig) and name == "positives" and not config.is_baseline:
+    if name == "positives" and not config.is_baseline:
         return None if value == method(config.method).positives else value
     return value
 
@@ -329,6 +353,7 @@ def labels(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
     """Method and :func:`settings` of each configuration.
 
     Example:
+        >>> from gcl_hard.settings.graphs import GraphConfig
         >>> list(labels([GraphConfig(), GraphConfig(method="scl", epochs=20)]).values())
         ['hscl β=1 epochs=200', 'scl epochs=20']
     """
@@ -338,16 +363,15 @@ def labels(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
 def subject(records: Sequence[RunResult]) -> str:
     """Description of a figure: data set, contrast, objective, protocol, seeds, and γ if not 0.5."""
     config = records[0].run.config
-    if isinstance(config, GraphConfig):
-        contrast = "nodes against graphs"
-        if config.contrast == "two-view":
-            contrast = f"{config.views or 'two'} views of a graph"
-        objective = "InfoNCE" if config.objective == "infonce" else "JSD"
-        what = f"{contrast}, {objective}, protocol {config.protocol}"
+    subset, item = getattr(config, "subset", None), config.item
+    what = f"a part of {subset:,} {item}s, " if subset else ""
+    if getattr(config, "contrast", "two-view") == "local-global":
+        what += "nodes against graphs"
     else:
-        subset = getattr(config, "subset", None)
-        what = f"a part of {subset:,} images, " if subset else ""
-        what += f"{getattr(config, 'views', None) or 'two'} views of an image, InfoNCE"
+        what += f"{config.views or 'two'} views of {'an' if item[0] in 'aeiou' else 'a'} {item}"
+    what += f", {'JSD' if getattr(config, 'objective', None) == 'jsd' else 'InfoNCE'}"
+    if len(get_args(known(type(config))["protocol"].kind)) != 1:  # it has a choice of protocols
+        what += f", protocol {config.protocol}"
     if not usual_temperature(records):
         what += f", γ = {values((record.run.config for record in records), 'temperature')}"
     seeds = sorted({len(own) for own in by_config(records).values()})
@@ -364,15 +388,15 @@ def stem(figure: str, config: RunConfig) -> str:
     """The file name of a figure without suffix: its data set, and every unusual setting.
 
     Example:
+        >>> from gcl_hard.settings.graphs import GraphConfig
         >>> stem("fig4", GraphConfig()), stem("fig5", GraphConfig(contrast="two-view"))
         ('fig4-MUTAG-jsd', 'fig5-MUTAG-two-view')
     """
-    parts = [figure, config.dataset]
-    if isinstance(config, GraphConfig):
-        two_view, objective = config.contrast == "two-view", config.objective or "jsd"
-        parts += ["two-view"] * two_view
-        parts += [objective] * (objective != "infonce" or not two_view)
-        parts += [config.protocol] * (config.protocol != "transductive")
+    parts, contrast = [figure, config.dataset], getattr(config, "contrast", None)
+    objective = getattr(config, "objective", None) or "infonce"
+    parts += ["two-view"] * (contrast == "two-view")
+    parts += [objective] * (objective != "infonce" or contrast == "local-global")
+    parts += [config.protocol] * (config.protocol != known(type(config))["protocol"].default)
     return "-".join(parts)
 
 

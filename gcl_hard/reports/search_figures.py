@@ -22,12 +22,14 @@ from optuna import visualization
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.storages import InMemoryStorage
-from optuna.study import Study, StudyDirection
+from optuna.study import Study
 from optuna.trial import FrozenTrial
 from optuna.visualization import matplotlib as optuna_matplotlib
 
+from gcl_hard.evaluation.metrics import METRICS, Metric
 from gcl_hard.reports import theme
-from gcl_hard.reports.tables import ACCURACY, BETA, TEMPERATURE, setting, value
+from gcl_hard.reports.tables import BETA, TEMPERATURE, setting, value
+from gcl_hard.runs.record import ACCURACY
 from gcl_hard.tuning.storage import GRID, complete
 
 BLUE, ORANGE, RED = theme.COLOURS["ucl"], theme.COLOURS["hscl"], theme.COLOURS["scl"]
@@ -49,7 +51,7 @@ def trials(study: Study) -> pd.DataFrame:
     """Trials with a score.
 
     Args:
-        study: maximises inner accuracy, percent.
+        study: of inner scores.
 
     Returns:
         ``number``, ``value``, ``grid`` (whether it is among the settings tried first), ``best``,
@@ -72,17 +74,19 @@ def _is_word(distribution: object) -> bool:
 
 
 def write_figures(
-    study: Study, stem: Path, *, title: str, step: str = "epoch", grid: str = "the paper's grid"
-) -> list[Path]:
+    study: Study, stem: Path, *, title: str, step: str = "epoch", grid: str = "the paper's grid",
+    how: Metric = METRICS[ACCURACY],
+) -> list[Path]:  # fmt: skip
     """Draw a study's figures as PNG.
 
     Args:
-        study: study of inner accuracies, percent.
+        study: study of inner scores.
         stem: ``a/b`` gives ``a/b-history.png``, ``a/b-importances.png``, ``a/b-slices.png``,
             ``a/b-contour.png`` and ``a/b-intermediate.png``.
         title: what was searched; the heading of every figure.
         step: unit of intermediate scores, ``epoch`` or ``fold``.
         grid: name of the settings that were tried first.
+        how: the metric of the scores.
 
     Returns:
         The files; figures that the trials do not support are left out.
@@ -91,7 +95,7 @@ def write_figures(
         InputError: if the path cannot be written to.
     """
     written = []
-    for name, (caption, figure) in figures(readable(study), step=step, grid=grid).items():
+    for name, (caption, figure) in figures(readable(study), step=step, grid=grid, how=how).items():
         theme.heading(figure, f"{title}: {caption}")
         written.append(stem.with_name(f"{stem.name}-{name}.png"))
         theme.save(figure, written[-1], dpi=120)
@@ -99,32 +103,35 @@ def write_figures(
 
 
 @theme.themed
-def figures(study: Study, *, step: str, grid: str) -> dict[str, tuple[str, Figure]]:
+def figures(
+    study: Study, *, step: str, grid: str, how: Metric = METRICS[ACCURACY]
+) -> dict[str, tuple[str, Figure]]:
     """The figures of a study, by name, with captions; those that the trials give.
 
     Args:
         study: whose settings have their readable names.
         step: unit of intermediate scores.
         grid: name of the settings that were tried first.
+        how: the metric of the scores.
     """
     data = trials(study)
     if data.empty:
         return {}
-    names, shares = sorted(data.columns[4:]), importances(study)
-    found = {"history": ("trials in their order", history(data, len(study.trials), grid))}
+    names, shares, inner = sorted(data.columns[4:]), importances(study), f"inner {how.title}"
+    found = {"history": ("trials in their order", history(data, len(study.trials), grid, how))}
     if shares:
         found["importances"] = ("how much each setting matters", importance(shares))
     if names:
-        found["slices"] = ("inner accuracy against each setting", slices(study, data, names, grid))
+        found["slices"] = (f"{inner} against each setting", slices(study, data, names, grid, how))
     if (pair := plane(study)) is not None:
-        caption = f"inner accuracy over {pair[0]} and {pair[1]}; between trials interpolated"
-        found["contour"] = (caption, contour(study, data, pair, grid))
+        caption = f"{inner} over {pair[0]} and {pair[1]}; between trials interpolated"
+        found["contour"] = (caption, contour(study, data, pair, grid, how))
     if any(trial.intermediate_values for trial in study.trials):
-        found["intermediate"] = ("inner accuracy while training", intermediate(study, step))
+        found["intermediate"] = (f"{inner} while training", intermediate(study, step, how))
     return found
 
 
-def history(data: pd.DataFrame, n: int, grid: str) -> Figure:
+def history(data: pd.DataFrame, n: int, grid: str, how: Metric = METRICS[ACCURACY]) -> Figure:
     """Scores in the order of the trials, and the best so far.
 
     Args:
@@ -134,10 +141,11 @@ def history(data: pd.DataFrame, n: int, grid: str) -> Figure:
     """
     figure, (axes,) = theme.panels(1, height=3.4)
     axes.scatter(data["number"], data["value"], color=BLUE, alpha=0.8, s=26, label="a trial")
-    best = data.set_index("number")["value"].reindex(range(n)).cummax().ffill()
+    scores = data.set_index("number")["value"].reindex(range(n))
+    best = (scores.cummax() if how.higher else scores.cummin()).ffill()
     axes.step(best.index, best, where="post", color=theme.INK, lw=1.4, label="best so far")
     _mark(axes, data, "number", "value", grid)
-    axes.set(xlabel="trial", ylabel=ACCURACY, xlim=(-0.8, n - 0.2))
+    axes.set(xlabel="trial", ylabel=f"inner {how.label}", xlim=(-0.8, n - 0.2))
     axes.xaxis.set_major_locator(MaxNLocator(**WHOLE))
     _key(figure, [axes])
     return figure
@@ -157,8 +165,11 @@ def importance(shares: dict[str, float]) -> Figure:
     return figure
 
 
-def slices(study: Study, data: pd.DataFrame, names: Sequence[str], grid: str) -> Figure:
-    """Inner accuracy against each setting, a panel each; colours are the order of trials.
+def slices(
+    study: Study, data: pd.DataFrame, names: Sequence[str], grid: str,
+    how: Metric = METRICS[ACCURACY],
+) -> Figure:  # fmt: skip
+    """Inner scores against each setting, a panel each; colours are the order of trials.
 
     Args:
         study: the search, whose ranges the axes have.
@@ -169,7 +180,7 @@ def slices(study: Study, data: pd.DataFrame, names: Sequence[str], grid: str) ->
     figure, panels = theme.panels(len(names), across=3, height=2.4, sharey=True)
     for index, (panel, name) in enumerate(zip(panels, names, strict=True)):
         own = data.dropna(subset=[name])
-        panel.set(xlabel=name, ylabel="" if index % 3 else ACCURACY)
+        panel.set(xlabel=name, ylabel="" if index % 3 else f"inner {how.label}")
         positions = _scale(panel, study, own, name, "x")
         points = panel.scatter(positions, own["value"], c=own["number"], cmap="Blues", s=26,
                                edgecolors=theme.GREY, linewidths=0.4, vmin=0,
@@ -181,8 +192,11 @@ def slices(study: Study, data: pd.DataFrame, names: Sequence[str], grid: str) ->
     return figure
 
 
-def contour(study: Study, data: pd.DataFrame, pair: Sequence[str], grid: str) -> Figure:
-    """Inner accuracy over two settings, interpolated by Optuna.
+def contour(
+    study: Study, data: pd.DataFrame, pair: Sequence[str], grid: str,
+    how: Metric = METRICS[ACCURACY],
+) -> Figure:  # fmt: skip
+    """Inner scores over two settings, interpolated by Optuna.
 
     Args:
         study: the search, whose ranges the axes have.
@@ -191,14 +205,15 @@ def contour(study: Study, data: pd.DataFrame, pair: Sequence[str], grid: str) ->
         grid: name of the settings that were tried first.
     """
     with _pyplot(), quiet():
-        axes: Any = optuna_matplotlib.plot_contour(study, params=list(pair), target_name=ACCURACY)
+        label = f"inner {how.label}"
+        axes: Any = optuna_matplotlib.plot_contour(study, params=list(pair), target_name=label)
     figure: Figure = axes.figure
     filled = next(c for c in axes.collections if c.colorbar)
     filled.colorbar.remove()
     figure.set_layout_engine("constrained")
     figure.set_size_inches(theme.WIDTH, 4.6)
     figure.suptitle("")
-    bar = figure.colorbar(filled, ax=axes, label=ACCURACY, pad=0.02)
+    bar = figure.colorbar(filled, ax=axes, label=label, pad=0.02)
     for one in (axes, bar.ax):
         one.tick_params(which="both", colors=theme.INK, labelsize=theme.SMALL)
         for axis in (one.xaxis, one.yaxis):
@@ -218,8 +233,8 @@ def contour(study: Study, data: pd.DataFrame, pair: Sequence[str], grid: str) ->
     return figure
 
 
-def intermediate(study: Study, step: str) -> Figure:
-    """Inner accuracy while training, one line per trial.
+def intermediate(study: Study, step: str, how: Metric = METRICS[ACCURACY]) -> Figure:
+    """Inner scores while training, one line per trial.
 
     Args:
         study: with intermediate values.
@@ -232,7 +247,7 @@ def intermediate(study: Study, step: str) -> Figure:
         if trial.intermediate_values:
             axes.plot(*zip(*sorted(trial.intermediate_values.items()), strict=True), marker="o",
                       markersize=2.5, label=label, **style)  # fmt: skip
-    axes.set(xlabel=step, ylabel=ACCURACY)
+    axes.set(xlabel=step, ylabel=f"inner {how.label}")
     axes.locator_params(axis="x", integer=True)
     _key(figure, [axes])
     return figure
@@ -294,21 +309,24 @@ def _scale(axes: Axes, study: Study, data: pd.DataFrame, name: str, which: str) 
 # The figures of the HTML page
 
 
-def interactive(study: Study, step: str) -> dict[str, tuple[str, Any]]:
+def interactive(
+    study: Study, step: str, how: Metric = METRICS[ACCURACY]
+) -> dict[str, tuple[str, Any]]:
     """Plotly figures of a study, by name, with captions; the first is always there.
 
     Args:
         study: whose settings have their readable names.
         step: unit of intermediate scores.
+        how: the metric of the scores.
     """
-    named: dict[str, Any] = {"target_name": ACCURACY}
+    named: dict[str, Any] = {"target_name": f"inner {how.label}"}
     with quiet():
         figure = visualization.plot_optimization_history(study, **named)
         figure.update_traces(name="best so far", selector={"name": "Best Value"})
         found = {"history": ("The trials in their order", figure)}
         if complete(study):
             found["slice"] = (
-                "Inner accuracy against each setting", visualization.plot_slice(study, **named),
+                f"Inner {how.title} against each setting", visualization.plot_slice(study, **named),
             )  # fmt: skip
             found["parallel"] = (
                 "All settings of every trial",
@@ -320,13 +338,13 @@ def interactive(study: Study, step: str) -> dict[str, tuple[str, Any]]:
             found["importances"] = ("How much each setting matters", figure)
         if pair := plane(study):
             found["contour"] = (
-                f"Inner accuracy over {pair[0]} and {pair[1]}; between trials interpolated",
+                f"Inner {how.title} over {pair[0]} and {pair[1]}; between trials interpolated",
                 visualization.plot_contour(study, params=list(pair), **named),
             )
         if any(trial.intermediate_values for trial in study.get_trials(deepcopy=False)):
             figure = visualization.plot_intermediate_values(study)
-            figure.update_layout(xaxis_title=step, yaxis_title=ACCURACY)
-            found["intermediate"] = ("Inner accuracy while training", figure)
+            figure.update_layout(xaxis_title=step, yaxis_title=f"inner {how.label}")
+            found["intermediate"] = (f"Inner {how.title} while training", figure)
         found["timeline"] = ("When trials ran", visualization.plot_timeline(study))
     decades = {
         name: [math.log10(d.low) - 0.1, math.log10(d.high) + 0.1]
@@ -371,14 +389,14 @@ def readable(study: Study) -> Study:
     Of its trials' attributes only that of the grid is kept.
 
     Args:
-        study: study of accuracies.
+        study: study of inner scores.
 
     Returns:
         The copy, with the numbers and times of the trials.
     """
     with quiet():
         storage = InMemoryStorage()
-        study_id = storage.create_new_study([StudyDirection.MAXIMIZE], study.study_name)
+        study_id = storage.create_new_study([study.direction], study.study_name)
         for trial in study.get_trials(deepcopy=False):
             storage.create_new_trial(study_id, _readable(trial))
         return optuna.load_study(study_name=study.study_name, storage=storage)

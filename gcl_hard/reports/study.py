@@ -21,9 +21,11 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial
 
 from gcl_hard.errors import InputError
+from gcl_hard.evaluation.metrics import METRICS, Metric
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.page import environment, line, rendered, write_files
-from gcl_hard.reports.tables import ACCURACY, percent, points, setting, settings, text_frame, value
+from gcl_hard.reports.tables import points, score, setting, settings, text_frame, value
+from gcl_hard.runs.record import ACCURACY
 from gcl_hard.settings.base import RunConfig, known
 from gcl_hard.tuning.storage import GRID, INTERRUPTED, SURPLUS, TrialCounts, complete, failure_of
 
@@ -35,11 +37,11 @@ if TYPE_CHECKING:
 
 HEAD = "# Search: "
 ALT = {
-    "history": "Inner accuracies of the trials in their order, with the best so far",
-    "importances": "How much each setting matters for the inner accuracy",
-    "slices": "Inner accuracy against each setting, one panel each",
-    "contour": "Inner accuracy over two settings",
-    "intermediate": "Inner accuracy while training, one line a trial",
+    "history": "Inner scores of the trials in their order, with the best so far",
+    "importances": "How much each setting matters for the inner score",
+    "slices": "Inner score against each setting, one panel each",
+    "contour": "Inner score over two settings",
+    "intermediate": "Inner score while training, one line a trial",
 }
 """What figures of a search show."""
 FACTS = {
@@ -73,7 +75,7 @@ class Number:
     Attributes:
         name: its name.
         value: as text.
-        error: its standard error in points; None where that is not known.
+        error: its standard error in the unit of the metric; None where that is not known.
         meaning: explanation from ``search_numbers.j2``.
     """
 
@@ -99,36 +101,38 @@ def grid_of(result: SearchResult) -> str:
 
 
 def inner_error(result: SearchResult, finding: Finding | None = None) -> float | None:
-    """Standard error of an inner score, points; None where its number of items is not known.
+    """Standard error of an inner score that is a share, points; None where it is not known.
 
     The error of the mean over studies is at most this: their inner parts may share items.
     """
     n = result.facts.get("n_inner_test")
-    return standard_error((finding or result).inner, n) if n else None
+    return standard_error((finding or result).inner, n) if n and result.metric.share else None
 
 
 def outer_error(result: SearchResult) -> float | None:
-    """Standard error of the outer score, points.
+    """Standard error of the outer score, if it is a share, points.
 
     Outer parts of several studies have no item in common, so they count as one large one.
     """
     n = result.facts.get("n_outer_test")
-    if result.outer is None or not n:
+    if result.outer is None or not n or not result.metric.share:
         return None
     return standard_error(result.outer, n * len(result.findings))
 
 
 def numbers(result: SearchResult) -> list[Number]:
     """The inner score, and if there is one, the outer score and the optimism between them."""
-    inner, outer = inner_error(result), outer_error(result)
+    inner, outer, how = inner_error(result), outer_error(result), result.metric
+    metric = result.findings[0].metric
     name = "Score on the test folds" if on_test(result) else "Inner score"
-    found = {"inner": (name, percent(result.inner), inner)}
+    found = {"inner": (name, score(result.inner, metric), inner)}
     ratio = None
     if result.outer is not None and result.optimism is not None:
         error = None if inner is None or outer is None else math.hypot(inner, outer)
         ratio = abs(result.optimism) / error if error else None
-        found["outer"] = ("Outer score", percent(result.outer), outer)
-        found["optimism"] = ("Optimism", f"{points(result.optimism)} points", error)
+        found["outer"] = ("Outer score", score(result.outer, metric), outer)
+        gap = f"{how.difference(result.optimism)} {how.points}"
+        found["optimism"] = ("Optimism", gap, error)
     elif result.outer_missing is not None:
         found["none"] = ("Outer score", "none yet", None)
     context = {
@@ -139,6 +143,7 @@ def numbers(result: SearchResult) -> list[Number]:
         "n_outer": max(finding.n_outer for finding in result.findings),
         "why": result.outer_missing,
         "ratio": ratio,
+        "how": how,
     }
     return [
         Number(*shown, meaning=line("search_numbers.j2", kind=kind, **context))
@@ -147,8 +152,8 @@ def numbers(result: SearchResult) -> list[Number]:
 
 
 def items(result: SearchResult) -> str:
-    """Name of the classified items: graphs or images."""
-    return str(result.findings[0].config.domain)
+    """Name of the scored items, such as graphs or images."""
+    return f"{result.findings[0].config.item}s"
 
 
 def chosen_on_test(result: SearchResult) -> str | None:
@@ -156,7 +161,9 @@ def chosen_on_test(result: SearchResult) -> str | None:
     if not on_test(result):
         return None
     seen = result.reads_labels
-    return line("search_numbers.j2", kind="warning", items=items(result), seen=seen)
+    return line(
+        "search_numbers.j2", kind="warning", items=items(result), seen=seen, how=result.metric
+    )
 
 
 def against_grid(result: SearchResult, finding: Finding) -> str | None:
@@ -166,11 +173,14 @@ def against_grid(result: SearchResult, finding: Finding) -> str | None:
         return None
     scored = [(t.value or 0.0, bool(t.user_attrs.get(GRID))) for t in complete(finding.study)]
     ours, theirs = ([s for s, in_grid in scored if in_grid is own] for own in (False, True))
-    gap = max(ours) - max(theirs) if ours and theirs else None
+    how = result.metric
+    most = max if how.higher else min
+    gap = how.gain(most(ours), most(theirs)) if ours and theirs else None
     error = inner_error(result, finding)
     ratio = abs(gap) / error if error and gap is not None else None
     return line("search_numbers.j2", kind="grid", grid=grid_of(result), ours=ours,
-                 theirs=theirs, gap=gap, error=error, ratio=ratio)  # fmt: skip
+                 theirs=theirs, gap=gap, error=error, ratio=ratio, how=how,
+                 metric=finding.metric)  # fmt: skip
 
 
 # Tables
@@ -201,30 +211,34 @@ def _range(distribution: BaseDistribution) -> list[str]:
     return [", ".join(scale), value(distribution.low), value(distribution.high)]
 
 
-def best_trials(study: Study, best: FrozenTrial) -> DataFrame:
+def best_trials(study: Study, best: FrozenTrial, how: Metric = METRICS[ACCURACY]) -> DataFrame:
     """The five best trials with their settings: the best one first, then by score and age."""
     shown = sorted(
-        complete(study), key=lambda t: (t.number != best.number, -(t.value or 0.0), t.number)
+        complete(study),
+        key=lambda t: (t.number != best.number, how.gain(0.0, t.value or 0.0), t.number),
     )[:BEST]
     names = _names(shown)
     rows = [
         [
             f"{trial.number}{' (grid)' if trial.user_attrs.get(GRID) else ''}",
             *_values(trial, names),
-            f"{trial.value:.1f}",
+            how.text(trial.value or 0.0),
         ]
         for trial in shown
     ]
-    return text_frame(["trial", *map(setting, names), ACCURACY], rows)
+    return text_frame(["trial", *map(setting, names), f"inner {how.label}"], rows)
 
 
-def grid_table(study: Study, best: FrozenTrial, error: float | None) -> DataFrame | None:
+def grid_table(
+    study: Study, best: FrozenTrial, error: float | None, how: Metric = METRICS[ACCURACY]
+) -> DataFrame | None:
     """The grid trials, and the best trial of all.
 
     Args:
         study: the search.
         best: its best trial.
         error: the standard error of one inner score, points; None if it is not known.
+        how: the metric.
 
     Returns:
         The table; None where no trial belongs to the grid.
@@ -243,13 +257,15 @@ def grid_table(study: Study, best: FrozenTrial, error: float | None) -> DataFram
         if trial.value is None or trial.state.name != "COMPLETE":
             row += [STATES[trial.state.name], "–", "–"]
         elif is_best:
-            row += [f"{trial.value:.1f}", "–", "–"]
+            row += [how.text(trial.value), "–", "–"]
         else:
-            gap = best.value - trial.value
-            row += [f"{trial.value:.1f}", points(gap), f"{gap / error:.1f}" if error else "–"]
+            gap = how.gain(best.value, trial.value)
+            in_errors = f"{gap / error:.1f}" if error else "–"
+            row += [how.text(trial.value), how.difference(gap), in_errors]
         rows.append(row)
-    own = ["best less this, points", "in standard errors"]
-    return text_frame(["trial", *map(setting, names), ACCURACY, *own], rows)
+    less = "best less this" if how.higher else "this less best"
+    own = [f"{less}, {how.points}", "in standard errors"]
+    return text_frame(["trial", *map(setting, names), f"inner {how.label}", *own], rows)
 
 
 def states(study: Study) -> DataFrame:
@@ -270,13 +286,14 @@ def studies(result: SearchResult) -> DataFrame:
     """One row per study, for several outer parts."""
     rows = [
         [
-            str(number), percent(finding.inner), percent(finding.outer),
-            "–" if finding.optimism is None else points(finding.optimism),
+            str(number), score(finding.inner, finding.metric), score(finding.outer, finding.metric),
+            "–" if finding.optimism is None else points(finding.optimism, finding.metric),
             settings(finding.best.params),
         ]
         for number, finding in enumerate(result.findings, 1)
     ]  # fmt: skip
-    heads = ["outer part", "inner score", "outer score", "optimism, points", "settings"]
+    heads = ["outer part", "inner score", "outer score", f"optimism, {result.metric.points}",
+             "settings"]  # fmt: skip
     return text_frame(heads, rows)
 
 
@@ -310,7 +327,8 @@ def write(result: SearchResult, path: Path, *, command: str) -> list[Path]:
 
     check_target(path)
     stems = _stems(result, path)
-    own = {"title": title(result), "step": step_of(result), "grid": grid_of(result)}
+    own: dict[str, Any] = {"title": title(result), "step": step_of(result), "grid": grid_of(result),
+           "how": result.metric}  # fmt: skip
     both = list(zip(result.findings, stems, strict=True))
     drawn = [write_figures(finding.study, stem, **own) for finding, stem in both]
     texts = {
@@ -410,7 +428,9 @@ def html(result: SearchResult) -> str:
             for name, (caption, figure) in drawn.items()
         ]
         for number, finding in enumerate(result.findings)
-        for drawn in [interactive(readable(finding.study), step_of(result))]
+        for drawn in [
+            interactive(readable(finding.study), step_of(result), result.metric)
+        ]
     ]  # fmt: skip
     template = environment(html=True).get_template("search.html.j2")
     return template.render(**_context(result), figures=figures)
@@ -428,8 +448,10 @@ def _context(result: SearchResult) -> dict[str, Any]:
         "parts": [
             {
                 "finding": finding,
-                "best": best_trials(finding.study, finding.best),
-                "grid": grid_table(finding.study, finding.best, inner_error(result, finding)),
+                "best": best_trials(finding.study, finding.best, result.metric),
+                "grid": grid_table(
+                    finding.study, finding.best, inner_error(result, finding), result.metric
+                ),
                 "against_grid": against_grid(result, finding),
                 "states": states(finding.study),
             }
@@ -550,7 +572,8 @@ def _found(finding: Finding) -> str:
     counts = f"{one.complete} complete, {one.pruned} pruned"
     counts += f", {one.failures.total()} failed ({failed})" if failed else ""
     where = "on the test folds" if finding.config.protocol == "transductive" else "inside"
-    scores = f"{finding.inner:.1f} % {where}"
-    scores += "" if finding.outer is None else f", {finding.outer:.1f} % outside"
+    scores = f"{score(finding.inner, finding.metric)} {where}"
+    outside = f", {score(finding.outer, finding.metric)} outside"
+    scores += "" if finding.outer is None else outside
     best = settings(finding.best.params)
     return f"{counts}; best is trial {finding.best.number}: {best}; {scores}"

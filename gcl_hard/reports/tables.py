@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from gcl_hard.evaluation.metrics import metric
 from gcl_hard.evaluation.significance import Interval
 from gcl_hard.reports.frame import LEVEL, Comparison, Scores, Selection
-from gcl_hard.reports.rows import CONTROLS, SYMBOLS, Row, in_symbols, rows_frame
+from gcl_hard.reports.rows import CONTROLS, Row, in_symbols, rows_frame, symbols_that_differ
+from gcl_hard.runs.choice import best
+from gcl_hard.runs.record import ACCURACY
 from gcl_hard.settings.base import RunConfig, known
 from gcl_hard.settings.domains import CONFIGS
 
@@ -24,36 +27,38 @@ if TYPE_CHECKING:
 OPEN, NOTHING = "open", "–"
 NBSP = "\u00a0"
 """A no-break space keeps a number on one line."""
-ACCURACY = "inner accuracy, %"
-"""Quantity that is the value of a trial."""
 BETA, TEMPERATURE = "β", "temperature γ"
-TITLES = {
-    name: one.setting.title
-    for config in CONFIGS.values()
-    for name, one in known(config).items()
-    if one.setting.title
-}
-"""Settings that have another name in tables than in configurations."""
 
 
-def points(value: float) -> str:
-    """A difference in points, with its sign.
+def points(value: float, name: str = ACCURACY) -> str:
+    """A difference of a metric's values, with its sign.
 
     Example:
         >>> points(1.25), points(-0.01)
         ('+1.2', '+0.0')
     """
-    return f"{value:+z.1f}"
+    return metric(name).difference(value)
 
 
-def interval(one: Interval) -> str:
-    """A difference with its interval, without line breaks.
+def interval(one: Interval, name: str = ACCURACY) -> str:
+    """A difference of a metric's values with its interval, without line breaks.
 
     Example:
         >>> interval(Interval(1.25, -0.01, 3.0)).replace(NBSP, " ")
         '+1.2 [+0.0, +3.0]'
     """
-    return f"{points(one.mean)} [{points(one.low)},{NBSP}{points(one.high)}]"
+    low, high = points(one.low, name), points(one.high, name)
+    return f"{points(one.mean, name)} [{low},{NBSP}{high}]"
+
+
+def score(value: float | None, name: str = ACCURACY) -> str:
+    """A value of a metric with its unit.
+
+    Example:
+        >>> score(88.06), score(None)
+        ('88.1 %', '–')
+    """
+    return NOTHING if value is None else metric(name).shown(value)
 
 
 def p_value(p: float | None) -> str:
@@ -68,16 +73,6 @@ def p_value(p: float | None) -> str:
     if p < 0.001:
         return "<.001"
     return "1" if p >= 0.9995 else f"{p:.3f}".removeprefix("0")
-
-
-def percent(accuracy: float | None) -> str:
-    """An accuracy as text.
-
-    Example:
-        >>> percent(88.06), percent(None)
-        ('88.1 %', '–')
-    """
-    return "–" if accuracy is None else f"{accuracy:.1f} %"
 
 
 def duration(seconds: float) -> str:
@@ -127,7 +122,9 @@ def setting(name: str) -> str:
         >>> setting("lr"), setting("weight_decay"), setting("encoder.hidden_dim")
         ('learning rate', 'weight decay', 'encoder hidden dim')
     """
-    return TITLES.get(name, name.replace(".", " ").replace("_", " "))
+    declared = (known(config).get(name) for config in CONFIGS.values())
+    title = next((one.setting.title for one in declared if one and one.setting.title), "")
+    return title or name.replace(".", " ").replace("_", " ")
 
 
 def value(given: Any) -> str:
@@ -154,19 +151,14 @@ def settings(params: Mapping[str, Any]) -> str:
     return ", ".join(f"{setting(name)} {value(given)}" for name, given in params.items())
 
 
-def of_images(protocol: str) -> bool:
-    """Whether a protocol is the one for images: one split, no folds."""
-    return protocol == "split"
+def test_part(item: str, *, one_split: bool) -> str:
+    """Name of the data that scores are measured on."""
+    return f"test {item}s" if one_split else "test folds"
 
 
-def test_part(protocol: str) -> str:
-    """Name of the data that accuracies are measured on."""
-    return "test images" if of_images(protocol) else "test folds"
-
-
-def test_name(protocol: str) -> str:
+def test_name(*, one_split: bool) -> str:
     """Name of the test whose p-values are shown."""
-    return "paired t-test over seeds" if of_images(protocol) else "corrected resampled t-test"
+    return "paired t-test over seeds" if one_split else "corrected resampled t-test"
 
 
 def escaped(text: str) -> str:
@@ -221,16 +213,47 @@ def text_frame(heads: Sequence[str], body: Iterable[Sequence[Any]]) -> DataFrame
     return DataFrame([*body], columns=[*heads])
 
 
-def accuracy(scores: Scores | None) -> str:
-    """Mean ± standard deviation over seeds, percent."""
+def mean_std(scores: Scores | None) -> str:
+    """Mean ± standard deviation over seeds, in the unit of the metric."""
     if scores is None:
         return OPEN
-    return f"{scores.mean:.1f}" + ("" if scores.std is None else f" ± {scores.std:.1f}")
+    how = metric(scores.metric)
+    spread = "" if scores.std is None else f" ± {how.text(scores.std)}"
+    return how.text(scores.mean) + spread
 
 
 def names(rows: Iterable[Row], attribute: str) -> list[str]:
     """Distinct values of an attribute, such as ``protocol``, in order."""
     return list(dict.fromkeys(getattr(row, attribute) for row in rows))
+
+
+def in_words(name: str) -> str:
+    """A metric as the number of a sentence.
+
+    Example:
+        >>> in_words("accuracy")
+        'an accuracy in percent'
+    """
+    how = metric(name)
+    unit = "percent" if how.unit == "%" else how.unit
+    article = ("an" if how.title[0] in "aeiou" else "a") if how.title.islower() else "the"
+    return f"{article} {how.title}" + (f" in {unit}" if unit else "")
+
+
+def sections(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+    """Rows by protocol and metric, whose numbers never share a table."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.protocol, row.metric), []).append(row)
+    return found
+
+
+def by_metric(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Rows by metric, in order."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.metric, []).append(row)
+    return found
 
 
 def by_label(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
@@ -250,21 +273,29 @@ def by_label(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
 
 
 def best_trained(rows: Iterable[Row]) -> Row | None:
-    """The trained row with the highest mean, of finished ones that are fixed or chosen inside."""
-    return _highest(
+    """The trained row with the best mean, of finished ones that are fixed or chosen inside.
+
+    Args:
+        rows: of one metric.
+    """
+    return _best(
         row for row in rows if row.whole and row.kind in ("fixed", "inside") and not row.is_baseline
     )
 
 
-def _highest(rows: Iterable[Row]) -> Row | None:
-    return max(rows, key=lambda row: row.scores.mean if row.scores else 0.0, default=None)
+def _best(rows: Iterable[Row]) -> Row | None:
+    known = [(row, row.scores.mean) for row in rows if row.scores]
+    if not known:
+        return None
+    higher = metric(known[0][0].metric).higher
+    return known[best([mean for _, mean in known], higher=higher)][0]
 
 
 # Tables of results on a page
 
 
-def accuracy_tables(rows: Sequence[Row]) -> list[DataFrame]:
-    """Methods down and at most five data sets across, of one protocol.
+def score_tables(rows: Sequence[Row]) -> list[DataFrame]:
+    """Methods down and at most five data sets across, of one protocol and metric.
 
     An entry is the mean ± standard deviation over seeds, † if it differs significantly from ucl,
     points above the paper's figure, the setting of what was best on the test folds, and seeds where
@@ -296,9 +327,9 @@ def _neighbours(row: Row | None) -> str:
 
 def _entry(row: Row | None) -> str:
     if row is None or row.scores is None:
-        return NOTHING if row is None else OPEN
+        return NOTHING if row is None or row.undefined else OPEN
     seeds, ucl = len(row.scores.seeds), row.tests.get("ucl")
-    parts = [accuracy(row.scores).replace(" ", NBSP) + ("†" if ucl and ucl.significant else "")]
+    parts = [mean_std(row.scores).replace(" ", NBSP) + ("†" if ucl and ucl.significant else "")]
     if row.gap is not None:
         parts.append(f"({points(row.gap)})")
     if row.kind == "best":
@@ -317,17 +348,17 @@ def difference_table(rows: Sequence[Row]) -> DataFrame:
 DIFFERENCES = ("data set", "method", "protocol", "− ucl", "p ucl", "− scl", "p scl")
 
 
-def _tested(row: Row, text: Callable[[Comparison], str]) -> tuple[str, ...]:
+def _tested(row: Row, text: Callable[[Comparison, str], str]) -> tuple[str, ...]:
     tests = [row.tests.get(control) for control in CONTROLS]
-    texts = [x for test in tests for x in (_difference(test, text), _p_values(test))]
+    texts = [x for test in tests for x in (_difference(test, text, row.metric), _p_values(test))]
     return (row.dataset, _name(row), row.protocol, *texts)
 
 
-def _difference(test: Comparison | None, text: Callable[[Comparison], str]) -> str:
-    """A difference, marked if it is not significant."""
+def _difference(test: Comparison | None, text: Callable[[Comparison, str], str], name: str) -> str:
+    """A difference of a metric's values, marked if it is not significant."""
     if test is None:
-        return "–"
-    return text(test) + ("" if test.significant else " ns")
+        return NOTHING
+    return text(test, name) + ("" if test.significant else " ns")
 
 
 def _p_values(test: Comparison | None) -> str:
@@ -339,38 +370,51 @@ def significance_table(rows: Sequence[Row]) -> DataFrame:
     """Counts of comparisons with each control, of trained methods and of baselines."""
     lines = [
         (protocol, "baselines" if row.is_baseline else "trained methods", control,
-         1, test.significant and test.mean > 0, test.significant and test.mean < 0)
+         1, test.significant and gain > 0, test.significant and gain < 0)
         for protocol in names(rows, "protocol")
         for control in CONTROLS
         for row in rows
         if row.protocol == protocol and (test := row.tests.get(control)) is not None
+        for gain in [metric(row.metric).gain(test.mean, 0.0)]
     ]  # fmt: skip
+    more = all(metric(row.metric).higher for row in rows)
+    signs = ("above", "below") if more else ("better", "worse")
     heads = ["protocol", "rows", "compared with", "comparisons",
-             "significantly above", "significantly below"]  # fmt: skip
+             *(f"significantly {sign}" for sign in signs)]  # fmt: skip
     table = text_frame(heads, lines)
     return table.groupby(heads[:3], sort=False).sum().reset_index().astype(str)
 
 
 def baseline_table(rows: Sequence[Row]) -> DataFrame:
-    """The best trained method and the best baseline on each data set, all seeds of both."""
+    """The best trained method and the best baseline on each data set, all seeds of both.
+
+    Args:
+        rows: of one metric.
+    """
+    how = metric(rows[0].metric if rows else ACCURACY)
     blocks: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         blocks.setdefault((row.protocol, row.dataset), []).append(row)
     lines = []
     for block, own in blocks.items():
-        best = best_trained(own)
-        baseline = _highest(row for row in own if row.is_baseline and row.whole)
-        if best and best.scores and baseline and baseline.scores:
-            means = best.scores.mean, baseline.scores.mean
-            lines.append((*block, best.label, baseline.label, f"{means[0]:.1f}",
-                          f"{means[1]:.1f}", points(means[0] - means[1])))  # fmt: skip
-    heads = ("protocol", "data set", "highest trained method", "highest baseline", "trained, %",
-             "baseline, %", "difference, points")  # fmt: skip
+        trained = best_trained(own)
+        baseline = _best(row for row in own if row.is_baseline and row.whole)
+        if trained and trained.scores and baseline and baseline.scores:
+            means = trained.scores.mean, baseline.scores.mean
+            lines.append((*block, trained.label, baseline.label, *map(how.text, means),
+                          how.difference(means[0] - means[1])))  # fmt: skip
+    most, unit = "highest" if how.higher else "lowest", how.unit or how.title
+    heads = ("protocol", "data set", f"{most} trained method", f"{most} baseline",
+             f"trained, {unit}", f"baseline, {unit}", f"difference, {how.points}")  # fmt: skip
     return text_frame(heads, lines)
 
 
 def protocol_table(rows: Sequence[Row]) -> DataFrame:
-    """Protocol ``transductive`` minus ``inductive``, same seeds and settings, mean over methods."""
+    """Protocol ``transductive`` minus ``inductive``, same seeds and settings, mean over methods.
+
+    Args:
+        rows: of one metric.
+    """
     fixed = {(r.protocol, r.dataset, r.method, r.setting): r for r in rows if r.kind == "fixed"}
     lines = []
     for (protocol, dataset, *key), row in fixed.items():
@@ -382,23 +426,30 @@ def protocol_table(rows: Sequence[Row]) -> DataFrame:
             lines += [(aware, dataset, gain)] * bool(seeds)
     mean = "mean over methods and sets"
     lines += [(aware, mean, gain) for aware, _, gain in lines]
-    return _points_across(lines, ["methods", "dataset"])
+    return _points_across(lines, ["methods", "dataset"], rows)
 
 
 def optimism_table(rows: Sequence[Row]) -> DataFrame:
-    """Accuracy of ``best`` minus ``inside``, points."""
+    """By how much ``best`` is better than ``inside``.
+
+    Args:
+        rows: of one metric.
+    """
     known = [r for r in rows if r.optimism is not None]
     lines = [(r.protocol, r.method, r.dataset, r.optimism) for r in known]
-    return _points_across(lines, ["protocol", "method", "dataset"])
+    return _points_across(lines, ["protocol", "method", "dataset"], rows)
 
 
-def _points_across(lines: Sequence[tuple[Any, ...]], keys: list[str]) -> DataFrame:
-    """Mean points as a table with the last key as columns."""
+def _points_across(
+    lines: Sequence[tuple[Any, ...]], keys: list[str], rows: Sequence[Row]
+) -> DataFrame:
+    """Mean differences as a table with the last key as columns."""
     table = text_frame([*keys, "points"], lines)
     if table.empty:
         return table
     wide = table.pivot_table(index=keys[:-1], columns=keys[-1], values="points", sort=False)
-    wide = wide.map(points, na_action="ignore").fillna("–").reset_index()
+    text = metric(rows[0].metric).difference
+    wide = wide.map(text, na_action="ignore").fillna("–").reset_index()
     wide.columns.name = None
     return wide
 
@@ -409,7 +460,7 @@ def choice_table(selections: Sequence[Selection]) -> DataFrame:
     lines = []
     for one in selections:
         chosen = Counter(index for row in one.chosen for index in row)
-        varied = [n for n in SYMBOLS if len({getattr(c, n) for c in one.candidates}) > 1]
+        varied = symbols_that_differ(one.candidates)
         lines += [
             (config.set_name, config.method, in_symbols(config, varied), str(chosen[index]))
             for index, config in enumerate(one.candidates)
@@ -442,17 +493,17 @@ def to_csv(rows: Sequence[Row]) -> str:
     return text
 
 
-def to_latex(rows: Sequence[Row], caption: Mapping[str, str]) -> str:
-    """One table for each protocol, methods down and data sets across, for LaTeX with booktabs.
+def to_latex(rows: Sequence[Row], caption: Mapping[tuple[str, str], str]) -> str:
+    """One table for each protocol and metric, methods down and data sets across, for booktabs.
 
     Args:
-        rows: rows of any protocols.
-        caption: captions by protocol.
+        rows: rows of any protocols and metrics.
+        caption: captions by protocol and metric.
 
     Returns:
         The source of the tables; the preamble needs ``\\usepackage{booktabs}``.
     """
-    found = [_latex([row for row in rows if row.protocol == p], caption[p]) for p in caption]
+    found = [_latex(own, caption[key]) for key, own in sections(rows).items() if key in caption]
     return "% needs \\usepackage{booktabs}\n" + "\n".join(found)
 
 
@@ -480,9 +531,10 @@ def _latex(rows: Sequence[Row], caption: str) -> str:
 def _latex_entry(row: Row | None, best: Row | None) -> str:
     if row is None or row.scores is None:
         return "--"
-    number, test = accuracy(row.scores).replace("±", r"\pm"), row.tests.get("ucl")
+    number, test = mean_std(row.scores).replace("±", r"\pm"), row.tests.get("ucl")
     if test and test.significant:
-        number = rf"\mathbf{{{number}}}" if row is best and test.mean > 0 else number
+        better = metric(row.metric).gain(test.mean, 0.0) > 0
+        number = rf"\mathbf{{{number}}}" if row is best and better else number
         number += "^{*}"
     return f"${number}$" + ("" if row.whole else f" [{len(row.scores.seeds)}]")
 
@@ -491,28 +543,34 @@ def _latex_entry(row: Row | None, best: Row | None) -> str:
 
 WIDTH = 79
 """Characters of a line in which a table has to fit; settings that make it wider are a note."""
-HEADS = ("data set", "method", "protocol", "accuracy %", "folds", "paper", "gap", "seeds", "s")
 
 
 def terminal(rows: Sequence[Row]) -> RenderableType:
-    """The tables of results for a terminal, with explanations."""
+    """The tables of results for a terminal, one for each metric, with explanations."""
     from rich.console import Group
     from rich.text import Text
 
-    split = any(row.scores and row.scores.one_split for row in rows)
-    heads = [head if head != "folds" or not split else "s.e." for head in HEADS]
-    texts = [_texts(row, _changed(row)) for row in rows]
-    fits = sum(max(map(len, column)) + 1 for column in zip(heads, *texts, strict=True)) <= WIDTH
-    if not fits:
-        texts = [_texts(row) for row in rows]
-    parts = [rich_table(heads, texts)]
-    if tested := [_tested(row, lambda test: points(test.mean)) for row in rows if row.tests]:
-        parts.append(rich_table(DIFFERENCES, tested))
+    parts, fits = list[Any](), True
+    for name, own in by_metric(rows).items():
+        heads = _heads(own, name)
+        texts = [_texts(row, _changed(row)) for row in own]
+        wide = sum(max(map(len, column)) + 1 for column in zip(heads, *texts, strict=True)) > WIDTH
+        fits = fits and not wide
+        parts.append(rich_table(heads, [_texts(row) for row in own] if wide else texts))
+        if tested := [_tested(row, lambda t, n: points(t.mean, n)) for row in own if row.tests]:
+            parts.append(rich_table(DIFFERENCES, tested))
     said = notes(rows)
     if not fits and any(row.changed for row in rows):
         several = dict.fromkeys(f"{row.method}: {_changed(row)}" for row in rows if row.changed)
         said = [f"Settings that are not usual: {'; '.join(several)}.", *said]
     return Group(*parts, *(Text(f"· {note}", style="dim") for note in said))
+
+
+def _heads(rows: Sequence[Row], name: str) -> tuple[str, ...]:
+    """Heads of the terminal's table; of one test part, s.e. is its standard error."""
+    split = any(row.scores and row.scores.one_split for row in rows)
+    return ("data set", "method", "protocol", f"{metric(name).title} {metric(name).unit}".strip(),
+            "s.e." if split else "folds", "paper", "gap", "seeds", "s")  # fmt: skip
 
 
 def _texts(row: Row, changed: str = "") -> tuple[str, ...]:
@@ -521,8 +579,9 @@ def _texts(row: Row, changed: str = "") -> tuple[str, ...]:
     if scores is not None:
         spread = scores.test_error if scores.one_split else scores.fold_std
     return (
-        row.dataset, f"{_name(row)} {changed}".strip(), row.protocol, accuracy(scores),
-        "–" if spread is None else f"{spread:.1f}",
+        row.dataset, f"{_name(row)} {changed}".strip(), row.protocol,
+        NOTHING if scores is None and row.undefined else mean_std(scores),
+        "–" if spread is None else metric(row.metric).text(spread),
         "–" if row.paper is None else f"{row.paper:.1f}",
         "–" if row.gap is None else f"{row.gap:+.1f}",
         str(n_seeds) if row.whole else f"{n_seeds}/{row.expected}",
@@ -559,7 +618,7 @@ def rich_table(
 
 
 def remarks(rows: Sequence[Row]) -> list[str]:
-    """What was said as data were read, what WL took for features, and blind baselines."""
+    """What was said as data were read, what WL took for features, and what was left out."""
     starts: dict[tuple[str, str], dict[str, None]] = {}
     for row in rows:
         if row.wl_start:
@@ -578,6 +637,12 @@ def remarks(rows: Sequence[Row]) -> list[str]:
             for (dataset, start), methods in starts.items()
         ),
     ]
+    found += dict.fromkeys(
+        f"Left out: {count(row.undefined, 'seed')} of {row.label} on {row.dataset}, whose "
+        f"{metric(row.metric).title} is not defined on the test data."
+        for row in rows
+        if row.undefined
+    )
     if blind:
         found.append(
             f"Not tested, since it cannot tell any two graphs apart and predicts the most frequent "
@@ -588,35 +653,46 @@ def remarks(rows: Sequence[Row]) -> list[str]:
 
 def notes(rows: Sequence[Row]) -> list[str]:
     """Notes that explain the terminal's table."""
-    split = any(of_images(row.protocol) for row in rows)
+    split, item = any(row.one_split for row in rows), rows[0].item if rows else ""
     trained = [row for row in rows if not row.is_baseline]
     kinds = {row.kind for row in rows}
     compared = any(row.paper is not None and row.setting for row in trained)
-    optimism = [f"{r.dataset} {r.method} {r.optimism:+.1f}" for r in rows if r.optimism is not None]
+    optimism = [
+        f"{r.dataset} {r.method} {metric(r.metric).difference(r.optimism)}"
+        for r in rows
+        if r.optimism is not None
+    ]
+    metrics = by_metric(rows)
+    less = [metric(name).title for name in metrics if not metric(name).higher]
+    units = dict.fromkeys(metric(name).points for name in metrics)
     found = {
         "± is the standard deviation over seeds (a seed varies the encoder and the folds); folds, "
         "the one over a seed's folds; s, seconds of training and scoring, all seeds.": not split,
         "± is the standard deviation over seeds (the split is the same for all); s.e., the "
-        "standard error that the number of test images leaves; s, seconds of training and "
-        "scoring, all seeds.": split,
-        "The transductive protocol (paper) trains on all graphs: label-aware encoders have seen "
-        "the labels of the graphs they are tested on.": any(
-            row.protocol == "transductive" and row.reads_labels for row in trained
+        f"standard error that the number of test {item}s leaves an accuracy; s, seconds of "
+        "training and scoring, all seeds.": split,
+        f"{', '.join(less)}: less is better.": bool(less),
+        f"The transductive protocol (paper) trains on all {item}s: label-aware encoders have seen "
+        f"the labels of the {item}s they are tested on.": any(
+            row.sees_test_labels for row in trained
         ),
         "The paper's figures for hucl and hscl are the best of β = 1, 2, 10, chosen on the test "
         "folds.": compared and not split,
         "The paper's figures are of ResNet-50 after 200 epochs on all training images, the best "
         "of a grid.": compared and split,
-        f"best: the setting with the best mean on the {test_part(rows[0].protocol)}"
+        f"best: the setting with the best mean on the {test_part(item, one_split=split)}"
         ", which is the paper's way and no estimate for new data.": "best" in kinds,
-        "inside: the setting was chosen on a fifth of the training data that the encoder had not "
-        "seen, once or by every training fold (of images every seed).": "inside" in kinds,
-        f"Optimism, best less inside, in points: {', '.join(optimism)}.": bool(optimism),
-        "Baselines use training folds alone, so they are shown under both protocols.": (
+        "inside: the setting was chosen on a part of the training data that the encoder had not "
+        f"seen, once or by every {'seed' if split else 'training fold'}.": "inside" in kinds,
+        f"Optimism, by how much best is better than inside, in {', '.join(units)}: "
+        f"{', '.join(optimism)}.": bool(optimism),
+        "Baselines use training folds alone, under every protocol.": (
             len(trained) < len(rows) and not split
         ),
-        f"− ucl, − scl: differences in points. p: {test_name(rows[0].protocol)}, in brackets "
-        "Wilcoxon's test over seeds; both Holm-corrected over what is compared with one control "
-        f"on one data set. ns: not significant at {LEVEL:.0%}.": any(row.tests for row in rows),
+        f"− ucl, − scl: differences in {', '.join(units)}. p: {test_name(one_split=split)}, in "
+        "brackets Wilcoxon's test over seeds; both Holm-corrected over what is compared with one "
+        f"control on one data set. ns: not significant at {LEVEL:.0%}.": any(
+            row.tests for row in rows
+        ),
     }
     return [*(note for note, applies in found.items() if applies), *remarks(rows)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,11 +51,12 @@ def metric_of(records: Iterable[RunResult]) -> str:
 
 
 def inner_scores(record: RunResult) -> list[float]:
-    """The scores of a run inside its training data, one a fold; none if it has no such scores.
+    """The scores of a run inside its training data, one a fold; none if one is not defined.
 
     Those of an inner run, or those on the validation part that another run was also scored on.
     """
-    return record.fold_accuracies if record.inner else getattr(record, "validation", [])
+    found = record.values if record.inner else getattr(record, "validation", [])
+    return found if all(map(math.isfinite, found)) else []
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ class Choice:
 
     Attributes:
         candidates: configurations that differ only in what can be chosen.
-        inner: of each candidate its inner scores, seeds × folds; None while one of them is open.
+        inner: of each candidate its inner scores, seeds × folds; None while one of them is open,
+            or if one is not defined.
         higher: whether more is better.
 
     Example:

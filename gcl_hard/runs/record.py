@@ -100,7 +100,7 @@ class RunResult:
         return self.run.name(self.data.get("processes", 1))
 
     @property
-    def fold_accuracies(self) -> list[float]:
+    def values(self) -> list[float]:
         """The values of the score that tables show, in fold order."""
         return self.scores[self.metric]
 

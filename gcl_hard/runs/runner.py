@@ -275,9 +275,8 @@ class _Execution(Execution[Run]):
             self.runner.context.checkpoint(run).unlink(missing_ok=True)
 
     def line(self, run: Run, result: RunResult) -> str:
-        mean, how = sum(result.fold_accuracies) / len(result.fold_accuracies), metric(result.metric)
-        shown = f"{mean:.{how.digits}f} {how.unit}".strip()
-        return f"{run}: {shown} ({result.seconds_train + result.seconds_eval:.0f} s)"
+        mean, how = sum(result.values) / len(result.values), metric(result.metric)
+        return f"{run}: {how.shown(mean)} ({result.seconds_train + result.seconds_eval:.0f} s)"
 
 
 # Tasks: these functions run in this process, or in the workers of a cluster.

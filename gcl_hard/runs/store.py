@@ -6,6 +6,7 @@ import contextlib
 import glob
 import gzip
 import json
+import math
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
+from gcl_hard.evaluation.metrics import METRICS
 from gcl_hard.io import atomic_write, check_writable, json_text, locked, reading
 from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS
 from gcl_hard.runs.plan import Run
@@ -348,11 +350,17 @@ def _result_of(row: Mapping[str, Any]) -> RunResult | Unread:
         return Unread(row["run"], str(error), content)
 
 
+def _is_share(name: str) -> bool:
+    """Whether a metric is a share in percent; of one that is not known, it is not."""
+    return name in METRICS and METRICS[name].share
+
+
 def _is_whole(result: RunResult, run: Run) -> bool:
     try:
         return (
-            all(isinstance(a, (int, float)) and 0 <= a <= 100 for a in result.fold_accuracies)
-            and len(result.fold_accuracies) == run.config.n_scores
+            all(isinstance(value, (int, float)) and math.isfinite(value) for value in result.values)
+            and (not _is_share(result.metric) or all(0 <= a <= 100 for a in result.values))
+            and len(result.values) == run.config.n_scores
             and isinstance(result.finished, str)
             and isinstance(result.data, dict)
             and all("epoch" in one and "settings" in one for one in result.diagnostics)

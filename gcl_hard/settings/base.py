@@ -282,6 +282,11 @@ def selectable(config: type[RunConfig]) -> list[str]:
     return [name for name, one in known(config).items() if one.setting.chosen]
 
 
+def symbols(config: type[RunConfig]) -> dict[str, str]:
+    """How tables write the settings that have a symbol, in their order."""
+    return {name: one.setting.symbol for name, one in known(config).items() if one.setting.symbol}
+
+
 def of_part(config: type[RunConfig], *parts: Part) -> list[str]:
     """Names of the settings of some parts of a run."""
     return [name for name, one in known(config).items() if one.setting.part in parts]
@@ -440,6 +445,11 @@ class RunConfig(ABC):
     def reads_labels(self) -> bool:
         """Whether the encoder is trained with labels."""
         return not self.is_baseline and method(self.method).label_aware
+
+    @property
+    def sees_test_labels(self) -> bool:
+        """Whether the encoder is trained with labels of the items that it is tested on."""
+        return self.reads_labels and self.protocol == "transductive"
 
     @property
     def local_negatives(self) -> bool:

@@ -362,6 +362,11 @@ class GraphConfig(RunConfig):
         return not {"wl", "wl-oa"}.isdisjoint((self.method, added, *(self.encodings or ())))
 
     @property
+    def fits_kernel(self) -> bool:
+        """Whether it is a kernel, which chooses no C if it cannot tell any two graphs apart."""
+        return self.method in ("graph-size", "label-histogram", "wl", "wl-oa")
+
+    @property
     def encoders(self) -> int:
         """Encoders that one run trains."""
         if self.is_baseline and self.method != "supervised":

@@ -43,8 +43,8 @@ def published_accuracy(config: RunConfig) -> float | None:
         config: with the canonical name of its data set.
 
     Returns:
-        Percent; None for what the paper does not have: other protocols, two views of a graph, a
-        part of an image set.
+        Percent; None for what the paper does not have: other domains, other protocols, two views
+        of a graph, a part of an image set.
 
     Example:
         >>> published_accuracy(GraphConfig(dataset="PTC_MR"))

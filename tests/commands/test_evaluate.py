@@ -106,7 +106,7 @@ def evaluated(output: Path, *given: Any, **settings: Any) -> Evaluation:
 
 
 def accuracies(found: Evaluation, method: str = "hscl") -> list[list[float]]:
-    return [r.fold_accuracies for r in found.results.records.values()
+    return [r.values for r in found.results.records.values()
             if r.config["method"] == method]  # fmt: skip
 
 

@@ -159,7 +159,7 @@ def command(output: Path, *arguments: str) -> dict[str, tuple[Any, ...]]:
     ran = Ran(output, runs, jobs=options.jobs, ensemble_size=size)
     assert ran.failures == []
     return {
-        f"{run.key}.json": (result.fold_accuracies, result.fold_c, result.final_losses)
+        f"{run.key}.json": (result.values, result.fold_c, result.final_losses)
         for run, result in ran.results.items()
     }
 

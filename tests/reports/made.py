@@ -28,7 +28,11 @@ def row(
     expected: int = 2,
     **rest: object,
 ) -> Row:
-    rest = {"reads_labels": method in LABEL_AWARE, **rest}
+    aware = method in LABEL_AWARE
+    rest = {
+        "reads_labels": aware, "sees_test_labels": aware and protocol == "transductive",
+        "one_split": protocol == "split", **rest,
+    }  # fmt: skip
     return Row(dataset, method, protocol, kind, setting, scores, expected, **rest)  # type: ignore[arg-type]
 
 

@@ -81,7 +81,7 @@ BETAS = [config(beta=beta) for beta in (1.0, 2.0, 10.0)]
 
 def test_scores_are_numpys() -> None:
     table = np.array(TABLE)
-    assert SCORES.accuracies == pytest.approx(table.mean(axis=1).tolist())
+    assert SCORES.means == pytest.approx(table.mean(axis=1).tolist())
     assert SCORES.mean == pytest.approx(table.mean())
     assert SCORES.std == pytest.approx(table.mean(axis=1).std(ddof=1))
     assert SCORES.fold_std == pytest.approx(table.std(axis=1, ddof=1).mean())
@@ -130,7 +130,7 @@ def test_the_test_share_counts_what_was_trained_on(share: float) -> None:
 
 def test_one_seed_has_folds_but_no_deviation_over_seeds() -> None:
     scores = SCORES.of([0])
-    assert (scores.std, scores.accuracies) == (None, [73.0])
+    assert (scores.std, scores.means) == (None, [73.0])
     assert scores.fold_std == pytest.approx(np.std(TABLE[1], ddof=1))
 
 
@@ -191,7 +191,7 @@ def test_over_epochs_there_is_a_choice_but_no_best() -> None:
     assert (selection.best, selection.optimism) == (None, None)
     (content,) = result_json(results)["selections"]
     assert (content["best_on_test"], content["optimism"]) == (None, None)
-    assert content["accuracies"] == selection.scores.accuracies
+    assert content["accuracies"] == selection.scores.means
 
 
 @st.composite
@@ -222,8 +222,8 @@ def test_a_selection_is_a_loop_over_seeds_and_folds(
         runs = [(Run(c, seed, inner=True), Run(c, seed)) for c in configs]
         if any(run not in results.records for pair in runs for run in pair):
             continue
-        inner = [results.records[run].fold_accuracies for run, _ in runs]
-        outer = [results.records[run].fold_accuracies for _, run in runs]
+        inner = [results.records[run].values for run, _ in runs]
+        outer = [results.records[run].values for _, run in runs]
         row = []
         for k in range(configs[0].folds):
             winner = 0
@@ -384,7 +384,8 @@ def test_a_config_in_the_result_file_has_the_keys_of_its_schema() -> None:
     assert list(content) == [
         "dataset", "method", "protocol", "beta", "seeds", "accuracies", "fold_accuracies",
         "accuracy_mean", "accuracy_std", "paper_accuracy", "n_graphs", "n_classes", "n_features",
-        "features", "config", "versions", "device", "seconds_train", "seconds_eval",
+        "features", "domain", "metric", "config", "versions", "device", "seconds_train",
+        "seconds_eval",
     ]  # fmt: skip
     assert (content["seconds_train"], content["seconds_eval"]) == (40.0, 6.0)
     assert (content["n_graphs"], content["features"], content["device"]) == (188, "labels", "CPU")

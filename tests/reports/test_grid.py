@@ -64,7 +64,7 @@ def test_a_cell_is_the_mean_of_its_runs() -> None:
     for line in data.itertuples():
         of = "scl" if line.beta == 0 else "hscl"
         config = ImageConfig(method=of, temperature=line.gamma, beta=line.beta or 1.0)
-        assert line.accuracy == pytest.approx(accuracy(config) + 0.5)
+        assert line.score == pytest.approx(accuracy(config) + 0.5)
     assert set(data["pair"]) == {"scl, hscl"}
 
 
@@ -100,18 +100,18 @@ def test_the_table_of_negatives_has_means_over_seeds_of_the_last_epoch() -> None
         ])
         for c in asked for seed, own in enumerate((first, second))
     }  # fmt: skip
-    found = negatives_table(Results(asked, (0, 1), records), "split")
+    found = negatives_table(Results(asked, (0, 1), records), "split", [asked[0].dataset])
     assert found.drop(columns=["data set", "setting"]).to_numpy().tolist() == [
         ["scl", "–", "–", "40.0 %"], ["hscl", "37.5 %", "50.0 %", "40.0 %"],
     ]  # fmt: skip
-    assert negatives_table(results(), "split").empty
+    assert negatives_table(results(), "split", ["CIFAR10"]).empty
 
 
 def test_lines_of_negatives_that_differ_in_epochs_alone_are_told_apart() -> None:
     asked = [ImageConfig(method="scl", epochs=n) for n in (15, 30)]
     snapshot = {"epoch": 1, "settings": {}, "geometry": {"overlap": 0.5}}
     records = {Run(c, 0): result(Run(c, 0), diagnostics=[snapshot]) for c in asked}
-    found = negatives_table(Results(asked, (0,), records), "split")
+    found = negatives_table(Results(asked, (0,), records), "split", [asked[0].dataset])
     assert len({*found["setting"]}) == 2
 
 
@@ -144,12 +144,12 @@ def test_the_figure_shows_every_cell() -> None:
     assert isinstance(figure, Figure)
     heat, lines = figure.axes
     shown = {text.get_text() for text in heat.texts}
-    assert shown == {f"{value:.1f}" for value in data["accuracy"]}
+    assert shown == {f"{value:.1f}" for value in data["score"]}
     for line in lines.get_lines():
         beta = float(str(line.get_label()).partition("= ")[2])
         own = data[data["beta"] == beta].sort_values("gamma")
         assert list(line.get_xdata()) == pytest.approx(list(own["gamma"] / (1 + beta)))
-        assert list(line.get_ydata()) == pytest.approx(list(own["accuracy"]))
+        assert list(line.get_ydata()) == pytest.approx(list(own["score"]))
 
 
 def test_a_single_temperature_has_no_figure() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from gcl_hard.errors import InputError
 from gcl_hard.reports.frame import Results, Scores
-from gcl_hard.reports.page import QUICK, page, protocol_context, rendered, wilcoxon_limit, write
+from gcl_hard.reports.page import QUICK, page, rendered, section_context, wilcoxon_limit, write
 from gcl_hard.reports.rows import Row, rows
 from gcl_hard.runs.plan import Run
 from gcl_hard.settings.graphs import GraphConfig
@@ -168,7 +168,7 @@ def test_seeds_that_wilcoxon_s_test_needs(n: int, comparisons: int, enough: int 
 def test_deviations_over_folds_are_averaged_over_fixed_rows_of_a_set() -> None:
     one, other = Scores((0,), ((80.0, 90.0),)), Scores((0,), ((70.0, 72.0),))
     own = [row("ucl", scores=one), row("scl", scores=other), row(kind="best", scores=one)]
-    context = protocol_context(Results([], (0,), {}), own, "transductive")
+    context = section_context(Results([], (0,), {}), own, ("transductive", "accuracy"))
     assert context["fold_stds"] == {"PTC_MR": pytest.approx((50**0.5 + 2**0.5) / 2)}
 
 
@@ -198,7 +198,7 @@ CAPTIONS = {
 @pytest.mark.parametrize("mark", CAPTIONS)
 def test_the_caption_says_what_must_be_known_exactly_where_it_applies(mark: str) -> None:
     def caption(*own: Row) -> str:
-        found = protocol_context(Results([], (0, 1), {}), own, own[0].protocol)
+        found = section_context(Results([], (0, 1), {}), own, (own[0].protocol, "accuracy"))
         return rendered("caption.tex.j2", **found)
 
     assert says(caption(row("hucl"), CAPTIONS[mark]), mark)

@@ -18,11 +18,11 @@ from gcl_hard.methods import METHODS
 from gcl_hard.reports.frame import Scores
 from gcl_hard.reports.result_figures import (
     FIGURES,
-    accuracy_figure,
     beta_figure,
     frame,
     rank_figure,
     ranks,
+    score_figure,
 )
 from gcl_hard.reports.rows import Kind, Row
 from gcl_hard.reports.theme import COLOURS, GREY, colour, save
@@ -86,9 +86,9 @@ def ranked(changed: Sequence[Row] = (), **means: Sequence[float | None]) -> list
 # Accuracies
 
 
-def test_a_frame_has_the_finished_lines_of_a_protocol() -> None:
+def test_a_frame_has_the_finished_lines() -> None:
     shown = [line("ucl", 85.0, paper=86.8), line("hucl", 84.0, "best", beta=2), line("scl", None)]
-    data = frame(shown, "transductive")
+    data = frame(shown)
     plain, best = data["label"]
     assert (plain, best) == ("ucl", shown[1].entry)
     assert says(best, "hucl", "best")
@@ -97,7 +97,7 @@ def test_a_frame_has_the_finished_lines_of_a_protocol() -> None:
         assert one.interval is not None
         assert (row["low"], row["high"]) == (one.interval.low, one.interval.high)
     assert data["paper"].isna().tolist() == [False, True]
-    assert frame(shown, "inductive").empty
+    assert frame(shown[2:]).empty
 
 
 def test_accuracies_and_intervals_are_those_of_the_lines() -> None:
@@ -108,7 +108,7 @@ def test_accuracies_and_intervals_are_those_of_the_lines() -> None:
         line("majority", 66.0, "baseline"),
         line("ucl", 60.0, dataset="PTC_MR"),
     ]
-    figure = made(accuracy_figure(shown, "transductive"))
+    figure = made(score_figure(shown))
     first, second = figure.axes
     assert [axes.get_title() for axes in figure.axes] == ["MUTAG", "PTC_MR"]
     labels = [tick.get_text() for tick in first.get_yticklabels()]
@@ -128,7 +128,7 @@ def test_accuracies_and_intervals_are_those_of_the_lines() -> None:
 
 def test_what_was_best_on_test_is_hollow_and_baselines_are_grey() -> None:
     shown = [line("hucl", 84.0, "inside"), line("hucl", 87.0, "best"), line("wl", 86.0, "baseline")]
-    (axes,) = made(accuracy_figure(shown, "transductive")).axes
+    (axes,) = made(score_figure(shown)).axes
     faces = {str(a.get_label()): to_hex(a.get_markerfacecolor()) for a in axes.get_lines()}
     inside, best = (one.entry for one in shown[:2])
     assert faces[inside] == COLOURS["hucl"].lower()
@@ -136,17 +136,14 @@ def test_what_was_best_on_test_is_hollow_and_baselines_are_grey() -> None:
     assert faces["wl"] == GREY.lower()
 
 
-def test_open_lines_and_other_protocols_are_absent() -> None:
-    assert accuracy_figure([line("ucl", None)], "transductive") is None
-    assert accuracy_figure([line("ucl", 80.0)], "inductive") is None
-    (axes,) = made(accuracy_figure([line("ucl", 80.0), line("scl", None)], "transductive")).axes
+def test_open_lines_are_absent() -> None:
+    assert score_figure([line("ucl", None)]) is None
+    (axes,) = made(score_figure([line("ucl", 80.0), line("scl", None)])).axes
     assert set(drawn(axes)) == {"ucl", "ucl interval"}
 
 
 def test_six_data_sets_stand_in_two_rows() -> None:
-    figure = made(
-        accuracy_figure([line("ucl", 80.0, dataset=f"S{n}") for n in range(6)], "transductive")
-    )
+    figure = made(score_figure([line("ucl", 80.0, dataset=f"S{n}") for n in range(6)]))
     shown = [axes for axes in figure.axes if axes.axison]
     assert [axes.get_title() for axes in shown] == [f"S{n}" for n in range(6)]
     assert len({axes.get_subplotspec().rowspan.start for axes in shown}) == 2  # type: ignore[union-attr]
@@ -161,7 +158,7 @@ def test_curves_are_the_means_and_intervals_of_each_beta() -> None:
         line("hucl", 83.0, beta=10), line("hucl", 82.0, beta=1),
         line("hucl", 99.0, "best", beta=10), line("hucl", 70.0, "inside"),
     ]  # fmt: skip
-    (axes,) = made(beta_figure(shown, "transductive")).axes
+    (axes,) = made(beta_figure(shown)).axes
     found = drawn(axes)
     assert found["hucl"] == ([0, 1], [82.0, 83.0])
     assert found["ucl"][1] == [80.0, 80.0]
@@ -175,7 +172,7 @@ def test_curves_are_the_means_and_intervals_of_each_beta() -> None:
 def test_a_missing_beta_is_left_out_and_keeps_its_place() -> None:
     shown = [line("hucl", m, beta=b) for b, m in ((1, 80.0), (2, 81.0), (10, 82.0))]
     shown += [line("hscl", m, beta=b) for b, m in ((1, 70.0), (2, None), (10, 72.0))]
-    (axes,) = made(beta_figure(shown, "transductive")).axes
+    (axes,) = made(beta_figure(shown)).axes
     x, y = drawn(axes)["hscl"]
     assert y == [70.0, 72.0]
     assert np.round(x).tolist() == [0, 2]
@@ -192,7 +189,7 @@ def test_a_missing_beta_is_left_out_and_keeps_its_place() -> None:
     ],
 )
 def test_fewer_than_two_betas_are_no_curve(shown: list[Row]) -> None:
-    assert beta_figure(shown, "transductive") is None
+    assert beta_figure(shown) is None
 
 
 # Average ranks
@@ -204,7 +201,7 @@ def texts(figure: Figure) -> list[str]:
 
 
 def test_ranks_are_those_of_scipy() -> None:
-    found = ranks(ranked(), "transductive")
+    found = ranks(ranked())
     assert found is not None
     matrix = np.array(list(MEANS.values())).T
     expected = rankdata(-matrix, axis=1).mean(axis=0)
@@ -213,7 +210,7 @@ def test_ranks_are_those_of_scipy() -> None:
     assert found.p == pytest.approx(friedmanchisquare(*matrix.T).pvalue)
     # Demšar's Table 5: q = 2.569 for four methods at 5 %
     assert found.critical == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 3)), abs=2e-3)
-    (axes,) = made(rank_figure(ranked(), "transductive")).axes
+    (axes,) = made(rank_figure(ranked())).axes
     shown = drawn(axes)
     for method, rank in zip(MEANS, expected, strict=True):
         assert shown[method][0][0] == pytest.approx(rank)
@@ -226,7 +223,7 @@ def test_a_clique_joins_exactly_what_is_not_told_apart() -> None:
     sets = [f"S{n}" for n in range(20)]
     order = {"ucl": 90.0, "scl": 89.0, "hucl": 50.0, "hscl": 49.0}
     shown = [line(m, mean, dataset=d) for m, mean in order.items() for d in sets]
-    (axes,) = made(rank_figure(shown, "transductive")).axes
+    (axes,) = made(rank_figure(shown)).axes
     bars = [list(a.get_xdata()) for a in axes.get_lines() if a.get_label() == "clique"]  # type: ignore[arg-type]
     # Ranks 1, 2, 3, 4 and CD 2.569 √(20 / 120) = 1.05: neighbours alone are joined.
     assert np.allclose(bars, [[0.97, 2.03], [1.97, 3.03], [2.97, 4.03]])
@@ -238,19 +235,19 @@ def test_one_line_a_method_is_ranked() -> None:
     best = [line("hucl", 99.0, "best", dataset=d) for d in SETS]
     inside = [line("hucl", 20.0, "inside", dataset=d) for d in SETS]
     without = [x for x in ranked() if x.method != "hucl"]
-    assert "hucl β=1  4.00" in texts(made(rank_figure([*without, *several, *best], "transductive")))
-    found = texts(made(rank_figure([*without, *several, *inside, *best], "transductive")))
+    assert "hucl β=1  4.00" in texts(made(rank_figure([*without, *several, *best])))
+    found = texts(made(rank_figure([*without, *several, *inside, *best])))
     assert f"{inside[0].label}  4.00" in found
     assert sum(text.startswith("hucl") for text in found) == 1
 
 
 def test_only_data_sets_where_trained_methods_are_finished_are_ranked() -> None:
-    found = ranks(ranked(scl=(82.0, None, 49.0)), "transductive")
+    found = ranks(ranked(scl=(82.0, None, 49.0)))
     assert found is not None
     assert found.datasets == ["MUTAG", "ENZYMES"]
-    assert ranks(ranked(scl=(82.0, None, None)), "transductive") is None
+    assert ranks(ranked(scl=(82.0, None, None))) is None
     partly = [*ranked()[:-1], line("wl", 30.0, "baseline", dataset="ENZYMES", n=1)]
-    found = ranks(partly, "transductive")  # the baseline is left out, not the data set
+    found = ranks(partly)  # the baseline is left out, not the data set
     assert found is not None
     assert found.datasets == list(SETS)
     assert [x.method for x in found.lines] == ["ucl", "scl", "hucl"]
@@ -258,9 +255,9 @@ def test_only_data_sets_where_trained_methods_are_finished_are_ranked() -> None:
 
 def test_two_methods_or_one_data_set_have_no_ranks() -> None:
     two = [x for x in ranked() if x.method in ("ucl", "scl")]
-    assert rank_figure(two, "transductive") is None
-    assert rank_figure([x for x in ranked() if x.dataset == "MUTAG"], "transductive") is None
-    assert rank_figure([], "transductive") is None
+    assert rank_figure(two) is None
+    assert rank_figure([x for x in ranked() if x.dataset == "MUTAG"]) is None
+    assert rank_figure([]) is None
 
 
 # Files
@@ -283,8 +280,8 @@ def test_the_same_lines_give_the_same_bytes(tmp_path: Path) -> None:
     ]
     for name, draw in FIGURES.items():
         first, second = tmp_path / f"{name}1.svg", tmp_path / f"{name}2.svg"
-        save(made(draw(shown, "transductive")), first)
-        save(made(draw(shown, "transductive")), second)
+        save(made(draw(shown)), first)
+        save(made(draw(shown)), second)
         assert first.read_bytes() == second.read_bytes()
         root = Xml.parse(first).getroot()
         assert root.tag.endswith("svg")

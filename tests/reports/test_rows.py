@@ -13,7 +13,7 @@ from scipy import stats
 
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.rows import Row, rows
-from gcl_hard.reports.tables import accuracy_tables, notes
+from gcl_hard.reports.tables import notes, score_tables
 from gcl_hard.runs.plan import Run
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
@@ -272,7 +272,7 @@ def test_best_on_test_is_found_on_the_seeds_that_all_candidates_have(protocol: s
     found = rows(with_accuracies(table))
     best = row_of(found, "hscl best β=2")
     assert best.scores is not None
-    assert (best.scores.seeds, best.scores.accuracies) == ((1, 2), [75.0, 74.0])
+    assert (best.scores.seeds, best.scores.means) == ((1, 2), [75.0, 74.0])
 
 
 def test_what_was_chosen_inside_and_the_best_on_test_are_of_the_same_seeds() -> None:
@@ -288,8 +288,8 @@ def test_what_was_chosen_inside_and_the_best_on_test_are_of_the_same_seeds() -> 
     inside, best = row_of(found, "hscl inside"), row_of(found, "hscl best β=2")
     assert inside.scores is not None
     assert best.scores is not None
-    assert (inside.scores.seeds, inside.scores.accuracies) == ((1, 2), [80.0, 72.0])
-    assert (best.scores.seeds, best.scores.accuracies) == ((1, 2), [80.0, 90.0])
+    assert (inside.scores.seeds, inside.scores.means) == ((1, 2), [80.0, 72.0])
+    assert (best.scores.seeds, best.scores.means) == ((1, 2), [80.0, 90.0])
     assert best.optimism == pytest.approx(85.0 - 76.0)
     assert [row.optimism for row in found if row is not best] == [None] * 3
 
@@ -454,7 +454,7 @@ def test_a_baseline_that_chose_no_c_is_not_tested_and_a_note_says_so(method: str
         assert row_of(found, name).tests == row_of(without, name).tests != {}
     assert says("\n\n".join(notes(found)), method, "MUTAG", "tested")
     assert not any(says(note, method, "MUTAG") for note in notes(rows(results)))
-    assert all(says(table.to_string(), method) for table in accuracy_tables(found))
+    assert all(says(table.to_string(), method) for table in score_tables(found))
 
 
 def test_what_wl_starts_from_is_noted_where_it_is_not_the_features() -> None:

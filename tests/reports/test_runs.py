@@ -58,7 +58,7 @@ def test_a_record_keeps_what_a_figure_needs(tmp_path: Path) -> None:
         tmp_path, config, 3, epochs=(2, 4), accuracies=[71.5], curve=[[2, 50], [4, 60]]
     )
     ((run,), _) = read([path])
-    assert (run.run.config, run.seed, run.fold_accuracies) == (config, 3, [71.5])
+    assert (run.run.config, run.seed, run.values) == (config, 3, [71.5])
     assert run.curve == [[2, 50], [4, 60]]
     assert run.diagnostics == made.snapshots((2, 4), seed=3)
 
@@ -106,7 +106,7 @@ def test_a_result_file_without_snapshots_is_read(tmp_path: Path) -> None:
     ((run,), _) = read(
         [result_file(tmp_path / "a.json", made.stored(HSCL, 1, accuracies=[80, 90]))]
     )
-    assert (run.seed, run.fold_accuracies, run.diagnostics, run.curve) == (1, [80, 90], [], [])
+    assert (run.seed, run.values, run.diagnostics, run.curve) == (1, [80, 90], [], [])
 
 
 def test_a_record_of_an_earlier_version_is_read(tmp_path: Path) -> None:
@@ -136,10 +136,10 @@ def test_of_two_without_snapshots_the_later_counts(order: tuple[int, int], tmp_p
         for i, (accuracy, day) in enumerate(days)
     ]
     ((run,), _) = read([places[i] for i in order])
-    assert (run.fold_accuracies, run.versions) == ([80.0], {"source": "1"})
+    assert (run.values, run.versions) == ([80.0], {"source": "1"})
     made.save(tmp_path / "0", HSCL, accuracies=[90.0], finished=days[1][1])
     ((run,), _) = read([places[i] for i in order])  # of one moment: still the same of the two
-    assert run.fold_accuracies == [90.0]
+    assert run.values == [90.0]
 
 
 def test_the_order_of_places_does_not_matter(tmp_path: Path) -> None:

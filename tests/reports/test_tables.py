@@ -16,9 +16,7 @@ from gcl_hard.reports.rows import Row, rows, rows_frame
 from gcl_hard.reports.tables import (
     ACROSS,
     DIFFERENCES,
-    HEADS,
     NBSP,
-    accuracy_tables,
     baseline_table,
     best_trained,
     by_label,
@@ -31,6 +29,7 @@ from gcl_hard.reports.tables import (
     p_value,
     points,
     protocol_table,
+    score_tables,
     significance_table,
     terminal,
     text_frame,
@@ -127,7 +126,7 @@ def test_the_best_trained_row_is_whole_no_baseline_and_was_not_chosen_on_test() 
 
 def test_an_entry_has_mean_mark_gap_setting_and_seeds() -> None:
     there = [row("ucl", paper=78.0), row("scl", tests=differs(0.01)), OPEN, BEST]
-    (table,) = accuracy_tables(there)
+    (table,) = score_tables(there)
     *others, (label, entry) = cells_of(markdown(table))
     assert others == [
         ["", "PTC_MR"],
@@ -143,7 +142,7 @@ def test_an_entry_has_mean_mark_gap_setting_and_seeds() -> None:
 
 def test_a_table_is_at_most_five_data_sets_wide() -> None:
     sets = [f"SET{n}" for n in range(7)]
-    tables = accuracy_tables([row("ucl", dataset=name) for name in sets])
+    tables = score_tables([row("ucl", dataset=name) for name in sets])
     assert [len(table.columns) - 1 for table in tables] == [ACROSS, 2]
     assert [name for table in tables for name in table.columns[1:]] == sets
     assert all(len(table) == 1 for table in tables)
@@ -291,7 +290,7 @@ def test_csv_tells_what_is_zero_from_what_is_not_there() -> None:
 
 
 def latex(*there: Row) -> str:
-    return to_latex(there, {r.protocol: "A caption." for r in there})
+    return to_latex(there, {(r.protocol, r.metric): "A caption." for r in there})
 
 
 def body(source: str) -> dict[str, list[str]]:
@@ -404,7 +403,8 @@ def test_the_terminal_shows_every_head_difference_and_note() -> None:
     found = shown(config(), config(method="ucl"), config(method="ucl", protocol="inductive"))
     text = text_of(found, 400)
     table = difference_table(found)
-    for line in (*lines_of(table), HEADS, DIFFERENCES):
+    heads = ("data set", "method", "protocol", "accuracy %", "folds", "paper", "gap", "seeds")
+    for line in (*lines_of(table), heads, DIFFERENCES):
         assert all(part.partition(" [")[0] in text for part in line)  # no intervals
     assert all(note in text for note in notes(found))
 
@@ -421,7 +421,7 @@ def test_both_tables_are_whole_in_a_terminal_of_80_columns() -> None:
 
 
 SEEN, PICKED = ("label-aware", "seen", "labels"), ("paper's", "best", "β = 1, 2, 10")
-ON_TEST, INSIDE = ("best", "estimate"), ("inside", "fifth")
+ON_TEST, INSIDE = ("best", "estimate"), ("inside", "part")
 BASELINES, TESTED = ("baselines", "training", "folds"), ("p:", "Wilcoxon's")
 MARKS = (SEEN, PICKED, ON_TEST, BASELINES, INSIDE, TESTED)
 
@@ -466,7 +466,7 @@ def test_optimism_is_best_less_inside() -> None:
     one, other = (config(beta=beta, protocol="inductive") for beta in (1.0, 2.0))
     made = results(one, other, select=True, shift={other: 2.0})
     records = {  # hold-outs prefer the worse candidate
-        run: record(run.config, run.seed, [100.0 - a for a in r.fold_accuracies], inner=True)
+        run: record(run.config, run.seed, [100.0 - a for a in r.values], inner=True)
         if run.inner
         else r
         for run, r in made.records.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
@@ -115,6 +116,18 @@ def test_a_result_without_validation_scores_is_open() -> None:
     assert (made.best, made.finished) == (None, 0)
 
 
+def test_a_score_that_is_not_defined_decides_nothing() -> None:
+    configs = [ReadingConfig(lr=rate) for rate in RATES[:2]]
+    shorter = {config: inner_run(config, 0) for config in configs}
+    for found in ([math.nan] * 3, [1.0, 2.0, math.nan]):
+        records = {
+            run: scored(config, 0, one, inner=True)
+            for (config, run), one in zip(shorter.items(), (found, [1.0, 2.0, 3.0]), strict=True)
+        }
+        (made,) = choices(shorter, records)
+        assert (made.best, made.finished) == (None, 1)
+
+
 def test_candidates_scored_by_two_metrics_are_refused() -> None:
     configs = [ReadingConfig(lr=rate) for rate in RATES[:2]]
     runs = {config: [inner_run(config, 0)] for config in configs}
@@ -124,4 +137,4 @@ def test_candidates_scored_by_two_metrics_are_refused() -> None:
     }
     with pytest.raises(InputError) as caught:
         choice(configs, runs, records)
-    assert says(str(caught.value), "rmse", "accuracy", "river")
+    assert says(str(caught.value), "error", "accuracy", "river")

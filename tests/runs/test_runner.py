@@ -103,13 +103,13 @@ def test_every_run_leaves_a_result_that_says_what_made_it(tmp_path: Path) -> Non
     store = Store(tmp_path)
     for run, result in ran.results.items():
         assert store.get(run) == result
-        assert (result.run, len(result.fold_accuracies), len(result.fold_c)) == (run, 2, 2)
+        assert (result.run, len(result.values), len(result.fold_c)) == (run, 2, 2)
         data = {k: v for k, v in result.data.items() if not k.endswith("digest")}
         assert data == {"n_graphs": 188, "n_classes": 2, "n_features": 7, "features": "labels"}
         assert torch.__version__.startswith(result.versions["torch"])
         assert result.device.startswith("CPU")
         assert min(result.seconds_train, result.seconds_eval) > 0
-        accuracy = sum(result.fold_accuracies) / 2
+        accuracy = sum(result.values) / 2
         assert f"{run}: {accuracy:.1f} %" in ran.shown
 
 
@@ -153,7 +153,7 @@ def test_a_result_of_an_older_schema_is_run_again_and_named(
     spoil(path, schema_version=1, scores={"accuracy": [0.0, 0.0]})
     ran = Ran(tmp_path, todo)
     assert says(ran.shown, path.name, "schema 1")
-    assert ran.results[todo[1]].fold_accuracies == first[todo[1]].fold_accuracies
+    assert ran.results[todo[1]].values == first[todo[1]].values
 
 
 def test_a_result_of_a_newer_schema_is_neither_trusted_nor_overwritten(
@@ -213,7 +213,7 @@ def test_force_runs_everything_once_more(tmp_path: Path, started: Started) -> No
     started.clear()
     again = Ran(tmp_path, todo[:1], force=True).results
     assert started == [("hscl", 0)]
-    assert again[todo[0]].fold_accuracies == first[todo[0]].fold_accuracies
+    assert again[todo[0]].values == first[todo[0]].values
 
 
 def test_report_only_runs_nothing_and_needs_no_data(

@@ -85,7 +85,7 @@ def test_a_result_is_named_after_its_run(store: Store) -> None:
 
 def accuracies(folder: Path, processes: int, run: Run) -> list[float] | None:
     found = Store(folder, processes=processes).get(run)
-    return None if found is None else found.fold_accuracies
+    return None if found is None else found.values
 
 
 def of_processes(n: int, **settings: Any) -> tuple[Run, RunResult]:
@@ -103,7 +103,7 @@ def test_results_of_other_numbers_of_processes_are_kept_apart(tmp_path: Path) ->
             assert Store(tmp_path).compact() == 3
         for n in (1, 2, 3):
             run, result = of_processes(n)
-            assert accuracies(tmp_path, n, run) == result.fold_accuracies
+            assert accuracies(tmp_path, n, run) == result.values
         assert accuracies(tmp_path, 4, run) is None
     assert len([*Store(tmp_path).rows()]) == 3
 
@@ -114,7 +114,7 @@ def test_a_loss_of_the_joined_batch_is_that_of_any_number(
 ) -> None:
     run, result = of_processes(2, **settings)
     Store(tmp_path, processes=2).put(run, result)
-    assert accuracies(tmp_path, 1, run) == result.fold_accuracies
+    assert accuracies(tmp_path, 1, run) == result.values
 
 
 def test_dates_are_compared_among_results_of_as_many_processes(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_dates_are_compared_among_results_of_as_many_processes(tmp_path: Path) -
         two.compact()
         found = two.get(run)
         assert found is not None
-        assert (found.fold_accuracies, found.finished[:4]) == ([value], kept)
+        assert (found.values, found.finished[:4]) == ([value], kept)
 
 
 def test_a_result_of_several_processes_under_the_name_of_one_is_not_overwritten(
@@ -144,7 +144,7 @@ def test_a_result_of_several_processes_under_the_name_of_one_is_not_overwritten(
         Store(tmp_path).problem(run)
     assert Store(tmp_path).get(run) is None
     Store(tmp_path).path(run).rename(tmp_path / str(caught.value).rpartition(" ")[2])
-    assert accuracies(tmp_path, 2, run) == result.fold_accuracies
+    assert accuracies(tmp_path, 2, run) == result.values
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])

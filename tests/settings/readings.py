@@ -16,7 +16,7 @@ from gcl_hard.settings.base import LR, RunConfig, configuration, method_setting
 from gcl_hard.settings.domains import CONFIGS
 from tests.experiments import record
 
-BASELINES = ("mean",)
+BASELINES = ("mean", "wl")
 
 
 @configuration
@@ -54,22 +54,22 @@ def _error(targets: Any, predicted: Any) -> float:
     return float(np.sqrt(np.mean((np.asarray(targets) - np.asarray(predicted)) ** 2)))
 
 
-RMSE = Metric("RMSE, cm", _error, higher=False, unit="", digits=3)
+ERROR = Metric("RMSE", _error, higher=False, unit="cm", digits=3)
 
 
 @contextmanager
 def known() -> Iterator[None]:
     """The domain and its metric, known while the block runs."""
     register(ReadingConfig, lambda: None)  # type: ignore[arg-type,return-value]
-    register_metric("rmse", RMSE)
+    register_metric("error", ERROR)
     try:
         yield
     finally:
-        del CONFIGS["readings"], DOMAINS["readings"], METRICS["rmse"]
+        del CONFIGS["readings"], DOMAINS["readings"], METRICS["error"]
 
 
 def scored(config: RunConfig, seed: int, errors: list[float], **changed: Any) -> RunResult:
     """A result with the errors given, one a fold."""
     data = {"n_readings": 90, "digest": "ab"}
-    given = {"scores": {"rmse": errors}, "metric": "rmse", "data": data, "fold_c": []}
+    given = {"scores": {"error": errors}, "metric": "error", "data": data, "fold_c": []}
     return record(config, seed, [], **{**given, **changed})

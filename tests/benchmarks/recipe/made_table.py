@@ -129,7 +129,7 @@ def folds(found: RecipeTable, row: Entry, dataset: str) -> dict[int, list[float]
     """Of finished seeds, by looking at the records."""
     runs = {seed: Run(row.configs[dataset], seed) for seed in found.results.seeds}
     known = found.results.records
-    return {s: known[run].fold_accuracies for s, run in runs.items() if run in known}
+    return {s: known[run].values for s, run in runs.items() if run in known}
 
 
 def shown(found: RecipeTable, row: Entry, dataset: str) -> str:

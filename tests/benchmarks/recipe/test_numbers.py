@@ -41,7 +41,7 @@ def row(found: RecipeTable, part: Any, name: str, protocol: str = "inductive") -
 
 
 def accuracies(found: RecipeTable, one: Entry, dataset: str, seed: int) -> list[float]:
-    return found.results.records[Run(one.configs[dataset], seed)].fold_accuracies
+    return found.results.records[Run(one.configs[dataset], seed)].values
 
 
 def by_hand(

@@ -1,0 +1,360 @@
+"""Results of a domain that the package does not know, by an error of which less is better."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from scipy import stats
+
+from gcl_hard.errors import InputError
+from gcl_hard.evaluation import corrected_t_test
+from gcl_hard.reports import paper_figures
+from gcl_hard.reports.frame import Results, result_json
+from gcl_hard.reports.page import write
+from gcl_hard.reports.result_figures import ranks, score_figure
+from gcl_hard.reports.rows import Row, rows
+from gcl_hard.reports.runs import read, select, stem, subject
+from gcl_hard.reports.tables import baseline_table, best_trained, significance_table, terminal
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.record import RunResult
+from gcl_hard.runs.store import Store
+from gcl_hard.settings.base import RunConfig
+from tests.experiments import record
+from tests.reports.made import cells_of
+from tests.said import says
+from tests.settings import readings
+from tests.settings.readings import ReadingConfig, scored
+
+SEEDS = (0, 1, 2)
+LEVEL = {"scl": 1.0, "ucl": 2.0, "hscl": 0.5, "mean": 3.0}
+"""Errors of the methods, of which hscl is the best."""
+
+
+@pytest.fixture(autouse=True)
+def known() -> Iterator[None]:
+    with readings.known():
+        yield
+
+
+def errors(config: RunConfig, seed: int, n: int = 3) -> list[float]:
+    """Errors around the level of a method, harder or easier by fold for all of them."""
+    rng = np.random.default_rng([seed, len(config.dataset)])
+    own = np.random.default_rng([seed, len(config.method), int(10 * (config.beta or 0))])
+    level = LEVEL[config.method] + 0.1 * abs((config.beta or 1) - 2)
+    folds = level + 0.05 * rng.normal(size=n) + 0.01 * own.normal(size=n)
+    return [float(error) for error in folds]
+
+
+def configs(dataset: str = "river", **settings: object) -> list[RunConfig]:
+    return [ReadingConfig(dataset=dataset, method=name, **settings) for name in LEVEL]
+
+
+def results(asked: Sequence[RunConfig]) -> Results:
+    runs = [Run(config, seed) for config in asked for seed in SEEDS]
+    return Results(asked, SEEDS, {run: scored(*run[:2], errors(*run[:2])) for run in runs})
+
+
+def printed(shown: Sequence[Row]) -> str:
+    file = io.StringIO()
+    Console(file=file, width=200).print(terminal(shown))
+    return file.getvalue()
+
+
+def test_numbers_have_the_metrics_title_unit_and_digits() -> None:
+    found = results(configs())
+    text = printed(rows(found))
+    assert says(text, "RMSE cm")
+    assert "accuracy" not in text
+    assert "%" not in text.replace("5%", "")
+    for config in configs():
+        mean = np.mean([errors(config, seed) for seed in SEEDS])
+        assert f"{mean:.3f}" in text
+
+
+def test_differences_are_paired_by_fold_as_in_any_domain() -> None:
+    """By the corrected test over seeds and folds."""
+    found = {row.method: row for row in rows(results(configs()))}
+    flat = {
+        name: np.ravel([errors(config, seed) for seed in SEEDS])
+        for name, config in zip(LEVEL, configs(), strict=True)
+    }
+    expected = corrected_t_test(flat["hscl"], flat["ucl"], test_share=1 / 2)
+    test = found["hscl"].tests["ucl"]
+    assert test.mean == pytest.approx(np.mean(flat["hscl"] - flat["ucl"]))
+    assert (test.low, test.high) == pytest.approx((expected.low, expected.high))
+    assert {name for name, row in found.items() if row.is_baseline} == {"mean"}
+
+
+def test_the_least_error_is_the_best_row() -> None:
+    shown = rows(results(configs()))
+    best = best_trained(shown)
+    assert best is not None
+    assert best.method == "hscl"
+    (line,) = baseline_table(shown).to_numpy().tolist()
+    assert line[2:4] == [best.label, "mean"]
+    counted = significance_table(shown)
+    against_ucl = counted[
+        (counted["compared with"] == "ucl") & (counted["rows"] == "trained methods")
+    ]
+    better, worse = (against_ucl.iloc[0, k] for k in (-2, -1))
+    assert (better, worse) == ("2", "0")  # scl and hscl, whose differences are below 0
+
+
+def test_settings_are_chosen_by_less_error_and_optimism_is_above_zero() -> None:
+    asked = [ReadingConfig(beta=beta) for beta in (1.0, 2.0, 4.0)]
+    # Inside, the last is the best; on test, the second is.
+    records = {}
+    for config, seed, inner in product(asked, SEEDS, (False, True)):
+        level = {1.0: 3.0, 2.0: 2.0, 4.0: 1.0}[config.beta] if inner else errors(config, seed)[0]
+        records[Run(config, seed, inner)] = scored(config, seed, [level] * 3, inner=inner)
+    found = rows(Results(asked, SEEDS, records, select=True))
+    inside, best = (next(row for row in found if row.kind == kind) for kind in ("inside", "best"))
+    assert inside.scores is not None
+    assert inside.scores.mean == pytest.approx(
+        np.mean([errors(asked[2], seed)[0] for seed in SEEDS])
+    )
+    assert best.beta == 2.0
+    assert best.scores is not None
+    assert best.optimism == pytest.approx(inside.scores.mean - best.scores.mean)
+    assert best.optimism > 0
+
+
+def test_errors_are_ranked_from_the_least() -> None:
+    shown = rows(results([*configs(), *configs("lake"), *configs("sea")]))
+    found = ranks(shown)
+    assert found is not None
+    expected = stats.rankdata([LEVEL[line.method] for line in found.lines])
+    assert found.ranks == pytest.approx(expected)
+
+
+def test_the_page_and_its_files_are_in_the_metrics_words(tmp_path: Path) -> None:
+    found = results([*configs(), ReadingConfig(beta=2.0)])
+    page, table, *others = write(found, tmp_path / "out.md", command="a command", quick=False)
+    text = page.read_text(encoding="utf-8")
+    assert says(text, "RMSE in cm", "mean", 3, "seeds")
+    assert says(text, "RMSE, cm", "less", "better")
+    for word in ("accuracy", "accuracies", "percent", "graph", "image", "transductive"):
+        assert not re.search(rf"\b{word}s?\b", text), word
+    cells = [cells_of(block) for block in text.split("\n\n") if block.startswith("|")]
+    mean = np.mean([errors(configs()[0], seed) for seed in SEEDS])
+    assert any(f"{mean:.3f}" in cell for block in cells for line in block for cell in line)
+    lines = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
+    assert {line["metric"] for line in lines} == {"error"}
+    pictures = {path.name for path in others if path.suffix == ".png"}
+    assert len(pictures) == 2  # scores, and scores against β
+    assert all(name in text for name in pictures)
+
+
+def test_a_page_about_one_test_part_speaks_of_the_items_of_its_domain(tmp_path: Path) -> None:
+    asked = [ReadingConfig(method=n, protocol="once", parts=1, beta=b)
+             for n, b in (("ucl", None), ("hscl", 1.0), ("hscl", 2.0), ("mean", None))]  # fmt: skip
+    records = {Run(c, s, inner): scored(c, s, errors(c, s, 1), inner=inner)
+               for c in asked for s in SEEDS for inner in {False, c.can_select}}  # fmt: skip
+    found = Results(asked, SEEDS, records, select=True)
+    page, *_ = write(found, tmp_path / "out.md", command="a command", quick=False)
+    text = page.read_text(encoding="utf-8") + printed(rows(found))
+    assert says(text, "chosen", "inside", "seed", "readings")
+    assert says(text, "best", "test", "readings", "too low", "no estimate")
+    assert says(text, "paired", "t-test", "test", "readings")
+    for word in ("percent", "graph", "image", "fold", "fifth"):
+        assert not re.search(rf"\b{word}s?\b", text), word
+
+
+def test_seeds_whose_choice_is_not_defined_are_left_out_of_what_was_chosen() -> None:
+    asked = [ReadingConfig(beta=beta) for beta in (1.0, 2.0)]
+    records = {
+        Run(c, s, inner): scored(c, s, errors(c, s), inner=inner)
+        for c in asked for s in SEEDS for inner in (False, True)
+    }  # fmt: skip
+    without = {run: one for run, one in records.items() if run.seed != 1}
+    records[Run(asked[0], 1, inner=True)] = scored(asked[0], 1, [math.nan] * 3, inner=True)
+    whole, two = (Results(asked, SEEDS, one, select=True) for one in (records, without))
+    assert [one.scores for one in whole.selections] == [one.scores for one in two.selections]
+    assert whole.selections[0].scores.seeds == (0, 2)
+
+
+def test_two_metrics_have_tables_of_their_own(tmp_path: Path) -> None:
+    """One set is scored by an error, another one by accuracy."""
+    other = configs("lake")
+    found = results(configs())
+    accuracies = {
+        Run(c, s): record(c, s, [90 - 10 * e for e in errors(c, s)]) for c in other for s in SEEDS
+    }
+    both = Results([*configs(), *other], SEEDS, {**found.records, **accuracies})
+    text = printed(rows(both))
+    heads = [line for line in text.splitlines() if "data set" in line and "gap" in line]
+    assert len(heads) == 2
+    assert says(heads[0], "RMSE cm")
+    assert says(heads[1], "accuracy", "%")
+    page, *_ = write(both, tmp_path / "out.md", command="a command", quick=False)
+    blocks = [b for b in page.read_text(encoding="utf-8").split("\n\n") if b.startswith("|  ")]
+    assert [("river" in b, "lake" in b) for b in blocks] == [(True, False), (False, True)]
+
+
+def test_encoders_that_have_seen_test_labels_are_named_in_any_domain(tmp_path: Path) -> None:
+    for protocol, seen in (("in turn", False), ("transductive", True)):
+        found = results(configs(protocol=protocol))
+        page, *_ = write(found, tmp_path / "out.md", command="a command", quick=False)
+        fact = ("seen", "labels", "readings", "scl", "hscl")
+        assert says(page.read_text(encoding="utf-8"), *fact) == seen
+        assert says(printed(rows(found)), "seen", "labels", "readings") == seen
+
+
+def test_what_was_chosen_is_shown_with_its_own_metric(tmp_path: Path) -> None:
+    asked = [ReadingConfig(dataset=d, beta=b) for d in ("river", "lake") for b in (1.0, 2.0)]
+    records = {}
+    for c, s, inner in product(asked, SEEDS, (False, True)):
+        made = errors(c, s)
+        records[Run(c, s, inner)] = (
+            scored(c, s, made, inner=inner)
+            if c.dataset == "river"
+            else record(c, s, [90 - e for e in made], inner=inner)
+        )
+    page, *_ = write(Results(asked, SEEDS, records, select=True), tmp_path / "out.md",
+                     command="a command", quick=False)  # fmt: skip
+    text = page.read_text(encoding="utf-8")
+    blocks = [b for b in text.split("\n\n") if b.startswith("| data set") and "folds" in b]
+    assert [("river" in b, "lake" in b) for b in blocks] == [(True, False), (False, True)]
+    assert not re.search(r"[^\n]\n#", text)  # a heading follows an empty line
+
+
+def test_two_metrics_in_one_column_are_refused() -> None:
+    asked = configs()
+    records = dict(results(asked).records)
+    records |= {Run(asked[1], s): record(asked[1], s, [80.0] * 3) for s in SEEDS}
+    with pytest.raises(InputError) as caught:
+        rows(Results(asked, SEEDS, records))
+    assert says(str(caught.value), "error", "accuracy", "river")
+
+
+def test_a_baseline_on_other_folds_is_not_compared_with_a_protocol() -> None:
+    """It has a section of its own."""
+    once = [ReadingConfig(method=name, protocol="once", parts=1) for name in ("ucl", "hscl")]
+    base = ReadingConfig(method="mean")
+    records = {Run(c, s): scored(c, s, errors(c, s, c.n_scores)) for c in (*once, base)
+               for s in SEEDS}  # fmt: skip
+    found = rows(Results([*once, base], SEEDS, records))
+    assert [(row.protocol, row.method) for row in found] == [
+        ("once", "ucl"), ("once", "hscl"), (base.protocol, "mean")
+    ]  # fmt: skip
+
+
+def test_one_test_part_has_no_standard_error_of_a_share() -> None:
+    asked = [ReadingConfig(method=name, protocol="once", parts=1) for name in ("ucl", "hscl")]
+    records = {
+        Run(c, s): scored(c, s, errors(c, s, 1), data={"n_test": 40, "digest": "ab"})
+        for c in asked for s in SEEDS
+    }  # fmt: skip
+    found = rows(Results(asked, SEEDS, records))
+    assert all(row.scores is not None and row.scores.test_error is None for row in found)
+    x = np.subtract(*([errors(c, s, 1)[0] for s in SEEDS] for c in reversed(asked)))
+    half = stats.t.ppf(0.975, 2) * x.std(ddof=1) / np.sqrt(3)
+    test = found[1].tests["ucl"]
+    assert (test.low, test.high) == pytest.approx((x.mean() - half, x.mean() + half))
+
+
+def test_the_result_file_is_named_by_the_metric_and_read_again(tmp_path: Path) -> None:
+    asked = configs()[:2]
+    content = result_json(results(asked))
+    path = tmp_path / "all.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    for one, config in zip(content["configs"], asked, strict=True):
+        folds = [errors(config, seed) for seed in SEEDS]
+        assert one["fold_error"] == folds
+        assert one["error_mean"] == pytest.approx(np.mean(folds))
+        assert not [key for key in one if "accurac" in key and not key.startswith("paper")]
+    found, _ = read([path])
+    assert {(r.run, tuple(r.values), r.metric) for r in found} == {
+        (Run(c, s), tuple(errors(c, s)), "error") for c in asked for s in SEEDS
+    }
+
+
+def test_an_error_of_any_size_is_kept_by_the_store(tmp_path: Path) -> None:
+    store, run = Store(tmp_path), Run(ReadingConfig(), 0)
+    result = scored(run.config, 0, [250.0, -1.0, 0.5])
+    store.put(run, result)
+    assert store.get(run) == result
+
+
+def test_figures_of_records_have_the_metric_on_their_axes() -> None:
+    betas = [ReadingConfig(beta=beta) for beta in (1.0, 2.0)]
+    found: list[RunResult] = [*results(betas).records.values()]
+    drawn = paper_figures.beta(select(found))
+    (panel,) = drawn.figure.axes
+    assert says(panel.get_ylabel(), "RMSE", "cm")
+    assert "error_mean" in drawn.data
+    assert not [name for name in drawn.data if "accuracy" in name]
+    assert stem("beta", betas[0]) == "beta-river"
+    assert says(subject(found), "river", "InfoNCE", "in turn", 3, "seeds")
+
+
+def test_epochs_to_reach_an_error_are_those_at_which_it_is_as_small() -> None:
+    falling = {"scl": {10: 4.0, 50: 3.0, 200: 2.0}, "hscl": {10: 3.5, 50: 1.9, 200: 1.0}}
+    found = [
+        scored(ReadingConfig(method=name, epochs=epochs), seed, [error] * 3)
+        for name, own in falling.items() for epochs, error in own.items() for seed in SEEDS
+    ]  # fmt: skip
+    assert says(paper_figures.fig1(select(found)).note, "hscl β=1", "epoch 50", "2.000")
+
+
+def test_the_axis_of_scores_is_named_by_the_metric() -> None:
+    figure = score_figure(rows(results(configs())))
+    assert figure is not None
+    assert any(says(text.get_text(), "RMSE, cm") for text in figure.texts)
+
+
+def test_seeds_without_a_defined_score_are_left_out_named_and_counted(tmp_path: Path) -> None:
+    """Of all methods one seed is left out; of scl all are, and the rest is as without them."""
+    found, asked = results(configs()), configs()
+    records = {
+        run: scored(run.config, run.seed, [1.0, math.nan, 1.0])
+        if run.seed == 1 or run.config == asked[0]
+        else one
+        for run, one in found.records.items()
+    }
+    shown = {row.method: row for row in rows(Results(asked, SEEDS, records))}
+    two = rows(Results(asked[1:], (0, 2), records))
+    assert [shown[row.method].scores for row in two] == [row.scores for row in two]
+    assert shown["hscl"].tests["ucl"] == pytest.approx(
+        next(row for row in two if row.method == "hscl").tests["ucl"]
+    )
+    assert shown["scl"].scores is None
+    for text in (
+        printed([*shown.values()]),
+        write(Results(asked, SEEDS, records), tmp_path / "a.md", command="", quick=False)[0]
+        .read_text(encoding="utf-8"),
+    ):  # fmt: skip
+        assert says(text, 3, "seeds", "scl", "river", "not defined")
+        assert says(text, 1, "seed", "hscl", "river", "not defined")
+        assert not re.search(r"scl.* open", text)
+
+
+def test_figures_leave_out_runs_without_a_defined_score(tmp_path: Path) -> None:
+    content = result_json(results(configs()[:2]))
+    content["configs"][0]["fold_error"][1] = [1.0, math.nan, 1.0]
+    path = tmp_path / "all.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.warns(UserWarning, match="river") as warned:
+        found, _ = read([path])
+    assert len(found) == 2 * len(SEEDS) - 1
+    assert says(str(warned[0].message), 1, "run", "river scl", "seed 1")
+
+
+def test_a_baseline_without_choices_is_tested_whatever_its_name() -> None:
+    """A kernel on graphs that chooses no C cannot tell them apart; elsewhere it means nothing."""
+    asked = [ReadingConfig(method=name) for name in ("ucl", "wl")]
+    records = {Run(c, s): scored(c, s, errors(configs()[k], s)) for k, c in enumerate(asked)
+               for s in SEEDS}  # fmt: skip
+    found = rows(Results(asked, SEEDS, records))
+    assert found[1].is_baseline
+    assert found[1].tests.keys() == {"ucl"}
