@@ -144,7 +144,7 @@ MUTANTS = tuple(Mutant(*fields) for fields in (
      "max(least, (len(tested) - rank) * value)", "(len(tested) - rank) * value",
      "evaluation/test_significance.py::test_holm_equals_its_definition"),
     ("selection reads the outer scores (test folds), not the hold-outs", "runs/choice.py",
-     "return record.values if record.inner else", "return record.values if record else",
+     "record.values if record.inner else", "record.values if record else",
      "runs/test_choice.py::test_a_result_without_validation_scores_is_open"),
     ("settings are chosen as if more were always better", "runs/choice.py",
      "(inner if self.higher else -inner)", "inner",

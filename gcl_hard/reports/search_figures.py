@@ -26,10 +26,9 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial
 from optuna.visualization import matplotlib as optuna_matplotlib
 
-from gcl_hard.evaluation.metrics import METRICS, Metric
+from gcl_hard.evaluation.metrics import Metric
 from gcl_hard.reports import theme
 from gcl_hard.reports.tables import BETA, TEMPERATURE, setting, value
-from gcl_hard.runs.record import ACCURACY
 from gcl_hard.tuning.storage import GRID, complete
 
 BLUE, ORANGE, RED = theme.COLOURS["ucl"], theme.COLOURS["hscl"], theme.COLOURS["scl"]
@@ -75,7 +74,7 @@ def _is_word(distribution: object) -> bool:
 
 def write_figures(
     study: Study, stem: Path, *, title: str, step: str = "epoch", grid: str = "the paper's grid",
-    how: Metric = METRICS[ACCURACY],
+    how: Metric,
 ) -> list[Path]:  # fmt: skip
     """Draw a study's figures as PNG.
 
@@ -103,9 +102,7 @@ def write_figures(
 
 
 @theme.themed
-def figures(
-    study: Study, *, step: str, grid: str, how: Metric = METRICS[ACCURACY]
-) -> dict[str, tuple[str, Figure]]:
+def figures(study: Study, *, step: str, grid: str, how: Metric) -> dict[str, tuple[str, Figure]]:
     """The figures of a study, by name, with captions; those that the trials give.
 
     Args:
@@ -131,7 +128,7 @@ def figures(
     return found
 
 
-def history(data: pd.DataFrame, n: int, grid: str, how: Metric = METRICS[ACCURACY]) -> Figure:
+def history(data: pd.DataFrame, n: int, grid: str, how: Metric) -> Figure:
     """Scores in the order of the trials, and the best so far.
 
     Args:
@@ -167,7 +164,7 @@ def importance(shares: dict[str, float]) -> Figure:
 
 def slices(
     study: Study, data: pd.DataFrame, names: Sequence[str], grid: str,
-    how: Metric = METRICS[ACCURACY],
+    how: Metric,
 ) -> Figure:  # fmt: skip
     """Inner scores against each setting, a panel each; colours are the order of trials.
 
@@ -194,7 +191,7 @@ def slices(
 
 def contour(
     study: Study, data: pd.DataFrame, pair: Sequence[str], grid: str,
-    how: Metric = METRICS[ACCURACY],
+    how: Metric,
 ) -> Figure:  # fmt: skip
     """Inner scores over two settings, interpolated by Optuna.
 
@@ -233,7 +230,7 @@ def contour(
     return figure
 
 
-def intermediate(study: Study, step: str, how: Metric = METRICS[ACCURACY]) -> Figure:
+def intermediate(study: Study, step: str, how: Metric) -> Figure:
     """Inner scores while training, one line per trial.
 
     Args:
@@ -309,9 +306,7 @@ def _scale(axes: Axes, study: Study, data: pd.DataFrame, name: str, which: str) 
 # The figures of the HTML page
 
 
-def interactive(
-    study: Study, step: str, how: Metric = METRICS[ACCURACY]
-) -> dict[str, tuple[str, Any]]:
+def interactive(study: Study, step: str, how: Metric) -> dict[str, tuple[str, Any]]:
     """Plotly figures of a study, by name, with captions; the first is always there.
 
     Args:

@@ -21,11 +21,10 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial
 
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.metrics import METRICS, Metric
+from gcl_hard.evaluation.metrics import Metric
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.page import environment, line, rendered, write_files
 from gcl_hard.reports.tables import points, score, setting, settings, text_frame, value
-from gcl_hard.runs.record import ACCURACY
 from gcl_hard.settings.base import RunConfig, known
 from gcl_hard.tuning.storage import GRID, INTERRUPTED, SURPLUS, TrialCounts, complete, failure_of
 
@@ -211,7 +210,7 @@ def _range(distribution: BaseDistribution) -> list[str]:
     return [", ".join(scale), value(distribution.low), value(distribution.high)]
 
 
-def best_trials(study: Study, best: FrozenTrial, how: Metric = METRICS[ACCURACY]) -> DataFrame:
+def best_trials(study: Study, best: FrozenTrial, how: Metric) -> DataFrame:
     """The five best trials with their settings: the best one first, then by score and age."""
     shown = sorted(
         complete(study),
@@ -230,7 +229,7 @@ def best_trials(study: Study, best: FrozenTrial, how: Metric = METRICS[ACCURACY]
 
 
 def grid_table(
-    study: Study, best: FrozenTrial, error: float | None, how: Metric = METRICS[ACCURACY]
+    study: Study, best: FrozenTrial, error: float | None, how: Metric
 ) -> DataFrame | None:
     """The grid trials, and the best trial of all.
 

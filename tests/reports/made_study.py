@@ -16,10 +16,11 @@ from optuna.distributions import (
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from gcl_hard.evaluation.metrics import METRICS
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.tuning.result import Finding, SearchResult
-from gcl_hard.tuning.storage import best_trial
+from gcl_hard.tuning.storage import best_trial, is_maximised
 
 SPACE: dict[str, BaseDistribution] = {
     "beta": FloatDistribution(0.1, 20.0, log=True),
@@ -30,6 +31,7 @@ SPACE: dict[str, BaseDistribution] = {
     "readout": CategoricalDistribution(("sum", "mean")),
     "encoder.hidden": CategoricalDistribution((16, 32)),
 }
+SHARE = METRICS["accuracy"]
 START = datetime(2026, 1, 1, 12)
 FACTS: dict[str, Any] = {
     "dataset": "PTC_MR", "method": "hscl", "protocol": "inductive", "space": "beta", "seed": 0,
@@ -88,14 +90,26 @@ def searched() -> Study:
     )
 
 
+def mirrored(made: Study) -> Study:
+    """The same search by 100 less each score, of which less is better."""
+    storage = optuna.storages.InMemoryStorage()
+    number = storage.create_new_study([StudyDirection.MINIMIZE], "mirrored")
+    for one in made.get_trials():
+        one.value = None if one.value is None else 100 - one.value
+        one.intermediate_values = {k: 100 - v for k, v in one.intermediate_values.items()}
+        storage.create_new_trial(number, one)
+    return optuna.load_study(study_name="mirrored", storage=storage)
+
+
 def finding(of: Study, *, outer: float | None = 61.0, config: RunConfig | None = None,
-            why: str | None = None, n_outer: int = 1) -> Finding:  # fmt: skip
-    best = best_trial(of.trials)
+            why: str | None = None, n_outer: int = 1,
+            metric: str = "accuracy") -> Finding:  # fmt: skip
+    best = best_trial(of.trials, higher=is_maximised(of))
     assert best is not None
     assert best.value is not None
     own = {"beta": best.params["beta"]} if "beta" in best.params else {}
     made = config or GraphConfig(dataset="PTC_MR", method="hscl", protocol="inductive", **own)
-    return Finding(of, best, made, best.value, outer, why, n_outer)
+    return Finding(of, best, made, best.value, outer, why, n_outer, metric)
 
 
 def result_of(*findings: Finding, asked: int = 7, **changed: Any) -> SearchResult:

@@ -25,8 +25,9 @@ from gcl_hard.reports.tables import settings
 from gcl_hard.settings.images import ImageConfig
 from gcl_hard.tuning.storage import INTERRUPTED, SURPLUS, TrialCounts, complete
 from tests.reports.made import counts, lines_of, sentences
-from tests.reports.made_study import finding, result_of, searched, study, trial
+from tests.reports.made_study import SHARE, finding, mirrored, result_of, searched, study, trial
 from tests.said import says
+from tests.settings import readings
 
 
 def test_three_numbers_with_their_errors() -> None:
@@ -243,7 +244,7 @@ def test_settings_that_not_every_trial_has_are_counted() -> None:
 
 
 def test_the_best_five_trials_are_in_order() -> None:
-    table = best_trials(searched(), searched().best_trial)
+    table = best_trials(searched(), searched().best_trial, SHARE)
     assert [row[0] for row in lines_of(table)] == ["3", "1 (grid)", "6", "0 (grid)", "8"]
     assert [row[-1] for row in lines_of(table)] == ["70.0", "65.0", "62.0", "60.0", "58.0"]
     *heads, last = table.columns
@@ -253,11 +254,11 @@ def test_the_best_five_trials_are_in_order() -> None:
 
 def test_of_equal_trials_the_one_that_was_taken_comes_first() -> None:
     made = study(*(trial(50.0, {"beta": b}) for b in (1.0, 2.0, 3.0)))
-    assert [row[0] for row in lines_of(best_trials(made, made.trials[1]))] == ["1", "0", "2"]
+    assert [row[0] for row in lines_of(best_trials(made, made.trials[1], SHARE))] == ["1", "0", "2"]
 
 
 def test_the_grid_has_the_best_beside_it() -> None:
-    table = grid_table(searched(), searched().best_trial, 4.0)
+    table = grid_table(searched(), searched().best_trial, 4.0, SHARE)
     assert table is not None
     assert [[*numbered(row[0]), *row[-3:]] for row in lines_of(table)] == [
         [0, False, "60.0", "+10.0", "2.5"],
@@ -271,13 +272,13 @@ def test_a_best_trial_of_the_grid_is_shown_once_and_a_failed_one_by_its_state() 
         trial(60.0, {"beta": 1.0}, grid=True), trial("diverged", {"beta": 10.0}, grid=True),
         trial(50.0, {"beta": 3.0}),
     )  # fmt: skip
-    table = grid_table(made, made.best_trial, None)
+    table = grid_table(made, made.best_trial, None, SHARE)
     assert table is not None
     assert [[*numbered(name), *row] for name, *row in lines_of(table)] == [
         [0, True, "1", "60.0", "–", "–"],
         [1, False, "10", "failed", "–", "–"],
     ]
-    assert grid_table(study(made.trials[2]), made.best_trial, None) is None
+    assert grid_table(study(made.trials[2]), made.best_trial, None, SHARE) is None
 
 
 def test_states_are_counted_with_the_reasons_of_failure() -> None:
@@ -294,7 +295,7 @@ def test_a_trial_whose_worker_ended_is_counted_but_its_repetition_shown() -> Non
     del lost.user_attrs["failure"]
     made = study(lost, trial(60.0, {"beta": 1.0}, grid=True))
     assert ["failed", f"{INTERRUPTED}: 1", "1"] in lines_of(states(made))
-    table = grid_table(made, made.best_trial, None)
+    table = grid_table(made, made.best_trial, None, SHARE)
     assert table is not None
     assert [numbered(row[0]) for row in lines_of(table)] == [(1, True)]
 
@@ -307,7 +308,7 @@ def test_a_trial_that_was_too_many_is_no_failure() -> None:
     )  # fmt: skip
     assert TrialCounts.of(made).failures == {}
     assert lines_of(states(made)) == [["complete", "", "2"]]
-    table = grid_table(made, made.best_trial, None)
+    table = grid_table(made, made.best_trial, None, SHARE)
     assert table is not None
     assert [numbered(row[0]) for row in lines_of(table)] == [(2, True)]
 
@@ -319,7 +320,7 @@ def test_settings_that_cost_two_workers_are_shown_once_with_the_reason() -> None
     made = study(lost, given_up, trial(60.0, {"beta": 2.0}))
     reasons = f"{INTERRUPTED}: 1, its worker died, 2 times: 1"
     assert lines_of(states(made)) == [["complete", "", "1"], ["failed", reasons, "2"]]
-    table = grid_table(made, made.best_trial, None)
+    table = grid_table(made, made.best_trial, None, SHARE)
     assert table is not None
     assert [[*numbered(row[0]), row[-3]] for row in lines_of(table)] == [
         [1, False, "failed"], [2, True, "60.0"],
@@ -333,3 +334,29 @@ def test_complete_leaves_out_pruned_and_failed() -> None:
 def test_the_settings_of_a_trial_in_a_line() -> None:
     made = trial(50.0, {"beta": 1.2345, "layers": 3, "readout": "sum"})
     assert settings(made.params) == "β 1.23, layers 3, readout sum"
+
+
+def test_a_search_by_an_error_reads_like_one_by_what_is_right_turned_over() -> None:
+    shares, made = searched(), mirrored(searched())
+    with readings.known():
+        one = finding(made, outer=39.0, metric="error")
+        result = result_of(one)
+        inner, outer, optimism = numbers(result)
+        said = against_grid(result, one) or ""
+        assert chosen_on_test(result) is None
+    assert (inner.value, outer.value) == ("30.000 cm", "39.000 cm")
+    assert says(optimism.value, "+9.000", "cm")
+    assert [number.error for number in (inner, outer, optimism)] == [None] * 3
+    assert says(said, "35.000 cm", "30.000 cm", "+5.000 cm", "better")
+    best = [best_trials(a, a.best_trial, b) for a, b in ((shares, SHARE), (made, readings.ERROR))]
+    assert best[0]["trial"].tolist() == best[1]["trial"].tolist()
+    assert [100 - float(one) for one in best[0]["inner accuracy, %"]] == [
+        float(one) for one in best[1]["inner RMSE, cm"]
+    ]
+    grids = [
+        lines_of(grid_table(a, a.best_trial, 4.0, b))
+        for a, b in ((shares, SHARE), (made, readings.ERROR))
+    ]
+    for (*_, gap, ratio), (*_, gap_of_errors, same) in zip(*grids, strict=True):
+        assert gap == "–" or float(gap) == float(gap_of_errors)
+        assert ratio == same
