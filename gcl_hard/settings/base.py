@@ -580,8 +580,13 @@ class RunConfig(ABC):
 
     def __str__(self) -> str:
         """Name in messages and progress bars."""
-        beta = "" if self.beta is None else f" β={self.beta:g}"
-        return f"{self.dataset} {self.method}{beta} {self.protocol}"
+        stated, words = self.stated(), [self.dataset, self.method]
+        for name, one in known(type(self)).items():
+            if one.setting.symbol and (name in stated or name == "beta"):
+                value = getattr(self, name)
+                shown = f"{value:g}" if isinstance(value, float) else value
+                words += [] if value is None else [f"{one.setting.symbol}={shown}"]
+        return " ".join([*words, self.protocol])
 
 
 def _check_once(config: RunConfig) -> None:
