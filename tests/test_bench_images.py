@@ -139,7 +139,7 @@ def test_settings_are_chosen_on_training_images(command: Command) -> None:
 
 
 def test_a_set_is_named_by_its_path_too(command: Command) -> None:
-    where = mirror(command.folder / "mine").partition("=")[2]
+    where, other = (mirror(command.folder / name).partition("=")[2] for name in ("mine", "another"))
     train = ("--method=pixels", "--subset=null", "--batch-size=20")
     assert command(*train, f"--dataset={where}/shades.npz") == 0
     assert command(*train, "--dataset=shades", f"--data-dir={where}", "--report-only") == 0
@@ -147,6 +147,7 @@ def test_a_set_is_named_by_its_path_too(command: Command) -> None:
     for wrong in (
         [f"--dataset={where}/nothing"],
         [f"--dataset={where}/shades.npz,digits"],
+        [f"--dataset={where}/shades.npz,{other}/shades.npz"],
         [f"--dataset={where}/shades.npz", f"--data-dir={where}"],
     ):
         assert command(*train, *wrong) == 2

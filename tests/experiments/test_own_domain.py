@@ -200,6 +200,35 @@ def test_a_module_that_registers_no_domain_is_refused(
         assert says(capsys.readouterr().err, "--domain", name)
 
 
+BOTH = """
+from gcl_hard import experiments as of
+from vectors import VectorConfig, VectorExperiment
+
+@of.configuration
+class FirstConfig(VectorConfig):
+    domain = "first"
+
+@of.configuration
+class SecondConfig(VectorConfig):
+    domain = "second"
+
+of.register(FirstConfig, VectorExperiment)
+of.register(SecondConfig, VectorExperiment)
+"""
+
+
+def test_of_a_module_that_registers_two_domains_one_is_named(
+    module: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("both.py").write_text(BOTH, encoding="utf-8")
+    asked = ["--method=raw", "--epochs=1", "--seeds=1", "--output=out"]
+    assert bench.main(["--domain=both", *asked]) == 2
+    assert says(capsys.readouterr().err, "both:first", "both:second")
+    assert bench.main(["--domain=both:second", *asked]) == 0
+    (record,) = Store(Path("out")).rows()
+    assert record.run.config.domain == "second"
+
+
 @pytest.mark.slow
 @pytest.mark.exact
 def test_without_the_domain_its_records_are_named_counted_and_kept(module: Path) -> None:
