@@ -320,7 +320,7 @@ def test_a_batch_that_cannot_be_taken_apart_is_refused() -> None:
     by_hand = Data(x=torch.ones(4, 3), edge_index=torch.tensor([[0, 2], [1, 3]]),
                    batch=torch.tensor([0, 0, 1, 1]))  # fmt: skip
     for batches, n in (([whole.batch(torch.arange(3))], 3), ([by_hand], 2)):
-        with pytest.raises(InputError, match=rf"batch of {n} graphs"):
+        with pytest.raises(InputError, match=rf"\b{n} graphs\b"):
             GraphSet.from_graphs(batches, directed=True)
 
 
@@ -489,7 +489,7 @@ def test_empty_edge_features_of_a_graph_without_an_edge_are_no_rows(none: torch.
     bound.edge_attr = None
     assert GraphSet.from_graphs([alone, bound]).edge_attr is None
     alone.edge_attr, bound.edge_attr = torch.empty(0, 3), torch.ones(2, 2)
-    with pytest.raises(InputError, match=r"edge_attr of graph 1 is \[0, 3\]"):
+    with pytest.raises(InputError, match=r"edge_attr\b.*\bgraph 1\b.*\[0, 3\]"):
         GraphSet.from_graphs([bound, alone])
 
 
@@ -505,12 +505,12 @@ def test_a_graph_without_an_edge_needs_no_edge_features() -> None:
         found = GraphSet.from_graphs(graphs)
         assert found.edge_attr is not None
         assert found.edge_attr.shape == (found.edge_index.shape[1], 2)
-    with pytest.raises(InputError, match="edge_attr of graph 1"):
+    with pytest.raises(InputError, match=r"edge_attr\b.*\bgraph 1\b"):
         GraphSet.from_graphs([graphs[0], Data(edge_index=PAIR, num_nodes=2)])
 
 
 def test_sparse_features_are_told_to_be_dense() -> None:
-    with pytest.raises(InputError, match=r"x of graph 0.*to_dense"):
+    with pytest.raises(InputError, match=r"\bx\b.*\bgraph 0\b.*to_dense"):
         GraphSet.from_graphs([Data(x=torch.eye(2).to_sparse(), edge_index=PAIR, y=0)])
 
 

@@ -320,7 +320,7 @@ def test_a_file_that_is_not_there_is_not_offered(
     monkeypatch.chdir(mirror)
     with pytest.raises(InputError) as caught:
         load("NOPE.npz")
-    assert says(str(caught.value), "no file NOPE.npz")
+    assert says(str(caught.value), "NOPE.npz")
     assert not says(str(caught.value), "--dataset")
     write(mirror, "Nope")
     with pytest.raises(InputError) as caught:

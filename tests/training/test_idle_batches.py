@@ -53,7 +53,7 @@ def test_the_zeros_of_batches_without_negatives_are_counted_and_not_in_the_mean(
     for batch in given:  # at a rate so small that the weights stay as they are
         seen.append(before(batch).item())
     assert [loss > 0 for loss in seen] == [True, False, True, False]
-    with pytest.warns(UserWarning, match=r"\b2 of 4 batches\b") as caught:
+    with pytest.warns(UserWarning, match=r"\b2\b.*\b4 batches\b") as caught:
         means = train(model, given, Optimisation(epochs=2, lr=1e-12))
     assert len(caught) == 1
     assert means == pytest.approx([(seen[0] + seen[2]) / 2] * 2, rel=1e-6)
@@ -84,7 +84,7 @@ def test_a_small_last_batch_is_no_matter_either_but_its_zero_is_not_in_the_mean(
 def test_a_resumed_run_keeps_what_trained(tmp_path: Path) -> None:
     given = batches(ONE, MIXED, OTHER)
     how = Optimisation(epochs=2, lr=0.01)
-    with pytest.warns(UserWarning, match="1 of 3"):
+    with pytest.warns(UserWarning, match=r"\b1\b.*\b3 batches\b"):
         expected = train(Pairs(), given, how)
     first = Checkpoint(tmp_path / "run.ckpt", {}, every=0)
 
@@ -97,7 +97,7 @@ def test_a_resumed_run_keeps_what_trained(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(Stopping(), given, how, checkpoint=first)
     again = Checkpoint(tmp_path / "run.ckpt", {}, resume=True, every=math.inf)
-    with pytest.warns(UserWarning, match="1 of 3"):
+    with pytest.warns(UserWarning, match=r"\b1\b.*\b3 batches\b"):
         assert train(Pairs(), given, how, checkpoint=again) == expected
 
 
@@ -109,7 +109,7 @@ def skewed() -> GraphSet:
     return mutag.take(torch.tensor(ids))
 
 
-@pytest.mark.filterwarnings("ignore:[0-9]* of")
+@pytest.mark.filterwarnings("ignore:.*batches")
 @pytest.mark.parametrize("kind", [InfoGraph, TwoView])
 def test_an_ensemble_counts_them_as_its_models_do_alone(kind: Any) -> None:
     graphs = of_dtype(skewed(), torch.float64)
@@ -122,7 +122,7 @@ def test_an_ensemble_counts_them_as_its_models_do_alone(kind: Any) -> None:
         return [kind(GIN(7, dim=4, layers=1), method=one).double() for one in methods]
 
     together = Ensemble(models(), graphs, batch_size=3, held_out=held_out)
-    with pytest.warns(UserWarning, match=r"\b[1-3] of 4 batches\b"):
+    with pytest.warns(UserWarning, match=r"\b[1-3]\b.*\b4 batches\b"):
         found = train_ensemble(together, how)
     for m, model in enumerate(models()):
         alone = train(model, lambda epoch, m=m: together.batches_of(m, epoch), how)
@@ -146,7 +146,7 @@ def test_a_batch_trains_if_any_part_of_its_loss_does() -> None:
     how = Optimisation(epochs=1, lr=0.01)
     assert train(Halves(), batches([0, 1, 0, 1, 0, 0, 0, 0]), how)[0] > 0
     assert train(Halves(0.1), batches([0] * 8), how)[0] > 0
-    with pytest.raises(InputError, match="1 of 1"):
+    with pytest.raises(InputError, match=r"\b1\b.*\b1 batches\b"):
         train(Halves(), batches([0] * 8), how)
 
 
