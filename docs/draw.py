@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gcl_hard.commands.figures import main
-from gcl_hard.experiments.transfer_store import finished_results
 from gcl_hard.reports.page import write_files
-from gcl_hard.reports.transfer import frame, size_figure
+from gcl_hard.reports.transfer import Shown, frame, size_figure
+from gcl_hard.runs.store import Store
+from gcl_hard.settings.molecules import MoleculeConfig
 
 ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "benchmarks/results/figures"
@@ -60,13 +61,14 @@ def draw(folder: Path) -> int:
     for kind, where, dataset, only, name in figures():
         selected = [f"--only={one}" for one in (f"dataset={dataset}", *only)]
         status |= main([kind, str(where), "-o", str(folder), "--name", name, *selected])
-    frozen = [
-        one
-        for one in finished_results(TRANSFER).values()
-        if one["split"] == "scaffold-chirality"
-        and one["finetuning"] is None
-        and re.fullmatch(r"untrained|moses\d+[km]", one["row"])  # of one method
-    ]
+    rows = (
+        Shown(re.sub(r"-\d+$", "", config.representation), one)
+        for one in Store(TRANSFER).rows()
+        if isinstance(config := one.run.config, MoleculeConfig)
+        and (config.method, config.split) == ("untrained", "scaffold-chirality")
+    )
+    # of one method
+    frozen = [one for one in rows if re.fullmatch(r"untrained|moses\d+[km]", one.row)]
     for metric in ("auc", "rmse"):
         figure = size_figure(frame(frozen), metric)
         assert figure is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import errno
 import glob
@@ -334,6 +335,49 @@ def write_json(content: dict[str, Any], path: Path) -> None:
 def json_text(content: Any, indent: int | None = None) -> str:
     """A document as JSON, in which NaN and infinities are errors."""
     return json.dumps(content, indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+EXACT = 1e-6
+"""Spread of the errors of float32, relative to that of numbers, up to which it is their type."""
+
+
+def packed(values: Any) -> str:
+    """Numbers as text: their type, and base64 of their little-endian bytes.
+
+    Whole numbers of at least 0 are written as such, and others in float32, or in float64 where
+    that would make two of them one, or their spread is too small beside their size.
+
+    Example:
+        >>> packed([0, 1, 255]), packed([256]), packed([0.5, 1.0])
+        ('u1:AAH/', 'u2:AAE=', 'f4:AAAAPwAAgD8=')
+    """
+    array = np.asarray(values)
+    kind = _kind(array)
+    return f"{kind}:{base64.b64encode(array.astype(f'<{kind}').tobytes()).decode()}"
+
+
+def _kind(array: np.ndarray[Any, Any]) -> str:
+    """The smallest type that keeps numbers."""
+    if array.dtype.kind != "f" or (array == np.floor(array.clip(0, 2**32 - 1))).all():
+        largest = int(array.max(initial=0))
+        return next(k for k in ("u1", "u2", "u4", "u8") if largest <= np.iinfo(k).max)
+    finite = array[np.isfinite(array)]
+    short = finite.astype(np.float32)
+    apart = len(np.unique(short)) == len(np.unique(finite))  # so that ranks stay as they are
+    near = not finite.size or np.std(finite - short) <= EXACT * np.std(finite)
+    return "f4" if apart and near else "f8"
+
+
+def unpacked(text: str) -> np.ndarray[Any, Any]:
+    """The numbers that :func:`packed` wrote, int64 or float64.
+
+    Example:
+        >>> unpacked("u2:AAE=")
+        array([256])
+    """
+    kind, _, encoded = text.partition(":")
+    found = np.frombuffer(base64.b64decode(encoded), f"<{kind}")
+    return found.astype(np.float64 if kind.startswith("f") else np.int64)
 
 
 def check_writable(folder: Path) -> None:

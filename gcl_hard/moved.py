@@ -42,7 +42,10 @@ MODULES: dict[str, tuple[str, ...]] = {
         "experiments.settings": "settings.flags settings.values",
         "experiments.store": "runs.record runs.store io",
         "experiments.transfer": "commands.transfer",
+        "experiments.transfer_execution": "runs.runner experiments.molecules",
         "experiments.transfer_runs": "settings.molecules",
+        "experiments.transfer_scores": "experiments.molecules",
+        "experiments.transfer_store": "runs.store",
         "tuning.api": "commands.study commands.tune",
     }.items()
 }

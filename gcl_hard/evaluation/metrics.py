@@ -23,6 +23,8 @@ class Metric:
         digits: behind the point, in tables.
         share: whether it is the share of items predicted right, in percent: it has the standard
             error of a share.
+        mask: which of the test items it is over, by the name of a mask that they have; empty for
+            all.
 
     Example:
         >>> error = Metric("RMSE", _accuracy, higher=False, unit="cm", digits=2)
@@ -38,6 +40,7 @@ class Metric:
     unit: str = "%"
     digits: int = 1
     share: bool = False
+    mask: str = ""
 
     @property
     def label(self) -> str:
@@ -70,7 +73,27 @@ def _accuracy(targets: Any, predicted: Any) -> float:
     return 100 * float(np.mean(np.asarray(predicted) == np.asarray(targets)))
 
 
-METRICS: dict[str, Metric] = {"accuracy": Metric("accuracy", _accuracy, share=True)}
+def _auc(targets: Any, predicted: Any) -> float:
+    from gcl_hard.evaluation.transfer import roc_auc
+
+    return 100 * roc_auc(targets, predicted).mean
+
+
+def _rmse(targets: Any, predicted: Any) -> float:
+    from gcl_hard.evaluation.transfer import rmse
+
+    return rmse(targets, predicted)
+
+
+METRICS: dict[str, Metric] = {
+    "accuracy": Metric("accuracy", _accuracy, share=True),
+    "auc": Metric("ROC-AUC", _auc),
+    "rmse": Metric("RMSE", _rmse, higher=False, unit="", digits=3),
+    "cliff_rmse": Metric(
+        "RMSE of molecules with an activity cliff", _rmse, higher=False, unit="", digits=3,
+        mask="cliffs",
+    ),
+}  # fmt: skip
 """The metrics by name; :func:`register_metric` adds one."""
 
 

@@ -16,7 +16,7 @@ from importlib import import_module
 from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from gcl_hard.io import file_digest
 from gcl_hard.runs.experiment import Parts
 from gcl_hard.settings.base import RunConfig, is_own, is_pretrained, known
 from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.settings.molecules import UNTRAINED, MoleculeConfig, is_table
 
 if TYPE_CHECKING:
     from gcl_hard.graphs import GraphSet
@@ -264,6 +265,15 @@ def check_call(function: Callable[..., Any], call: str, *given: Any, **named: An
         ) from error
 
 
+def shape_of(path: str) -> str:
+    """``untrained``, with what of the shape of a file's encoder is not as usual."""
+    from gcl_hard.graphs.pretrained import USUAL_SHAPE, load_pretrained
+
+    shape = load_pretrained(path).shape
+    unusual = [f"{name}={one}" for name, one in shape.items() if one != USUAL_SHAPE[name]]
+    return f"{UNTRAINED}:{'+'.join(unusual)}" if unusual else UNTRAINED
+
+
 def make_encoder(
     make: EncoderMaker, n_features: int, edge_dim: int | None, **own: Any
 ) -> nn.Module:
@@ -373,9 +383,33 @@ def graphs_named(name: str, features: str = "auto") -> GraphSet:
     return own_graphs(found, name=name.partition(":")[2], features=features)
 
 
-def pretrained_part(name: str) -> tuple[str, EncoderMaker]:
-    """The encoder of a file of ``gcl_hard.pretrain``: its name in configurations, which has the
-    file's digest but not its folder, and what makes copies of it.
+@dataclass(frozen=True, eq=False)
+class FileEncoder:
+    """What makes copies of the encoder in a file of ``gcl_hard.pretrain``.
+
+    Attributes:
+        encoder: the encoder.
+        n: number of molecules that it was pre-trained on.
+    """
+
+    encoder: nn.Module
+    n: int
+
+    def __call__(self, n_features: int) -> nn.Module:
+        """A copy of the encoder."""
+        return copy.deepcopy(self.encoder)
+
+
+class OwnTable(NamedTuple):
+    """A table of molecules: its path, and the digest of its file when the command began."""
+
+    path: str
+    digest: str
+
+
+def pretrained_part(name: str, digits: int = 8) -> tuple[str, EncoderMaker]:
+    """The encoder of a file of ``gcl_hard.pretrain``: its name in configurations, which has so many
+    digits of the file's digest but not its folder, and what makes copies of it.
 
     Raises:
         InputError: if there is no such file, or it holds none.
@@ -383,15 +417,11 @@ def pretrained_part(name: str) -> tuple[str, EncoderMaker]:
     from gcl_hard.graphs.pretrained import load_pretrained
 
     path = Path(name.partition("@")[0])
-    encoder = load_pretrained(path).encoder
-    key = f"{path.name}@{file_digest(path)[:8]}"
+    found = load_pretrained(path)
+    key = f"{path.name}@{file_digest(path)[:digits]}"
     if "@" in name and name != key:
         raise InputError(f"{path} has changed since it was {name}: it is {key} now")
-    return key, partial(_copy, encoder)
-
-
-def _copy(encoder: nn.Module, n_features: int) -> nn.Module:
-    return copy.deepcopy(encoder)
+    return key, FileEncoder(found.encoder, int(found.about["n"]))
 
 
 @dataclass
@@ -400,11 +430,11 @@ class UserParts:
 
     Attributes:
         parts: encoders and augmentations, by the names that configurations have for them.
-        graphs: sets of graphs, by name.
+        graphs: sets of graphs and tables of molecules, by name.
     """
 
     parts: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    graphs: dict[str, GraphSet] = field(default_factory=dict)
+    graphs: dict[str, GraphSet | OwnTable] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
 
     def add(self, part: Callable[..., Any], name: str | None = None) -> str:
@@ -425,6 +455,8 @@ class UserParts:
             InputError: if there are no such things, or two sets have one name.
         """
         changed: dict[str, Any] = {}
+        if isinstance(config, MoleculeConfig):
+            changed = {"dataset": self._table(config.dataset), "encoder": self._file(config)}
         if isinstance(config, GraphConfig):
             changed["dataset"] = self._set_name(config)
         for name, one in known(type(config)).items():
@@ -444,6 +476,40 @@ class UserParts:
                 raise InputError(f"two sets are named {graphs.name}: give each a name of its own")
             names[dataset] = graphs.name
         return names.get(dataset, dataset)
+
+    def _table(self, name: str) -> str:
+        """The name of a set of molecules; of a table ``NAME@digest``."""
+        if not is_table(name) or name in self.graphs or name in self._names:
+            return self._names.get(name, name)
+        table = OwnTable(name, file_digest(name))
+        key = f"{Path(name).name.partition('.')[0]}@{table.digest}"
+        stem = key.partition("@")[0]
+        for other, one in self.graphs.items():
+            if isinstance(one, OwnTable) and other.partition("@")[0] == stem:
+                raise InputError(
+                    f"{one.path} and {name} are both named {stem}, and results are told apart by "
+                    f"this name: rename one"
+                )
+        self.graphs[key], self._names[name] = table, key
+        return key
+
+    def _file(self, config: MoleculeConfig) -> str:
+        """The name of an encoder of molecules; of one with new weights it has its shape."""
+        name = config.encoder
+        if name in {UNTRAINED, *self.parts, *self._names} or config.shape:
+            return self._names.get(name, name)
+        of, _, path = name.rpartition(":")
+        if not Path(path.partition("@")[0]).is_file():
+            raise InputError(
+                f"{path} is not there: an encoder is {UNTRAINED}, or a file of python -m "
+                f"gcl_hard.pretrain"
+            )
+        if of == UNTRAINED:
+            self._names[name] = shape_of(path)
+        else:
+            self._names[name], make = pretrained_part(path, digits=16)
+            self.parts[self._names[name]] = make
+        return self._names[name]
 
     def _part(self, name: str, flag: str) -> str:
         """The name in configurations of a part that a command names."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation.transfer import Probed, rmse, roc_auc
+from gcl_hard.experiments.custom import own_part
 from gcl_hard.experiments.labelled import Labelled
 from gcl_hard.functional.labels import check_gap
 from gcl_hard.graphs import MoleculeGIN, TwoView, tanimoto
@@ -19,23 +20,29 @@ from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphModel, encode
 from gcl_hard.graphs.molecules import most_similar
 from gcl_hard.graphs.order import cluster_order, epoch_batches
-from gcl_hard.graphs.pretrained import load_pretrained
-from gcl_hard.methods import contrastive_loss
 from gcl_hard.models import evaluating
-from gcl_hard.runs.experiment import seeded_weights
-from gcl_hard.settings.molecules import Finetuning, TransferRun
-from gcl_hard.training.loop import OnEpoch, Optimisation, train
+from gcl_hard.runs.experiment import Parts, seeded_weights
+from gcl_hard.runs.plan import Run
+from gcl_hard.settings.molecules import PROBED, MoleculeConfig
+from gcl_hard.training.loop import OnEpoch, train
 
 CALIBRATION = 10
 """Batches by which an untrained encoder's BatchNorm is calibrated."""
 
 
-def new_encoder(run: TransferRun, labelled: Labelled) -> MoleculeGIN:
-    """The encoder that a run begins with; BatchNorm of an untrained one is calibrated."""
-    if not run.is_untrained:
-        return load_pretrained(str(run.file)).encoder
+def new_encoder(run: Run, labelled: Labelled, parts: Parts | None = None) -> MoleculeGIN:
+    """The encoder that a run begins with; BatchNorm of an untrained one is calibrated.
+
+    Args:
+        run: with an encoder.
+        labelled: its set.
+        parts: encoders of files, by their names in configurations.
+    """
+    config = _config(run)
+    if (make := own_part(config.encoder, parts)) is not None:
+        return cast("MoleculeGIN", make(labelled.molecules.n_features))
     with seeded_weights(run.seed, 0):
-        encoder = MoleculeGIN(**run.shape)
+        encoder = MoleculeGIN(**config.shape)
     norms = [part for part in encoder.modules() if isinstance(part, nn.BatchNorm1d)]
     usual = [norm.momentum for norm in norms]
     for norm in norms:
@@ -97,9 +104,13 @@ class TargetModel(GraphModel):
         return found if self.classes else found * self.scale[1] + self.scale[0]
 
 
-def finetune(run: TransferRun, labelled: Labelled, on_epoch: OnEpoch | None = None) -> MoleculeGIN:
-    """A run's encoder, trained by its method on its training part; ``on_epoch`` as of training."""
-    how, train_ids = _method(run), labelled.split_of(run).train
+def finetune(
+    run: Run, labelled: Labelled, parts: Parts | None = None, on_epoch: OnEpoch | None = None
+) -> tuple[MoleculeGIN, float]:
+    """A run's encoder, trained by its method on its training part, and its last loss; ``parts`` as
+    of :func:`new_encoder`, ``on_epoch`` as of training.
+    """
+    how, train_ids = _config(run), labelled.split_of(run).train
     part = labelled.molecules.take(torch.from_numpy(train_ids))
     batch_ids: list[Tensor] = []
 
@@ -108,21 +119,22 @@ def finetune(run: TransferRun, labelled: Labelled, on_epoch: OnEpoch | None = No
                 for of in (rows, columns))  # fmt: skip
         return torch.from_numpy(how.similarity * tanimoto(a, b)).float()
 
-    encoder = new_encoder(run, labelled)
+    encoder = new_encoder(run, labelled, parts)
     with seeded_weights(run.seed, 1) as views:
-        loss = contrastive_loss(how.method, beta=how.beta, temperature=how.temperature, seed=views)
+        loss = how.loss(views)
     if part.n_classes == 0:
         loss.sampler.label_gap = check_gap(how.gap(labelled.data.kind))
     if how.similarity:
         loss.sampler.pair_weights = weights
     with seeded_weights(run.seed, 2) as views:
         model = TwoView(
-            encoder, loss=loss, augmentations=how.augmentations, strength=how.strength, seed=views
-        )
+            encoder, loss=loss, augmentations=how.augmentations, strength=how.strength,
+            views=how.views or 2, seed=views,
+        )  # fmt: skip
     near = most_similar(labelled.fingerprints[train_ids]) if how.neighbours else None
 
     def batches(epoch: int) -> Iterator[GraphBatch]:
-        drawn = [*epoch_batches(len(part), how.batch_size, seed=run.seed, epoch=epoch)]
+        drawn = [*epoch_batches(len(part), how.batch_size, seed=_order(run), epoch=epoch)]
         if near is not None:
             order = cluster_order(torch.cat(drawn).numpy(), near, how.neighbours)
             drawn = [*torch.split(torch.from_numpy(order), [*map(len, drawn)])]
@@ -130,22 +142,24 @@ def finetune(run: TransferRun, labelled: Labelled, on_epoch: OnEpoch | None = No
             batch_ids[:] = [ids]
             yield part.batch(ids)
 
-    train(model, batches, _optimisation(how), on_epoch=on_epoch, setting=run.key)
-    return encoder
+    losses = train(model, batches, how.optimisation(), on_epoch=on_epoch, setting=run.key)
+    return encoder, losses[-1]
 
 
-def train_head(run: TransferRun, labelled: Labelled, on_epoch: OnEpoch | None = None) -> Probed:
+def train_head(
+    run: Run, labelled: Labelled, parts: Parts | None = None, on_epoch: OnEpoch | None = None
+) -> tuple[Probed, float]:
     """Predictions of a run's encoder with a linear head, trained on its training part, after the
-    epoch that is best on the validation part.
+    epoch that is best on the validation part, and the last loss; arguments as of :func:`finetune`.
     """
-    how, split = _method(run), labelled.split_of(run)
+    how, split = _config(run), labelled.split_of(run)
     y, classes = labelled.y, labelled.classes
     of_train, of_valid = y[split.train], y[split.valid]
     known = of_train[np.isfinite(of_train)]
     if not known.size:
         raise InputError(f"{run.key}: no target is known in the training part")
     scale = (0.0, 1.0) if classes else (float(known.mean()), float(known.std()) or 1.0)
-    encoder = new_encoder(run, labelled)
+    encoder = new_encoder(run, labelled, parts)
     model = TargetModel(encoder, y[:1].size, classes=classes, scale=scale)
     part = labelled.molecules.take(torch.from_numpy(split.train))
     valid, test = (
@@ -167,22 +181,22 @@ def train_head(run: TransferRun, labelled: Labelled, on_epoch: OnEpoch | None = 
             best.update(error=error, validation=score, test=model.predict(test))
 
     def batches(epoch: int) -> Iterator[GraphBatch]:
-        for ids in epoch_batches(len(part), how.batch_size, seed=run.seed, epoch=epoch):
+        for ids in epoch_batches(len(part), how.batch_size, seed=_order(run), epoch=epoch):
             yield part.batch(ids)
 
-    train(model, batches, _optimisation(how), on_epoch=ended, setting=run.key)
+    losses = train(model, batches, how.optimisation(), on_epoch=ended, setting=run.key)
     found: np.ndarray[Any, Any] = best["test"]
     if not np.isfinite(found).all():
         raise diverged(run, "predictions")
     if classes:
         columns = of_train.reshape(len(of_train), -1)
         found[:, [len(set(one[np.isfinite(one)])) < 2 for one in columns.T]] = np.nan
-    return Probed(found[:, 0] if y.ndim == 1 else found, best["validation"])
+    return Probed(found[:, 0] if y.ndim == 1 else found, best["validation"]), losses[-1]
 
 
-def diverged(run: TransferRun, what: str) -> DivergenceError:
+def diverged(run: Run, what: str) -> DivergenceError:
     """The error for embeddings or predictions that are not finite."""
-    if run.finetuning is None:
+    if run.config.method in PROBED:
         return DivergenceError(f"{what} are not finite ({run.key}): its encoder cannot be used")
     return DivergenceError(
         f"{what} are not finite after fine-tuning ({run.key}): lower lr or beta, or raise "
@@ -190,13 +204,11 @@ def diverged(run: TransferRun, what: str) -> DivergenceError:
     )
 
 
-def _method(run: TransferRun) -> Finetuning:
-    """How a run is fine-tuned."""
-    assert run.finetuning is not None
-    return run.finetuning
+def _config(run: Run) -> MoleculeConfig:
+    return cast("MoleculeConfig", run.config)
 
 
-def _optimisation(how: Finetuning) -> Optimisation:
-    assert how.epochs is not None
-    assert how.lr is not None
-    return Optimisation(epochs=how.epochs, lr=how.lr)
+def _order(run: Run) -> int:
+    """Seed of the batch order."""
+    seed = _config(run).data_seed
+    return run.seed if seed is None else seed

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,14 +13,15 @@ from gcl_hard.evaluation.folds import ScaffoldSplit, scaffold_split
 from gcl_hard.evaluation.transfer import LARGE
 from gcl_hard.graphs import MoleculeData, fingerprints, scaffolds, tanimoto
 from gcl_hard.graphs.refinement import wl_kernel
-from gcl_hard.settings.molecules import CHIRALITY, TransferRun
+from gcl_hard.runs.plan import Run
+from gcl_hard.settings.molecules import CHIRALITY, MoleculeConfig
 
 DRAWN = 0.1
 """Share of a given training part that is drawn for validation."""
 
 
 class Labelled:
-    """A labelled set with what several runs share: scaffolds, fingerprints, kernels."""
+    """A labelled set with what several runs share: scaffolds and fingerprints."""
 
     def __init__(self, data: MoleculeData) -> None:
         self.data, self.molecules = data, data.molecules
@@ -36,13 +37,24 @@ class Labelled:
             )
         if data.kind == "classes" and data.molecules.n_classes != 2:
             raise InputError(
-                f"{data.molecules.name} has {data.molecules.n_classes} classes: transfer scores two"
+                f"{data.molecules.name} has {data.molecules.n_classes} classes: two are scored"
             )
 
-    def probe_of(self, run: TransferRun) -> str:
-        """The probe of a run; if none is named, linear for sets too large for kernel machines."""
-        large = len(self.split(run.split).train) * self.y[:1].size > LARGE
-        return run.probe or ("linear" if large else "kernel")
+    def split_name(self, config: MoleculeConfig) -> str:
+        """The split of a configuration; if none is named, the given one where there is one."""
+        given = self.data.test is not None or self.data.unread_split is not None
+        return config.split or ("given" if given else "scaffold")
+
+    def probe_of(self, config: MoleculeConfig) -> str:
+        """The probe of a configuration; if none is named, linear for sets too large for kernel
+        machines.
+        """
+        large = len(self.split(self.split_name(config)).train) * self.y[:1].size > LARGE
+        return config.probe or ("linear" if large else "kernel")
+
+    def is_too_large(self, config: MoleculeConfig) -> bool:
+        """Whether the set is too large for a kernel that the configuration reads."""
+        return "wl" in config.parts and self.probe_of(config) != "kernel"
 
     @property
     def classes(self) -> bool:
@@ -55,28 +67,19 @@ class Labelled:
         return fingerprints(self.molecules)
 
     @cached_property
-    def tanimoto(self) -> Any:
-        """Their similarities, [n, n]."""
-        return tanimoto(self.fingerprints, self.fingerprints)
-
-    @cached_property
     def counts(self) -> Any:
         """Log of one more than the number of atoms and bonds of each code, [n, codes]."""
         return np.log1p(self.molecules.counts())
 
-    @cached_property
-    def wl(self) -> Any:
-        """The Weisfeiler-Lehman kernel, [n, n]."""
-        graphs = replace(self.molecules, x=self.molecules.x.float())
-        return wl_kernel(graphs, optimal_assignment=False)
-
-    def split_of(self, run: TransferRun) -> ScaffoldSplit:
+    def split_of(self, run: Run) -> ScaffoldSplit:
         """The parts of a run: of its training part the share that it uses, drawn by its seed; a
-        larger share holds a smaller one.
+        larger share holds a smaller one. A run inside the training data is tested on validation.
         """
-        split = self.split(run.split)
+        config = cast("MoleculeConfig", run.config)
+        split = self.split(self.split_name(config))
+        split = split._replace(test=split.valid) if run.inner else split
         drawn = np.random.default_rng(run.seed).permutation(split.train)
-        n = max(1, round(run.train_share * len(drawn)))
+        n = max(1, round(config.train_share * len(drawn)))
         return split if n == len(drawn) else split._replace(train=np.sort(drawn[:n]))
 
     def split(self, name: str) -> ScaffoldSplit:
@@ -107,3 +110,27 @@ class Labelled:
         train = np.random.default_rng(0).permutation(np.flatnonzero(~test))
         n = max(1, round(DRAWN * len(train)))
         return ScaffoldSplit(np.sort(train[n:]), np.sort(train[:n]), np.flatnonzero(test))
+
+
+class Kernels:
+    """Kernels of all pairs of molecules, which take gigabytes for a large set."""
+
+    def __init__(self, labelled: Labelled) -> None:
+        self._labelled = labelled
+
+    @cached_property
+    def tanimoto(self) -> Any:
+        """Similarities of fingerprints, [n, n]."""
+        return tanimoto(self._labelled.fingerprints, self._labelled.fingerprints)
+
+    @cached_property
+    def wl(self) -> Any:
+        """The Weisfeiler-Lehman kernel, [n, n]."""
+        molecules = self._labelled.molecules
+        return wl_kernel(replace(molecules, x=molecules.x.float()), optimal_assignment=False)
+
+
+@lru_cache(maxsize=1)
+def kernels_of(labelled: Labelled) -> Kernels:
+    """The kernels of a set, kept until those of another set are asked for."""
+    return Kernels(labelled)

@@ -46,6 +46,7 @@ def _ours(name: str) -> Callable[..., Any]:
 DOMAINS: dict[str, Registered] = {
     "graphs": Registered(_ours("graphs:GraphExperiment"), _ours("graph_trials:outer_parts")),
     "images": Registered(_ours("images:ImageExperiment"), _ours("image_trials:outer_parts")),
+    "molecules": Registered(_ours("molecules:MoleculeExperiment")),
 }
 """The domains by name; their settings are in :data:`gcl_hard.settings.domains.CONFIGS`."""
 

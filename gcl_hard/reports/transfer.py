@@ -7,13 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from gcl_hard.evaluation.checks import Floats, Indices
+from gcl_hard.evaluation.metrics import metric as metric_of
 from gcl_hard.evaluation.transfer import (
     Bootstrap,
     Score,
@@ -25,9 +26,9 @@ from gcl_hard.reports import theme
 from gcl_hard.reports.page import rendered, write_files
 from gcl_hard.reports.result_figures import learning_curves
 from gcl_hard.reports.tables import in_a_cell
-from gcl_hard.settings.molecules import CHIRALITY, FIXED, UNTRAINED
+from gcl_hard.runs.record import RunResult
+from gcl_hard.settings.molecules import CHIRALITY, PROBED, MoleculeConfig
 
-Result = dict[str, Any]
 PUBLISHED = pd.DataFrame(
     {
         "RMSE": [0.669, 0.738, 0.909, 0.942, 1.118],
@@ -44,26 +45,69 @@ TWENTY = 20
 """Sets that the published means are over."""
 WIDEST = 8
 """Most columns of a table."""
-METRICS = {
-    "auc": "ROC-AUC, %", "rmse": "RMSE", "cliff_rmse": "RMSE of molecules with an activity cliff",
-}  # fmt: skip
+METRICS = ("auc", "rmse", "cliff_rmse")
+"""In the order of the page."""
+
+
+class Shown(NamedTuple):
+    """A finished run, and where it is shown.
+
+    Attributes:
+        row: label of its row.
+        result: its record.
+        choice: label of the row of the best of several settings; empty if there is one.
+    """
+
+    row: str
+    result: RunResult
+    choice: str = ""
+
+    @property
+    def config(self) -> MoleculeConfig:
+        """Its settings."""
+        return cast("MoleculeConfig", self.result.run.config)
+
+    @property
+    def dataset(self) -> str:
+        """Name of its set."""
+        return self.config.set_name
+
+    @property
+    def split(self) -> str:
+        """Name of its split."""
+        return str(self.result.data["split"])
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Facts of its record."""
+        return self.result.data
+
+    def score(self, metric: str) -> float | None:
+        """Its value of a metric; None if it has none, or one that is not defined."""
+        value = self.result.scores.get(metric, [np.nan])[0]
+        return None if np.isnan(value) else value
 
 
 CLIFF_ALT = "Hard negatives on molecules with an activity cliff: RMSE of hscl less that of scl"
 
 
-def frame(results: Sequence[Result]) -> pd.DataFrame:
+def title(metric: str) -> str:
+    """A metric with its unit."""
+    how = metric_of(metric)
+    return ", ".join(filter(None, (how.title, how.unit)))
+
+
+def frame(results: Sequence[Shown]) -> pd.DataFrame:
     """One row for each run and metric; its columns are :data:`COLUMNS`."""
     found = [
         {
-            "row": one["row"], "dataset": one["dataset"], "split": one["split"],
-            "seed": one["seed"], "metric": metric,
-            "score": np.nan if one["score"][metric] is None else one["score"][metric],
-            "train": one["sizes"][0], "pretrained": one.get("pretrained"),
+            "row": one.row, "dataset": one.dataset, "split": one.split,
+            "seed": one.result.seed, "metric": metric, "score": one.result.scores[metric][0],
+            "train": one.data["sizes"][0], "pretrained": one.data.get("pretrained"),
         }
         for one in results
         for metric in METRICS
-        if metric in one["score"]
+        if metric in one.result.scores
     ]  # fmt: skip
     return pd.DataFrame(found, columns=[*COLUMNS])
 
@@ -75,7 +119,7 @@ def table(data: pd.DataFrame, metric: str) -> pd.DataFrame:
     """
     mine = data[data["metric"] == metric]
     grouped = mine.groupby(["row", "dataset"], sort=False)["score"]
-    digits = 1 if metric == "auc" else 3
+    digits = metric_of(metric).digits
     mean, deviation = grouped.mean(), grouped.std(ddof=1)
     spread = deviation.map(lambda one: "" if np.isnan(one) else f" ± {one:.{digits}f}")
     cells = mean.map(f"{{:.{digits}f}}".format) + spread
@@ -91,7 +135,7 @@ def table(data: pd.DataFrame, metric: str) -> pd.DataFrame:
     return found if found.shape[1] <= WIDEST else found.T
 
 
-def differences(results: Sequence[Result], metric: str, against: str | None = None) -> pd.DataFrame:
+def differences(results: Sequence[Shown], metric: str, against: str | None = None) -> pd.DataFrame:
     """Each row less each control on the sets, splits and seeds that both have, with intervals.
 
     What no seed changes, such as a fingerprint, has the score of all seeds. A cell ends with the
@@ -104,7 +148,7 @@ def differences(results: Sequence[Result], metric: str, against: str | None = No
     """
     by_row = _by_row(results, metric)
     found: dict[str, dict[str, str]] = {}
-    digits = 1 if metric == "auc" else 3
+    digits = metric_of(metric).digits
     for row, cases in by_row.items():
         for name, control in _controls(row, against, by_row).items():
             others = by_row.get(control, {})
@@ -117,6 +161,24 @@ def differences(results: Sequence[Result], metric: str, against: str | None = No
             counts = "; ".join([str(len(pairs)), *_seeds_of(pairs)])
             found.setdefault(row, {})[f"− {name}"] = f"{text} ({counts})"
     return pd.DataFrame.from_dict(found, orient="index").fillna("–")
+
+
+def chosen(results: Sequence[Shown]) -> list[Shown]:
+    """For every choice, the result that is best on the validation part, by set, split and seed.
+
+    A choice without the validation score of one of its results is not made.
+    """
+    groups: dict[tuple[Any, ...], list[Shown]] = {}
+    for one in results:
+        if one.choice:
+            key = one.choice, one.dataset, one.split, one.result.seed
+            groups.setdefault(key, []).append(one)
+    found = []
+    for (row, *_), mine in groups.items():
+        if all(np.isfinite(one.result.validation or [np.nan]).all() for one in mine):
+            best = max if metric_of(mine[0].result.metric).higher else min
+            found.append(best(mine, key=lambda one: one.result.validation)._replace(row=row))
+    return found
 
 
 def _controls(row: str, against: str | None, rows: Iterable[str]) -> dict[str, str]:
@@ -168,7 +230,7 @@ def learning_figure(data: pd.DataFrame, metric: str) -> Figure | None:
     names = mine["method"].drop_duplicates()
     of = {name: next((part for part in name.split(", ")[1:]), name) for name in names}
     return learning_curves(
-        points.reset_index().sort_values("graphs"), value=METRICS[metric],
+        points.reset_index().sort_values("graphs"), value=title(metric),
         training="training molecules", styles=theme.line_styles(of),
     )  # fmt: skip
 
@@ -200,12 +262,12 @@ def size_figure(data: pd.DataFrame, metric: str) -> Figure | None:
     ])  # fmt: skip
     return learning_curves(
         curves.rename(columns={"pretrained": "graphs"}).sort_values("graphs"),
-        value=METRICS[metric], training="molecules of pre-training",
+        value=title(metric), training="molecules of pre-training",
         styles=theme.line_styles({"pre-trained": "hucl", "untrained": "untrained"}),
     )  # fmt: skip
 
 
-def cliff_figure(results: Sequence[Result]) -> Figure | None:
+def cliff_figure(results: Sequence[Shown]) -> Figure | None:
     """hscl less scl on molecules with an activity cliff: sets from the smallest share of such
     molecules upwards, a panel for each kind of embedding.
 
@@ -254,13 +316,14 @@ def _cliff_panel(found: Sequence[tuple[float, Bootstrap, str, str]]) -> Figure:
 class Predictions:
     """Targets and predictions of a test part, [n, T], and which molecules have a cliff.
 
-    Its embedding is named as in its identity; it is drawn if its seed changes what it predicts.
+    Its embedding is the encoder, empty without one, and what is joined with it; it is drawn if its
+    seed changes what it predicts.
     """
 
     y: Floats
     predictions: Floats
     cliffs: Any
-    embedding: str
+    embedding: tuple[str, ...]
     drawn: bool
     _scores: dict[tuple[str, int], Floats] = field(default_factory=dict)
 
@@ -280,23 +343,19 @@ class Predictions:
         return resampled_rmse(self.y[:, 0], self.predictions[:, 0], ids, which)
 
     @classmethod
-    def of(cls, one: Result) -> Predictions:
-        """Those of a result."""
-        y = np.array(one["y"], float).reshape(len(one["test"]), -1)
-        predictions, known = np.full_like(y, np.nan), np.isfinite(y)
-        found = np.array(one["predictions"], float)
-        if len(found) == y.size:  # version 0.2.0 kept those of unknown targets, too
-            found = found[known.ravel()]
-        predictions[known] = found
-        cliffs = None if one["cliffs"] is None else np.array(one["cliffs"])
-        embedding = one.get("identity", {}).get("embedding", one["row"])
-        tuned = one.get("finetuning") is not None or one.get("train_share", 1) < 1
-        return cls(y, predictions, cliffs, embedding, tuned or embedding.startswith(UNTRAINED))
+    def of(cls, one: Shown) -> Predictions:
+        """Those of a finished run."""
+        (fold,), config = one.result.tested(), one.config
+        y, found = (np.array(each, float).reshape(len(fold.items), -1)
+                    for each in (fold.targets, fold.predicted))  # fmt: skip
+        tuned = config.method not in PROBED or config.train_share < 1
+        embedding = (config.encoder if config.has_encoder else "", *config.parts)
+        return cls(y, found, fold.masks.get("cliffs"), embedding, tuned or config.is_new)
 
     @property
     def is_trained(self) -> bool:
         """Whether other seeds would give other predictions."""
-        return self.drawn or not {*self.embedding.split("+")} <= {*FIXED}
+        return self.drawn or bool(self.embedding[0])
 
     def is_fixed(self, beside: Predictions) -> bool:
         """Whether it is the same for all seeds of another: it has no encoder, or the frozen one
@@ -307,15 +366,15 @@ class Predictions:
 
 
 def _by_row(
-    results: Sequence[Result], metric: str
+    results: Sequence[Shown], metric: str
 ) -> dict[str, dict[tuple[str, str], dict[int, Predictions]]]:
     """Predictions of each row on each set and split, by seed."""
     found: dict[str, dict[tuple[str, str], dict[int, Predictions]]] = defaultdict(
         lambda: defaultdict(dict)
     )
     for one in results:
-        if one["score"].get(metric) is not None:
-            found[one["row"]][one["dataset"], one["split"]][one["seed"]] = Predictions.of(one)
+        if one.score(metric) is not None:
+            found[one.row][one.dataset, one.split][one.result.seed] = Predictions.of(one)
     return found
 
 
@@ -380,7 +439,7 @@ def _markdown(table: pd.DataFrame) -> str:
 
 def write_page(
     path: Path,
-    results: Sequence[Result],
+    results: Sequence[Shown],
     command: str,
     n_open: int,
     *,
@@ -402,33 +461,31 @@ def write_page(
     metrics = [metric for metric in METRICS if (data["metric"] == metric).any()]
     parts = [
         {
-            "title": METRICS[metric],
-            "lower": metric != "auc",
+            "title": title(metric),
+            "lower": not metric_of(metric).higher,
             "table": _markdown(table(data, metric)),
             "differences": _markdown(differences(results, metric, against)),
         }
         for metric in metrics
     ]
     left_out = sorted({
-        f"{one['dataset']} ({one['split']}): {', '.join(one['score']['one_class'])}"
-        for one in results
-        if one["score"].get("one_class")
+        f"{one.dataset} ({one.split}): {', '.join(names)}"
+        for one in results if (names := one.data.get("one_class"))
     })  # fmt: skip
     few = sorted({
-        f"{one['dataset']} ({one['split']}): {len(one['score']['few'])}"
-        for one in results
-        if one["score"].get("few")
+        f"{one.dataset} ({one.split}): {len(names)}"
+        for one in results if (names := one.data.get("few"))
     })  # fmt: skip
-    invalid = sorted({f"{one['dataset']}: {one['invalid']}" for one in results if one["invalid"]})
-    targets = {one["dataset"]: one["tasks"] for one in results if one.get("tasks")}
+    invalid = sorted({f"{one.dataset}: {n}" for one in results if (n := one.data["invalid"])})
+    targets = {one.dataset: names for one in results if (names := one.data.get("tasks"))}
     drawn = (
         {"cliffs": (cliff_figure(results), CLIFF_ALT)}
         | {
-            f"curve-{metric}": (learning_figure(data, metric), f"{METRICS[metric]}, learning curve")
+            f"curve-{metric}": (learning_figure(data, metric), f"{title(metric)}, learning curve")
             for metric in metrics
         }
         | {
-            f"size-{metric}": (size_figure(data, metric), f"{METRICS[metric]}, by pre-training")
+            f"size-{metric}": (size_figure(data, metric), f"{title(metric)}, by pre-training")
             for metric in metrics
         }
     )
@@ -437,19 +494,20 @@ def write_page(
         for name, (figure, alt) in drawn.items()
         if figure is not None
     }
-    all_cliffs = len({one["dataset"] for one in results if one["cliffs"] is not None}) == TWENTY
+    with_cliffs = {one.dataset for one in results if "masks" in (one.result.test or {})}
+    all_cliffs = len(with_cliffs) == TWENTY
     splits = [*dict.fromkeys(data["split"])]
     text = rendered(
         "transfer.md.j2", parts=parts, cliffs="cliff_rmse" in metrics, command=command,
         figures={one.name: alt for one, (_, alt) in figures.items()},
         published=PUBLISHED.T.to_markdown() if all_cliffs else "",
-        n_open=n_open, n=sum(one["row"] != one["choice"] for one in results),
+        n_open=n_open, n=sum(one.row != one.choice for one in results),
         seeds=sorted(set(data["seed"])), splits=splits,
         chirality=[one for one in splits if one.endswith(CHIRALITY)],
         left_out=left_out, too_large=too_large, few=few, invalid=invalid,
         targets={name: _listed(tasks) for name, tasks in sorted(targets.items())},
-        devices=sorted({one["device"] for one in results}),
-        days=sorted({one["finished"][:10] for one in results}),
-        sources=sorted({one["versions"]["source"] for one in results}),
+        devices=sorted({one.result.device for one in results}),
+        days=sorted({one.result.finished[:10] for one in results}),
+        sources=sorted({one.result.versions["source"] for one in results}),
     )  # fmt: skip
     write_files({path: text}, {file: figure for file, (figure, _) in figures.items()})

@@ -168,7 +168,8 @@ class Execution(ABC, Generic[R]):
 
     def _failed(self, runs: Sequence[R], group: OpenGroup[R], error: Exception) -> None:
         message = failure_message(runs[0], error, self.remedy)
-        self._say(f"failed: {message.splitlines()[0]}", "red")
+        if message not in self.failures.values():
+            self._say(f"failed: {message.splitlines()[0]}", "red")
         for run in runs:
             self.failures[run] = message
             self.clean_up(run, error)

@@ -20,7 +20,7 @@ from gcl_hard.runs.plan import Run
 from gcl_hard.settings.base import RunConfig
 
 if TYPE_CHECKING:
-    from gcl_hard.runs.record import Scored
+    from gcl_hard.runs.record import RunResult, Scored
     from gcl_hard.runs.snapshots import Points, Snapshot
 
 ENCODERS, EMBEDDINGS = ".pt", ".embeddings.npz"
@@ -240,6 +240,10 @@ class Experiment(ABC, Generic[C, D]):
     def advice(self, config: C, data: D) -> str | None:
         """What to know before the runs of a configuration begin: work that will take hours."""
         return None
+
+    def remark(self, result: RunResult) -> str:
+        """What the line of a finished run says beside its score, such as what is left out of it."""
+        return ""
 
     def fit(self, config: C, data: D, context: RunContext, seed: int) -> nn.Module:
         """A model trained on all data."""

@@ -40,6 +40,9 @@ class Run(NamedTuple):
             processes: how many train it together; part of the name where it changes the loss.
             schema: schema of records whose stem is asked for, if it is not today's.
         """
+        former = None if schema is None else self.config.former_name(self.seed)
+        if former is not None:
+            return former
         together = f"_{processes}processes" * (processes > 1 and self.config.local_negatives)
         return f"{self.config.key(schema)}{'_inner' * self.inner}{together}_seed{self.seed}"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gcl_hard.evaluation.metrics import metric
-from gcl_hard.io import json_text
+from gcl_hard.io import json_text, packed, unpacked
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.snapshots import snapshot_epochs
-from gcl_hard.settings.domains import from_dict
+from gcl_hard.settings.domains import CONFIGS, from_dict
 
 if TYPE_CHECKING:
     from gcl_hard.evaluation import FoldScore
@@ -44,14 +44,18 @@ class RunResult:
         finished: date, UTC, ISO 8601.
         domain: name of the domain that the run belongs to.
         metric: name of the score that tables show.
+        validation: the score inside the training part by which settings are chosen, one a fold, in
+            the unit of ``metric``; empty where there is none.
         final_losses: losses of the encoders trained, nats.
         fold_c: the choice of each fold's classifier inside its training part: C of an SVM, the
             learning rate or C of a linear probe; empty where there is no such choice.
         inner: whether scores come from hold-outs inside the training folds, by which settings
             are chosen, and not from the test folds.
         test: the test items, fold after fold, as :func:`packed` writes them: ``sizes`` of the
-            folds, ``items``, their ids, and ``targets``, their classes; None without predictions.
-        predicted: the predicted class of each of them, in the same form.
+            folds, ``items``, their ids, ``targets``, their classes or numbers, ``width``, how many
+            each has if it is several, and ``masks``, which of them some metrics are over; None
+            without predictions.
+        predicted: what is predicted for each known target, in the same form.
         knn: for images, the accuracy in percent of nearest neighbours among the training images, on
             the same test images; None for graphs and in earlier results.
         curve: monitoring for images: epochs and accuracies in percent of nearest neighbours among
@@ -61,7 +65,7 @@ class RunResult:
         seconds_diagnostics: for the snapshots, in neither of the other times.
         threads: CPU threads that trained; None where that was not recorded.
         migrated: the schema of a record that an earlier version wrote: its scores are those that
-            were recorded, and it has no predictions.
+            were recorded, and its predictions, if it has any, were rounded.
         unknown: fields that this version does not know, kept as they are.
     """
 
@@ -87,6 +91,7 @@ class RunResult:
     seconds_diagnostics: float = 0.0
     threads: int | None = None
     migrated: int | None = None
+    validation: list[float] = field(default_factory=list)
     unknown: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -119,17 +124,14 @@ class RunResult:
         """The predictions, fold by fold; none of a record without them."""
         if self.test is None or self.predicted is None:
             return []
-        ends = np.cumsum(self.test["sizes"])[:-1]
-        targets = unpacked(self.test["targets"])
-        items = self.test.get("items")
-        ids = np.arange(len(targets)) if items is None else unpacked(items)
-        parts = (np.split(array, ends) for array in (ids, targets, unpacked(self.predicted)))
-        return [Tested(*fold) for fold in zip(*parts, strict=True)]
+        return _folds(self.test, self.predicted)
 
     def stored(self) -> dict[str, Any]:
         """What is written, with a digest of it."""
         content = asdict(self)
         unknown = content.pop("unknown")
+        content["scores"] = {name: _known(values) for name, values in self.scores.items()}
+        content["validation"] = _known(self.validation)
         content = {"schema_version": SCHEMA_VERSION, **content, **unknown}
         return {**content, "digest": digest_of(content)}
 
@@ -149,11 +151,19 @@ class RunResult:
         digest = content.pop("digest", None)
         if checked and digest is not None and digest != digest_of(content):
             raise ValueError("its content is not what its digest says")
-        if content.pop("schema_version", SCHEMA_VERSION) == BEFORE:
+        version = content.pop("schema_version", SCHEMA_VERSION)
+        for one in CONFIGS.values():
+            if one.earlier is not None and one.earlier.knows(content):
+                settings = one(**one.earlier.settings(content)).as_json()
+                content = one.earlier.record(content) | {"config": settings}
+                version = SCHEMA_VERSION
+        if version == BEFORE:
             scores = {ACCURACY: content.pop("fold_accuracies", [])}
             content |= {"scores": scores, "migrated": BEFORE}
         unknown = {name: content.pop(name) for name in [*content] if name not in NAMES}
         config = from_dict(content["config"], content.get("domain", ""))
+        content["scores"] = {name: _numbers(one) for name, one in content["scores"].items()}
+        content["validation"] = _numbers(content.get("validation", []))
         # Every setting, whatever was stated.
         content |= {"config": config.as_json(), "domain": config.domain}
         found = cls(**content, unknown=unknown)
@@ -169,13 +179,42 @@ class Tested(NamedTuple):
 
     Attributes:
         items: int64 [n], their ids.
-        targets: int64 [n], their classes.
-        predicted: int64 [n], the predicted ones.
+        targets: [n] or [n, T], their classes (int64) or numbers (float64, NaN where not known).
+        predicted: of the same shape, what is predicted; numbers for unknown targets are not kept.
+        masks: bool [n] by name, which of them some metrics are over.
     """
 
     items: NDArray[np.int64]
-    targets: NDArray[np.int64]
-    predicted: NDArray[np.int64]
+    targets: NDArray[Any]
+    predicted: NDArray[Any]
+    masks: Mapping[str, NDArray[np.bool_]] = {}
+
+    def score(self, name: str) -> float:
+        """The value of a metric."""
+        how = metric(name)
+        which = self.masks[how.mask] if how.mask else slice(None)
+        return how.score(self.targets[which], self.predicted[which])
+
+
+def _folds(test: Mapping[str, Any], predicted: str) -> list[Tested]:
+    """The folds of a record's test items and predictions."""
+    targets, found = unpacked(test["targets"]), unpacked(predicted)
+    items = np.arange(sum(test["sizes"])) if test.get("items") is None else unpacked(test["items"])
+    known = np.isfinite(targets)
+    if not known.all():
+        every = np.full(targets.shape, np.nan)
+        every[known] = found
+        found = every
+    if "width" in test:
+        targets, found = (one.reshape(-1, test["width"]) for one in (targets, found))
+    masks = {name: unpacked(one).astype(bool) for name, one in test.get("masks", {}).items()}
+    ends = np.cumsum(test["sizes"])[:-1]
+    folds = zip(*(np.split(array, ends) for array in (items, targets, found)), strict=True)
+    masked = {name: np.split(one, ends) for name, one in masks.items()}
+    return [
+        Tested(ids, known, predictions, {name: one[k] for name, one in masked.items()})
+        for k, (ids, known, predictions) in enumerate(folds)
+    ]
 
 
 @dataclass(frozen=True)
@@ -186,6 +225,10 @@ class Scored:
         folds: the predictions, fold after fold; one if there is one test part.
         chosen: what was chosen inside the training part of each fold, such as C of an SVM; empty
             where there is no such choice.
+        validation: the first metric inside the training part of each fold, by which settings can
+            be chosen; empty where it is not measured.
+        facts: what the record states beside the facts of the data, such as settings that were left
+            to these.
 
     Example:
         >>> fold = Tested(np.arange(4), np.array([0, 1, 1, 0]), np.array([0, 1, 0, 0]))
@@ -195,6 +238,8 @@ class Scored:
 
     folds: tuple[Tested, ...]
     chosen: tuple[float, ...] = ()
+    validation: tuple[float, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, scores: Iterable[FoldScore], targets: ArrayLike) -> Scored:
@@ -212,44 +257,41 @@ class Scored:
         return cls(tuple(folds), chosen=tuple(chosen))
 
     def scores(self, metrics: Iterable[str]) -> dict[str, list[float]]:
-        """By the name of a metric, its value in each fold."""
-        return {
-            name: [metric(name).score(one.targets, one.predicted) for one in self.folds]
-            for name in metrics
-        }
+        """By the name of a metric, its value in each fold, from the predictions as stored."""
+        folds = _folds(*self._packed)
+        return {name: [one.score(name) for one in folds] for name in metrics}
 
     def packed(self) -> tuple[dict[str, Any], str]:
         """The fields ``test`` and ``predicted`` of a record."""
+        return self._packed
+
+    @cached_property
+    def _packed(self) -> tuple[dict[str, Any], str]:
         items, targets, predicted = (
             np.concatenate([one[field] for one in self.folds]) for field in range(3)
         )
         test: dict[str, Any] = {"sizes": [len(one.items) for one in self.folds]}
         if not np.array_equal(items, np.arange(len(items))):
             test["items"] = packed(items)
-        return {**test, "targets": packed(targets)}, packed(predicted)
+        if targets.ndim > 1:
+            test["width"] = targets.shape[1]
+        if masks := self.folds[0].masks:
+            test["masks"] = {
+                name: packed(np.concatenate([one.masks[name] for one in self.folds]))
+                for name in masks
+            }
+        known = np.isfinite(targets)
+        return {**test, "targets": packed(targets.ravel())}, packed(predicted[known])
 
 
-def packed(values: ArrayLike) -> str:
-    """Whole numbers of at least 0 as text: their type, and base64 of their little-endian bytes.
-
-    Example:
-        >>> packed([0, 1, 255]), packed([256])
-        ('u1:AAH/', 'u2:AAE=')
-    """
-    array = np.asarray(values)
-    kind = next(k for k in ("u1", "u2", "u4", "u8") if array.max(initial=0) <= np.iinfo(k).max)
-    return f"{kind}:{base64.b64encode(array.astype(f'<{kind}').tobytes()).decode()}"
+def _known(values: Iterable[float]) -> list[float | None]:
+    """Scores for JSON: None for one that is not defined."""
+    return [None if math.isnan(one) else one for one in values]
 
 
-def unpacked(text: str) -> NDArray[np.int64]:
-    """The numbers that :func:`packed` wrote.
-
-    Example:
-        >>> unpacked("u2:AAE=")
-        array([256])
-    """
-    kind, _, encoded = text.partition(":")
-    return np.frombuffer(base64.b64decode(encoded), f"<{kind}").astype(np.int64)
+def _numbers(values: Iterable[float | None]) -> list[float]:
+    """Scores from JSON."""
+    return [math.nan if one is None else one for one in values]
 
 
 def says_nothing(value: Any) -> bool:

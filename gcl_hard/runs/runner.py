@@ -166,8 +166,7 @@ class Runner:
 
     def _of_other_data(self, run: Run, result: RunResult) -> bool:
         facts = self.data.facts(run.config, self.own(run.config))
-        made = {k: v for k, v in result.data.items() if k != "processes"}
-        return {**facts, **made} != facts
+        return any(facts[name] != one for name, one in result.data.items() if name in facts)
 
     def own(self, config: RunConfig) -> Any:
         """The user's own set of a configuration, None for a named one."""
@@ -276,7 +275,9 @@ class _Execution(Execution[Run]):
 
     def line(self, run: Run, result: RunResult) -> str:
         mean, how = sum(result.values) / len(result.values), metric(result.metric)
-        return f"{run}: {how.shown(mean)} ({result.seconds_train + result.seconds_eval:.0f} s)"
+        remark = self.runner.context.experiment_of(run.config).remark(result)
+        said = "; ".join(filter(None, (how.shown(mean), remark)))
+        return f"{run}: {said} ({result.seconds_train + result.seconds_eval:.0f} s)"
 
 
 # Tasks: these functions run in this process, or in the workers of a cluster.
@@ -403,6 +404,7 @@ def score_run(
         domain=run.config.domain,
         scores=scored.scores(metrics),
         metric=metrics[0],
+        validation=list(scored.validation),
         test=test,
         predicted=predicted,
         threads=torch.get_num_threads(),
@@ -410,7 +412,7 @@ def score_run(
         final_losses=list(trained.losses),
         seconds_train=trained.seconds_train,
         seconds_eval=trained.seconds_eval + time.perf_counter() - start,
-        data=facts,
+        data=facts | dict(scored.facts),
         device=trained.device,
         versions=context.versions,
         finished=datetime.now(UTC).isoformat(timespec="microseconds"),

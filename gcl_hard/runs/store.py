@@ -25,6 +25,7 @@ from gcl_hard.io import atomic_write, check_writable, json_text, locked, reading
 from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import BEFORE, SCHEMA_VERSION, RunResult, says_nothing
+from gcl_hard.settings.domains import CONFIGS
 
 COMPACT, FORMER = "runs.jsonl.gz", "runs.jsonl"
 """File name of the compact form, and the one that it had."""
@@ -42,11 +43,13 @@ class Unread(NamedTuple):
         name: name of its run, or of its file.
         why: the setting or the domain that is not known.
         row: what a compact file has of it.
+        earlier: whether it is in the compact file of a store that a domain had of its own.
     """
 
     name: str
     why: str
     row: Mapping[str, Any]
+    earlier: bool = False
 
 
 class Store:
@@ -250,7 +253,7 @@ class Store:
                 if known is None or found.finished >= known.finished:
                     results[found.name] = found
             rows: dict[str, Mapping[str, Any]] = {name: _row(one) for name, one in results.items()}
-            rows |= {one.name: one.row for one in unread}
+            rows |= {one.name: one.row for one in unread if not one.earlier}
             with atomic_write(self.folder / COMPACT) as file:
                 write_compact(file, compact_lines(rows, SHARED))
             self._forget()
@@ -258,6 +261,9 @@ class Store:
             if written.keys() != results.keys():
                 raise InputError(f"{self.folder / COMPACT} lacks results: nothing was removed")
             (self.folder / FORMER).unlink(missing_ok=True)
+            if not any(one.earlier for one in unread):
+                for path, _ in self._earlier_files():
+                    path.unlink(missing_ok=True)
             for name, result in written.items():
                 former = result.run.name(result.data.get("processes", 1), BEFORE)
                 for suffix in (ENCODERS, EMBEDDINGS, POINTS):
@@ -280,6 +286,10 @@ class Store:
     def _rows(self) -> dict[str, dict[str, Any] | RunResult | Unread]:
         """Lines of the compact form by the names of their runs, read when they are asked for."""
         found: dict[str, dict[str, Any] | RunResult | Unread] = {}
+        for path, shared in self._earlier_files():
+            for _, row in compact_rows(path, shared, dict):
+                one = _result_of(row)
+                found[one.name] = one._replace(earlier=True) if isinstance(one, Unread) else one
         for path in (self.folder / FORMER, self.folder / COMPACT):
             for name, row in compact_rows(path, SHARED, dict):
                 if row["schema_version"] == SCHEMA_VERSION:
@@ -288,6 +298,13 @@ class Store:
                     one = _result_of(row)
                     found[one.name] = one
         return found
+
+    def _earlier_files(self) -> list[tuple[Path, Sequence[str]]]:
+        """Compact files of stores that domains had of their own, and what their lines share."""
+        return [
+            (self.folder / name, one.earlier.SHARED)
+            for one in CONFIGS.values() if one.earlier is not None for name in one.earlier.FILES
+        ]  # fmt: skip
 
     def _line(self, name: str) -> RunResult | Unread | None:
         """A line of the compact form."""
@@ -375,7 +392,9 @@ def _read(path: Path) -> RunResult | Unread | str:
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         version = stored["schema_version"]
-        if version in (SCHEMA_VERSION, BEFORE):
+        earlier = [one.earlier for one in CONFIGS.values() if one.earlier is not None]
+        known = any(version == one.SCHEMA and one.knows(stored) for one in earlier)
+        if known or version in (SCHEMA_VERSION, BEFORE):
             return RunResult.read(stored, checked=True)
     except InputError as error:
         return Unread(path.name, str(error), stored)

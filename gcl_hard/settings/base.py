@@ -377,6 +377,8 @@ class RunConfig(ABC):
     """How a command is told that it is about this domain, for messages."""
     item: ClassVar[str] = "item"
     """What one sample is called; several have an s."""
+    earlier: ClassVar[Any] = None
+    """Reader of results of a store that the domain had of its own, as ``settings.transfer1``."""
 
     if TYPE_CHECKING:  # what :func:`configuration` adds
         __dataclass_fields__: ClassVar[dict[str, DataclassField[Any]]]
@@ -430,6 +432,10 @@ class RunConfig(ABC):
     def files(self, data_dir: Path | None) -> list[Path]:
         """Files of the data set, if it is a named one; InputError if they are not available."""
         return []
+
+    def former_name(self, seed: int) -> str | None:
+        """Stem of the files of a run in a store that the domain had of its own."""
+        return None
 
     @property
     def set_name(self) -> str:

@@ -11,9 +11,10 @@ from gcl_hard.errors import InputError
 from gcl_hard.settings.base import RunConfig, defaults
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
+from gcl_hard.settings.molecules import MoleculeConfig
 
 CONFIGS: dict[str, type[RunConfig]] = {
-    config.domain: config for config in (GraphConfig, ImageConfig)
+    config.domain: config for config in (GraphConfig, ImageConfig, MoleculeConfig)
 }
 """The class of configurations of each domain; :func:`gcl_hard.experiments.register` adds one."""
 

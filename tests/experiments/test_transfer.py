@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -16,17 +15,22 @@ import torch
 
 from gcl_hard import pretrain
 from gcl_hard.commands import transfer
-from gcl_hard.commands.transfer import parse_transfer
+from gcl_hard.commands.transfer import Asked, parse_transfer
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import scaffold_split
 from gcl_hard.evaluation.transfer import Probed, rmse
-from gcl_hard.experiments import finetuning, labelled, transfer_scores
+from gcl_hard.experiments import finetuning, labelled, molecules
+from gcl_hard.experiments.custom import UserParts
 from gcl_hard.experiments.labelled import Labelled
-from gcl_hard.experiments.transfer_scores import Context, score_run, scored
-from gcl_hard.experiments.transfer_store import COMPACT, finished_results
+from gcl_hard.experiments.molecules import MoleculeExperiment
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.graphs import from_smiles, read_molecules
-from gcl_hard.reports.transfer import differences, frame, size_figure
-from gcl_hard.settings.molecules import Finetuning, TransferRun, runs_of
+from gcl_hard.reports.transfer import Shown, differences, frame, size_figure
+from gcl_hard.runs.experiment import RunContext, TrainedRun
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.record import RunResult
+from gcl_hard.runs.store import COMPACT, Store
+from gcl_hard.settings.molecules import MoleculeConfig
 from gcl_hard.transfer import main
 from tests.said import says
 
@@ -62,8 +66,29 @@ def write(folder: Path, kind: str) -> Path:
     return path
 
 
-def results(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+def results(folder: Path) -> list[RunResult]:
+    return [*Store(folder).rows()]
+
+
+def config_of(result: RunResult) -> MoleculeConfig:
+    return cast("MoleculeConfig", result.run.config)
+
+
+def predictions(result: RunResult) -> np.ndarray[Any, Any]:
+    """What is predicted for the known targets."""
+    (fold,) = result.tested()
+    known: np.ndarray[Any, Any] = fold.predicted[np.isfinite(fold.targets)]
+    return known
+
+
+def run_of(method: str = "untrained", seed: int = 0, **settings: Any) -> Run:
+    """A run on a set that the test has read itself."""
+    return Run(MoleculeConfig(method=method, **settings), seed)
+
+
+def asked(*arguments: str) -> list[Asked]:
+    """The runs of a command line, files by their paths."""
+    return parse_transfer(arguments).asked()
 
 
 @pytest.mark.parametrize(
@@ -85,8 +110,9 @@ def test_representations_and_finetuning_are_scored(
     found = results(output)
     assert len(found) == 10
     for one in found:
-        assert np.isfinite(one["score"][metric])
-        assert len(one["predictions"]) == sum(y is not None for y in one["y"]) > 0
+        assert np.isfinite(one.scores[metric]).all()
+        assert len(predictions(one)) > 0
+        assert np.isfinite(predictions(one)).all()
     text = page.read_text()
     assert "untrained, hscl" in text
     assert "bootstrap" in text or "untrained, scl" in text
@@ -102,7 +128,7 @@ def test_a_constant_added_to_all_targets_changes_no_error(embedding: str, tmp_pa
         tuned = "supervised" if embedding == "untrained" else "none"
         command = [f"--embeddings={embedding}", f"--finetune={tuned}", "--epochs=3", "--seeds=1"]
         assert main(["--dataset", str(path), *command, "--output", str(output)]) == 0
-        found.append(results(output)[0]["score"]["rmse"])
+        found.append(results(output)[0].scores["rmse"][0])
     assert found[1:] == pytest.approx([found[0]] * 2, rel=1e-3)
 
 
@@ -148,26 +174,14 @@ def test_splits_by_scaffold_tell_mirror_images_apart_where_their_name_says_so(
         assert not {of[i] for i in split.train} & {of[i] for i in split.test}
 
 
-def test_results_of_before_there_was_a_choice_are_those_with_chirality(tmp_path: Path) -> None:
-    path, output = mirrored(tmp_path), tmp_path / "out"
+def test_pages_say_which_splits_tell_mirror_images_apart(tmp_path: Path) -> None:
+    path, output, page = mirrored(tmp_path), tmp_path / "out", tmp_path / "page.md"
     command = ["--dataset", str(path), "--embeddings=ecfp", "--output", str(output)]
-    assert main([*command, "--split=scaffold-chirality"]) == 0
-    (old,) = output.glob("*.json")
-    content = json.loads(old.read_text())
-    assert content["identity"]["split"] == "scaffold"
-    old.write_text(json.dumps(content | {"split": "scaffold"}))  # as it was named
-    found = transfer.transfer(parse_transfer([*command, "--split=scaffold-chirality"]))
-    assert [one["split"] for one in found] == ["scaffold-chirality"]
-    assert main([*command, "--split=scaffold"]) == 0
-    assert len(results(output)) == 2
-    page = tmp_path / "page.md"
-    both = ["--split=scaffold,scaffold-chirality", "--report-only", "--report", str(page)]
+    both = ["--split=scaffold,scaffold-chirality", "--report", str(page)]
     assert main([*command, *both]) == 0
     assert says(page.read_text(), "scaffold, scaffold-chirality", "DeepChem")
     assert main([*command, "--split=scaffold", "--report-only", "--report", str(page)]) == 0
     assert not says(page.read_text(), "DeepChem")
-    found_before = "BACE_counts_none_random-0_107a36e86a_seed0"  # by version 0.2
-    assert TransferRun("BACE", "counts", None, "random-0-chirality", 0).key == found_before
 
 
 def test_results_and_pages_name_their_targets(tmp_path: Path) -> None:
@@ -176,7 +190,7 @@ def test_results_and_pages_name_their_targets(tmp_path: Path) -> None:
     command = ["--embeddings=ecfp", "--output", str(out), "--report", str(page)]
     assert main(["--dataset", str(path), *command]) == 0
     (one,) = results(out)
-    assert one["tasks"] == ["a", "b"]
+    assert one.data["tasks"] == ["a", "b"]
     assert says(page.read_text(), "targets", "tasks", "a, b")
 
 
@@ -191,7 +205,7 @@ def test_hscl_is_compared_with_scl_and_the_frozen_encoder_of_the_same_settings(
     found = transfer.transfer(parse_transfer([*command, *more, *target]))
     of: dict[str, list[float]] = {}
     for one in found:
-        of.setdefault(one["row"], []).append(one["score"]["cliff_rmse"])
+        of.setdefault(one.row, []).append(one.result.scores["cliff_rmse"][0])
     mean = {row: float(np.mean(scores)) for row, scores in of.items()}
     table = differences(found, "cliff_rmse")
     for kappa in ("0", "2"):
@@ -221,9 +235,7 @@ def test_a_share_of_the_training_part_is_drawn_inside_it_and_gives_a_curve(tmp_p
     data = Labelled(read_molecules(write(tmp_path, "values")))
     whole = data.split("scaffold")
     parts = {
-        (share, seed): data.split_of(
-            TransferRun("values", "ecfp", None, "scaffold", seed, train_share=share)
-        )
+        (share, seed): data.split_of(run_of("ecfp", seed, train_share=share))
         for share in (0.25, 0.5, 1.0)
         for seed in (0, 1)
     }
@@ -239,7 +251,7 @@ def test_a_share_of_the_training_part_is_drawn_inside_it_and_gives_a_curve(tmp_p
     command = ["--dataset", str(tmp_path / "values.csv"), "--embeddings=ecfp", "--seeds=2"]
     target = ["--output", str(output), "--report", str(page)]
     assert main([*command, "--train-share=0.25,0.5,1", *target]) == 0
-    sizes = sorted(one["sizes"][0] for one in results(output))
+    sizes = sorted(one.data["sizes"][0] for one in results(output))
     assert sizes == sorted([*(len(p.train) for k, p in parts.items() if k != (1.0, 1))])
     assert says(page.read_text(), "ecfp, 25 %")
     assert page.with_name("page-curve-rmse.png").stat().st_size > 1000
@@ -279,22 +291,23 @@ def test_of_several_settings_the_validation_part_chooses(
     )
     done = results(output)
     assert len(done) == 2 * (1 + 2 + 4)
-    chosen = {(one["row"], one["seed"]): one for one in shown if one["row"].endswith("chosen")}
+    chosen = {(one.row, one.result.seed): one.result for one in shown
+              if one.row.endswith("chosen")}  # fmt: skip
     assert {row for row, _ in chosen} == {"untrained, scl, chosen", "untrained, hscl, chosen"}
     for (row, seed), one in chosen.items():
         mine = [
             other for other in done
-            if other["seed"] == seed and other["row"].startswith(row.removesuffix("chosen"))
+            if other.seed == seed and other.run.config.method == row.split(", ")[1]
         ]  # fmt: skip
         assert len(mine) == (4 if "hscl" in row else 2)
-        scores = [other["validation"] for other in mine]
-        assert one["validation"] == (max(scores) if metric == "auc" else min(scores))
-        assert one["score"] == next(
-            other["score"] for other in mine if other["validation"] == one["validation"]
+        scores = [other.validation for other in mine]
+        assert one.validation == (max(scores) if metric == "auc" else min(scores))
+        assert one.scores == next(
+            other.scores for other in mine if other.validation == one.validation
         )
     alone = ["--report-only", "--seeds=2", "--epochs=1", "--batch-size=16", "--beta=4"]
     rows = transfer.transfer(parse_transfer([*command, *alone, "--output", str(output)]))
-    assert {one["row"] for one in rows} == {"untrained", "untrained, scl", "untrained, hscl"}
+    assert {one.row for one in rows} == {"untrained", "untrained, scl", "untrained, hscl"}
 
 
 def test_a_pretrained_encoder_is_known_by_its_content(tmp_path: Path) -> None:
@@ -310,12 +323,11 @@ def test_a_pretrained_encoder_is_known_by_its_content(tmp_path: Path) -> None:
     copy = tmp_path / "elsewhere" / "own-0.pt"
     copy.parent.mkdir()
     copy.write_bytes((tmp_path / "own-0.pt").read_bytes())
-    runs = [
-        TransferRun(str(path), str(p), None, "scaffold", 0) for p in (copy, tmp_path / "own-0.pt")
+    keys = [
+        UserParts().resolved(MoleculeConfig(str(path), "untrained", encoder=str(file))).key()
+        for file in (copy, tmp_path / "own-0.pt", tmp_path / "own-1.pt")
     ]
-    assert runs[0].key == runs[1].key
-    other = TransferRun(str(path), str(tmp_path / "own-1.pt"), None, "scaffold", 0)
-    assert other.key != runs[0].key
+    assert keys[0] == keys[1] != keys[2]
 
 
 def test_an_untrained_encoder_may_have_the_shape_of_a_file(
@@ -328,16 +340,18 @@ def test_an_untrained_encoder_may_have_the_shape_of_a_file(
         made = ["--dataset", str(path), "--output", files[name], "--epochs=1", *shape]
         assert pretrain.main(made) == 0
     new, usual = (f"untrained:{files[name]}" for name in files)
-    data = Labelled(read_molecules(path))
-    of = [TransferRun(str(path), one, None, "scaffold", 0) for one in (new, usual, "untrained")]
-    pretrained = finetuning.new_encoder(replace(of[0], embedding=files["own"]), data)
+    data, own = Labelled(read_molecules(path)), UserParts()
+    of = [
+        Run(own.resolved(MoleculeConfig(method="untrained", encoder=one)), 0)
+        for one in (new, usual, "untrained", files["own"])
+    ]
+    pretrained = finetuning.new_encoder(of[3], data, own.parts)
     mine = finetuning.new_encoder(of[0], data)
     assert [p.shape for p in mine.parameters()] == [p.shape for p in pretrained.parameters()]
     assert any(
         (p != q).any() for p, q in zip(mine.parameters(), pretrained.parameters(), strict=True)
     )
-    assert len({run.key for run in of}) == 2
-    assert of[1].key == of[2].key
+    assert of[0] != of[1] == of[2]
 
     command = ["--dataset", str(path), "--seeds=1", "--output", str(tmp_path / "results")]
     capsys.readouterr()
@@ -347,10 +361,10 @@ def test_an_untrained_encoder_may_have_the_shape_of_a_file(
     assert new in capsys.readouterr().err
     assert main([*command, f"--embeddings={new},{files['own']}", "--report", str(page)]) == 0
     assert len(results(tmp_path / "results")) == 3
-    means = {one["row"]: one["score"]["auc"] for one in results(tmp_path / "results")}
     found = transfer.transfer(parse_transfer([*command, f"--embeddings={new},{files['own']}"]))
+    means = {one.row: one.result.scores["auc"][0] for one in found}
     said = differences(found, "auc").loc["own", "− untrained"]
-    assert said.startswith(f"{100 * (means['own'] - means['untrained:own']):+.1f}")
+    assert said.startswith(f"{means['own'] - means['untrained:own']:+.1f}")
     assert main([*command, "--embeddings=untrained:none.pt"]) == 2
     assert says(capsys.readouterr().err, "none.pt", "untrained", "gcl_hard.pretrain")
 
@@ -367,7 +381,7 @@ def test_training_sees_no_test_molecule(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(finetuning.TwoView, "forward", watched)
     data.y = data.y.copy()
-    run = TransferRun("values", "untrained", Finetuning("scl", epochs=1), "scaffold", 0)
+    run = run_of("scl", epochs=1)
     marked = data.molecules.y.clone()
     marked[split.test] = marked[split.valid] = 1000.0
     object.__setattr__(data.molecules, "y", marked)
@@ -378,8 +392,7 @@ def test_training_sees_no_test_molecule(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_batchnorm_of_an_untrained_encoder_is_that_of_the_training_part(tmp_path: Path) -> None:
     data = Labelled(read_molecules(write(tmp_path, "classes")))
-    run = TransferRun("classes", "untrained", None, "scaffold", 0)
-    encoder = finetuning.new_encoder(run, data)
+    encoder = finetuning.new_encoder(run_of(), data)
     train = torch.from_numpy(data.split("scaffold").train)
     batch = data.molecules.batch(train)
     first: list[torch.Tensor] = []
@@ -409,8 +422,7 @@ def test_the_similarity_weighs_negatives_by_tanimoto(
         return forward(self, graphs)
 
     monkeypatch.setattr(finetuning.TwoView, "forward", watched)
-    how = Finetuning("hscl", epochs=1, similarity=4.0, batch_size=16)
-    finetuning.finetune(TransferRun("values", "untrained", how, "scaffold", 0), data)
+    finetuning.finetune(run_of("hscl", epochs=1, similarity=4.0, batch_size=16), data)
     part = data.molecules.take(torch.from_numpy(split.train))
     batches = finetuning.epoch_batches(len(part), 16, seed=0, epoch=1)
     for ids, (x, weights) in zip(batches, seen, strict=True):
@@ -436,8 +448,7 @@ def test_neighbours_stand_beside_each_drawn_molecule_in_its_batch(
         finetuning.TwoView, "forward",
         lambda self, graphs: (seen.append(graphs.y), forward(self, graphs))[1],
     )  # fmt: skip
-    how = Finetuning("hscl", epochs=1, neighbours=n, batch_size=16)
-    finetuning.finetune(TransferRun("values", "untrained", how, "scaffold", 0), data)
+    finetuning.finetune(run_of("hscl", epochs=1, neighbours=n, batch_size=16), data)
 
     made = AllChem.GetMorganGenerator(radius=2, fpSize=data.fingerprints.shape[1])
     bits = [made.GetFingerprint(Chem.MolFromSmiles(s.decode())) for s in part.smiles]
@@ -466,8 +477,7 @@ def test_the_supervised_head_beats_the_mean_where_there_is_something_to_learn(
 ) -> None:
     data = Labelled(read_molecules(write(tmp_path, "cliffs")))
     split = data.split("given")
-    how = Finetuning("supervised", batch_size=16)
-    found = finetuning.train_head(TransferRun("cliffs", "untrained", how, "given", 0), data)
+    found, _ = finetuning.train_head(run_of("supervised", batch_size=16, split="given"), data)
     assert isinstance(found, Probed)
     assert rmse(data.y[split.test], found.test) < 0.7 * data.y[split.test].std()
     assert 0 < found.validation < data.y[split.valid].std()
@@ -507,8 +517,8 @@ def test_a_files_own_parts_are_used(tmp_path: Path) -> None:
     parts = ["train"] * 50 + ["Valid"] * 15 + ["TEST"] * 15
     rows = [f"{s},{len(s)}.5,{part}" for s, part in zip(SMILES, parts, strict=True)]
     path.write_text("\n".join(["smiles,y,split", *rows]) + "\n")
-    (run,) = runs_of([str(path)], ["ecfp"], [None], None, (0,))
-    assert run.split == "given"
+    (one,) = asked(f"--dataset={path}", "--embeddings=ecfp")
+    assert one.run.config.split == "given"
     split = Labelled(read_molecules(path)).split("given")
     assert [part.tolist() for part in split] == [
         [*range(50)], [*range(50, 65)], [*range(65, 80)]
@@ -521,16 +531,14 @@ def test_seeds_of_a_row_share_its_label_and_files_of_one_name_do_not(tmp_path: P
         for seed in (0, 1):
             (tmp_path / folder / f"moses-{seed}.pt").write_bytes(b"")
     one, other = (f"{tmp_path}/{folder}/moses-{{seed}}.pt" for folder in "ab")
-    tuned = [None, Finetuning("scl")]
-    found = runs_of(["BACE"], [one, f"{one}+ecfp", "ecfp"], tuned, None, (0, 1))
-    assert {run.row for run in found} == {
+    tuned, seeds = "--finetune=none,scl", "--seeds=2"
+    found = asked(f"--embeddings={one},{one}+ecfp,ecfp", tuned, seeds)
+    assert {one.row for one in found} == {
         "moses", "moses, scl", "moses+ecfp", "moses+ecfp, scl", "ecfp"
     }  # fmt: skip
-    fixed = f"{tmp_path}/a/moses-1.pt"
-    assert {run.row for run in runs_of(["BACE"], [fixed], tuned[1:], None, (0, 1))} == {
-        "moses-1, scl"
-    }
-    assert len({run.row for run in runs_of(["BACE"], [one, other], [None], None, (0,))}) == 2
+    fixed = asked(f"--embeddings={tmp_path}/a/moses-1.pt", "--finetune=scl", seeds)
+    assert {one.row for one in fixed} == {"moses-1, scl"}
+    assert len({one.row for one in asked(f"--embeddings={one},{other}", "--seeds=1")}) == 2
 
 
 def test_a_kernel_of_a_large_set_is_left_out_and_named(
@@ -554,12 +562,15 @@ def test_another_probe_is_another_run(kind: str, tmp_path: Path) -> None:
         assert main([*common, embeddings, *probe]) == 0
     found = results(tmp_path / "results")
     assert len(found) == 12
-    by_probe = {(one["embedding"], one["probe"]): one["predictions"] for one in found}
+    by_probe = {
+        (config_of(one).representation, config_of(one).probe): predictions(one).tolist()
+        for one in found
+    }
     for name in ("untrained", "ecfp", "untrained+counts+ecfp"):
         assert by_probe[name, "kernel"] == by_probe[name, None] != by_probe[name, "linear"]
     assert by_probe["untrained", "linear"] != by_probe["untrained", "nystroem"]
     assert by_probe["ecfp", "linear"] == by_probe["ecfp", "nystroem"]
-    assert all(np.isfinite(one["validation"]) for one in found)
+    assert all(np.isfinite(one.validation).all() for one in found)
 
 
 def test_what_is_joined_with_an_encoder_trains_it_once(
@@ -579,8 +590,8 @@ def test_what_is_joined_with_an_encoder_trains_it_once(
     assert main([*common, f"--embeddings=untrained,{joined}", f"--output={tmp_path}/two"]) == 0
     assert len(batches) == 2 * alone
     first, second = (results(tmp_path / name) for name in ("one", "two"))
-    again = [one["predictions"] for one in second if one["embedding"] == joined]
-    assert again == [one["predictions"] for one in first]
+    again = [one.predicted for one in second if config_of(one).representation == joined]
+    assert again == [one.predicted for one in first]
 
 
 @pytest.mark.slow
@@ -593,8 +604,7 @@ def test_processes_give_the_results_of_one(tmp_path: Path) -> None:
         out = tmp_path / f"of-{jobs}"
         assert main([*command, f"--jobs={jobs}", f"--output={out}"]) == 0
         found[jobs] = [
-            {k: v for k, v in one.items() if k not in ("seconds", "finished")}
-            for one in results(out)
+            replace(one, seconds_train=0.0, seconds_eval=0.0, finished="") for one in results(out)
         ]
         assert not [*out.glob(".*")]
     assert len(found[1]) == 10
@@ -628,7 +638,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path, monkeypatch: pytest.Monke
     """In a probe it ends the command at once, and the run before has been stored."""
     command = ["--dataset", str(write(tmp_path, "values")), "--embeddings=untrained,untrained+ecfp",
                "--seeds=1", f"--output={tmp_path / 'out'}"]  # fmt: skip
-    probe, calls = transfer_scores.kernel_predictions, []
+    probe, calls = molecules.kernel_predictions, []
 
     def interrupted(*given: Any, **options: Any) -> Any:
         calls.append(1)
@@ -636,38 +646,41 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path, monkeypatch: pytest.Monke
             signal.raise_signal(signal.SIGINT)
         return probe(*given, **options)
 
-    monkeypatch.setattr(transfer_scores, "kernel_predictions", interrupted)
+    monkeypatch.setattr(molecules, "kernel_predictions", interrupted)
     assert main(command) == 130
     assert len(calls) == 2
-    assert [one["embedding"] for one in results(tmp_path / "out")] == ["untrained"]
+    assert [config_of(one).joined for one in results(tmp_path / "out")] == [None]
     assert not [*(tmp_path / "out").glob(".*")]
     assert main(command) == 0
     assert len(results(tmp_path / "out")) == 2
 
 
-def test_other_data_of_the_same_name_are_read_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_data_of_the_same_name_are_read_anew(tmp_path: Path) -> None:
     for number in (1, 2):
         folder = tmp_path / f"data-{number}"
         folder.mkdir()
         rows = [f"{s},{number * s.count('C')}" for s in SMILES]
         (folder / "delaney.csv").write_text("smiles,measured log solubility in mols per litre\n"
                                          + "\n".join(rows) + "\n")  # fmt: skip
-        monkeypatch.setenv("GCL_HARD_DATA", str(folder))
         out = tmp_path / f"out-{number}"
-        assert main(["--dataset=ESOL", "--embeddings=ecfp", f"--output={out}"]) == 0
-    first, second = (np.array(results(tmp_path / f"out-{n}")[0]["y"]) for n in (1, 2))
+        command = ["--dataset=ESOL", "--embeddings=ecfp", f"--data-dir={folder}"]
+        assert main([*command, f"--output={out}"]) == 0
+    first, second = (results(tmp_path / f"out-{n}")[0].tested()[0].targets for n in (1, 2))
     assert (second == 2 * first).all()
 
 
+def context(tmp_path: Path) -> RunContext:
+    return RunContext(tmp_path, None, "cpu", 1, 1, {"source": "0"}, experiment_of)
+
+
 def test_a_file_that_changes_while_a_command_runs_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, "values")
-    run = TransferRun(str(path), "ecfp", None, "scaffold", 0)
-    assert run.key
+    path, own = write(tmp_path, "values"), UserParts()
+    config = cast("MoleculeConfig", own.resolved(MoleculeConfig(str(path), "ecfp")))
+    table = own.graphs[config.dataset]
+    MoleculeExperiment().load(config, context(tmp_path), table)
     path.write_text(path.read_text().replace("\nC", "\nCC", 1))
-    with pytest.raises(InputError, match=rf"{run.key}\b.*\bfile\b.*\bagain\b"):
-        score_run(Context(None, 1), run, None, report=lambda *_: True)
+    with pytest.raises(InputError, match=rf"{path}\b.*\bfile\b.*\bagain\b"):
+        MoleculeExperiment().load(config, context(tmp_path), table)
 
 
 @pytest.mark.parametrize(
@@ -716,9 +729,9 @@ def test_encoders_of_several_sizes_give_a_curve(tmp_path: Path) -> None:
     assert main([*common, f"--embeddings=untrained,{made[0]},{made[1]},ecfp"]) == 0
     assert curve.exists()
     assert curve.name in page.read_text()
-    found = {one["row"]: one["pretrained"] for one in results(output)}
+    found = {config_of(one).representation: one.data.get("pretrained") for one in results(output)}
     assert found == {"untrained": 0, "of-20": 20, "of-60": 60, "ecfp": None}
-    data = frame(results(output))
+    data = frame([Shown(config_of(one).representation, one) for one in results(output)])
     figure = size_figure(data, "auc")
     assert figure is not None
     drawn = [line.get_ydata() for line in figure.axes[0].get_lines()]
@@ -735,8 +748,8 @@ def test_a_head_scores_the_tasks_that_training_can_tell_apart(tmp_path: Path) ->
     command = ["--dataset", str(path), "--embeddings=untrained", "--finetune=supervised"]
     assert main([*command, "--epochs=2", "--seeds=1", "--output", str(output)]) == 0
     (found,) = results(output)
-    assert found["score"]["auc"] > 0
-    assert found["score"]["one_class"] == ["rare"]
+    assert found.scores["auc"][0] > 0
+    assert found.data["one_class"] == ["rare"]
 
 
 def test_lists_of_the_command_are_read(tmp_path: Path) -> None:
@@ -744,10 +757,7 @@ def test_lists_of_the_command_are_read(tmp_path: Path) -> None:
     command = ["--dataset", str(path), "--embeddings=untrained", "--finetune=scl", "--epochs=1"]
     lists = ["--neighbours=0,3", "--similarity=0,4"]
     assert main([*command, *lists, "--seeds=1", "--output", str(output)]) == 0
-    settings = {
-        (one["finetuning"]["neighbours"], one["finetuning"]["similarity"])
-        for one in results(output)
-    }
+    settings = {(one.config["neighbours"], one.config["similarity"]) for one in results(output)}
     assert settings == {(0, 0.0), (0, 4.0), (3, 0.0), (3, 4.0)}
 
 
@@ -771,8 +781,9 @@ def test_one_of_several_targets_is_scored_and_named_runs_differ(tmp_path: Path) 
     common = ["--dataset", str(path), "--embeddings=counts", "--output", str(output)]
     assert main([*common, "--targets=y"]) == 0
     (first,) = results(output)
-    assert first["score"]["rmse"] < 0.5  # carbon atoms are counted
-    assert first["y"] == [SMILES[i].upper().count("C") for i in first["test"]]
+    assert first.scores["rmse"][0] < 0.5  # carbon atoms are counted
+    (fold,) = first.tested()
+    assert fold.targets.tolist() == [SMILES[i].upper().count("C") for i in fold.items]
     assert main([*common, "--targets=id"]) == 0
     assert len(results(output)) == 2
 
@@ -791,35 +802,38 @@ def test_what_is_left_out_of_data_and_scores_is_said(
 
 
 def test_what_has_no_encoder_runs_once() -> None:
-    tuned = [None, Finetuning("scl"), Finetuning("supervised")]
-    found = runs_of(["BACE"], ["ecfp", "untrained", "untrained+ecfp"], tuned, None, (0, 1))
-    names = [(run.embedding, run.finetuning.method if run.finetuning else None) for run in found]
-    assert names.count(("ecfp", None)) == 1
-    assert names.count(("untrained", "supervised")) == 2
-    assert ("untrained+ecfp", "supervised") not in names
+    found = asked(
+        "--embeddings=ecfp,untrained,untrained+ecfp", "--finetune=none,scl,supervised", "--seeds=2"
+    )
+    names = [one.row for one in found]
+    assert names.count("ecfp") == 1
+    assert names.count("untrained, supervised") == 2
+    assert "untrained+ecfp, supervised" not in names
     assert len(found) == 1 + 2 * 3 + 2 * 2
 
 
 def test_a_frozen_encoder_of_one_file_runs_once(tmp_path: Path) -> None:
-    for seed in (0, 1):
-        (tmp_path / f"own-{seed}.pt").write_bytes(b"")
-    one, each = f"{tmp_path}/own-0.pt", f"{tmp_path}/own-{{seed}}.pt"
-    assert [run.seed for run in runs_of(["BACE"], [one], [None], None, (0, 1))] == [0]
-    assert [run.seed for run in runs_of(["BACE"], [each], [None], None, (0, 1))] == [0, 1]
-    tuned = runs_of(["BACE"], [one], [Finetuning("scl")], None, (0, 1))
-    assert [run.seed for run in tuned] == [0, 1]
+    one, each = (f"--embeddings={tmp_path}/own-{seed}.pt" for seed in ("0", "{seed}"))
+    assert [one.run.seed for one in asked(one, "--seeds=2")] == [0]
+    assert [one.run.seed for one in asked(each, "--seeds=2")] == [0, 1]
+    assert [one.run.seed for one in asked(one, "--seeds=2", "--finetune=scl")] == [0, 1]
 
 
-def test_molecules_of_one_class_in_the_test_part_are_named() -> None:
+def test_molecules_of_one_class_in_the_test_part_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = Labelled(read_data(["C", "CC", "CO", "CN"], [[0, 1], [1, 1], [0, 1], [1, 1]]))
     from gcl_hard.evaluation import ScaffoldSplit
 
     ids = np.arange(4)
     split = ScaffoldSplit(ids[:1], ids[1:2], ids)
-    score = scored(data, split, np.zeros((4, 2)))
-    assert score["one_class"] == ["b"]
-    assert score["few"] == ["a"]
-    assert score["auc"] == 50
+    monkeypatch.setattr(data, "split_of", lambda _: split)
+    trained = TrainedRun(run_of("supervised"), scores=Probed(np.zeros((4, 2)), 0.5))
+    found = MoleculeExperiment().score(trained, data, context(tmp_path))
+    assert found.facts["one_class"] == ["b"]
+    assert found.facts["few"] == ["a"]
+    assert found.scores == {"auc": [50]}
+    assert found.validation == (50,)
 
 
 def read_data(smiles: list[str], y: Any) -> Any:
@@ -838,38 +852,25 @@ def test_the_compact_form_is_read_like_single_files(tmp_path: Path) -> None:
     assert [p.name for p in output.iterdir()] == [COMPACT]
     assert main([*command, "--report-only"]) == 0
     assert page.read_text().replace(" --report-only", "") == pages
-    known = finished_results(output)
-    assert len(known) == len(before) == 3
+    assert results(output) == before
+    assert len(before) == 3
     assert main([*command, "--embeddings=wl"]) == 0
     assert main(["--compact", str(output)]) == 0
-    assert len(finished_results(output)) == 4
+    assert len(results(output)) == 4
 
 
-def test_results_that_keep_predictions_of_unknown_targets_give_the_same_page(
-    tmp_path: Path,
+def test_a_damaged_result_is_named_and_made_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, output, page = write(tmp_path, "tasks"), tmp_path / "results", tmp_path / "page.md"
-    command = ["--dataset", str(path), "--split=random-2", "--output", str(output)]
-    assert main([*command, "--report", str(page)]) == 0
-    text = page.read_text()
-    for file in output.glob("*.json"):
-        one = json.loads(file.read_text())
-        known = iter(one["predictions"])
-        one["predictions"] = [-9.0 if y is None else next(known) for y in one["y"]]
-        assert -9.0 in one["predictions"]
-        file.write_text(json.dumps(one))
-    assert main([*command, "--report", str(page), "--report-only"]) == 0
-    assert page.read_text().replace(" --report-only", "") == text
-
-
-def test_a_damaged_result_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, output = write(tmp_path, "classes"), tmp_path / "results"
     command = ["--dataset", str(path), "--embeddings=ecfp", "--output", str(output)]
     assert main(command) == 0
     (single,) = output.glob("*.json")
+    whole = results(output)
     single.write_text(single.read_text()[:100])
-    assert main(command) == 2
-    assert says(capsys.readouterr().err, str(single), "damaged")
+    assert main(command) == 0
+    assert says(capsys.readouterr().err, single.name, "damaged")
+    assert results(output)[0].scores == whole[0].scores
 
 
 def test_a_bar_in_a_sets_name_is_no_edge_of_a_cell(tmp_path: Path) -> None:

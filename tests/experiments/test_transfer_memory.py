@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gcl_hard.evaluation.transfer import rbf_kernels
-from gcl_hard.experiments import transfer_scores
+from gcl_hard.experiments import molecules
 from gcl_hard.graphs import load, tanimoto
 from gcl_hard.graphs.refinement import wl_kernel
 from gcl_hard.runs import hardware
@@ -40,7 +40,7 @@ def test_kernels_larger_than_memory_are_refused_before_anything_is_embedded(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(hardware, "available_memory", lambda: 8 * len(SMILES) ** 2)
-    monkeypatch.setattr(transfer_scores, "embed", None)
+    monkeypatch.setattr(molecules, "embed", None)
     assert main(command(tmp_path, f"--embeddings={embedding}")) != 0
     message = capsys.readouterr().err
     assert says(message, len(SMILES), "GB", "--probe linear", "nystroem")
@@ -65,7 +65,7 @@ def test_memory_that_runs_out_meanwhile_is_told_alike(
         raise MemoryError("Unable to allocate 12.6 GiB")
 
     monkeypatch.setattr(hardware, "available_memory", lambda: None)
-    monkeypatch.setattr(transfer_scores, "kernel_predictions", full)
+    monkeypatch.setattr(molecules, "kernel_predictions", full)
     assert main(command(tmp_path, "--embeddings=ecfp")) != 0
     message = capsys.readouterr().err
     assert says(message, len(SMILES), "--probe linear", "nystroem")
@@ -84,8 +84,8 @@ def peak(make: Callable[[], object]) -> float:
 def test_kernels_are_made_without_copies_of_their_size() -> None:
     n, draws = 3000, np.random.default_rng(0)
     bits, x = (draws.random((n, 64)) < 0.1).astype(np.uint8), draws.normal(size=(n, 4))
-    molecules = load("MUTAG", download=False).take([*(np.arange(n) % 188)])
+    graphs = load("MUTAG", download=False).take([*(np.arange(n) % 188)])
     one = 8 * n**2
     assert one < peak(lambda: tanimoto(bits, bits)) < 2.5 * one
     assert 4 * one < peak(lambda: rbf_kernels(x, np.arange(n // 2))) < 4.5 * one
-    assert one < peak(lambda: wl_kernel(molecules, optimal_assignment=False)) < 2.5 * one
+    assert one < peak(lambda: wl_kernel(graphs, optimal_assignment=False)) < 2.5 * one

@@ -8,21 +8,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gcl_hard.reports.transfer import differences
+from gcl_hard.reports.transfer import Shown, differences
+from gcl_hard.runs import record
+from gcl_hard.settings.molecules import MoleculeConfig
 from tests.said import says
 
 Y = [0.0, 1.0] * 20
 
 
-def result(row: str, seed: int, predictions: list[float], **other: Any) -> dict[str, Any]:
-    """What the page reads of a finished run on a set of classes."""
-    embedding, _, tuned = row.partition(", ")
-    return {
-        "row": row, "dataset": "A", "split": "scaffold", "seed": seed, "score": {"auc": 50.0},
-        "test": [*range(len(Y))], "y": Y, "predictions": predictions, "cliffs": None,
-        "identity": {"embedding": embedding}, "finetuning": {"method": tuned} if tuned else None,
-        **other,
-    }  # fmt: skip
+def result(row: str, seed: int, predictions: list[float], **settings: Any) -> Shown:
+    """A finished run on a set of classes; a row that is no fingerprint's has an encoder's file."""
+    representation, _, tuned = row.partition(", ")
+    first, *joined = representation.split("+")
+    fixed = first in ("ecfp", "wl", "counts")
+    method = first if fixed else tuned or "untrained"
+    file = {} if fixed or first == "untrained" else {"encoder": f"{first}.pt@0123"}
+    config = MoleculeConfig(method=method, joined=tuple(joined), **file | settings)
+    fold = record.Tested(np.arange(len(Y)), np.array(Y), np.array(predictions))
+    test, predicted = record.Scored((fold,), ("auc",)).packed()
+    found = record.RunResult(
+        config.as_json(), seed, {"auc": [50.0]}, 0.0, 0.0, {"split": "scaffold"}, "", {}, "",
+        domain="molecules", metric="auc", test=test, predicted=predicted,
+    )  # fmt: skip
+    return Shown(row, found)
 
 
 def auc(wins: float) -> list[float]:
@@ -32,7 +40,7 @@ def auc(wins: float) -> list[float]:
     return [one for positive in positives for one in (1.0, positive)]
 
 
-def said(results: list[dict[str, Any]], row: str, control: str) -> tuple[float, str]:
+def said(results: list[Shown], row: str, control: str) -> tuple[float, str]:
     cell = differences(results, "auc", against=control).loc[row, f"− “{control}”"]
     return float(cell.split(" ")[0]), cell
 
@@ -65,15 +73,15 @@ def test_a_fingerprint_of_a_drawn_part_has_the_seed_of_its_draw() -> None:
 
 
 def test_an_encoder_of_one_file_is_compared_with_all_seeds_of_its_own_finetuning_alone() -> None:
-    frozen = [result("own", 0, auc(0.5), identity={"embedding": "digest"})]
-    tuned = [
-        result("own, scl", seed, auc(wins), identity={"embedding": "digest"})
-        for seed, wins in enumerate((0.5, 0.7, 0.9))
-    ]
+    frozen, wins = [result("own", 0, auc(0.5))], (0.5, 0.7, 0.9)
+    tuned = [result("own, scl", seed, auc(one)) for seed, one in enumerate(wins)]
     untrained = [result("untrained", seed, auc(wins)) for seed, wins in ((0, 0.4), (1, 1.0))]
     assert said(frozen + tuned, "own, scl", "own")[0] == pytest.approx(20, abs=0.05)
     assert said(frozen + untrained, "own", "untrained")[0] == pytest.approx(10, abs=0.05)
-    others = [one | {"identity": {"embedding": f"digest {one['seed']}"}} for one in tuned]
+    others = [
+        result("own, scl", seed, auc(one), encoder=f"own.pt@{seed}")
+        for seed, one in enumerate(wins)
+    ]
     assert said(frozen + others, "own, scl", "own")[0] == 0
 
 
@@ -92,10 +100,11 @@ def test_rows_without_a_seed_in_common_are_not_compared() -> None:
 
 
 def test_sets_on_which_seeds_are_missing_keep_their_others() -> None:
-    wins = {("A", 0): 0.5, ("A", 1): 0.7, ("A", 2): 0.9, ("B", 0): 0.5, ("B", 1): 0.6}
+    wins = {("BACE", 0): 0.5, ("BACE", 1): 0.7, ("BACE", 2): 0.9, ("BBBP", 0): 0.5,
+            ("BBBP", 1): 0.6}  # fmt: skip
     own = [result("own", seed, auc(one), dataset=name) for (name, seed), one in wins.items()]
     control = [result("untrained", seed, auc(0.5), dataset=name)
-               for name in "AB" for seed in range(3)]  # fmt: skip
+               for name in ("BACE", "BBBP") for seed in range(3)]  # fmt: skip
     difference, cell = said(own + control, "own", "untrained")
     assert difference == pytest.approx((20 + 5) / 2, abs=0.05)
     assert says(cell, 2, "2–3 seeds")
