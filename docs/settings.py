@@ -93,7 +93,7 @@ def page() -> str:
             fields = [one for one in known(config).values() if one.setting.part == part]
             if fields:
                 heads = ("flag", "values", "default", "", "baselines", "")
-                lines.append(f"### {title}{' for images' * (domain == 'images')}\n")
+                lines.append(f"### {title}{f' for {domain}' * (domain != 'graphs')}\n")
                 lines.append(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
                 lines += [*map(row, fields), ""]
     return "\n".join(lines).rstrip() + "\n"

@@ -38,7 +38,7 @@ STEPS = {
     "from gcl_hard import bench; ended(bench.main, ['--help'])": HEAVY,
     "ended(bench.main, ['--no-such-flag'])": HEAVY,
     RUN: CLUSTER | THEORY,
-    "import gcl_hard.experiments.pretraining, gcl_hard.experiments.transfer_execution": THEORY,
+    "import gcl_hard.experiments.pretraining, gcl_hard.experiments.molecules": THEORY,
     "import gcl_hard.experiments.diagnostics": set[str](),
     "import sklearn": set[str](),
 }

@@ -374,10 +374,12 @@ def _is_share(name: str) -> bool:
 
 def _is_whole(result: RunResult, run: Run) -> bool:
     try:
+        scores = result.values
         return (
-            all(isinstance(value, (int, float)) and math.isfinite(value) for value in result.values)
-            and (not _is_share(result.metric) or all(0 <= a <= 100 for a in result.values))
-            and len(result.values) == run.config.n_scores
+            all(isinstance(one, (int, float)) and not math.isinf(one) for one in scores)
+            and not (_is_share(result.metric) and any(one < 0 or one > 100 for one in scores))
+            and _is_undefined(result, [k for k, one in enumerate(scores) if math.isnan(one)])
+            and len(scores) == run.config.n_scores
             and isinstance(result.finished, str)
             and isinstance(result.data, dict)
             and all("epoch" in one and "settings" in one for one in result.diagnostics)
@@ -385,6 +387,12 @@ def _is_whole(result: RunResult, run: Run) -> bool:
         )
     except (InputError, TypeError, AttributeError, KeyError):
         return False
+
+
+def _is_undefined(result: RunResult, folds: Sequence[int]) -> bool:
+    """Whether the score of some folds, which a record lacks, cannot be computed."""
+    tested = result.tested() if folds else []
+    return all(k < len(tested) and math.isnan(tested[k].score(result.metric)) for k in folds)
 
 
 def _read(path: Path) -> RunResult | Unread | str:

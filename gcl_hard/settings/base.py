@@ -365,6 +365,8 @@ class RunConfig(ABC):
 
     baselines: ClassVar[tuple[str, ...]]
     """Methods without contrastive training; settings say which of them read them."""
+    methods: ClassVar[tuple[str, ...]] = tuple(METHODS)
+    """Contrastive methods that the domain has."""
     baseline_protocol: ClassVar[str]
     domain: ClassVar[Domain]
     has_settings_of: ClassVar[tuple[type, ...]] = ()

@@ -107,6 +107,7 @@ class MoleculeConfig(RunConfig):
     """
 
     baselines: ClassVar[tuple[str, ...]] = MOLECULE_BASELINES
+    methods: ClassVar[tuple[str, ...]] = AWARE
     baseline_protocol: ClassVar[str] = "split"
     domain: ClassVar[Domain] = "molecules"
     sets: ClassVar[str] = "molecules as --dataset (BACE, ESOL, …, or a table NAME.csv)"
