@@ -21,7 +21,8 @@ def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
     A name alone is the path of a NAME.npz or folder in the working directory, unless a set has it.
     """
     given, names = stated.get("dataset", ()), _names(stated)
-    if stated.get("domain") not in (None, "graphs", "images"):
+    tables = any(CONFIGS["molecules"].has_dataset(name) for name in names)
+    if tables or stated.get("domain") not in (None, "graphs", "images"):
         return {}  # which reads names as they are
     here = stated.get("data_dir") is None
     for name in names:

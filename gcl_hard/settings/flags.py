@@ -62,7 +62,8 @@ _SWITCHES = ("quick", "small", "force", "report_only", "resume", "save_encoder",
 
 def _written(default: Any) -> str:
     if isinstance(default, dict):
-        (_, first), *others = ((domain, _written(one)) for domain, one in default.items())
+        known = ((domain, one) for domain, one in default.items() if one is not None)
+        (_, first), *others = ((domain, _written(one)) for domain, one in known)
         return ", ".join([first, *(f"{domain} {one}" for domain, one in others if one != first)])
     if isinstance(default, tuple):
         return ",".join(f"{item:g}" if isinstance(item, float) else str(item) for item in default)

@@ -63,7 +63,11 @@ def is_table(name: str) -> bool:
         >>> is_table("mine.csv"), is_table("mine@0123456789abcdef"), is_table("BACE")
         (True, True, False)
     """
-    return "@" in name or Path(name).suffix in (".csv", ".gz")
+    return "@" in name or _is_file(name)
+
+
+def _is_file(name: str) -> bool:
+    return Path(name).suffix in (".csv", ".gz")
 
 
 def _split(above: Values) -> str | None:
@@ -116,8 +120,7 @@ class MoleculeConfig(RunConfig):
     dataset: Annotated[
         str,
         Setting(
-            "BACE, BBBP, ClinTox, SIDER, Tox21, ToxCast, ESOL, FreeSolv, Lipo, CHEMBL…, or a "
-            "table NAME.csv",
+            "BACE, ESOL, … of MoleculeNet, CHEMBL… of MoleculeACE, or NAME.csv",
             "data",
             common=True,
             several=True,
@@ -126,9 +129,7 @@ class MoleculeConfig(RunConfig):
     method: Annotated[str, replace(_METHOD, canonical=_method)] = "hscl"
     protocol: Annotated[
         MoleculeProtocol,
-        Setting(
-            "split: trained on the training part, tested once", "split", common=True, several=True
-        ),
+        Setting("split, of which the test part is read once", "split", common=True, several=True),
     ] = "split"
     epochs: Annotated[
         int | None,
@@ -208,8 +209,7 @@ class MoleculeConfig(RunConfig):
     encoder: Annotated[
         str,
         Setting(
-            "untrained (new weights), untrained:FILE.pt (of a file's shape), or FILE.pt of "
-            "gcl_hard.pretrain",
+            "untrained, untrained:FILE.pt (of its shape), or FILE.pt of gcl_hard.pretrain",
             "encoder",
             common=True,
             read_by=ENCODED,
@@ -293,11 +293,9 @@ class MoleculeConfig(RunConfig):
     @classmethod
     def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
         """Whether it is a known set of molecules, or a table."""
-        if is_table(name):
-            return True
         from gcl_hard.graphs.moleculenet import SOURCES
 
-        return name.casefold() in {one.casefold() for one in SOURCES}
+        return _is_file(name) or name.casefold() in {one.casefold() for one in SOURCES}
 
     @property
     def canonical_dataset(self) -> str:
@@ -318,6 +316,11 @@ class MoleculeConfig(RunConfig):
     def set_name(self) -> str:
         """Name of the set; for a table without folder, suffix and digest."""
         return Path(self.dataset.partition("@")[0]).name.partition(".")[0]
+
+    @property
+    def has_validation(self) -> bool:
+        """Every run is scored on the validation part, too."""
+        return True
 
     @property
     def has_encoder(self) -> bool:
