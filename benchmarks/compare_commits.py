@@ -8,7 +8,8 @@ The first runs the commands of ``compare_plan.py`` once in a checkout of BASE an
 working tree, one thread each, and compares every number that they wrote: result files, records,
 tables, figures' CSV, trials of searches, saved encoders, and what scripts print, line by line.
 Numbers must have the same bits. Of ensembles, losses of a run agree to 1e-4 (float32), and the
-accuracies of two commits, paired by seed, differ in the mean by at most three standard errors. Each
+accuracies of two commits, paired by seed, differ in the mean by at most three standard errors. Of
+molecules that BASE keeps in a store of their own, predictions and scores agree to 1e-6. Each
 tree has a cache of its own, so that both read and parse all data. What needs a file of ``--shared``
 that is not there is skipped, and named. The second parses every command that BASE documents in both
 trees and compares the configurations. Exit status 1 on a difference.
@@ -44,6 +45,9 @@ from typing import Any, cast
 from compare_plan import COMMANDS, Command, Words, chosen
 from documented_commands import configurations, documented
 
+from gcl_hard.runs.record import RunResult
+from gcl_hard.settings import transfer1
+
 ROOT = Path(__file__).resolve().parents[1]
 LOSSES, SCORES = "final_losses", "fold_accuracies"
 LOSS_TOLERANCE = 1e-4
@@ -55,8 +59,8 @@ VARYING = frozenset(
 )
 """Keys and columns of times, dates and machines."""
 STATUS = "run.json"
-MOLECULES = ("dataset", "embedding", "finetuning", "split", "train_share", "targets", "probe")
-"""What tells runs of transfer apart, but for their seed."""
+ROUNDED = 1e-6
+"""Relative, of what the earlier store of transfer rounded, and today's keeps in float32."""
 SCRIPTS = ROOT / "benchmarks" / "compare_scripts"
 
 Values = dict[str, Any]
@@ -70,11 +74,13 @@ class Run:
         config: its settings.
         seed: and whether its scores come from hold-outs inside the training folds.
         values: everything in its record, by dotted path.
+        rounded: whether its predictions are rounded.
     """
 
     config: Values
     seed: str
     values: Values
+    rounded: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,15 +166,18 @@ def read(folder: Path, words: Words, ignored: frozenset[str] = VARYING) -> Writt
         for stem, label in labels.items():
             name = name.replace(stem, label)
         values |= _lines(file, name)
-        for content in _documents(file, words):
-            if isinstance(content, dict) and {"embedding", "seed"} <= content.keys():
-                _name_settings(content)
+        for document in _documents(file, words):
+            content = document
+            rounded = isinstance(content, dict) and transfer1.knows(content)
+            if rounded or (isinstance(content, dict) and content.get("domain") == "molecules"):
+                content = _of_molecules(content)
             if isinstance(content, dict) and {"config", "seed"} <= content.keys():
                 if "scores" in content and "metric" in content:  # since schema 3
                     content["fold_accuracies"] = content.pop("scores")[content["metric"]]
                 config = dict(flat(content["config"], ignored=ignored))
                 seed = f"seed {content['seed']}" + " inner" * bool(content.get("inner"))
-                runs.append(Run(config, seed, dict(flat(content, ignored=ignored))))
+                values_of_run = dict(flat(content, ignored=ignored))
+                runs.append(Run(config, seed, values_of_run, rounded=rounded))
             else:
                 values |= flat(content, name, ignored)
     return Written(runs, values)
@@ -185,11 +194,19 @@ def _labels(folder: Path) -> dict[str, str]:
     return found
 
 
-def _name_settings(record: Values) -> None:
-    """Give a record of transfer its settings; its name has the digest of an encoder's file."""
-    own = {name: record.get(name) for name in MOLECULES}
-    record["config"] = {k: json.dumps(v, separators=(",", ":")) for k, v in own.items()}
-    record |= dict.fromkeys(("identity", "pretrained"))
+def _of_molecules(record: Values) -> Values:
+    """What the two stores of molecules have in common."""
+    found = RunResult.read(record)
+    (fold,) = found.tested()
+    config = {  # lists in a word, so that they tell runs apart
+        k: json.dumps(v, separators=(",", ":")) if isinstance(v, list) else v
+        for k, v in found.config.items()
+    }
+    return {
+        "config": config, "seed": found.seed, "scores": found.scores, "metric": found.metric,
+        "validation": found.validation, "items": fold.items, "targets": fold.targets,
+        "predicted": fold.predicted,
+    }  # fmt: skip
 
 
 def _lines(file: Path, name: str) -> Values:
@@ -301,16 +318,21 @@ def compare(old: Written, new: Written, *, ensemble: bool = False) -> Comparison
         _compare_ensembles(found, {label: (base[label], here[label]) for label in shared})
         return found
     for label in shared:
-        _compare_values(found, base[label].values, here[label].values, f"{label}: ")
+        rounded = ROUNDED if base[label].rounded != here[label].rounded else 0.0
+        _compare_values(found, base[label].values, here[label].values, f"{label}: ", rounded)
     _compare_values(found, old.values, new.values, "")
     return found
 
 
-def _compare_values(found: Comparison, old: Values, new: Values, prefix: str) -> None:
+def _compare_values(
+    found: Comparison, old: Values, new: Values, prefix: str, tolerance: float = 0.0
+) -> None:
     for name in old | new:
         if name not in old or name not in new:
             where = "in base" if name in old else "here"
             found.differences.append(f"{prefix}{name}: only {where}")
+        elif tolerance and isinstance(old[name], float) and math.isfinite(old[name]):
+            found.close(prefix + name, old[name], new[name], tolerance)
         else:
             found.equal(prefix + name, old[name], new[name])
 

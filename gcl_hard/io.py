@@ -344,12 +344,14 @@ EXACT = 1e-6
 def packed(values: Any) -> str:
     """Numbers as text: their type, and base64 of their little-endian bytes.
 
-    Whole numbers of at least 0 are written as such, and others in float32, or in float64 where
-    that would make two of them one, or their spread is too small beside their size.
+    Whole numbers are written as such, and others in float32, or in float64 where that would make
+    two of them one, or their spread is too small beside their size.
 
     Example:
         >>> packed([0, 1, 255]), packed([256]), packed([0.5, 1.0])
         ('u1:AAH/', 'u2:AAE=', 'f4:AAAAPwAAgD8=')
+        >>> unpacked(packed([-1, 1]))
+        array([-1,  1])
     """
     array = np.asarray(values)
     kind = _kind(array)
@@ -359,6 +361,8 @@ def packed(values: Any) -> str:
 def _kind(array: np.ndarray[Any, Any]) -> str:
     """The smallest type that keeps numbers."""
     if array.dtype.kind != "f" or (array == np.floor(array.clip(0, 2**32 - 1))).all():
+        if array.min(initial=0) < 0:
+            return "i8"
         largest = int(array.max(initial=0))
         return next(k for k in ("u1", "u2", "u4", "u8") if largest <= np.iinfo(k).max)
     finite = array[np.isfinite(array)]

@@ -55,7 +55,7 @@ def inner_scores(record: RunResult) -> list[float]:
 
     Those of an inner run, or those on the validation part that another run was also scored on.
     """
-    found = record.values if record.inner else getattr(record, "validation", [])
+    found = record.values if record.inner else record.validation
     return found if all(map(math.isfinite, found)) else []
 
 

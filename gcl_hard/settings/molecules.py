@@ -115,6 +115,7 @@ class MoleculeConfig(RunConfig):
     baseline_protocol: ClassVar[str] = "split"
     domain: ClassVar[Domain] = "molecules"
     sets: ClassVar[str] = "molecules as --dataset (BACE, ESOL, …, or a table NAME.csv)"
+    item: ClassVar[str] = "molecule"
     earlier: ClassVar[Any] = transfer1
 
     dataset: Annotated[

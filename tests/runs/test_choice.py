@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -27,13 +27,6 @@ SEEDS = (0, 1)
 def known() -> Iterator[None]:
     with readings.known():
         yield
-
-
-@dataclass(frozen=True)
-class Validated(RunResult):
-    """A result with scores on validation parts."""
-
-    validation: list[float] = field(default_factory=list)
 
 
 def errors(rate: int, seed: int) -> list[float]:
@@ -73,7 +66,7 @@ def test_less_error_is_chosen_fold_by_fold_and_once(*, validated: bool) -> None:
         inner, outer = errors(index, seed), [9.0 - index] * 3
         result = scored(config, seed, outer if validated else inner, inner=of_seed.inner)
         if validated:
-            result = Validated(**vars(result), validation=inner)
+            result = replace(result, validation=inner)
         records[of_seed] = result
     made = choice(configs, runs, records)
     table = [[errors(index, seed) for seed in SEEDS] for index in range(len(configs))]

@@ -1,0 +1,135 @@
+"""Records of predictions that are numbers: their scores are those of what is stored."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score, root_mean_squared_error
+
+from gcl_hard.evaluation.metrics import metric
+from gcl_hard.runs import record
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.record import RunResult, Scored
+from gcl_hard.runs.store import COMPACT, Store
+from gcl_hard.settings.molecules import MoleculeConfig
+
+RUN = Run(MoleculeConfig(method="ecfp"), 0)
+IDS = np.arange(3, 43)
+
+
+def made(scored: Scored, *metrics: str, seed: int = 0) -> RunResult:
+    test, predicted = scored.packed()
+    return RunResult(
+        RUN.config.as_json(), seed, scored.scores(metrics), 1.0, 1.0, {"split": "scaffold"}, "cpu", {},
+        "2026-01-01", domain="molecules", metric=metrics[0], test=test, predicted=predicted,
+        validation=list(scored.validation),
+    )  # fmt: skip
+
+
+def read_again(result: RunResult) -> RunResult:
+    return RunResult.read(json.loads(json.dumps(result.stored(), allow_nan=False)), checked=True)
+
+
+def test_several_tasks_with_unknown_targets_keep_predictions_of_known_ones() -> None:
+    rng = np.random.default_rng(0)
+    targets = rng.integers(0, 2, (40, 3)).astype(float)
+    targets[rng.random((40, 3)) < 0.3] = np.nan
+    targets[:, 2] = np.where(np.isfinite(targets[:, 2]), 1.0, np.nan)  # one class
+    predicted = rng.normal(size=(40, 3))
+    found = read_again(made(Scored((record.Tested(IDS, targets, predicted),)), "auc"))
+    (fold,) = found.tested()
+    known = np.isfinite(targets)
+    assert fold.items.tolist() == IDS.tolist()
+    np.testing.assert_array_equal(fold.targets, targets)
+    np.testing.assert_allclose(fold.predicted[known], predicted[known], rtol=1e-6)
+    assert np.isnan(fold.predicted[~known]).all()
+    aucs = [
+        roc_auc_score(targets[known[:, k], k], fold.predicted[known[:, k], k]) for k in range(2)
+    ]
+    assert found.scores["auc"] == [pytest.approx(100 * np.mean(aucs), rel=1e-12)]
+
+
+def test_errors_are_over_all_and_over_those_of_a_mask_and_come_from_what_is_stored() -> None:
+    rng = np.random.default_rng(1)
+    targets, predicted, cliffs = rng.normal(size=40), rng.normal(size=40), rng.random(40) < 0.5
+    fold = record.Tested(IDS, targets, predicted, {"cliffs": cliffs})
+    found = read_again(made(Scored((fold,), validation=(0.25,)), "rmse", "cliff_rmse"))
+    (again,) = found.tested()
+    assert again.masks["cliffs"].tolist() == cliffs.tolist()
+    for name, which in (("rmse", slice(None)), ("cliff_rmse", cliffs)):
+        expected = root_mean_squared_error(again.targets[which], again.predicted[which])
+        assert found.scores[name] == [pytest.approx(expected, rel=1e-12)]
+        assert not metric(name).higher
+    assert found.validation == [0.25]
+    assert (predicted.astype(np.float32) == again.predicted).all()
+
+
+@pytest.mark.parametrize("offset", [1e6, -2_012_742.0, 1e9])
+def test_a_constant_added_to_all_numbers_changes_no_error(offset: float) -> None:
+    rng = np.random.default_rng(2)
+    targets, predicted = rng.normal(size=40), rng.normal(size=40)
+    plain, moved = (
+        Scored((record.Tested(IDS, targets + by, predicted + by),)).scores(["rmse"])["rmse"][0]
+        for by in (0.0, offset)
+    )
+    assert moved == pytest.approx(plain, rel=1e-6)
+
+
+def test_predictions_that_differ_stay_apart() -> None:
+    """So that ranks, and their scores, are those of what was predicted."""
+    predicted = 1 + np.arange(40) * 1e-9
+    targets = (np.arange(40) >= 20).astype(int)
+    assert Scored((record.Tested(IDS, targets, predicted),)).scores(["auc"]) == {"auc": [100.0]}
+
+
+def test_folds_with_masks_are_taken_apart_again() -> None:
+    folds = tuple(
+        record.Tested(IDS[k::2], IDS[k::2] / 7, IDS[k::2] / 8, {"cliffs": IDS[k::2] % 3 == 0})
+        for k in (0, 1)
+    )
+    found = made(Scored(folds), "rmse", "cliff_rmse").tested()
+    assert [one.items.tolist() for one in found] == [one.items.tolist() for one in folds]
+    for one, other in zip(found, folds, strict=True):
+        assert one.masks["cliffs"].tolist() == other.masks["cliffs"].tolist()
+
+
+def test_a_score_that_is_not_defined_is_stored_as_none_and_trusted(tmp_path: Path) -> None:
+    fold = record.Tested(IDS, np.zeros(40, int), np.linspace(0, 1, 40))  # one class
+    result = made(Scored((fold,), validation=(math.nan,)), "auc")
+    assert math.isnan(result.scores["auc"][0])
+    store = Store(tmp_path)
+    store.put(RUN, result)
+    content = json.loads(store.path(RUN).read_text(encoding="utf-8"))
+    assert (content["scores"], content["validation"]) == ({"auc": [None]}, [None])
+    found = store.get(RUN)
+    assert found is not None
+    assert math.isnan(found.scores["auc"][0])
+    assert store.problem(RUN) is None
+    defined = fold._replace(targets=(np.arange(40) > 20).astype(int))
+    test, _ = Scored((defined,)).packed()
+    store.put(RUN, replace(result, test=test))
+    assert store.get(RUN) is None  # it could be computed
+
+
+def test_the_compact_form_states_targets_once(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    targets, store = rng.normal(size=2000), Store(tmp_path)
+    sizes = []
+    for n in (1, 3):
+        for seed in range(n):
+            fold = record.Tested(np.arange(2000), targets, rng.normal(size=2000),
+                                 {"cliffs": targets > 0})  # fmt: skip
+            scored = Scored((fold,))
+            store.put(RUN._replace(seed=seed), made(scored, "rmse", "cliff_rmse", seed=seed))
+        assert store.compact() == n
+        sizes.append((tmp_path / COMPACT).stat().st_size)
+    text = gzip.decompress((tmp_path / COMPACT).read_bytes()).decode()
+    assert text.count(scored.packed()[0]["targets"]) == 1
+    assert sizes[1] - sizes[0] < 2 * 4 * 2000 * 1.1
+    assert all(one.fold_accuracies for one in Store(tmp_path).rows())

@@ -1,0 +1,90 @@
+"""Settings of molecules: what means nothing is refused, and names of results before are kept."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcl_hard.errors import InputError
+from gcl_hard.methods import METHODS
+from gcl_hard.settings.domains import CONFIGS, from_dict
+from gcl_hard.settings.molecules import MoleculeConfig
+
+KEYS = Path(__file__).with_name("transfer1_keys.json")
+
+
+def test_names_of_results_of_the_earlier_store_are_made_again() -> None:
+    """Names that version 0.3 gave to results, with what each configuration states."""
+    frozen = json.loads(KEYS.read_text(encoding="utf-8"))
+    assert len(frozen) > 50
+    for name, settings in frozen.items():
+        seed = settings.pop("seed")
+        assert MoleculeConfig(**settings).former_name(seed) == name
+    found_before = "BACE_counts_none_random-0_107a36e86a_seed0"  # by version 0.2
+    assert MoleculeConfig(method="counts", split="random-0-chirality").former_name(0) == (
+        found_before
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_of_labelled_molecules_read_labels(method: str) -> None:
+    if METHODS[method].label_aware:
+        assert MoleculeConfig(method=method).reads_labels
+        return
+    with pytest.raises(InputError, match=rf"\b{method}\b.*\blabels\b.*\bscl, hscl\b.*\becfp\b"):
+        MoleculeConfig(method=method)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"probe": "linear", "joined": ("wl",)}, r"\bwl\b.*\blinear\b.*--probe kernel"),
+        ({"probe": "linear", "method": "wl"}, r"\bwl\b.*\blinear\b.*--probe kernel"),
+        ({"targets": ("y",)}, r"\btargets\b.*\bBACE\b"),
+        ({"encoder": "gin"}, r"\buntrained\b.*\bFILE\.pt\b.*'gin'"),
+        ({"joined": ("untrained",)}, r"joined\b.*\becfp\b"),
+        ({"split": "sideways"}, r"split\b.*\bscaffold\b"),
+        ({"label_gap": (1.0,)}, r"label-gap\b.*\btwo\b.* 1\b"),
+        ({"label_gap": (2.0, 1.0)}, "2.0"),
+        ({"augmentations": ("nothing",)}, "nothing"),
+    ],
+)
+def test_what_means_nothing_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        MoleculeConfig(**settings)
+
+
+def test_the_split_of_a_known_set_is_known_and_that_of_a_table_is_left_to_its_columns() -> None:
+    names = {"BACE": "scaffold", "CHEMBL204_Ki": "given", "mine.csv": None, "mine@0123": None}
+    for name, split in names.items():
+        assert MoleculeConfig(name).split == split
+    assert MoleculeConfig("BACE", split="scaffold").key() == MoleculeConfig("BACE").key()
+    assert MoleculeConfig("mine@0123", split="scaffold").key() != MoleculeConfig("mine@0123").key()
+
+
+def test_what_a_probe_reads_trains_no_encoder_of_its_own() -> None:
+    plain = MoleculeConfig(method="scl")
+    for settings in ({"joined": ("ecfp",)}, {"probe": "linear"}):
+        assert replace(plain, **settings).encoder_config == plain
+        assert replace(plain, **settings).group_key == plain.group_key
+    for settings in ({"lr": 1.0}, {"split": "random-0"}, {"train_share": 0.5}):
+        assert replace(plain, **settings).group_key != plain.group_key
+    assert MoleculeConfig(method="ecfp").group_key is None
+
+
+@pytest.mark.parametrize(
+    ("name", "domain"),
+    [("bace", "molecules"), ("CHEMBL204_Ki", "molecules"), ("some/mine.csv", "molecules"),
+     ("MUTAG", None), ("digits", "images"), ("a@b", None)],
+)  # fmt: skip
+def test_a_data_set_names_its_domain(name: str, domain: str | None) -> None:
+    assert next((one for one in CONFIGS if CONFIGS[one].has_dataset(name)), None) == domain
+
+
+def test_configurations_of_records_are_read_again() -> None:
+    config = MoleculeConfig("mine@0123", "hscl", joined=("ecfp", "wl"), targets=("a", "b"))
+    assert from_dict(json.loads(json.dumps(config.as_json())), "molecules") == config
