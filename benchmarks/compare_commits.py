@@ -174,6 +174,8 @@ def read(folder: Path, words: Words, ignored: frozenset[str] = VARYING) -> Writt
             if isinstance(content, dict) and {"config", "seed"} <= content.keys():
                 if "scores" in content and "metric" in content:  # since schema 3
                     content["fold_accuracies"] = content.pop("scores")[content["metric"]]
+                if not content.get("validation"):  # not of records before
+                    content.pop("validation", None)
                 config = dict(flat(content["config"], ignored=ignored))
                 seed = f"seed {content['seed']}" + " inner" * bool(content.get("inner"))
                 values_of_run = dict(flat(content, ignored=ignored))
@@ -198,14 +200,15 @@ def _of_molecules(record: Values) -> Values:
     """What the two stores of molecules have in common."""
     found = RunResult.read(record)
     (fold,) = found.tested()
+    others = {name: one for name, one in found.scores.items() if name != found.metric}
     config = {  # lists in a word, so that they tell runs apart
         k: json.dumps(v, separators=(",", ":")) if isinstance(v, list) else v
         for k, v in found.config.items()
     }
     return {
         "config": config, "seed": found.seed, "scores": found.scores, "metric": found.metric,
-        "validation": found.validation, "items": fold.items, "targets": fold.targets,
-        "predicted": fold.predicted,
+        "others": others, "validation": found.validation, "items": fold.items,
+        "targets": fold.targets, "predicted": fold.predicted,
     }  # fmt: skip
 
 

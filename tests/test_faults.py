@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import json
 import os
 import shutil
 import struct
@@ -16,7 +15,6 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -437,13 +435,6 @@ def test_an_encoder_that_another_command_trains_is_left_to_it(
     assert command(arguments) == 0
 
 
-def scored(folder: Path) -> dict[str, Any]:
-    """Results of transfer by name, without what changes from one execution to the next."""
-    found = {path.name: json.loads(path.read_text()) for path in folder.glob("*.json")}
-    return {name: {k: v for k, v in one.items() if k not in ("seconds", "finished")}
-            for name, one in found.items()}  # fmt: skip
-
-
 @pytest.mark.slow
 @pytest.mark.exact
 def test_two_commands_share_the_runs_of_transfer(tmp_path: Path) -> None:
@@ -456,8 +447,8 @@ def test_two_commands_share_the_runs_of_transfer(tmp_path: Path) -> None:
         said = [process.communicate()[1] for process in (one, other)]
         assert [one.returncode, other.returncode] == [0, 0], said
     assert command([*arguments, f"--output={tmp_path / 'alone'}"]) == 0
-    assert scored(tmp_path / "both") == scored(tmp_path / "alone")
-    assert len(scored(tmp_path / "alone")) == 4
+    assert numbers(tmp_path / "both") == numbers(tmp_path / "alone")
+    assert len(numbers(tmp_path / "alone")) == 4
     assert not list((tmp_path / "both").glob(".*"))
 
 
@@ -582,7 +573,7 @@ def test_a_clock_that_jumps_changes_no_number(name: str, tmp_path: Path) -> None
             "bench": lambda out=out: numbers(out),
             "tune": lambda out=out: (scores(out), outcome(out)),
             "pretrain": lambda out=out: load_pretrained(out.with_name("a.pt")).about["losses"],
-            "transfer": lambda out=out: scored(out),
+            "transfer": lambda out=out: numbers(out),
         }[name]()
     assert found["steady"]
     assert found["jumping"] == found["steady"]

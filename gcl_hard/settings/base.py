@@ -105,6 +105,7 @@ EPOCHS = Setting(
 BATCH_SIZE = Setting(
     "samples in a batch", "training", least=2, several=True, read_by=("supervised",)
 )
+DETACH_WEIGHTS = Setting("whether q is a constant to the gradient")
 WEIGHT_DECAY = Setting("weight decay of Adam", "training", least=0, read_by=("supervised",))
 
 
@@ -213,7 +214,7 @@ class _Training:
             space=(0.01, 0.5),
         ),
     ] = None
-    detach_weights: Annotated[bool, Setting("whether q is a constant to the gradient")] = False
+    detach_weights: Annotated[bool, DETACH_WEIGHTS] = False
     batch_size: Annotated[int, BATCH_SIZE] = 128
     lr_schedule: Annotated[
         LrSchedule, Setting("constant, or cosine to 0", "training", read_by=("supervised",))

@@ -14,6 +14,7 @@ from gcl_hard.setting import Setting
 from gcl_hard.settings import transfer1
 from gcl_hard.settings.base import (
     BATCH_SIZE,
+    DETACH_WEIGHTS,
     EPOCHS,
     LR,
     Domain,
@@ -150,6 +151,7 @@ class MoleculeConfig(RunConfig):
             otherwise=lambda above: 3e-4,
         ),
     ] = None  # type: ignore[assignment]
+    detach_weights: Annotated[bool, DETACH_WEIGHTS] = True
     batch_size: Annotated[int, replace(BATCH_SIZE, help="molecules in a batch")] = 128
     similarity: Annotated[
         float,

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.methods import METHODS
+from gcl_hard.methods import METHODS, contrastive_loss
 from gcl_hard.settings.domains import CONFIGS, from_dict
-from gcl_hard.settings.molecules import MoleculeConfig
+from gcl_hard.settings.molecules import AWARE, MoleculeConfig
 
 KEYS = Path(__file__).with_name("transfer1_keys.json")
 
@@ -83,6 +84,18 @@ def test_what_a_probe_reads_trains_no_encoder_of_its_own() -> None:
 )  # fmt: skip
 def test_a_data_set_names_its_domain(name: str, domain: str | None) -> None:
     assert next((one for one in CONFIGS if CONFIGS[one].has_dataset(name)), None) == domain
+
+
+@pytest.mark.parametrize("method", AWARE)
+def test_fine_tuning_takes_the_usual_loss_of_a_method(method: str) -> None:
+    """Its weights are constants to the gradient, which is not how the papers train encoders."""
+    labels = torch.arange(16) % 3
+    gradients = []
+    for loss in (MoleculeConfig(method=method).loss(3), contrastive_loss(method, seed=3)):
+        views = torch.randn(32, 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
+        loss(*views.chunk(2), labels).backward()
+        gradients.append(views.grad)
+    torch.testing.assert_close(*gradients)
 
 
 def test_configurations_of_records_are_read_again() -> None:
