@@ -26,6 +26,7 @@ from gcl_hard.reports import theme
 from gcl_hard.reports.page import rendered, write_files
 from gcl_hard.reports.result_figures import learning_curves
 from gcl_hard.reports.tables import in_a_cell
+from gcl_hard.runs.choice import best, inner_scores
 from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.molecules import CHIRALITY, PROBED, MoleculeConfig
 
@@ -93,8 +94,7 @@ CLIFF_ALT = "Hard negatives on molecules with an activity cliff: RMSE of hscl le
 
 def title(metric: str) -> str:
     """A metric with its unit."""
-    how = metric_of(metric)
-    return ", ".join(filter(None, (how.title, how.unit)))
+    return metric_of(metric).label
 
 
 def frame(results: Sequence[Shown]) -> pd.DataFrame:
@@ -175,9 +175,9 @@ def chosen(results: Sequence[Shown]) -> list[Shown]:
             groups.setdefault(key, []).append(one)
     found = []
     for (row, *_), mine in groups.items():
-        if all(np.isfinite(one.result.validation or [np.nan]).all() for one in mine):
-            best = max if metric_of(mine[0].result.metric).higher else min
-            found.append(best(mine, key=lambda one: one.result.validation)._replace(row=row))
+        if all(scores := [inner_scores(one.result) for one in mine]):
+            higher = metric_of(mine[0].result.metric).higher
+            found.append(mine[best([one for (one,) in scores], higher=higher)]._replace(row=row))
     return found
 
 

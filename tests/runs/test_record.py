@@ -26,8 +26,8 @@ IDS = np.arange(3, 43)
 def made(scored: Scored, *metrics: str, seed: int = 0) -> RunResult:
     test, predicted = scored.packed()
     return RunResult(
-        RUN.config.as_json(), seed, scored.scores(metrics), 1.0, 1.0, {"split": "scaffold"}, "cpu", {},
-        "2026-01-01", domain="molecules", metric=metrics[0], test=test, predicted=predicted,
+        RUN.config.as_json(), seed, scored.scores(metrics), 1.0, 1.0, {"split": "scaffold"}, "cpu",
+        {}, "2026-01-01", domain="molecules", metric=metrics[0], test=test, predicted=predicted,
         validation=list(scored.validation),
     )  # fmt: skip
 
