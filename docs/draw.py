@@ -65,7 +65,8 @@ def draw(folder: Path) -> int:
         Shown(re.sub(r"-\d+$", "", config.representation), one)
         for one in Store(TRANSFER).rows()
         if isinstance(config := one.run.config, MoleculeConfig)
-        and (config.method, config.split) == ("untrained", "scaffold-chirality")
+        and (config.method, config.split, config.train_share)
+        == ("untrained", "scaffold-chirality", 1)
     )
     # of one method
     frozen = [one for one in rows if re.fullmatch(r"untrained|moses\d+[km]", one.row)]
