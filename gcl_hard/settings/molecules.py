@@ -270,6 +270,8 @@ class MoleculeConfig(RunConfig):
     ] = None
 
     def _check(self) -> None:
+        if self.split == "given" and _split(self.values) == "scaffold":
+            raise InputError(f"{self.dataset} has no given split: {', '.join(SPLITS[1:])}")
         if self.targets is not None and not is_table(self.dataset):
             raise InputError(
                 f"targets are columns of files of yours, and {self.dataset} has its own"
