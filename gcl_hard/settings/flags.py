@@ -236,8 +236,8 @@ def _explained_value(key: str, message: str) -> str:
     name, got = flag(key), message.rpartition("value: ")[2].strip()
     if words := re.search(r"Literal\[(.*?)\]", message):
         return str(unknown(name, got, re.findall(r"'(.*?)'", words[1])))
-    if kinds := re.findall(r"<class '(\w+)'>", message):  # several of a union
-        kind = "float" if "float" in kinds else kinds[0]
+    if kinds := re.findall(r"<class '(\w+)'>", message.partition("Given value type")[0]):
+        kind = "float" if "float" in kinds else kinds[0]  # several of a union
         return f"--{name} must be {PLAIN.get(kind, kind)}, got {got}"
     return f"--{name}: {message}"
 
