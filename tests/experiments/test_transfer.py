@@ -24,9 +24,9 @@ from gcl_hard.experiments.custom import UserParts
 from gcl_hard.experiments.labelled import Labelled
 from gcl_hard.experiments.molecules import MoleculeExperiment
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.graphs import from_smiles, read_molecules
+from gcl_hard.graphs import MoleculeGIN, from_smiles, read_molecules
 from gcl_hard.reports.transfer import Shown, differences, frame, size_figure
-from gcl_hard.runs.experiment import RunContext, TrainedRun
+from gcl_hard.runs.experiment import RunContext, TrainedRun, seeded_weights
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.store import COMPACT, Store
@@ -404,6 +404,18 @@ def test_batchnorm_of_an_untrained_encoder_is_that_of_the_training_part(tmp_path
     torch.testing.assert_close(encoder.gin.norms[0].running_mean, first[0].mean(0))
     torch.testing.assert_close(encoder.gin.norms[0].running_var, first[0].var(0))
     assert not encoder.training
+
+
+def test_the_weights_of_a_new_encoder_are_those_that_its_seed_draws(tmp_path: Path) -> None:
+    data = Labelled(read_molecules(write(tmp_path, "classes")))
+    for shape in ("", "dim=8+layers=2"):
+        run = run_of(encoder=":".join(filter(None, ("untrained", shape))), seed=3)
+        with seeded_weights(3, 0):
+            drawn = MoleculeGIN(8, 2) if shape else MoleculeGIN()
+        found = dict(finetuning.new_encoder(run, data).named_parameters())
+        assert found.keys() == dict(drawn.named_parameters()).keys()
+        for name, weights in drawn.named_parameters():
+            assert torch.equal(found[name], weights)
 
 
 def test_the_similarity_weighs_negatives_by_tanimoto(
