@@ -51,7 +51,7 @@ CHOOSES = "; of several, validation chooses"
 
 
 def _help(name: str) -> str:
-    """What a setting is."""
+    """Help text of a setting."""
     return DECLARED[name].setting.help
 
 
@@ -206,7 +206,7 @@ class TransferOptions:
 
 
 def _check_method(name: str) -> None:
-    """Refuse what is no fine-tuning."""
+    """Refuse a name that is not a way of fine-tuning."""
     if name in METHODS:
         MoleculeConfig(method=name)  # one that reads labels
     else:
@@ -214,12 +214,12 @@ def _check_method(name: str) -> None:
 
 
 def _encoders(embedding: str) -> list[str]:
-    """The parts that are no fingerprint."""
+    """The parts that are encoders."""
     return [part for part in embedding.split("+") if part not in FIXED]
 
 
 def share_label(share: float) -> str:
-    """What a row's label ends with, if a command has several shares."""
+    """Ending of a row's label, if a command has several shares."""
     return f", {100 * share:g} % of the training part"
 
 

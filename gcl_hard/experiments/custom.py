@@ -266,7 +266,7 @@ def check_call(function: Callable[..., Any], call: str, *given: Any, **named: An
 
 
 def shape_of(path: str) -> str:
-    """``untrained``, with what of the shape of a file's encoder is not as usual."""
+    """``untrained``, with the arguments of a file's encoder that differ from the defaults."""
     from gcl_hard.graphs.pretrained import USUAL_SHAPE, load_pretrained
 
     shape = load_pretrained(path).shape

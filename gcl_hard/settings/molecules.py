@@ -339,20 +339,20 @@ class MoleculeConfig(RunConfig):
 
     @property
     def shape(self) -> dict[str, Any]:
-        """What of the shape of a new encoder is not as usual."""
+        """Arguments of a new encoder that differ from the defaults."""
         _, _, text = self.encoder.partition(f"{UNTRAINED}:")
         pairs = [one.partition("=") for one in text.split("+") if "=" in one]
         return {name: int(value) if value.isdecimal() else value for name, _, value in pairs}
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What the probe reads that is no encoder's."""
+        """Fixed representations that the probe reads."""
         own = () if self.has_encoder else (self.method,)
         return (*own, *(self.joined or ()))
 
     @property
     def representation(self) -> str:
-        """What the probe reads, in a word."""
+        """Name of what the probe reads, for tables."""
         encoder = self.encoder.partition("@")[0].removesuffix(".pt")
         return "+".join([encoder, *self.parts] if self.has_encoder else self.parts)
 
