@@ -132,4 +132,4 @@ def test_the_compact_form_states_targets_once(tmp_path: Path) -> None:
     text = gzip.decompress((tmp_path / COMPACT).read_bytes()).decode()
     assert text.count(scored.packed()[0]["targets"]) == 1
     assert sizes[1] - sizes[0] < 2 * 4 * 2000 * 1.1
-    assert all(one.fold_accuracies for one in Store(tmp_path).rows())
+    assert all(one.values for one in Store(tmp_path).rows())
