@@ -223,11 +223,11 @@ class Outer(Protocol):
 
     Attributes:
         part: what may be searched in.
-        n_test: items of the other; 0 if there is none.
+        n_test: items of the other; 0 if there is none, None where that is not known before.
     """
 
     part: Any
-    n_test: int
+    n_test: int | None
 
     def score(self, candidate: Candidate, scoring: Scoring) -> Score:
         """Train on the whole part, score on the other."""
@@ -251,6 +251,11 @@ class RunPart(Part):
         self._experiment, self._data = experiment, data
         self._seeds = hold_out_seeds(inner)
 
+    def name(self, inner: Inner) -> str:
+        """What scores trials, in words; the experiment decides the size of a hold-out."""
+        n = len(self._seeds)
+        return f"{n} hold-outs of the training part" if n > 1 else "a hold-out of the training part"
+
     def _folds(self, inner: Inner) -> Sequence[int]:
         return self._seeds
 
@@ -271,7 +276,7 @@ class RunOuter:
     def __init__(self, experiment: Experiment[Any, Any], data: Any, inner: Inner) -> None:
         self._experiment, self._data = experiment, data
         self.part = RunPart(experiment, data, inner)
-        self.n_test = experiment.facts(data).get("n_test", 1)
+        self.n_test = experiment.facts(data).get("n_test")
 
     def score(self, candidate: Candidate, scoring: Scoring) -> Score:
         """Train on the whole training part, score on the test part."""

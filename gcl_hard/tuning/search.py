@@ -486,7 +486,7 @@ class _Driver:
         for k, study in enumerate(self.studies):
             best = TrialCounts.of(study).best
             done = study.user_attrs.get(OUTER, {})
-            if best is None or str(best.number) in done or not self.search.outers[k].n_test:
+            if best is None or str(best.number) in done or self.search.outers[k].n_test == 0:
                 continue
             candidate = self.search.options.base.candidate(best.number, best.params)
             task = self._workers.submit(
