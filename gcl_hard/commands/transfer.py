@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 NINE = ("BACE", "BBBP", "ClinTox", "SIDER", "Tox21", "ToxCast", "ESOL", "FreeSolv", "Lipo")
 CLIFFS = tuple(name for name in SOURCES if name.startswith("CHEMBL"))
 NONE = "none"
-LISTS = ("beta", "similarity", "neighbours")
-"""Settings of fine-tuning of which a command takes several."""
 DECLARED = known(MoleculeConfig)
 CHOOSES = "; of several, validation chooses"
 
@@ -373,6 +371,12 @@ def _check_against(options: TransferOptions, labels: Sequence[str]) -> None:
         )
 
 
+LISTS = tuple(
+    one.name
+    for one in fields(TransferOptions)
+    if one.name in DECLARED and DECLARED[one.name].setting.chosen
+)
+"""Settings of fine-tuning of which a command takes several."""
 SETTINGS = tuple(
     name
     for name in DECLARED
