@@ -302,7 +302,7 @@ def test_a_set_that_is_not_the_known_one_is_refused(command: Command) -> None:
 
 def test_divergence_names_epoch_batch_and_setting_and_saves_nothing(command: Command) -> None:
     message = command.refuses("--lr=1e30", "--batch-size=64", "--epochs=2")
-    assert says(message, "epoch 1", "batch 2", 3, "(MUTAG hscl β=1 transductive, seed 0)")
+    assert says(message, "epoch 1", "batch 2", 3, "MUTAG hscl β=1 lr=1e+30", "transductive, seed 0")
 
 
 def test_finished_runs_are_shown_and_kept_beside_a_diverged_one(

@@ -472,6 +472,11 @@ def _selection_json(selection: Selection) -> dict[str, Any]:
         "dataset": first.dataset,
         "method": first.method,
         "protocol": first.protocol,
+        "settings": {
+            name: value
+            for name, value in first.stated().items()
+            if name not in selectable(type(first))
+        },
         "candidates": [
             {name: getattr(config, name) for name in selectable(type(config))}
             for config in selection.candidates

@@ -20,6 +20,7 @@ from gcl_hard.reports.frame import (
     seconds,
 )
 from gcl_hard.runs.choice import metric_of
+from gcl_hard.runs.plan import candidate_groups
 from gcl_hard.runs.record import ACCURACY, RunResult
 from gcl_hard.settings.base import RunConfig, flag, known, symbols
 from gcl_hard.settings.domains import is_baseline
@@ -46,6 +47,7 @@ class Row:
             the paper's way, which is no estimate; a ``baseline``.
         setting: what distinguishes the row from others of its method, such as β=2; for ``best`` the
             setting that was best.
+        group: what distinguishes it from others of its method that were chosen inside.
         scores: test scores; None while open.
         expected: number of seeds asked for.
         seconds: time of training and scoring; 0 where another row includes it.
@@ -75,6 +77,7 @@ class Row:
     setting: str
     scores: Scores | None
     expected: int
+    group: str = ""
     seconds: float = 0.0
     paper: float | None = None
     tests: dict[str, Comparison] = field(default_factory=dict)
@@ -107,7 +110,7 @@ class Row:
     def choice(self) -> str:
         """How the setting was chosen."""
         if self.kind == "inside":
-            return "chosen inside"
+            return "chosen inside" + (f" ({self.group})" if self.group else "")
         if self.kind == "best":
             return "best on test" + (f" ({self.setting})" if self.setting else "")
         return self.setting
@@ -194,23 +197,30 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         one_split=first.n_scores == 1,
         item=first.item,
     )
-    if chosen := next((one for one in results.choices if first in one.candidates), None):
-        row = _filled(empty, first, chosen.candidates, results.of(first))
-        row = replace(row, kind="inside", paper=paper, undefined=results.undefined(first))
-        return [replace(row, setting="", beta=None) if chosen.best is None else row]
-    found = [
-        replace(_filled(empty, c, configs, results.of(c)), undefined=results.undefined(c))
-        for c in configs
-    ]
+    chosen = {config: one for one in results.choices for config in one.candidates}
+    found = []
+    for config in configs:
+        by = chosen.get(config)
+        others = configs if by is None else by.candidates
+        row = _filled(empty, config, others, results.of(config))
+        row = replace(row, undefined=results.undefined(config))
+        if by is not None:
+            named = in_symbols(config, apart(configs))
+            row = replace(row, kind="inside", paper=paper, group=named)
+        is_open = by is not None and by.best is None
+        found.append(replace(row, setting="", beta=None) if is_open else row)
+    if any(config in chosen for config in configs):
+        return found
     if len(configs) == 1:
         return [replace(found[0], paper=paper)]
-    selection = None
-    if results.select and first.can_select:
-        selection = results.selection(configs)
-        inside = replace(empty, kind="inside")
-        if selection is not None:
-            inside = replace(inside, scores=selection.scores, seconds=selection.seconds)
+    groups = candidate_groups(configs) if results.select else []
+    made = [results.selection(group) for group in groups]
+    for group, one in zip(groups, made, strict=True):
+        inside = replace(empty, kind="inside", group=in_symbols(group[0], apart(configs)))
+        if one is not None:
+            inside = replace(inside, scores=one.scores, seconds=one.seconds)
         found.append(inside)
+    selection = made[0] if len(made) == 1 and len(groups[0]) == len(configs) else None
     conditions = {(c.epochs, c.without, getattr(c, "label_noise", 0)) for c in configs}
     if len(conditions) > 1:  # a maximum of test scores over them is the best of nothing to choose
         return found
@@ -279,6 +289,17 @@ def in_symbols(config: RunConfig, names: Iterable[str]) -> str:
         for name, value in values
         if value is not None
     )
+
+
+def apart(configs: Sequence[RunConfig]) -> list[str]:
+    """Settings that differ among configurations of one domain and are not chosen inside."""
+    return [
+        name
+        for name, one in known(type(configs[0])).items()
+        if one.setting.several
+        and not one.setting.chosen
+        and len({getattr(config, name) for config in configs}) > 1
+    ]
 
 
 def symbols_that_differ(configs: Sequence[RunConfig]) -> list[str]:

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 from gcl_hard.evaluation.metrics import metric
 from gcl_hard.evaluation.significance import Interval
 from gcl_hard.reports.frame import LEVEL, Comparison, Scores, Selection
-from gcl_hard.reports.rows import CONTROLS, Row, in_symbols, rows_frame, symbols_that_differ
+from gcl_hard.reports.rows import (
+    CONTROLS,
+    Row,
+    apart,
+    in_symbols,
+    rows_frame,
+    symbols_that_differ,
+)
 from gcl_hard.runs.choice import best
 from gcl_hard.runs.record import ACCURACY
 from gcl_hard.settings.base import RunConfig, known
@@ -460,7 +467,14 @@ def choice_table(selections: Sequence[Selection]) -> DataFrame:
     lines = []
     for one in selections:
         chosen = Counter(index for row in one.chosen for index in row)
-        varied = symbols_that_differ(one.candidates)
+        first = one.candidates[0]
+        others = [
+            config
+            for other in selections
+            for config in other.candidates
+            if (config.set_name, config.method) == (first.set_name, first.method)
+        ]
+        varied = [*apart(others), *symbols_that_differ(one.candidates)]
         lines += [
             (config.set_name, config.method, in_symbols(config, varied), str(chosen[index]))
             for index, config in enumerate(one.candidates)

@@ -396,7 +396,7 @@ def test_a_selection_in_the_result_file_can_be_checked_from_its_candidates() -> 
     content = result_json(filled(BETAS, select=True, missing=[Run(BETAS[0], 1)]))
     (selection,) = content["selections"]
     assert list(selection) == [
-        "dataset", "method", "protocol", "candidates", "seeds", "chosen", "accuracies",
+        "dataset", "method", "protocol", "settings", "candidates", "seeds", "chosen", "accuracies",
         "fold_accuracies", "accuracy_mean", "accuracy_std", "best_on_test", "optimism",
     ]  # fmt: skip
     assert [c["beta"] for c in selection["candidates"]] == [1.0, 2.0, 10.0]

@@ -13,7 +13,7 @@ from scipy import stats
 
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.rows import Row, rows
-from gcl_hard.reports.tables import notes, score_tables
+from gcl_hard.reports.tables import choice_table, notes, score_tables
 from gcl_hard.runs.plan import Run
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
@@ -91,6 +91,22 @@ def test_a_label_names_what_differs_between_rows_of_its_method() -> None:
     configs = [config("ucl", "transductive", batch_size=size) for size in (32, 128)]
     fixed = [row.label for row in rows(filled(configs)) if row.kind == "fixed"]
     assert fixed == ["ucl batch-size=32", "ucl batch-size=128"]
+
+
+def test_each_group_of_candidates_chooses_for_itself() -> None:
+    configs = [config("hscl", beta=b, batch_size=n) for n in (32, 128) for b in (1.0, 2.0)]
+    results = filled(configs, select=True)
+    inside = [row for row in rows(results) if row.kind == "inside"]
+    assert [row.label for row in inside] == [
+        "hscl chosen inside (batch-size=32)", "hscl chosen inside (batch-size=128)",
+    ]  # fmt: skip
+    for row, group in zip(inside, (configs[:2], configs[2:]), strict=True):
+        alone = [one for one in rows(replace(results, configs=group)) if one.kind == "inside"]
+        assert row.scores == alone[0].scores
+    table = choice_table(results.selections)
+    assert [text.split()[0] for text in table["setting"]] == [
+        *["batch-size=32"] * 2, *["batch-size=128"] * 2
+    ]  # fmt: skip
 
 
 def test_a_row_has_a_beta_where_its_setting_is_beta_alone() -> None:

@@ -367,7 +367,7 @@ def test_a_score_that_a_search_lacks_is_named(
             (tmp_path / name).write_bytes(content)
     assert search(searched, "--report-only", "--output", str(tmp_path)) == 2
     error = capsys.readouterr().err
-    assert says(error, "MUTAG hscl β=1 inductive", "seed 5", "(lr 0.01)", "--report-only")
+    assert says(error, "MUTAG hscl β=1", "inductive", "seed 5", "(lr 0.01)", "--report-only")
 
 
 @pytest.mark.usefixtures("_no_training", "_no_data")
