@@ -17,6 +17,7 @@ import pytest
 
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.registry import register
 from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.store import Store
 from gcl_hard.setting import Setting, declared, joined, resolve, stated
@@ -348,7 +349,14 @@ def test_the_subclass_of_a_configuration_has_its_settings_and_those_that_it_adds
 
 def test_a_configuration_names_data_set_method_and_protocol() -> None:
     class Lacking(RunConfig):
+        domain = "lacking"
+        baselines = ()
         dataset: Annotated[str, Setting("a set")] = "a"
 
+    with pytest.raises(TypeError, match="baseline_protocol"):
+        configuration(Lacking)
+    Lacking.baseline_protocol = "split"
     with pytest.raises(TypeError, match=r"method.*protocol"):
         configuration(Lacking)
+    with pytest.raises(InputError, match="configuration"):
+        register(Lacking, lambda: pytest.fail("it is refused"))

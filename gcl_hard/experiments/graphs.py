@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 class GraphExperiment(Experiment[GraphConfig, GraphSet]):
     """Experiments on graphs; methods as in ``Experiment``."""
+
+    options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
 
     def load(
         self, config: GraphConfig, context: RunContext, own: GraphSet | None = None

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -39,6 +39,8 @@ from gcl_hard.training.loop import memory_for
 
 class ImageExperiment(Experiment[ImageConfig, ImageData]):
     """Experiments on images; methods as in ``Experiment``."""
+
+    options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
 
     def load(
         self, config: ImageConfig, context: RunContext, own: ImageData | None = None

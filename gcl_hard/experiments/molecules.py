@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import add
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,8 @@ OF_PAIRS = {"ecfp": "tanimoto", "wl": "wl"}
 
 class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
     """Experiments on labelled molecules; methods as in ``Experiment``."""
+
+    options: ClassVar[frozenset[str]] = frozenset({"save_encoder"})
 
     def load(self, config: MoleculeConfig, context: RunContext, own: Any = None) -> Labelled:
         """The set; a table is that which the command began with."""

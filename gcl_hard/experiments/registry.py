@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gcl_hard.errors import InputError
@@ -62,8 +63,10 @@ def register(config: type[RunConfig], experiment: Callable[[], Experiment[Any, A
         experiment: makes the experiment, such as its class.
 
     Raises:
-        InputError: if another domain has the name.
+        InputError: if another domain has the name, or for a class that is no configuration.
     """
+    if "__dataclass_fields__" not in vars(config):
+        raise InputError(f"{config.__name__} is no configuration: decorate it with configuration")
     known = CONFIGS.setdefault(config.domain, config)
     if (known.__module__, known.__qualname__) != (config.__module__, config.__qualname__):
         raise InputError(
@@ -91,6 +94,11 @@ def import_domain(name: str) -> str:
     if name in CONFIGS:
         return name
     module, _, chosen = name.partition(":")
+    if not all(part.isidentifier() for part in module.split(".")) or module.endswith(".py"):
+        raise InputError(
+            f"--domain {name}: give the name of a module, such as {Path(module).stem}, whose file "
+            f"is in the working folder or installed"
+        )
     before = {*CONFIGS}
     named_object(module, "domain")
     if module not in _REGISTERED:
@@ -116,6 +124,13 @@ _REGISTERED: dict[str, list[str]] = {}
 
 TABLES: tuple[dict[str, Any], ...] = CONFIGS, DOMAINS, METRICS, _REGISTERED
 """What the module of a domain adds to."""
+
+
+def domain_to_import(config: RunConfig) -> str | None:
+    """What ``--domain`` makes a configuration's domain known; None for one of this package."""
+    found = (name for name, domains in _REGISTERED.items() if config.domain in domains)
+    name = next(found, None)
+    return name if name is None or len(_REGISTERED[name]) == 1 else f"{name}:{config.domain}"
 
 
 def experiment_of(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:
@@ -146,6 +161,11 @@ def outer_parts(
     known = DOMAINS[config.domain]
     if known.outer_parts is not None:
         return known.outer_parts(config, data, context, inner, n_folds)
+    if config.n_scores > 1:
+        raise InputError(
+            f"a search needs one test part, and {config.domain} are scored on {config.n_scores} "
+            f"folds: choose settings by python -m gcl_hard.bench --select true"
+        )
     if n_folds > 1:
         raise InputError(
             f"{config.domain} have a test part, which is the one outer part: leave --outer-folds "

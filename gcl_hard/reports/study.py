@@ -22,6 +22,7 @@ from optuna.trial import FrozenTrial
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import Metric
+from gcl_hard.experiments.registry import domain_to_import
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.page import environment, line, rendered, write_files
 from gcl_hard.reports.tables import points, score, setting, settings, text_frame, value
@@ -530,7 +531,8 @@ def best_yaml(config: RunConfig, head: str) -> str:
         protocol: [transductive]
         beta: [2.5]
     """
-    stated: dict[str, Any] = {}
+    module = domain_to_import(config)
+    stated: dict[str, Any] = {} if module is None else {"domain": module}
     declared = known(type(config))
     for name in sorted(declared, key=lambda name: not declared[name].setting.common):
         given = getattr(config, name)

@@ -679,12 +679,13 @@ def notes(rows: Sequence[Row]) -> list[str]:
     metrics = by_metric(rows)
     less = [metric(name).title for name in metrics if not metric(name).higher]
     units = dict.fromkeys(metric(name).points for name in metrics)
+    error = f"; s.e., the standard error that the number of test {item}s leaves an accuracy"
     found = {
         "± is the standard deviation over seeds (a seed varies the encoder and the folds); folds, "
         "the one over a seed's folds; s, seconds of training and scoring, all seeds.": not split,
-        "± is the standard deviation over seeds (the split is the same for all); s.e., the "
-        f"standard error that the number of test {item}s leaves an accuracy; s, seconds of "
-        "training and scoring, all seeds.": split,
+        "± is the standard deviation over seeds (the split is the same for all)"
+        f"{error if any(metric(name).share for name in metrics) else ''}; s, seconds of training "
+        "and scoring, all seeds.": split,
         f"{', '.join(less)}: less is better.": bool(less),
         f"The transductive protocol (paper) trains on all {item}s: label-aware encoders have seen "
         f"the labels of the {item}s they are tested on.": any(

@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
+from gcl_hard.errors import InputError
 from gcl_hard.io import cache_root, file_stamp, write_json
 from gcl_hard.runs.experiment import RunContext
 from gcl_hard.settings.base import RunConfig
@@ -84,6 +85,11 @@ class DataSets:
                 if files:
                     cache.put(digest, found)
             self._facts[key] = found
+        if "digest" not in self._facts[key]:
+            raise InputError(
+                f"facts of {config.domain} have no digest, by which changed data are told apart: "
+                f"gcl_hard.io.digest_of_arrays makes one"
+            )
         return self._facts[key] | config.resolved(self._facts[key])
 
     def _read(self, config: RunConfig, own: Any) -> dict[str, Any]:

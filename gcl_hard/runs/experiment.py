@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -163,7 +163,13 @@ class Experiment(ABC, Generic[C, D]):
 
     A domain has to define ``load``, ``facts``, ``train_run`` and ``score``; the others have
     defaults.
+
+    Attributes:
+        options: what it can do of ``diagnostics`` (:attr:`TrainedRun.snapshots`) and
+            ``save_encoder`` (:attr:`TrainedRun.encoders`), which are refused otherwise.
     """
+
+    options: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def load(self, config: C, context: RunContext, own: D | None = None) -> D:

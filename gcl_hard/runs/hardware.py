@@ -6,12 +6,15 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from threadpoolctl import threadpool_limits
 
 from gcl_hard.errors import InputError
+from gcl_hard.settings.base import RunConfig
 
 PACKAGES = (
     "gcl-hard", "torch", "torch-geometric", "torchvision", "kornia", "scikit-learn", "numpy",
@@ -139,6 +142,25 @@ def versions() -> dict[str, str]:
     """Versions of the packages that the numbers depend on, and of Python."""
     found = {name: importlib.metadata.version(name) for name in PACKAGES}
     return {"python": platform.python_version(), **found, "source": source_digest()}
+
+
+def own_source(config: RunConfig, versions: Mapping[str, str]) -> dict[str, str]:
+    """The version of the source of a run whose domain is registered from outside.
+
+    Args:
+        config: of the run.
+        versions: as :func:`versions` gives them.
+
+    Returns:
+        ``source``, with a digest of the module that declares the configuration; empty for a
+        domain of this package.
+    """
+    module = sys.modules[type(config).__module__]
+    file = getattr(module, "__file__", None)
+    if file is None or module.__name__.partition(".")[0] == __name__.partition(".")[0]:
+        return {}
+    digest = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:12]
+    return {"source": f"{versions['source']}+{digest}"}
 
 
 def source_digest() -> str:

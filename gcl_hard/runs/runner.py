@@ -21,12 +21,13 @@ from gcl_hard.runs import hardware, processes
 from gcl_hard.runs.datasets import DataSets
 from gcl_hard.runs.engine import Task, engine
 from gcl_hard.runs.execution import Execution, OpenGroup, failure_message
-from gcl_hard.runs.experiment import EMBEDDINGS, RunContext, TrainedRun
+from gcl_hard.runs.experiment import EMBEDDINGS, Experiment, RunContext, TrainedRun
+from gcl_hard.runs.hardware import own_source
 from gcl_hard.runs.plan import Run, groups_of
 from gcl_hard.runs.progress import Bars, progress
 from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.store import Store
-from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.base import RunConfig, flag
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -94,9 +95,8 @@ class Runner:
             raise InputError("torchrun starts the processes: leave --jobs and --scheduler out")
         advice: dict[str | None, None] = {}
         for config, inner in dict.fromkeys((run.config, run.inner) for run in pending):
-            data = self.data.load(config, self.own(config))
-            self.context.experiment_of(config).check(config, data, self.context, inner=inner)
-            advice[self.context.experiment_of(config).advice(config, data)] = None
+            experiment, data = self._checked(config, inner=inner)
+            advice[experiment.advice(config, data)] = None
         for line in filter(None, advice):
             self.console.print(line, style="yellow", highlight=False)
         check_writable(self.context.output)
@@ -111,6 +111,21 @@ class Runner:
             raise KeyboardInterrupt(self._left(pending)) from None
         results |= found
         return {run: results[run] for run in runs if run in results}, failures
+
+    def _checked(self, config: RunConfig, *, inner: bool) -> tuple[Experiment[Any, Any], Any]:
+        """The experiment and the data of a configuration that can be trained and scored."""
+        experiment, options = self.context.experiment_of(config), self.context.options
+        data = self.data.load(config, self.own(config))
+        for name in experiment.metrics(config, data):
+            metric(name)  # refuses an unknown one
+        for name in ("diagnostics", "save_encoder"):
+            if getattr(options, name) and name not in experiment.options:
+                raise InputError(
+                    f"--{flag(name)}: the experiment on {config.domain} does not do that: leave it "
+                    f"out (of your own: gcl_hard.experiments.Experiment.options)"
+                )
+        experiment.check(config, data, self.context, inner=inner)
+        return experiment, data
 
     def _left(self, pending: Sequence[Run]) -> str:
         """What an interrupted command leaves: saved runs, checkpoints, and what begins again."""
@@ -134,6 +149,20 @@ class Runner:
                 problems.append(problem)
             elif (found := self.store.get(run)) is not None and self._of_other_data(run, found):
                 others.append(run)
+        versions = self.context.versions
+        edited = [
+            run
+            for run, result in results.items()
+            if (own := own_source(run.config, versions))
+            and own["source"].partition("+")[2] != result.versions["source"].partition("+")[2]
+        ]
+        if edited:
+            names = ", ".join(dict.fromkeys(type(run.config).__module__ for run in edited))
+            self.console.print(
+                f"{len(edited)} finished runs were made by another state of {names}: --force runs "
+                f"them again",
+                style="yellow", highlight=False,
+            )  # fmt: skip
         if others:
             names = ", ".join(dict.fromkeys(run.config.dataset for run in others))
             self.console.print(
@@ -386,6 +415,11 @@ def score_run(
     start = time.perf_counter()
     experiment = context.experiment_of(run.config)
     scored = experiment.score(trained, data.load(run.config, own), context)
+    if len(scored.folds) != run.config.n_scores and not run.inner:
+        raise InputError(
+            f"{run}: its experiment predicts {len(scored.folds)} test folds, and its "
+            f"configuration has n_scores {run.config.n_scores}: make the two agree"
+        )
     metrics = experiment.metrics(run.config, data.load(run.config, own))
     embeddings = None
     facts = dict(data.facts(run.config, own))
@@ -414,7 +448,7 @@ def score_run(
         seconds_eval=trained.seconds_eval + time.perf_counter() - start,
         data=facts | dict(scored.facts),
         device=trained.device,
-        versions=context.versions,
+        versions=context.versions | own_source(run.config, context.versions),
         finished=datetime.now(UTC).isoformat(timespec="microseconds"),
         inner=run.inner,
         knn=trained.knn,

@@ -254,8 +254,9 @@ class Store:
                     results[found.name] = found
             rows: dict[str, Mapping[str, Any]] = {name: _row(one) for name, one in results.items()}
             rows |= {one.name: one.row for one in unread if not one.earlier}
-            with atomic_write(self.folder / COMPACT) as file:
-                write_compact(file, compact_lines(rows, SHARED))
+            if rows or (self.folder / COMPACT).exists():
+                with atomic_write(self.folder / COMPACT) as file:
+                    write_compact(file, compact_lines(rows, SHARED))
             self._forget()
             written, _ = self._compact()
             if written.keys() != results.keys():

@@ -310,6 +310,9 @@ def configuration(cls: type[Config]) -> type[Config]:
     own = ({} if parent is None else declared(parent)) | declared(_body(cls))
     for part in cls.has_settings_of:
         own |= {name: one for name, one in declared(part).items() if name not in own}
+    stated = ("domain", "baselines", "baseline_protocol")
+    if lacking := [name for name in stated if not hasattr(cls, name)]:
+        raise TypeError(f"{cls.__name__} has no {' and no '.join(lacking)}: see RunConfig")
     if lacking := [name for name in HEAD if name not in own]:
         raise TypeError(f"{cls.__name__} declares no {' and no '.join(lacking)}")
     losses = {name: one for name, one in own.items() if one.setting.part == "loss"}

@@ -137,6 +137,8 @@ def test_a_search_proposes_its_settings(module: Path, capsys: pytest.CaptureFixt
     assert 0.01 <= study["params"]["noise"] <= 1
     assert 0 <= study["outer"] <= 100
     assert Path("page.md").exists()
+    assert bench.main(["--config=page-best.yaml", "--output=best"]) == 0
+    assert next(Store(Path("best")).rows()).config["noise"] == study["params"]["noise"]
     assert tune.main([*asked, "--trials=4"]) == 0  # it goes on
     again = json.loads(Path("out/wine_hscl_split_search.json").read_text("utf-8"))
     assert again["studies"][0]["complete"] == 4
@@ -144,6 +146,42 @@ def test_a_search_proposes_its_settings(module: Path, capsys: pytest.CaptureFixt
     for refused, fact in (("--pruner=median", "pruner"), ("--outer-folds=2", "--outer-folds")):
         assert tune.main([*asked, refused, "--study-name=other"]) == 2
         assert says(capsys.readouterr().err, fact), refused
+
+
+def test_what_its_experiment_cannot_do_is_refused_before_training(
+    module: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for asked in ("--save-encoder", "--diagnostics=1"):
+        assert bench.main([*VECTORS, "--method=hscl", asked]) == 2
+        assert says(capsys.readouterr().err, asked.partition("=")[0], "vectors")
+    assert not list(Path("out").glob("*_seed*.json"))
+
+
+def test_test_folds_are_those_that_its_configuration_has(
+    module: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = "of.Scored((of.Tested(part.test, data.y[part.test], probe.predict(z[part.test])),))"
+    code = module.read_text("utf-8").replace(f"return {one}", f"return of.Scored({one}.folds * 2)")
+    module.write_text(code, encoding="utf-8")
+    assert bench.main([*VECTORS, "--method=raw"]) == 2
+    assert says(capsys.readouterr().err, 2, "n_scores", 1)
+    two = 'domain: ClassVar[str] = "vectors"'
+    module.write_text(code.replace(two, f"{two}\n    n_scores = 2"), encoding="utf-8")
+    assert command(*VECTORS, "--method=raw").returncode == 0
+    refused = command("--domain=vectors", "--method=ucl", of="gcl_hard.tune")
+    assert says(refused.stderr, "vectors", 2, "--select")
+
+
+@pytest.mark.slow
+@pytest.mark.exact
+def test_an_edited_module_is_said_to_have_made_no_results(module: Path) -> None:
+    assert command(*VECTORS, "--method=raw").returncode == 0
+    module.write_text(module.read_text("utf-8").replace("1000", "2000"), encoding="utf-8")
+    again = command(*VECTORS, "--method=raw")
+    assert says(again.stdout + again.stderr, 2, "vectors", "--force")
+    assert command(*VECTORS, "--method=raw", "--force").returncode == 0
+    said = command(*VECTORS, "--method=raw")
+    assert "--force" not in said.stdout + said.stderr
 
 
 ERRORS = """
@@ -195,7 +233,7 @@ def test_a_module_that_registers_no_domain_is_refused(
     module: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("empty.py").write_text("")
-    for name in ("empty", "nowhere"):
+    for name in ("empty", "nowhere", "./vectors.py"):
         assert bench.main([f"--domain={name}"]) == 2
         assert says(capsys.readouterr().err, "--domain", name)
 
@@ -238,6 +276,7 @@ def test_without_the_domain_its_records_are_named_counted_and_kept(module: Path)
     assert compacted.returncode == 0, compacted.stderr
     assert says(compacted.stdout + compacted.stderr, 4, "vectors")
     assert sorted(path.name for path in Path("out").glob("*_seed*.json")) == before
+    assert not Path("out/runs.jsonl.gz").exists()
     drawn = command("beta", "out", "-o", "figures", of="gcl_hard.figures")
     assert says(drawn.stdout + drawn.stderr, 4, "vectors")
     assert command("--domain=vectors", "--compact=out").returncode == 0
