@@ -27,7 +27,7 @@ from gcl_hard import (
 from gcl_hard.functional.dense import DenseScores, dense
 from gcl_hard.functional.hardness import HardnessScale
 from gcl_hard.functional.labels import Relation
-from gcl_hard.methods import METHODS
+from gcl_hard.methods import METHODS, method
 from gcl_hard.pairing import LabelUse, pair_local_global
 from tests.reference import loops
 from tests.said import says
@@ -861,3 +861,10 @@ def test_it_is_warned_of_in_blocks_too(streaming):
 def test_a_misspelt_setting_is_named_with_the_nearest() -> None:
     with pytest.raises(InputError, match=r"'detach_weight'(.*\bdetach_weights\b){2}"):
         contrastive_loss("hscl", detach_weight=True)  # type: ignore[call-arg]
+
+
+def test_methods_and_samplers_name_what_is_wrong() -> None:
+    with pytest.raises(InputError, match=r"hscll.*hscl"):
+        method("hscll")
+    with pytest.raises(InputError, match="draws"):
+        NegativeSampler("others").sample(torch.zeros(2, 3))

@@ -454,3 +454,9 @@ def test_scores_that_cannot_be_compared_are_refused(sets: list) -> None:
 def test_bootstraps_of_too_few_draws_or_seeds_are_refused(how: dict) -> None:
     with pytest.raises(InputError):
         paired_bootstrap([(lambda ids, which: ids.mean(1), 5)], **how)
+
+
+def test_a_linear_probe_without_columns_is_refused() -> None:
+    split = ScaffoldSplit(*(np.arange(3) for _ in range(3)))
+    with pytest.raises(InputError, match="columns"):
+        linear_predictions([], np.zeros(3), split, classes=True)

@@ -489,3 +489,13 @@ def test_what_has_no_diagnostics_is_left_out_where_others_have_them() -> None:
     with pytest.raises(InputError, match=r"inductive, transductive.*--only protocol=inductive"):
         select(runs)
     assert select(runs[:1], measured=True) == runs[:1]
+
+
+NO_RESULTS = ("{", "[]", '{"configs": 1}', '{"configs": [], "schema_version": 0}')
+
+
+@pytest.mark.parametrize("content", NO_RESULTS)
+def test_a_file_that_is_no_result_is_named(content: str, tmp_path: Path) -> None:
+    (tmp_path / "some.json").write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=r"some\.json"):
+        read([tmp_path / "some.json"])
