@@ -53,13 +53,13 @@ def workers(process: subprocess.Popen[str]) -> list[int]:
 
 
 @contextmanager
-def command(*arguments: str, script: str = "") -> Iterator[subprocess.Popen[str]]:
+def command(*arguments: str, script: str = "", cwd: Path = ROOT) -> Iterator[subprocess.Popen[str]]:
     """The real command, in a group of its own; nothing of it outlives the block."""
     start = ["-c", script] if script else ["-m", "gcl_hard.tune"]
     with subprocess.Popen(
         [sys.executable, *start, *SETTINGS, *arguments], stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=cwd,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
     ) as process:  # fmt: skip
         try:
             yield process
@@ -219,12 +219,20 @@ def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
 
 
 QUICK_HEARTBEATS = """
-import sys
+import os, sys, time, warnings
+from pathlib import Path
+warnings.filterwarnings("ignore", message=".*torch.jit.*")  # as the command does
 from gcl_hard import tune
+from gcl_hard.commands import study
+from gcl_hard.experiments import graph_trials
 from gcl_hard.tuning import storage
 storage.HEARTBEAT, storage.GRACE = 1, 3
+Path(f"ready-{os.getpid()}").touch()
+while not Path("go").exists():
+    time.sleep(0.01)
 sys.exit(tune.main(sys.argv[1:]))
 """
+"""Drivers that begin when all of them have been imported."""
 
 
 @pytest.mark.slow
@@ -233,9 +241,11 @@ def test_two_drivers_share_a_study_on_a_server_and_one_goes_on_for_the_other(
 ) -> None:
     stored = [f"--storage={postgres_url}", f"--output={tmp_path}"]
     with (
-        command(*stored, script=QUICK_HEARTBEATS) as first,
-        command(*stored, script=QUICK_HEARTBEATS) as second,
+        command(*stored, script=QUICK_HEARTBEATS, cwd=tmp_path) as first,
+        command(*stored, script=QUICK_HEARTBEATS, cwd=tmp_path) as second,
     ):
+        wait_for(lambda: len([*tmp_path.glob("ready-*")]) == 2, first)
+        (tmp_path / "go").touch()
         wait_for(lambda: running(postgres_url) >= 3, first)  # of two groups of two
         second.kill()
         assert ended(first) == (0, "")
