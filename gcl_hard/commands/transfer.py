@@ -20,7 +20,7 @@ from gcl_hard.commands.parser import (
     read_arguments,
     run_command,
 )
-from gcl_hard.errors import GclHardError, InputError, check_at_least, check_number, check_option
+from gcl_hard.errors import GclHardError, InputError, check_at_least, check_option
 from gcl_hard.graphs.moleculenet import SOURCES, canonical, has_split, is_file
 from gcl_hard.io import check_writable
 from gcl_hard.methods import METHODS
@@ -127,11 +127,11 @@ class TransferOptions:
         Raises:
             InputError: for what is not known, or means nothing together.
         """
-        check_option("probe", self.probe or "kernel", ("kernel", "linear", "nystroem"))
+        DECLARED["probe"].checked(self.probe)
         for name in self.finetune:
             _check_method(name)
         for share in self.train_share:
-            check_number("train-share", share, above=0, most=1)
+            DECLARED["train_share"].checked(share)
         how = [one for name in self.finetune for one in self._settings_of(name)]
         labels = {one: _label(one) for one in self.embeddings}
         if len({*labels.values()}) < len(labels):

@@ -7,13 +7,14 @@ import importlib.metadata
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import torch
 from threadpoolctl import threadpool_limits
 
 from gcl_hard.errors import InputError
+from gcl_hard.io import file_digest
 from gcl_hard.settings.base import RunConfig
 
 PACKAGES = (
@@ -144,23 +145,13 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **found, "source": source_digest()}
 
 
-def own_source(config: RunConfig, versions: Mapping[str, str]) -> dict[str, str]:
-    """The version of the source of a run whose domain is registered from outside.
-
-    Args:
-        config: of the run.
-        versions: as :func:`versions` gives them.
-
-    Returns:
-        ``source``, with a digest of the module that declares the configuration; empty for a
-        domain of this package.
-    """
-    module = sys.modules[type(config).__module__]
+@cache  # when it is first asked for: what runs is not what is edited later
+def own_source(config: type[RunConfig]) -> str:
+    """Digest of the module that declares a configuration; empty for one of this package."""
+    module = sys.modules[config.__module__]
     file = getattr(module, "__file__", None)
-    if file is None or module.__name__.partition(".")[0] == __name__.partition(".")[0]:
-        return {}
-    digest = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:12]
-    return {"source": f"{versions['source']}+{digest}"}
+    ours = module.__name__.partition(".")[0] == __name__.partition(".")[0]
+    return "" if ours or file is None else file_digest(file)
 
 
 def source_digest() -> str:

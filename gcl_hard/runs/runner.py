@@ -22,7 +22,6 @@ from gcl_hard.runs.datasets import DataSets
 from gcl_hard.runs.engine import Task, engine
 from gcl_hard.runs.execution import Execution, OpenGroup, failure_message
 from gcl_hard.runs.experiment import EMBEDDINGS, Experiment, RunContext, TrainedRun
-from gcl_hard.runs.hardware import own_source
 from gcl_hard.runs.plan import Run, groups_of
 from gcl_hard.runs.progress import Bars, progress
 from gcl_hard.runs.record import RunResult
@@ -149,12 +148,11 @@ class Runner:
                 problems.append(problem)
             elif (found := self.store.get(run)) is not None and self._of_other_data(run, found):
                 others.append(run)
-        versions = self.context.versions
         edited = [
             run
             for run, result in results.items()
-            if (own := own_source(run.config, versions))
-            and own["source"].partition("+")[2] != result.versions["source"].partition("+")[2]
+            if (own := hardware.own_source(type(run.config)))
+            and own != result.versions["source"].partition("+")[2]
         ]
         if edited:
             names = ", ".join(dict.fromkeys(type(run.config).__module__ for run in edited))
@@ -413,23 +411,26 @@ def score_run(
     if trained.error is not None:
         raise trained.error
     start = time.perf_counter()
-    experiment = context.experiment_of(run.config)
-    scored = experiment.score(trained, data.load(run.config, own), context)
+    experiment, loaded = context.experiment_of(run.config), data.load(run.config, own)
+    scored = experiment.score(trained, loaded, context)
     if len(scored.folds) != run.config.n_scores and not run.inner:
         raise InputError(
             f"{run}: its experiment predicts {len(scored.folds)} test folds, and its "
             f"configuration has n_scores {run.config.n_scores}: make the two agree"
         )
-    metrics = experiment.metrics(run.config, data.load(run.config, own))
+    metrics = experiment.metrics(run.config, loaded)
     embeddings = None
     facts = dict(data.facts(run.config, own))
     if world_size() > 1:
         facts["processes"] = world_size()
     if EMBEDDINGS in context.saves(run):
-        embeddings = experiment.arrays(trained, data.load(run.config, own))
+        embeddings = experiment.arrays(trained, loaded)
         embeddings["data"] = np.array(facts["digest"])
     if trained.encoders is not None:
         trained.encoders["data"] = facts["digest"]
+    versions = dict(context.versions)
+    if source := hardware.own_source(type(run.config)):
+        versions["source"] += f"+{source}"
     # Of hold-outs inside the training part there are too many to keep what they predict.
     test, predicted = (None, None) if run.inner else scored.packed()
     result = RunResult(
@@ -448,7 +449,7 @@ def score_run(
         seconds_eval=trained.seconds_eval + time.perf_counter() - start,
         data=facts | dict(scored.facts),
         device=trained.device,
-        versions=context.versions | own_source(run.config, context.versions),
+        versions=versions,
         finished=datetime.now(UTC).isoformat(timespec="microseconds"),
         inner=run.inner,
         knn=trained.knn,

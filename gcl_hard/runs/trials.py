@@ -140,10 +140,10 @@ class Trial:
         if not self.scoring.report("progress", self.scoring.study, self.candidate.number, share):
             raise KeyboardInterrupt
 
-    def intermediate(self, step: int, accuracy: float) -> None:
-        """Report an intermediate score, percent, after which the trial may be pruned."""
+    def intermediate(self, step: int, value: float) -> None:
+        """Report an intermediate score, after which the trial may be pruned."""
         at = self.scoring.study, self.candidate.number, step
-        self.pruned = not self.scoring.report("intermediate", *at, accuracy, wait=True)
+        self.pruned = not self.scoring.report("intermediate", *at, value, wait=True)
 
     def score(self) -> Score:
         """The mean of its values, if it has been scored."""

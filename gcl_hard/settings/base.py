@@ -380,7 +380,7 @@ class RunConfig(ABC):
     in_search: ClassVar[Mapping[str, Any]] = {}
     """Defaults of settings in a search that differ from those of a single run."""
     sets: ClassVar[str] = "--domain too"
-    """How a command is told that it is about this domain, for messages."""
+    """What to give a command that is about this domain, in messages."""
     item: ClassVar[str] = "item"
     """What one sample is called; several have an s."""
     earlier: ClassVar[Any] = None
