@@ -50,7 +50,10 @@ MODULES: dict[str, tuple[str, ...]] = {
     }.items()
 }
 """Old modules, and the modules that have their names now, the first that has one."""
-NAMES: dict[tuple[str, str], str] = {("gcl_hard.tuning", "study"): "gcl_hard.study"}
+NAMES: dict[tuple[str, str], str] = {
+    ("gcl_hard.tuning", "study"): "gcl_hard.study",
+    ("gcl_hard.evaluation", "ScaffoldSplit"): "gcl_hard.evaluation.ThreeWaySplit",
+}
 """Names of packages that are elsewhere now."""
 FLAGS: dict[str, dict[str, str]] = {
     "gcl_hard.pretrain": {"n": "subset"},

@@ -1,7 +1,7 @@
 from gcl_hard.evaluation.folds import CrossValidation as CrossValidation
 from gcl_hard.evaluation.folds import Fold as Fold
 from gcl_hard.evaluation.folds import FoldScore as FoldScore
-from gcl_hard.evaluation.folds import ScaffoldSplit as ScaffoldSplit
+from gcl_hard.evaluation.folds import ThreeWaySplit as ThreeWaySplit
 from gcl_hard.evaluation.folds import check_labels as check_labels
 from gcl_hard.evaluation.folds import inner_holdout as inner_holdout
 from gcl_hard.evaluation.folds import majority_cross_validation as majority_cross_validation
@@ -25,6 +25,9 @@ from gcl_hard.evaluation.significance import crossed_interval as crossed_interva
 from gcl_hard.evaluation.significance import friedman as friedman
 from gcl_hard.evaluation.significance import holm as holm
 from gcl_hard.evaluation.significance import wilcoxon as wilcoxon
+from gcl_hard.evaluation.splits import given_splits as given_splits
+from gcl_hard.evaluation.splits import probe_split as probe_split
+from gcl_hard.evaluation.splits import random_splits as random_splits
 from gcl_hard.evaluation.svm import C_GRID as C_GRID
 from gcl_hard.evaluation.svm import kernel_cross_validation as kernel_cross_validation
 from gcl_hard.evaluation.svm import kernel_fold as kernel_fold

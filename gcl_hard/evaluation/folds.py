@@ -441,7 +441,7 @@ def majority_fold(y: Indices, fold: Fold) -> FoldScore:
     )
 
 
-class ScaffoldSplit(NamedTuple):
+class ThreeWaySplit(NamedTuple):
     """Samples to train on, to choose on and to test on, int64 [n] each, ascending."""
 
     train: Indices
@@ -451,7 +451,7 @@ class ScaffoldSplit(NamedTuple):
 
 def scaffold_split(
     scaffolds: Sequence[str], *, shares: tuple[float, float] = (0.8, 0.1), seed: int | None = None
-) -> ScaffoldSplit:
+) -> ThreeWaySplit:
     """A split that keeps samples of one scaffold together.
 
     Scaffolds come by size, and of one size those whose first sample is last in the set come first;
@@ -473,12 +473,12 @@ def scaffold_split(
         InputError: for shares that leave no test part, or if a part has no samples.
 
     Source:
-        Ramsundar et al. (2019), DeepChem's ``ScaffoldSplitter``; Wu et al. (2018), *MoleculeNet*.
+        Ramsundar et al. (2019), DeepChem's ``ThreeWaySplitter``; Wu et al. (2018), *MoleculeNet*.
         Random orders as chemprop balances them.
 
     Example:
         >>> scaffold_split(["a", "b", "a", "c", "a"], shares=(0.6, 0.2))
-        ScaffoldSplit(train=array([0, 2, 4]), valid=array([3]), test=array([1]))
+        ThreeWaySplit(train=array([0, 2, 4]), valid=array([3]), test=array([1]))
     """
     check_share("shares[0]", shares[0], usual=0.8)
     check_share("the sum of shares", sum(shares), usual=0.9)
@@ -507,4 +507,4 @@ def scaffold_split(
             f"{len(names)} scaffolds of {n} samples leave {sizes[0]}, {sizes[1]} and {sizes[2]} "
             f"for training, validation and test: give more samples, or other shares"
         )
-    return ScaffoldSplit(*(np.sort(np.concatenate(part)) for part in parts))
+    return ThreeWaySplit(*(np.sort(np.concatenate(part)) for part in parts))

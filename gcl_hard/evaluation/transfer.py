@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.evaluation.checks import Floats, Indices, as_array
-from gcl_hard.evaluation.folds import ScaffoldSplit
+from gcl_hard.evaluation.folds import ThreeWaySplit
 from gcl_hard.evaluation.significance import crossed_interval
 
 EPS = float(np.finfo(np.float64).eps)
@@ -206,7 +206,7 @@ class Probed(NamedTuple):
 
 
 def kernel_predictions(
-    kernels: Sequence[Floats], y: ArrayLike, split: ScaffoldSplit, *, classes: bool
+    kernels: Sequence[Floats], y: ArrayLike, split: ThreeWaySplit, *, classes: bool
 ) -> Probed:
     """Scores of the test part by a kernel machine that is fitted to the training part.
 
@@ -240,7 +240,7 @@ def kernel_predictions(
 
 
 def linear_predictions(
-    columns: Sequence[Any], y: ArrayLike, split: ScaffoldSplit, *, classes: bool
+    columns: Sequence[Any], y: ArrayLike, split: ThreeWaySplit, *, classes: bool
 ) -> Probed:
     """As :func:`kernel_predictions`, by logistic or ridge regression, for many tasks or molecules,
     where kernels take too long.
@@ -304,7 +304,7 @@ def _probe(
     choices: Sequence[Any],
     make: Callable[[Any, Indices, Floats], Callable[[Indices], Floats]],
     y: ArrayLike,
-    split: ScaffoldSplit,
+    split: ThreeWaySplit,
     *,
     classes: bool,
 ) -> Probed:

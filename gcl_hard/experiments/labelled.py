@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.folds import ScaffoldSplit, scaffold_split
+from gcl_hard.evaluation.folds import ThreeWaySplit, scaffold_split
 from gcl_hard.evaluation.transfer import LARGE
 from gcl_hard.graphs import MoleculeData, fingerprints, scaffolds, tanimoto
 from gcl_hard.graphs.refinement import wl_kernel
@@ -25,7 +25,7 @@ class Labelled:
 
     def __init__(self, data: MoleculeData) -> None:
         self.data, self.molecules = data, data.molecules
-        self._splits: dict[str, ScaffoldSplit] = {}
+        self._splits: dict[str, ThreeWaySplit] = {}
         self.y = data.molecules.y.numpy().astype(np.float64)
         if data.kind == "unlabelled":
             raise InputError(f"{data.molecules.name} has no targets to be scored by")
@@ -71,7 +71,7 @@ class Labelled:
         """Log of one more than the number of atoms and bonds of each code, [n, codes]."""
         return np.log1p(self.molecules.counts())
 
-    def split_of(self, run: Run) -> ScaffoldSplit:
+    def split_of(self, run: Run) -> ThreeWaySplit:
         """The parts of a run: of its training part the share that it uses, drawn by its seed; a
         larger share holds a smaller one. A run inside the training data is tested on validation.
         """
@@ -82,13 +82,13 @@ class Labelled:
         n = max(1, round(config.train_share * len(drawn)))
         return split if n == len(drawn) else split._replace(train=np.sort(drawn[:n]))
 
-    def split(self, name: str) -> ScaffoldSplit:
+    def split(self, name: str) -> ThreeWaySplit:
         """The parts of a split by its name."""
         if name not in self._splits:
             self._splits[name] = self._split(name)
         return self._splits[name]
 
-    def _split(self, name: str) -> ScaffoldSplit:
+    def _split(self, name: str) -> ThreeWaySplit:
         if name != "given":
             order = name.removesuffix(CHIRALITY)
             found = scaffolds(self.molecules.smiles, chirality=order != name)
@@ -106,10 +106,10 @@ class Labelled:
             rest = np.flatnonzero(~(test | valid))
             if not len(rest):
                 raise InputError(f"{self.molecules.name}: its column split leaves none to train on")
-            return ScaffoldSplit(rest, np.flatnonzero(valid), np.flatnonzero(test))
+            return ThreeWaySplit(rest, np.flatnonzero(valid), np.flatnonzero(test))
         train = np.random.default_rng(0).permutation(np.flatnonzero(~test))
         n = max(1, round(DRAWN * len(train)))
-        return ScaffoldSplit(np.sort(train[n:]), np.sort(train[:n]), np.flatnonzero(test))
+        return ThreeWaySplit(np.sort(train[n:]), np.sort(train[:n]), np.flatnonzero(test))
 
 
 class Kernels:

@@ -284,7 +284,7 @@ def augment(
     attributes = None if batch.edge_attr is None else batch.edge_attr.clone()
     fields = {"y": batch.y, "batch": batch.batch.clone(), "num_graphs": batch.n_graphs}
     data = Data(batch.x.clone(), batch.edge_index.clone(), attributes, **fields)
-    with _seeded(generator):
+    with seeded_globally(generator):
         made: Any = by(data)
     name = getattr(by, "__name__", type(by).__name__)
     if not isinstance(made, Data):
@@ -317,7 +317,7 @@ def augment(
 
 
 @contextmanager
-def _seeded(generator: torch.Generator) -> Iterator[None]:
+def seeded_globally(generator: torch.Generator) -> Iterator[None]:
     """Seed the global random states from a generator; they are put back afterwards."""
     device = generator.device
     seed = int(torch.randint(2**62, (), generator=generator, device=device))

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation import ScaffoldSplit, scaffold_split
+from gcl_hard.evaluation import ThreeWaySplit, scaffold_split
 from gcl_hard.evaluation.transfer import (
     C_GRID,
     GAMMAS,
@@ -147,13 +147,13 @@ def test_rmse_is_scikit_learns_over_what_counts() -> None:
     assert rmse(y, predicted, np.ones(30, bool)) == pytest.approx(expected, rel=1e-12)
 
 
-def problem(*, classes: bool, n: int = 90) -> tuple[Any, Any, ScaffoldSplit]:
+def problem(*, classes: bool, n: int = 90) -> tuple[Any, Any, ThreeWaySplit]:
     rng = np.random.default_rng(1)
     x = rng.normal(size=(n, 5)) * [1, 10, 0.1, 1, 1]
     x[:, 4] = 3.0  # a constant column
     y = x[:, 0] ** 2 + x[:, 1] / 10 + 0.1 * rng.normal(size=n)
     order = rng.permutation(n)
-    split = ScaffoldSplit(order[:50], order[50:70], order[70:])
+    split = ThreeWaySplit(order[:50], order[50:70], order[70:])
     return x, (y > 0.8).astype(float) if classes else 5 + 3 * y, split
 
 
@@ -335,7 +335,7 @@ def test_columns_that_hardly_vary_are_scaled(value: float, dtype: Any) -> None:
 
 def test_targets_of_any_size_are_learnt() -> None:
     x = np.random.default_rng(0).normal(size=(60, 2))
-    y, split = x @ [1.0, 2.0], ScaffoldSplit(np.arange(40), np.arange(40, 50), np.arange(50, 60))
+    y, split = x @ [1.0, 2.0], ThreeWaySplit(np.arange(40), np.arange(40, 50), np.arange(50, 60))
     one, tiny = (linear_predictions([x], scale * y, split, classes=False) for scale in (1, 1e-20))
     np.testing.assert_allclose(1e20 * tiny.test, one.test, rtol=1e-6)
 
@@ -457,6 +457,6 @@ def test_bootstraps_of_too_few_draws_or_seeds_are_refused(how: dict) -> None:
 
 
 def test_a_linear_probe_without_columns_is_refused() -> None:
-    split = ScaffoldSplit(*(np.arange(3) for _ in range(3)))
+    split = ThreeWaySplit(*(np.arange(3) for _ in range(3)))
     with pytest.raises(InputError, match="columns"):
         linear_predictions([], np.zeros(3), split, classes=True)

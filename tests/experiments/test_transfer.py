@@ -836,10 +836,10 @@ def test_molecules_of_one_class_in_the_test_part_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = Labelled(read_data(["C", "CC", "CO", "CN"], [[0, 1], [1, 1], [0, 1], [1, 1]]))
-    from gcl_hard.evaluation import ScaffoldSplit
+    from gcl_hard.evaluation import ThreeWaySplit
 
     ids = np.arange(4)
-    split = ScaffoldSplit(ids[:1], ids[1:2], ids)
+    split = ThreeWaySplit(ids[:1], ids[1:2], ids)
     monkeypatch.setattr(data, "split_of", lambda _: split)
     trained = TrainedRun(run_of("supervised"), scores=Probed(np.zeros((4, 2)), 0.5))
     found = MoleculeExperiment().score(trained, data, context(tmp_path))

@@ -1,0 +1,225 @@
+"""Splits into training, validation and test parts, and a logistic regression on each of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.evaluation.checks import Indices, check_share
+from gcl_hard.evaluation.folds import ThreeWaySplit
+from gcl_hard.evaluation.metrics import metric
+
+SHARES = (0.1, 0.1)
+"""Shares of the training and the validation part of random splits."""
+PENALTIES = tuple(4.0**k for k in range(-5, 8))
+"""Values of C that are chosen from, 2⁻¹⁰ to 2¹⁴."""
+MOST_STEPS = 5000
+"""Steps of L-BFGS, many times as many as it takes."""
+
+
+def random_splits(
+    items: ArrayLike, number: int, *, shares: tuple[float, float] = SHARES
+) -> list[ThreeWaySplit]:
+    """Random splits of items, the same ones whenever and wherever they are drawn.
+
+    Split k is a permutation drawn from the seed k, cut at the shares; classes are not balanced, as
+    in the papers that report such splits.
+
+    Args:
+        items: int [n], ids of the items to split, such as the nodes whose label is known.
+        number: splits, at least 1.
+        shares: of the training and the validation part.
+
+    Returns:
+        The splits, each with ascending ids.
+
+    Raises:
+        InputError: for shares that leave a part empty.
+
+    Source:
+        Shchur et al. (2018), *Pitfalls of Graph Neural Network Evaluation*, for random splits;
+        Zhu et al. (2021), GCA, for the shares 10, 10 and 80 %.
+
+    Example:
+        >>> [one.train for one in random_splits(range(10), 2)]
+        [array([4]), array([8])]
+    """
+    check_at_least("number", number, 1)
+    check_share("shares[0]", shares[0], usual=SHARES[0])
+    check_share("the sum of shares", sum(shares), usual=sum(SHARES))
+    ids = np.asarray(items, dtype=np.int64)
+    cuts = [round(shares[0] * len(ids)), round(sum(shares) * len(ids))]
+    if not 0 < cuts[0] < cuts[1] < len(ids):
+        raise InputError(
+            f"{len(ids)} items cannot be split into {shares[0]:.0%}, {shares[1]:.0%} and the rest: "
+            f"a part would be empty; give more"
+        )
+    orders = (np.random.default_rng(seed).permutation(ids) for seed in range(number))
+    return [ThreeWaySplit(*map(np.sort, np.split(order, cuts))) for order in orders]
+
+
+def given_splits(train: ArrayLike, valid: ArrayLike, test: ArrayLike) -> list[ThreeWaySplit]:
+    """Splits that come with the data.
+
+    Args:
+        train: bool [S, n], a row a split, of items to train on.
+        valid: likewise, to choose on.
+        test: likewise.
+
+    Example:
+        >>> given_splits([[True, False, False]], [[False, True, False]], [[False, False, True]])
+        [ThreeWaySplit(train=array([0]), valid=array([1]), test=array([2]))]
+    """
+    masks = zip(*(np.asarray(one, dtype=bool) for one in (train, valid, test)), strict=True)
+    return [ThreeWaySplit(*map(np.flatnonzero, parts)) for parts in masks]
+
+
+class Probed(NamedTuple):
+    """What a probe of one split predicts.
+
+    Attributes:
+        test: int64 [n_test], classes; under ``auc`` float64, decision values of class 1.
+        validation: the score of the validation part, in the unit of the metric.
+        chosen: C.
+    """
+
+    test: NDArray[Any]
+    validation: float
+    chosen: float
+
+
+def probe_split(
+    x: Any,
+    y: ArrayLike,
+    split: ThreeWaySplit,
+    *,
+    score: str = "accuracy",
+    penalties: Sequence[float] = PENALTIES,
+) -> Probed:
+    r"""Predictions of a test part by a logistic regression on embeddings of length 1.
+
+    .. math:: \min_{W, b} \; \frac{1}{2} \lVert W \rVert^2
+              - C \sum_{i \in \text{train}} \log \operatorname{softmax}(W \hat z_i + b)_{y_i},
+              \qquad \hat z_i = z_i / \lVert z_i \rVert
+
+    C is the one with the best score on the validation part, on a tie the smallest; the regression
+    is fitted to the training part alone. With more columns than training items it is computed in
+    the space that these span, where its solution is.
+
+    Args:
+        x: float [n, d], dense or SciPy sparse; rows of zeros stay so.
+        y: int [n], classes; those of items in no part are not read.
+        split: the parts.
+        score: ``"accuracy"``, or ``"auc"`` of two classes 0 and 1.
+        penalties: values of C, ascending.
+
+    Returns:
+        The predictions, and what was chosen.
+
+    Raises:
+        InputError: for a training part of one class, or ``"auc"`` of more than two classes.
+
+    Source:
+        The protocol of GRACE and GCA; scikit-learn's ``LogisticRegression`` by L-BFGS.
+
+    Example:
+        >>> x = np.array([[1.0, 0.1], [0.1, 1.0]] * 10)
+        >>> y = np.arange(20) % 2
+        >>> found = probe_split(x, y, random_splits(range(20), 1, shares=(0.4, 0.2))[0])
+        >>> found.validation
+        100.0
+    """
+    classes = np.asarray(y)
+    _check_classes(classes, split, score)
+    how, rows = metric(score), unit_rows(x)
+    fitted = _fitted(rows, split.train)
+    found: Probed | None = None
+    for penalty, predict in _regressions(fitted, classes[split.train], penalties, score):
+        value = how.score(classes[split.valid], predict(rows[split.valid]))
+        if found is None or value > found.validation:
+            found = Probed(predict(rows[split.test]), value, penalty)
+    assert found is not None
+    return found
+
+
+def unit_rows(x: Any) -> Any:
+    """Rows scaled to length 1, of a dense or sparse matrix; rows of zeros stay so.
+
+    Example:
+        >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
+        array([[0.6, 0.8],
+               [0. , 0. ]])
+    """
+    from scipy.sparse import diags_array, issparse
+
+    if issparse(x):
+        x = x.tocsr()
+        norms = np.sqrt(np.asarray(x.multiply(x).sum(1)).ravel())
+        return (diags_array(1 / np.where(norms == 0, 1, norms)) @ x).tocsr().astype(x.dtype)
+    norms = np.linalg.norm(x, axis=1, keepdims=True)
+    return x / np.where(norms == 0, 1, norms).astype(x.dtype)
+
+
+class _Fitted(NamedTuple):
+    """Training items as a regression sees them."""
+
+    x: Any  # [n_train, r]
+    basis: NDArray[Any] | None  # [d, r], with columns of length 1; None for the columns themselves
+
+
+def _fitted(x: Any, train: Indices) -> _Fitted:
+    from scipy.sparse import issparse
+
+    own = x[train]
+    if issparse(own) or own.shape[1] <= len(train):
+        return _Fitted(own, None)
+    # x = U S Vᵀ: the norm of W and its products with x are those of VᵀW with U S.
+    left, lengths, right = np.linalg.svd(own.astype(np.float64), full_matrices=False)
+    kept = lengths > lengths[0] * max(own.shape) * np.finfo(np.float64).eps
+    return _Fitted(left[:, kept] * lengths[kept], right[kept].T)
+
+
+def _regressions(fitted: _Fitted, y: Indices, penalties: Sequence[float], score: str) -> Any:
+    """Each value of C, and a function from embeddings to predictions."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(max_iter=MOST_STEPS, tol=1e-5, warm_start=True)
+    for penalty in penalties:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            model.set_params(C=penalty).fit(fitted.x, y)
+        weights = model.coef_ if fitted.basis is None else model.coef_ @ fitted.basis.T
+        offsets, classes = model.intercept_, model.classes_
+
+        def predict(
+            x: Any, weights: Any = weights, offsets: Any = offsets, classes: Any = classes
+        ) -> NDArray[Any]:
+            logits = x @ weights.T + offsets
+            if logits.shape[1] == 1:
+                logits = logits[:, 0]
+                return logits if score == "auc" else classes[(logits > 0).astype(int)]
+            found: NDArray[Any] = classes[logits.argmax(1)]
+            return found
+
+        yield penalty, predict
+
+
+def _check_classes(y: Indices, split: ThreeWaySplit, score: str) -> None:
+    known = np.unique(y[split.train])
+    if len(known) < 2:
+        raise InputError(
+            f"the training part of {len(split.train)} items has one class alone, and a probe tells "
+            f"classes apart: give more items, or other splits"
+        )
+    if score == "auc" and not np.array_equal(
+        np.unique(np.concatenate([y[p] for p in split])), [0, 1]
+    ):
+        raise InputError(
+            f"the ROC-AUC is that of two classes, 0 and 1, got {len(known)}: score by accuracy"
+        )

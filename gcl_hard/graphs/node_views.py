@@ -1,0 +1,263 @@
+"""Random views of one graph for contrast between its nodes: dropped edges, masked columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError, check_number
+from gcl_hard.graphs.augment import Transform, seeded_globally, uniform
+from gcl_hard.graphs.sparse import column_sums, scaled_columns
+from gcl_hard.setting import Setting
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+MOST = 0.7
+"""Largest probability with which an adaptive view drops an edge or masks a column."""
+
+
+class NodeBatch(NamedTuple):
+    """A graph, or the part of one that a step reads.
+
+    Attributes:
+        x: float [N, F], features, dense or ``torch.sparse_csr``.
+        edge_index: int64 [2, E], from row 0 to row 1; an undirected edge in both directions.
+        edge_weight: float [E], or None.
+        y: int64 [N], −1 where a label is not known; None without labels.
+        seeds: the first so many nodes are anchors and candidates, the others their neighbours; None
+            where all are.
+    """
+
+    x: Tensor
+    edge_index: Tensor
+    edge_weight: Tensor | None = None
+    y: Tensor | None = None
+    seeds: int | None = None
+
+    @classmethod
+    def of(cls, graph: Any) -> Self:
+        """A batch as it is, or all of a graph with these attributes."""
+        if isinstance(graph, cls):
+            return graph
+        found = {name: getattr(graph, name, None) for name in cls._fields[:4]}
+        if lacking := [name for name in ("x", "edge_index") if found[name] is None]:
+            raise InputError(
+                f"{type(graph).__name__} has no {' and no '.join(lacking)}: give a NodeSet, a "
+                f"NodeBatch or a torch_geometric Data with both"
+            )
+        return cls(**found)
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.x.shape[0]
+
+
+def _share(of: str, **own: Any) -> Setting:
+    return Setting(
+        of, "views", least=0, below=1, several=True, chosen=True, space=(0.0, 0.8), **own
+    )
+
+
+@dataclass(frozen=True)
+class NodeViews:
+    r"""Two random views of a graph: edges dropped, feature columns masked.
+
+    Each direction of an edge is dropped by itself. Adaptive views keep what matters: the edge u → v
+    is dropped with probability
+
+    .. math:: \min\left(0.7,\; p\,\frac{s_{\max} - s_v}{s_{\max} - \bar s}\right), \qquad
+              s_v = \log(1 + \deg v)
+
+    with the mean over edges, and column f masked likewise with
+    :math:`s_f = \log(1 + \sum_u 1[x_{uf} \ne 0] \deg u)` and the mean over columns. Where all
+    scores are equal, every probability is p.
+
+    Args:
+        drop_edges: p in [0, 1) of edges.
+        mask_columns: p in [0, 1) of feature columns.
+        second_drop_edges: that of the second view, if it differs.
+        second_mask_columns: likewise.
+        adaptive: whether probabilities are adaptive.
+
+    Raises:
+        InputError: for a share outside [0, 1).
+
+    Source:
+        Zhu et al. 2020, *Deep Graph Contrastive Representation Learning* (GRACE); Zhu et al. 2021,
+        *Graph Contrastive Learning with Adaptive Augmentation* (GCA), Eq. 4 to 7.
+
+    Example:
+        >>> ring = NodeBatch(torch.eye(4), torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+        >>> views = NodeViews(drop_edges=0.5, mask_columns=0.0)
+        >>> view = views(ring, torch.Generator().manual_seed(0))
+        >>> view.edge_index.shape[1] < 4, view.x.equal(ring.x)
+        (True, True)
+    """
+
+    drop_edges: Annotated[
+        float, _share("share of the edges that a view drops", common=True, symbol="edges")
+    ] = 0.3
+    mask_columns: Annotated[
+        float, _share("share of the feature columns that a view masks", symbol="columns")
+    ] = 0.3
+    second_drop_edges: Annotated[
+        float | None,
+        _share(
+            "that of the second view, if it differs",
+            usual=lambda above: above["drop_edges"],
+        ),
+    ] = None
+    second_mask_columns: Annotated[
+        float | None,
+        _share(
+            "that of the second view, if it differs",
+            usual=lambda above: above["mask_columns"],
+        ),
+    ] = None
+    adaptive: Annotated[
+        bool, Setting("whether edges and columns that matter less are dropped more, as by GCA",
+                      "views", several=True)
+    ] = False  # fmt: skip
+
+    def __post_init__(self) -> None:
+        for name, first in (
+            ("drop_edges", None), ("mask_columns", None),
+            ("second_drop_edges", self.drop_edges), ("second_mask_columns", self.mask_columns),
+        ):  # fmt: skip
+            given = getattr(self, name)
+            if given is None:
+                object.__setattr__(self, name, first)
+            check_number(name, getattr(self, name), least=0, below=1)
+
+    def __call__(
+        self, batch: NodeBatch, generator: torch.Generator, *, second: bool = False
+    ) -> NodeBatch:
+        """A view; the generator is on the device of the batch."""
+        edges, columns = (
+            (self.second_drop_edges, self.second_mask_columns)
+            if second
+            else (self.drop_edges, self.mask_columns)
+        )
+        assert edges is not None
+        assert columns is not None  # __post_init__ has set both
+        degree = None
+        if self.adaptive:
+            degree = torch.bincount(batch.edge_index[1], minlength=batch.num_nodes)
+        x = masked(batch.x, columns, generator, degree)
+        batch = batch._replace(x=x)
+        return dropped(batch, edges, generator, degree)
+
+
+def dropped(
+    batch: NodeBatch, p: float, generator: torch.Generator, degree: Tensor | None = None
+) -> NodeBatch:
+    """A batch without a random share p of its edges.
+
+    Args:
+        batch: any.
+        p: probability that an edge is dropped.
+        generator: random generator, on any device.
+        degree: int64 [N], for probabilities as in :class:`NodeViews`; None for p everywhere.
+    """
+    if p == 0:
+        return batch
+    ends = batch.edge_index[1]
+    drops: Tensor | float = p
+    if degree is not None:
+        drops = _adapted(p, torch.log1p(degree.float())[ends])
+    keep = uniform((len(ends),), generator, ends.device) >= drops
+    weight = batch.edge_weight
+    return batch._replace(
+        edge_index=batch.edge_index[:, keep], edge_weight=None if weight is None else weight[keep]
+    )
+
+
+def masked(x: Tensor, p: float, generator: torch.Generator, degree: Tensor | None = None) -> Tensor:
+    """Features with a random share p of their columns 0; sparse ones stay sparse.
+
+    Args:
+        x: float [N, F], dense or ``torch.sparse_csr``.
+        p: probability that a column is masked.
+        generator: random generator, on any device.
+        degree: int64 [N], for probabilities as in :class:`NodeViews`; None for p everywhere.
+    """
+    if p == 0:
+        return x
+    drops: Tensor | float = p
+    if degree is not None:
+        drops = _adapted(p, torch.log1p(column_sums(x, degree.float())))
+    keep = (uniform((x.shape[1],), generator, x.device) >= drops).to(x.dtype)
+    return scaled_columns(x, keep)
+
+
+def _adapted(p: float, scores: Tensor) -> Tensor:
+    """Probabilities that fall with the scores and have mean p before they are cut."""
+    if not len(scores):
+        return scores
+    above, mean = scores.max() - scores, scores.max() - scores.mean()
+    return torch.where(mean > 0, p * above / mean, p).clamp(max=MOST)
+
+
+def transformed_by(
+    batch: NodeBatch, by: Sequence[Transform], generator: torch.Generator
+) -> NodeBatch:
+    """A batch changed by the user's own transforms, one after the other.
+
+    Args:
+        batch: any.
+        by: each is called with a ``torch_geometric.data.Data`` and returns one of the same nodes;
+            they draw from the global random states, which are put back afterwards.
+        generator: seeds their draws.
+
+    Raises:
+        InputError: for one that returns anything else.
+    """
+    for one in by:
+        batch = _transformed(batch, one, generator)
+    return batch
+
+
+def _transformed(batch: NodeBatch, by: Transform, generator: torch.Generator) -> NodeBatch:
+    from torch_geometric.data import Data
+
+    # Copies: a transform may change its graph in place, and the other view needs it as it was.
+    data = Data(x=batch.x.clone(), edge_index=batch.edge_index.clone())
+    if batch.edge_weight is not None:
+        data.edge_weight = batch.edge_weight.clone()
+    with seeded_globally(generator):
+        made: Any = by(data)
+    name = getattr(by, "__name__", type(by).__name__)
+    if not isinstance(made, Data) or made.x is None or made.edge_index is None:
+        raise InputError(
+            f"the augmentation {name} must return Data with x and edge_index, got "
+            f"{type(made).__name__}"
+        )
+    _check_view(name, made, batch.num_nodes)
+    return batch._replace(
+        x=made.x, edge_index=made.edge_index, edge_weight=getattr(made, "edge_weight", None)
+    )
+
+
+def _check_view(name: str, made: Data, n: int) -> None:
+    assert made.x is not None
+    assert made.edge_index is not None
+    edges = made.edge_index
+    if made.x.shape[0] != n:
+        raise InputError(
+            f"the augmentation {name} must keep all {n} nodes, since a node is contrasted with "
+            f"itself in the other view, got {made.x.shape[0]}"
+        )
+    if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < n:
+        raise InputError(f"the augmentation {name} gives an edge to a node that is not there")
+    weight = getattr(made, "edge_weight", None)
+    if weight is not None and len(weight) != edges.shape[1]:
+        raise InputError(
+            f"the augmentation {name} must keep a weight for each of the {edges.shape[1]} edges, "
+            f"got {len(weight)}"
+        )

@@ -1,0 +1,76 @@
+"""Sparse matrices of features and of edges, as PyTorch's compressed rows."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import Tensor
+
+
+def csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A ``torch.sparse_csr`` tensor, without PyTorch's note that these are new.
+
+    Args:
+        starts: int64 [rows + 1], where each row begins among the values.
+        columns: int64 [n].
+        values: float [n].
+        shape: rows and columns.
+
+    Example:
+        >>> csr(torch.tensor([0, 1]), torch.tensor([1]), torch.ones(1), (1, 2)).to_dense()
+        tensor([[0., 1.]])
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(starts, columns, values, shape, check_invariants=False)
+
+
+def scaled_columns(x: Tensor, scale: Tensor) -> Tensor:
+    """A matrix with its columns multiplied by numbers; a sparse one stays so, and shares its
+    pattern.
+
+    Args:
+        x: float [n, d], dense or ``torch.sparse_csr``.
+        scale: float [d].
+    """
+    if x.layout == torch.strided:
+        return x * scale
+    n, d = x.shape
+    return csr(x.crow_indices(), x.col_indices(), x.values() * scale[x.col_indices()], (n, d))
+
+
+def column_sums(x: Tensor, weights: Tensor) -> Tensor:
+    """For each column the weights of the rows whose entry is not 0, summed, float [d].
+
+    Args:
+        x: float [n, d], dense or ``torch.sparse_csr``.
+        weights: float [n].
+
+    Example:
+        >>> column_sums(torch.tensor([[2.0, 0.0], [1.0, 1.0]]), torch.tensor([1.0, 3.0]))
+        tensor([4., 3.])
+    """
+    if x.layout == torch.strided:
+        return weights @ (x != 0).to(weights.dtype)
+    of_entry = weights.repeat_interleave(x.crow_indices().diff()) * (x.values() != 0)
+    return weights.new_zeros(x.shape[1]).index_add_(0, x.col_indices(), of_entry)
+
+
+def rows_of(x: Tensor, ids: Tensor) -> Tensor:
+    """Some rows of a matrix, in their order; sparse if it is.
+
+    Args:
+        x: float [n, d], dense or ``torch.sparse_csr``.
+        ids: int64 [m].
+    """
+    if x.layout == torch.strided:
+        return x[ids]
+    starts = x.crow_indices()
+    counts = starts.diff()[ids]
+    ends = counts.cumsum(0)
+    shift = starts[ids] - (ends - counts)
+    at = torch.arange(int(ends[-1]) if len(ids) else 0, device=x.device)
+    at = at + shift.repeat_interleave(counts)
+    begins = torch.cat([ends.new_zeros(1), ends])
+    return csr(begins, x.col_indices()[at], x.values()[at], (len(ids), x.shape[1]))
