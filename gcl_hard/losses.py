@@ -17,6 +17,7 @@ from gcl_hard.functional.diagnostics import Diagnostics, Measured, measured
 from gcl_hard.functional.fused import Rule, fused
 from gcl_hard.functional.hardening import Exponential, Hardening, Threshold
 from gcl_hard.functional.hardness import DEFAULT_SCALE, TEMPERATURE, HardnessScale, bounded
+from gcl_hard.functional.labels import check_unknown
 from gcl_hard.functional.negatives import Labels
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.plan import Pairing, Plan, Totals, divisor
@@ -25,7 +26,7 @@ from gcl_hard.functional.schedules import Schedule
 from gcl_hard.functional.streaming import HARDENINGS, streamed
 from gcl_hard.functional.tracing import transformed
 from gcl_hard.gathering import refusing_together, sum_for_mean_gradients, summed, world_size
-from gcl_hard.pairing import LabelUse, pair_local_global, pair_pools, pair_views, views_of
+from gcl_hard.pairing import LabelUse, only, pair_local_global, pair_pools, pair_views, views_of
 from gcl_hard.sampling import NegativeSampler, PairWeights
 from gcl_hard.synthetic import scene_of
 
@@ -93,6 +94,11 @@ class ContrastiveLoss(nn.Module):
             items are in the order of the processes; its gradient, too, after
             DistributedDataParallel has taken the mean over processes. Not with ``"batch-max"``.
             Further candidates stay those of each process, and ``"none"`` gives its own anchors.
+        unknown: label of items whose class is not known, any one integer such as −1; None if each
+            is known. A pair with such a label is never a class positive, and it is a negative: an
+            anchor without a label has its other views as positives and all others as negatives, so
+            that hscl is hucl there. M stays the same. An error with a ``label_gap``, under which
+            unknown labels are NaN and a pair with one is neither positive nor negative.
         on_empty: ``"skip"`` leaves anchors without a negative or without a positive out of the
             mean (if none is left, or the batch is empty, the loss is an attached 0);
             ``"raise"`` makes them an error.
@@ -132,6 +138,7 @@ class ContrastiveLoss(nn.Module):
         streaming: Streaming = "auto",
         hardness_scale: HardnessScale | None = None,
         negatives: Negatives = "local",
+        unknown: int | None = None,
         on_empty: OnEmpty = "skip",
     ) -> None:
         super().__init__()
@@ -176,6 +183,8 @@ class ContrastiveLoss(nn.Module):
         self.detach_candidates = detach_candidates
         self.reduction: Reduction = reduction
         self.negatives: Negatives = negatives
+        self.unknown = None if unknown is None else check_unknown(unknown)
+        """The label of items whose class is not known."""
         self.on_empty: OnEmpty = on_empty
         self.streaming: Streaming = streaming
         self.fused = True
@@ -236,6 +245,7 @@ class ContrastiveLoss(nn.Module):
         *,
         candidates: Tensor | None = None,
         candidate_labels: Labels | None = None,
+        anchors: Tensor | Sequence[int] | None = None,
     ) -> Tensor:
         """Loss of two views, ``loss(z1, z2, labels)``, or of any number, ``loss([z1, …], labels)``.
 
@@ -246,21 +256,28 @@ class ContrastiveLoss(nn.Module):
             z1: float [B, d], first view of each item, a list of views, or all as [B, V, d]; rows
                 need not be normalised. Half precision is computed in float32, also under autocast.
             z2: float [B, d], second view; or the labels, after a list or a single view.
-            labels: int64 [B], ≥ 0, or a list or NumPy array of them; with a ``label_gap`` also
-                float [B], or [B, T] as ``labels=`` or after a list of views (as a second argument
-                it is a view). Used only if the admission or the positives need them. On a GPU, and
-                compiled, a negative label makes the loss NaN instead of an error.
+            labels: int64 [B], ≥ 0 or ``unknown``, or a list or NumPy array; with a ``label_gap``
+                also float [B], or [B, T] as ``labels=`` or after a list of views (as a second
+                argument it is a view). Used only if the admission or the positives need them. On a
+                GPU, and compiled, a negative label makes the loss NaN instead of an error.
             candidates: float [K, d], further candidates, such as a queue: others of every anchor,
                 and positives of its class with class positives.
             candidate_labels: [K], where labels are used.
+            anchors: int64 [A], or a list, ids of different items from 0 to B − 1: their
+                embeddings alone, of all views, are anchors. Candidates, positives and M stay those
+                of all items, so that in blocks the memory grows with a block of anchors times the
+                candidates. On a GPU, and compiled, an id out of range makes the loss NaN instead of
+                an error. None for all items; not with gathered negatives, or where scores of all
+                anchors count (``"batch-max"``, optimal transport).
 
         Returns:
             float [], nats; with ``reduction="none"`` [V B], view after view, or [B] of hard
-            positives.
+            positives; with ``anchors`` [V A] or [A].
         """
         return self.with_diagnostics(
-            z1, z2, labels, candidates=candidates, candidate_labels=candidate_labels
-        )[0]
+            z1, z2, labels, candidates=candidates, candidate_labels=candidate_labels,
+            anchors=anchors,
+        )[0]  # fmt: skip
 
     def with_diagnostics(
         self,
@@ -270,11 +287,14 @@ class ContrastiveLoss(nn.Module):
         *,
         candidates: Tensor | None = None,
         candidate_labels: Labels | None = None,
+        anchors: Tensor | Sequence[int] | None = None,
     ) -> tuple[Tensor, Diagnostics]:
         """Loss of views and its diagnostics; arguments as for :meth:`forward`."""
         with refusing_together(self._gathers):
             if candidates is None and candidate_labels is not None:
                 raise InputError("candidate_labels are of candidates, and none are given")
+            if anchors is not None:
+                self._refuse_anchors()
             if self._gathers:
                 divisor(self.temperature)  # checks it
             views = views_of(z1, z2, labels)._replace(
@@ -286,6 +306,8 @@ class ContrastiveLoss(nn.Module):
                     pairing = pair_pools(views, use, self.positives, gathers=self._gathers)
                 else:
                     pairing = pair_views(views, use, gathers=self._gathers)
+            if anchors is not None:
+                pairing = only(pairing, anchors)
         if pairing.n_anchors and self.positives == "view" and pairing.n_views == 1:
             raise InputError('one view has no other: give a second, or positives="class"')
         return self._of(pairing)
@@ -299,8 +321,8 @@ class ContrastiveLoss(nn.Module):
             nodes: float [N, d], the anchors.
             graphs: float [G, d], the candidates.
             batch: int64 [N], graph of each node, 0 … G − 1.
-            graph_labels: int64 [G], ≥ 0, or a list or NumPy array of them; with a ``label_gap``
-                also float [G] or [G, T]. Used only if the admission needs them.
+            graph_labels: int64 [G], ≥ 0 or ``unknown``, or a list or NumPy array; with a
+                ``label_gap`` also float [G] or [G, T]. Used only if the admission needs them.
 
         Returns:
             float [], nats.
@@ -328,7 +350,30 @@ class ContrastiveLoss(nn.Module):
     def _label_use(self, *, class_positives: bool) -> LabelUse:
         user = 'positives="class"' if class_positives else None
         user = 'admit="other_labels"' if self.sampler.needs_labels else user
-        return LabelUse(user, self.sampler.label_gap)
+        if self.unknown is not None and self.sampler.label_gap is not None:
+            raise InputError(
+                f"unknown={self.unknown} marks classes, and makes pairs with an item of no known "
+                f"class negatives; with label_gap={self.sampler.label_gap} an unknown label is "
+                f"NaN, and a pair with one is neither positive nor negative: leave one of them out"
+            )
+        return LabelUse(user, self.sampler.label_gap, self.unknown)
+
+    def _refuse_anchors(self) -> None:
+        hardening = self.sampler.hardening
+        reasons = {
+            "gathered negatives, whose anchors are items of several processes": (
+                self.negatives == "gathered"
+            ),
+            'hardness_scale "batch-max", which is the largest score of all anchors': (
+                self.hardness_scale == "batch-max"
+            ),
+            f"{type(hardening).__name__}, which shares candidates out among all anchors": (
+                hardening.batch_wide
+            ),
+        }
+        for reason, applies in reasons.items():
+            if applies:
+                raise InputError(f"anchors, a part of the batch, do not go with {reason}")
 
     def _of(self, pairing: Pairing) -> tuple[Tensor, Diagnostics]:
         n_candidates = len(pairing.candidates)
@@ -399,7 +444,8 @@ class ContrastiveLoss(nn.Module):
             if self._gathers:
                 total = sum_for_mean_gradients(total)
         if pairing.labels is not None:
-            total = neg.nan_if_negative(total, pairing.labels)
+            least = 0 if self.unknown is None else -len(pairing.labels)
+            total = neg.nan_if_negative(total, pairing.labels, least)
         return total, found
 
     def _diagnostics(self, count: Tensor, empty: Tensor, pairing: Pairing) -> Diagnostics:
@@ -535,3 +581,4 @@ def _check(loss: ContrastiveLoss) -> None:
     for reason, applies in refusals.items():
         if applies:
             raise InputError(reason)
+    loss._label_use(class_positives=False)

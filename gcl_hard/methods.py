@@ -146,6 +146,7 @@ class LossOptions(TypedDict, total=False):
     streaming: Streaming
     hardness_scale: HardnessScale | None
     negatives: Negatives
+    unknown: int | None
     on_empty: OnEmpty
 
 

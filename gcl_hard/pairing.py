@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
@@ -10,8 +11,8 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.functional.labels import LabelGap, labels_for
-from gcl_hard.functional.negatives import Labels, check_dense
+from gcl_hard.functional.labels import LabelGap, labels_for, separated
+from gcl_hard.functional.negatives import Labels, check_dense, readable
 from gcl_hard.functional.plan import Pairing, unit
 from gcl_hard.functional.pool import HardPositives
 from gcl_hard.gathering import counts_of, gathered, offset, summed
@@ -23,21 +24,27 @@ class LabelUse(NamedTuple):
     Attributes:
         needed_by: what needs them, for messages; None if nothing does.
         gap: of the sampler.
+        unknown: label of items whose class is not known, or None.
     """
 
     needed_by: str | None
     gap: LabelGap | None
+    unknown: int | None = None
 
     def read(self, labels: Labels | None, n: int, device: torch.device, of: str = "") -> Tensor:
         """Labels of n items, checked, on the device of their embeddings."""
         user = f"{self.needed_by or 'a diagnostic'}{of}"
-        found = labels_for(labels, n, user, self.gap, device)
+        found = labels_for(labels, n, user, self.gap, device, unknown=self.unknown)
         if found.device != device:
             raise InputError(
                 f"labels are on {found.device} and embeddings on {device}: give "
                 f"labels.to('{device}')"
             )
         return found
+
+    def classes(self, labels: Tensor) -> Tensor:
+        """Labels that have been read, of which those that are unknown are alike to no other."""
+        return labels if self.unknown is None else separated(labels, self.unknown)
 
 
 class ViewBatch(NamedTuple):
@@ -113,7 +120,7 @@ def pair_views(views: ViewBatch, use: LabelUse, *, gathers: bool) -> Pairing:
 
     n_extra = len(every) - n
     if labels is not None:
-        labels = _of_candidates(labels, n_views, more)
+        labels = _of_candidates(labels, n_views, more, use)
     known = None
     if labels is None and views.labels is not None and not gathers:
         known = partial(_read_views, views, use, n_items)
@@ -140,6 +147,58 @@ def pair_pools(views: ViewBatch, use: LabelUse, rule: HardPositives, *, gathers:
     return pairing._replace(anchors=pool[anchor, items], me=None, positives=positives)
 
 
+def only(pairing: Pairing, anchors: Tensor | Sequence[int]) -> Pairing:
+    """The embeddings of some items as the only anchors, against the candidates of all.
+
+    Args:
+        pairing: of views.
+        anchors: ids of the items; a wrong one that cannot be read makes the loss NaN.
+    """
+    n_items, device = pairing.n_items, pairing.anchors.device
+    ids = _item_ids(anchors, n_items, device)
+    within = ids.clamp(0, max(n_items - 1, 0))
+    steps = n_items * torch.arange(pairing.n_views, device=device)
+    rows = (steps[:, None] + within).flatten()
+    pairing = pairing.rows(rows)
+    if not readable(ids):
+        wrong = (ids != within).repeat(pairing.n_views)
+        marked = torch.where(wrong[:, None], math.nan, pairing.anchors)
+        pairing = pairing._replace(anchors=marked)
+    return pairing._replace(n_anchors=len(rows))
+
+
+def _item_ids(anchors: Tensor | Sequence[int], n_items: int, device: torch.device) -> Tensor:
+    """Ids of items, int64 [A]; InputError for what are none."""
+    expected = f"anchors are ids of items, integers [A] from 0 to {n_items - 1}"
+    ids = anchors
+    if not isinstance(ids, Tensor):
+        try:
+            ids = torch.as_tensor(anchors, device=device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"{expected}, got {type(anchors).__name__}: {error}") from error
+        ids = ids if ids.numel() else ids.long()  # an empty list is of float
+    if ids.dtype == torch.bool:
+        raise InputError(f"{expected}, got a mask {[*ids.shape]}: give mask.nonzero()[:, 0]")
+    if ids.dim() != 1 or ids.is_floating_point() or ids.is_complex():
+        raise InputError(f"{expected}, got {ids.dtype} {[*ids.shape]}")
+    if ids.device != device:
+        raise InputError(
+            f"anchors are on {ids.device} and embeddings on {device}: give anchors.to('{device}')"
+        )
+    ids = ids.long()
+    if len(ids) and readable(ids):
+        least, most = (int(end) for end in ids.aminmax())
+        if least < 0 or most >= n_items:
+            raise InputError(f"{expected}, got {least if least < 0 else most}")
+        numbers = ids.bincount()
+        if int(numbers.max()) > 1:
+            at = int(numbers.argmax())
+            raise InputError(f"anchors are different items, got {at} {int(numbers[at])} times")
+    elif len(ids) > n_items:
+        raise InputError(f"{expected}, each once, got {len(ids)}")
+    return ids
+
+
 def pair_local_global(
     nodes: Tensor, graphs: Tensor, batch: Tensor, labels: Labels | None, use: LabelUse, *,
     gathers: bool,
@@ -164,16 +223,19 @@ def pair_local_global(
         n_nodes = int(summed(batch.new_tensor(n_nodes)))
     known = None
     if found is None and labels is not None and not gathers:
-        known = partial(use.read, labels, n_graphs, graphs.device)
+        known = partial(_read_graphs, labels, use, graphs)
     columns = torch.arange(len(graphs), device=batch.device)
     n_others = len(graphs) - 1
+    found = None if found is None else use.classes(found)
     return Pairing(nodes, graphs, batch, columns, len(graphs), n_others, n_nodes, found, known)
 
 
-def _of_candidates(labels: Tensor, n_views: int, more: Tensor | None) -> Tensor:
+def _of_candidates(labels: Tensor, n_views: int, more: Tensor | None, use: LabelUse) -> Tensor:
     """Labels of items for all their views and for further candidates."""
-    found = labels.repeat(n_views, *[1] * (labels.dim() - 1))
-    return found if more is None else torch.cat([found, more])
+    n_items = len(labels)
+    every = use.classes(labels if more is None else torch.cat([labels, more]))
+    views = every[:n_items].repeat(n_views, *[1] * (labels.dim() - 1))
+    return torch.cat([views, every[n_items:]])
 
 
 def _extra_labels(labels: Tensor, views: ViewBatch, use: LabelUse) -> Tensor | None:
@@ -192,7 +254,11 @@ def _extra_labels(labels: Tensor, views: ViewBatch, use: LabelUse) -> Tensor | N
 
 def _read_views(views: ViewBatch, use: LabelUse, n_items: int) -> Tensor:
     labels = use.read(views.labels, n_items, views.views[0].device)
-    return _of_candidates(labels, len(views.views), _extra_labels(labels, views, use))
+    return _of_candidates(labels, len(views.views), _extra_labels(labels, views, use), use)
+
+
+def _read_graphs(labels: Labels, use: LabelUse, graphs: Tensor) -> Tensor:
+    return use.classes(use.read(labels, len(graphs), graphs.device))
 
 
 def at_least_float32(z: Tensor) -> Tensor:

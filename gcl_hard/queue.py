@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.functional.labels import check_unknown
 from gcl_hard.functional.tracing import hooked, in_backward
 
 STATE = "embeddings", "labels", "pointer", "filled"
@@ -25,6 +26,9 @@ class Queue(nn.Module):
     Args:
         size: number of embeddings, ≥ 1 and at least those of a batch.
         dim: width d of the embeddings.
+        unknown: label of items whose class is not known, that of the loss; embeddings added without
+            labels get it. If None, labels are handed out only while all are known, that is at least
+            0.
 
     Attributes:
         pointer: int64 [], where the next embedding goes.
@@ -49,19 +53,25 @@ class Queue(nn.Module):
         (8, True)
     """
 
-    def __init__(self, size: int, dim: int) -> None:
+    def __init__(self, size: int, dim: int, *, unknown: int | None = None) -> None:
         super().__init__()
         check_at_least("size", size, 1)
         check_at_least("dim", dim, 1)
+        self.unknown = None if unknown is None else check_unknown(unknown)
         self.embeddings = torch.zeros(size, dim)
-        self.labels = torch.full((size,), -1)
+        self.labels = torch.full((size,), self._none)
         self.pointer = torch.zeros((), dtype=torch.int64)
         self.filled = torch.zeros((), dtype=torch.bool)
+
+    @property
+    def _none(self) -> int:
+        """What stands for no label."""
+        return -1 if self.unknown is None else self.unknown
 
     def reset_parameters(self) -> None:
         """Empty the queue, as after ``to_empty`` of a module that was built on ``meta``."""
         self.embeddings.zero_()
-        self.labels.fill_(-1)
+        self.labels.fill_(self._none)
         self.pointer.zero_()
         self.filled.zero_()
 
@@ -98,7 +108,7 @@ class Queue(nn.Module):
             )
         at = (self.pointer + torch.arange(len(z), device=self.pointer.device)) % size
         self.embeddings[at] = z.detach().to(self.embeddings)
-        self.labels[at] = -1 if known is None else known.to(self.labels)
+        self.labels[at] = self._none if known is None else known.to(self.labels)
         self.filled |= self.pointer + len(z) >= size
         self.pointer.copy_((self.pointer + len(z)) % size)
 
@@ -138,7 +148,7 @@ class Queue(nn.Module):
         if (n := len(self)) == 0:
             return {}
         found = {"candidates": self.embeddings[:n].clone()}
-        if bool((self.labels[:n] >= 0).all()):
+        if self.unknown is not None or bool((self.labels[:n] >= 0).all()):
             found["candidate_labels"] = self.labels[:n].clone()
         return found
 

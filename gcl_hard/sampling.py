@@ -55,7 +55,8 @@ class NegativeSampler(nn.Module):
         label_gap: (δ₊, δ₋) for labels beyond classes, real numbers or multi-hot rows, by their
             distance d (:func:`~gcl_hard.functional.labels.label_distance`): d ≤ δ₊ makes a positive
             of class positives, d > δ₋ a negative of ``"other_labels"``; a pair between them, or
-            with an unknown label, is neither. None for classes.
+            with an unknown label (NaN), is neither; a pair with a class that is not known, the
+            ``unknown`` of a loss, is a negative. None for classes.
 
         synthetic: makes further negatives for each anchor, such as
             :class:`~gcl_hard.synthetic.HardMixing`; None for none. Of InfoNCE.

@@ -360,7 +360,7 @@ def entries_frame(table: RecipeTable) -> DataFrame:
             lines.append({
                 "part": row.part, "row": long, "protocol": row.protocol, "dataset": dataset,
                 "seeds": len(records), "mean": scores and scores.mean,
-                "std_seeds": scores and scores.std,
+                "std_seeds": scores and scores.seed_std,
                 "low": span and span.low, "high": span and span.high,
                 "seconds_train": sum(r.seconds_train for r in records) if records else None,
                 "seconds_eval": sum(r.seconds_eval for r in records) if records else None,

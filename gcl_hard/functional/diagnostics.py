@@ -80,8 +80,8 @@ class Diagnostics:
     def own_label_weight(self) -> Tensor | None:
         """Weight of q on candidates with the anchor's label, float64 [A].
 
-        None if the loss was given no labels, or gathers and needs none. Labels that the loss has
-        not read are read here: InputError if they cannot be.
+        NaN for anchors whose label is unknown; None if the loss was given no labels, or gathers and
+        needs none. Labels that the loss has not read are read here: InputError if they cannot be.
         """
         return self._measure(True).own_label_weight
 
@@ -115,7 +115,11 @@ def measured(pairing: Pairing, plan: Plan) -> Measured:
             *(_of_block(scores_of(block, plan), plan) for block in blocks), strict=True
         )
     known = [weight for weight in own if weight is not None]
-    return Measured(torch.cat(effective), torch.cat(known) if known else None, torch.cat(clamped))
+    weights = torch.cat(known) if known else None
+    labels = pairing.labels
+    if weights is not None and labels is not None and pairing.by_class:
+        weights = weights.masked_fill(labels[pairing.label_columns] < 0, math.nan)
+    return Measured(torch.cat(effective), weights, torch.cat(clamped))
 
 
 def _of_block(scores: DenseScores, plan: Plan) -> Measured:

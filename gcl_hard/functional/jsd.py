@@ -77,6 +77,20 @@ class Classes(NamedTuple):
     of: Tensor
     n: int
 
+    def separated(self, unknown: Tensor) -> Classes:
+        """The same, but for a class of its own for every graph whose label is unknown.
+
+        Args:
+            unknown: bool [G].
+
+        Example:
+            >>> both = Classes(torch.tensor([0, 1, 0]), 2)
+            >>> both.separated(torch.tensor([True, False, True])).of
+            tensor([2, 1, 4])
+        """
+        own = self.n + torch.arange(len(self.of), device=self.of.device)
+        return Classes(torch.where(unknown, own, self.of), self.n + len(self.of))
+
 
 class Pairs(NamedTuple):
     """Pairs of a colour and a graph that contains it.

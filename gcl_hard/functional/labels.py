@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import NamedTuple
 
 import torch
@@ -120,6 +121,47 @@ def _rounding(anchors: Tensor, candidates: Tensor, distance: Tensor) -> Tensor |
     return 4 * eps
 
 
+def separated(labels: Tensor, unknown: int) -> Tensor:
+    r"""Classes in which every item of unknown label has one of its own, a number below 0.
+
+    Two items are then alike only if their label is the same and known, and an item is alike with
+    its own views alone if its label is unknown: of the admission ``"other_labels"`` that makes
+
+    .. math:: A_{ij} = 1[\text{others}_{ij}] \, (1 - 1[y_i = y_j \ne \text{unknown}])
+
+    Under a gap a pair with an unknown label, NaN, is neither positive nor negative; here it is a
+    negative.
+
+    Args:
+        labels: int [n].
+        unknown: the label of items whose class is not known.
+
+    Returns:
+        int64 [n]; known labels stay, unknown ones become −1 … −n, and other negative ones, which
+        are no classes, the smallest number.
+
+    Example:
+        >>> separated(torch.tensor([1, -1, 0, 1, -1]), unknown=-1)
+        tensor([ 1, -2,  0,  1, -5])
+    """
+    labels = labels.long()
+    own = -1 - torch.arange(len(labels), device=labels.device)
+    known = torch.where(labels < 0, torch.iinfo(torch.int64).min, labels)
+    return torch.where(labels == unknown, own, known)
+
+
+def check_unknown(unknown: int) -> int:
+    """The label of items without a known class, checked to be one integer."""
+    largest = torch.iinfo(torch.int64).max
+    whole = isinstance(unknown, Integral) and not isinstance(unknown, bool)
+    if not whole or abs(unknown) > largest:
+        raise InputError(
+            f"unknown must be one integer, the label of items whose class is not known, such as "
+            f"-1, got {unknown!r}"
+        )
+    return int(unknown)
+
+
 def check_gap(gap: Sequence[float]) -> LabelGap:
     """The gap, checked: two numbers, 0 ≤ δ₊ ≤ δ₋. InputError for anything else."""
     if not isinstance(gap, list | tuple) or len(gap) != 2:
@@ -140,6 +182,8 @@ def labels_for(
     needed_by: str,
     gap: LabelGap | None,
     device: torch.device | None = None,
+    *,
+    unknown: int | None = None,
 ) -> Tensor:
     """Labels of a kind that can be read: classes, and with a gap also real numbers and rows.
 
@@ -149,6 +193,7 @@ def labels_for(
         needed_by: what needs the labels, for the message.
         gap: of the sampler.
         device: device of labels that are no tensor.
+        unknown: label of items whose class is not known; None if there are none, and with a gap.
 
     Returns:
         The labels as a tensor, [n_items] or [n_items, T].
@@ -180,7 +225,7 @@ def labels_for(
         )
     if not beyond:
         given = labels if given is None else given
-        return check_labels(given, n_items, needed_by, device, wait=False)
+        return check_labels(given, n_items, needed_by, device, wait=False, unknown=unknown)
     assert isinstance(given, Tensor)
     if gap is None:
         kind, classes = f"real numbers ({given.dtype})", "labels.long() where they are classes"

@@ -88,6 +88,7 @@ def check_labels(
     device: torch.device | None = None,
     *,
     wait: bool = True,
+    unknown: int | None = None,
 ) -> Tensor:
     """Labels, checked to be class labels.
 
@@ -98,6 +99,7 @@ def check_labels(
         device: device of labels that are no tensor.
         wait: whether to wait for a GPU, or leave a compiled graph, to find negative labels; see
             :func:`nan_if_negative`.
+        unknown: label of items whose class is not known, of any sign; None if there are none.
 
     Returns:
         The labels as a tensor.
@@ -130,12 +132,25 @@ def check_labels(
         )
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise InputError(f"labels must be integers (torch.int64), got {labels.dtype}")
-    if n_items and (wait or readable(labels)) and int(labels.min()) < 0:
-        raise InputError(
-            f"labels must be at least 0, got {int(labels.min())}, as items without a class have: "
-            f"{needed_by} needs the class of each; ucl, dcl, hucl and hcl need none"
-        )
+    if wait or readable(labels):
+        _check_classes(labels, needed_by, unknown)
     return labels
+
+
+def _check_classes(labels: Tensor, needed_by: str, unknown: int | None) -> None:
+    negative = labels[labels < 0].long()
+    if unknown is not None:
+        negative = negative[negative != unknown]
+    if not len(negative):
+        return
+    least = int(negative.min())
+    if unknown is not None:
+        raise InputError(f"labels must be at least 0, or {unknown} where unknown, got {least}")
+    raise InputError(
+        f"labels must be at least 0, got {least}, as items without a class have: {needed_by} needs "
+        f"the class of each. A loss with unknown={least} takes such items as being of no known "
+        f"class; ucl, dcl, hucl and hcl need no labels"
+    )
 
 
 def _integers(labels: Any) -> Any:
@@ -176,8 +191,8 @@ def warn_of_clamping(clamped: Tensor, of: float | Tensor, class_prior: float) ->
         )
 
 
-def nan_if_negative(loss: Tensor, labels: Tensor) -> Tensor:
-    """The loss, or NaN if a label is negative: a check that does not wait for the device.
+def nan_if_negative(loss: Tensor, labels: Tensor, least: int = 0) -> Tensor:
+    """The loss, or NaN if a label is below ``least``: a check that waits for no device.
 
     Example:
         >>> nan_if_negative(torch.ones(()), torch.tensor([0, -1]))  # has been read
@@ -185,7 +200,7 @@ def nan_if_negative(loss: Tensor, labels: Tensor) -> Tensor:
     """
     if readable(labels) or labels.is_floating_point() or labels.dim() > 1:
         return loss
-    return torch.where((labels < 0).any(), math.nan, loss)
+    return torch.where((labels < least).any(), math.nan, loss)
 
 
 def check_local_global(nodes: Tensor, graphs: Tensor, batch: Tensor) -> None:

@@ -44,6 +44,12 @@ class Pairing(NamedTuple):
         """Columns that have the anchors' labels, int64 [A]."""
         return self.items if self.me is None else self.me
 
+    @property
+    def by_class(self) -> bool:
+        """Whether labels are classes, below 0 where they are unknown."""
+        labels = self.labels
+        return labels is not None and labels.dim() == 1 and not labels.is_floating_point()
+
     def own(self) -> Tensor:
         """Columns of the anchor's item, int64 [A, V]; the anchor itself first."""
         if self.me is None:
@@ -52,7 +58,7 @@ class Pairing(NamedTuple):
         steps = self.n_items * torch.arange(self.n_views, device=self.me.device)
         return (self.me[:, None] + steps) % n
 
-    def rows(self, at: slice) -> Self:
+    def rows(self, at: slice | Tensor) -> Self:
         """Some of the anchors."""
         me, positives = (None if x is None else x[at] for x in (self.me, self.positives))
         synthetic = self.synthetic

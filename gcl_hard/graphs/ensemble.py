@@ -10,7 +10,8 @@ from torch.nn.functional import cross_entropy
 
 from gcl_hard.errors import InputError
 from gcl_hard.functional import jsd
-from gcl_hard.functional.jsd import Rule, counted_jsd
+from gcl_hard.functional.jsd import Classes, Rule, counted_jsd
+from gcl_hard.functional.negatives import check_labels
 from gcl_hard.graphs.batching import PairedViews
 from gcl_hard.graphs.data import GraphBatch, GraphSet
 from gcl_hard.graphs.encoders import GIN
@@ -125,6 +126,26 @@ class Ensemble:
             self._generators = Generators(self.models[0].seed)
         else:
             self._compress(graphs, features)
+        self._unknown = self._read_labels()
+
+    def _read_labels(self) -> int | None:
+        """The label of graphs of unknown class; checks labels that rules on colours read."""
+        losses = [model.loss for model in self.models if isinstance(model, InfoGraph)]
+        marks = [loss.unknown for loss in losses if loss.sampler.needs_labels]
+        if not marks:
+            return None
+        if len(set(marks)) > 1:
+            raise InputError(
+                f"models of an ensemble that read labels must have the same unknown, got "
+                f"{' and '.join(map(str, dict.fromkeys(marks)))}"
+            )
+        y = (
+            self.graphs.y
+            if self.seen is None
+            else self.graphs.y[self.seen.to(self.graphs.y.device)]
+        )
+        check_labels(y, len(y), 'admit="other_labels"', unknown=marks[0])
+        return marks[0]
 
     def _check_views(self, features: Sequence[Tensor] | None) -> None:
         gin, graphs = self._gin, self.graphs
@@ -259,7 +280,7 @@ class Ensemble:
             return _cross_entropy(_dense(parameters, "classifier", graphs), batch.y, kept)
         nodes = _head(parameters, "node_head", nodes)
         graphs = _head(parameters, "graph_head", graphs)
-        return counted_jsd(nodes, graphs, batch.pairs, self.rules, batch.classes, kept)
+        return counted_jsd(nodes, graphs, batch.pairs, self.rules, self._classes(batch), kept)
 
     def trained(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Which models the batch of the last losses trains, bool [P], and its graphs for each."""
@@ -274,12 +295,18 @@ class Ensemble:
         sizes = kept.sum(1)
         if isinstance(self.models[0], Supervised):
             return sizes > 0, sizes
-        if batch.classes is None:
+        if (classes := self._classes(batch)) is None:
             return sizes > 1, sizes
-        kind, n_kinds = batch.classes
+        kind, n_kinds = classes
         n_classes = (kept.long() @ nn.functional.one_hot(kind, n_kinds) > 0).sum(1)
         other = torch.tensor([rule.other_labels for rule in self.rules], device=kept.device)
         return torch.where(other, n_classes, sizes) > 1, sizes
+
+    def _classes(self, batch: ColouredBatch) -> Classes | None:
+        """Classes of a batch's graphs, of which those without a label have one of their own."""
+        if batch.classes is None or self._unknown is None:
+            return batch.classes
+        return batch.classes.separated(batch.y == self._unknown)
 
     def _encode(
         self, tables: tuple[Tables, Tables], batch: Batch, kept: Tensor | None

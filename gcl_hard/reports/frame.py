@@ -46,15 +46,19 @@ class Scores:
         seeds: at least one.
         folds: scores of each seed's folds; one, if there is one test split.
         n_test: samples of that one test split; None for folds.
-        train_share: share of a training fold's samples that was trained on, in (0, 1].
+        test_share: n_test / n_train of the folds; 0 for one split.
         metric: name of the metric.
+        common_splits: whether fold k is the same for all rows and seeds.
+        is_deterministic: whether every seed has the same scores, so that one was run.
     """
 
     seeds: tuple[int, ...]
     folds: tuple[tuple[float, ...], ...]
     n_test: int | None = None
-    train_share: float = 1.0
+    test_share: float = 0.0
     metric: str = ACCURACY
+    common_splits: bool = False
+    is_deterministic: bool = False
 
     @classmethod
     def of_records(cls, records: Sequence[RunResult], config: RunConfig) -> Scores:
@@ -67,8 +71,10 @@ class Scores:
             tuple(record.seed for record in records),
             tuple(tuple(record.values) for record in records),
             records[0].data.get("n_test"),
-            config.share_of_fold,
+            config.test_share(records[0].data),
             metric_of(records),
+            config.common_splits,
+            config.is_deterministic,
         )
 
     @property
@@ -83,13 +89,24 @@ class Scores:
 
     @property
     def std(self) -> float | None:
-        """Sample standard deviation over seeds; None for one seed."""
+        """Sample standard deviation over seeds, and over splits where they are the same for all."""
+        of = self.flat if self.common_splits else self.means
+        return statistics.stdev(of) if len(of) > 1 else None
+
+    @property
+    def seed_std(self) -> float | None:
+        """Sample standard deviation over seeds' means; None for one seed."""
         return statistics.stdev(self.means) if len(self.seeds) > 1 else None
+
+    @property
+    def n_folds(self) -> int:
+        """Number of the folds of each seed."""
+        return len(self.folds[0])
 
     @property
     def one_split(self) -> bool:
         """Whether all seeds are tested on the same samples, and none is trained on any of them."""
-        return len(self.folds[0]) == 1
+        return self.n_folds == 1
 
     @property
     def fold_std(self) -> float | None:
@@ -106,11 +123,6 @@ class Scores:
         return standard_error(self.mean, self.n_test)
 
     @property
-    def test_share(self) -> float:
-        """n_test / n_train of the folds, 1 / ((K − 1) · ``train_share``); 0 for one split."""
-        return 0.0 if self.one_split else 1 / ((len(self.folds[0]) - 1) * self.train_share)
-
-    @property
     def flat(self) -> list[float]:
         """Every seed × fold, seed by seed."""
         return [score for folds in self.folds for score in folds]
@@ -122,10 +134,18 @@ class Scores:
             return None
         return corrected_interval(self.flat, test_share=self.test_share)
 
-    def of(self, seeds: Sequence[int]) -> Scores:
-        """The same scores for some of the seeds."""
+    def of(self, seeds: Sequence[int], n_folds: int | None = None) -> Scores:
+        """The same scores for some of the seeds and, if ``n_folds`` is given, the first folds.
+
+        What does not depend on the seed has its scores for any.
+        """
         folds = dict(zip(self.seeds, self.folds, strict=True))
-        return replace(self, seeds=tuple(seeds), folds=tuple(folds[seed] for seed in seeds))
+        if self.is_deterministic:
+            folds = dict.fromkeys(seeds, self.folds[0])
+        return replace(
+            self, seeds=tuple(seeds), folds=tuple(folds[seed][:n_folds] for seed in seeds),
+            test_share=0.0 if n_folds == 1 else self.test_share,
+        )  # fmt: skip
 
 
 def standard_error(accuracy: float, n: int) -> float:
@@ -157,15 +177,19 @@ class Comparison(Interval):
     Its interval is that of the corrected resampled t-test, at 95 %.
 
     Attributes:
-        seeds: seeds that both have.
+        seeds: number of seeds that both have.
         p: p-value of the corrected resampled t-test, Holm-corrected by :func:`corrected`.
         p_wilcoxon: p-value of Wilcoxon's test over seeds' means, Holm-corrected; None without
             one.
+        folds: number of folds of a seed that both have.
+        is_partial: whether one of the two has more seeds or folds than it is compared on.
     """
 
     seeds: int
     p: float
     p_wilcoxon: float | None
+    folds: int = 1
+    is_partial: bool = False
 
     @property
     def significant(self) -> bool:
@@ -176,7 +200,9 @@ class Comparison(Interval):
 def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
     """The paired difference of two rows, p not corrected.
 
-    Where the two were trained on different shares of a fold, n_test / n_train is the larger.
+    Where the two were trained on different shares of a fold, n_test / n_train is the larger. Where
+    split k is the same for all, rows of different numbers of splits are compared on the first ones,
+    those that both have; and a row that no seed changes, on every seed of the other.
 
     Args:
         ours: the first row's scores.
@@ -190,10 +216,12 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
     """
     if ours is None or theirs is None:
         return None
-    seeds = [seed for seed in ours.seeds if seed in theirs.seeds]
+    seeds, n_folds = _seeds_of_both(ours, theirs), None
     if not seeds:
         return None
-    a, b = ours.of(seeds), theirs.of(seeds)
+    if ours.common_splits and theirs.common_splits:
+        n_folds = min(ours.n_folds, theirs.n_folds)
+    a, b = ours.of(seeds, n_folds), theirs.of(seeds, n_folds)
     if len(a.flat) < 2:
         return None
     if a.metric != b.metric or len(a.flat) != len(b.flat):
@@ -204,7 +232,19 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
         )
     t = corrected_t_test(a.flat, b.flat, test_share=max(a.test_share, b.test_share))
     p_wilcoxon = wilcoxon(a.means, b.means)
-    return Comparison(t.difference, t.low, t.high, len(seeds), t.p, p_wilcoxon)
+    is_partial = any(
+        one.n_folds > a.n_folds or (len(one.seeds) > len(seeds)) for one in (ours, theirs)
+    )
+    return Comparison(
+        t.difference, t.low, t.high, len(seeds), t.p, p_wilcoxon, a.n_folds, is_partial
+    )
+
+
+def _seeds_of_both(ours: Scores, theirs: Scores) -> Sequence[int]:
+    """The seeds on which two rows are compared."""
+    if ours.is_deterministic != theirs.is_deterministic:
+        return theirs.seeds if ours.is_deterministic else ours.seeds
+    return [seed for seed in ours.seeds if seed in theirs.seeds]
 
 
 def corrected(family: Sequence[Comparison]) -> list[Comparison]:
@@ -329,8 +369,9 @@ class Results:
         return [run for run in self.planned if run not in self.records]
 
     def runs(self, config: RunConfig, seeds: Sequence[int] | None = None) -> list[Run]:
-        """A configuration's runs, of all seeds that were asked for or of some."""
-        return [Run(config, seed) for seed in (self.seeds if seeds is None else seeds)]
+        """A configuration's runs, of all seeds that it uses or of some."""
+        used = config.seeds_used(self.seeds) if seeds is None else seeds
+        return [Run(config, seed) for seed in used]
 
     def of(self, config: RunConfig, *, seeds: Sequence[int] | None = None) -> list[RunResult]:
         """A configuration's results in the order of the seeds, of those with defined scores."""

@@ -49,7 +49,7 @@ class Row:
             setting that was best.
         group: what distinguishes it from others of its method that were chosen inside.
         scores: test scores; None while open.
-        expected: number of seeds asked for.
+        expected: number of seeds asked for, of those that it uses.
         seconds: time of training and scoring; 0 where another row includes it.
         paper: the paper's accuracy, percent, or None.
         tests: comparisons by control.
@@ -191,7 +191,7 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         kind="baseline" if first.is_baseline else "fixed",
         setting="",
         scores=None,
-        expected=len(results.seeds),
+        expected=len(first.seeds_used(results.seeds)),
         reads_labels=first.reads_labels,
         sees_test_labels=first.sees_test_labels,
         one_split=first.n_scores == 1,
@@ -356,7 +356,7 @@ def _row_line(row: Row) -> dict[str, Any]:
     line: dict[str, Any] = {name: getattr(row, name) for name in texts}
     line |= {
         "seeds": len(scores.seeds) if scores else 0, "seeds_expected": row.expected,
-        "mean": scores and scores.mean, "std_seeds": scores and scores.std,
+        "mean": scores and scores.mean, "std_seeds": scores and scores.seed_std,
         "std_folds": scores and scores.fold_std, "se_test": scores and scores.test_error,
         "low": interval and interval.low, "high": interval and interval.high,
         "paper": row.paper, "gap": row.gap,

@@ -97,7 +97,7 @@ def plan(configs: Sequence[RunConfig], seeds: Sequence[int], *, select: bool) ->
 
     Args:
         configs: without repeats.
-        seeds: seeds of each.
+        seeds: seeds that were asked for; a configuration may need fewer.
         select: whether settings are chosen inside training folds.
 
     Returns:
@@ -115,6 +115,7 @@ def plan(configs: Sequence[RunConfig], seeds: Sequence[int], *, select: bool) ->
         run
         for seed in seeds
         for config in configs
+        if seed in config.seeds_used(seeds)
         for run in (Run(config, seed), *([inner_run(config, seed)] * (config in candidates)))
     )
     return sorted(runs, key=lambda run: run.config.encoders > 1)

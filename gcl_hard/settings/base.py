@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from abc import ABC
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import Field as DataclassField
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cache, lru_cache
@@ -383,6 +383,9 @@ class RunConfig(ABC):
     """What to give a command that is about this domain, in messages."""
     item: ClassVar[str] = "item"
     """What one sample is called; several have an s."""
+    common_splits: ClassVar[bool] = False
+    """Whether split k is the same for all configurations and seeds, so that those of other numbers
+    of splits are compared on the first ones, and ± is over splits as well."""
     earlier: ClassVar[Any] = None
     """Reader of results of a store that the domain had of its own, as ``settings.transfer1``."""
 
@@ -482,6 +485,26 @@ class RunConfig(ABC):
     def share_of_fold(self) -> float:
         """Share of a training fold's samples that is trained on."""
         return 1.0
+
+    def test_share(self, facts: Mapping[str, Any]) -> float:
+        """n_test / n_train of its test scores, which tests of differences are corrected by.
+
+        Args:
+            facts: what its record states of the data.
+
+        Returns:
+            That of equal folds, 1 / ((K − 1) · :attr:`share_of_fold`); 0 for one split.
+        """
+        return 1 / ((self.n_scores - 1) * self.share_of_fold) if self.n_scores > 1 else 0.0
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether every seed gives the same scores, so that one is run and stands for all."""
+        return False
+
+    def seeds_used(self, seeds: Sequence[int]) -> tuple[int, ...]:
+        """Those of the seeds that were asked for that it is run with."""
+        return tuple(seeds[:1] if self.is_deterministic else seeds)
 
     @property
     def can_select(self) -> bool:

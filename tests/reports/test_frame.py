@@ -94,8 +94,8 @@ def test_the_test_share_is_that_of_equal_folds(n_folds: int, train_share: float)
     n_graphs = 60 * n_folds
     n_test = n_graphs // n_folds
     n_train = train_share * (n_graphs - n_test)
-    scores = Scores((0,), (tuple([50.0] * n_folds),), train_share=train_share)
-    assert scores.test_share == pytest.approx(n_test / n_train)
+    of = config("ucl", folds=n_folds, train_share=train_share)
+    assert of.test_share({}) == pytest.approx(n_test / n_train)
 
 
 def test_differences_between_rows_trained_on_a_share_have_its_wider_interval() -> None:
