@@ -26,7 +26,7 @@ from gcl_hard.evaluation.significance import friedman as friedman
 from gcl_hard.evaluation.significance import holm as holm
 from gcl_hard.evaluation.significance import wilcoxon as wilcoxon
 from gcl_hard.evaluation.splits import given_splits as given_splits
-from gcl_hard.evaluation.splits import probe_split as probe_split
+from gcl_hard.evaluation.splits import probe_splits as probe_splits
 from gcl_hard.evaluation.splits import random_splits as random_splits
 from gcl_hard.evaluation.svm import C_GRID as C_GRID
 from gcl_hard.evaluation.svm import kernel_cross_validation as kernel_cross_validation

@@ -80,28 +80,29 @@ def given_splits(train: ArrayLike, valid: ArrayLike, test: ArrayLike) -> list[Th
 
 
 class Probed(NamedTuple):
-    """What a probe of one split predicts.
+    """What the probe of one split predicts.
 
     Attributes:
-        test: int64 [n_test], classes; under ``auc`` float64, decision values of class 1.
+        predicted: int64 [n], the class of every item; under ``auc`` float64, decision values of
+            class 1.
         validation: the score of the validation part, in the unit of the metric.
         chosen: C.
     """
 
-    test: NDArray[Any]
+    predicted: NDArray[Any]
     validation: float
     chosen: float
 
 
-def probe_split(
+def probe_splits(
     x: Any,
     y: ArrayLike,
-    split: ThreeWaySplit,
+    splits: Sequence[ThreeWaySplit],
     *,
     score: str = "accuracy",
     penalties: Sequence[float] = PENALTIES,
-) -> Probed:
-    r"""Predictions of a test part by a logistic regression on embeddings of length 1.
+) -> list[Probed]:
+    r"""Predictions by logistic regressions on embeddings of length 1, one for each split.
 
     .. math:: \min_{W, b} \; \frac{1}{2} \lVert W \rVert^2
               - C \sum_{i \in \text{train}} \log \operatorname{softmax}(W \hat z_i + b)_{y_i},
@@ -113,16 +114,16 @@ def probe_split(
 
     Args:
         x: float [n, d], dense or SciPy sparse; rows of zeros stay so.
-        y: int [n], classes; those of items in no part are not read.
-        split: the parts.
+        y: int [n], classes; those of test items and of items in no part are not read.
+        splits: the splits.
         score: ``"accuracy"``, or ``"auc"`` of two classes 0 and 1.
         penalties: values of C, ascending.
 
     Returns:
-        The predictions, and what was chosen.
+        The predictions of each split, and what was chosen.
 
     Raises:
-        InputError: for a training part of one class, or ``"auc"`` of more than two classes.
+        InputError: for a training part of one class, or ``"auc"`` of other classes than 0 and 1.
 
     Source:
         The protocol of GRACE and GCA; scikit-learn's ``LogisticRegression`` by L-BFGS.
@@ -130,20 +131,23 @@ def probe_split(
     Example:
         >>> x = np.array([[1.0, 0.1], [0.1, 1.0]] * 10)
         >>> y = np.arange(20) % 2
-        >>> found = probe_split(x, y, random_splits(range(20), 1, shares=(0.4, 0.2))[0])
-        >>> found.validation
-        100.0
+        >>> (found,) = probe_splits(x, y, random_splits(range(20), 1, shares=(0.4, 0.2)))
+        >>> found.validation, bool((found.predicted == y).all())
+        (100.0, True)
     """
-    classes = np.asarray(y)
-    _check_classes(classes, split, score)
-    how, rows = metric(score), unit_rows(x)
-    fitted = _fitted(rows, split.train)
-    found: Probed | None = None
-    for penalty, predict in _regressions(fitted, classes[split.train], penalties, score):
-        value = how.score(classes[split.valid], predict(rows[split.valid]))
-        if found is None or value > found.validation:
-            found = Probed(predict(rows[split.test]), value, penalty)
-    assert found is not None
+    classes, how, rows = np.asarray(y), metric(score), unit_rows(x)
+    found: list[Probed] = []
+    for split in splits:
+        _check_classes(classes, split, score)
+        known, held_out = classes[split.train], classes[split.valid]
+        best, queries = None, rows[split.valid]
+        for penalty, predict in _regressions(_fitted(rows, split.train), known, penalties, score):
+            value = how.score(held_out, predict(queries))
+            if best is None or value > best[0]:
+                best = value, penalty, predict
+        assert best is not None
+        value, penalty, predict = best
+        found.append(Probed(predict(rows), value, penalty))
     return found
 
 
@@ -221,5 +225,6 @@ def _check_classes(y: Indices, split: ThreeWaySplit, score: str) -> None:
         np.unique(np.concatenate([y[p] for p in split])), [0, 1]
     ):
         raise InputError(
-            f"the ROC-AUC is that of two classes, 0 and 1, got {len(known)}: score by accuracy"
+            f"the ROC-AUC is that of two classes, 0 and 1, got {len(known)} from {known[0]} to "
+            f"{known[-1]}: score by accuracy"
         )

@@ -46,6 +46,7 @@ def _ours(name: str) -> Callable[..., Any]:
 
 DOMAINS: dict[str, Registered] = {
     "graphs": Registered(_ours("graphs:GraphExperiment"), _ours("graph_trials:outer_parts")),
+    "nodes": Registered(_ours("nodes:NodeExperiment")),
     "images": Registered(_ours("images:ImageExperiment"), _ours("image_trials:outer_parts")),
     "molecules": Registered(_ours("molecules:MoleculeExperiment")),
 }
@@ -161,7 +162,7 @@ def outer_parts(
     known = DOMAINS[config.domain]
     if known.outer_parts is not None:
         return known.outer_parts(config, data, context, inner, n_folds)
-    if config.n_scores > 1:
+    if config.n_scores > 1 and not config.has_validation:
         raise InputError(
             f"a search needs one test part, and {config.domain} are scored on {config.n_scores} "
             f"folds: choose settings by python -m gcl_hard.bench --select true"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -74,3 +75,14 @@ def rows_of(x: Tensor, ids: Tensor) -> Tensor:
     at = at + shift.repeat_interleave(counts)
     begins = torch.cat([ends.new_zeros(1), ends])
     return csr(begins, x.col_indices()[at], x.values()[at], (len(ids), x.shape[1]))
+
+
+def to_scipy(x: Tensor) -> Any:
+    """A matrix as a SciPy array of compressed rows, or as a NumPy array if it is dense."""
+    from scipy.sparse import csr_array
+
+    x = x.detach().cpu()
+    if x.layout == torch.strided:
+        return x.numpy()
+    parts = x.values().numpy(), x.col_indices().numpy(), x.crow_indices().numpy()
+    return csr_array(parts, shape=tuple(x.shape))

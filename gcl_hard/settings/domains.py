@@ -12,9 +12,10 @@ from gcl_hard.settings.base import RunConfig, defaults
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
 from gcl_hard.settings.molecules import MoleculeConfig
+from gcl_hard.settings.nodes import NodeConfig
 
 CONFIGS: dict[str, type[RunConfig]] = {
-    config.domain: config for config in (GraphConfig, ImageConfig, MoleculeConfig)
+    config.domain: config for config in (GraphConfig, NodeConfig, ImageConfig, MoleculeConfig)
 }
 """The class of configurations of each domain; :func:`gcl_hard.experiments.register` adds one."""
 

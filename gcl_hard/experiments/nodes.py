@@ -1,0 +1,443 @@
+"""Experiments on the nodes of one graph: an encoder, and a logistic regression on each split."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.evaluation.folds import ThreeWaySplit
+from gcl_hard.evaluation.metrics import metric
+from gcl_hard.evaluation.splits import Probed, given_splits, probe_splits, random_splits
+from gcl_hard.experiments.custom import check_call, name_of, own_part
+from gcl_hard.graphs.neighbours import Neighbourhoods
+from gcl_hard.graphs.node_encoders import NODE_ENCODERS, normalised_adjacency
+from gcl_hard.graphs.node_models import (
+    UNKNOWN,
+    NodeClassifier,
+    NodeContrast,
+    NodeModel,
+    embed_nodes,
+)
+from gcl_hard.graphs.node_views import NodeBatch
+from gcl_hard.graphs.nodes import NodeSet, load_nodes
+from gcl_hard.graphs.sparse import to_scipy
+from gcl_hard.runs import hardware
+from gcl_hard.runs.experiment import (
+    ENCODERS,
+    Clock,
+    Experiment,
+    Parts,
+    Report,
+    RunContext,
+    TrainedRun,
+    seeded_weights,
+    silent,
+)
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.record import Scored, Tested
+from gcl_hard.settings.nodes import RAW, SGC, SUPERVISED, UNTRAINED, NodeConfig
+from gcl_hard.training.loop import OnEpoch, memory_for, train
+
+if TYPE_CHECKING:
+    from gcl_hard.experiments.diagnostics import DiagnosticsCallback
+
+
+class NodeExperiment(Experiment[NodeConfig, NodeSet]):
+    """Experiments on nodes; methods as in ``Experiment``."""
+
+    options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
+
+    def load(self, config: NodeConfig, context: RunContext, own: NodeSet | None = None) -> NodeSet:
+        """The graph, its features scaled as is asked for, on the device."""
+        if own is None:
+            own = load_nodes(config.dataset, data_dir=context.data_dir)
+        if config.features == "scaled" or (config.features == "auto" and not own.has_negative):
+            own = own.normalised()
+        return own.to(torch.device(context.device))
+
+    def facts(self, data: NodeSet) -> dict[str, Any]:
+        """Sizes, classes, and a digest."""
+        return {
+            "n_nodes": data.n_nodes,
+            "n_edges": data.n_edges,
+            "n_features": data.n_features,
+            "n_classes": data.n_classes,
+            "class_names": list(data.class_names),
+            "n_labelled": int((data.y != UNKNOWN).sum()),
+            "digest": data.digest(),
+            **({"notes": list(data.notes)} if data.notes else {}),
+        }
+
+    def metrics(self, config: NodeConfig, data: NodeSet) -> tuple[str, ...]:
+        """Accuracy, or the ROC-AUC."""
+        assert config.score is not None
+        return (config.score,)
+
+    def size(self, data: NodeSet) -> tuple[int, int]:
+        """Nodes and edges, and nodes."""
+        return data.n_nodes + data.n_edges, data.n_nodes
+
+    def check(self, config: NodeConfig, data: NodeSet, context: RunContext, *, inner: bool) -> None:
+        """Refuse splits that are not there, and an encoder that does not fit."""
+        if context.processes > 1:
+            raise InputError(
+                "processes of torchrun train image encoders together: nodes are trained side by "
+                "side, with --jobs N or --scheduler"
+            )
+        for split in splits_of(config, data):
+            if len(np.unique(data.y.cpu().numpy()[split.train])) < 2:
+                raise InputError(
+                    f"{config.dataset}: a split of {config.splits} has {len(split.train)} training "
+                    f"nodes of one class alone: give more labelled nodes, or other splits"
+                )
+        if config.score == "auc" and data.n_classes != 2:
+            raise InputError(
+                f"{config.dataset} has {data.n_classes} classes, and score auc is the ROC-AUC of "
+                f"two: give --score accuracy"
+            )
+        if config.method in (UNTRAINED, SUPERVISED) or not config.is_baseline:
+            _check_encoder(config, data, context.parts)
+
+    def advice(self, config: NodeConfig, data: NodeSet) -> str | None:
+        """Given splits that are not used, and steps over all pairs of nodes of a large graph."""
+        said, given = [], 0 if data.train is None else len(data.train)
+        if config.split == "given" and config.splits < given and not config.trains_each:
+            said.append(f"{config.dataset}: the first {config.splits} of {given} given splits")
+        whole = config.anchors is None and config.neighbours is None
+        seconds = SECONDS_OF_PAIRS * data.n_nodes**2 * config.epochs * config.encoders
+        if not config.is_baseline and whole and seconds >= LONG:
+            said.append(
+                f"{config.dataset}: steps over all pairs of {data.n_nodes} nodes take about "
+                f"{seconds / 3600:.2g} hours a run on a core; --anchors 1000 draws as many anchors "
+                f"a step"
+            )
+        return "\n".join(said) or None
+
+    def train_run(self, run: Run, data: NodeSet, context: RunContext, report: Report) -> TrainedRun:
+        """Train the encoder of a run, or that of each split, and embed all nodes."""
+        hardware.use_threads(context.threads, math.inf, 1, context.cores)
+        config, clock = _config(run), Clock()
+        if not config.encoders:
+            found: Any = None
+            if config.method == UNTRAINED:
+                with seeded_weights(run.seed, 0):
+                    encoder = new_encoder(config, data, context.parts)
+                found = embed_nodes(encoder.to(data.x.device), data)
+                clock.evaluate()
+            return TrainedRun(run, (), *clock.seconds, embeddings=found)
+        training = _Training(run, data, context, report)
+        try:
+            training.all_encoders(clock)
+        except DivergenceError as error:
+            return TrainedRun(run, error=error)
+        return training.trained(clock)
+
+    def fit(self, config: NodeConfig, data: NodeSet, context: RunContext, seed: int) -> NodeModel:
+        """A model trained on the graph, with the labels of the first split's training nodes."""
+        hardware.use_threads(context.threads, math.inf, 1, context.cores)
+        return _Training(Run(config, seed), data, context, silent).encoder(0)[0]
+
+    def score(self, trained: TrainedRun, data: NodeSet, context: RunContext) -> Scored:
+        """What is predicted of the test nodes of each split."""
+        hardware.use_threads(context.threads, math.inf, 1, context.cores)
+        run, config = trained.run, _config(trained.run)
+        y, splits = data.y.cpu().numpy(), splits_of(config, data)
+        assert config.score is not None
+        folds, validation, chosen = list[Tested](), list[float](), list[float]()
+        for k, predicted, value, choice in _predictions(trained, data, splits):
+            part = splits[k].valid if run.inner else splits[k].test
+            folds.append(Tested(part, y[part], predicted[part]))
+            validation.append(value)
+            chosen += [] if choice is None else [choice]
+        facts: dict[str, Any] = {
+            "split": config.split, "sizes": [*map(len, splits[0])],
+            "features": _features(config, data),
+        }  # fmt: skip
+        return Scored(
+            tuple(folds), chosen=tuple(chosen),
+            validation=() if run.inner else tuple(validation), facts=facts,
+        )  # fmt: skip
+
+    def arrays(self, trained: TrainedRun, data: NodeSet) -> dict[str, NDArray[Any]]:
+        """``embeddings`` float32 [N, d], or [splits, N, d] where every split has an encoder,
+        ``nodes``, what they are called, ``labels`` [N], −1 where unknown, and ``split`` int8
+        [splits, N]: 0 train, 1 validation, 2 test, −1 in none.
+        """
+        config = _config(trained.run)
+        parts = np.full((config.splits, data.n_nodes), -1, np.int8)
+        for k, split in enumerate(splits_of(config, data)):
+            for number, ids in enumerate(split):
+                parts[k, ids] = number
+        nodes = np.arange(data.n_nodes) if data.ids is None else np.asarray(data.ids)
+        return {
+            "embeddings": np.asarray(trained.embeddings, np.float32), "nodes": nodes,
+            "labels": data.y.cpu().numpy(), "split": parts,
+        }  # fmt: skip
+
+
+SECONDS_OF_PAIRS, LONG = 3.8e-8, 3600
+"""Seconds of a step for each pair of nodes of a view on a core, measured with d = 128, and those of
+a run worth a remark."""
+
+
+def _config(run: Run) -> NodeConfig:
+    return cast("NodeConfig", run.config)
+
+
+def _features(config: NodeConfig, data: NodeSet) -> str:
+    if config.features != "auto":
+        return config.features
+    return "stored" if data.has_negative else "scaled"
+
+
+def splits_of(config: NodeConfig, data: NodeSet) -> list[ThreeWaySplit]:
+    """The splits of a configuration, the same for all methods and seeds.
+
+    Raises:
+        InputError: for given splits that the data do not have.
+    """
+    assert config.splits is not None
+    if config.split == "random":
+        labelled = (data.y != UNKNOWN).nonzero().flatten().cpu().numpy()
+        return random_splits(labelled, config.splits)
+    if data.train is None or data.val is None or data.test is None:
+        raise InputError(
+            f"{config.dataset} comes without splits (train, val and test masks): give --split "
+            f"random"
+        )
+    if config.splits > len(data.train):
+        raise InputError(
+            f"{config.dataset} comes with {len(data.train)} splits, got --splits {config.splits}"
+        )
+    masks = (one[: config.splits].cpu().numpy() for one in (data.train, data.val, data.test))
+    return given_splits(*masks)
+
+
+def new_encoder(config: NodeConfig, data: NodeSet, parts: Parts | None) -> nn.Module:
+    """A new encoder of a configuration."""
+    make = own_part(config.encoder, parts)
+    if make is not None:
+        check_call(make, "encoder(n_features)", data.n_features)
+        made: nn.Module = make(data.n_features)
+        return made
+    return NODE_ENCODERS[config.encoder](
+        data.n_features, config.dim, config.layers, activation=config.activation,
+        dropout=config.dropout or 0.0,
+    )  # fmt: skip
+
+
+def _check_encoder(config: NodeConfig, data: NodeSet, parts: Parts | None) -> None:
+    """Check an encoder on a part of the graph, before anything is trained."""
+    make = own_part(config.encoder, parts)
+    if make is None:
+        return
+    part = Neighbourhoods(data.to(torch.device("cpu")), (1,)).around(
+        np.arange(min(2, data.n_nodes)), np.random.default_rng(0)
+    )
+    with torch.random.fork_rng(devices=[]):
+        try:
+            embed_nodes(new_encoder(config, data, parts), part)
+        except InputError:
+            raise
+        except Exception as error:  # from the user's code, which may raise anything
+            raise InputError(
+                f"the encoder {name_of(make)} fails on {part.num_nodes} nodes "
+                f"({type(error).__name__}: {error})"
+            ) from error
+
+
+class _Training:
+    """The encoders of a run, trained one after the other.
+
+    Args:
+        run: the run.
+        data: the graph.
+        context: names the user's own parts, and the epochs between two snapshots of the first one.
+        report: is told of every epoch.
+    """
+
+    def __init__(self, run: Run, data: NodeSet, context: RunContext, report: Report) -> None:
+        self.run, self.config, self.data = run, _config(run), data
+        self.context, self.report = context, report
+        self.splits = splits_of(self.config, data)
+        self.losses: list[float] = []
+        self.found: list[Any] = []  # embeddings, or logits of a supervised encoder
+        self.states: list[dict[str, Tensor]] = []
+        self.diagnostics: DiagnosticsCallback[NodeContrast] | None = None
+        every = context.options.diagnostics
+        if every and not run.inner and not self.config.is_baseline:
+            from gcl_hard.experiments.diagnostics import DiagnosticsCallback
+            from gcl_hard.experiments.node_snapshots import node_sampler
+
+            make = partial(node_sampler, self.config, data)
+            self.diagnostics = DiagnosticsCallback(self.config.epochs, every, make)
+
+    def all_encoders(self, clock: Clock) -> None:
+        """Train them, and embed the nodes by each.
+
+        Raises:
+            DivergenceError: for a loss or embeddings that are not finite.
+        """
+        for k in range(self.config.encoders):
+            model, loss = self.encoder(k)
+            clock.train()
+            self.losses.append(loss)
+            if ENCODERS in self.context.saves(self.run):
+                state = model.encoder.state_dict()
+                self.states.append({n: one.detach().cpu().clone() for n, one in state.items()})
+            found = (
+                model.scores(self.data).cpu().numpy()
+                if isinstance(model, NodeClassifier)
+                else model.embed(self.data)
+            )
+            if not np.isfinite(found).all():
+                raise DivergenceError(f"{self.run}: the embeddings are not finite; lower lr")
+            self.found.append(found)
+            clock.evaluate()
+
+    def trained(self, clock: Clock) -> TrainedRun:
+        """The run, once all encoders are trained."""
+        found = self.found if self.config.trains_each else self.found[0]
+        supervised = self.config.method == SUPERVISED
+        one = TrainedRun(
+            self.run, tuple(self.losses), *clock.seconds,
+            embeddings=None if supervised else found, scores=found if supervised else None,
+        )  # fmt: skip
+        if self.states:
+            one.encoders = {
+                "encoders": self.states, "config": asdict(self.config), "seed": self.run.seed,
+                "n_features": self.data.n_features,
+            }  # fmt: skip
+        if (diagnostics := self.diagnostics) is not None:
+            one.snapshots = tuple(diagnostics.snapshots)
+            one.seconds_diagnostics = diagnostics.seconds
+            one.points = diagnostics.points
+        return one
+
+    def encoder(self, k: int) -> tuple[NodeModel, float]:
+        """The k-th encoder, trained, and its last loss."""
+        config, device = self.config, self.data.x.device
+        graph = NodeBatch.of(self.data)._replace(y=self._labels(k))
+        with seeded_weights(self.run.seed, k) as seed:
+            model = self._model(seed).to(device)
+        if config.neighbours is None:
+            batches: Any = [graph]
+        else:
+            on_cpu = NodeBatch(*(None if t is None else t.cpu() for t in graph[:4]))
+            drawn = Neighbourhoods(on_cpu, config.neighbours)
+            of_epoch = drawn.batches(config.batch_size, seed=config.data_seed)
+            batches = partial(_moved, of_epoch, device)
+        with memory_for(
+            lambda: (
+                f"out of memory in training on the {self.data.n_nodes} nodes of {config.dataset}: "
+                f"give --anchors N, or --neighbours 15,10 to train on parts of the graph"
+            )
+        ):
+            losses = train(
+                model, batches, config.optimisation(), device=device, setting=str(self.run),
+                on_epoch=self._on_epoch(k, model),
+            )  # fmt: skip
+        return model, losses[-1]
+
+    def _model(self, seed: int) -> NodeModel:
+        config, parts = self.config, self.context.parts
+        encoder = new_encoder(config, self.data, parts)
+        if config.method == SUPERVISED:
+            return NodeClassifier(encoder, self.data.n_classes)
+        own = [own_part(name, parts) for name in config.augmentations or ()]
+        return NodeContrast(
+            encoder, loss=config.loss(seed), views=config.node_views(),
+            augmentations=[one for one in own if one is not None], projection=config.projection,
+            anchors=config.anchors, seed=seed,
+        )  # fmt: skip
+
+    def _labels(self, k: int) -> Tensor:
+        """The labels that the k-th encoder may read, −1 for those of all other nodes."""
+        y = torch.full_like(self.data.y, UNKNOWN)
+        if self.config.trains_each:
+            ids = known_ids(self.splits[k], k, self.config.known_labels)
+            known = torch.from_numpy(ids).to(y.device)
+            y[known] = self.data.y[known]
+        return y
+
+    def _on_epoch(self, k: int, model: NodeModel) -> OnEpoch:
+        config = self.config
+
+        def on_epoch(epoch: int, loss: float) -> None:
+            share = (k + epoch / config.epochs) / config.encoders
+            if not self.report(self.run, share, loss):
+                raise KeyboardInterrupt
+            if self.diagnostics is not None and k == 0 and isinstance(model, NodeContrast):
+                self.diagnostics(epoch, model, model.loss.sampler.current)
+
+        return on_epoch
+
+
+def _moved(of_epoch: Any, device: torch.device, epoch: int) -> Iterator[NodeBatch]:
+    for batch in of_epoch(epoch):
+        moved = (one.to(device) if isinstance(one, Tensor) else one for one in batch)
+        yield NodeBatch(*moved)
+
+
+def known_ids(split: ThreeWaySplit, k: int, share: float) -> NDArray[np.int64]:
+    """The training nodes of split k whose label is known, of which smaller shares are parts."""
+    order = np.random.default_rng((k, 1)).permutation(split.train)
+    return order[: round(share * len(order))]
+
+
+def _predictions(
+    trained: TrainedRun, data: NodeSet, splits: list[ThreeWaySplit]
+) -> Iterator[tuple[int, NDArray[Any], float, float | None]]:
+    """Of each split its number, predictions by node, the score of validation nodes, and C."""
+    config, y = _config(trained.run), data.y.cpu().numpy()
+    assert config.score is not None
+    how = metric(config.score)
+    if config.method in ("majority", SUPERVISED):
+        for k, split in enumerate(splits):
+            if config.method == SUPERVISED:
+                logits = trained.scores[k]
+                of_one = config.score == "auc"
+                found = logits[:, 1] - logits[:, 0] if of_one else logits.argmax(1)
+            else:
+                most = np.bincount(y[split.train]).argmax()
+                found = np.full(len(y), 0.0 if config.score == "auc" else most)
+            yield k, found, how.score(y[split.valid], found[split.valid]), None
+        return
+    best: dict[int, Probed] = {}
+    for z in _representations(trained, data):
+        own = [(z, splits)] if not config.trains_each else [
+            (one, [split]) for one, split in zip(z, splits, strict=True)
+        ]  # fmt: skip
+        probed = [one for of, some in own for one in probe_splits(of, y, some, score=config.score)]
+        for k, one in enumerate(probed):
+            if k not in best or one.validation > best[k].validation:
+                best[k] = one
+    for k, one in sorted(best.items()):
+        yield k, one.predicted, one.validation, one.chosen
+
+
+def _representations(trained: TrainedRun, data: NodeSet) -> Iterator[Any]:
+    """What a probe reads, of sgc after each number of steps: one of all splits, or one of each."""
+    config = _config(trained.run)
+    if config.method not in (RAW, SGC):
+        yield trained.embeddings
+        return
+    x = to_scipy(data.x)
+    if config.method == RAW:
+        yield x
+        return
+    by = to_scipy(normalised_adjacency(data.edge_index.cpu(), data.edge_weight, data.n_nodes))
+    done = 0
+    for hops in config.hops:
+        while done < hops:
+            x, done = by @ x, done + 1
+        yield x
