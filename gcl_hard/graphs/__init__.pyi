@@ -17,5 +17,7 @@ from gcl_hard.graphs.molecules import from_smiles as from_smiles
 from gcl_hard.graphs.molecules import from_tu as from_tu
 from gcl_hard.graphs.molecules import scaffolds as scaffolds
 from gcl_hard.graphs.molecules import tanimoto as tanimoto
+from gcl_hard.graphs.node_files import load_nodes as load_nodes
+from gcl_hard.graphs.nodes import NodeSet as NodeSet
 from gcl_hard.graphs.order import epoch_batches as epoch_batches
 from gcl_hard.graphs.tudataset import load as load
