@@ -15,12 +15,13 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from filelock import BaseFileLock, FileLock, SoftFileLease, Timeout
+from numpy.lib.npyio import NpzFile
 
 from gcl_hard.errors import GclHardError, InputError
 
@@ -148,6 +149,81 @@ def refuse_bomb(archive: zipfile.ZipFile | tarfile.TarFile, path: Path) -> None:
             f"{path} would unpack from {path.stat().st_size:,} to {unpacked:,} bytes, which no "
             f"data set does: replace it by an intact copy, or unpack it yourself"
         )
+
+
+@contextmanager
+def opened_npz(path: Path) -> Iterator[NpzFile]:
+    """An ``.npz`` file, of which no pickle is ever loaded.
+
+    Args:
+        path: the file.
+
+    Yields:
+        Its arrays, to be read by :func:`array_of`.
+
+    Raises:
+        InputError: if it is none, or would unpack to more than :func:`largest_unpacked`.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     np.savez(Path(folder) / "a.npz", x=[1, 2])
+        ...     with opened_npz(Path(folder) / "a.npz") as stored:
+        ...         array_of(stored, Path("a.npz"), "x")
+        array([1, 2])
+    """
+    with ExitStack() as stack:
+        try:  # opened here, since NumPy does not close a file that it rejects
+            stored = np.load(stack.enter_context(path.open("rb")), allow_pickle=False)
+        except Exception as error:  # from zip or pickle
+            raise InputError(
+                f"{path} is truncated or not an .npz file ({error}): copy it again"
+            ) from error
+        if not isinstance(stored, NpzFile):
+            raise InputError(
+                f"{path} is a single array: numpy.savez writes .npz files of named ones"
+            )
+        assert stored.zip is not None  # it is until closed
+        refuse_bomb(stored.zip, path)
+        yield stack.enter_context(stored)
+
+
+def array_of(stored: NpzFile, path: Path, key: str) -> Any:
+    """An array of an ``.npz`` file.
+
+    Args:
+        stored: from :func:`opened_npz`.
+        path: its path, for messages.
+        key: name of the array.
+
+    Raises:
+        InputError: if it is not there, damaged, or of Python objects.
+    """
+    if key not in stored.files:
+        raise InputError(f"{path} lacks {key}; it has {', '.join(sorted(stored.files))}")
+    try:
+        return stored[key]
+    except ValueError as error:
+        raise InputError(
+            f"{path}: {key} is not a plain array ({error}): save it as numbers, or class names as "
+            "text"
+        ) from error
+    except Exception as error:  # from zip and what decompresses its members
+        raise InputError(f"{path} is damaged in {key} ({error}): copy it again") from error
+
+
+def texts_of(stored: NpzFile, path: Path, key: str) -> tuple[str, ...]:
+    """Words, such as names of classes, of an ``.npz`` file; the arguments of :func:`array_of`.
+
+    Raises:
+        InputError: as there, and for bytes that are no UTF-8.
+    """
+    names = array_of(stored, path, key).ravel()
+    try:
+        return tuple(
+            (np.char.decode(names) if names.dtype.kind == "S" else names.astype(str)).tolist()
+        )
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {key} are no UTF-8 ({error}): save them as text") from error
 
 
 @contextmanager

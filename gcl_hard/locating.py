@@ -22,6 +22,40 @@ TIMEOUT = 20.0
 """Seconds to wait for an answer of a server."""
 
 
+NPZ_KINDS = {
+    "images": ({"train_images"}, {"test_images"}, {"train_webp"}),
+    "nodes": ({"adj_indptr", "labels"}, {"edges", "node_labels"}),
+}
+"""The kinds of sets that are one ``.npz`` file, and arrays that such a file has, one set or another
+of them."""
+
+
+def npz_kind(path: Path) -> str | None:
+    """What kind of set an ``.npz`` file holds by the names of its arrays: images, or nodes.
+
+    Args:
+        path: the file; its arrays are not read.
+
+    Returns:
+        None if it is not there or damaged, or its arrays are named otherwise.
+
+    Raises:
+        InputError: if its arrays have the names of both.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {member.removesuffix(".npy") for member in archive.namelist()}
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        return None
+    kinds = [kind for kind, sets in NPZ_KINDS.items() if any(one <= members for one in sets)]
+    if len(kinds) > 1:
+        raise InputError(
+            f"{path} may hold {' or '.join(kinds)}: its arrays are {', '.join(sorted(members))}; "
+            f"save those of one set alone"
+        )
+    return kinds[0] if kinds else None
+
+
 class Download(NamedTuple):
     """A file that is published, and what the cache keeps of it.
 
@@ -31,12 +65,14 @@ class Download(NamedTuple):
         checksum: ``ALGORITHM:DIGITS``, an algorithm of :mod:`hashlib` and hexadecimal digits; empty
             where none is published: then only the sums inside an archive are checked.
         unpack: whether it is an archive (.zip, or .tar in any compression) that is unpacked.
+        by: what makes the file or folder at the path that it is given, in place of the above.
     """
 
     url: str
     name: str
     checksum: str = ""
     unpack: bool = False
+    by: Callable[[Path], object] | None = None
 
 
 @dataclass(frozen=True)
@@ -144,8 +180,11 @@ def fetch(site: Download, folder: Path) -> None:
     """
     with scratch_folder(folder) as scratch:
         whole = scratch / "download"  # under a name by which no set is found
-        _download(site.url, whole)
-        _check(whole, site)
+        if site.by is not None:
+            site.by(whole)
+        else:
+            _download(site.url, whole)
+            _check(whole, site)
         if site.unpack:
             _unpack(whole, scratch / "unpacked")
             whole = scratch / "unpacked" / site.name

@@ -20,10 +20,12 @@ from gcl_hard.graphs.molecules import tanimoto as tanimoto
 from gcl_hard.graphs.neighbours import Neighbourhoods as Neighbourhoods
 from gcl_hard.graphs.node_encoders import GCN as GCN
 from gcl_hard.graphs.node_encoders import GraphSAGE as GraphSAGE
+from gcl_hard.graphs.node_files import load_nodes as load_nodes
 from gcl_hard.graphs.node_models import NodeClassifier as NodeClassifier
 from gcl_hard.graphs.node_models import NodeContrast as NodeContrast
 from gcl_hard.graphs.node_models import embed_nodes as embed_nodes
 from gcl_hard.graphs.node_views import NodeBatch as NodeBatch
 from gcl_hard.graphs.node_views import NodeViews as NodeViews
+from gcl_hard.graphs.nodes import NodeSet as NodeSet
 from gcl_hard.graphs.order import epoch_batches as epoch_batches
 from gcl_hard.graphs.tudataset import load as load

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -263,8 +263,8 @@ class GraphSet:
         ids = checked_ids(index, self.n_graphs, "index")
         node_sizes, edge_sizes = (sizes[ids] for sizes in self._sizes)
         ids = ids.to(self.y.device)
-        nodes, owner, shift = _slices(self.node_ptr, ids, int(node_sizes.sum()))
-        edges, edge_owner, _ = _slices(self.edge_ptr, ids, int(edge_sizes.sum()))
+        nodes, owner, shift = slices(self.node_ptr, ids, int(node_sizes.sum()))
+        edges, edge_owner, _ = slices(self.edge_ptr, ids, int(edge_sizes.sum()))
         return GraphBatch(
             x=self.x[nodes],
             edge_index=self.edge_index[:, edges] - shift[edge_owner],
@@ -333,7 +333,7 @@ class GraphSet:
         if self.features != "degree-scalar":
             return self
         ids = checked_ids(index, self.n_graphs, "index")
-        nodes, _, _ = _slices(self.node_ptr, ids.to(self.y.device), int(self._sizes[0][ids].sum()))
+        nodes, _, _ = slices(self.node_ptr, ids.to(self.y.device), int(self._sizes[0][ids].sum()))
         degree = torch.bincount(self.edge_index[0], minlength=self.n_nodes).double()
         return replace(self, x=standardise(degree.unsqueeze(1), nodes).float())
 
@@ -425,7 +425,7 @@ class GraphSet:
         )
 
 
-def _slices(ptr: Tensor, ids: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
+def slices(ptr: Tensor, ids: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
     """Positions of the ids' items, the index into ``ids`` of each, and old minus new start."""
     sizes = ptr[ids + 1] - ptr[ids]
     shift = ptr[ids] - (sizes.cumsum(0) - sizes)
@@ -498,7 +498,7 @@ def _listed(graphs: Any) -> list[GraphLike]:
         and hasattr(graphs, "__len__")
     ):
         graphs = [graphs[i] for i in range(len(graphs))]
-    if isinstance(graphs, Data) or _is_networkx(graphs) or not isinstance(graphs, Iterable):
+    if isinstance(graphs, Data) or is_networkx(graphs) or not isinstance(graphs, Iterable):
         raise InputError(f"graphs must be a list of graphs, got {type(graphs).__name__}")
     items: list[GraphLike] = []
     unread: set[str] = set()
@@ -506,19 +506,19 @@ def _listed(graphs: Any) -> list[GraphLike]:
         if isinstance(given, GraphSet):
             items += given
             continue
-        if not hasattr(given, "edge_index") and not _is_networkx(given):
+        if not hasattr(given, "edge_index") and not is_networkx(given):
             raise InputError(
                 f"graph {i} has type {type(given).__name__}; expected "
                 f"torch_geometric.data.Data, or a NetworkX graph"
             )
-        graph = _from_networkx(given, i) if _is_networkx(given) else given
+        graph = _from_networkx(given, i) if is_networkx(given) else given
         unread |= unread_of(graph) if graph is given else {*graph.to_dict()} - READ
         items += _of_batch(graph, i)
     warn_of_unread(unread, stacklevel=4)
     return items
 
 
-def unread_of(graph: Any) -> set[str]:
+def unread_of(graph: Any, read: Collection[str] = READ) -> set[str]:
     """Names of tensors and arrays that a graph or a batch has and that are not read."""
     fields = graph.to_dict() if hasattr(graph, "to_dict") else getattr(graph, "__dict__", {})
     followed = {f"{name}_{what}" for name in fields for what in ("batch", "ptr")}
@@ -526,15 +526,15 @@ def unread_of(graph: Any) -> set[str]:
         name
         for name, value in fields.items()
         if isinstance(value[0] if isinstance(value, list) and value else value, Tensor | np.ndarray)
-    } - {*READ, "batch", "ptr", *followed}
+    } - {*read, "batch", "ptr", *followed}
 
 
-def warn_of_unread(names: set[str], *, stacklevel: int) -> None:
+def warn_of_unread(names: set[str], *, stacklevel: int, of_edges: str = "edge_attr") -> None:
     """Name attributes of graphs that are not read, if there are any."""
     if names:
         warnings.warn(
             f"attributes of graphs that are not read: {', '.join(sorted(names))}; what nodes have "
-            f"is read as x, what edges have as edge_attr, and the class as y",
+            f"is read as x, what edges have as {of_edges}, and the class as y",
             stacklevel=stacklevel + 1,
         )
 
@@ -664,7 +664,8 @@ def _whole(values: Tensor) -> bool:
     return not (values.is_floating_point() or values.is_complex() or values.dtype == torch.bool)
 
 
-def _is_networkx(graph: Any) -> bool:
+def is_networkx(graph: Any) -> bool:
+    """Whether a graph is one of NetworkX."""
     return type(graph).__module__.partition(".")[0] == "networkx"
 
 

@@ -16,8 +16,10 @@ Ids = Tensor | Sequence[int] | slice
 """Ids of graphs, or a mask of booleans, as a tensor, a list, a NumPy array or a slice."""
 
 
-def checked_ids(index: Ids, n_graphs: int, what: str, *, least: int = 1) -> Tensor:
-    """Valid graph ids, int64 on the CPU."""
+def checked_ids(
+    index: Ids, n_graphs: int, what: str, *, least: int = 1, of: str = "graph"
+) -> Tensor:
+    """Valid ids of graphs, or of nodes, int64 on the CPU."""
     if isinstance(index, slice):
         index = range(*index.indices(n_graphs))
     try:
@@ -31,11 +33,11 @@ def checked_ids(index: Ids, n_graphs: int, what: str, *, least: int = 1) -> Tens
     whole = not given.is_floating_point() and not given.is_complex() and given.dtype != torch.bool
     if not whole or given.ndim != 1 or given.numel() < least:
         kind = f"{index.dtype} {list(index.shape)}" if isinstance(index, Tensor) else repr(index)
-        raise InputError(f"{what} is {kind}; expected graph ids, int64 [B], B >= {least}")
+        raise InputError(f"{what} is {kind}; expected {of} ids, int64 [B], B >= {least}")
     ids = given.cpu().long()
     if ids.numel() and not (ids.min() >= 0 and ids.max() < n_graphs):
         bounds = f"{int(ids.min())}..{int(ids.max())}"
-        raise InputError(f"{what} holds graph ids {bounds}; this set has 0..{n_graphs - 1}")
+        raise InputError(f"{what} holds {of} ids {bounds}; this set has 0..{n_graphs - 1}")
     return ids
 
 

@@ -15,6 +15,7 @@ from gcl_hard.errors import InputError, check_option
 from gcl_hard.images import files
 from gcl_hard.images.decoding import Images, Labels
 from gcl_hard.images.files import KNOWN, canonical_name
+from gcl_hard.locating import npz_kind
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -146,8 +147,8 @@ class ImageSet:
 def is_image_set(name: str, data_dir: str | Path | None = None) -> bool:
     """Whether a name belongs to an image set.
 
-    A known one, any name that ends in ``.npz``, or a NAME.npz or a folder NAME/train/CLASS/ or
-    NAME/CLASS/ of images in the folder or cache.
+    A known one, any name that ends in ``.npz`` and is no file of nodes, or such a NAME.npz or a
+    folder NAME/train/CLASS/ or NAME/CLASS/ of images in the folder or cache.
 
     Args:
         name: name of a data set.
@@ -160,8 +161,10 @@ def is_image_set(name: str, data_dir: str | Path | None = None) -> bool:
         >>> is_image_set("cifar10"), is_image_set("MUTAG")
         (True, False)
     """
-    known = canonical_name(name) in KNOWN or Path(name).suffix.casefold() == ".npz"
-    return known or files.own_files(name, data_dir) is not None
+    path = Path(name)
+    if path.suffix.casefold() == ".npz":
+        return npz_kind(path) != "nodes"
+    return canonical_name(name) in KNOWN or files.own_files(name, data_dir) is not None
 
 
 def locate(

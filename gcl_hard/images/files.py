@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -17,7 +16,7 @@ from gcl_hard import locating
 from gcl_hard.errors import InputError, check_option, nearest, unknown
 from gcl_hard.images.decoding import Arrays, Images, Labels, decoded
 from gcl_hard.images.folders import Listed, has_classes, has_images, list_images
-from gcl_hard.io import cache_root, refuse_bomb
+from gcl_hard.io import array_of, cache_root, opened_npz, texts_of
 from gcl_hard.locating import Download, Wanted
 
 DIGIT_LEVELS = 16  # grey levels of scikit-learn's digits above 0
@@ -133,8 +132,9 @@ def namesakes(folder: Path, name: str) -> tuple[list[Path], list[Path]]:
     holds = has_images if name in KNOWN else has_classes
     wanted = name.casefold()
     arrays = [
-        f for f in folder.glob("*.[nN][pP][zZ]") if canonical_name(f.stem).casefold() == wanted
-    ]
+        f for f in folder.glob("*.[nN][pP][zZ]")
+        if canonical_name(f.stem).casefold() == wanted and locating.npz_kind(f) != "nodes"
+    ]  # fmt: skip
     return [one for one in images if holds(one)], arrays
 
 
@@ -275,7 +275,7 @@ def _fixed_split(labels: Labels, where: str) -> dict[str, Labels]:
 
 def from_npz(path: Path, name: str, splits: Sequence[str]) -> tuple[Arrays, tuple[str, ...]]:
     """A mirror file: ``SPLIT_images``, ``SPLIT_labels``, and ``class_names`` or none."""
-    with _opened(path) as stored:
+    with opened_npz(path) as stored:
         if "train_webp" in stored.files:
             raise InputError(
                 f"{path} is packed; unpack it with the unpack.py next to it: python "
@@ -291,24 +291,6 @@ def from_npz(path: Path, name: str, splits: Sequence[str]) -> tuple[Arrays, tupl
         return arrays, _class_names(stored, path)
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[NpzFile]:
-    with ExitStack() as stack:
-        try:  # opened here, since NumPy does not close a file that it rejects
-            stored = np.load(stack.enter_context(path.open("rb")), allow_pickle=False)
-        except Exception as error:  # from zip or pickle
-            raise InputError(
-                f"{path} is truncated or not an .npz file ({error}): copy it again"
-            ) from error
-        if not isinstance(stored, NpzFile):
-            raise InputError(
-                f"{path} is a single array: numpy.savez writes .npz files of named ones"
-            )
-        assert stored.zip is not None  # it is until closed
-        refuse_bomb(stored.zip, path)
-        yield stack.enter_context(stored)
-
-
 def _npz_split(stored: NpzFile, path: Path, split: str) -> tuple[Images, Labels]:
     if split == "train+unlabeled":
         parts = [_npz_split(stored, path, part) for part in split.split("+")]
@@ -317,26 +299,18 @@ def _npz_split(stored: NpzFile, path: Path, split: str) -> tuple[Images, Labels]
             sizes = " and ".join(str(list(part.shape)) for part in images)
             raise InputError(f"{path}: {split} would join images of different size: {sizes}")
         return np.concatenate(images), np.concatenate(labels)
-    pixels = _array(stored, path, f"{split}_images")
+    pixels = array_of(stored, path, f"{split}_images")
     if split == "unlabeled":
         return pixels, np.full(len(pixels), -1)
-    return pixels, _array(stored, path, f"{split}_labels")
+    return pixels, array_of(stored, path, f"{split}_labels")
 
 
 def _class_names(stored: NpzFile, path: Path) -> tuple[str, ...]:
     """The stored names, or else the numbers of the classes."""
     if "class_names" in stored.files:
-        names = _array(stored, path, "class_names").ravel()
-        try:
-            return tuple(
-                (np.char.decode(names) if names.dtype.kind == "S" else names.astype(str)).tolist()
-            )
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"{path}: class_names are no UTF-8 ({error}): save them as text"
-            ) from error
+        return texts_of(stored, path, "class_names")
     keys = [key for key in stored.files if key.endswith("_labels")]
-    labels = [part for key in keys if (part := _array(stored, path, key)).dtype.kind in "iu"]
+    labels = [part for key in keys if (part := array_of(stored, path, key)).dtype.kind in "iu"]
     top = max((int(part.max()) for part in labels if part.size), default=-1)
     if top >= (n := sum(part.size for part in labels)) > 0:
         raise InputError(
@@ -344,20 +318,6 @@ def _class_names(stored: NpzFile, path: Path) -> tuple[str, ...]:
             f"add class_names"
         )
     return tuple(map(str, range(top + 1)))
-
-
-def _array(stored: NpzFile, path: Path, key: str) -> Any:
-    if key not in stored.files:
-        raise InputError(f"{path} lacks {key}; it has {', '.join(sorted(stored.files))}")
-    try:
-        return stored[key]
-    except ValueError as error:
-        raise InputError(
-            f"{path}: {key} is not a plain array ({error}): save it as numbers, or class names as "
-            "text"
-        ) from error
-    except Exception as error:  # from zip and what decompresses its members
-        raise InputError(f"{path} is damaged in {key} ({error}): copy it again") from error
 
 
 def from_torchvision(

@@ -1,0 +1,408 @@
+"""What a graph with classes of nodes is made of: features, edges, classes and splits, checked."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from gcl_hard.errors import InputError
+
+SPARSE_STORED, SPARSE_DENSE = 0.25, 0.1
+"""Features stay sparse below the first share of entries that are not 0, and dense ones become so
+below the second."""
+PARTS = ("train", "val", "test")
+LARGEST_LABEL = 2**53  # up to it doubles are whole numbers
+
+
+class Edges(NamedTuple):
+    """The edges of an undirected graph.
+
+    Attributes:
+        edge_index: int64 [2, E], both directions of each edge, sorted, no repeats, no self-loops.
+        edge_weight: float32 [E], or None.
+        notes: what was done to the stored edges.
+    """
+
+    edge_index: Tensor
+    edge_weight: Tensor | None
+    notes: tuple[str, ...]
+
+
+def undirected(ends: Any, n: int, where: str, *, weight: Any = None, once: bool = False) -> Edges:
+    """The edges of a graph as those of an undirected one.
+
+    Args:
+        ends: whole numbers [2, e], the nodes at both ends of each edge, 0..n-1.
+        n: number of nodes.
+        where: name of the graph, for messages.
+        weight: numbers above 0, [e], or None.
+        once: whether the source has undirected edges, each in one direction.
+
+    Returns:
+        The edges.
+
+    Raises:
+        InputError: for nodes that are not there, or weights that are not above 0, or that differ
+            between several entries of the same edge.
+
+    Example:
+        >>> edges = undirected([[0, 1, 2, 2], [1, 0, 2, 1]], 4, "a graph")
+        >>> edges.edge_index.tolist()
+        [[0, 1, 1, 2], [1, 0, 2, 1]]
+        >>> edges.notes
+        ('made symmetric: 1 edge had one direction', '1 self-loop dropped', '1 isolated node kept')
+    """
+    pairs, weights = _checked_ends(ends, n, where), _checked_weights(weight, where)
+    if weights is not None and weights.shape != pairs.shape[1:]:
+        raise InputError(f"{where}: {weights.size} weights for {pairs.shape[1]} edges")
+    if once:
+        pairs = np.sort(pairs, axis=0)
+    keep = pairs[0] != pairs[1]
+    n_loops = int(keep.size - np.count_nonzero(keep))
+    if n_loops:
+        pairs = pairs[:, keep]
+        weights = weights if weights is None else weights[keep]
+    one_way = _matrix(pairs, n, np.ones(pairs.shape[1], np.bool_))
+    both = one_way.maximum(one_way.T.tocsr())
+    n_single, n_repeats = both.nnz - one_way.nnz, pairs.shape[1] - one_way.nnz
+    found = None if weights is None else _symmetric_weights(pairs, weights, n, where)
+    both.sort_indices()
+    sizes = np.diff(both.indptr)
+    index = np.stack([np.repeat(np.arange(n, dtype=np.int64), sizes), both.indices], dtype=np.int64)
+    notes = (
+        (f"made symmetric: {_count(n_single, 'edge')} had one direction", n_single and not once),
+        (f"{_count(n_loops, 'self-loop')} dropped", n_loops),
+        (f"{_count(n_repeats, 'repeated edge')} merged", n_repeats),
+        (f"{_count(n_alone := int((sizes == 0).sum()), 'isolated node')} kept", n_alone),
+    )
+    return Edges(
+        torch.from_numpy(index), found, tuple(note for note, happened in notes if happened)
+    )
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
+
+
+def _matrix(pairs: NDArray[np.int64], n: int, values: NDArray[Any]) -> Any:
+    return sparse.coo_array((values, (pairs[0], pairs[1])), shape=(n, n)).tocsr()
+
+
+def _checked_ends(ends: Any, n: int, where: str) -> NDArray[np.int64]:
+    pairs = as_array(ends, f"{where}: edges")
+    if pairs.ndim != 2 or len(pairs) != 2 or (pairs.dtype.kind not in "iu" and pairs.size):
+        raise InputError(
+            f"{where}: edges are {pairs.dtype} {[*pairs.shape]}; expected whole numbers [2, E]"
+        )
+    outside = ((pairs < 0) | (pairs >= n)).any(axis=0)
+    if outside.any():
+        first = int(outside.argmax())
+        raise InputError(
+            f"{where}: {_count(int(outside.sum()), 'edge')} of nodes outside 0..{n - 1}, first "
+            f"edge {first}, {pairs[0, first]} to {pairs[1, first]}: nodes count from 0, in the "
+            f"order of the features' rows"
+        )
+    return pairs.astype(np.int64, copy=False)
+
+
+def _checked_weights(weight: Any, where: str) -> NDArray[np.float32] | None:
+    if weight is None:
+        return None
+    values = as_array(weight, f"{where}: weights of edges")
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1 or values.dtype.kind not in "biuf":
+        raise InputError(
+            f"{where}: weights of edges are {values.dtype} {[*values.shape]}; expected numbers [E]"
+        )
+    values = as_float32(values)
+    wrong = ~((values > 0) & np.isfinite(values))
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise InputError(
+            f"{where}: {_count(int(wrong.sum()), 'weight')} of edges not finite and above 0, first "
+            f"{values[first]:g} of edge {first}: leave out an edge that is none"
+        )
+    return values
+
+
+def _symmetric_weights(
+    pairs: NDArray[np.int64], weights: NDArray[np.float32], n: int, where: str
+) -> Tensor:
+    """Weights in the order of the edges, if all entries of the same edge have the same one."""
+    order = np.lexsort((pairs.max(axis=0), pairs.min(axis=0)))
+    ends = np.sort(pairs[:, order], axis=0)
+    same = (ends[:, 1:] == ends[:, :-1]).all(axis=0)
+    differ = same & (weights[order][1:] != weights[order][:-1])
+    if differ.any():
+        first = int(differ.argmax())
+        u, v = ends[:, first]
+        raise InputError(
+            f"{where}: {_count(int(differ.sum()), 'edge')} with several weights, first {u} to {v} "
+            f"with {weights[order][first]:g} and {weights[order][first + 1]:g}, which may be "
+            f"added or averaged: give each undirected edge one weight"
+        )
+    first_of = np.concatenate([[True], ~same]) if order.size else np.zeros(0, np.bool_)
+    chosen = order[first_of]
+    upper = _matrix(np.sort(pairs[:, chosen], axis=0), n, weights[chosen])
+    both = (upper + upper.T).tocsr()
+    both.sort_indices()
+    return torch.from_numpy(both.data.astype(np.float32, copy=False))
+
+
+def features(x: Any, where: str) -> Tensor:
+    """Features of nodes, float32 [N, F], dense or in sparse rows (``torch.sparse_csr``).
+
+    Those that are stored sparse stay so if less than a quarter of the entries are not 0, and dense
+    ones become sparse if less than a tenth are not 0.
+
+    Args:
+        x: numbers [N, F]: an array, a tensor of any layout, or a matrix of SciPy.
+        where: name of the graph, for messages.
+
+    Raises:
+        InputError: for what is no such matrix, or not finite in single precision.
+
+    Example:
+        >>> features(torch.eye(20), "a graph").layout, features(torch.eye(4), "a graph").layout
+        (torch.sparse_csr, torch.strided)
+    """
+    stored = _as_matrix(x, f"{where}: features x")
+    if stored.ndim != 2 or stored.dtype.kind not in "biuf" or not all(stored.shape):
+        raise InputError(
+            f"{where}: features x are {stored.dtype} {[*stored.shape]}; expected numbers [N, F], a "
+            f"row for each node"
+        )
+    is_sparse = sparse.issparse(stored)
+    values = as_float32(stored.data if is_sparse else stored)
+    wrong = ~np.isfinite(values)
+    if wrong.any():
+        rows = stored.tocoo().coords[0] if is_sparse else np.nonzero(wrong)[0]
+        node = int(rows[wrong].min() if is_sparse else rows.min())
+        raise InputError(
+            f"{where}: {int(wrong.sum()):,} features x are NaN or infinite (in single precision), "
+            f"first in node {node}: replace or leave them out"
+        )
+    share = np.count_nonzero(values) / (stored.shape[0] * stored.shape[1])
+    if share >= (SPARSE_STORED if is_sparse else SPARSE_DENSE):
+        return torch.from_numpy(
+            sparse.csr_array((values, stored.indices, stored.indptr), stored.shape).toarray()
+            if is_sparse
+            else np.ascontiguousarray(values)
+        )
+    rows = sparse.csr_array(
+        (values, stored.indices, stored.indptr) if is_sparse else values, shape=stored.shape
+    )
+    rows.eliminate_zeros()
+    return sparse_rows(_int64(rows.indptr), _int64(rows.indices), rows.data, rows.shape)
+
+
+def _int64(values: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(values.astype(np.int64))
+
+
+def sparse_rows(ptr: Tensor, columns: Tensor, values: Any, shape: Sequence[int]) -> Tensor:
+    """A ``torch.sparse_csr`` tensor, without PyTorch's remark that these are in beta."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse", category=UserWarning)
+        return torch.sparse_csr_tensor(
+            ptr, columns, torch.as_tensor(values), tuple(shape), check_invariants=False
+        )
+
+
+def _as_matrix(x: Any, what: str) -> Any:
+    """An array, or rows of SciPy without repeats in order, of any matrix."""
+    if isinstance(x, Tensor) and x.layout != torch.strided:
+        layout: Any = x.detach().cpu()
+        coo = layout.to_sparse_coo().coalesce()
+        x = sparse.coo_array((coo.values().numpy(), tuple(coo.indices().numpy())), shape=coo.shape)
+    if sparse.issparse(x):
+        rows = sparse.csr_array(x)
+        if not rows.has_canonical_format:
+            rows = rows.copy() if rows is x else rows
+            rows.sum_duplicates()
+        return rows
+    return as_array(x, what)
+
+
+def as_array(values: Any, what: str) -> NDArray[Any]:
+    """A NumPy array of a tensor, an array or a list."""
+    if isinstance(values, Tensor):
+        values = values.detach().to_dense().cpu()
+        array: NDArray[Any] = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+        return array
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what}: {error}; expected an array or a tensor") from error
+
+
+def as_float32(values: NDArray[Any]) -> NDArray[np.float32]:
+    """Numbers in single precision; too large ones are infinite."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32, copy=False)
+
+
+def classes(
+    y: Any, n: int, where: str, *, names: Sequence[str] = ()
+) -> tuple[Tensor, tuple[str, ...]]:
+    """Classes of nodes, int64 [N] in 0..C-1 and −1 where unknown, and what they are called.
+
+    Args:
+        y: whole numbers, or words, [N]; unknown is NaN, None or an empty word, never −1.
+        n: number of nodes.
+        where: name of the graph, for messages.
+        names: of the classes 0, 1, …; none for what y has.
+
+    Raises:
+        InputError: for others, −1, or fewer than two classes.
+
+    Example:
+        >>> classes([3.0, float("nan"), 5.0], 3, "a graph")
+        (tensor([ 0, -1,  1]), ('3', '5'))
+    """
+    given = as_array(y, f"{where}: labels y")
+    if given.ndim == 2 and given.shape[1] == 1:
+        given = given[:, 0]
+    if given.shape != (n,):
+        raise InputError(
+            f"{where}: labels y are {given.dtype} {[*given.shape]}; expected one class for each of "
+            f"{n} nodes, [{n}]"
+        )
+    values, known = _known(given, where)
+    kinds, place = np.unique(values[known], return_inverse=True)
+    if len(kinds) < 2:
+        what = f"only the class {kinds[0]}" if len(kinds) else "no class"
+        raise InputError(f"{where}: labels y have {what}; expected at least two classes")
+    found = np.full(n, -1)
+    found[known] = place
+    called = tuple(str(one) for one in kinds.tolist())
+    if names and kinds.dtype.kind in "iu" and kinds.max() < len(names):
+        called = tuple(names[one] for one in kinds.tolist())
+    return torch.from_numpy(found.astype(np.int64)), called
+
+
+def _known(given: NDArray[Any], where: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Labels as whole numbers or words, and which are known."""
+    if given.dtype.kind == "O":
+        empty = np.array([one is None or _is_nan(one) for one in given], np.bool_)
+        words = [isinstance(one, str) for one in given[~empty]]
+        if any(words) and not all(words):
+            raise InputError(f"{where}: labels y are words and numbers: give one kind")
+        filled = given.copy()
+        filled[empty] = "" if any(words) else np.nan
+        try:
+            given = filled.astype(np.str_ if any(words) else np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{where}: labels y are no numbers or words: {error}") from error
+    if given.dtype.kind == "U":
+        return given, given != ""
+    if given.dtype.kind not in "biuf":
+        raise InputError(f"{where}: labels y are {given.dtype}; expected whole numbers or words")
+    if given.dtype.kind == "f":
+        known = ~np.isnan(given)
+        given = _whole(np.where(known, given, 0), where)
+    else:
+        known = np.ones(len(given), np.bool_)
+    unclear = (given == -1) & (given.dtype.kind == "i")
+    if unclear.any():
+        raise InputError(
+            f"{where}: labels y are −1 at {_count(int(unclear.sum()), 'node')}, first node "
+            f"{int(unclear.argmax())}; −1 may be a class or unknown: give NaN where unknown, or "
+            f"number the classes from 0"
+        )
+    return given, known
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def _whole(given: NDArray[Any], where: str) -> NDArray[np.int64]:
+    with np.errstate(invalid="ignore"):
+        odd = (given % 1 != 0) | (np.abs(given) > LARGEST_LABEL)
+    if odd.any():
+        first = int(odd.argmax())
+        raise InputError(
+            f"{where}: {_count(int(odd.sum()), 'label')} y are no whole numbers, first "
+            f"{given[first]:g} of node {first}: expected the number of a class, or NaN where "
+            f"unknown"
+        )
+    return given.astype(np.int64)
+
+
+def splits(given: Mapping[str, Any], y: Tensor, where: str) -> dict[str, Tensor]:
+    """Masks of given splits, bool [S, N] by part; none if none is given.
+
+    Args:
+        given: masks, [N] or [S, N], by part: train, val and test; None where there is none.
+        y: the classes, −1 where unknown.
+        where: name of the graph, for messages.
+
+    Raises:
+        InputError: for parts that are missing, of another size, empty, or share nodes, and for
+            their nodes without a label.
+
+    Example:
+        >>> parts = {"train": [True, False, False], "val": [False, True, False]}
+        >>> splits({**parts, "test": [False, False, True]}, torch.tensor([0, 1, 0]), "a graph")
+        {'train': tensor([[ True, False, False]]), 'val': tensor([[False,  True, False]]), \
+'test': tensor([[False, False,  True]])}
+    """
+    there = {part: given.get(part) for part in PARTS}
+    lacking = [part for part in PARTS if there[part] is None]
+    if len(lacking) == len(PARTS):
+        return {}
+    if lacking:
+        raise InputError(
+            f"{where}: there is no mask of {' and '.join(lacking)}: give masks of all three, "
+            f"{', '.join(PARTS)}, or none"
+        )
+    masks = {part: _mask(there[part], y.numel(), f"{where}: mask of {part}") for part in PARTS}
+    counts = {len(mask) for mask in masks.values()} - {1}
+    if len(counts) > 1:
+        sizes = ", ".join(f"{len(mask)} of {part}" for part, mask in masks.items())
+        raise InputError(f"{where}: there are masks of different numbers of splits: {sizes}")
+    wide = {part: np.broadcast_to(m, (max([1, *counts]), m.shape[1])) for part, m in masks.items()}
+    _check_splits(wide, (y >= 0).cpu().numpy(), where)
+    return {part: torch.from_numpy(mask.copy()) for part, mask in wide.items()}
+
+
+def _mask(mask: Any, n: int, what: str) -> NDArray[np.bool_]:
+    """One row of n for each split."""
+    rows = np.atleast_2d(as_array(mask, what))
+    truth = rows.dtype.kind == "b" or (rows.dtype.kind in "iu" and np.isin(rows, (0, 1)).all())
+    if rows.ndim != 2 or rows.shape[1] != n or not truth:
+        raise InputError(
+            f"{what} is {rows.dtype} {[*np.shape(mask)]}; expected true or false for each of {n} "
+            f"nodes, [{n}], or a row of these for each split"
+        )
+    return rows.astype(np.bool_)
+
+
+def _check_splits(
+    masks: Mapping[str, NDArray[np.bool_]], labelled: NDArray[np.bool_], where: str
+) -> None:
+    for part, mask in masks.items():
+        if not mask.any(axis=1).all():
+            split = int(mask.any(axis=1).argmin())
+            raise InputError(f"{where}: no node is in {part} of split {split}; it needs some")
+    together = np.sum([*masks.values()], axis=0)
+    for what, wrong in (
+        ("nodes in several parts", together > 1),
+        ("nodes without a label in a part", (together > 0) & ~labelled),
+    ):
+        if wrong.any():
+            split, node = np.argwhere(wrong)[0]
+            found = [part for part, mask in masks.items() if mask[split, node]]
+            raise InputError(
+                f"{where}: {int(wrong[split].sum()):,} {what} of split {split}, first node {node} "
+                f"in {' and '.join(found)}: each node with a label belongs to one part, or to none"
+            )

@@ -1,0 +1,177 @@
+"""Graphs whose nodes are classified, as PyTorch Geometric, NetworkX and SciPy hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from gcl_hard.errors import InputError
+from gcl_hard.graphs.data import is_networkx, unread_of, warn_of_unread
+from gcl_hard.graphs.node_parts import PARTS, as_array
+
+READ = {"edge_index", "adj_t", "edge_weight", "num_nodes", "x", "y", "train_mask", "val_mask",
+        "test_mask"}  # fmt: skip
+"""What a graph of PyTorch Geometric is read from."""
+
+
+@dataclass(frozen=True, eq=False)
+class RawNodes:
+    """A graph with classes of its nodes as a source has it, before anything is checked.
+
+    Attributes:
+        x: features [N, F], dense or sparse.
+        ends: the nodes at both ends of each edge, [2, e].
+        y: labels [N].
+        weight: weights of edges [e], or None.
+        once: whether undirected edges are listed in one direction each.
+        masks: given splits, [N] or [S, N] by part.
+        class_names: of the classes 0, 1, …, if the source has them.
+        ids: what the nodes are called, if the source names them.
+        notes: what was left out.
+    """
+
+    x: Any
+    ends: Any
+    y: Any
+    weight: Any = None
+    once: bool = False
+    masks: Mapping[str, Any] = field(default_factory=dict)
+    class_names: Sequence[str] = ()
+    ids: tuple[Hashable, ...] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def from_object(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
+    """A graph of PyTorch Geometric, NetworkX, or a square matrix of SciPy.
+
+    Args:
+        graph: the graph.
+        x: features in place of the graph's own, or None.
+        y: likewise, labels.
+        masks: likewise, by part.
+    """
+    if sparse.issparse(graph):
+        return _from_scipy(graph, x, y, masks)
+    if is_networkx(graph):
+        return _from_networkx(graph, x, y, masks)
+    if hasattr(graph, "node_types") and hasattr(graph, "edge_types"):
+        raise InputError(
+            f"graph is a {type(graph).__name__} of nodes of several types "
+            f"({', '.join(map(str, graph.node_types))}): give a graph of one type, such as "
+            f"graph.to_homogeneous() makes where all have the same features"
+        )
+    if not hasattr(graph, "edge_index") and not hasattr(graph, "adj_t"):
+        raise InputError(
+            f"graph has type {type(graph).__name__}; expected a torch_geometric.data.Data, a "
+            f"NetworkX graph, or a square sparse matrix of SciPy with x and y"
+        )
+    return _from_data(graph, x, y, masks)
+
+
+def _needed(value: Any, what: str, remedy: str) -> Any:
+    if value is None:
+        raise InputError(f"graph has no {what}: {remedy}")
+    return value
+
+
+def _features(x: Any) -> Any:
+    return _needed(
+        x, "features x of nodes",
+        "give x, [N, F], or make it by torch_geometric.transforms, such as OneHotDegree or "
+        "AddLaplacianEigenvectorPE",
+    )  # fmt: skip
+
+
+def _labels(y: Any) -> Any:
+    return _needed(y, "labels y of nodes", "give y, [N], with NaN where unknown")
+
+
+def _from_data(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
+    x = _features(graph.x if x is None and hasattr(graph, "x") else x)
+    y = _labels(graph.y if y is None and hasattr(graph, "y") else y)
+    ends, weight = getattr(graph, "edge_index", None), getattr(graph, "edge_weight", None)
+    if ends is None:
+        adjacency = _needed(getattr(graph, "adj_t", None), "edge_index", "give it")
+        ends, weight = _of_adjacency(adjacency)
+    own = {part: getattr(graph, f"{part}_mask", None) for part in PARTS}
+    if all(mask is None for mask in masks.values()):
+        masks = {part: None if m is None else _split_rows(m) for part, m in own.items()}
+    warn_of_unread(unread_of(graph, READ), of_edges="edge_weight", stacklevel=4)
+    return RawNodes(x, ends, y, weight, masks=masks)
+
+
+def _split_rows(mask: Any) -> Any:
+    """A mask [N, S] of PyTorch Geometric as [S, N]."""
+    found = as_array(mask, "a mask")
+    return found.T if found.ndim == 2 else found
+
+
+def _of_adjacency(adjacency: Any) -> tuple[Tensor, Tensor | None]:
+    """Ends and weights of edges of a sparse tensor; None where all are 1."""
+    from torch_geometric.utils import to_edge_index
+
+    ends, weight = to_edge_index(adjacency)
+    return ends, weight if weight is not None and (weight != 1).any() else None
+
+
+def _from_scipy(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
+    x, y = _features(x), _labels(y)
+    if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
+        raise InputError(f"graph is a matrix {[*graph.shape]}; expected a square one, [N, N]")
+    rows = sparse.csr_array(graph, copy=True)
+    rows.sum_duplicates()
+    coo = rows.tocoo()
+    weight = coo.data if (coo.data != 1).any() else None
+    return RawNodes(x, np.stack([coo.row, coo.col]), y, weight, masks=masks)
+
+
+def _from_networkx(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
+    x = _features(_attribute(graph, "x" if x is None else x))
+    y = _labels(_attribute(graph, "y" if y is None else y, missing=True))
+    ids = tuple(graph.nodes)
+    number = {node: i for i, node in enumerate(ids)}
+    triples = [(number[u], number[v], w) for u, v, w in graph.edges(data="weight")]
+    weights = [w for *_, w in triples]
+    if weights and None in weights and any(w is not None for w in weights):
+        first = ids[triples[weights.index(None)][0]], ids[triples[weights.index(None)][1]]
+        raise InputError(
+            f"graph has edges with and without a weight, first without {first[0]!r} to "
+            f"{first[1]!r}: give all edges one, or none"
+        )
+    return RawNodes(
+        x, np.array([(u, v) for u, v, _ in triples], np.int64).reshape(-1, 2).T, y,
+        None if None in weights or not weights else weights,
+        once=not graph.is_directed(), masks=masks, ids=ids,
+    )  # fmt: skip
+
+
+def _attribute(graph: Any, name: Any, *, missing: bool = False) -> Any:
+    """An attribute of all nodes in order, None if no node has it; other values as they are."""
+    if not isinstance(name, str):
+        return name
+    found = [content.get(name) for _, content in graph.nodes(data=True)]
+    lacking = [node for node, value in zip(graph.nodes, found, strict=True) if value is None]
+    if len(lacking) == len(found):
+        return None
+    if lacking and not missing:
+        raise InputError(
+            f"{len(lacking)} of {len(found)} nodes have no attribute {name}, first {lacking[0]!r}: "
+            f"each node needs the same features"
+        )
+    if missing:
+        return np.array([_plain(value) for value in found], object)
+    try:
+        return np.stack([as_array(value, name).reshape(-1) for value in found])
+    except ValueError as error:
+        raise InputError(f"attribute {name} of nodes has different lengths: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    """A label without the tensor or array around it."""
+    return value.item() if isinstance(value, torch.Tensor | np.ndarray) and value.size else value
