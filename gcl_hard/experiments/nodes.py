@@ -20,6 +20,7 @@ from gcl_hard.evaluation.splits import Probed, given_splits, probe_splits, rando
 from gcl_hard.experiments.custom import check_call, name_of, own_part
 from gcl_hard.graphs.neighbours import Neighbourhoods
 from gcl_hard.graphs.node_encoders import NODE_ENCODERS, normalised_adjacency
+from gcl_hard.graphs.node_files import load_nodes
 from gcl_hard.graphs.node_models import (
     UNKNOWN,
     NodeClassifier,
@@ -28,7 +29,7 @@ from gcl_hard.graphs.node_models import (
     embed_nodes,
 )
 from gcl_hard.graphs.node_views import NodeBatch
-from gcl_hard.graphs.nodes import NodeSet, load_nodes
+from gcl_hard.graphs.nodes import NodeSet
 from gcl_hard.graphs.sparse import to_scipy
 from gcl_hard.runs import hardware
 from gcl_hard.runs.experiment import (
@@ -96,7 +97,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         for split in splits_of(config, data):
             if len(np.unique(data.y.cpu().numpy()[split.train])) < 2:
                 raise InputError(
-                    f"{config.dataset}: a split of {config.splits} has {len(split.train)} training "
+                    f"{config.dataset}: a split of {config.n_scores} has {len(split.train)} training "
                     f"nodes of one class alone: give more labelled nodes, or other splits"
                 )
         if config.score == "auc" and data.n_classes != 2:
@@ -110,8 +111,8 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
     def advice(self, config: NodeConfig, data: NodeSet) -> str | None:
         """Given splits that are not used, and steps over all pairs of nodes of a large graph."""
         said, given = [], 0 if data.train is None else len(data.train)
-        if config.split == "given" and config.splits < given and not config.trains_each:
-            said.append(f"{config.dataset}: the first {config.splits} of {given} given splits")
+        if config.split == "given" and config.n_scores < given and not config.trains_each:
+            said.append(f"{config.dataset}: the first {config.n_scores} of {given} given splits")
         whole = config.anchors is None and config.neighbours is None
         seconds = SECONDS_OF_PAIRS * data.n_nodes**2 * config.epochs * config.encoders
         if not config.is_baseline and whole and seconds >= LONG:
@@ -173,7 +174,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         [splits, N]: 0 train, 1 validation, 2 test, −1 in none.
         """
         config = _config(trained.run)
-        parts = np.full((config.splits, data.n_nodes), -1, np.int8)
+        parts = np.full((config.n_scores, data.n_nodes), -1, np.int8)
         for k, split in enumerate(splits_of(config, data)):
             for number, ids in enumerate(split):
                 parts[k, ids] = number
@@ -205,20 +206,19 @@ def splits_of(config: NodeConfig, data: NodeSet) -> list[ThreeWaySplit]:
     Raises:
         InputError: for given splits that the data do not have.
     """
-    assert config.splits is not None
     if config.split == "random":
         labelled = (data.y != UNKNOWN).nonzero().flatten().cpu().numpy()
-        return random_splits(labelled, config.splits)
+        return random_splits(labelled, config.n_scores)
     if data.train is None or data.val is None or data.test is None:
         raise InputError(
             f"{config.dataset} comes without splits (train, val and test masks): give --split "
             f"random"
         )
-    if config.splits > len(data.train):
+    if config.n_scores > len(data.train):
         raise InputError(
-            f"{config.dataset} comes with {len(data.train)} splits, got --splits {config.splits}"
+            f"{config.dataset} comes with {len(data.train)} splits, got --splits {config.n_scores}"
         )
-    masks = (one[: config.splits].cpu().numpy() for one in (data.train, data.val, data.test))
+    masks = (one[: config.n_scores].cpu().numpy() for one in (data.train, data.val, data.test))
     return given_splits(*masks)
 
 
@@ -332,8 +332,7 @@ class _Training:
         if config.neighbours is None:
             batches: Any = [graph]
         else:
-            on_cpu = NodeBatch(*(None if t is None else t.cpu() for t in graph[:4]))
-            drawn = Neighbourhoods(on_cpu, config.neighbours)
+            drawn = Neighbourhoods(graph.to("cpu"), config.neighbours)
             of_epoch = drawn.batches(config.batch_size, seed=config.data_seed)
             batches = partial(_moved, of_epoch, device)
         with memory_for(
@@ -384,8 +383,7 @@ class _Training:
 
 def _moved(of_epoch: Any, device: torch.device, epoch: int) -> Iterator[NodeBatch]:
     for batch in of_epoch(epoch):
-        moved = (one.to(device) if isinstance(one, Tensor) else one for one in batch)
-        yield NodeBatch(*moved)
+        yield batch.to(device)
 
 
 def known_ids(split: ThreeWaySplit, k: int, share: float) -> NDArray[np.int64]:

@@ -92,13 +92,13 @@ class Neighbourhoods:
             count += len(frontier)
             found.append(frontier)
         every, kept = np.concatenate(found), np.unique(np.concatenate(edges))
-        graph, chosen = self.graph, torch.from_numpy(self._edges[kept])
-        edge_index = torch.from_numpy(place)[graph.edge_index[:, chosen]]
+        graph, at = self.graph, torch.from_numpy(self._edges[kept])
+        edge_index = torch.from_numpy(place)[graph.edge_index[:, at]]
         place[every] = -1
         weight = graph.edge_weight
         ids = torch.from_numpy(every)
         return NodeBatch(
-            rows_of(graph.x, ids), edge_index, None if weight is None else weight[chosen],
+            rows_of(graph.x, ids), edge_index, None if weight is None else weight[at],
             None if graph.y is None else graph.y[ids], len(nodes),
         )  # fmt: skip
 

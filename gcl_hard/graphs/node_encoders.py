@@ -116,14 +116,15 @@ class GCN(_Convolutions):
         return normalised_adjacency(edge_index, edge_weight, n)
 
 
-class _LinearFirst(SAGEConv):
+class _LinearFirst(SAGEConv):  # type: ignore[misc]
     """A GraphSAGE convolution with the mean over neighbours taken of what is multiplied already,
     which is the same and lets features be sparse.
     """
 
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:  # type: ignore[override]
-        found: Tensor = edge_index @ nn.functional.linear(x, self.lin_l.weight)
-        return found + self.lin_l.bias + self.lin_r(x)
+    def forward(self, x: Tensor, adjacency: Tensor) -> Tensor:
+        found: Tensor = adjacency @ nn.functional.linear(x, self.lin_l.weight)
+        found = found + self.lin_l.bias + self.lin_r(x)
+        return found
 
 
 class GraphSAGE(_Convolutions):

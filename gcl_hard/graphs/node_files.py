@@ -34,6 +34,7 @@ class KnownGraph(NamedTuple):
         url: address of the folder that it is published in.
         counts: whether its features are counts, of which 1 is read where they are above 0.
         metric: what its authors score.
+        splits: splits that are published with it.
     """
 
     reader: str
@@ -42,13 +43,14 @@ class KnownGraph(NamedTuple):
     url: str = GNN_BENCHMARK
     counts: bool = False
     metric: Literal["accuracy", "auc"] = "accuracy"
+    splits: int = 0
 
 
 KNOWN = {
-    "Cora": KnownGraph("Planetoid", "Cora", "cora.npz"),
-    "CiteSeer": KnownGraph("Planetoid", "CiteSeer", "citeseer.npz"),
-    "PubMed": KnownGraph("Planetoid", "PubMed", "pubmed.npz"),
-    "WikiCS": KnownGraph("WikiCS", "", url=WIKI_CS),
+    "Cora": KnownGraph("Planetoid", "Cora", "cora.npz", splits=1),
+    "CiteSeer": KnownGraph("Planetoid", "CiteSeer", "citeseer.npz", splits=1),
+    "PubMed": KnownGraph("Planetoid", "PubMed", "pubmed.npz", splits=1),
+    "WikiCS": KnownGraph("WikiCS", "", url=WIKI_CS, splits=20),
     "Photo": KnownGraph("Amazon", "Photo", "amazon_electronics_photo.npz", counts=True),
     "Computers": KnownGraph("Amazon", "Computers", "amazon_electronics_computers.npz", counts=True),
     "CS": KnownGraph("Coauthor", "CS", "ms_academic_cs.npz", counts=True),
@@ -58,6 +60,7 @@ KNOWN = {
             "HeterophilousGraphDataset", name, f"{name.lower().replace('-', '_')}.npz",
             HETEROPHILOUS,
             metric="auc" if name in ("Minesweeper", "Tolokers", "Questions") else "accuracy",
+            splits=10,
         )
         for name in ("Roman-empire", "Amazon-ratings", "Minesweeper", "Tolokers", "Questions")
     },
@@ -98,6 +101,17 @@ def published_metric(name: str) -> Literal["accuracy", "auc"]:
     """
     known = KNOWN.get(canonical_name(name))
     return known.metric if known else "accuracy"
+
+
+def given_splits_of(name: str) -> int:
+    """The number of splits that are published with a set; 0 of any other set.
+
+    Example:
+        >>> given_splits_of("WikiCS"), given_splits_of("CS")
+        (20, 0)
+    """
+    known = KNOWN.get(canonical_name(name))
+    return known.splits if known else 0
 
 
 def load_nodes(

@@ -44,13 +44,20 @@ class NodeBatch(NamedTuple):
         """A batch as it is, or all of a graph with these attributes."""
         if isinstance(graph, cls):
             return graph
-        found = {name: getattr(graph, name, None) for name in cls._fields[:4]}
-        if lacking := [name for name in ("x", "edge_index") if found[name] is None]:
+        x, edges, weight, y = (getattr(graph, name, None) for name in cls._fields[:4])
+        if x is None or edges is None:
             raise InputError(
-                f"{type(graph).__name__} has no {' and no '.join(lacking)}: give a NodeSet, a "
-                f"NodeBatch or a torch_geometric Data with both"
+                f"{type(graph).__name__} has no {'x' if x is None else 'edge_index'}: give a "
+                f"NodeSet, a NodeBatch or a torch_geometric Data with both"
             )
-        return cls(**found)
+        return cls(x, edges, weight, y)
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same batch on a device."""
+        x, edges, *others = (None if one is None else one.to(device) for one in self[:4])
+        assert x is not None
+        assert edges is not None
+        return self._replace(x=x, edge_index=edges, edge_weight=others[0], y=others[1])
 
     @property
     def num_nodes(self) -> int:

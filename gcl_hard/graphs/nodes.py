@@ -96,6 +96,11 @@ class NodeSet:
         """Whether ``x`` is ``torch.sparse_csr``."""
         return self.x.layout == torch.sparse_csr
 
+    @property
+    def has_negative(self) -> bool:
+        """Whether a feature is below 0."""
+        return bool(((self.x.values() if self.is_sparse else self.x) < 0).any())
+
     @cached_property
     def degree(self) -> Tensor:
         """The number of neighbours of each node, int64 [N]."""
@@ -149,7 +154,7 @@ class NodeSet:
             ``NormalizeFeatures`` of PyTorch Geometric, which leaves rows that sum to less than 1.
         """
         values = self.x.values() if self.is_sparse else self.x
-        if bool((values < 0).any()):
+        if self.has_negative:
             raise InputError(
                 f"features of {self.name} have negative values, whose rows cannot be scaled to a "
                 f"sum of 1: leave them as they are, or standardise them"

@@ -73,13 +73,13 @@ def _by_method(supervised: Any, other: Any) -> Any:
 
 
 def _split(above: Values) -> Splits:
-    from gcl_hard.graphs.nodes import given_splits_of
+    from gcl_hard.graphs.node_files import given_splits_of
 
     return "given" if given_splits_of(above["dataset"]) > 1 else "random"
 
 
 def _splits(above: Values) -> int:
-    from gcl_hard.graphs.nodes import given_splits_of
+    from gcl_hard.graphs.node_files import given_splits_of
 
     number = RANDOM
     if above["split"] == "given":
@@ -88,7 +88,7 @@ def _splits(above: Values) -> int:
 
 
 def _score(above: Values) -> str:
-    from gcl_hard.graphs.nodes import published_metric
+    from gcl_hard.graphs.node_files import published_metric
 
     return published_metric(above["dataset"])
 
@@ -175,7 +175,7 @@ class NodeConfig(RunConfig):
             usual=_by_method(5e-4, 1e-5),
             otherwise=lambda above: 1e-5,
         ),
-    ] = None  # type: ignore[assignment]
+    ] = None
     batch_size: Annotated[
         int, replace(BATCH_SIZE, help="nodes in a batch, with neighbours; otherwise all are one")
     ] = 1024
@@ -339,22 +339,22 @@ class NodeConfig(RunConfig):
     @classmethod
     def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
         """Whether it is a known set, or a file of a graph with classes of nodes."""
-        from gcl_hard.graphs.nodes import has_nodes
+        from gcl_hard.graphs.node_files import has_nodes
 
         return has_nodes(name, data_dir)
 
     @property
     def canonical_dataset(self) -> str:
-        """As :func:`gcl_hard.graphs.nodes.canonical_name`."""
-        from gcl_hard.graphs.nodes import canonical_name
+        """As :func:`gcl_hard.graphs.node_files.canonical_name`."""
+        from gcl_hard.graphs.node_files import canonical_name
 
         return canonical_name(self.dataset)
 
     def files(self, data_dir: Path | None) -> list[Path]:
         """The file of a set."""
-        from gcl_hard.graphs import nodes
+        from gcl_hard.graphs import node_files
 
-        return nodes.paths(self.dataset, data_dir=data_dir)
+        return node_files.paths(self.dataset, data_dir=data_dir)
 
     @property
     def trains_each(self) -> bool:
@@ -366,12 +366,12 @@ class NodeConfig(RunConfig):
         """Encoders that one run trains."""
         if self.is_baseline and self.method != SUPERVISED:
             return 0
-        return self.splits if self.trains_each else 1
+        return self.n_scores if self.trains_each else 1
 
     @property
     def n_scores(self) -> int:
         """One score a split."""
-        return int(self.splits)
+        return int(self.splits or 0)
 
     @property
     def is_deterministic(self) -> bool:
@@ -417,7 +417,7 @@ class NodeConfig(RunConfig):
             size: nodes and edges, and nodes.
         """
         n_train, n_nodes = size
-        return float(n_train * self.epochs * self.encoders), float(n_nodes * self.splits)
+        return float(n_train * self.epochs * self.encoders), float(n_nodes * self.n_scores)
 
     def node_views(self) -> NodeViews:
         """The views."""
