@@ -97,8 +97,8 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         for split in splits_of(config, data):
             if len(np.unique(data.y.cpu().numpy()[split.train])) < 2:
                 raise InputError(
-                    f"{config.dataset}: a split of {config.n_scores} has {len(split.train)} training "
-                    f"nodes of one class alone: give more labelled nodes, or other splits"
+                    f"{config.dataset}: a split of {config.n_scores} has {len(split.train)} "
+                    f"training nodes of one class alone: give more labelled nodes, or other splits"
                 )
         if config.score == "auc" and data.n_classes != 2:
             raise InputError(

@@ -110,7 +110,8 @@ class GCN(_Convolutions):
         super().__init__(n_features, dim, layers, activation, dropout)
 
     def _layer(self, width: int, out: int) -> nn.Module:
-        return GCNConv(width, out, normalize=False)
+        conv: nn.Module = GCNConv(width, out, normalize=False)
+        return conv
 
     def _adjacency(self, edge_index: Tensor, edge_weight: Tensor | None, n: int) -> Tensor:
         return normalised_adjacency(edge_index, edge_weight, n)
@@ -123,8 +124,7 @@ class _LinearFirst(SAGEConv):  # type: ignore[misc]
 
     def forward(self, x: Tensor, adjacency: Tensor) -> Tensor:
         found: Tensor = adjacency @ nn.functional.linear(x, self.lin_l.weight)
-        found = found + self.lin_l.bias + self.lin_r(x)
-        return found
+        return found + self.lin_l.bias + self.lin_r(x)
 
 
 class GraphSAGE(_Convolutions):
