@@ -52,7 +52,7 @@ class Pairing(NamedTuple):
         steps = self.n_items * torch.arange(self.n_views, device=self.me.device)
         return (self.me[:, None] + steps) % n
 
-    def rows(self, at: slice) -> Self:
+    def rows(self, at: slice | Tensor) -> Self:
         """Some of the anchors."""
         me, positives = (None if x is None else x[at] for x in (self.me, self.positives))
         synthetic = self.synthetic
