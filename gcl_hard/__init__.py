@@ -15,6 +15,7 @@ from gcl_hard import moved
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, MissingExtraError
 from gcl_hard.functional.diagnostics import Diagnostics
 from gcl_hard.functional.hardening import Custom, Exponential, Hardening, Threshold, Uniform
+from gcl_hard.functional.mixture import MixturePosterior
 from gcl_hard.functional.pool import HardPositives
 from gcl_hard.functional.rowwise import (
     MeanThreshold,
@@ -59,6 +60,7 @@ __all__ = [
     "MeanThreshold",
     "Method",
     "MissingExtraError",
+    "MixturePosterior",
     "NegativeSampler",
     "Queue",
     "RankPosterior",

@@ -18,6 +18,7 @@ from gcl_hard.functional.fused import Rule, fused
 from gcl_hard.functional.hardening import Exponential, Hardening, Threshold
 from gcl_hard.functional.hardness import DEFAULT_SCALE, TEMPERATURE, HardnessScale, bounded
 from gcl_hard.functional.labels import check_unknown
+from gcl_hard.functional.mixture import drawn_similarities
 from gcl_hard.functional.negatives import Labels
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.plan import Pairing, Plan, Totals, divisor
@@ -25,7 +26,7 @@ from gcl_hard.functional.pool import HardPositives
 from gcl_hard.functional.schedules import Schedule
 from gcl_hard.functional.streaming import HARDENINGS, streamed
 from gcl_hard.functional.tracing import transformed
-from gcl_hard.gathering import refusing_together, sum_for_mean_gradients, summed, world_size
+from gcl_hard.gathering import gather, refusing_together, sum_for_mean_gradients, summed, world_size
 from gcl_hard.pairing import LabelUse, only, pair_local_global, pair_pools, pair_views, views_of
 from gcl_hard.sampling import NegativeSampler, PairWeights
 from gcl_hard.synthetic import scene_of
@@ -383,6 +384,8 @@ class ContrastiveLoss(nn.Module):
             )
             if pairing.n_anchors == 0:
                 return self._no_anchors(pairing)
+            if self.sampler.unfitted:
+                self._fit(pairing)
             plan = self._plan(self.sampler)
             if self.detach_candidates:
                 pairing = pairing.detached(anchors=False)
@@ -396,6 +399,14 @@ class ContrastiveLoss(nn.Module):
                 pairing = pairing._replace(synthetic=(z, real))
                 scores = scores.and_own(own_logits(pairing.anchors, z, plan), real)
             return self._mean(dense(pairing, plan, scores), pairing)
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _fit(self, pairing: Pairing) -> None:
+        """Fit the sampler's hardening to negatives, the same on all processes that gather."""
+        similarity = drawn_similarities(pairing, self._plan(self.sampler), self.sampler.seed)
+        if self._gathers:
+            (similarity,) = gather(similarity)
+        self.sampler.fit(similarity)
 
     def _plan(self, sampler: NegativeSampler) -> Plan:
         return Plan(

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast
 from gcl_hard.errors import InputError, check_option, unknown
 from gcl_hard.functional.hardening import Exponential, Hardening, Threshold
 from gcl_hard.functional.hardness import DEFAULT_SCALE, HardnessScale, bounded
+from gcl_hard.functional.mixture import MixturePosterior
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.pool import HardPositives
 from gcl_hard.functional.rowwise import RankPosterior, RelativeThreshold, Ring, Transport
@@ -27,8 +28,9 @@ from gcl_hard.setting import Field, declared, joined
 from gcl_hard.synthetic import AdversarialNegatives, HardMixing, SyntheticNegatives
 
 HardeningKind = Literal[
-    "exponential", "threshold", "rank-posterior", "relative", "ring", "transport"
-]
+    "exponential", "threshold", "rank-posterior", "mixture-posterior", "relative", "ring",
+    "transport",
+]  # fmt: skip
 SyntheticKind = Literal["mixing", "adversarial"]
 Part = TypeVar("Part")
 
@@ -82,6 +84,11 @@ class Method:
         return {name: one.default for name, one in self.own_settings.items()}
 
     @property
+    def hardness_scale(self) -> HardnessScale:
+        """What its hardening sees under JSD, if nothing is said."""
+        return "cosine" if self.hardening == "mixture-posterior" else DEFAULT_SCALE
+
+    @property
     def infonce_only(self) -> bool:
         """Whether it needs embeddings of length 1, that is views and InfoNCE."""
         return self.synthetic is not None or self.positives == "hard"
@@ -91,6 +98,7 @@ HARDENINGS: dict[HardeningKind, type[Hardening]] = {
     "exponential": Exponential,
     "threshold": Threshold,
     "rank-posterior": RankPosterior,
+    "mixture-posterior": MixturePosterior,
     "relative": RelativeThreshold,
     "ring": Ring,
     "transport": Transport,
@@ -111,6 +119,7 @@ METHODS: dict[str, Method] = {
         Method("hscl", "other_labels", "exponential", "class", False, "H-SCL(β)"),
         Method("hscl-tau", "other_labels", "threshold", "class", False, "H-SCL(τ)"),
         Method("bcl", "others", "rank-posterior", "view", False, "BCL: Liu & Wang (2023)"),
+        Method("progcl", "others", "mixture-posterior", "view", False, "ProGCL: Xia et al. (2022)"),
         Method("ring", "others", "ring", "view", False, "Wu et al. (2021)"),
         Method("ot", "others", "transport", "view", False, "Jiang, Ishwar & Aeron (2023)"),
         Method("mochi", "others", None, "view", False, "Kalantidis et al. (2020)", "mixing"),
@@ -199,11 +208,12 @@ def contrastive_loss(
             and ``"filter"``; an error with other methods.
         seed: seed of the synthetic negatives.
         options: settings of the method, if not its defaults (bcl: ``auc``, ``hardness``, see
-            :class:`RankPosterior`; ring: ``ring_inner``, ``ring_outer``, where the ring closes from
-            1 to ``ring_outer``, see :class:`Ring`; ot: ``epsilon``, see :class:`Transport`; mochi:
-            ``hardest``, ``mixed``, ``mixed_with_anchor``, see :class:`HardMixing`; spacl:
-            ``quota``, see :class:`RelativeThreshold`, and ``hard_positives``, see
-            :class:`HardPositives`), and further arguments of :class:`ContrastiveLoss`.
+            :class:`RankPosterior`; progcl: ``fit_after``, see :class:`MixturePosterior`; ring:
+            ``ring_inner``, ``ring_outer``, where the ring closes from 1 to ``ring_outer``, see
+            :class:`Ring`; ot: ``epsilon``, see :class:`Transport`; mochi: ``hardest``, ``mixed``,
+            ``mixed_with_anchor``, see :class:`HardMixing`; spacl: ``quota``, see
+            :class:`RelativeThreshold`, and ``hard_positives``, see :class:`HardPositives`), and
+            further arguments of :class:`ContrastiveLoss`.
 
     Returns:
         The loss.
@@ -248,6 +258,8 @@ def contrastive_loss(
             int(number or 0), dynamic_anchor="anchor" not in left_out,
             farthest="hard-positives" not in left_out,
         )  # fmt: skip
+    if of_loss.get("objective") == "jsd":
+        of_loss["hardness_scale"] = of_loss.get("hardness_scale") or row.hardness_scale
     if row.pooled:
         of_loss = {"pooling": "logsumexp", "weight": "kept", **of_loss}
     sampler = NegativeSampler(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
@@ -12,11 +13,14 @@ from torch import Tensor, nn
 from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
 from gcl_hard.functional.labels import LabelGap, check_gap
+from gcl_hard.functional.mixture import Beta, BetaMixture, MixturePosterior
 from gcl_hard.functional.negatives import draw, log_negative_distribution, readable
 from gcl_hard.seeds import Generators
 from gcl_hard.synthetic import SyntheticNegatives
 
 Admission = Literal["others", "other_labels", "rest"]
+MIXTURE = "mixture"
+"""Key of a sampler's state."""
 PairWeights = Tensor | Callable[[Tensor, Tensor], Tensor]
 
 
@@ -78,6 +82,8 @@ class NegativeSampler(nn.Module):
         tensor([[0.2689, 0.7311, 0.0000]])
     """
 
+    _mixture: BetaMixture | None = None
+
     def __init__(
         self,
         admit: Admission = "others",
@@ -110,8 +116,19 @@ class NegativeSampler(nn.Module):
     @hardening.setter
     def hardening(self, value: Hardening | Callable[[Tensor], Tensor] | None) -> None:
         # Kept for the epoch: in a compiled graph its numbers are then inputs, not constants.
-        value = as_hardening(value)
-        self._hardening, self._current = value, value.at(*self._epoch)
+        self._hardening, self._mixture = as_hardening(value), None
+        self._begin()
+
+    def _begin(self) -> None:
+        current = self._hardening.at(*self._epoch)
+        if isinstance(current, MixturePosterior) and current.mixture is None:
+            current = replace(current, mixture=self._mixture)
+        self._current = current
+
+    @property
+    def seed(self) -> int:
+        """The seed of its draws."""
+        return self._generators.seed
 
     @property
     def needs_labels(self) -> bool:
@@ -127,7 +144,23 @@ class NegativeSampler(nn.Module):
     def has_slope(self) -> bool:
         """Whether expectations under q have a closed-form gradient: no draws and a known slope."""
         plain = self.draws is None and self.pair_weights is None
-        return plain and self.hardening.slope(1.0) is not None
+        return plain and self.current.slope(1.0) is not None
+
+    @property
+    def unfitted(self) -> bool:
+        """Whether the current hardening has a mixture that is still to be fitted."""
+        return isinstance(self.current, MixturePosterior) and self.current.mixture is None
+
+    def fit(self, similarity: Tensor) -> None:
+        """Fit the mixture of the current hardening, if it has none yet; the loss does so.
+
+        Args:
+            similarity: float [n], s in [−1, 1] of negatives; of none it stays unfitted.
+        """
+        if self.unfitted and len(similarity):
+            assert isinstance(self.current, MixturePosterior)
+            self._mixture = self.current.fitted(similarity).mixture
+            self._begin()
 
     def check_weights(self, n_rows: int, n_columns: int) -> None:
         """Check a tensor of pair weights against the items of a batch. InputError if it differs."""
@@ -168,7 +201,9 @@ class NegativeSampler(nn.Module):
         if not 1 <= epoch <= epochs:
             raise InputError(f"epoch must be between 1 and {epochs}, got {epoch}")
         self._epoch = (epoch, epochs)
-        self.hardening = self._hardening
+        self._begin()
+        if not isinstance(self._current, MixturePosterior):
+            self._mixture = None  # training that begins anew fits anew
 
     def log_eta(
         self,
@@ -238,12 +273,21 @@ class NegativeSampler(nn.Module):
         return draw(log_q, self.draws, self._generators.on(log_q if scores is None else scores))
 
     def run_state(self) -> dict[str, Any]:
-        """States of the generators, so that a resumed run draws as an uninterrupted one does."""
-        return self._generators.state()
+        """Generators and a fitted mixture, so that a resumed run goes on as before."""
+        found = self._generators.state()
+        if self._mixture is not None:
+            found[MIXTURE] = [None if one is None else [*one] for one in self._mixture]
+        return found
 
     def set_run_state(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`run_state` returned."""
-        self._generators.restore(state)
+        generators = {key: value for key, value in state.items() if key != MIXTURE}
+        self._generators.restore(generators)
+        self._mixture = None
+        if MIXTURE in state:
+            lower, upper = state[MIXTURE]
+            self._mixture = BetaMixture(Beta(*lower), None if upper is None else Beta(*upper))
+        self._begin()
 
     def extra_repr(self) -> str:
         """The summary that ``print`` shows."""

@@ -141,6 +141,13 @@ def distribution(scores: DenseScores, plan: Plan) -> tuple[Tensor, Tensor, Tenso
     return t, log_q.detach() if plan.detach else log_q, empty
 
 
+def negative_similarities(pairing: Pairing, plan: Plan) -> Tensor:
+    """What a hardening sees of the negatives of a batch that have weight, float [n]."""
+    scores = scores_of(pairing, plan)
+    t, log_q, empty = distribution(scores, plan)
+    return _similarity(t, scores, plan)[(log_q > -math.inf) & ~empty[:, None]]
+
+
 def expected(t: Tensor, log_q: Tensor, plan: Plan) -> Tensor:
     """E over negatives [A], its log for InfoNCE."""
     if plan.objective == "infonce":

@@ -79,7 +79,7 @@ class Hardening(ABC):
         """d log η / ds where η > 0, if it is constant, else None."""
         return None
 
-    def at(self, epoch: int, epochs: int) -> Self:
+    def at(self, epoch: int, epochs: int) -> Hardening:
         """The hardening in ``epoch`` (from 1) of ``epochs``."""
         return self
 

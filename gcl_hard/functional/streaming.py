@@ -25,12 +25,14 @@ from gcl_hard.errors import InputError
 from gcl_hard.functional.exclusive import SumsWithout
 from gcl_hard.functional.hardening import Exponential, Hardening, Rows, Threshold, Uniform
 from gcl_hard.functional.labels import Relation, relation
+from gcl_hard.functional.mixture import MixturePosterior
 from gcl_hard.functional.negatives import warn_of_clamping
 from gcl_hard.functional.plan import Pairing, Plan, Totals, divisor, unit
 from gcl_hard.functional.rowwise import MeanThreshold, RankPosterior, RelativeThreshold, Ring
 
 HARDENINGS = {
-    Uniform, Exponential, Threshold, MeanThreshold, RankPosterior, RelativeThreshold, Ring
+    Uniform, Exponential, Threshold, MeanThreshold, RankPosterior, RelativeThreshold, Ring,
+    MixturePosterior,
 }  # fmt: skip
 """Hardenings that stream."""
 SCORES = 2**19

@@ -124,7 +124,8 @@ class _LinearFirst(SAGEConv):  # type: ignore[misc]
 
     def forward(self, x: Tensor, adjacency: Tensor) -> Tensor:
         found: Tensor = adjacency @ nn.functional.linear(x, self.lin_l.weight)
-        return found + self.lin_l.bias + self.lin_r(x)
+        out: Tensor = found + self.lin_l.bias + self.lin_r(x)
+        return out
 
 
 class GraphSAGE(_Convolutions):

@@ -31,6 +31,7 @@ T = TypeVar("T")
 COLOURS = {
     "ucl": "#0072B2", "dcl": "#009E73", "hucl": "#56B4E9", "hcl": "#332288",
     "scl": "#D55E00", "hscl": "#E69F00", "hscl-tau": "#AA4499", "bcl": "#44AA99",
+    "progcl": "#88CCEE",
     "ring": "#117733", "ot": "#6699CC", "mochi": "#7777DD", "spacl": "#00B4A0",
     "spacl-sup": "#882255",
 }  # fmt: skip

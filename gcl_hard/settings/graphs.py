@@ -72,6 +72,11 @@ def _hardened(above: Values) -> bool:
     return above["objective"] == "jsd" and own is not None and own.hardening is not None
 
 
+def _scale(above: Values) -> HardnessScale:
+    own = row(above)
+    return DEFAULT_SCALE if own is None else own.hardness_scale
+
+
 @configuration
 class GraphConfig(RunConfig):
     """The settings of an experiment on graphs, as the files in ``configs/graphs`` state them.
@@ -133,10 +138,11 @@ class GraphConfig(RunConfig):
     hardness_scale: Annotated[
         HardnessScale | None,
         Setting(
-            f"what hardens under jsd: anchor, rank, cosine or batch-max, HCL's ({DEFAULT_SCALE})",
+            f"what hardens under jsd: anchor, rank, cosine or batch-max, HCL's ({DEFAULT_SCALE}; "
+            f"progcl: cosine)",
             several=True,
             applies=_hardened,
-            usual=lambda above: DEFAULT_SCALE,
+            usual=_scale,
         ),
     ] = None
     augmentations: Annotated[

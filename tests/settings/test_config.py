@@ -43,6 +43,7 @@ SPACL: Settings = {"method": "spacl"}
 OF_ONE: dict[str, tuple[Settings, Any]] = {
     "auc": ({"method": "bcl"}, 0.7),
     "hardness": ({"method": "bcl"}, 0.8),
+    "fit_after": ({"method": "progcl"}, 0.5),
     "quota": (SPACL, 0.8),
     "hard_positives": (SPACL, 3),
     "without": (SPACL, "anchor"),
@@ -425,6 +426,7 @@ def test_a_list_will_do_for_several_values() -> None:
 BAD_OF_ONE: dict[str, list[Settings]] = {
     "auc": [{"method": "bcl", "auc": 0.3}],
     "hardness": [{"method": "bcl", "hardness": 1.2}],
+    "fit-after": [{"method": "progcl", "fit_after": 1.0}],
     "quota": [{**SPACL, "quota": 0.0}, {**SPACL, "quota": 1.1}],
     "hard-positives": [{"hard_positives": 1}],
     "part": [{**SPACL, "without": "filtre"}, {**SPACL, "without": "anchor+x"}],
@@ -576,6 +578,7 @@ def test_positives_of_images_are_of_the_class_where_labels_are_read(method: str)
         ("hscl", {*THRESHOLDS, "class_prior"}),
         ("hscl-tau", {"beta", "class_prior"}),
         ("bcl", {"beta", *THRESHOLDS}),
+        ("progcl", {"beta", *THRESHOLDS, "class_prior"}),
         ("mochi", {"beta", *THRESHOLDS, "class_prior"}),
         ("ot", {"beta", *THRESHOLDS, "class_prior", "epsilon"}),
         ("ring", {"beta", *THRESHOLDS, "class_prior"}),

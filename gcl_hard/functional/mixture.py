@@ -1,0 +1,199 @@
+"""ProGCL's weights: how likely a negative is a true one, by a mixture of two beta distributions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Annotated, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError, check_number
+from gcl_hard.functional.dense import negative_similarities
+from gcl_hard.functional.hardening import Hardening, Rows, Uniform
+from gcl_hard.functional.plan import Pairing, Plan
+from gcl_hard.functional.tracing import refuse_vmap
+from gcl_hard.setting import Setting
+
+EPSILON = 1e-4
+"""What is nearer to 0 or 1 is moved there, where a density may be infinite."""
+LEAST_VARIANCE = 1e-8
+"""Of a component, so that it does not shrink to one value."""
+STEPS, TOLERANCE = 200, 1e-5
+"""Most steps of EM, and the largest change of a posterior at which it ends."""
+MOST = 100_000
+"""Similarities to which a mixture is fitted; of each process, where these gather."""
+FEWEST_ANCHORS = 128
+"""Anchors whose negatives these are drawn from, if the batch has as many."""
+
+
+class Beta(NamedTuple):
+    """A component: its two parameters, and its share of the mixture."""
+
+    alpha: float
+    beta: float
+    share: float
+
+    @property
+    def mean(self) -> float:
+        """Its mean."""
+        return self.alpha / (self.alpha + self.beta)
+
+    @property
+    def log_factor(self) -> float:
+        """Log of what its density has before the powers of x and 1 − x, times its share."""
+        a, b = self.alpha, self.beta
+        return math.log(self.share) + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+
+
+class BetaMixture(NamedTuple):
+    """A mixture of two beta distributions of similarities in (0, 1).
+
+    Attributes:
+        lower: the component with the lower mean, that of true negatives.
+        upper: that of false negatives; None where one component explains all.
+
+    Example:
+        >>> mixture = BetaMixture(Beta(2.0, 2.0, 0.5), Beta(8.0, 2.0, 0.5))
+        >>> mixture.log_posterior(torch.tensor([0.1, 0.9])).exp()
+        tensor([1.0000, 0.1357])
+    """
+
+    lower: Beta
+    upper: Beta | None = None
+
+    def log_posterior(self, x: Tensor) -> Tensor:
+        """Log p₀: how likely values x in (0, 1) belong to the lower component."""
+        if self.upper is None:
+            return torch.zeros_like(x)
+        (a, b, _), (c, d, _) = self.lower, self.upper
+        odds = (a - c) * x.log() + (b - d) * (-x).log1p()
+        return torch.nn.functional.logsigmoid(
+            odds + (self.lower.log_factor - self.upper.log_factor)
+        )
+
+    @classmethod
+    def fitted(cls, values: Tensor) -> Self:
+        """The mixture of values in [0, 1], float [n] with n ≥ 1, by expectation maximisation.
+
+        It begins with the values below and above their mean, and fits a component by its weighted
+        mean and variance. Where a component is left with less than one value, as of values that are
+        all equal, the other explains all.
+        """
+        x = values.detach().double().cpu().clamp(EPSILON, 1 - EPSILON)
+        logs = torch.stack([x.log(), (-x).log1p()])
+        above = x > x.mean()
+        posterior = torch.stack([~above, above]).double()
+        components = [_moments(x, weight) for weight in (torch.ones_like(x), *posterior)]
+        for _ in range(STEPS):
+            if posterior.sum(1).min() < 1:
+                return cls(components[0])
+            components[1:] = [_moments(x, weight) for weight in posterior]
+            powers = x.new_tensor([[one.alpha - 1, one.beta - 1] for one in components[1:]])
+            factors = x.new_tensor([[one.log_factor] for one in components[1:]])
+            before, posterior = posterior, (powers @ logs + factors).softmax(0)
+            if (posterior - before).abs().max() <= TOLERANCE:
+                break
+        return cls(*sorted(components[1:], key=lambda one: one.mean))
+
+
+def _moments(x: Tensor, weight: Tensor) -> Beta:
+    """The beta distribution with the mean and variance of weighted values."""
+    total = weight.sum().clamp(min=torch.finfo(x.dtype).tiny)
+    mean = (weight @ x) / total
+    variance = ((weight @ (x - mean).square()) / total).clamp(min=LEAST_VARIANCE)
+    both = mean * (1 - mean) / variance - 1
+    return Beta(*(float(of) for of in (mean * both, (1 - mean) * both, total / len(x))))
+
+
+@dataclass(frozen=True)
+class MixturePosterior(Hardening):
+    r"""ProGCL's weights: how likely a negative is a true one, times its similarity.
+
+    .. math:: \eta = p_0(\hat s)\, \hat s, \qquad \hat s = \frac{s + 1}{2}, \qquad
+              p_0 = \frac{\pi_0 f_0}{\pi_0 f_0 + \pi_1 f_1}
+
+    with f₀ and f₁ two beta densities, f₀ that of the lower mean. Their mixture is fitted once to
+    similarities of negatives, by the loss on its first batch from epoch E = 1 + ⌊``fit_after`` ·
+    epochs⌋ on; η is 1 until then. It has no gradient and may fall, so that it is no hardening of
+    Definition 1: Propositions 1 and 2 do not hold for it. It corrects for false negatives itself,
+    and is not debiased again. Under JSD it needs a hardness that is bounded, such as ``"cosine"``.
+
+    Args:
+        fit_after: share in [0, 1) of the epochs before E; 0 fits in the first step.
+        mixture: one that has been fitted; None to fit it.
+
+    Raises:
+        InputError: for a share out of range.
+
+    Source:
+        Xia, Wu, Wang, Chen, Li (2022), *ProGCL: Rethinking Hard Negative Mining in Graph
+        Contrastive Learning*, ProGCL-weight; the code junxia97/ProGCL, which keeps the weights of
+        epoch E.
+
+    Example:
+        >>> mixture = BetaMixture(Beta(2.0, 2.0, 0.5), Beta(8.0, 2.0, 0.5))
+        >>> s = torch.tensor([[-0.8, 0.0, 0.8]])
+        >>> MixturePosterior(mixture=mixture).log_eta(Rows(s, 0.5, s / 0.5, s > -1)).exp()
+        tensor([[0.1000, 0.4571, 0.1222]])
+    """
+
+    fit_after: Annotated[
+        float,
+        Setting(
+            "share of the epochs before progcl fits its mixture",
+            least=0,
+            below=1,
+            space=(0.0, 0.9),
+        ),
+    ] = 0.2
+    mixture: BetaMixture | None = None
+    row_wise = True
+    positive = False
+
+    def __post_init__(self) -> None:
+        check_number("fit_after", self.fit_after, least=0, below=1)
+
+    def at(self, epoch: int, epochs: int) -> Hardening:
+        """None before epoch E, then this."""
+        before = math.floor(self.fit_after * epochs + 1e-9)  # 0.29 × 100 is below 29 by rounding
+        return self if epoch > before else Uniform()
+
+    def check(self, temperature: float, *, bounded: bool = True) -> None:
+        """Raise InputError where similarities have no bounds."""
+        if not bounded:
+            raise InputError(
+                "MixturePosterior (progcl) fits similarities between −1 and 1, and a hardness in "
+                'deviations has no bounds: give hardness_scale="cosine"'
+            )
+
+    def fitted(self, similarity: Tensor) -> Self:
+        """The same with a mixture that is fitted to similarities of negatives, float [n], n ≥ 1."""
+        return replace(self, mixture=BetaMixture.fitted((similarity + 1) / 2))
+
+    @torch.no_grad()
+    def log_eta(self, rows: Rows) -> Tensor:
+        """Log p₀(ŝ) + log ŝ, float [A, C]; 0 until a mixture is fitted."""
+        if self.mixture is None:
+            return torch.zeros_like(rows.similarity)
+        x = ((rows.similarity + 1) / 2).clamp(EPSILON, 1 - EPSILON)
+        return self.mixture.log_posterior(x) + x.log()
+
+
+@torch.no_grad()
+def drawn_similarities(pairing: Pairing, plan: Plan, seed: int) -> Tensor:
+    """Similarities of negatives of a batch, float [n]: all, or :data:`MOST` of them drawn.
+
+    They are drawn from the negatives of some anchors, so that no table of all pairs is made.
+    """
+    refuse_vmap(pairing.anchors, "the fit of a mixture")
+    generator = torch.Generator().manual_seed(seed)
+    n, device = len(pairing.anchors), pairing.anchors.device
+    anchors = max(FEWEST_ANCHORS, -(-MOST // len(pairing.candidates)))
+    if anchors < n and plan.scale != "batch-max":  # whose largest score belongs to the batch
+        pairing = pairing.rows(torch.randperm(n, generator=generator)[:anchors].to(device))
+    found = negative_similarities(pairing, plan)
+    if len(found) <= MOST:
+        return found
+    return found[torch.randint(len(found), (MOST,), generator=generator).to(device)]
