@@ -25,17 +25,6 @@ if TYPE_CHECKING:
 
     from gcl_hard.reports.frame import Results
 
-PROTOCOLS = {
-    "transductive": (
-        "protocol transductive, the paper's: encoders see all graphs, so accuracies compare with "
-        "the paper's; --protocol inductive estimates the accuracy on new graphs"
-    ),
-    "inductive": (
-        "protocol inductive: encoders see training graphs alone, which estimates the accuracy on "
-        "new graphs; --protocol transductive is the paper's"
-    ),
-}
-
 
 def execute(options: BenchOptions, own: UserParts, console: Console) -> tuple[Results, list[str]]:
     """Execute the runs of a command that are not finished.
@@ -89,8 +78,8 @@ def _shorter_runs(options: BenchOptions, configs: Sequence[RunConfig]) -> dict[R
 
 def protocol_lines(configs: Sequence[RunConfig]) -> list[str]:
     """What each protocol of a command measures, and what the other one is for."""
-    trained = [config.protocol for config in configs if not config.is_baseline]
-    return [PROTOCOLS[name] for name in dict.fromkeys(trained) if name in PROTOCOLS]
+    said = (c.protocol_notes.get(c.protocol) for c in configs if not c.is_baseline)
+    return [note for note in dict.fromkeys(said) if note]
 
 
 def runner_of(options: BenchOptions, own: UserParts, console: Console) -> Runner:

@@ -79,7 +79,7 @@ def given_splits(train: ArrayLike, valid: ArrayLike, test: ArrayLike) -> list[Th
     return [ThreeWaySplit(*map(np.flatnonzero, parts)) for parts in masks]
 
 
-class Probed(NamedTuple):
+class ProbedSplit(NamedTuple):
     """What the probe of one split predicts.
 
     Attributes:
@@ -101,7 +101,7 @@ def probe_splits(
     *,
     score: str = "accuracy",
     penalties: Sequence[float] = PENALTIES,
-) -> list[Probed]:
+) -> list[ProbedSplit]:
     r"""Predictions by logistic regressions on embeddings of length 1, one for each split.
 
     .. math:: \min_{W, b} \; \frac{1}{2} \lVert W \rVert^2
@@ -136,7 +136,7 @@ def probe_splits(
         (100.0, True)
     """
     classes, how, rows = np.asarray(y), metric(score), unit_rows(x)
-    found: list[Probed] = []
+    found: list[ProbedSplit] = []
     for split in splits:
         _check_classes(classes, split, score)
         known, held_out = classes[split.train], classes[split.valid]
@@ -147,7 +147,7 @@ def probe_splits(
                 best = value, penalty, predict
         assert best is not None
         value, penalty, predict = best
-        found.append(Probed(predict(rows), value, penalty))
+        found.append(ProbedSplit(predict(rows), value, penalty))
     return found
 
 

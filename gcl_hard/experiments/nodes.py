@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation.folds import ThreeWaySplit
 from gcl_hard.evaluation.metrics import metric
-from gcl_hard.evaluation.splits import Probed, given_splits, probe_splits, random_splits
+from gcl_hard.evaluation.splits import ProbedSplit, given_splits, probe_splits, random_splits
 from gcl_hard.experiments.custom import check_call, name_of, own_part
 from gcl_hard.graphs.neighbours import Neighbourhoods
 from gcl_hard.graphs.node_encoders import NODE_ENCODERS, normalised_adjacency
@@ -410,7 +410,7 @@ def _predictions(
                 found = np.full(len(y), 0.0 if config.score == "auc" else most)
             yield k, found, how.score(y[split.valid], found[split.valid]), None
         return
-    best: dict[int, Probed] = {}
+    best: dict[int, ProbedSplit] = {}
     for z in _representations(trained, data):
         own = [(z, splits)] if not config.trains_each else [
             (one, [split]) for one, split in zip(z, splits, strict=True)

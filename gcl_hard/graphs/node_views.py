@@ -107,9 +107,9 @@ class NodeViews:
         (True, True)
     """
 
-    drop_edges: Annotated[
-        float, _share("share of the edges that a view drops", common=True, symbol="edges")
-    ] = 0.3
+    drop_edges: Annotated[float, _share("share of the edges that a view drops", symbol="edges")] = (
+        0.3
+    )
     mask_columns: Annotated[
         float, _share("share of the feature columns that a view masks", symbol="columns")
     ] = 0.3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.graphs.data import slices
 from gcl_hard.graphs.node_parts import classes, features, sparse_rows, splits, undirected
 from gcl_hard.graphs.node_sources import RawNodes, from_object
+from gcl_hard.graphs.node_views import NodeBatch
 from gcl_hard.graphs.order import Ids, checked_ids
 from gcl_hard.io import digest_of_arrays
 
@@ -118,6 +119,19 @@ class NodeSet:
     def dense(self) -> NodeSet:
         """The same set with dense features."""
         return replace(self, x=self.x.to_dense()) if self.is_sparse else self
+
+    def batches(
+        self, batch_size: int | None = None, *, seed: int = 0
+    ) -> Callable[[int], list[NodeBatch]]:
+        """A function from an epoch to its one batch, the whole graph, for :func:`gcl_hard.fit`.
+
+        :class:`Neighbourhoods` makes batches of some nodes.
+
+        Args:
+            batch_size: not read.
+            seed: not read.
+        """
+        return lambda epoch: [NodeBatch.of(self)]
 
     def rows(self, ids: Ids) -> Tensor:
         """The features of some nodes, float32 [n, F], dense or sparse as ``x`` is.

@@ -87,7 +87,7 @@ class Number:
 
 def on_test(result: SearchResult) -> bool:
     """Whether trials are scored on the test folds, as under protocol ``transductive``."""
-    return result.facts.get("protocol") == "transductive"
+    return result.findings[0].config.searches_on_test
 
 
 def step_of(result: SearchResult) -> str:
@@ -572,7 +572,7 @@ def _found(finding: Finding) -> str:
     failed = "; ".join(f"{n} x {reason}" for reason, n in one.failures.most_common())
     counts = f"{one.complete} complete, {one.pruned} pruned"
     counts += f", {one.failures.total()} failed ({failed})" if failed else ""
-    where = "on the test folds" if finding.config.protocol == "transductive" else "inside"
+    where = "on the test folds" if finding.config.searches_on_test else "inside"
     scores = f"{score(finding.inner, finding.metric)} {where}"
     outside = f", {score(finding.outer, finding.metric)} outside"
     scores += "" if finding.outer is None else outside

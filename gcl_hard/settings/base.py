@@ -386,6 +386,8 @@ class RunConfig(ABC):
     common_splits: ClassVar[bool] = False
     """Whether split k is the same for all configurations and seeds, so that those of other numbers
     of splits are compared on the first ones, and ± is over splits as well."""
+    protocol_notes: ClassVar[Mapping[str, str]] = {}
+    """What commands say of a protocol before they train."""
     earlier: ClassVar[Any] = None
     """Reader of results of a store that the domain had of its own, as ``settings.transfer1``."""
 
@@ -505,6 +507,13 @@ class RunConfig(ABC):
     def seeds_used(self, seeds: Sequence[int]) -> tuple[int, ...]:
         """Those of the seeds that were asked for that it is run with."""
         return tuple(seeds[:1] if self.is_deterministic else seeds)
+
+    @property
+    def searches_on_test(self) -> bool:
+        """Whether the trials of a search are scored on the test folds, since nothing is held out of
+        the training of an encoder.
+        """
+        return self.protocol == "transductive"
 
     @property
     def can_select(self) -> bool:

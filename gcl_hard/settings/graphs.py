@@ -96,6 +96,16 @@ class GraphConfig(RunConfig):
     in_search: ClassVar[Mapping[str, Any]] = {"protocol": "inductive"}
     sets: ClassVar[str] = "graphs as --dataset"
     item: ClassVar[str] = "graph"
+    protocol_notes: ClassVar[Mapping[str, str]] = {
+        "transductive": (
+            "protocol transductive, the paper's: encoders see all graphs, so accuracies compare "
+            "with the paper's; --protocol inductive estimates the accuracy on new graphs"
+        ),
+        "inductive": (
+            "protocol inductive: encoders see training graphs alone, which estimates the accuracy "
+            "on new graphs; --protocol transductive is the paper's"
+        ),
+    }
 
     dataset: Annotated[
         str,

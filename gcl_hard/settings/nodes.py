@@ -129,7 +129,7 @@ class NodeConfig(RunConfig):
     domain: ClassVar[Domain] = "nodes"
     has_settings_of: ClassVar[tuple[type, ...]] = (NodeViews,)
     quick: ClassVar[Mapping[str, Any]] = {
-        "seeds": (0, 1), "epochs": (3,), "beta": (1.0,), "splits": (2,)
+        "seeds": (0, 1), "epochs": (3,), "beta": (1.0,), "splits": 2
     }  # fmt: skip
     in_search: ClassVar[Mapping[str, Any]] = {"splits": 5}
     sets: ClassVar[str] = "their --dataset (Cora, Photo, CS, … or NAME.npz)"
@@ -193,7 +193,6 @@ class NodeConfig(RunConfig):
             "nodes drawn as anchors in a step, against all nodes of both views; all if not given",
             "training",
             least=1,
-            common=True,
             several=True,
         ),
     ] = None
@@ -203,7 +202,6 @@ class NodeConfig(RunConfig):
             "train on batches of nodes with so many neighbours drawn in each layer, such as 15,10; "
             "on the whole graph if not given",
             "training",
-            common=True,
             read_by=TRAINED,
             canonical=_sizes,
         ),
@@ -239,7 +237,6 @@ class NodeConfig(RunConfig):
             "encoder",
             own=True,
             common=True,
-            several=True,
             read_by=ENCODED,
         ),
     ] = GCN
@@ -385,6 +382,11 @@ class NodeConfig(RunConfig):
     @property
     def sees_test_labels(self) -> bool:
         """Never: encoders are trained with labels of training nodes alone."""
+        return False
+
+    @property
+    def searches_on_test(self) -> bool:
+        """Never: the trials of a search are scored on validation nodes."""
         return False
 
     @property

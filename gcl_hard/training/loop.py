@@ -186,8 +186,9 @@ def fit(
 
     Args:
         model: such as ``InfoGraph`` or ``TwoView``.
-        data: a :class:`gcl_hard.graphs.GraphSet`; or what :func:`train` takes, such as a
-            ``torch_geometric.loader.DataLoader``, whose batches are moved to the device.
+        data: a :class:`gcl_hard.graphs.GraphSet` or a :class:`gcl_hard.graphs.NodeSet`; or what
+            :func:`train` takes, such as a ``torch_geometric.loader.DataLoader``, whose batches are
+            moved to the device.
         batch_size: graphs in a batch, ≥ 2, of a set.
         seed: seed of the order in which they come, of a set.
         device: device to train on; None for the model's own.
@@ -226,8 +227,9 @@ def fit(
         callable(batches) or isinstance(batches, Iterable)
     ):
         raise InputError(
-            f"fit takes a set of graphs, as GraphSet.from_graphs makes of a list, pairs of views, "
-            f"as ViewPairs makes of a Split of images, or a loader, got {type(data).__name__}"
+            f"fit takes a set of graphs, as GraphSet.from_graphs makes of a list, a graph of "
+            f"nodes, as NodeSet.from_graph makes, pairs of views, as ViewPairs makes of a Split of "
+            f"images, or a loader, got {type(data).__name__}"
         )
 
     def moved(epoch: int) -> Iterator[Any]:

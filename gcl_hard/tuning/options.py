@@ -211,7 +211,7 @@ class TuneOptions:
                 f"{config.domain} have an official test part, which is the one outer part: leave "
                 f"--outer-folds out"
             )
-        if config.protocol == "transductive" and (self.outer_folds > 1 or self.inner_folds > 1):
+        if config.searches_on_test and (self.outer_folds > 1 or self.inner_folds > 1):
             raise InputError(
                 "protocol transductive chooses on the test folds and has neither inner nor outer "
                 "folds: leave them out, or use --protocol inductive"

@@ -79,7 +79,7 @@ class Finding:
             )
         scores: dict[str, float | str | None] = study.user_attrs.get(OUTER, {})
         config = base.config_with(found.params)
-        usual = None if config.protocol == "transductive" else UNFINISHED
+        usual = None if config.searches_on_test else UNFINISHED
         score = scores.get(str(found.number), usual)
         outer, missing = (None, score) if isinstance(score, str) else (score, None)
         return cls(study, found, config, found.value, outer, missing, len(scores), metric)

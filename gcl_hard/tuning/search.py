@@ -547,7 +547,7 @@ class StudyBars:
     ) -> None:
         self._bars, self._console, self._studies = bars, console, studies
         self._asked, self._metric = search.options.trials, metric(search.metric)
-        self._where = "on the test folds" if search.config.protocol == "transductive" else "inside"
+        self._where = "on the test folds" if search.config.searches_on_test else "inside"
         self._counts = [TrialCounts.of(study) for study in studies]
         self._shares: dict[tuple[int, int], float] = {}
         self._tasks = []

@@ -1,0 +1,107 @@
+"""Tests of random splits and of the regression on each, against scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from gcl_hard import InputError
+from gcl_hard.evaluation import ThreeWaySplit, given_splits, probe_splits, random_splits
+from gcl_hard.evaluation.splits import PENALTIES
+
+
+def made(n: int, d: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    draws = np.random.default_rng(seed)
+    y = draws.integers(classes, size=n)
+    return draws.normal(size=(n, d)) + 1.5 * np.eye(classes, d)[y], y
+
+
+def test_random_splits_are_parts_of_the_items_and_grow_in_number_alone() -> None:
+    items = np.arange(100, 300)
+    three, five = random_splits(items, 3), random_splits(items, 5)
+    for a, b in zip(three, five[:3], strict=True):
+        assert all(map(np.array_equal, a, b))
+    assert [[*map(len, one)] for one in five] == [[20, 20, 160]] * 5
+    for one in five:
+        assert np.array_equal(np.sort(np.concatenate(one)), items)
+    assert len({tuple(one.train) for one in five}) == 5
+
+
+def test_given_splits_are_the_masks() -> None:
+    masks = np.eye(6, dtype=bool)
+    train, valid, test = masks[:2], masks[2:4], masks[4:]
+    found = given_splits(train, valid, test)
+    assert [[part.tolist() for part in one] for one in found] == [[[0], [2], [4]], [[1], [3], [5]]]
+
+
+@pytest.mark.parametrize("n", [5, 9])
+def test_parts_are_never_empty(n: int) -> None:
+    with pytest.raises(InputError):
+        random_splits(range(n), 1, shares=(0.1, 0.05))
+
+
+def slow(x: np.ndarray, y: np.ndarray, split: ThreeWaySplit, *, auc: bool) -> tuple[float, ...]:
+    """Every C by itself, and the score of the test part."""
+    z = x / np.linalg.norm(x, axis=1, keepdims=True)
+    best, chosen, test = -1.0, 0.0, 0.0
+    for c in PENALTIES:
+        model = LogisticRegression(C=c, max_iter=10_000, tol=1e-8).fit(
+            z[split.train], y[split.train]
+        )
+
+        def score(ids: np.ndarray, model: LogisticRegression = model) -> float:
+            if auc:
+                return float(100 * roc_auc_score(y[ids], model.decision_function(z[ids])))
+            return float(100 * np.mean(model.predict(z[ids]) == y[ids]))
+
+        if (value := score(split.valid)) > best + 1e-9:
+            best, chosen, test = value, c, score(split.test)
+    return best, chosen, test
+
+
+@pytest.mark.parametrize(("d", "sparse"), [(6, False), (120, False), (6, True)])
+@pytest.mark.parametrize(("classes", "score"), [(4, "accuracy"), (2, "accuracy"), (2, "auc")])
+def test_the_probe_is_scikit_learns_with_c_chosen_on_validation(
+    d: int,
+    sparse: bool,
+    classes: int,
+    score: str,
+) -> None:
+    x, y = made(400, d, classes)
+    splits = random_splits(range(400), 2)
+    found = probe_splits(csr_array(x) if sparse else x, y, splits, score=score)
+    for one, split in zip(found, splits, strict=True):
+        best, _, test = slow(x, y, split, auc=score == "auc")
+        assert one.validation == pytest.approx(best, abs=0.6)
+        own = one.predicted[split.test]
+        got = roc_auc_score(y[split.test], own) if score == "auc" else np.mean(own == y[split.test])
+        assert 100 * got == pytest.approx(test, abs=1.5)
+
+
+def test_labels_of_test_items_and_of_none_are_not_read() -> None:
+    x, y = made(300, 5, 3)
+    (split,) = random_splits(range(200), 1)
+    poisoned = y.copy()
+    poisoned[split.test], poisoned[200:] = 77, -1
+    (a,), (b,) = (probe_splits(x, one, [split]) for one in (y, poisoned))
+    assert np.array_equal(a.predicted, b.predicted)
+    assert a.chosen == b.chosen
+
+
+def test_one_class_is_refused() -> None:
+    x, y = made(100, 5, 3)
+    (split,) = random_splits(range(100), 1)
+    with pytest.raises(InputError):
+        probe_splits(x, np.zeros(100, int), [split])
+    with pytest.raises(InputError):
+        probe_splits(x, y, [split], score="auc")
+
+
+def test_rows_of_zeros_stay() -> None:
+    x, y = made(200, 5, 2)
+    x[::7] = 0
+    (found,) = probe_splits(x, y, random_splits(range(200), 1))
+    assert len(set(found.predicted[::7].tolist())) == 1

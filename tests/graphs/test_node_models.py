@@ -1,0 +1,221 @@
+"""Tests of encoders of nodes and of contrast between them, against PyTorch Geometric and loops."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv, SAGEConv
+
+from gcl_hard import InputError, fit
+from gcl_hard.graphs import (
+    GCN,
+    GraphSAGE,
+    NodeBatch,
+    NodeClassifier,
+    NodeContrast,
+    NodeSet,
+    NodeViews,
+    embed_nodes,
+)
+from gcl_hard.graphs.sparse import csr
+from tests.said import says
+
+
+def graph(n: int = 12, f: int = 6, seed: int = 0, *, weights: bool = False) -> NodeBatch:
+    draws = torch.Generator().manual_seed(seed)
+    dense = (torch.rand(n, n, generator=draws) < 0.3).triu(1)
+    dense[-1] = dense[:, -1] = False  # an isolated node
+    edges = (dense | dense.T).nonzero().T.contiguous()
+    weight = torch.rand(edges.shape[1], generator=draws) + 0.1 if weights else None
+    y = torch.arange(n) % 3
+    return NodeBatch(torch.randn(n, f, generator=draws), edges, weight, y)
+
+
+def as_sparse(x: Tensor) -> Tensor:
+    coo = x.to_sparse_coo().coalesce()
+    counts = torch.bincount(coo.indices()[0], minlength=len(x))
+    starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    return csr(starts, coo.indices()[1], coo.values(), (len(x), x.shape[1]))
+
+
+@pytest.mark.parametrize("weights", [False, True])
+@pytest.mark.parametrize(("ours", "theirs"), [(GCN, GCNConv), (GraphSAGE, SAGEConv)])
+def test_layers_are_those_of_pytorch_geometric(
+    ours: type[nn.Module],
+    theirs: type[nn.Module],
+    weights: bool,
+) -> None:
+    if weights and ours is GraphSAGE:
+        pytest.skip("theirs reads no weights")
+    batch = graph(weights=weights)
+    torch.manual_seed(0)
+    encoder = ours(6, dim=5, layers=3)
+    h = batch.x
+    for conv in encoder.convs:
+        width, out = conv.in_channels, conv.out_channels
+        oracle = theirs(width, out)
+        oracle.load_state_dict(conv.state_dict())
+        given = () if batch.edge_weight is None else (batch.edge_weight,)
+        h = oracle(h, batch.edge_index, *given).relu()
+    for x in (batch.x, as_sparse(batch.x)):
+        found = encoder(x, batch.edge_index, batch.edge_weight)
+        torch.testing.assert_close(found, h)
+
+
+def test_weighted_means_of_neighbours() -> None:
+    batch = graph(weights=True)
+    assert batch.edge_weight is not None
+    conv = GraphSAGE(6, dim=5, layers=1)
+    layer = conv.convs[0]
+    for v in range(12):
+        at = (batch.edge_index[1] == v).nonzero().flatten().tolist()
+        total = sum(float(batch.edge_weight[e]) for e in at)
+        mean = sum((batch.edge_weight[e] * batch.x[batch.edge_index[0, e]] / total for e in at),
+                   torch.zeros(6))  # fmt: skip
+        expected = (layer.lin_l(mean) + layer.lin_r(batch.x[v])).relu()
+        found = conv(batch.x, batch.edge_index, batch.edge_weight)[v]
+        torch.testing.assert_close(found, expected)
+
+
+def grace(h1: Tensor, h2: Tensor, gamma: float) -> float:
+    """GRACE's objective in loops: every node of both views as an anchor."""
+    h1, h2 = (nn.functional.normalize(h) for h in (h1, h2))
+    n, total = len(h1), 0.0
+    for a, b in ((h1, h2), (h2, h1)):
+        for i in range(n):
+            own = math.exp(float(a[i] @ b[i]) / gamma)
+            rest = sum(
+                math.exp(float(a[i] @ z[k]) / gamma) for z in (a, b) for k in range(n) if k != i
+            )
+            total -= math.log(own / (own + rest))
+    return total / (2 * n)
+
+
+def test_ucl_is_the_objective_of_grace() -> None:
+    batch = graph()
+    model = NodeContrast(GCN(6, dim=4), method="ucl", temperature=0.4, seed=7)
+    found = float(model(batch).detach())
+    again = NodeContrast(model.encoder, method="ucl", seed=7)
+    views = again.views_of(batch, again._generators.on(batch.edge_index.T))
+    with torch.no_grad():
+        h1, h2 = (model.project(view).double() for view in views)
+    assert found == pytest.approx(grace(h1, h2, 0.4), rel=1e-5)
+
+
+def test_anchors_are_drawn_anew_and_have_the_mean_of_all() -> None:
+    batch = graph(40)
+    still = NodeViews(0.0, 0.0)
+    torch.manual_seed(0)
+    whole = NodeContrast(GCN(6, dim=4, activation="prelu"), method="hucl", views=still)
+    some = NodeContrast(whole.encoder, method="hucl", views=still, anchors=8)
+    some.projection = whole.projection
+    with torch.no_grad():
+        found = torch.stack([some(batch) for _ in range(400)])
+        assert len(found.unique()) > 300
+        assert float(found.mean()) == pytest.approx(float(whole(batch)), rel=0.01)
+        assert some.anchors is not None
+        some.anchors = 40
+        torch.testing.assert_close(some(batch), whole(batch))
+
+
+@pytest.mark.parametrize("method", ["scl", "hscl"])
+def test_labels_that_are_not_known_make_a_method_label_free(method: str) -> None:
+    batch = graph()
+    model = NodeContrast(GCN(6, dim=4), method=method, views=NodeViews(0.0, 0.0))
+    free = NodeContrast(
+        model.encoder, method={"scl": "ucl", "hscl": "hucl"}[method], views=NodeViews(0.0, 0.0)
+    )
+    free.projection = model.projection
+    unknown = batch._replace(y=torch.full((12,), -1))
+    torch.testing.assert_close(model(unknown), free(batch))
+    assert not torch.allclose(model(batch), free(batch))
+    assert model(batch._replace(y=torch.where(torch.arange(12) < 6, batch.y, -1))).isfinite()
+
+
+def test_training_separates_two_communities() -> None:
+    draws = torch.Generator().manual_seed(0)
+    y = torch.arange(60) % 2
+    same = y[:, None] == y
+    dense = (torch.rand(60, 60, generator=draws) < torch.where(same, 0.3, 0.02)).triu(1)
+    edges = (dense | dense.T).nonzero().T
+    data = Data(torch.eye(60), edges, y=y)
+    torch.manual_seed(0)
+    model = NodeContrast(GCN(60, dim=16), method="ucl")
+    losses = fit(model, NodeSet.from_graph(data), epochs=60, lr=0.01)
+    assert losses[-1] < losses[0]
+    z = model.embed(data)
+    z = z / np.linalg.norm(z, axis=1, keepdims=True)
+    s = z @ z.T
+    assert s[same.numpy()].mean() - s[~same.numpy()].mean() > 0.4
+
+
+def test_the_classifier_reads_known_labels_alone() -> None:
+    batch = graph()
+    y = torch.where(torch.arange(12) < 6, batch.y, -1)
+    model = NodeClassifier(GCN(6, dim=4), n_classes=3)
+    logits = model.scores(batch)[:6]
+    expected = nn.functional.cross_entropy(logits, batch.y[:6])
+    torch.testing.assert_close(model(batch._replace(y=y)), expected)
+
+
+class Dense(nn.Module):
+    """An encoder of one's own, which knows nothing of sparse features."""
+
+    out_dim = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        assert x.layout == torch.strided
+        return self.linear(x).index_add(0, edge_index[1], self.linear(x)[edge_index[0]])
+
+
+def test_own_encoders_are_given_dense_features() -> None:
+    batch = graph()
+    found = embed_nodes(Dense().eval(), batch._replace(x=as_sparse(batch.x)))
+    assert found.shape == (12, 3)
+    assert found.dtype == np.float32
+    assert NodeContrast(Dense(), method="ucl")(batch).isfinite()
+
+
+class Wrong(Dense):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x, edge_index)[:5]
+
+
+def test_messages_name_what_does_not_fit() -> None:
+    batch = graph(weights=True)
+    with pytest.raises(InputError) as error:
+        embed_nodes(Dense(), batch)
+    assert says(str(error.value), "Dense", "edge_weight")
+    with pytest.raises(InputError) as error:
+        embed_nodes(Wrong(), graph())
+    assert says(str(error.value), "Wrong", "[12, 3]", "[5, 3]")
+    with pytest.raises(InputError) as error:
+        NodeContrast(Dense(), method="spacl")
+    assert says(str(error.value), "spacl")
+    with pytest.raises(InputError) as error:
+        embed_nodes(GCN(6), Data(edge_index=batch.edge_index))
+    assert says(str(error.value), "Data", "x")
+    with pytest.raises(InputError) as error:
+        embed_nodes(GCN(6), graph()._replace(edge_index=torch.tensor([[0], [12]])))
+    assert says(str(error.value), 12)
+
+
+def test_a_resumed_model_draws_as_an_undisturbed_one() -> None:
+    batch = graph(30)
+    model = NodeContrast(GCN(6, dim=4), method="ucl", anchors=5)
+    model(batch)
+    state = model.run_state()
+    expected = float(model(batch).detach())
+    other = NodeContrast(GCN(6, dim=4), method="ucl", anchors=5)
+    other.load_state_dict(model.state_dict())
+    other.set_run_state(state)
+    assert float(other(batch).detach()) == expected
