@@ -16,6 +16,7 @@ from tests.said import says
 SPLITS = {2: (6, 3), 3: (4, 0, 5)}
 """Items of each process, the joined batch of nine."""
 LABELS = torch.tensor([0, 1, 1, 2, 0, 3, 1, 0, 2])
+MARKED = torch.tensor([0, -1, 1, 2, 0, -1, 1, -1, 2])
 VALUES = torch.tensor([0.1, 1.2, 1.3, 2.9, 0.2, 3.0, 1.1, 0.0, 2.0], dtype=torch.float64)
 NODES = torch.arange(9).repeat_interleave(torch.tensor([2, 3, 1, 1, 4, 2, 2, 3, 2]))
 
@@ -40,6 +41,7 @@ VIEWS = {
     "weights": {"sampler": sampler(pair_weights=WEIGHTS)},
     "gap": {"sampler": sampler("other_labels", label_gap=(0.3, 0.8)), "positives": "class"},
     "jsd": {"sampler": sampler("others", Exponential(1.0)), "objective": "jsd"},
+    "unknown": {"sampler": sampler("other_labels"), "positives": "class", "unknown": -1},
 }
 GRAPHS = {
     "jsd": {"sampler": sampler("other_labels", Exponential(1.0)), "objective": "jsd"},
@@ -47,11 +49,12 @@ GRAPHS = {
         "sampler": sampler("others", Exponential(1.0)), "objective": "jsd", "class_prior": 0.1
     },
     "infonce": {"sampler": sampler("others", Exponential(1.0))},
+    "unknown": {"sampler": sampler("other_labels"), "unknown": -1},
 }  # fmt: skip
 
 
 def labels_of(name):
-    return VALUES if name == "gap" else LABELS
+    return {"gap": VALUES, "unknown": MARKED}.get(name, LABELS)
 
 
 class Computed(NamedTuple):
@@ -78,7 +81,7 @@ def of_graphs(name, mine, **options):
     nodes = numbers(len(NODES), 5, seed=1)[own].requires_grad_()
     loss = ContrastiveLoss(**GRAPHS[name], **options)
     value, seen = loss.local_global_with_diagnostics(
-        nodes, graphs, NODES[own] - mine.start, LABELS[mine]
+        nodes, graphs, NODES[own] - mine.start, labels_of(name)[mine]
     )
     gradient = torch.cat(torch.autograd.grad(value, [nodes, graphs]))
     counts = [*map(int, seen.counts.values())]

@@ -18,16 +18,21 @@ def expectation(eta: list[float], value: list[float]) -> float:
     return sum(e * v for e, v in zip(eta, value, strict=True)) / alpha
 
 
-def rows_of_views(views, y, admit: str, positives: str, *, extra=(), extra_y=()):
+def alike(a, b, unknown=None) -> bool:
+    """1[y_i = y_j ≠ unknown]."""
+    return a == b and a != unknown
+
+
+def rows_of_views(views, y, admit: str, positives: str, *, extra=(), extra_y=(), unknown=None):
     """Per anchor: (indices of positives, of negatives, of others), and all embeddings."""
     B, n = len(views[0]), len(views) * len(views[0])
     z, y = [*(v for view in views for v in view), *extra], [*(list(y) * len(views)), *extra_y]
     item = [j % B if j < n else None for j in range(len(z))]
     for i in range(n):
         others = [j for j in range(len(z)) if item[j] != item[i]]
-        neg = [j for j in others if admit == "others" or y[j] != y[i]]
-        same = item if positives == "view" else y
-        pos = [j for j in range(len(z)) if j != i and same[j] == same[i]]
+        neg = [j for j in others if admit == "others" or not alike(y[i], y[j], unknown)]
+        mine = [j for j in range(len(z)) if j not in {i, *others}]
+        pos = mine + [j for j in others if positives == "class" and alike(y[i], y[j], unknown)]
         yield i, pos, neg, others, z
 
 
@@ -89,6 +94,30 @@ def infonce_views(
     return reduce(terms, reduction)
 
 
+def with_gradient(
+    views, y, *, admit, positives, eta: Eta, objective, reduction, unknown=None, anchors=None,
+    extra=(), extra_y=(),
+):  # fmt: skip
+    """A loss of tensors at γ = 0.5 whose weights η(cos / γ) are constants to the gradient."""
+    terms = []
+    more = {"extra": extra, "extra_y": extra_y, "unknown": unknown}
+    for i, pos, neg, others, z in rows_of_views(views, y, admit, positives, **more):
+        if anchors is not None and i % len(y) not in anchors:
+            continue
+        cos = [z[i] @ v / z[i].norm() / v.norm() / 0.5 for v in z]
+        weights = [eta(cos[j].item()) for j in neg]
+        row = []
+        for p in pos if sum(weights) else []:
+            if objective == "infonce":
+                E = expectation(weights, [cos[j].exp() for j in neg])
+                row.append((1 + len(others) * (-cos[p]).exp() * E).log())
+            else:
+                E = expectation(weights, [(1 + (z[i] @ z[j]).exp()).log() for j in neg])
+                row.append((1 + (-z[i] @ z[p]).exp()).log() + E - 2 * math.log(2))
+        terms.append(row)
+    return reduce(terms, reduction)
+
+
 def hardness(scale, i, j, *, t, rows, u, v) -> float:
     """What stands for t = s / γ under JSD, of candidate j to anchor i, whose others are rows[i]."""
     if scale == "batch-max":
@@ -107,7 +136,7 @@ def hardness(scale, i, j, *, t, rows, u, v) -> float:
 
 def local_global(
     nodes, graphs, batch, y, *, admit, eta: Eta, objective, gamma=0.5, prior=None, scale="rank",
-    w=lambda i, j: 1.0,
+    w=lambda i, j: 1.0, unknown=None,
 ):  # fmt: skip
     """InfoGraph's JSD on raw dot products, or Eq. 3 on cosines; the node is the anchor."""
     t = [[dot(v, u) for u in graphs] for v in nodes]
@@ -116,7 +145,7 @@ def local_global(
     rows = [[j for j in range(len(graphs)) if j != own] for own in batch]
     terms = []
     for i, others in enumerate(rows):
-        neg = [j for j in others if admit == "others" or y[j] != y[batch[i]]]
+        neg = [j for j in others if admit == "others" or not alike(y[j], y[batch[i]], unknown)]
         if objective == "infonce":
             hard = [eta(t[i][j]) for j in neg]
         else:
