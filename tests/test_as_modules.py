@@ -109,7 +109,9 @@ def test_activation_checkpointing_repeats_the_draws(make: Callable[[], Any]) -> 
 
 @pytest.mark.parametrize("labels", [None, LABELS])
 @pytest.mark.parametrize("between", ["nothing", "the same", "others", "a second backward pass"])
-@pytest.mark.parametrize("make", [*DRAWN, lambda: contrastive_loss("ucl")])
+@pytest.mark.parametrize(
+    "make", [*DRAWN, lambda: contrastive_loss("ucl"), lambda: contrastive_loss("progcl")]
+)
 def test_draws_are_repeated_whatever_comes_between(
     make: Callable[[], Any], between: str, labels: Tensor | None
 ) -> None:

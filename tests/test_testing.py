@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from gcl_hard import Exponential, MeanThreshold, NegativeSampler, Threshold
 from gcl_hard.functional.hardening import Hardening, Rows, Uniform
+from gcl_hard.functional.mixture import Beta, BetaMixture, MixturePosterior
 from gcl_hard.functional.rowwise import RankPosterior, RelativeThreshold, Ring, Transport
 from gcl_hard.graphs import GIN, GraphSet, load
 from gcl_hard.images import fast_net, image_encoder
@@ -39,6 +40,10 @@ HARDENINGS: dict[str, Callable[[], Any]] = {
     "mean threshold": MeanThreshold,
     "ring": Ring,
     "rank posterior": RankPosterior,
+    "mixture posterior": lambda: MixturePosterior(
+        mixture=BetaMixture(Beta(4.0, 8.0, 0.8), Beta(12.0, 3.0, 0.2))
+    ),
+    "unfitted mixture": MixturePosterior,
     "relative threshold": RelativeThreshold,
     "transport": Transport,
     "function": lambda: lambda t: 3 * t,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +11,15 @@ import pytest
 import torch
 from torch import distributed, multiprocessing
 
-from gcl_hard import ContrastiveLoss, Exponential, InputError, NegativeSampler, Threshold, gather
+from gcl_hard import (
+    ContrastiveLoss,
+    Exponential,
+    InputError,
+    MixturePosterior,
+    NegativeSampler,
+    Threshold,
+    gather,
+)
 from tests.said import says
 
 SPLITS = {2: (6, 3), 3: (4, 0, 5)}
@@ -42,6 +51,7 @@ VIEWS = {
     "gap": {"sampler": sampler("other_labels", label_gap=(0.3, 0.8)), "positives": "class"},
     "jsd": {"sampler": sampler("others", Exponential(1.0)), "objective": "jsd"},
     "unknown": {"sampler": sampler("other_labels"), "positives": "class", "unknown": -1},
+    "progcl": {"sampler": sampler("others", MixturePosterior())},
 }
 GRAPHS = {
     "jsd": {"sampler": sampler("other_labels", Exponential(1.0)), "objective": "jsd"},
@@ -50,6 +60,10 @@ GRAPHS = {
     },
     "infonce": {"sampler": sampler("others", Exponential(1.0))},
     "unknown": {"sampler": sampler("other_labels"), "unknown": -1},
+    "progcl": {
+        "sampler": sampler("others", MixturePosterior()), "objective": "jsd",
+        "hardness_scale": "cosine",
+    },
 }  # fmt: skip
 
 
@@ -68,7 +82,7 @@ class Computed(NamedTuple):
 
 def of_views(name, mine, n_views=2, **options):
     z = [numbers(9, 5, seed=v)[mine].requires_grad_() for v in range(n_views)]
-    loss = ContrastiveLoss(**VIEWS[name], **options)
+    loss = ContrastiveLoss(**deepcopy(VIEWS[name]), **options)
     value, seen = loss.with_diagnostics(z, labels_of(name)[mine])
     gradient = torch.stack(torch.autograd.grad(value, z), 1)
     effective = seen.effective_negatives.view(n_views, -1).T
@@ -79,7 +93,7 @@ def of_graphs(name, mine, **options):
     graphs = numbers(9, 5)[mine].requires_grad_()
     own = torch.isin(NODES, torch.arange(9)[mine])
     nodes = numbers(len(NODES), 5, seed=1)[own].requires_grad_()
-    loss = ContrastiveLoss(**GRAPHS[name], **options)
+    loss = ContrastiveLoss(**deepcopy(GRAPHS[name]), **options)
     value, seen = loss.local_global_with_diagnostics(
         nodes, graphs, NODES[own] - mine.start, labels_of(name)[mine]
     )

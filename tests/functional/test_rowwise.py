@@ -12,12 +12,16 @@ from gcl_hard import (
     ContrastiveLoss,
     InputError,
     Linear,
+    MixturePosterior,
     NegativeSampler,
     RelativeThreshold,
     Ring,
     Transport,
 )
 from gcl_hard.functional.hardening import Rows
+from gcl_hard.functional.mixture import Beta, BetaMixture
+
+MIXTURE = BetaMixture(Beta(4.0, 8.0, 0.8), Beta(12.0, 3.0, 0.2))
 
 
 def numbers(*shape, seed=0):
@@ -209,7 +213,10 @@ def test_settings_of_transport_out_of_range_are_refused(given):
         Transport(**given)
 
 
-@pytest.mark.parametrize("hardening", [RelativeThreshold(), Ring(0.1, 0.5), Transport(5.0)])
+@pytest.mark.parametrize(
+    "hardening",
+    [RelativeThreshold(), Ring(0.1, 0.5), Transport(5.0), MixturePosterior(mixture=MIXTURE)],
+)
 def test_what_is_not_admitted_changes_nothing_and_there_is_no_gradient(hardening):
     s, admitted = numbers(9, 30), numbers(9, 30, seed=1) > -0.8
     plain = hardening.log_eta(rows(s, admitted))

@@ -17,6 +17,7 @@ from gcl_hard import (
     HardMixing,
     InputError,
     MeanThreshold,
+    MixturePosterior,
     NegativeSampler,
     RankPosterior,
     RelativeThreshold,
@@ -25,6 +26,7 @@ from gcl_hard import (
     Transport,
     contrastive_loss,
 )
+from gcl_hard.functional.mixture import Beta, BetaMixture
 from tests.reference import loops
 
 HARDENINGS = [None, Exponential(1.0), Exponential(2.5), Threshold(0.1), Threshold(0.6)]
@@ -114,7 +116,10 @@ def test_methods_equal_the_dense_path_over_several_blocks(method, classes, dtype
     assert_equal(found, tolerance)
 
 
-ROW_WISE = [MeanThreshold(), RankPosterior(0.7, 0.9), RelativeThreshold(0.6), Ring(0.1, 0.4)]
+ROW_WISE = [
+    MeanThreshold(), RankPosterior(0.7, 0.9), RelativeThreshold(0.6), Ring(0.1, 0.4),
+    MixturePosterior(mixture=BetaMixture(Beta(4.0, 8.0, 0.8), Beta(12.0, 3.0, 0.2))),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("hardening", ROW_WISE, ids=str)
@@ -243,7 +248,9 @@ class Largest(TorchDispatchMode):
         return found
 
 
-@pytest.mark.parametrize(("name", "weighted"), [("hucl", False), ("hscl", True), ("bcl", True)])
+@pytest.mark.parametrize(
+    ("name", "weighted"), [("hucl", False), ("hscl", True), ("bcl", True), ("progcl", True)]
+)
 def test_nothing_grows_with_the_square_of_a_large_batch(name, weighted):
     def largest(n_items):
         z1, z2 = (numbers(n_items, 4, seed=s).requires_grad_() for s in (0, 1))
