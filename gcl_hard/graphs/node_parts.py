@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from scipy import sparse
 from torch import Tensor
 
 from gcl_hard.errors import InputError
+from gcl_hard.graphs.sparse import csr
 
 SPARSE_STORED, SPARSE_DENSE = 0.25, 0.1
 """Features stay sparse below the first share of entries that are not 0, and dense ones become so
@@ -190,31 +190,26 @@ def features(x: Any, where: str) -> Tensor:
             f"{where}: {int(wrong.sum()):,} features x are NaN or infinite (in single precision), "
             f"first in node {node}: replace or leave them out"
         )
-    share = np.count_nonzero(values) / (stored.shape[0] * stored.shape[1])
-    if share >= (SPARSE_STORED if is_sparse else SPARSE_DENSE):
-        return torch.from_numpy(
-            sparse.csr_array((values, stored.indices, stored.indptr), stored.shape).toarray()
-            if is_sparse
-            else np.ascontiguousarray(values)
-        )
-    rows = sparse.csr_array(
-        (values, stored.indices, stored.indptr) if is_sparse else values, shape=stored.shape
-    )
-    rows.eliminate_zeros()
-    return sparse_rows(_int64(rows.indptr), _int64(rows.indices), rows.data, rows.shape)
+    n, d = stored.shape
+    if np.count_nonzero(values) >= (SPARSE_STORED if is_sparse else SPARSE_DENSE) * n * d:
+        return _tensor(_rows(stored, values).toarray() if is_sparse else values)
+    rows = _rows(stored, values) if is_sparse else sparse.csr_array(values)
+    if (rows.data == 0).any():
+        rows = rows.copy()  # what is given stays as it is
+        rows.eliminate_zeros()
+    return csr(_int64(rows.indptr), _int64(rows.indices), _tensor(rows.data), (n, d))
+
+
+def _rows(stored: Any, values: NDArray[np.float32]) -> Any:
+    return sparse.csr_array((values, stored.indices, stored.indptr), shape=stored.shape)
 
 
 def _int64(values: NDArray[Any]) -> Tensor:
     return torch.from_numpy(values.astype(np.int64))
 
 
-def sparse_rows(ptr: Tensor, columns: Tensor, values: Any, shape: Sequence[int]) -> Tensor:
-    """A ``torch.sparse_csr`` tensor, without PyTorch's remark that these are in beta."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse", category=UserWarning)
-        return torch.sparse_csr_tensor(
-            ptr, columns, torch.as_tensor(values), tuple(shape), check_invariants=False
-        )
+def _tensor(values: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(np.require(values, requirements=["C", "W"]))
 
 
 def _as_matrix(x: Any, what: str) -> Any:

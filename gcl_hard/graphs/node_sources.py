@@ -60,9 +60,18 @@ def from_object(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNode
         return _from_scipy(graph, x, y, masks)
     if is_networkx(graph):
         return _from_networkx(graph, x, y, masks)
-    if hasattr(graph, "node_types") and hasattr(graph, "edge_types"):
+    from torch_geometric.data import Dataset, HeteroData
+
+    if isinstance(graph, Dataset):
+        if len(graph) != 1:
+            raise InputError(
+                f"graph is a set of {len(graph)} graphs: give graph[0], or all as one, "
+                f"torch_geometric.data.Batch.from_data_list([*graph])"
+            )
+        graph = graph[0]
+    if isinstance(graph, HeteroData):
         raise InputError(
-            f"graph is a {type(graph).__name__} of nodes of several types "
+            f"graph is a HeteroData with nodes of several types "
             f"({', '.join(map(str, graph.node_types))}): give a graph of one type, such as "
             f"graph.to_homogeneous() makes where all have the same features"
         )
@@ -93,12 +102,14 @@ def _labels(y: Any) -> Any:
 
 
 def _from_data(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
-    x = _features(graph.x if x is None and hasattr(graph, "x") else x)
-    y = _labels(graph.y if y is None and hasattr(graph, "y") else y)
-    ends, weight = getattr(graph, "edge_index", None), getattr(graph, "edge_weight", None)
+    x = _features(getattr(graph, "x", None) if x is None else x)
+    y = _labels(getattr(graph, "y", None) if y is None else y)
+    names = "edge_index", "edge_weight", "adj_t"
+    ends, weight, adjacency = (getattr(graph, name, None) for name in names)
+    if ends is not None and adjacency is not None:
+        raise InputError("graph has edge_index and adj_t, which may differ: give one of them")
     if ends is None:
-        adjacency = _needed(getattr(graph, "adj_t", None), "edge_index", "give it")
-        ends, weight = _of_adjacency(adjacency)
+        ends, weight = _of_adjacency(_needed(adjacency, "edge_index or adj_t", "give one of them"))
     own = {part: getattr(graph, f"{part}_mask", None) for part in PARTS}
     if all(mask is None for mask in masks.values()):
         masks = {part: None if m is None else _split_rows(m) for part, m in own.items()}
@@ -132,8 +143,12 @@ def _from_scipy(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNode
 
 
 def _from_networkx(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
-    x = _features(_attribute(graph, "x" if x is None else x))
-    y = _labels(_attribute(graph, "y" if y is None else y, missing=True))
+    x, y = "x" if x is None else x, "y" if y is None else y
+    names = {one for one in (x, y) if isinstance(one, str)}
+    x, y = _features(_attribute(graph, x)), _labels(_attribute(graph, y, missing=True))
+    unread = {key for _, content in graph.nodes(data=True) for key in content} - names
+    unread |= {key for *_, content in graph.edges(data=True) for key in content} - {"weight"}
+    warn_of_unread({str(one) for one in unread}, of_edges="weight", stacklevel=4)
     ids = tuple(graph.nodes)
     number = {node: i for i, node in enumerate(ids)}
     triples = [(number[u], number[v], w) for u, v, w in graph.edges(data="weight")]

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs.data import slices
-from gcl_hard.graphs.node_parts import classes, features, sparse_rows, splits, undirected
+from gcl_hard.graphs.node_parts import classes, features, splits, undirected
 from gcl_hard.graphs.node_sources import RawNodes, from_object
 from gcl_hard.graphs.order import Ids, checked_ids
+from gcl_hard.graphs.sparse import csr, rows_of
 from gcl_hard.io import digest_of_arrays
 
 
@@ -135,14 +135,7 @@ class NodeSet:
                     [1., 0., 0.]])
         """
         chosen = checked_ids(ids, self.n_nodes, "ids", of="node").to(self.x.device)
-        if not self.is_sparse:
-            return self.x[chosen]
-        starts = self.x.crow_indices()
-        sizes = starts.diff()[chosen]
-        entries, _, _ = slices(starts, chosen, int(sizes.sum()))
-        ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
-        columns, values = self.x.col_indices()[entries], self.x.values()[entries]
-        return sparse_rows(ptr, columns, values, (chosen.numel(), self.n_features))
+        return rows_of(self.x, chosen)
 
     def normalised(self) -> NodeSet:
         """The same set with rows of features that sum to 1; rows of zeros stay.
@@ -165,7 +158,9 @@ class NodeSet:
         ptr, columns = self.x.crow_indices(), self.x.col_indices()
         row = torch.repeat_interleave(ptr.diff(), output_size=len(columns))
         sums = values.new_zeros(self.n_nodes).index_add(0, row, values)
-        return replace(self, x=sparse_rows(ptr, columns, values / sums[row], self.x.shape))
+        return replace(
+            self, x=csr(ptr, columns, values / sums[row], (self.n_nodes, self.n_features))
+        )
 
     def digest(self) -> str:
         """Sixteen hexadecimal digits of all arrays, the same on every device."""
