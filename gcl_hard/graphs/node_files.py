@@ -285,7 +285,9 @@ def _read_by_pyg(root: Path, name: str) -> Any:
     from torch_geometric import datasets
 
     known = KNOWN[name]
-    return getattr(datasets, known.reader)(str(root), *[known.named] * bool(known.named))[0]
+    # WikiCS, the only one without a name, is made symmetric here, where that is counted.
+    arguments = {"name": known.named} if known.named else {"is_undirected": False}
+    return getattr(datasets, known.reader)(str(root), **arguments)[0]
 
 
 def _from_cache(folder: Path, name: str) -> NodeSet:
@@ -358,7 +360,7 @@ def _csr_layout(stored: NpzFile, path: Path) -> RawNodes:
         x, read = _csr(stored, path, "attr"), _members("attr")
     weight = adjacency.data if (adjacency.data != 1).any() else None
     ends = np.stack([np.repeat(np.arange(n), np.diff(adjacency.indptr)), adjacency.indices])
-    raw = RawNodes(x, ends, array_of(stored, path, "labels"), weight)
+    raw = RawNodes(x, ends, array_of(stored, path, "labels"), weight, n_nodes=n)
     return _with_others(raw, stored, path, {*read, *_members("adj"), "labels"})
 
 
@@ -400,7 +402,9 @@ def _csr(stored: NpzFile, path: Path, part: str) -> Any:
         for field in ("data", "indices", "indptr", "shape")
     )
     wrong = ""
-    if {array.dtype.kind for array in (indices, indptr, shape)} - {"i", "u"}:
+    if data.dtype.kind not in "biuf":
+        wrong = f"data must be numbers, not {data.dtype}"
+    elif {array.dtype.kind for array in (indices, indptr, shape)} - {"i", "u"}:
         wrong = "indices, indptr and shape must be whole numbers"
     elif not indptr.size or indptr.flat[-1] != indices.size:
         wrong = f"the last of indptr must be {indices.size}, the number of indices"

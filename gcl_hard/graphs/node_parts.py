@@ -263,6 +263,8 @@ def classes(
         >>> classes([3.0, float("nan"), 5.0], 3, "a graph")
         (tensor([ 0, -1,  1]), ('3', '5'))
     """
+    if isinstance(y, list | tuple) and any(isinstance(one, str) for one in y):
+        y = np.array(y, object)  # else NumPy makes words of all
     given = as_array(y, f"{where}: labels y")
     if given.ndim == 2 and given.shape[1] == 1:
         given = given[:, 0]
@@ -298,6 +300,14 @@ def _known(given: NDArray[Any], where: str) -> tuple[NDArray[Any], NDArray[np.bo
         except (TypeError, ValueError) as error:
             raise InputError(f"{where}: labels y are no numbers or words: {error}") from error
     if given.dtype.kind == "U":
+        unclear = np.isin(np.char.lower(given), ("nan", "none"))
+        if unclear.any():
+            first = int(unclear.argmax())
+            raise InputError(
+                f"{where}: labels y are {str(given[first])!r} at "
+                f"{_count(int(unclear.sum()), 'node')}, first node {first}, which may be a class "
+                f"or unknown: give an empty word where unknown, or call the class otherwise"
+            )
         return given, given != ""
     if given.dtype.kind not in "biuf":
         raise InputError(f"{where}: labels y are {given.dtype}; expected whole numbers or words")

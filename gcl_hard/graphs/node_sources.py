@@ -30,6 +30,7 @@ class RawNodes:
         y: labels [N].
         weight: weights of edges [e], or None.
         once: whether undirected edges are listed in one direction each.
+        n_nodes: N, if more than the features say it.
         masks: given splits, [N] or [S, N] by part.
         class_names: of the classes 0, 1, …, if the source has them.
         ids: what the nodes are called, if the source names them.
@@ -41,6 +42,7 @@ class RawNodes:
     y: Any
     weight: Any = None
     once: bool = False
+    n_nodes: int | None = None
     masks: Mapping[str, Any] = field(default_factory=dict)
     class_names: Sequence[str] = ()
     ids: tuple[Hashable, ...] | None = None
@@ -114,7 +116,8 @@ def _from_data(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes
     if all(mask is None for mask in masks.values()):
         masks = {part: None if m is None else _split_rows(m) for part, m in own.items()}
     warn_of_unread(unread_of(graph, READ), of_edges="edge_weight", stacklevel=4)
-    return RawNodes(x, ends, y, weight, masks=masks)
+    n_nodes = None if adjacency is None else adjacency.size(0)
+    return RawNodes(x, ends, y, weight, n_nodes=n_nodes, masks=masks)
 
 
 def _split_rows(mask: Any) -> Any:
@@ -139,7 +142,8 @@ def _from_scipy(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNode
     rows.sum_duplicates()
     coo = rows.tocoo()
     weight = coo.data if (coo.data != 1).any() else None
-    return RawNodes(x, np.stack([coo.row, coo.col]), y, weight, masks=masks)
+    ends = np.stack([coo.row, coo.col])
+    return RawNodes(x, ends, y, weight, n_nodes=graph.shape[0], masks=masks)
 
 
 def _from_networkx(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
@@ -162,7 +166,7 @@ def _from_networkx(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawN
     return RawNodes(
         x, np.array([(u, v) for u, v, _ in triples], np.int64).reshape(-1, 2).T, y,
         None if None in weights or not weights else weights,
-        once=not graph.is_directed(), masks=masks, ids=ids,
+        once=not graph.is_directed(), n_nodes=len(ids), masks=masks, ids=ids,
     )  # fmt: skip
 
 

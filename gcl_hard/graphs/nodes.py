@@ -188,6 +188,11 @@ class NodeSet:
         """
         where = where or name
         x = features(raw.x, where)
+        if raw.n_nodes not in (None, len(x)):
+            raise InputError(
+                f"{where}: features x have {len(x)} rows, and the edges {raw.n_nodes} nodes; "
+                f"expected a row for each node"
+            )
         edges = undirected(raw.ends, len(x), where, weight=raw.weight, once=raw.once)
         y, class_names = classes(raw.y, len(x), where, names=raw.class_names)
         n_unknown = int((y < 0).sum())
