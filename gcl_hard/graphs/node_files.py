@@ -190,10 +190,22 @@ def has_nodes(name: str, data_dir: str | Path | None = None) -> bool:
     if _is_file(name):
         return locating.npz_kind(Path(name).expanduser()) == "nodes"
     name = canonical_name(name)
-    files = [one for folder in _places(data_dir, None).values() for one in _namesakes(folder, name)]
-    if any(locating.npz_kind(one) == "nodes" for one in files):
+    if own_file(name, data_dir) is not None:
         return True
-    return name in KNOWN and not any(one.stem.casefold() == name.casefold() for one in files)
+    others = [one.stem for folder in _places(data_dir).values() for one in _named(folder, name)]
+    return name in KNOWN and name.casefold() not in map(str.casefold, others)
+
+
+def own_file(name: str, data_dir: str | Path | None = None) -> Path | None:
+    """The npz file of a set in the folder or the cache; None if there is none."""
+    places = _places(data_dir).values()
+    return next((one for folder in places for one in namesakes(folder, name)), None)
+
+
+def namesakes(folder: Path, name: str) -> list[Path]:
+    """The npz files of nodes in a folder that are called as a set, or as it is published."""
+    files = _named(folder, canonical_name(name))
+    return [one for one in files if locating.npz_kind(one) == "nodes"]
 
 
 def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
@@ -245,12 +257,12 @@ def locate(
     return locating.locate(wanted, places, download=download)
 
 
-def _places(data_dir: str | Path | None, cache_dir: str | Path | None) -> dict[str, Path]:
+def _places(data_dir: str | Path | None, cache_dir: str | Path | None = None) -> dict[str, Path]:
     return locating.folders("nodes", data_dir=data_dir, cache_dir=cache_dir, files="NAME.npz files")
 
 
-def _namesakes(folder: Path, name: str) -> list[Path]:
-    """The npz files in a folder that are called as a set, or as it is published, in any case."""
+def _named(folder: Path, name: str) -> list[Path]:
+    """The npz files of any kind in a folder that are called as a set, or as it is published."""
     return [
         one
         for one in sorted(folder.glob("*.[nN][pP][zZ]"))
@@ -260,7 +272,7 @@ def _namesakes(folder: Path, name: str) -> list[Path]:
 
 def _in_folder(folder: Path, name: str, cache: Path) -> Path | None:
     """The npz file of a set in a folder, or in the cache the folder that it was downloaded to."""
-    found = [one for one in _namesakes(folder, name) if locating.npz_kind(one) != "images"]
+    found = [one for one in _named(folder, name) if locating.npz_kind(one) != "images"]
     found = [one for one in found if one.stem == name] or found
     if len(found) > 1:
         raise InputError(
@@ -276,7 +288,7 @@ def _absence(folder: Path, name: str) -> str:
     """What a folder lacks, and what there is instead."""
     known = KNOWN.get(name)
     files = [*dict.fromkeys([known.file if known else "", f"{name}.npz"])]
-    others = "".join(f"; {one.name} holds images" for one in _namesakes(folder, name))
+    others = "".join(f"; {one.name} holds images" for one in _named(folder, name))
     return f"no {' or '.join(filter(None, files))}{others}"
 
 
