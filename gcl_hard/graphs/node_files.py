@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.graphs.node_parts import PARTS
 from gcl_hard.graphs.node_sources import RawNodes, from_object
 from gcl_hard.graphs.nodes import NodeSet
-from gcl_hard.io import array_of, opened_npz, texts_of
+from gcl_hard.io import array_of, cache_root, opened_npz, texts_of
 from gcl_hard.locating import Download, Wanted
 
 GNN_BENCHMARK = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
@@ -192,14 +193,21 @@ def has_nodes(name: str, data_dir: str | Path | None = None) -> bool:
     name = canonical_name(name)
     if own_file(name, data_dir) is not None:
         return True
-    others = [one.stem for folder in _places(data_dir).values() for one in _named(folder, name)]
+    others = [one.stem for folder in _searched(data_dir) for one in _named(folder, name)]
     return name in KNOWN and name.casefold() not in map(str.casefold, others)
 
 
 def own_file(name: str, data_dir: str | Path | None = None) -> Path | None:
     """The npz file of a set in the folder or the cache; None if there is none."""
-    places = _places(data_dir).values()
-    return next((one for folder in places for one in namesakes(folder, name)), None)
+    found = (one for folder in _searched(data_dir) for one in namesakes(folder, name))
+    return next(found, None)
+
+
+def _searched(data_dir: str | Path | None) -> list[Path]:
+    """The folder given, which need not be there, and the cache."""
+    given = data_dir or os.environ.get("GCL_HARD_DATA")
+    folders = [Path(given).expanduser()] if given else []
+    return [*folders, cache_root() / "nodes"]
 
 
 def namesakes(folder: Path, name: str) -> list[Path]:
@@ -235,7 +243,9 @@ def locate(
             )
         return path
     name = canonical_name(name)
-    places = _places(data_dir, cache_dir)
+    places = locating.folders(
+        "nodes", data_dir=data_dir, cache_dir=cache_dir, files="NAME.npz files"
+    )
     known = KNOWN.get(name)
     headline = f"graph {name!r} is not available"
     if known is None and nearest(name, KNOWN):
@@ -255,10 +265,6 @@ def locate(
         download=published,
     )
     return locating.locate(wanted, places, download=download)
-
-
-def _places(data_dir: str | Path | None, cache_dir: str | Path | None = None) -> dict[str, Path]:
-    return locating.folders("nodes", data_dir=data_dir, cache_dir=cache_dir, files="NAME.npz files")
 
 
 def _named(folder: Path, name: str) -> list[Path]:
@@ -392,7 +398,9 @@ def _with_others(raw: RawNodes, stored: NpzFile, path: Path, read: set[str]) -> 
     for key in sorted({"class_names", "node_names"} & there):
         try:
             words[key] = texts_of(stored, path, key)
-        except InputError:  # Python objects in the published files
+        except InputError as error:  # Python objects in the published files
+            if not isinstance(error.__cause__, ValueError):
+                raise
             notes.append(f"{key} are not read, which are no plain array")
     left_out = there - {*read, *masks.values(), "class_names", "node_names"}
     if left_out:
@@ -438,6 +446,8 @@ def _as_presence(raw: RawNodes) -> RawNodes:
     """Features of counts as 0 and 1, and edges without weights, as PyTorch Geometric reads them."""
     x, notes = raw.x.copy(), list(raw.notes)
     values = x.data if sparse.issparse(x) else x
+    if values.dtype.kind not in "biuf":
+        return raw  # which is refused
     if ((values > 0) & (values != 1)).any():
         notes.append("features above 0 read as 1, as PyTorch Geometric does")
     values[values > 0] = 1

@@ -19,6 +19,7 @@ SPARSE_STORED, SPARSE_DENSE = 0.25, 0.1
 below the second."""
 PARTS = ("train", "val", "test")
 LARGEST_LABEL = 2**53  # up to it doubles are whole numbers
+ROUNDING = 1e-5  # share by which weights of the same edge may differ
 
 
 class Edges(NamedTuple):
@@ -77,17 +78,18 @@ def undirected(ends: Any, n: int, where: str, *, weight: Any = None, once: bool 
     sizes = np.diff(both.indptr)
     index = np.stack([np.repeat(np.arange(n, dtype=np.int64), sizes), both.indices], dtype=np.int64)
     notes = (
-        (f"made symmetric: {_count(n_single, 'edge')} had one direction", n_single and not once),
-        (f"{_count(n_loops, 'self-loop')} dropped", n_loops),
-        (f"{_count(n_repeats, 'repeated edge')} merged", n_repeats),
-        (f"{_count(n_alone := int((sizes == 0).sum()), 'isolated node')} kept", n_alone),
+        (f"made symmetric: {count(n_single, 'edge')} had one direction", n_single and not once),
+        (f"{count(n_loops, 'self-loop')} dropped", n_loops),
+        (f"{count(n_repeats, 'repeated edge')} merged", n_repeats),
+        (f"{count(n_alone := int((sizes == 0).sum()), 'isolated node')} kept", n_alone),
     )
     return Edges(
         torch.from_numpy(index), found, tuple(note for note, happened in notes if happened)
     )
 
 
-def _count(n: int, what: str) -> str:
+def count(n: int, what: str) -> str:
+    """A number of things: ``1 edge``, ``2 edges``."""
     return f"{n:,} {what}{'s' * (n != 1)}"
 
 
@@ -105,7 +107,7 @@ def _checked_ends(ends: Any, n: int, where: str) -> NDArray[np.int64]:
     if outside.any():
         first = int(outside.argmax())
         raise InputError(
-            f"{where}: {_count(int(outside.sum()), 'edge')} of nodes outside 0..{n - 1}, first "
+            f"{where}: {count(int(outside.sum()), 'edge')} of nodes outside 0..{n - 1}, first "
             f"edge {first}, {pairs[0, first]} to {pairs[1, first]}: nodes count from 0, in the "
             f"order of the features' rows"
         )
@@ -127,7 +129,7 @@ def _checked_weights(weight: Any, where: str) -> NDArray[np.float32] | None:
     if wrong.any():
         first = int(wrong.argmax())
         raise InputError(
-            f"{where}: {_count(int(wrong.sum()), 'weight')} of edges not finite and above 0, first "
+            f"{where}: {count(int(wrong.sum()), 'weight')} of edges not finite and above 0, first "
             f"{values[first]:g} of edge {first}: leave out an edge that is none"
         )
     return values
@@ -136,25 +138,22 @@ def _checked_weights(weight: Any, where: str) -> NDArray[np.float32] | None:
 def _symmetric_weights(
     pairs: NDArray[np.int64], weights: NDArray[np.float32], n: int, where: str
 ) -> Tensor:
-    """Weights in the order of the edges, if all entries of the same edge have the same one."""
-    order = np.lexsort((pairs.max(axis=0), pairs.min(axis=0)))
-    ends = np.sort(pairs[:, order], axis=0)
-    same = (ends[:, 1:] == ends[:, :-1]).all(axis=0)
-    differ = same & (weights[order][1:] != weights[order][:-1])
+    """Weights in the order of the edges, if all entries of an edge have the same."""
+    codes = pairs.min(axis=0) * n + pairs.max(axis=0)
+    edges, first, edge_of = np.unique(codes, return_index=True, return_inverse=True)
+    chosen = weights[first]
+    differ = ~np.isclose(weights, chosen[edge_of], rtol=ROUNDING, atol=0)
     if differ.any():
-        first = int(differ.argmax())
-        u, v = ends[:, first]
+        at, n_edges = int(differ.argmax()), len(np.unique(edge_of[differ]))
         raise InputError(
-            f"{where}: {_count(int(differ.sum()), 'edge')} with several weights, first {u} to {v} "
-            f"with {weights[order][first]:g} and {weights[order][first + 1]:g}, which may be "
-            f"added or averaged: give each undirected edge one weight"
+            f"{where}: {count(n_edges, 'edge')} with several weights, first "
+            f"{pairs[0, at]} to {pairs[1, at]} with {chosen[edge_of[at]]:g} and {weights[at]:g}, "
+            f"which may be added or averaged: give each undirected edge one weight"
         )
-    first_of = np.concatenate([[True], ~same]) if order.size else np.zeros(0, np.bool_)
-    chosen = order[first_of]
-    upper = _matrix(np.sort(pairs[:, chosen], axis=0), n, weights[chosen])
+    upper = _matrix(np.stack([edges // n, edges % n]), n, chosen)
     both = (upper + upper.T).tocsr()
     both.sort_indices()
-    return torch.from_numpy(both.data.astype(np.float32, copy=False))
+    return torch.from_numpy(both.data)
 
 
 def features(x: Any, where: str) -> Tensor:
@@ -213,18 +212,21 @@ def _tensor(values: NDArray[Any]) -> Tensor:
 
 
 def _as_matrix(x: Any, what: str) -> Any:
-    """An array, or rows of SciPy without repeats in order, of any matrix."""
+    """An array, or rows of SciPy, of any matrix."""
     if isinstance(x, Tensor) and x.layout != torch.strided:
         layout: Any = x.detach().cpu()
         coo = layout.to_sparse_coo().coalesce()
         x = sparse.coo_array((coo.values().numpy(), tuple(coo.indices().numpy())), shape=coo.shape)
-    if sparse.issparse(x):
-        rows = sparse.csr_array(x)
-        if not rows.has_canonical_format:
-            rows = rows.copy() if rows is x else rows
-            rows.sum_duplicates()
-        return rows
-    return as_array(x, what)
+    return as_rows(x) if sparse.issparse(x) else as_array(x, what)
+
+
+def as_rows(matrix: Any) -> Any:
+    """A sparse matrix of SciPy in CSR format, sorted and without repeats; it stays as it is."""
+    rows = sparse.csr_array(matrix)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
 
 
 def as_array(values: Any, what: str) -> NDArray[Any]:
@@ -280,10 +282,13 @@ def classes(
         raise InputError(f"{where}: labels y have {what}; expected at least two classes")
     found = np.full(n, -1)
     found[known] = place
-    called = tuple(str(one) for one in kinds.tolist())
-    if names and kinds.dtype.kind in "iu" and kinds.max() < len(names):
-        called = tuple(names[one] for one in kinds.tolist())
-    return torch.from_numpy(found.astype(np.int64)), called
+    if names and (kinds.dtype.kind not in "iu" or kinds.min() < 0 or kinds.max() >= len(names)):
+        raise InputError(
+            f"{where}: there are names of the classes 0..{len(names) - 1}, and labels y are "
+            f"{kinds[0]}..{kinds[-1]}: give each class a name, or none"
+        )
+    called = (names[one] if names else str(one) for one in kinds.tolist())
+    return torch.from_numpy(found.astype(np.int64)), tuple(called)
 
 
 def _known(given: NDArray[Any], where: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -305,7 +310,7 @@ def _known(given: NDArray[Any], where: str) -> tuple[NDArray[Any], NDArray[np.bo
             first = int(unclear.argmax())
             raise InputError(
                 f"{where}: labels y are {str(given[first])!r} at "
-                f"{_count(int(unclear.sum()), 'node')}, first node {first}, which may be a class "
+                f"{count(int(unclear.sum()), 'node')}, first node {first}, which may be a class "
                 f"or unknown: give an empty word where unknown, or call the class otherwise"
             )
         return given, given != ""
@@ -319,7 +324,7 @@ def _known(given: NDArray[Any], where: str) -> tuple[NDArray[Any], NDArray[np.bo
     unclear = (given == -1) & (given.dtype.kind == "i")
     if unclear.any():
         raise InputError(
-            f"{where}: labels y are −1 at {_count(int(unclear.sum()), 'node')}, first node "
+            f"{where}: labels y are −1 at {count(int(unclear.sum()), 'node')}, first node "
             f"{int(unclear.argmax())}; −1 may be a class or unknown: give NaN where unknown, or "
             f"number the classes from 0"
         )
@@ -336,7 +341,7 @@ def _whole(given: NDArray[Any], where: str) -> NDArray[np.int64]:
     if odd.any():
         first = int(odd.argmax())
         raise InputError(
-            f"{where}: {_count(int(odd.sum()), 'label')} y are no whole numbers, first "
+            f"{where}: {count(int(odd.sum()), 'label')} y are no whole numbers, first "
             f"{given[first]:g} of node {first}: expected the number of a class, or NaN where "
             f"unknown"
         )

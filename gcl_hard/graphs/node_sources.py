@@ -11,9 +11,9 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, unknown
 from gcl_hard.graphs.data import is_networkx, unread_of, warn_of_unread
-from gcl_hard.graphs.node_parts import PARTS, as_array
+from gcl_hard.graphs.node_parts import PARTS, as_array, as_rows
 
 READ = {"edge_index", "adj_t", "edge_weight", "num_nodes", "x", "y", "train_mask", "val_mask",
         "test_mask"}  # fmt: skip
@@ -108,8 +108,10 @@ def _from_data(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes
     y = _labels(getattr(graph, "y", None) if y is None else y)
     names = "edge_index", "edge_weight", "adj_t"
     ends, weight, adjacency = (getattr(graph, name, None) for name in names)
-    if ends is not None and adjacency is not None:
-        raise InputError("graph has edge_index and adj_t, which may differ: give one of them")
+    if adjacency is not None and not (ends is None and weight is None):
+        raise InputError(
+            "graph has adj_t beside edge_index or edge_weight, which may differ: give one of them"
+        )
     if ends is None:
         ends, weight = _of_adjacency(_needed(adjacency, "edge_index or adj_t", "give one of them"))
     own = {part: getattr(graph, f"{part}_mask", None) for part in PARTS}
@@ -138,21 +140,21 @@ def _from_scipy(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNode
     x, y = _features(x), _labels(y)
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
         raise InputError(f"graph is a matrix {[*graph.shape]}; expected a square one, [N, N]")
-    rows = sparse.csr_array(graph, copy=True)
-    rows.sum_duplicates()
-    coo = rows.tocoo()
+    coo = as_rows(graph).tocoo()
     weight = coo.data if (coo.data != 1).any() else None
-    ends = np.stack([coo.row, coo.col])
-    return RawNodes(x, ends, y, weight, n_nodes=graph.shape[0], masks=masks)
+    return RawNodes(x, np.stack(coo.coords), y, weight, n_nodes=graph.shape[0], masks=masks)
 
 
 def _from_networkx(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
     x, y = "x" if x is None else x, "y" if y is None else y
-    names = {one for one in (x, y) if isinstance(one, str)}
+    there = {key for _, content in graph.nodes(data=True) for key in content}
+    named = {one for one in (x, y) if isinstance(one, str)}
+    if absent := named - there - {"x", "y"}:
+        raise unknown("attribute of nodes", absent.pop(), sorted(map(str, there)))
     x, y = _features(_attribute(graph, x)), _labels(_attribute(graph, y, missing=True))
-    unread = {key for _, content in graph.nodes(data=True) for key in content} - names
-    unread |= {key for *_, content in graph.edges(data=True) for key in content} - {"weight"}
-    warn_of_unread({str(one) for one in unread}, of_edges="weight", stacklevel=4)
+    of_edges = {key for *_, content in graph.edges(data=True) for key in content} - {"weight"}
+    unread = {str(one) for one in (there - named) | of_edges}
+    warn_of_unread(unread, of_edges="weight", stacklevel=4)
     ids = tuple(graph.nodes)
     number = {node: i for i, node in enumerate(ids)}
     triples = [(number[u], number[v], w) for u, v, w in graph.edges(data="weight")]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs.node_parts import classes, features, splits, undirected
+from gcl_hard.graphs.node_parts import classes, count, features, splits, undirected
 from gcl_hard.graphs.node_sources import RawNodes, from_object
 from gcl_hard.graphs.order import Ids, checked_ids
 from gcl_hard.graphs.sparse import csr, rows_of
@@ -64,7 +64,7 @@ class NodeSet:
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        given = "" if self.train is None else f", {len(self.train)} given splits"
+        given = "" if self.train is None else f", {count(len(self.train), 'given split')}"
         return (
             f"{type(self).__name__}({self.name}: {self.n_nodes} nodes with {self.n_features} "
             f"{'sparse ' * self.is_sparse}features, {self.n_edges // 2} edges, {self.n_classes} "
@@ -188,15 +188,17 @@ class NodeSet:
         """
         where = where or name
         x = features(raw.x, where)
-        if raw.n_nodes not in (None, len(x)):
-            raise InputError(
-                f"{where}: features x have {len(x)} rows, and the edges {raw.n_nodes} nodes; "
-                f"expected a row for each node"
-            )
+        n_ids = None if raw.ids is None else len(raw.ids)
+        for what, n in (("edges", raw.n_nodes), ("names", n_ids)):
+            if n not in (None, len(x)):
+                raise InputError(
+                    f"{where}: features x have {len(x)} rows, and there are {what} of {n} nodes; "
+                    f"expected a row for each node"
+                )
         edges = undirected(raw.ends, len(x), where, weight=raw.weight, once=raw.once)
         y, class_names = classes(raw.y, len(x), where, names=raw.class_names)
         n_unknown = int((y < 0).sum())
-        unlabelled = [f"{n_unknown:,} nodes without a label"] if n_unknown else []
+        unlabelled = [f"{count(n_unknown, 'node')} without a label"] if n_unknown else []
         masks = splits(raw.masks, y, where)
         return cls(
             name=name, x=x, edge_index=edges.edge_index, y=y, edge_weight=edges.edge_weight,

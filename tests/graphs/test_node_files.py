@@ -322,6 +322,20 @@ def test_rows_that_contradict_each_other_are_refused(
         (listed_arrays(node_labels=np.array([0, 1, -1, 1])), ["−1", "NaN"]),
         (listed_arrays(train_masks=np.ones((1, 4), bool)), ["val", "test"]),
         (listed_arrays(node_features=None), ["node_features"]),
+        (listed_arrays(node_labels=None), ["node_labels"]),
+        (csr_arrays(labels=None), ["labels"]),
+        (csr_arrays(class_names=np.array(["a"])), ["0..0", "0..1"]),
+        (
+            listed_arrays(
+                class_names=np.array(["a", "b"]), node_labels=np.array(["b", "a", "a", "b"])
+            ),
+            ["0..1", "a..b"],
+        ),
+        (
+            listed_arrays(node_labels=np.array([-2, 0, 0, 1]), class_names=np.array(["a", "b"])),
+            ["0..1", "-2..1"],
+        ),
+        (csr_arrays(node_names=np.array(["a"])), ["names", 1, 4]),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(
@@ -340,6 +354,25 @@ def test_a_file_that_unpacks_to_far_more_is_not_read(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         load_nodes("mine", data_dir=tmp_path)
     assert says(str(error.value), "mine.npz", "unpack")
+
+
+def test_damaged_names_are_an_error(tmp_path: Path) -> None:
+    path = saved(tmp_path, csr_arrays())
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("class_names.npy", b"\x93NUMPY\x01\x00 and no more")
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b" and no more", b" and no mere"))  # another checksum
+    with pytest.raises(InputError) as error:
+        load_nodes("mine", data_dir=tmp_path)
+    assert says(str(error.value), "mine.npz", "class_names")
+
+
+def test_a_folder_that_is_not_there_holds_no_file(tmp_path: Path) -> None:
+    assert not has_nodes("mine", tmp_path / "nowhere")
+    assert has_nodes("Cora", tmp_path / "nowhere")
+    with pytest.raises(InputError) as error:
+        load_nodes("Cora", data_dir=tmp_path / "nowhere")
+    assert says(str(error.value), "nowhere", "folder")
 
 
 def images() -> dict[str, Any]:

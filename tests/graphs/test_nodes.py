@@ -85,6 +85,14 @@ def test_an_edge_of_one_direction_has_its_weight_in_both(seed: int) -> None:
     assert nodes.edge_weight.tolist() == expected
 
 
+def test_weights_that_differ_by_rounding_are_the_same() -> None:
+    weight = torch.tensor([0.1 + 0.2, 2, 3, 0.3, 2, 3], dtype=torch.float64) * (1 + 1e-7)
+    weight[3] = 0.3
+    nodes = NodeSet.from_graph(path_graph(edge_weight=weight))
+    assert nodes.edge_weight is not None
+    assert nodes.edge_weight[0] == nodes.edge_weight[1] == pytest.approx(0.3)
+
+
 def test_weights_that_differ_between_directions_are_refused() -> None:
     weight = torch.tensor([1.0, 2, 3, 1, 5, 3])
     with pytest.raises(InputError) as error:
@@ -122,10 +130,11 @@ def test_entries_of_one_are_no_weights() -> None:
 
 
 def test_two_kinds_of_edges_in_a_graph_are_refused() -> None:
-    graph = path_graph(adj_t=torch.eye(4).to_sparse())
-    with pytest.raises(InputError) as error:
-        NodeSet.from_graph(graph)
-    assert says(str(error.value), "edge_index", "adj_t")
+    for beside in ({}, {"edge_index": None, "edge_weight": torch.ones(4)}):
+        graph = path_graph(adj_t=torch.eye(4).to_sparse(), **beside)
+        with pytest.raises(InputError) as error:
+            NodeSet.from_graph(graph)
+        assert says(str(error.value), "edge_index", "edge_weight", "adj_t")
 
 
 def test_a_networkx_graph_keeps_the_order_and_names_of_its_nodes() -> None:
@@ -177,6 +186,12 @@ def test_networkx_nodes_without_features_are_named() -> None:
     with pytest.raises(InputError) as error:
         NodeSet.from_graph(graph, y=[0, 1, 1])
     assert says(str(error.value), 1, 3, "x", "'b'")
+
+
+def test_a_misspelt_attribute_is_told() -> None:
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(nx.karate_club_graph(), x=torch.eye(34), y="clubs")
+    assert says(str(error.value), "'clubs'", "club")
 
 
 def test_a_node_without_an_attribute_y_has_no_known_class() -> None:
@@ -407,6 +422,18 @@ def test_zeros_that_are_stored_are_left_out_and_the_given_matrix_stays() -> None
     assert nodes.x.values().numel() == 19
     assert x.nnz == 20
     assert nodes.dense().x.tolist() == x.toarray().tolist()
+
+
+def test_repeated_entries_of_a_matrix_are_added_and_the_given_one_stays() -> None:
+    ones, columns, starts = np.ones(6), np.array([1, 1, 0, 0, 3, 2]), np.array([0, 2, 4, 5, 6])
+    matrix = sparse.csr_array((ones, columns, starts), shape=(4, 4))
+    nodes = NodeSet.from_graph(matrix, x=matrix, y=[0, 1, 0, 1])
+    assert nodes.edge_weight is not None
+    assert nodes.edge_weight.tolist() == [2, 2, 1, 1]
+    assert nodes.dense().x.tolist() == [[0, 2, 0, 0], [2, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
+    assert matrix.data.tolist() == [1] * 6
+    assert matrix.indices.tolist() == columns.tolist()
+    assert matrix.indptr.tolist() == [0, 2, 4, 5, 6]
 
 
 def test_arrays_that_may_not_be_written_to_are_read() -> None:
