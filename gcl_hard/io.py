@@ -40,7 +40,8 @@ def cache_root(cache_dir: str | Path | None = None) -> Path:
             ``gcl_hard`` under ``XDG_CACHE_HOME``, else ``~/.cache/gcl_hard``.
 
     Returns:
-        The folder; graph sets are in its subfolder ``tu``, image sets in ``images``.
+        The folder; graph sets are in its subfolder ``tu``, graphs with classes of nodes in
+        ``nodes``, image sets in ``images``.
 
     Example:
         >>> cache_root("a/b").as_posix()

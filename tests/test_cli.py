@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from PIL import Image
@@ -366,6 +367,24 @@ def test_a_misspelt_image_set_is_about_images_and_a_file_of_ones_own_too(tmp_pat
     assert domain_of({"dataset": ("mine",), "data_dir": tmp_path}) == "graphs"
     (tmp_path / "mine.npz").touch()
     assert domain_of({"dataset": ("mine",), "data_dir": tmp_path}) == "images"
+
+
+def test_a_file_of_nodes_is_about_nodes_by_its_name_or_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrays = {"node_features": np.eye(3), "node_labels": [0, 1, 1], "edges": [[0, 1]]}
+    np.savez(tmp_path / "mine.npz", **arrays)
+    named = only_config("--dataset=mine", f"--data-dir={tmp_path}")
+    assert (type(named), named.dataset) == (CONFIGS["nodes"], "mine")
+    monkeypatch.chdir(tmp_path)
+    for given in ("mine.npz", "./mine.npz", str(tmp_path / "mine.npz")):
+        assert only_config(f"--dataset={given}") == named
+        assert only_config(f"--dataset={given}", "--domain=nodes") == named
+    (tmp_path / "mine.npz").rename(tmp_path / "cora.npz")
+    with pytest.warns(UserWarning, match="cora.npz"):
+        only_config("--dataset=Cora")
+    monkeypatch.setenv("GCL_HARD_DATA", str(tmp_path))
+    assert only_config("--dataset=Cora").dataset == "Cora"
 
 
 def test_a_npz_of_the_working_folder_is_taken_as_its_path(

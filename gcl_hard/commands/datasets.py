@@ -22,7 +22,7 @@ def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
     """
     given, names = stated.get("dataset", ()), _names(stated)
     tables = any(CONFIGS["molecules"].has_dataset(name) for name in names)
-    if tables or stated.get("domain") not in (None, "graphs", "images"):
+    if tables or stated.get("domain") not in (None, "graphs", "images", "nodes"):
         return {}  # which reads names as they are
     here = stated.get("data_dir") is None
     for name in names:
@@ -54,18 +54,20 @@ def _is_here(name: str) -> bool:
 
 
 def _check_namesakes(name: str, data_dir: Path | None) -> None:
-    """Warn of images in the working directory that a set of the same name hides.
+    """Warn of images or nodes in the working directory that a set of the same name hides.
 
     Raises:
         InputError: if there is no set of the name, but one with other capitals or as a NAME.npz.
     """
+    from gcl_hard.graphs import node_files
     from gcl_hard.images.files import canonical_name, namesakes, nearly_named, own_files
 
     here = Path()
     if _is_available(name, data_dir):
-        read = own_files(name, data_dir)
+        read = own_files(name, data_dir) or node_files.own_file(name, data_dir)
         images, arrays = namesakes(here, canonical_name(name)) if data_dir is None else ([], [])
-        for path in (*images, *arrays):
+        nodes = node_files.namesakes(here, name) if data_dir is None else []
+        for path in (*images, *arrays, *nodes):
             if read is None or not path.samefile(read):
                 warnings.warn(
                     f"dataset {name!r} is not {path.absolute()}, which is not read: give that "
@@ -85,9 +87,10 @@ def _check_namesakes(name: str, data_dir: Path | None) -> None:
 def _is_available(name: str, data_dir: Path | None = None) -> bool:
     """Whether a known set, or one in the data folder or the cache, has this name."""
     from gcl_hard.graphs import tudataset
+    from gcl_hard.graphs.node_files import has_nodes
     from gcl_hard.images.datasets import is_image_set
 
-    if not name or is_image_set(name, data_dir):
+    if not name or is_image_set(name, data_dir) or has_nodes(name, data_dir):
         return True
     try:
         return tudataset.canonical_name(name) in tudataset.MANIFEST or bool(

@@ -263,8 +263,8 @@ class GraphSet:
         ids = checked_ids(index, self.n_graphs, "index")
         node_sizes, edge_sizes = (sizes[ids] for sizes in self._sizes)
         ids = ids.to(self.y.device)
-        nodes, owner, shift = slices(self.node_ptr, ids, int(node_sizes.sum()))
-        edges, edge_owner, _ = slices(self.edge_ptr, ids, int(edge_sizes.sum()))
+        nodes, owner, shift = _slices(self.node_ptr, ids, int(node_sizes.sum()))
+        edges, edge_owner, _ = _slices(self.edge_ptr, ids, int(edge_sizes.sum()))
         return GraphBatch(
             x=self.x[nodes],
             edge_index=self.edge_index[:, edges] - shift[edge_owner],
@@ -333,7 +333,7 @@ class GraphSet:
         if self.features != "degree-scalar":
             return self
         ids = checked_ids(index, self.n_graphs, "index")
-        nodes, _, _ = slices(self.node_ptr, ids.to(self.y.device), int(self._sizes[0][ids].sum()))
+        nodes, _, _ = _slices(self.node_ptr, ids.to(self.y.device), int(self._sizes[0][ids].sum()))
         degree = torch.bincount(self.edge_index[0], minlength=self.n_nodes).double()
         return replace(self, x=standardise(degree.unsqueeze(1), nodes).float())
 
@@ -425,7 +425,7 @@ class GraphSet:
         )
 
 
-def slices(ptr: Tensor, ids: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
+def _slices(ptr: Tensor, ids: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
     """Positions of the ids' items, the index into ``ids`` of each, and old minus new start."""
     sizes = ptr[ids + 1] - ptr[ids]
     shift = ptr[ids] - (sizes.cumsum(0) - sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.graphs.node_parts import PARTS
 from gcl_hard.graphs.node_sources import RawNodes, from_object
 from gcl_hard.graphs.nodes import NodeSet
-from gcl_hard.io import array_of, opened_npz, texts_of
+from gcl_hard.io import array_of, cache_root, opened_npz, texts_of
 from gcl_hard.locating import Download, Wanted
 
 GNN_BENCHMARK = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
@@ -30,6 +31,8 @@ class KnownGraph(NamedTuple):
     Attributes:
         reader: the class of PyTorch Geometric that downloads and reads it.
         named: its name there; empty where the class has one set.
+        n_features: F.
+        n_classes: C.
         file: its published npz file; empty if it is published otherwise.
         url: address of the folder that it is published in.
         counts: whether its features are counts, of which 1 is read where they are above 0.
@@ -39,6 +42,8 @@ class KnownGraph(NamedTuple):
 
     reader: str
     named: str
+    n_features: int
+    n_classes: int
     file: str = ""
     url: str = GNN_BENCHMARK
     counts: bool = False
@@ -47,22 +52,26 @@ class KnownGraph(NamedTuple):
 
 
 KNOWN = {
-    "Cora": KnownGraph("Planetoid", "Cora", "cora.npz", splits=1),
-    "CiteSeer": KnownGraph("Planetoid", "CiteSeer", "citeseer.npz", splits=1),
-    "PubMed": KnownGraph("Planetoid", "PubMed", "pubmed.npz", splits=1),
-    "WikiCS": KnownGraph("WikiCS", "", url=WIKI_CS, splits=20),
-    "Photo": KnownGraph("Amazon", "Photo", "amazon_electronics_photo.npz", counts=True),
-    "Computers": KnownGraph("Amazon", "Computers", "amazon_electronics_computers.npz", counts=True),
-    "CS": KnownGraph("Coauthor", "CS", "ms_academic_cs.npz", counts=True),
-    "Physics": KnownGraph("Coauthor", "Physics", "ms_academic_phy.npz", counts=True),
+    "Cora": KnownGraph("Planetoid", "Cora", 1_433, 7, "cora.npz", splits=1),
+    "CiteSeer": KnownGraph("Planetoid", "CiteSeer", 3_703, 6, "citeseer.npz", splits=1),
+    "PubMed": KnownGraph("Planetoid", "PubMed", 500, 3, "pubmed.npz", splits=1),
+    "WikiCS": KnownGraph("WikiCS", "", 300, 10, url=WIKI_CS, splits=20),
+    "Photo": KnownGraph("Amazon", "Photo", 745, 8, "amazon_electronics_photo.npz", counts=True),
+    "Computers": KnownGraph(
+        "Amazon", "Computers", 767, 10, "amazon_electronics_computers.npz", counts=True
+    ),
+    "CS": KnownGraph("Coauthor", "CS", 6_805, 15, "ms_academic_cs.npz", counts=True),
+    "Physics": KnownGraph("Coauthor", "Physics", 8_415, 5, "ms_academic_phy.npz", counts=True),
     **{
         name: KnownGraph(
-            "HeterophilousGraphDataset", name, f"{name.lower().replace('-', '_')}.npz",
-            HETEROPHILOUS,
-            metric="auc" if name in ("Minesweeper", "Tolokers", "Questions") else "accuracy",
-            splits=10,
+            "HeterophilousGraphDataset", name, n_features, n_classes,
+            f"{name.lower().replace('-', '_')}.npz", HETEROPHILOUS,
+            metric="auc" if n_classes == 2 else "accuracy", splits=10,
         )
-        for name in ("Roman-empire", "Amazon-ratings", "Minesweeper", "Tolokers", "Questions")
+        for name, n_features, n_classes in (
+            ("Roman-empire", 300, 18), ("Amazon-ratings", 300, 5), ("Minesweeper", 7, 2),
+            ("Tolokers", 10, 2), ("Questions", 301, 2),
+        )
     },
 }  # fmt: skip
 """Sets by name: Sen et al. (2008) as Yang et al. (2016) split them; Mernyei and Cangea (2020);
@@ -180,10 +189,31 @@ def has_nodes(name: str, data_dir: str | Path | None = None) -> bool:
         (True, False)
     """
     if _is_file(name):
-        return locating.npz_kind(Path(name)) == "nodes"
-    places = _places(data_dir, None)
-    look = partial(_in_folder, name=canonical_name(name), cache=places["cache"])
-    return canonical_name(name) in KNOWN or locating.search(look, places) is not None
+        return locating.npz_kind(Path(name).expanduser()) == "nodes"
+    name = canonical_name(name)
+    if own_file(name, data_dir) is not None:
+        return True
+    others = [one.stem for folder in _searched(data_dir) for one in _named(folder, name)]
+    return name in KNOWN and name.casefold() not in map(str.casefold, others)
+
+
+def own_file(name: str, data_dir: str | Path | None = None) -> Path | None:
+    """The npz file of a set in the folder or the cache; None if there is none."""
+    found = (one for folder in _searched(data_dir) for one in namesakes(folder, name))
+    return next(found, None)
+
+
+def _searched(data_dir: str | Path | None) -> list[Path]:
+    """The folder given, which need not be there, and the cache."""
+    given = data_dir or os.environ.get("GCL_HARD_DATA")
+    folders = [Path(given).expanduser()] if given else []
+    return [*folders, cache_root() / "nodes"]
+
+
+def namesakes(folder: Path, name: str) -> list[Path]:
+    """The npz files of nodes in a folder that are called as a set, or as it is published."""
+    files = _named(folder, canonical_name(name))
+    return [one for one in files if locating.npz_kind(one) == "nodes"]
 
 
 def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
@@ -207,10 +237,15 @@ def locate(
     if _is_file(name):
         path = Path(name).expanduser()
         if not path.is_file():
-            raise InputError(f"there is no file {path}")
+            raise InputError(
+                f"there is no file {path}: a file in the data folder is named without .npz, "
+                f"{path.stem}"
+            )
         return path
     name = canonical_name(name)
-    places = _places(data_dir, cache_dir)
+    places = locating.folders(
+        "nodes", data_dir=data_dir, cache_dir=cache_dir, files="NAME.npz files"
+    )
     known = KNOWN.get(name)
     headline = f"graph {name!r} is not available"
     if known is None and nearest(name, KNOWN):
@@ -222,7 +257,7 @@ def locate(
         published = Download(known.url, name, by=partial(_read_by_pyg, name=name))
     wanted = Wanted(
         look=partial(_in_folder, name=name, cache=places["cache"]),
-        lacks=lambda folder: f"no {' or '.join(_files(name))} of nodes",
+        lacks=partial(_absence, name=name),
         headline=headline,
         put=tuple(put),
         hint="no set of nodes is in the package: NodeSet.from_graph makes one of a graph of your "
@@ -232,27 +267,19 @@ def locate(
     return locating.locate(wanted, places, download=download)
 
 
-def _places(data_dir: str | Path | None, cache_dir: str | Path | None) -> dict[str, Path]:
-    return locating.folders("nodes", data_dir=data_dir, cache_dir=cache_dir, files="NAME.npz files")
-
-
-def _files(name: str) -> list[str]:
-    """The names of files that may be a set's."""
-    known = KNOWN.get(name)
+def _named(folder: Path, name: str) -> list[Path]:
+    """The npz files of any kind in a folder that are called as a set, or as it is published."""
     return [
-        *dict.fromkeys([known.file, f"{name}.npz"] if known and known.file else [f"{name}.npz"])
+        one
+        for one in sorted(folder.glob("*.[nN][pP][zZ]"))
+        if canonical_name(one.stem).casefold() == name.casefold()
     ]
 
 
 def _in_folder(folder: Path, name: str, cache: Path) -> Path | None:
     """The npz file of a set in a folder, or in the cache the folder that it was downloaded to."""
-    wanted = {file.casefold() for file in _files(name)}
-    found = [
-        one
-        for one in sorted(folder.glob("*.[nN][pP][zZ]"))
-        if one.name.casefold() in wanted and locating.npz_kind(one) == "nodes"
-    ]
-    found = [one for one in found if one.name in _files(name)] or found
+    found = [one for one in _named(folder, name) if locating.npz_kind(one) != "images"]
+    found = [one for one in found if one.stem == name] or found
     if len(found) > 1:
         raise InputError(
             f"{' and '.join(map(str, found))}: each may be the set {name}; remove or rename one"
@@ -263,12 +290,22 @@ def _in_folder(folder: Path, name: str, cache: Path) -> Path | None:
     return made if folder == cache and name in KNOWN and any(made.rglob("*.pt")) else None
 
 
+def _absence(folder: Path, name: str) -> str:
+    """What a folder lacks, and what there is instead."""
+    known = KNOWN.get(name)
+    files = [*dict.fromkeys([known.file if known else "", f"{name}.npz"])]
+    others = "".join(f"; {one.name} holds images" for one in _named(folder, name))
+    return f"no {' or '.join(filter(None, files))}{others}"
+
+
 def _read_by_pyg(root: Path, name: str) -> Any:
     """The graph of a known set by its class in PyTorch Geometric, which downloads what it needs."""
     from torch_geometric import datasets
 
     known = KNOWN[name]
-    return getattr(datasets, known.reader)(str(root), *[known.named] * bool(known.named))[0]
+    # WikiCS, the only one without a name, is made symmetric here, where that is counted.
+    arguments = {"name": known.named} if known.named else {"is_undirected": False}
+    return getattr(datasets, known.reader)(str(root), **arguments)[0]
 
 
 def _from_cache(folder: Path, name: str) -> NodeSet:
@@ -277,10 +314,8 @@ def _from_cache(folder: Path, name: str) -> NodeSet:
     if "stopping_mask" in graph:
         del graph.stopping_mask
         notes = ("nodes for early stopping (stopping_mask) belong to no part of the splits",)
-    raw = from_object(graph, None, None, {})
-    return NodeSet.from_raw(
-        replace(raw, notes=(*raw.notes, *notes)), name=name, where=f"{name} in {folder}"
-    )
+    raw = replace(from_object(graph, None, None, {}), notes=notes)
+    return _checked(NodeSet.from_raw(raw, name=name, where=f"{name} in {folder}"), str(folder))
 
 
 def read_npz(path: str | Path, *, name: str | None = None) -> NodeSet:
@@ -304,11 +339,30 @@ def read_npz(path: str | Path, *, name: str | None = None) -> NodeSet:
     """
     path = Path(path)
     with opened_npz(path) as stored:
+        if locating.npz_kind(path) != "nodes":
+            raise InputError(
+                f"{path} holds no graph with classes of nodes: it has "
+                f"{', '.join(sorted(stored.files)) or 'no arrays'}; expected adj_data, "
+                f"adj_indices, adj_indptr, adj_shape, attr_data, … and labels, or node_features, "
+                f"node_labels and edges"
+            )
         raw = _csr_layout(stored, path) if "adj_indptr" in stored.files else _listed(stored, path)
-    name = name or path.stem
+    name = name or canonical_name(path.stem)
     if name in KNOWN and KNOWN[name].counts:
         raw = _as_presence(raw)
-    return NodeSet.from_raw(raw, name=name, where=str(path))
+    return _checked(NodeSet.from_raw(raw, name=name, where=str(path)), str(path))
+
+
+def _checked(nodes: NodeSet, where: str) -> NodeSet:
+    """A set, if it has as many features and classes as the known set of its name."""
+    known = KNOWN.get(nodes.name)
+    if known is not None and (nodes.n_features, nodes.n_classes) != known[2:4]:
+        raise InputError(
+            f"{where} is not {nodes.name}: {nodes.n_features} features and {nodes.n_classes} "
+            f"classes, where it has {known.n_features} and {known.n_classes}; give another graph a "
+            f"name of its own"
+        )
+    return nodes
 
 
 def _csr_layout(stored: NpzFile, path: Path) -> RawNodes:
@@ -324,7 +378,7 @@ def _csr_layout(stored: NpzFile, path: Path) -> RawNodes:
         x, read = _csr(stored, path, "attr"), _members("attr")
     weight = adjacency.data if (adjacency.data != 1).any() else None
     ends = np.stack([np.repeat(np.arange(n), np.diff(adjacency.indptr)), adjacency.indices])
-    raw = RawNodes(x, ends, array_of(stored, path, "labels"), weight)
+    raw = RawNodes(x, ends, array_of(stored, path, "labels"), weight, n_nodes=n)
     return _with_others(raw, stored, path, {*read, *_members("adj"), "labels"})
 
 
@@ -344,7 +398,9 @@ def _with_others(raw: RawNodes, stored: NpzFile, path: Path, read: set[str]) -> 
     for key in sorted({"class_names", "node_names"} & there):
         try:
             words[key] = texts_of(stored, path, key)
-        except InputError:  # Python objects in the published files
+        except InputError as error:  # Python objects in the published files
+            if not isinstance(error.__cause__, ValueError):
+                raise
             notes.append(f"{key} are not read, which are no plain array")
     left_out = there - {*read, *masks.values(), "class_names", "node_names"}
     if left_out:
@@ -366,7 +422,9 @@ def _csr(stored: NpzFile, path: Path, part: str) -> Any:
         for field in ("data", "indices", "indptr", "shape")
     )
     wrong = ""
-    if {array.dtype.kind for array in (indices, indptr, shape)} - {"i", "u"}:
+    if data.dtype.kind not in "biuf":
+        wrong = f"data must be numbers, not {data.dtype}"
+    elif {array.dtype.kind for array in (indices, indptr, shape)} - {"i", "u"}:
         wrong = "indices, indptr and shape must be whole numbers"
     elif not indptr.size or indptr.flat[-1] != indices.size:
         wrong = f"the last of indptr must be {indices.size}, the number of indices"
@@ -388,6 +446,8 @@ def _as_presence(raw: RawNodes) -> RawNodes:
     """Features of counts as 0 and 1, and edges without weights, as PyTorch Geometric reads them."""
     x, notes = raw.x.copy(), list(raw.notes)
     values = x.data if sparse.issparse(x) else x
+    if values.dtype.kind not in "biuf":
+        return raw  # which is refused
     if ((values > 0) & (values != 1)).any():
         notes.append("features above 0 read as 1, as PyTorch Geometric does")
     values[values > 0] = 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,12 +12,14 @@ from scipy import sparse
 from torch import Tensor
 
 from gcl_hard.errors import InputError
+from gcl_hard.graphs.sparse import csr
 
 SPARSE_STORED, SPARSE_DENSE = 0.25, 0.1
 """Features stay sparse below the first share of entries that are not 0, and dense ones become so
 below the second."""
 PARTS = ("train", "val", "test")
 LARGEST_LABEL = 2**53  # up to it doubles are whole numbers
+ROUNDING = 1e-5  # share by which weights of the same edge may differ
 
 
 class Edges(NamedTuple):
@@ -77,17 +78,18 @@ def undirected(ends: Any, n: int, where: str, *, weight: Any = None, once: bool 
     sizes = np.diff(both.indptr)
     index = np.stack([np.repeat(np.arange(n, dtype=np.int64), sizes), both.indices], dtype=np.int64)
     notes = (
-        (f"made symmetric: {_count(n_single, 'edge')} had one direction", n_single and not once),
-        (f"{_count(n_loops, 'self-loop')} dropped", n_loops),
-        (f"{_count(n_repeats, 'repeated edge')} merged", n_repeats),
-        (f"{_count(n_alone := int((sizes == 0).sum()), 'isolated node')} kept", n_alone),
+        (f"made symmetric: {count(n_single, 'edge')} had one direction", n_single and not once),
+        (f"{count(n_loops, 'self-loop')} dropped", n_loops),
+        (f"{count(n_repeats, 'repeated edge')} merged", n_repeats),
+        (f"{count(n_alone := int((sizes == 0).sum()), 'isolated node')} kept", n_alone),
     )
     return Edges(
         torch.from_numpy(index), found, tuple(note for note, happened in notes if happened)
     )
 
 
-def _count(n: int, what: str) -> str:
+def count(n: int, what: str) -> str:
+    """A number of things: ``1 edge``, ``2 edges``."""
     return f"{n:,} {what}{'s' * (n != 1)}"
 
 
@@ -105,7 +107,7 @@ def _checked_ends(ends: Any, n: int, where: str) -> NDArray[np.int64]:
     if outside.any():
         first = int(outside.argmax())
         raise InputError(
-            f"{where}: {_count(int(outside.sum()), 'edge')} of nodes outside 0..{n - 1}, first "
+            f"{where}: {count(int(outside.sum()), 'edge')} of nodes outside 0..{n - 1}, first "
             f"edge {first}, {pairs[0, first]} to {pairs[1, first]}: nodes count from 0, in the "
             f"order of the features' rows"
         )
@@ -127,7 +129,7 @@ def _checked_weights(weight: Any, where: str) -> NDArray[np.float32] | None:
     if wrong.any():
         first = int(wrong.argmax())
         raise InputError(
-            f"{where}: {_count(int(wrong.sum()), 'weight')} of edges not finite and above 0, first "
+            f"{where}: {count(int(wrong.sum()), 'weight')} of edges not finite and above 0, first "
             f"{values[first]:g} of edge {first}: leave out an edge that is none"
         )
     return values
@@ -136,25 +138,22 @@ def _checked_weights(weight: Any, where: str) -> NDArray[np.float32] | None:
 def _symmetric_weights(
     pairs: NDArray[np.int64], weights: NDArray[np.float32], n: int, where: str
 ) -> Tensor:
-    """Weights in the order of the edges, if all entries of the same edge have the same one."""
-    order = np.lexsort((pairs.max(axis=0), pairs.min(axis=0)))
-    ends = np.sort(pairs[:, order], axis=0)
-    same = (ends[:, 1:] == ends[:, :-1]).all(axis=0)
-    differ = same & (weights[order][1:] != weights[order][:-1])
+    """Weights in the order of the edges, if all entries of an edge have the same."""
+    codes = pairs.min(axis=0) * n + pairs.max(axis=0)
+    edges, first, edge_of = np.unique(codes, return_index=True, return_inverse=True)
+    chosen = weights[first]
+    differ = ~np.isclose(weights, chosen[edge_of], rtol=ROUNDING, atol=0)
     if differ.any():
-        first = int(differ.argmax())
-        u, v = ends[:, first]
+        at, n_edges = int(differ.argmax()), len(np.unique(edge_of[differ]))
         raise InputError(
-            f"{where}: {_count(int(differ.sum()), 'edge')} with several weights, first {u} to {v} "
-            f"with {weights[order][first]:g} and {weights[order][first + 1]:g}, which may be "
-            f"added or averaged: give each undirected edge one weight"
+            f"{where}: {count(n_edges, 'edge')} with several weights, first "
+            f"{pairs[0, at]} to {pairs[1, at]} with {chosen[edge_of[at]]:g} and {weights[at]:g}, "
+            f"which may be added or averaged: give each undirected edge one weight"
         )
-    first_of = np.concatenate([[True], ~same]) if order.size else np.zeros(0, np.bool_)
-    chosen = order[first_of]
-    upper = _matrix(np.sort(pairs[:, chosen], axis=0), n, weights[chosen])
+    upper = _matrix(np.stack([edges // n, edges % n]), n, chosen)
     both = (upper + upper.T).tocsr()
     both.sort_indices()
-    return torch.from_numpy(both.data.astype(np.float32, copy=False))
+    return torch.from_numpy(both.data)
 
 
 def features(x: Any, where: str) -> Tensor:
@@ -190,46 +189,44 @@ def features(x: Any, where: str) -> Tensor:
             f"{where}: {int(wrong.sum()):,} features x are NaN or infinite (in single precision), "
             f"first in node {node}: replace or leave them out"
         )
-    share = np.count_nonzero(values) / (stored.shape[0] * stored.shape[1])
-    if share >= (SPARSE_STORED if is_sparse else SPARSE_DENSE):
-        return torch.from_numpy(
-            sparse.csr_array((values, stored.indices, stored.indptr), stored.shape).toarray()
-            if is_sparse
-            else np.ascontiguousarray(values)
-        )
-    rows = sparse.csr_array(
-        (values, stored.indices, stored.indptr) if is_sparse else values, shape=stored.shape
-    )
-    rows.eliminate_zeros()
-    return sparse_rows(_int64(rows.indptr), _int64(rows.indices), rows.data, rows.shape)
+    n, d = stored.shape
+    if np.count_nonzero(values) >= (SPARSE_STORED if is_sparse else SPARSE_DENSE) * n * d:
+        return _tensor(_rows(stored, values).toarray() if is_sparse else values)
+    rows = _rows(stored, values) if is_sparse else sparse.csr_array(values)
+    if (rows.data == 0).any():
+        rows = rows.copy()  # what is given stays as it is
+        rows.eliminate_zeros()
+    return csr(_int64(rows.indptr), _int64(rows.indices), _tensor(rows.data), (n, d))
+
+
+def _rows(stored: Any, values: NDArray[np.float32]) -> Any:
+    return sparse.csr_array((values, stored.indices, stored.indptr), shape=stored.shape)
 
 
 def _int64(values: NDArray[Any]) -> Tensor:
     return torch.from_numpy(values.astype(np.int64))
 
 
-def sparse_rows(ptr: Tensor, columns: Tensor, values: Any, shape: Sequence[int]) -> Tensor:
-    """A ``torch.sparse_csr`` tensor, without PyTorch's remark that these are in beta."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse", category=UserWarning)
-        return torch.sparse_csr_tensor(
-            ptr, columns, torch.as_tensor(values), tuple(shape), check_invariants=False
-        )
+def _tensor(values: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(np.require(values, requirements=["C", "W"]))
 
 
 def _as_matrix(x: Any, what: str) -> Any:
-    """An array, or rows of SciPy without repeats in order, of any matrix."""
+    """An array, or rows of SciPy, of any matrix."""
     if isinstance(x, Tensor) and x.layout != torch.strided:
         layout: Any = x.detach().cpu()
         coo = layout.to_sparse_coo().coalesce()
         x = sparse.coo_array((coo.values().numpy(), tuple(coo.indices().numpy())), shape=coo.shape)
-    if sparse.issparse(x):
-        rows = sparse.csr_array(x)
-        if not rows.has_canonical_format:
-            rows = rows.copy() if rows is x else rows
-            rows.sum_duplicates()
-        return rows
-    return as_array(x, what)
+    return as_rows(x) if sparse.issparse(x) else as_array(x, what)
+
+
+def as_rows(matrix: Any) -> Any:
+    """A sparse matrix of SciPy in CSR format, sorted and without repeats; it stays as it is."""
+    rows = sparse.csr_array(matrix)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
 
 
 def as_array(values: Any, what: str) -> NDArray[Any]:
@@ -268,6 +265,8 @@ def classes(
         >>> classes([3.0, float("nan"), 5.0], 3, "a graph")
         (tensor([ 0, -1,  1]), ('3', '5'))
     """
+    if isinstance(y, list | tuple) and any(isinstance(one, str) for one in y):
+        y = np.array(y, object)  # else NumPy makes words of all
     given = as_array(y, f"{where}: labels y")
     if given.ndim == 2 and given.shape[1] == 1:
         given = given[:, 0]
@@ -283,10 +282,13 @@ def classes(
         raise InputError(f"{where}: labels y have {what}; expected at least two classes")
     found = np.full(n, -1)
     found[known] = place
-    called = tuple(str(one) for one in kinds.tolist())
-    if names and kinds.dtype.kind in "iu" and kinds.max() < len(names):
-        called = tuple(names[one] for one in kinds.tolist())
-    return torch.from_numpy(found.astype(np.int64)), called
+    if names and (kinds.dtype.kind not in "iu" or kinds.min() < 0 or kinds.max() >= len(names)):
+        raise InputError(
+            f"{where}: there are names of the classes 0..{len(names) - 1}, and labels y are "
+            f"{kinds[0]}..{kinds[-1]}: give each class a name, or none"
+        )
+    called = (names[one] if names else str(one) for one in kinds.tolist())
+    return torch.from_numpy(found.astype(np.int64)), tuple(called)
 
 
 def _known(given: NDArray[Any], where: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -303,6 +305,14 @@ def _known(given: NDArray[Any], where: str) -> tuple[NDArray[Any], NDArray[np.bo
         except (TypeError, ValueError) as error:
             raise InputError(f"{where}: labels y are no numbers or words: {error}") from error
     if given.dtype.kind == "U":
+        unclear = np.isin(np.char.lower(given), ("nan", "none"))
+        if unclear.any():
+            first = int(unclear.argmax())
+            raise InputError(
+                f"{where}: labels y are {str(given[first])!r} at "
+                f"{count(int(unclear.sum()), 'node')}, first node {first}, which may be a class "
+                f"or unknown: give an empty word where unknown, or call the class otherwise"
+            )
         return given, given != ""
     if given.dtype.kind not in "biuf":
         raise InputError(f"{where}: labels y are {given.dtype}; expected whole numbers or words")
@@ -314,7 +324,7 @@ def _known(given: NDArray[Any], where: str) -> tuple[NDArray[Any], NDArray[np.bo
     unclear = (given == -1) & (given.dtype.kind == "i")
     if unclear.any():
         raise InputError(
-            f"{where}: labels y are −1 at {_count(int(unclear.sum()), 'node')}, first node "
+            f"{where}: labels y are −1 at {count(int(unclear.sum()), 'node')}, first node "
             f"{int(unclear.argmax())}; −1 may be a class or unknown: give NaN where unknown, or "
             f"number the classes from 0"
         )
@@ -331,7 +341,7 @@ def _whole(given: NDArray[Any], where: str) -> NDArray[np.int64]:
     if odd.any():
         first = int(odd.argmax())
         raise InputError(
-            f"{where}: {_count(int(odd.sum()), 'label')} y are no whole numbers, first "
+            f"{where}: {count(int(odd.sum()), 'label')} y are no whole numbers, first "
             f"{given[first]:g} of node {first}: expected the number of a class, or NaN where "
             f"unknown"
         )

@@ -11,9 +11,9 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, unknown
 from gcl_hard.graphs.data import is_networkx, unread_of, warn_of_unread
-from gcl_hard.graphs.node_parts import PARTS, as_array
+from gcl_hard.graphs.node_parts import PARTS, as_array, as_rows
 
 READ = {"edge_index", "adj_t", "edge_weight", "num_nodes", "x", "y", "train_mask", "val_mask",
         "test_mask"}  # fmt: skip
@@ -30,6 +30,7 @@ class RawNodes:
         y: labels [N].
         weight: weights of edges [e], or None.
         once: whether undirected edges are listed in one direction each.
+        n_nodes: N, if more than the features say it.
         masks: given splits, [N] or [S, N] by part.
         class_names: of the classes 0, 1, …, if the source has them.
         ids: what the nodes are called, if the source names them.
@@ -41,6 +42,7 @@ class RawNodes:
     y: Any
     weight: Any = None
     once: bool = False
+    n_nodes: int | None = None
     masks: Mapping[str, Any] = field(default_factory=dict)
     class_names: Sequence[str] = ()
     ids: tuple[Hashable, ...] | None = None
@@ -60,9 +62,18 @@ def from_object(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNode
         return _from_scipy(graph, x, y, masks)
     if is_networkx(graph):
         return _from_networkx(graph, x, y, masks)
-    if hasattr(graph, "node_types") and hasattr(graph, "edge_types"):
+    from torch_geometric.data import Dataset, HeteroData
+
+    if isinstance(graph, Dataset):
+        if len(graph) != 1:
+            raise InputError(
+                f"graph is a set of {len(graph)} graphs: give graph[0], or all as one, "
+                f"torch_geometric.data.Batch.from_data_list([*graph])"
+            )
+        graph = graph[0]
+    if isinstance(graph, HeteroData):
         raise InputError(
-            f"graph is a {type(graph).__name__} of nodes of several types "
+            f"graph is a HeteroData with nodes of several types "
             f"({', '.join(map(str, graph.node_types))}): give a graph of one type, such as "
             f"graph.to_homogeneous() makes where all have the same features"
         )
@@ -93,17 +104,22 @@ def _labels(y: Any) -> Any:
 
 
 def _from_data(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
-    x = _features(graph.x if x is None and hasattr(graph, "x") else x)
-    y = _labels(graph.y if y is None and hasattr(graph, "y") else y)
-    ends, weight = getattr(graph, "edge_index", None), getattr(graph, "edge_weight", None)
+    x = _features(getattr(graph, "x", None) if x is None else x)
+    y = _labels(getattr(graph, "y", None) if y is None else y)
+    names = "edge_index", "edge_weight", "adj_t"
+    ends, weight, adjacency = (getattr(graph, name, None) for name in names)
+    if adjacency is not None and not (ends is None and weight is None):
+        raise InputError(
+            "graph has adj_t beside edge_index or edge_weight, which may differ: give one of them"
+        )
     if ends is None:
-        adjacency = _needed(getattr(graph, "adj_t", None), "edge_index", "give it")
-        ends, weight = _of_adjacency(adjacency)
+        ends, weight = _of_adjacency(_needed(adjacency, "edge_index or adj_t", "give one of them"))
     own = {part: getattr(graph, f"{part}_mask", None) for part in PARTS}
     if all(mask is None for mask in masks.values()):
         masks = {part: None if m is None else _split_rows(m) for part, m in own.items()}
     warn_of_unread(unread_of(graph, READ), of_edges="edge_weight", stacklevel=4)
-    return RawNodes(x, ends, y, weight, masks=masks)
+    n_nodes = None if adjacency is None else adjacency.size(0)
+    return RawNodes(x, ends, y, weight, n_nodes=n_nodes, masks=masks)
 
 
 def _split_rows(mask: Any) -> Any:
@@ -124,16 +140,21 @@ def _from_scipy(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNode
     x, y = _features(x), _labels(y)
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
         raise InputError(f"graph is a matrix {[*graph.shape]}; expected a square one, [N, N]")
-    rows = sparse.csr_array(graph, copy=True)
-    rows.sum_duplicates()
-    coo = rows.tocoo()
+    coo = as_rows(graph).tocoo()
     weight = coo.data if (coo.data != 1).any() else None
-    return RawNodes(x, np.stack([coo.row, coo.col]), y, weight, masks=masks)
+    return RawNodes(x, np.stack(coo.coords), y, weight, n_nodes=graph.shape[0], masks=masks)
 
 
 def _from_networkx(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
-    x = _features(_attribute(graph, "x" if x is None else x))
-    y = _labels(_attribute(graph, "y" if y is None else y, missing=True))
+    x, y = "x" if x is None else x, "y" if y is None else y
+    there = {key for _, content in graph.nodes(data=True) for key in content}
+    named = {one for one in (x, y) if isinstance(one, str)}
+    if absent := named - there - {"x", "y"}:
+        raise unknown("attribute of nodes", absent.pop(), sorted(map(str, there)))
+    x, y = _features(_attribute(graph, x)), _labels(_attribute(graph, y, missing=True))
+    of_edges = {key for *_, content in graph.edges(data=True) for key in content} - {"weight"}
+    unread = {str(one) for one in (there - named) | of_edges}
+    warn_of_unread(unread, of_edges="weight", stacklevel=4)
     ids = tuple(graph.nodes)
     number = {node: i for i, node in enumerate(ids)}
     triples = [(number[u], number[v], w) for u, v, w in graph.edges(data="weight")]
@@ -147,7 +168,7 @@ def _from_networkx(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawN
     return RawNodes(
         x, np.array([(u, v) for u, v, _ in triples], np.int64).reshape(-1, 2).T, y,
         None if None in weights or not weights else weights,
-        once=not graph.is_directed(), masks=masks, ids=ids,
+        once=not graph.is_directed(), n_nodes=len(ids), masks=masks, ids=ids,
     )  # fmt: skip
 
 

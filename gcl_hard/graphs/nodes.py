@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs.data import slices
-from gcl_hard.graphs.node_parts import classes, features, sparse_rows, splits, undirected
+from gcl_hard.graphs.node_parts import classes, count, features, splits, undirected
 from gcl_hard.graphs.node_sources import RawNodes, from_object
 from gcl_hard.graphs.node_views import NodeBatch
 from gcl_hard.graphs.order import Ids, checked_ids
+from gcl_hard.graphs.sparse import csr, rows_of
 from gcl_hard.io import digest_of_arrays
 
 
@@ -65,7 +65,7 @@ class NodeSet:
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        given = "" if self.train is None else f", {len(self.train)} given splits"
+        given = "" if self.train is None else f", {count(len(self.train), 'given split')}"
         return (
             f"{type(self).__name__}({self.name}: {self.n_nodes} nodes with {self.n_features} "
             f"{'sparse ' * self.is_sparse}features, {self.n_edges // 2} edges, {self.n_classes} "
@@ -149,14 +149,7 @@ class NodeSet:
                     [1., 0., 0.]])
         """
         chosen = checked_ids(ids, self.n_nodes, "ids", of="node").to(self.x.device)
-        if not self.is_sparse:
-            return self.x[chosen]
-        starts = self.x.crow_indices()
-        sizes = starts.diff()[chosen]
-        entries, _, _ = slices(starts, chosen, int(sizes.sum()))
-        ptr = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
-        columns, values = self.x.col_indices()[entries], self.x.values()[entries]
-        return sparse_rows(ptr, columns, values, (chosen.numel(), self.n_features))
+        return rows_of(self.x, chosen)
 
     def normalised(self) -> NodeSet:
         """The same set with rows of features that sum to 1; rows of zeros stay.
@@ -179,7 +172,9 @@ class NodeSet:
         ptr, columns = self.x.crow_indices(), self.x.col_indices()
         row = torch.repeat_interleave(ptr.diff(), output_size=len(columns))
         sums = values.new_zeros(self.n_nodes).index_add(0, row, values)
-        return replace(self, x=sparse_rows(ptr, columns, values / sums[row], self.x.shape))
+        return replace(
+            self, x=csr(ptr, columns, values / sums[row], (self.n_nodes, self.n_features))
+        )
 
     def digest(self) -> str:
         """Sixteen hexadecimal digits of all arrays, the same on every device."""
@@ -207,10 +202,17 @@ class NodeSet:
         """
         where = where or name
         x = features(raw.x, where)
+        n_ids = None if raw.ids is None else len(raw.ids)
+        for what, n in (("edges", raw.n_nodes), ("names", n_ids)):
+            if n not in (None, len(x)):
+                raise InputError(
+                    f"{where}: features x have {len(x)} rows, and there are {what} of {n} nodes; "
+                    f"expected a row for each node"
+                )
         edges = undirected(raw.ends, len(x), where, weight=raw.weight, once=raw.once)
         y, class_names = classes(raw.y, len(x), where, names=raw.class_names)
         n_unknown = int((y < 0).sum())
-        unlabelled = [f"{n_unknown:,} nodes without a label"] if n_unknown else []
+        unlabelled = [f"{count(n_unknown, 'node')} without a label"] if n_unknown else []
         masks = splits(raw.masks, y, where)
         return cls(
             name=name, x=x, edge_index=edges.edge_index, y=y, edge_weight=edges.edge_weight,

@@ -217,6 +217,8 @@ def _absence(folder: Path, name: str) -> str:
     lacks = f"no {name}.npz" + (f", no {site.folder}/" if site else "")
     if has_images(folder / name):
         lacks += f"; {folder / name} has images, but in no folders of classes"
+    if locating.npz_kind(folder / f"{name}.npz") == "nodes":
+        lacks += f"; {name}.npz holds a graph, see gcl_hard.graphs.load_nodes"
     return lacks + "".join(f"; {one} is spelt otherwise" for one in nearly_named(folder, name))
 
 

@@ -30,7 +30,7 @@ from gcl_hard.commands.pretrain import parse_pretrain, pretrain_parser
 from gcl_hard.commands.transfer import parse_transfer, transfer_parser
 from gcl_hard.commands.tune import parse_tune, tune_parser
 from gcl_hard.graphs import load as load_graphs
-from gcl_hard.graphs import read_molecules
+from gcl_hard.graphs import load_nodes, read_molecules
 from gcl_hard.images import load as load_images
 from gcl_hard.runs.store import COMPACT, Store
 from gcl_hard.training.checkpoint import Checkpoint
@@ -152,6 +152,45 @@ def test_arrays_of_images(data: st.DataObject) -> None:
     with folder() as here:
         (here / "MINE.npz").write_bytes(content)
         survives(lambda: load_images("MINE", data_dir=here, cache_dir=here / "cache"))
+
+
+ROWS = {"data": np.ones(2), "indices": np.array([1, 2]), "indptr": np.array([0, 1, 2, 2]),
+        "shape": np.array([3, 3])}  # fmt: skip
+PART = np.eye(3, dtype=bool)[:, None]
+LAYOUTS = (
+    {f"{part}_{what}": values for part in ("adj", "attr") for what, values in ROWS.items()}
+    | {"labels": np.array([0, 1, 1])},
+    {"node_features": np.eye(3), "node_labels": np.array([0, 1, 1]), "edges": np.array([[0, 1]])},
+)
+"""Files of graphs with classes of nodes; both may have more arrays."""
+odd = st.one_of(
+    arrays,
+    st.builds(np.array, st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4)),
+    st.builds(np.array, st.lists(st.integers(-1, 4), min_size=3, max_size=4)),
+    st.builds(np.array, st.lists(st.floats(), min_size=3, max_size=3)),
+    st.builds(lambda n: np.array([[n, 0], [1, n]]), st.integers(-1, 3)),
+    st.builds(lambda mask: np.array([mask]), st.lists(st.booleans(), min_size=3, max_size=3)),
+)
+
+
+@fuzzed
+@given(data=st.data())
+def test_arrays_of_nodes(data: st.DataObject) -> None:
+    layout = data.draw(st.sampled_from(LAYOUTS))
+    masks = {
+        f"{name}_masks": mask for name, mask in zip(("train", "val", "test"), PART, strict=True)
+    }
+    others = {**masks, "class_names": np.array(["no", "yes"]), "attr_matrix": np.eye(3)}
+    more = data.draw(st.sampled_from(["none", "masks", "all"]))
+    whole = {**layout, **({} if more == "none" else masks if more == "masks" else others)}
+    changed = data.draw(st.dictionaries(st.sampled_from(sorted(whole)), odd, max_size=3))
+    file = io.BytesIO()
+    np.savez(file, **{**whole, **changed})
+    content = file.getvalue()
+    content = data.draw(st.one_of(st.just(content), mutated(content)))
+    with folder() as here:
+        (here / "MINE.npz").write_bytes(content)
+        survives(lambda: load_nodes("MINE", data_dir=here, cache_dir=here / "cache").digest())
 
 
 @cache

@@ -1,88 +1,517 @@
-"""Graphs with classes of nodes: read as PyTorch Geometric reads them, checked, and counted."""
+"""A graph with classes of nodes: made of others' graphs, checked, and what was done counted."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Data
-from torch_geometric.io import read_npz as read_by_pyg
+from scipy import sparse
+from torch import Tensor
+from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
+from torch_geometric.transforms import NormalizeFeatures, ToSparseTensor
 
-from gcl_hard.graphs import NodeSet, load_nodes
-from gcl_hard.graphs.node_files import KNOWN
+from gcl_hard import InputError
+from gcl_hard.graphs import NodeSet
+from tests.said import says
 
-REAL = Path(__file__).parents[3] / "shared" / "data" / "nodes"
-needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="no ../shared/data/nodes")
-FILES = {
-    "Cora": "cora.npz", "CiteSeer": "citeseer.npz", "Photo": "amazon_electronics_photo.npz",
-    "CS": "ms_academic_cs.npz",
-}  # fmt: skip
+NAN = float("nan")
 
 
-@needs_real
-@pytest.mark.parametrize("name", FILES)
-def test_files_of_shchur_are_read_as_pytorch_geometric_reads_them(name: str) -> None:
-    theirs = read_by_pyg(str(REAL / FILES[name]))
-    ours = load_nodes(name, data_dir=REAL)
-    assert ours.name == name
-    assert ours.train is None
-    assert torch.equal(ours.edge_index, theirs.edge_index)
-    assert torch.equal(ours.dense().x, theirs.x)
-    assert torch.equal(ours.y, theirs.y)
-
-
-@needs_real
-def test_the_file_of_minesweeper_is_read_as_pytorch_geometric_reads_it(tmp_path: Path) -> None:
-    from torch_geometric.datasets import HeterophilousGraphDataset
-
-    raw = tmp_path / "minesweeper" / "raw"
-    raw.mkdir(parents=True)
-    (raw / "minesweeper.npz").symlink_to(REAL / "minesweeper.npz")
-    theirs: Any = HeterophilousGraphDataset(str(tmp_path), "Minesweeper")[0]
-    ours = load_nodes("minesweeper", data_dir=REAL)
-    assert torch.equal(ours.edge_index, theirs.edge_index)
-    assert torch.equal(ours.x, theirs.x)
-    assert torch.equal(ours.y, theirs.y)
-    for part in ("train", "val", "test"):
-        assert torch.equal(getattr(ours, part), theirs[f"{part}_mask"].T)
-
-
-@needs_real
-def test_sparse_features_stay_sparse_below_a_quarter() -> None:
-    sparse = {name: load_nodes(name, data_dir=REAL).is_sparse for name in (*FILES, "Minesweeper")}
-    assert sparse == {
-        "Cora": True, "CiteSeer": True, "Photo": False, "CS": True, "Minesweeper": False
+def path_graph(**fields: Any) -> Data:
+    """Four nodes in a row, of two classes."""
+    given: dict[str, Any] = {
+        "x": torch.arange(8.0).view(4, 2), "y": torch.tensor([0, 0, 1, 1]),
+        "edge_index": torch.tensor([[0, 1, 2, 1, 2, 3], [1, 2, 3, 0, 1, 2]]),
     }  # fmt: skip
+    return Data(**(given | fields))
 
 
-def test_a_graph_of_pytorch_geometric_is_made_symmetric_and_said() -> None:
-    graph = Data(
-        torch.ones(5, 2), torch.tensor([[0, 1, 2, 0, 3], [1, 2, 2, 1, 2]]),
-        y=torch.tensor([4, 4, 9, 9, float("nan")]),
-    )  # fmt: skip
+def random_ends(n: int, e: int, seed: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).integers(0, n, (2, e))
+
+
+def edges_of(nodes: NodeSet) -> list[tuple[int, int]]:
+    return [(int(u), int(v)) for u, v in nodes.edge_index.T]
+
+
+def of(ends: Any, n: int, **fields: Any) -> NodeSet:
+    y = torch.arange(n) % 2
+    return NodeSet.from_graph(path_graph(x=torch.ones(n, 1), y=y, edge_index=ends, **fields))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_edges_are_those_of_an_undirected_simple_graph(seed: int) -> None:
+    ends = random_ends(12, 40, seed)
+    simple = nx.Graph()
+    simple.add_nodes_from(range(12))
+    simple.add_edges_from((u, v) for u, v in ends.T.tolist() if u != v)
+    nodes = of(torch.from_numpy(ends), 12)
+    assert edges_of(nodes) == sorted(nx.DiGraph(simple).edges)
+    assert nodes.degree.tolist() == [simple.degree[u] for u in range(12)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_notes_count_what_was_done(seed: int) -> None:
+    ends = random_ends(30, 40, seed)
+    given = [tuple(pair) for pair in ends.T.tolist()]
+    other = [pair for pair in given if pair[0] != pair[1]]
+    done = {
+        "made symmetric": sum((v, u) not in other for u, v in set(other)),
+        "self-loop": len(given) - len(other),
+        "repeated": len(other) - len(set(other)),
+        "isolated": 30 - len({node for pair in other for node in pair}),
+    }
+    notes = of(torch.from_numpy(ends), 30).notes
+    assert len(notes) == sum(n > 0 for n in done.values())
+    for what, n in done.items():
+        assert not n or any(what in note and says(note, n) for note in notes)
+
+
+def test_an_undirected_graph_without_loops_has_no_notes() -> None:
+    assert NodeSet.from_graph(path_graph()).notes == ()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_edge_of_one_direction_has_its_weight_in_both(seed: int) -> None:
+    ends = random_ends(9, 25, seed)
+    weight_of = {pair: 1 + abs(hash(pair)) % 7 / 4 for pair in map(frozenset, ends.T.tolist())}
+    weight = torch.tensor([weight_of[frozenset(pair)] for pair in ends.T.tolist()])
+    nodes = of(torch.from_numpy(ends), 9, edge_weight=weight)
+    expected = [weight_of[frozenset(pair)] for pair in edges_of(nodes)]
+    assert nodes.edge_weight is not None
+    assert nodes.edge_weight.tolist() == expected
+
+
+def test_weights_that_differ_by_rounding_are_the_same() -> None:
+    weight = torch.tensor([0.1 + 0.2, 2, 3, 0.3, 2, 3], dtype=torch.float64) * (1 + 1e-7)
+    weight[3] = 0.3
+    nodes = NodeSet.from_graph(path_graph(edge_weight=weight))
+    assert nodes.edge_weight is not None
+    assert nodes.edge_weight[0] == nodes.edge_weight[1] == pytest.approx(0.3)
+
+
+def test_weights_that_differ_between_directions_are_refused() -> None:
+    weight = torch.tensor([1.0, 2, 3, 1, 5, 3])
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(path_graph(edge_weight=weight))
+    assert says(str(error.value), 1, "edge", 2, 5, "added", "averaged")
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, NAN, float("inf"), 1e39])
+def test_weights_are_finite_and_above_0(bad: float) -> None:
+    weight = torch.tensor([1, 1, bad, 1, 1, bad], dtype=torch.float64)
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(path_graph(edge_weight=weight))
+    assert says(str(error.value), 2, "edge 2")
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")  # of PyTorch, when its tensors are made
+def test_adjacency_matrices_of_pytorch_geometric_and_scipy_give_the_same_graph() -> None:
+    data = path_graph(edge_weight=torch.tensor([0.5, 2, 3, 0.5, 2, 3]))
+    matrix = sparse.coo_matrix(
+        (data.edge_weight.numpy(), tuple(data.edge_index.numpy())), shape=(4, 4)
+    )
+    adjacency = ToSparseTensor(attr="edge_weight")(data.clone())
+    assert "edge_index" not in adjacency
+    sets = [NodeSet.from_graph(one) for one in (data, adjacency)]
+    sets += [NodeSet.from_graph(m, x=data.x, y=data.y) for m in (matrix, matrix.tolil())]
+    assert len({one.digest() for one in sets}) == 1
+    assert sets[0].edge_weight is not None
+
+
+def test_entries_of_one_are_no_weights() -> None:
+    matrix = sparse.csr_array(nx.to_scipy_sparse_array(nx.path_graph(4)))
+    nodes = NodeSet.from_graph(matrix, x=np.ones((4, 1)), y=[0, 1, 1, 0])
+    assert nodes.edge_weight is None
+    assert nodes.edge_index.tolist() == path_graph().sort().edge_index.tolist()
+
+
+def test_two_kinds_of_edges_in_a_graph_are_refused() -> None:
+    for beside in ({}, {"edge_index": None, "edge_weight": torch.ones(4)}):
+        graph = path_graph(adj_t=torch.eye(4).to_sparse(), **beside)
+        with pytest.raises(InputError) as error:
+            NodeSet.from_graph(graph)
+        assert says(str(error.value), "edge_index", "edge_weight", "adj_t")
+
+
+def test_a_networkx_graph_keeps_the_order_and_names_of_its_nodes() -> None:
+    graph = nx.Graph([("c", "a"), ("a", "b")])
+    for i, node in enumerate("cab"):
+        graph.nodes[node].update(x=[i, 1.5], y="odd" if i % 2 else "even")
+    nodes = NodeSet.from_graph(graph, name="letters")
+    assert nodes.ids == ("c", "a", "b")
+    assert nodes.x.tolist() == [[0, 1.5], [1, 1.5], [2, 1.5]]
+    assert nodes.y.tolist() == [0, 1, 0]
+    assert nodes.class_names == ("even", "odd")
+    assert edges_of(nodes) == [(0, 1), (1, 0), (1, 2), (2, 1)]
+    assert (nodes.name, nodes.edge_weight, nodes.notes) == ("letters", None, ())
+
+
+def test_the_karate_club_is_read_with_its_weights_and_clubs() -> None:
+    club = nx.karate_club_graph()
+    nodes = NodeSet.from_graph(club, x=torch.eye(34), y="club")
+    assert edges_of(nodes) == sorted(nx.DiGraph(club).edges)
+    assert nodes.edge_weight is not None
+    assert nodes.edge_weight.tolist() == [club.edges[pair]["weight"] for pair in edges_of(nodes)]
+    assert [nodes.class_names[one] for one in nodes.y] == [c for _, c in club.nodes(data="club")]
+
+
+def test_directed_graphs_and_multigraphs_of_networkx_are_merged_and_said() -> None:
+    for graph, count, what in (
+        (nx.DiGraph([(0, 1), (1, 0), (1, 2)]), 1, "symmetric"),
+        (nx.MultiGraph([(0, 1), (1, 0), (1, 2)]), 1, "merged"),
+    ):
+        nodes = NodeSet.from_graph(graph, x=torch.ones(3, 1), y=[0, 1, 1])
+        assert edges_of(nodes) == [(0, 1), (1, 0), (1, 2), (2, 1)]
+        (note,) = nodes.notes
+        assert says(note, count, "edge") or says(note, count, "repeated edge")
+        assert what in note
+
+
+def test_networkx_edges_of_which_some_have_a_weight_are_refused() -> None:
+    graph = nx.path_graph(3)
+    graph.edges[1, 2]["weight"] = 2.0
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(graph, x=torch.ones(3, 1), y=[0, 1, 1])
+    assert says(str(error.value), "weight", "0 to 1")
+
+
+def test_networkx_nodes_without_features_are_named() -> None:
+    graph = nx.path_graph(["a", "b", "c"])
+    for node in "ac":
+        graph.nodes[node]["x"] = [1.0]
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(graph, y=[0, 1, 1])
+    assert says(str(error.value), 1, 3, "x", "'b'")
+
+
+def test_a_misspelt_attribute_is_told() -> None:
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(nx.karate_club_graph(), x=torch.eye(34), y="clubs")
+    assert says(str(error.value), "'clubs'", "club")
+
+
+def test_a_node_without_an_attribute_y_has_no_known_class() -> None:
+    graph = nx.path_graph(4)
+    for node, y in enumerate([5, None, 7, 5]):
+        graph.nodes[node].update({"x": [1.0]} | ({} if y is None else {"y": y}))
     nodes = NodeSet.from_graph(graph)
-    assert nodes.edge_index.tolist() == [[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]
-    assert nodes.y.tolist() == [0, 0, 1, 1, -1]
-    assert nodes.class_names == ("4", "9")
-    assert nodes.degree.tolist() == [1, 2, 2, 1, 0]
-    assert nodes.n_edges == 6
-    assert [note.split()[0] for note in nodes.notes] == ["made", "1", "1", "1", "1"]
+    assert nodes.y.tolist() == [0, -1, 1, 0]
+    assert nodes.class_names == ("5", "7")
+    assert says(nodes.notes[0], 1, "label")
 
 
-def test_all_sets_have_a_class_of_pytorch_geometric() -> None:
-    from torch_geometric import datasets
+@pytest.mark.parametrize(
+    ("y", "expected", "names"),
+    [
+        (torch.tensor([2, 1, 0, 2]), [2, 1, 0, 2], ("0", "1", "2")),
+        (torch.tensor([[9], [4], [9], [4]]), [1, 0, 1, 0], ("4", "9")),
+        (torch.tensor([0.0, NAN, 1.0, NAN]), [0, -1, 1, -1], ("0", "1")),
+        (np.array(["b", "", "a", "b"]), [1, -1, 0, 1], ("a", "b")),
+        (["b", None, "a", "b"], [1, -1, 0, 1], ("a", "b")),
+        (["b", NAN, "a", "b"], [1, -1, 0, 1], ("a", "b")),
+        ([3, None, NAN, 1], [1, -1, -1, 0], ("1", "3")),
+        (torch.tensor([True, False, True, True]), [1, 0, 1, 1], ("False", "True")),
+        (np.array([-2, 5, -2, 5], np.int8), [0, 1, 0, 1], ("-2", "5")),
+    ],
+)
+def test_classes_are_numbered_and_keep_their_names(
+    y: Any, expected: list[int], names: tuple[str, ...]
+) -> None:
+    nodes = NodeSet.from_graph(path_graph(), y=y)
+    assert nodes.y.dtype == torch.int64
+    assert nodes.y.tolist() == expected
+    assert nodes.class_names == names
 
-    assert all(hasattr(datasets, known.reader) for known in KNOWN.values())
+
+@pytest.mark.parametrize(
+    ("y", "facts"),
+    [
+        (torch.tensor([0, -1, 1, -1]), ["−1", 2, "node 1", "NaN"]),
+        (torch.tensor([0.0, -1.0, 1.0, NAN]), ["−1", 1, "node 1", "NaN"]),
+        (torch.tensor([0.0, 1.5, 0.25, 1.0]), [2, 1.5, "node 1"]),
+        (torch.tensor([0.0, float("inf"), 0, 1]), [1, "inf", "node 1"]),
+        (torch.tensor([3, 3, 3, 3]), ["class 3", "two"]),
+        (torch.full((4,), NAN), ["no class", "two"]),
+        (torch.eye(4), ["[4, 4]", "[4]"]),
+        (torch.tensor([0, 1]), ["[2]", "[4]"]),
+        (["a", 1, "b", 2], ["words", "numbers"]),
+        (np.array(["a", NAN, "b", "a"]), ["'nan'", 1, "node 1", "class", "unknown"]),
+        ([object(), 1, 2, 3], ["numbers", "words"]),
+        (np.array([1j, 2, 3, 4]), ["complex128"]),
+    ],
+)
+def test_labels_that_are_no_classes_are_refused(y: Any, facts: list[Any]) -> None:
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(path_graph(), y=y, name="mine")
+    assert says(str(error.value), "mine", "y", *facts)
 
 
-def test_a_file_of_ones_own_is_read(tmp_path: Path) -> None:
-    np.savez(
-        tmp_path / "mine.npz", node_features=np.eye(3), node_labels=[0, 1, 1],
-        edges=[[0, 1], [1, 2]],
-    )  # fmt: skip
-    nodes = load_nodes("mine", data_dir=tmp_path)
-    assert nodes.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
-    assert torch.equal(nodes.x, torch.eye(3))
+@pytest.mark.parametrize(
+    ("x", "facts"),
+    [
+        (torch.tensor([[1.0], [NAN], [float("inf")], [2.0]]), [2, "node 1"]),
+        (torch.tensor([[1.0], [2.0], [1e39], [2.0]], dtype=torch.float64), [1, "node 2"]),
+        (sparse.csr_array(np.diag([1, 1, NAN, NAN])), [2, "node 2"]),
+        (torch.ones(4), ["[4]", "[N, F]"]),
+        (torch.ones(4, 0), ["[4, 0]", "[N, F]"]),
+        (np.array([["a"]] * 4), ["[4, 1]", "numbers"]),
+        (torch.ones(4, 1, dtype=torch.complex64), ["complex64"]),
+    ],
+)
+def test_features_that_are_no_finite_numbers_are_refused(x: Any, facts: list[Any]) -> None:
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(path_graph(), x=x, name="mine")
+    assert says(str(error.value), "mine", "x", *facts)
+
+
+@pytest.mark.parametrize(
+    ("ends", "facts"),
+    [
+        (torch.tensor([[0, 4], [1, 0]]), [1, "0..3", "edge 1", "4 to 0"]),
+        (torch.tensor([[0, -1, -2], [1, 0, 1]]), [2, "0..3", "edge 1", "-1 to 0"]),
+        (torch.tensor([[0.0], [1.0]]), ["float32", "[2, E]"]),
+        (torch.tensor([[0, 1, 2]]), ["[1, 3]", "[2, E]"]),
+    ],
+)
+def test_edges_that_do_not_fit_are_refused(ends: Tensor, facts: list[Any]) -> None:
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(path_graph(edge_index=ends), name="mine")
+    assert says(str(error.value), "mine", *facts)
+
+
+def test_a_graph_without_edges_is_one() -> None:
+    nodes = NodeSet.from_graph(path_graph(edge_index=torch.empty(2, 0, dtype=torch.long)))
+    assert nodes.degree.tolist() == [0, 0, 0, 0]
+    assert says(nodes.notes[0], 4, "isolated")
+
+
+def masks(*columns: str) -> dict[str, Tensor]:
+    """The masks of a graph of PyTorch Geometric; a letter for each node of each split."""
+    letters = np.array([list(one) for one in columns]).T
+    parts = {"train": "t", "val": "v", "test": "e"}
+    return {f"{part}_mask": torch.from_numpy(letters == one) for part, one in parts.items()}
+
+
+def test_masks_of_pytorch_geometric_are_the_given_splits() -> None:
+    several = masks("tvee", "etv.", "vete")
+    nodes = NodeSet.from_graph(path_graph(**several))
+    for part in ("train", "val", "test"):
+        assert torch.equal(getattr(nodes, part), several[f"{part}_mask"].T)
+    once = NodeSet.from_graph(path_graph(**{k: mask[:, 0] for k, mask in several.items()}))
+    assert once.test is not None
+    assert once.test.tolist() == [[False, False, True, True]]
+
+
+def test_a_part_that_all_splits_share_is_repeated() -> None:
+    several = masks("tv.e", "vt.e")
+    several["test_mask"] = several["test_mask"][:, 0]
+    nodes = NodeSet.from_graph(path_graph(**several))
+    assert nodes.test is not None
+    assert nodes.test.tolist() == [[False, False, False, True]] * 2
+
+
+def test_given_masks_stand_in_place_of_the_graphs() -> None:
+    given = {key.removesuffix("_mask"): mask.T for key, mask in masks("etve", "vtet").items()}
+    nodes = NodeSet.from_graph(path_graph(**masks("tvee")), **given)
+    assert nodes.train is not None
+    assert torch.equal(nodes.train, given["train"])
+
+
+@pytest.mark.parametrize(
+    ("change", "facts"),
+    [
+        ({"val_mask": torch.tensor([True, True, False, True])}, ["split 0", 2, "node 0", "train"]),
+        ({"val_mask": torch.zeros(4, dtype=torch.bool)}, ["split 0", "val"]),
+        ({"val_mask": None}, ["val", "train", "test"]),
+        ({"val_mask": torch.ones(3, dtype=torch.bool)}, ["val", "[3]", "[4]"]),
+        ({"val_mask": torch.tensor([0, 2, 0, 0])}, ["val", "int64", "[4]"]),
+        ({"y": torch.tensor([0.0, NAN, 1, 1])}, ["split 0", 1, "node 1", "val", "label"]),
+    ],
+)
+def test_masks_that_do_not_fit_are_refused(change: dict[str, Any], facts: list[Any]) -> None:
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(path_graph(**(masks("tvee") | change)), name="mine")
+    assert says(str(error.value), "mine", *facts)
+
+
+def test_masks_of_different_numbers_of_splits_are_refused() -> None:
+    given = masks("tvee", "tvee") | {"test_mask": masks("tvee", "tvee", "tvee")["test_mask"]}
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(path_graph(**given))
+    assert says(str(error.value), "2 of train", "3 of test")
+
+
+@pytest.mark.parametrize(
+    ("graph", "facts"),
+    [
+        (path_graph(x=None), ["x", "torch_geometric.transforms"]),
+        (path_graph(y=None), ["y", "NaN"]),
+        (path_graph(edge_index=None), ["edge_index", "adj_t"]),
+        (nx.path_graph(3), ["x", "torch_geometric.transforms"]),
+        (sparse.eye_array(3), ["x", "torch_geometric.transforms"]),
+        (HeteroData({"author": {"x": torch.ones(2, 1)}}), ["author", "to_homogeneous"]),
+        ([1, 2], ["list", "Data", "NetworkX", "SciPy"]),
+    ],
+)
+def test_a_graph_that_lacks_something_is_refused(graph: Any, facts: list[Any]) -> None:
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(graph)
+    assert says(str(error.value), *facts)
+
+
+def test_a_matrix_that_is_not_square_is_refused() -> None:
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(sparse.csr_array((3, 4)), x=torch.ones(3, 1), y=[0, 1, 0])
+    assert says(str(error.value), "[3, 4]")
+
+
+class SomeGraphs(InMemoryDataset):  # type: ignore[misc]
+    def __init__(self, graphs: list[Data]) -> None:
+        super().__init__()
+        self.data, self.slices = self.collate(graphs)
+
+
+def test_a_data_set_of_one_graph_is_that_graph_and_one_of_several_is_refused() -> None:
+    graph = path_graph()
+    alone = NodeSet.from_graph(SomeGraphs([graph]))
+    assert alone.digest() == NodeSet.from_graph(graph).digest()
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(SomeGraphs([graph, graph]))
+    assert says(str(error.value), 2, "Batch")
+    joined = NodeSet.from_graph(Batch.from_data_list([graph, graph]))
+    assert (joined.n_nodes, joined.n_edges) == (8, 12)
+
+
+def test_attributes_that_are_not_read_are_named() -> None:
+    with pytest.warns(UserWarning, match="edge_attr.*time"):
+        NodeSet.from_graph(path_graph(edge_attr=torch.ones(6, 2), time=torch.ones(4)))
+    graph = nx.path_graph(3)
+    nx.set_node_attributes(graph, 1.0, "age")
+    nx.set_edge_attributes(graph, 1.0, "length")
+    with pytest.warns(UserWarning, match="age.*length"):
+        NodeSet.from_graph(graph, x=torch.ones(3, 1), y=[0, 1, 1])
+
+
+def test_sparse_features_stay_sparse_where_few_are_not_0() -> None:
+    generator = np.random.default_rng(0)
+    for share, from_sparse, from_dense in ((0.05, True, True), (0.2, True, False), (0.3, 0, 0)):
+        x = np.zeros(400)
+        x[generator.permutation(400)[: int(400 * share)]] = 1
+        x = x.reshape(20, 20)
+        ends, y = torch.empty(2, 0, dtype=torch.long), np.arange(20) % 2
+        graph = path_graph(edge_index=ends, y=y, x=None)
+        stored = [sparse.csr_array(x), sparse.coo_matrix(x), torch.from_numpy(x).to_sparse_csr()]
+        sets = [NodeSet.from_graph(graph, x=one) for one in stored]
+        assert [one.is_sparse for one in sets] == [from_sparse] * 3
+        dense = NodeSet.from_graph(graph, x=x)
+        assert dense.is_sparse == from_dense
+        for one in (*sets, dense):
+            assert one.dense().x.tolist() == x.tolist()
+            assert one.x.dtype == torch.float32
+
+
+def test_zeros_that_are_stored_are_left_out_and_the_given_matrix_stays() -> None:
+    x = sparse.csr_array(np.eye(20, dtype=np.float32))
+    x.data[3] = 0
+    graph = path_graph(edge_index=torch.tensor([[0], [1]]), y=torch.arange(20) % 2)
+    nodes = NodeSet.from_graph(graph, x=x)
+    assert nodes.x.values().numel() == 19
+    assert x.nnz == 20
+    assert nodes.dense().x.tolist() == x.toarray().tolist()
+
+
+def test_repeated_entries_of_a_matrix_are_added_and_the_given_one_stays() -> None:
+    ones, columns, starts = np.ones(6), np.array([1, 1, 0, 0, 3, 2]), np.array([0, 2, 4, 5, 6])
+    matrix = sparse.csr_array((ones, columns, starts), shape=(4, 4))
+    nodes = NodeSet.from_graph(matrix, x=matrix, y=[0, 1, 0, 1])
+    assert nodes.edge_weight is not None
+    assert nodes.edge_weight.tolist() == [2, 2, 1, 1]
+    assert nodes.dense().x.tolist() == [[0, 2, 0, 0], [2, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
+    assert matrix.data.tolist() == [1] * 6
+    assert matrix.indices.tolist() == columns.tolist()
+    assert matrix.indptr.tolist() == [0, 2, 4, 5, 6]
+
+
+def test_arrays_that_may_not_be_written_to_are_read() -> None:
+    x = np.broadcast_to(np.float32(1), (4, 3))
+    assert NodeSet.from_graph(path_graph(), x=x).x.tolist() == [[1, 1, 1]] * 4
+
+
+def wide(*, stored_sparse: bool) -> NodeSet:
+    """Ten nodes with 30 features, of which few are not 0; node 4 has none."""
+    x = sparse.random_array((10, 30), density=0.09, rng=np.random.default_rng(1)).toarray()
+    x[4] = 0
+    y, ends = torch.arange(10) % 3, torch.tensor([[0, 4, 8], [3, 1, 9]])
+    nodes = NodeSet.from_graph(path_graph(x=torch.from_numpy(x), y=y, edge_index=ends))
+    assert nodes.is_sparse
+    return nodes if stored_sparse else nodes.dense()
+
+
+@pytest.mark.parametrize("stored_sparse", [True, False])
+def test_rows_are_the_features_of_some_nodes(stored_sparse: bool) -> None:
+    nodes = wide(stored_sparse=stored_sparse)
+    mask = torch.arange(10) > 6
+    for ids in ([4, 0, 0, 9], torch.tensor([7]), mask):
+        rows = nodes.rows(ids)
+        assert rows.layout == nodes.x.layout
+        assert torch.equal(rows.to_dense(), nodes.dense().x[torch.as_tensor(ids)])
+    for wrong in ([10], [], [0.5]):
+        with pytest.raises(InputError) as error:
+            nodes.rows(wrong)  # type: ignore[arg-type]
+        assert says(str(error.value), "node ids")
+
+
+@pytest.mark.parametrize("stored_sparse", [True, False])
+def test_normalised_rows_are_those_of_pytorch_geometric(stored_sparse: bool) -> None:
+    nodes = wide(stored_sparse=stored_sparse)
+    scaled = torch.where(nodes.dense().x > 0, nodes.dense().x + 1, 0)  # it divides by no less
+    expected = NormalizeFeatures()(Data(x=scaled)).x
+    made = NodeSet.from_graph(path_graph(), x=scaled, y=nodes.y).normalised()
+    assert torch.allclose(made.dense().x, expected)
+    assert nodes.normalised().is_sparse == stored_sparse
+    sums = nodes.normalised().dense().x.sum(dim=1)
+    assert torch.allclose(sums, (nodes.dense().x.sum(dim=1) > 0).float())
+
+
+@pytest.mark.parametrize("stored_sparse", [True, False])
+def test_negative_features_are_not_normalised(stored_sparse: bool) -> None:
+    x = wide(stored_sparse=stored_sparse).x
+    nodes = NodeSet.from_graph(path_graph(), x=-x, y=torch.arange(10) % 2, name="mine")
+    with pytest.raises(InputError) as error:
+        nodes.normalised()
+    assert says(str(error.value), "mine", "negative")
+
+
+def test_the_digest_tells_any_change_of_an_array() -> None:
+    graph = path_graph(edge_weight=torch.tensor([0.5, 2, 3, 0.5, 2, 3]), **masks("tvee"))
+    changed = [
+        path_graph(),
+        graph,
+        path_graph(**masks("tvee")),
+        path_graph(**masks("tvev")),
+        path_graph(edge_weight=torch.tensor([0.5, 2, 4, 0.5, 2, 4])),
+        path_graph(y=torch.tensor([0, 1, 1, 0])),
+        path_graph(x=torch.ones(4, 2)),
+        path_graph(edge_index=torch.tensor([[0, 1], [1, 0]])),
+    ]
+    digests = [NodeSet.from_graph(one).digest() for one in changed]
+    assert len(set(digests)) == len(digests)
+    assert all(len(one) == 16 for one in digests)
+    again = NodeSet.from_graph(graph, name="another").to("cpu")
+    assert again.digest() == digests[1]
+
+
+def test_a_set_moves_with_all_its_tensors() -> None:
+    nodes = NodeSet.from_graph(
+        path_graph(edge_weight=torch.tensor([1.0, 2, 3, 1, 2, 3]), **masks("tvee"))
+    )
+    assert nodes.degree.device.type == "cpu"
+    moved = nodes.to("meta")
+    tensors = [value for value in vars(moved).values() if isinstance(value, Tensor)]
+    assert len(tensors) == 7
+    assert {value.device.type for value in tensors} == {"meta"}
+    assert moved.class_names == nodes.class_names
