@@ -372,6 +372,8 @@ class RunConfig(ABC):
     methods: ClassVar[tuple[str, ...]] = tuple(METHODS)
     """Contrastive methods that the domain has."""
     baseline_protocol: ClassVar[str]
+    protocols: ClassVar[Mapping[str, str]] = {}
+    """What commands say first of a protocol: what it measures, and what another is for."""
     domain: ClassVar[Domain]
     has_settings_of: ClassVar[tuple[type, ...]] = ()
     """Classes whose declared settings are settings of the configuration."""
