@@ -370,16 +370,19 @@ def rows_frame(rows: Sequence[Row]) -> DataFrame:
     return frame
 
 
-def _split_columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
+def _split_columns(rows: Sequence[Row]) -> dict[str, Any]:
     """What rows on common splits have beside: their number, what ± is, and what tests are on."""
+    from pandas import Series
+
     scores = [row.scores for row in rows]
-    found: dict[str, list[Any]] = {
+    found: dict[str, Any] = {
         "splits": [row.n_folds for row in rows], "std": [one and one.std for one in scores],
     }  # fmt: skip
     for control in CONTROLS:
         tests = [row.tests.get(control) for row in rows]
-        found[f"seeds_vs_{control}"] = [test and test.seeds for test in tests]
-        found[f"splits_vs_{control}"] = [test and test.folds for test in tests]
+        for name, of in (("seeds", "seeds"), ("splits", "folds")):
+            counts = [test and getattr(test, of) for test in tests]
+            found[f"{name}_vs_{control}"] = Series(counts, dtype="Int64")
     return found
 
 

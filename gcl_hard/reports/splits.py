@@ -39,7 +39,7 @@ def split_notes(rows: Iterable[Row]) -> list[str]:
     for control in CONTROLS:
         less = _named(own, partial(_compared_on, control))
         said += [
-            f"Less {control}: {', '.join(who)} compared on {what}, those that both rows have."
+            f"− {control}: {', '.join(who)} compared on {what}, those that both rows have."
             for what, who in less.items()
         ]
     fixed = _named(own, lambda row: row.is_deterministic or None)
