@@ -74,8 +74,8 @@ def _shorter_runs(options: BenchOptions, configs: Sequence[RunConfig]) -> dict[R
 
 def protocol_lines(configs: Sequence[RunConfig]) -> list[str]:
     """What each protocol of a command measures, and what the other one is for."""
-    said = (config.protocols.get(config.protocol) for config in configs if not config.is_baseline)
-    return [text for text in dict.fromkeys(said) if text is not None]
+    said = (c.protocol_notes.get(c.protocol) for c in configs if not c.is_baseline)
+    return [note for note in dict.fromkeys(said) if note]
 
 
 def runner_of(options: BenchOptions, own: UserParts, console: Console) -> Runner:

@@ -372,8 +372,6 @@ class RunConfig(ABC):
     methods: ClassVar[tuple[str, ...]] = tuple(METHODS)
     """Contrastive methods that the domain has."""
     baseline_protocol: ClassVar[str]
-    protocols: ClassVar[Mapping[str, str]] = {}
-    """What commands say first of a protocol: what it measures, and what another is for."""
     domain: ClassVar[Domain]
     has_settings_of: ClassVar[tuple[type, ...]] = ()
     """Classes whose declared settings are settings of the configuration."""
@@ -388,6 +386,8 @@ class RunConfig(ABC):
     common_splits: ClassVar[bool] = False
     """Whether split k is the same for all configurations and seeds, so that those of other numbers
     of splits are compared on the first ones, and ± is over splits as well."""
+    protocol_notes: ClassVar[Mapping[str, str]] = {}
+    """What commands say of a protocol before they train."""
     earlier: ClassVar[Any] = None
     """Reader of results of a store that the domain had of its own, as ``settings.transfer1``."""
 

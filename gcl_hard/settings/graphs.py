@@ -92,7 +92,11 @@ class GraphConfig(RunConfig):
 
     baselines: ClassVar[tuple[str, ...]] = GRAPH_BASELINES
     baseline_protocol: ClassVar[str] = "inductive"
-    protocols: ClassVar[Mapping[str, str]] = {
+    domain: ClassVar[Domain] = "graphs"
+    in_search: ClassVar[Mapping[str, Any]] = {"protocol": "inductive"}
+    sets: ClassVar[str] = "graphs as --dataset"
+    item: ClassVar[str] = "graph"
+    protocol_notes: ClassVar[Mapping[str, str]] = {
         "transductive": (
             "protocol transductive, the paper's: encoders see all graphs, so accuracies compare "
             "with the paper's; --protocol inductive estimates the accuracy on new graphs"
@@ -102,10 +106,6 @@ class GraphConfig(RunConfig):
             "on new graphs; --protocol transductive is the paper's"
         ),
     }
-    domain: ClassVar[Domain] = "graphs"
-    in_search: ClassVar[Mapping[str, Any]] = {"protocol": "inductive"}
-    sets: ClassVar[str] = "graphs as --dataset"
-    item: ClassVar[str] = "graph"
 
     dataset: Annotated[
         str,
