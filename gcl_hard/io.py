@@ -449,14 +449,45 @@ def _kind(array: np.ndarray[Any, Any]) -> str:
     return "f4" if apart and near else "f8"
 
 
+BITS = "bits"
+"""Begins the type of numbers that :func:`packed_bits` wrote."""
+
+
+def packed_bits(values: Any) -> str:
+    """Whole numbers from 0 as text, each in as many bits as the largest needs.
+
+    Args:
+        values: whole numbers or truth values, of any shape.
+
+    Returns:
+        The bits of each, how many numbers there are, and base64 of all bits, one after another.
+
+    Example:
+        >>> packed_bits([True, False, True]), packed_bits([5, 1])
+        ('bits1:3:oA==', 'bits3:2:pA==')
+        >>> unpacked(packed_bits([5, 1]))
+        array([5, 1])
+    """
+    array = np.asarray(values).ravel().astype(np.uint64)
+    width = max(1, int(array.max(initial=0)).bit_length())
+    bits = array[:, None] >> np.arange(width - 1, -1, -1, dtype=np.uint64) & 1
+    encoded = base64.b64encode(np.packbits(bits.astype(bool)).tobytes()).decode()
+    return f"{BITS}{width}:{array.size}:{encoded}"
+
+
 def unpacked(text: str) -> np.ndarray[Any, Any]:
-    """The numbers that :func:`packed` wrote, int64 or float64.
+    """The numbers that :func:`packed` or :func:`packed_bits` wrote, int64 or float64.
 
     Example:
         >>> unpacked("u2:AAE=")
         array([256])
     """
     kind, _, encoded = text.partition(":")
+    if kind.startswith(BITS):
+        width, (count, _, encoded) = int(kind.removeprefix(BITS)), encoded.partition(":")
+        held = np.frombuffer(base64.b64decode(encoded), np.uint8)
+        bits = np.unpackbits(held, count=int(count) * width).reshape(-1, width)
+        return bits @ (1 << np.arange(width - 1, -1, -1, dtype=np.int64))
     found = np.frombuffer(base64.b64decode(encoded), f"<{kind}")
     return found.astype(np.float64 if kind.startswith("f") else np.int64)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jsonargparse import ArgumentParser
 
 from gcl_hard.commands.datasets import domain_of, named_paths
-from gcl_hard.commands.options import BenchOptions, bench_configs
+from gcl_hard.commands.options import BenchOptions, bench_configs, shortened
 from gcl_hard.commands.parser import (
     check_domain,
     entry_parser,
@@ -118,20 +118,21 @@ def _check_bench(
 def _check_selection(values: Mapping[str, Any], config: type[RunConfig]) -> None:
     if values["small"] and values["table"] != "1":
         raise InputError("small applies to table 1: give --table 1 too")
-    for name in ("select_epochs", "select_subset"):
-        if values[name] is None:
-            continue
-        check_at_least(flag(name), values[name], 1)
+    for name, value in shortened(values).items():
+        option, own = flag(f"select_{name}"), known(config).get(name)
+        check_at_least(option, value, 1)
         if not values["select"]:
-            raise InputError(f"{flag(name)} is how settings are chosen: give --select true too")
-    if values["select_subset"] is not None and "subset" not in known(config):
-        raise InputError(
-            f"select-subset applies to images; {config.domain} have no subset: leave it out"
-        )
-    if values["select_epochs"] is not None and len(values["epochs"]) > 1:
-        raise InputError(
-            "select-epochs compares settings after equally many epochs: give one epochs"
-        )
+            raise InputError(f"{option} is how settings are chosen: give --select true too")
+        if own is None:
+            having = [domain for domain, one in CONFIGS.items() if name in known(one)]
+            raise InputError(
+                f"{option} applies to domains with a setting {name} ({', '.join(having)}); "
+                f"{config.domain} have none: leave it out"
+            )
+        if own.setting.chosen and own.setting.several and len(values[name]) > 1:
+            raise InputError(
+                f"{option} compares settings after equally many {name}: give one {name}"
+            )
 
 
 def _run_options(given: Mapping[str, Any]) -> RunOptions:

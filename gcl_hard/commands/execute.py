@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gcl_hard.commands.options import BenchOptions
+from gcl_hard.commands.options import BenchOptions, shortened
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.custom import UserParts
 from gcl_hard.experiments.registry import canonical, experiment_of
@@ -51,7 +51,7 @@ def execute(options: BenchOptions, own: UserParts, console: Console) -> tuple[Re
     console.print("\n".join(protocol_lines(configs)), style="dim", highlight=False)
     runner, shorter = runner_of(options, own, console), dict[RunConfig, Run]()
     tried, first_failures = dict[Run, RunResult](), list[str]()
-    if options.select_epochs or options.select_subset:
+    if shortened(vars(options)):
         shorter = _shorter_runs(options, configs)
         tried, first_failures = runner.run([*shorter.values()])
         chosen = {one.best for one in choices(shorter, tried)}
@@ -63,14 +63,10 @@ def execute(options: BenchOptions, own: UserParts, console: Console) -> tuple[Re
 
 
 def _shorter_runs(options: BenchOptions, configs: Sequence[RunConfig]) -> dict[RunConfig, Run]:
-    """The run by which each candidate is compared, on the first seed."""
-    changed: dict[str, Any] = {
-        name.removeprefix("select_"): value
-        for name, value in vars(options).items()
-        if name.startswith("select_") and value is not None
-    }
+    """The run by which each candidate is compared, on its first seed."""
+    changed = shortened(vars(options))
     return {
-        config: inner_run(replace(config, **changed), options.seeds[0])
+        config: inner_run(replace(config, **changed), config.seeds_used(options.seeds)[0])
         for group in candidate_groups(configs)
         for config in group
     }

@@ -42,6 +42,9 @@ class BenchOptions:
     select_subset: Annotated[
         int | None, "images: as --select-epochs, on so many training images"
     ] = None
+    select_splits: Annotated[
+        int | None, "as --select-epochs, on the first so many of common splits"
+    ] = None
     seeds: Annotated[tuple[int, ...], "a count (5 is 0…4) or a list (0,1,2)", COMMON] = (
         0,
         1,
@@ -72,6 +75,23 @@ class BenchOptions:
         int | None, "CPU threads of all processes together; at least one per process"
     ] = None
     scheduler: Annotated[str | None, "tcp://HOST:PORT of a Dask scheduler that has workers"] = None
+
+
+def shortened(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the runs by which settings are chosen that are not their own.
+
+    Args:
+        options: values by name, of which ``select_NAME`` are those.
+
+    Example:
+        >>> shortened({"select": True, "select_epochs": 20, "select_subset": None})
+        {'epochs': 20}
+    """
+    return {
+        name.removeprefix("select_"): value
+        for name, value in options.items()
+        if name.startswith("select_") and value is not None
+    }
 
 
 def bench_configs(

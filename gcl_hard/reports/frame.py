@@ -70,7 +70,7 @@ class Scores:
         return cls(
             tuple(record.seed for record in records),
             tuple(tuple(record.values) for record in records),
-            records[0].data.get("n_test"),
+            records[0].data.get("n_test") if config.n_scores == 1 else None,
             config.test_share(records[0].data),
             metric_of(records),
             config.common_splits,
@@ -341,6 +341,11 @@ class Results:
     def choices(self) -> list[Choice]:
         """The choices that were made by shorter runs, or are still open."""
         return choices(self.shorter, self.records)
+
+    def chosen_on(self, config: RunConfig) -> int | None:
+        """On how many splits a configuration was compared, if it was on fewer than it has."""
+        n = self.shorter[config].config.n_scores
+        return n if n < config.n_scores else None
 
     @property
     def undecided(self) -> list[Choice]:

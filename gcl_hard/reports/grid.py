@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
-from statistics import mean
+from statistics import fmean, mean
 from typing import Any
 
 import pandas as pd
@@ -17,10 +17,10 @@ from gcl_hard.evaluation.metrics import metric
 from gcl_hard.evaluation.significance import Interval
 from gcl_hard.methods import method
 from gcl_hard.reports import theme
-from gcl_hard.reports.frame import Results, Scores, compare
+from gcl_hard.reports.frame import Results, compare
 from gcl_hard.reports.rows import in_symbols, symbols_that_differ
 from gcl_hard.reports.tables import NOTHING, interval, text_frame
-from gcl_hard.runs.choice import metric_of
+from gcl_hard.runs.choice import inner_scores, metric_of
 from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.snapshots import OWN, name_of
 from gcl_hard.settings.base import HEAD, RunConfig, known
@@ -33,8 +33,8 @@ EFFECTIVE = "effective negatives, %"
 def grid(results: Results) -> pd.DataFrame:
     """Scores of ucl, hucl, scl and hscl by temperature γ and β, which is 0 of ucl and scl.
 
-    Those of the shorter runs, on training images held out of them, where settings were chosen by
-    such runs; else those on the test data.
+    Those by which settings were chosen, of the shorter runs, where there are such runs; else those
+    on the test data.
 
     Args:
         results: results of a command.
@@ -52,11 +52,14 @@ def grid(results: Results) -> pd.DataFrame:
         records = [results.records[run] for run in compared if run in results.records]
         if pair is None or not records or config.temperature is None:
             continue
-        scores = Scores.of_records(records, config)
+        scores = [inner_scores(one) if results.shorter else one.values for one in records]
+        if not all(scores):
+            continue
         found.append({
-            "dataset": config.set_name, "metric": scores.metric, "pair": ", ".join(pair),
-            "gamma": config.temperature, "beta": config.beta or 0.0, "score": scores.mean,
-            "effective": effective(records[0], config), "others": _others(config),
+            "dataset": config.set_name, "metric": metric_of(records), "pair": ", ".join(pair),
+            "gamma": config.temperature, "beta": config.beta or 0.0,
+            "score": fmean(map(fmean, scores)), "effective": effective(records[0], config),
+            "others": _others(config),
         })  # fmt: skip
     columns = ["dataset", "metric", "pair", "gamma", "beta", "score", "effective", "others"]
     data = pd.DataFrame(found, columns=columns)

@@ -15,6 +15,7 @@ from gcl_hard.io import atomic_write
 from gcl_hard.reports import tables
 from gcl_hard.reports.frame import LEVEL, Results
 from gcl_hard.reports.rows import Row, rows
+from gcl_hard.reports.splits import fold_name
 from gcl_hard.runs.choice import best
 from gcl_hard.runs.record import ACCURACY
 from gcl_hard.settings.base import HEAD
@@ -218,6 +219,8 @@ def page(
         validated=any(config.has_validation for config in results.shown),
         epochs=tables.values((c for c in results.shown if c.encoders), "epochs"),
         folds=tables.values(results.shown, "n_scores"),
+        fold=fold_name(shown),
+        shares=_shares(shown),
         sizes=_sizes(results),
         compared=_compared(shown),
         gaps=gaps,
@@ -235,11 +238,25 @@ def page(
             f"({one.finished} of {len(one.candidates)})"
             for one in results.undecided
         ],
-        shorter={
-            name: tables.values((run.config for run in results.shorter.values()), name)
-            for name in ("epochs", "subset")
-        },
+        shorter=_shorter(results),
     )
+
+
+def _shorter(results: Results) -> dict[str, Any]:
+    """The seeds, epochs and whatever else is not their own of the runs that settings are chosen by,
+    as text.
+    """
+    runs = [*results.shorter.values()]
+    changed = {
+        name
+        for config, run in results.shorter.items()
+        for name, value in run.config.values.items()
+        if value != getattr(config, name)
+    }
+    changed |= {"epochs", "subset"}.intersection(*(run.config.values for run in runs))
+    found = {name: tables.values((run.config for run in runs), name) for name in sorted(changed)}
+    seeds = dict.fromkeys(run.seed for run in runs)
+    return {"seed": " and ".join(map(str, seeds))} | {k: v for k, v in found.items() if v}
 
 
 def words(domain: str) -> str:
@@ -280,6 +297,7 @@ def section_context(results: Results, shown: Sequence[Row], section: Section) ->
     protocol, name = section
     own, how = [row for row in shown if (row.protocol, row.metric) == section], metric(name)
     split, item = any(row.one_split for row in own), own[0].item if own else "item"
+    fold = fold_name(own)
     scored = tables.in_words(name)
     scored = scored.removeprefix("an ").removeprefix("a ").removeprefix("the ")
     stds: dict[str, list[float]] = {}
@@ -299,6 +317,7 @@ def section_context(results: Results, shown: Sequence[Row], section: Section) ->
         "caption": f"{scored[0].upper()}{scored[1:]}",
         "item": item,
         "split": split,
+        "fold": fold,
         "rows": own,
         "seeds": len(results.seeds),
         "seeing": tables.names((row for row in own if row.sees_test_labels), "method"),
@@ -313,12 +332,22 @@ def section_context(results: Results, shown: Sequence[Row], section: Section) ->
         "gaps": any(row.gap is not None for row in own),
         "knn": any(row.knn for row in own),
         "remarks": tables.remarks(own),
-        "test_part": tables.test_part(item, one_split=split),
+        "test_part": tables.test_part(item, one_split=split, fold=fold),
         "test_name": tables.test_name(one_split=split),
         "differences": tables.difference_table(own),
         "choices": tables.choice_table(chosen) if chosen else None,
         "negatives": negatives_table(results, protocol, tables.names(own, "dataset")),
     }
+
+
+def _shares(shown: Sequence[Row]) -> dict[str, list[str]]:
+    """Of rows on common splits, n_test / n_train by data set."""
+    found: dict[str, list[str]] = {}
+    for row in shown:
+        if row.common_splits and row.scores:
+            share = f"{row.scores.test_share:.3g}"
+            found.setdefault(row.dataset, []).extend({share}.difference(found.get(row.dataset, ())))
+    return found
 
 
 def _sizes(results: Results) -> list[dict[str, Any]]:

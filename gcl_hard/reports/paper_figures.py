@@ -31,6 +31,7 @@ from gcl_hard.reports.runs import (
     subject,
     versions,
 )
+from gcl_hard.reports.splits import fold_name
 from gcl_hard.reports.tables import between, test_part
 from gcl_hard.reports.theme import Drawn, themed
 from gcl_hard.runs.choice import metric_of
@@ -68,8 +69,14 @@ def _on(how: Metric, on: str) -> str:
     return f"{how.title} on {on}" + (f", {how.unit}" if how.unit else "")
 
 
+def _folds(kept: Sequence[RunResult]) -> str:
+    """What means are over beside seeds: folds, splits or nothing."""
+    config = kept[0].run.config
+    return f"{fold_name([config])}s" if config.n_scores > 1 else ""
+
+
 def _row(line: str, config: RunConfig, scores: Scores, **more: object) -> dict[str, object]:
-    """Mean and standard deviation of scores over seeds."""
+    """Mean and standard deviation of scores."""
     return {
         "line": line, "method": config.method, **more, "seeds": len(scores.seeds),
         "mean": scores.mean, "std": scores.std,
@@ -111,7 +118,7 @@ def epochs_data(records: Sequence[RunResult]) -> ScoreRows:
             "--monitor-every 1"
         )
     config = records[0].run.config
-    on = test_part(config.item, one_split=config.n_scores == 1)
+    on = test_part(config.item, one_split=config.n_scores == 1, fold=fold_name([config]))
     on = on if tested else f"training {config.item}s (monitoring)"
     order = [*names.values()]
     rows.sort(key=lambda row: (order.index(str(row["line"])), row["epoch"]))
@@ -166,7 +173,7 @@ def fig1(records: Sequence[RunResult]) -> Drawn:
     what = f"{'Test' if tested else 'Monitoring, not test,'} {how.title}"
     theme.heading(figure, f"{what} against epochs. {subject(kept)}")
     note = caption(
-        "fig1", tested=tested, band=band, seeds=rows.seeds, how=how,
+        "fig1", tested=tested, band=band, folds=_folds(kept), seeds=rows.seeds, how=how,
         item=kept[0].run.config.item, readers=label_readers(kept),
         missing=[name for name in labels(by_config(records)).values() if name not in methods],
         reached=reached(data, higher=how.higher), versions=versions(kept),
@@ -236,7 +243,7 @@ def beta_data(records: Sequence[RunResult]) -> ScoreRows:
     rows += [_beta_row("ablation", called[config], found[config]) for config in dots]
     data = pd.DataFrame(rows).assign(
         dataset=configs[0].dataset,
-        on=test_part(configs[0].item, one_split=configs[0].n_scores == 1),
+        on=test_part(configs[0].item, one_split=configs[0].n_scores == 1, fold=fold_name(configs)),
     )
     columns = [
         "dataset", "on", "panel", "method", "line", "beta", "beta_changes", "seeds",
@@ -327,7 +334,7 @@ def beta(records: Sequence[RunResult]) -> Drawn:
     theme.heading(figure, f"{heading[0].upper()}{heading[1:]}. {subject(kept)}")
     note = caption(
         "beta", curves=len(curves), dots=len(dots), annealed=curves["beta_changes"].any(),
-        folds=kept[0].run.config.n_scores > 1, seeds=rows.seeds, readers=label_readers(kept),
+        folds=_folds(kept), seeds=rows.seeds, readers=label_readers(kept),
         versions=versions(kept),
     )  # fmt: skip
     return Drawn(figure, rows.named, note)

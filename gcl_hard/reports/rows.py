@@ -65,7 +65,10 @@ class Row:
         notes: what reading its data warned of.
         blind: whether it is a baseline that cannot tell any two graphs apart.
         metric: name of the metric of its scores; while it is open, that of the rows beside it.
-        one_split: whether all of its seeds are tested on one part of the data.
+        n_folds: number of test folds of a seed; 1 if all seeds are tested on one part of the data.
+        common_splits: whether fold k is the same for all rows and seeds, and is called a split.
+        is_deterministic: whether every seed has the same scores, so that one was run.
+        chosen_on: number of the splits on which its setting was chosen, if those are not all.
         item: what one sample of its data is called.
         undefined: finished seeds that are left out, since their score is not defined.
     """
@@ -92,7 +95,10 @@ class Row:
     notes: tuple[str, ...] = ()
     blind: bool = False
     metric: str = ACCURACY
-    one_split: bool = False
+    n_folds: int = 10
+    common_splits: bool = False
+    is_deterministic: bool = False
+    chosen_on: int | None = None
     item: str = "item"
     undefined: int = 0
 
@@ -100,6 +106,11 @@ class Row:
     def is_baseline(self) -> bool:
         """Whether it is a baseline, whatever its kind."""
         return is_baseline(self.method)
+
+    @property
+    def one_split(self) -> bool:
+        """Whether all of its seeds are tested on one part of the data."""
+        return self.n_folds == 1
 
     @property
     def whole(self) -> bool:
@@ -150,13 +161,17 @@ def rows(results: Results) -> list[Row]:
         InputError: for scores of one data set by two metrics.
     """
     asked = results.shown
-    trained = {(c.protocol, c.n_scores) for c in asked if not c.is_baseline}
+    trained = [c for c in asked if not c.is_baseline]
 
     def shared(config: RunConfig, protocol: str) -> bool:
         """Whether a baseline, which trains no encoder, is tested on the folds of a protocol."""
-        return config.is_baseline and not config.encoders and (protocol, config.n_scores) in trained
+        return config.is_baseline and not config.encoders and any(
+            one.protocol == protocol
+            and (one.n_scores == config.n_scores or (one.common_splits and config.common_splits))
+            for one in trained
+        )  # fmt: skip
 
-    first = [c.protocol for c in asked if not c.is_baseline]
+    first = [c.protocol for c in trained]
     own = [c.protocol for c in asked if not any(shared(c, protocol) for protocol in first)]
     found, usual = [], next(iter(results.records.values())).metric if results.records else ACCURACY
     for protocol in dict.fromkeys([*first, *own]):
@@ -194,7 +209,9 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         expected=len(first.seeds_used(results.seeds)),
         reads_labels=first.reads_labels,
         sees_test_labels=first.sees_test_labels,
-        one_split=first.n_scores == 1,
+        n_folds=first.n_scores,
+        common_splits=first.common_splits,
+        is_deterministic=first.is_deterministic,
         item=first.item,
     )
     chosen = {config: one for one in results.choices for config in one.candidates}
@@ -206,7 +223,8 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         row = replace(row, undefined=results.undefined(config))
         if by is not None:
             named = in_symbols(config, apart(configs))
-            row = replace(row, kind="inside", paper=paper, group=named)
+            row = replace(row, kind="inside", paper=paper, group=named,
+                          chosen_on=results.chosen_on(config))  # fmt: skip
         is_open = by is not None and by.best is None
         found.append(replace(row, setting="", beta=None) if is_open else row)
     if any(config in chosen for config in configs):
@@ -345,9 +363,27 @@ def rows_frame(rows: Sequence[Row]) -> DataFrame:
     frame = DataFrame([_row_line(row) for row in rows])
     if any(row.metric != ACCURACY for row in rows):
         frame.insert(5, "metric", [row.metric for row in rows])
+    if any(row.common_splits for row in rows):
+        frame = frame.assign(**_split_columns(rows))
     if any(row.knn for row in rows):
         frame["knn"] = [statistics.fmean(row.knn) if row.knn else None for row in rows]
     return frame
+
+
+def _split_columns(rows: Sequence[Row]) -> dict[str, Any]:
+    """What rows on common splits have beside: their number, what ± is, and what tests are on."""
+    from pandas import Series
+
+    scores = [row.scores for row in rows]
+    found: dict[str, Any] = {
+        "splits": [row.n_folds for row in rows], "std": [one and one.std for one in scores],
+    }  # fmt: skip
+    for control in CONTROLS:
+        tests = [row.tests.get(control) for row in rows]
+        for name, of in (("seeds", "seeds"), ("splits", "folds")):
+            counts = [test and getattr(test, of) for test in tests]
+            found[f"{name}_vs_{control}"] = Series(counts, dtype="Int64")
+    return found
 
 
 def _row_line(row: Row) -> dict[str, Any]:

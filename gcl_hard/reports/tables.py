@@ -22,6 +22,7 @@ from gcl_hard.reports.rows import (
     rows_frame,
     symbols_that_differ,
 )
+from gcl_hard.reports.splits import extent, fold_name, split_notes
 from gcl_hard.runs.choice import best
 from gcl_hard.runs.record import ACCURACY
 from gcl_hard.settings.base import RunConfig, known
@@ -158,9 +159,9 @@ def settings(params: Mapping[str, Any]) -> str:
     return ", ".join(f"{setting(name)} {value(given)}" for name, given in params.items())
 
 
-def test_part(item: str, *, one_split: bool) -> str:
+def test_part(item: str, *, one_split: bool, fold: str) -> str:
     """Name of the data that scores are measured on."""
-    return f"test {item}s" if one_split else "test folds"
+    return f"test {item}s" if one_split else f"test {fold}s"
 
 
 def test_name(*, one_split: bool) -> str:
@@ -221,7 +222,7 @@ def text_frame(heads: Sequence[str], body: Iterable[Sequence[Any]]) -> DataFrame
 
 
 def mean_std(scores: Scores | None) -> str:
-    """Mean ± standard deviation over seeds, in the unit of the metric."""
+    """Mean ± standard deviation, in the unit of the metric."""
     if scores is None:
         return OPEN
     how = metric(scores.metric)
@@ -304,7 +305,7 @@ def _best(rows: Iterable[Row]) -> Row | None:
 def score_tables(rows: Sequence[Row]) -> list[DataFrame]:
     """Methods down and at most five data sets across, of one protocol and metric.
 
-    An entry is the mean ± standard deviation over seeds, † if it differs significantly from ucl,
+    An entry is the mean ± standard deviation, † if it differs significantly from ucl,
     points above the paper's figure, the setting of what was best on the test folds, and seeds where
     they are not all finished. Nearest neighbours have a column beside it where any row has them.
     """
@@ -463,7 +464,9 @@ def _points_across(
 
 def choice_table(selections: Sequence[Selection]) -> DataFrame:
     """How many folds chose which setting; for one split, how many seeds."""
-    unit = "seeds" if any(one.scores.one_split for one in selections) else "folds"
+    of_splits = any(one.scores.common_splits for one in selections)
+    unit = "splits" if of_splits else "folds"
+    unit = "seeds" if any(one.scores.one_split for one in selections) else unit
     lines = []
     for one in selections:
         chosen = Counter(index for row in one.chosen for index in row)
@@ -583,13 +586,14 @@ def terminal(rows: Sequence[Row]) -> RenderableType:
 def _heads(rows: Sequence[Row], name: str) -> tuple[str, ...]:
     """Heads of the terminal's table; of one test part, s.e. is its standard error."""
     split = any(row.scores and row.scores.one_split for row in rows)
+    fold = f"{fold_name(rows)}s"
+    seeds = "seeds × splits" if fold == "splits" else "seeds"
     return ("data set", "method", "protocol", f"{metric(name).title} {metric(name).unit}".strip(),
-            "s.e." if split else "folds", "paper", "gap", "seeds", "s")  # fmt: skip
+            "s.e." if split else fold, "paper", "gap", seeds, "s")  # fmt: skip
 
 
 def _texts(row: Row, changed: str = "") -> tuple[str, ...]:
-    scores = row.scores
-    n_seeds, spread = (len(scores.seeds) if scores else 0), None
+    scores, spread = row.scores, None
     if scores is not None:
         spread = scores.test_error if scores.one_split else scores.fold_std
     return (
@@ -598,7 +602,7 @@ def _texts(row: Row, changed: str = "") -> tuple[str, ...]:
         "–" if spread is None else metric(row.metric).text(spread),
         "–" if row.paper is None else f"{row.paper:.1f}",
         "–" if row.gap is None else f"{row.gap:+.1f}",
-        str(n_seeds) if row.whole else f"{n_seeds}/{row.expected}",
+        extent(row),
         f"{row.seconds:.0f}" if row.seconds else "–",
     )  # fmt: skip
 
@@ -662,12 +666,19 @@ def remarks(rows: Sequence[Row]) -> list[str]:
             f"Not tested, since it cannot tell any two graphs apart and predicts the most frequent "
             f"class: {', '.join(blind)}."
         )
-    return found
+    return [*found, *split_notes(rows)]
 
 
 def notes(rows: Sequence[Row]) -> list[str]:
     """Notes that explain the terminal's table."""
     split, item = any(row.one_split for row in rows), rows[0].item if rows else ""
+    fold = fold_name(rows)
+    varied = "s (a seed varies the encoder and the folds)"
+    if fold == "split":
+        varied = (
+            f"s and splits (a seed varies the encoder; a split, which {item}s are for training, "
+            "validation and testing: the same ones for all methods and seeds)"
+        )
     trained = [row for row in rows if not row.is_baseline]
     kinds = {row.kind for row in rows}
     compared = any(row.paper is not None and row.setting for row in trained)
@@ -681,8 +692,8 @@ def notes(rows: Sequence[Row]) -> list[str]:
     units = dict.fromkeys(metric(name).points for name in metrics)
     error = f"; s.e., the standard error that the number of test {item}s leaves an accuracy"
     found = {
-        "± is the standard deviation over seeds (a seed varies the encoder and the folds); folds, "
-        "the one over a seed's folds; s, seconds of training and scoring, all seeds.": not split,
+        f"± is the standard deviation over seed{varied}; {fold}s, the one over a seed's {fold}s; "
+        "s, seconds of training and scoring, all seeds.": not split,
         "± is the standard deviation over seeds (the split is the same for all)"
         f"{error if any(metric(name).share for name in metrics) else ''}; s, seconds of training "
         "and scoring, all seeds.": split,
@@ -695,14 +706,15 @@ def notes(rows: Sequence[Row]) -> list[str]:
         "folds.": compared and not split,
         "The paper's figures are of ResNet-50 after 200 epochs on all training images, the best "
         "of a grid.": compared and split,
-        f"best: the setting with the best mean on the {test_part(item, one_split=split)}"
+        "best: the setting with the best mean on the "
+        f"{test_part(item, one_split=split, fold=fold)}"
         ", which is the paper's way and no estimate for new data.": "best" in kinds,
         "inside: the setting was chosen on a part of the training data that the encoder had not "
-        f"seen, once or by every {'seed' if split else 'training fold'}.": "inside" in kinds,
+        f"seen, once or by every {'seed' if split else f'training {fold}'}.": "inside" in kinds,
         f"Optimism, by how much best is better than inside, in {', '.join(units)}: "
         f"{', '.join(optimism)}.": bool(optimism),
         "Baselines use training folds alone, under every protocol.": (
-            len(trained) < len(rows) and not split
+            len(trained) < len(rows) and not split and fold == "fold"
         ),
         f"− ucl, − scl: differences in {', '.join(units)}. p: {test_name(one_split=split)}, in "
         "brackets Wilcoxon's test over seeds; both Holm-corrected over what is compared with one "

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gcl_hard.evaluation.metrics import metric
-from gcl_hard.io import json_text, packed, unpacked
+from gcl_hard.io import BITS, json_text, packed, packed_bits, unpacked
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.snapshots import snapshot_epochs
 from gcl_hard.settings.domains import CONFIGS, from_dict
@@ -54,8 +54,10 @@ class RunResult:
         test: the test items, fold after fold, as :func:`packed` writes them: ``sizes`` of the
             folds, ``items``, their ids, ``targets``, their classes or numbers, ``width``, how many
             each has if it is several, and ``masks``, which of them some metrics are over; None
-            without predictions.
-        predicted: what is predicted for each known target, in the same form.
+            without predictions. Where items are in several folds, ``items`` may be bits, which of
+            all ids each fold has; ``targets`` are then once those of each item, by ascending ids.
+        predicted: what is predicted for each known target, in the same form; or, item after item,
+            bits that say which classes are predicted wrongly, and what is predicted for these.
         knn: for images, the accuracy in percent of nearest neighbours among the training images, on
             the same test images; None for graphs and in earlier results.
         curve: monitoring for images: epochs and accuracies in percent of nearest neighbours among
@@ -198,8 +200,13 @@ class Tested(NamedTuple):
 
 def _folds(test: Mapping[str, Any], predicted: str) -> list[Tested]:
     """The folds of a record's test items and predictions."""
-    targets, found = unpacked(test["targets"]), unpacked(predicted)
+    targets = unpacked(test["targets"])
     items = np.arange(sum(test["sizes"])) if test.get("items") is None else unpacked(test["items"])
+    if test.get("items", "").startswith(BITS):
+        items = np.nonzero(items.reshape(len(test["sizes"]), -1))[1]
+        of_item = np.unique(items, return_inverse=True)[1]
+        targets = targets.reshape(-1, test.get("width", 1))[of_item].ravel()
+    found = _predicted(predicted, items, targets)
     known = np.isfinite(targets)
     if not known.all():
         every = np.full(targets.shape, np.nan)
@@ -215,6 +222,27 @@ def _folds(test: Mapping[str, Any], predicted: str) -> list[Tested]:
         Tested(ids, known, predictions, {name: one[k] for name, one in masked.items()})
         for k, (ids, known, predictions) in enumerate(folds)
     ]
+
+
+def _predicted(text: str, items: NDArray[Any], targets: NDArray[Any]) -> NDArray[Any]:
+    """What a record says was predicted, fold after fold."""
+    wrong, _, classes = text.partition(" ")
+    if not classes:
+        return unpacked(text)
+    found = targets.copy()
+    found[_by_item(items)[unpacked(wrong).astype(bool)]] = unpacked(classes)
+    return found
+
+
+def _by_item(items: NDArray[Any]) -> NDArray[Any]:
+    """Indices of test items, item after item, since what is wrong in one fold is often so in all,
+    which compresses well.
+    """
+    return np.argsort(items, kind="stable")
+
+
+def _are_classes(values: NDArray[Any]) -> bool:
+    return values.ndim == 1 and values.dtype.kind in "iu" and values.min(initial=0) >= 0
 
 
 @dataclass(frozen=True)
@@ -271,7 +299,13 @@ class Scored:
             np.concatenate([one[field] for one in self.folds]) for field in range(3)
         )
         test: dict[str, Any] = {"sizes": [len(one.items) for one in self.folds]}
-        if not np.array_equal(items, np.arange(len(items))):
+        of_item = self._once(items, targets)
+        if of_item is not None:
+            has = np.zeros((len(self.folds), items.max() + 1), dtype=bool)
+            for row, one in zip(has, self.folds, strict=True):
+                row[one.items] = True
+            test["items"] = packed_bits(has)
+        elif not np.array_equal(items, np.arange(len(items))):
             test["items"] = packed(items)
         if targets.ndim > 1:
             test["width"] = targets.shape[1]
@@ -281,7 +315,28 @@ class Scored:
                 for name in masks
             }
         known = np.isfinite(targets)
-        return {**test, "targets": packed(targets.ravel())}, packed(predicted[known])
+        if of_item is None:
+            return {**test, "targets": packed(targets.ravel())}, packed(predicted[known])
+        if not (_are_classes(of_item) and _are_classes(predicted)):
+            return {**test, "targets": packed(of_item.ravel())}, packed(predicted[known])
+        order = _by_item(items)
+        wrong = (predicted != targets)[order]
+        apart = f"{packed_bits(wrong)} {packed_bits(predicted[order][wrong])}"
+        return {**test, "targets": packed_bits(of_item)}, apart
+
+    def _once(self, items: NDArray[Any], targets: NDArray[Any]) -> NDArray[Any] | None:
+        """The targets of each item, by ascending ids, if folds share items and a bit for each id
+        and fold says which; None if items are stored as ids.
+        """
+        shared = 0 < len(distinct := np.unique(items)) < len(items)
+        ascend = all((np.diff(one.items) > 0).all() for one in self.folds)
+        if not (shared and ascend and distinct[0] >= 0):
+            return None
+        if len(self.folds) * (int(distinct[-1]) + 1) > 16 * len(items):  # more than two bytes an id
+            return None
+        _, first, of_item = np.unique(items, return_index=True, return_inverse=True)
+        same = np.array_equal(targets[first][of_item], targets, equal_nan=targets.dtype.kind == "f")
+        return targets[first] if same else None
 
 
 def _known(values: Iterable[float]) -> list[float | None]:

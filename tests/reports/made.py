@@ -31,7 +31,7 @@ def row(
     aware = method in LABEL_AWARE
     rest = {
         "reads_labels": aware, "sees_test_labels": aware and protocol == "transductive",
-        "one_split": protocol == "split", **rest,
+        "n_folds": 1 if protocol == "split" else 3, **rest,
     }  # fmt: skip
     return Row(dataset, method, protocol, kind, setting, scores, expected, **rest)  # type: ignore[arg-type]
 

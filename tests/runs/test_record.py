@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,3 +136,84 @@ def test_the_compact_form_states_targets_once(tmp_path: Path) -> None:
     assert text.count(scored.packed()[0]["targets"]) == 1
     assert sizes[1] - sizes[0] < 2 * 4 * 2000 * 1.1
     assert all(one.values for one in Store(tmp_path).rows())
+
+
+def split_folds(
+    n: int, n_folds: int, share: float, targets: np.ndarray, predict: Callable[[np.ndarray], Any]
+) -> tuple[record.Tested, ...]:
+    """Random splits, whose test parts overlap."""
+    rng = np.random.default_rng(4)
+    tests = [np.sort(rng.permutation(n)[: round(share * n)]) for _ in range(n_folds)]
+    return tuple(record.Tested(test, targets[test], predict(test)) for test in tests)
+
+
+def same(found: Iterable[record.Tested], folds: Iterable[record.Tested]) -> bool:
+    pairs = zip(found, folds, strict=True)
+    return all(
+        np.array_equal(one, other, equal_nan=True)
+        for pair in pairs
+        for one, other in zip(pair[0][:3], pair[1][:3], strict=True)
+    )
+
+
+RNG = np.random.default_rng(5)
+CLASSES = RNG.integers(0, 15, 200)
+REAL = np.where(RNG.random((200, 2)) < 0.2, np.nan, np.round(RNG.normal(size=(200, 2)) * 64) / 64)
+
+
+@pytest.mark.parametrize(
+    ("targets", "predict"),
+    [
+        (CLASSES, lambda test: CLASSES[test]),
+        (CLASSES, lambda test: (CLASSES[test] + (test % 5 == 0)) % 15),
+        (CLASSES, lambda test: np.full(len(test), 300)),
+        (CLASSES, lambda test: CLASSES[test] - 3),
+        (CLASSES - 5, lambda test: CLASSES[test]),
+        (CLASSES % 2, lambda test: test / 256),
+        (REAL, lambda test: np.where(np.isnan(REAL[test]), np.nan, 0.5)),
+        (CLASSES * 0, lambda test: test * 0),
+    ],
+)
+@pytest.mark.parametrize("share", [0.8, 0.3, 0.02, 1.0])
+def test_test_parts_that_overlap_are_read_as_they_were(
+    share: float, targets: np.ndarray, predict: Callable[[np.ndarray], Any]
+) -> None:
+    folds = split_folds(200, 4, share, targets, predict)
+    result = made(Scored(folds), "accuracy")
+    assert same(read_again(result).tested(), folds)
+    assert result.scores["accuracy"] == [
+        pytest.approx(100 * np.mean(one.targets == one.predicted)) for one in folds
+    ]
+
+
+def test_items_in_any_order_and_with_other_targets_in_other_folds_are_kept() -> None:
+    folds = split_folds(50, 3, 0.8, CLASSES, lambda test: CLASSES[test] // 2)
+    turned = tuple(record.Tested(*(one[::-1] for one in fold[:3])) for fold in folds)
+    moved = tuple(one._replace(targets=(one.targets + k) % 15) for k, one in enumerate(folds))
+    far = tuple(one._replace(items=one.items * 10**6) for one in folds)
+    for given in (turned, moved, far):
+        assert same(made(Scored(given), "accuracy").tested(), given)
+
+
+def test_twenty_splits_of_many_nodes_take_little_room() -> None:
+    n, rng = 18_333, np.random.default_rng(6)
+    targets = rng.integers(0, 15, n)
+
+    def predict(test: np.ndarray) -> np.ndarray:
+        wrong = rng.random(len(test)) < 0.08
+        return (targets[test] + wrong * rng.integers(1, 15, len(test))) % 15
+
+    folds = split_folds(n, 20, 0.8, targets, predict)
+    result = made(Scored(folds), "accuracy")
+    assert same(result.tested(), folds)
+    assert len(gzip.compress(json.dumps([result.test, result.predicted]).encode())) < 80 * 1024
+
+
+def test_test_parts_that_do_not_overlap_are_stored_as_ever() -> None:
+    parts = np.split(np.random.default_rng(7).permutation(40), 4)
+    folds = [record.Tested(part, part % 3, part % 2) for part in map(np.sort, parts)]
+    test, predicted = Scored(tuple(folds)).packed()
+    items = np.concatenate([one.items for one in folds]).astype(np.uint8)
+    text = {"items": items, "targets": items % 3, "predicted": items % 2}
+    expected = {k: f"u1:{base64.b64encode(v.tobytes()).decode()}" for k, v in text.items()}
+    assert {**test, "predicted": predicted} == {"sizes": [10] * 4, **expected}

@@ -1,0 +1,330 @@
+"""A domain of many splits that are the same for all: what tables, pages and choices say of it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import gcl_hard.experiments as of
+from gcl_hard import bench
+from gcl_hard.experiments.registry import DOMAINS
+from gcl_hard.runs.store import Store
+from gcl_hard.settings.domains import CONFIGS
+from tests.said import says
+
+N, TRAIN, VALIDATION = 100, 20, 20
+N_TEST = N - TRAIN - VALIDATION
+SHARE = N_TEST / TRAIN
+ALL = ["--method=ucl,hucl,scl,majority", "--seeds=3"]
+
+
+@of.configuration
+class PointConfig(of.RunConfig):
+    """Points, of which label-aware methods see 2 splits by one seed, and others 4 by all."""
+
+    domain: ClassVar[str] = "points"
+    baselines: ClassVar[tuple[str, ...]] = ("majority",)
+    baseline_protocol: ClassVar[str] = "transductive"
+    item: ClassVar[str] = "point"
+    common_splits: ClassVar[bool] = True
+    has_validation = True
+    sees_test_labels = False
+
+    dataset: Annotated[Literal["line", "circle"], of.Setting("which", "data", several=True)] = (
+        "line"
+    )
+    method: Annotated[str, of.method_setting(("majority",))] = "ucl"
+    protocol: Annotated[Literal["transductive"], of.Setting("all points", "split")] = "transductive"
+    splits: Annotated[
+        int | None,
+        of.Setting(
+            "number of splits", "split", least=1, read_by=("majority",),
+            usual=lambda above: 2 if above["method"] in ("scl", "hscl") else 4,
+        ),
+    ] = None  # fmt: skip
+
+    @property
+    def n_scores(self) -> int:
+        return int(self.splits)
+
+    @property
+    def encoders(self) -> int:
+        return 0 if self.is_baseline else self.n_scores if self.reads_labels else 1
+
+    @property
+    def can_select(self) -> bool:
+        return not self.is_baseline
+
+    @property
+    def is_deterministic(self) -> bool:
+        return self.is_baseline
+
+    def seeds_used(self, seeds: Any) -> tuple[int, ...]:
+        return tuple(seeds[:1]) if self.reads_labels else super().seeds_used(seeds)
+
+    def test_share(self, facts: Any) -> float:
+        return float(facts["n_test"] / facts["n_train"])
+
+
+class Points(of.Experiment[PointConfig, None]):
+    """Predictions that depend on the method, its β, the seed and the split alone."""
+
+    def load(self, config: PointConfig, context: Any, own: Any = None) -> None:
+        return None
+
+    def facts(self, data: None) -> dict[str, Any]:
+        return {"n_train": TRAIN, "n_test": N_TEST, "digest": "0"}
+
+    def train_run(self, run: Any, data: None, context: Any, report: Any) -> of.TrainedRun:
+        return of.TrainedRun(run)
+
+    def score(self, trained: of.TrainedRun, data: None, context: Any) -> of.Scored:
+        config, seed = trained.run.config, trained.run.seed
+        folds = []
+        for split in range(config.splits):
+            items = np.sort(np.random.default_rng(split).permutation(N)[-N_TEST:])
+            own = f"{config.method} {config.beta} {0 if config.is_baseline else seed} {split}"
+            wrong = np.random.default_rng(zlib.crc32(own.encode())).random(N_TEST) < 0.2
+            folds.append(of.Tested(items, items % 3, (items + wrong) % 3))
+        beta = config.beta or 0.0
+        validation = [
+            60 + 10 * beta if split == 0 else 90 - 10 * beta for split in range(len(folds))
+        ]
+        return of.Scored(tuple(folds), validation=tuple(validation))
+
+
+@pytest.fixture(autouse=True)
+def domain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The domain, known while a test runs, in an empty working folder."""
+    monkeypatch.setattr("gcl_hard.experiments.registry.CONFIGS", CONFIGS)
+    of.register(PointConfig, Points)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    yield
+    CONFIGS.pop("points")
+    DOMAINS.pop("points")
+
+
+def run(*arguments: str) -> int:
+    return bench.main(["--domain=points", "--epochs=1", "--output=out", *arguments])
+
+
+def scores(method: str) -> np.ndarray[Any, Any]:
+    """Accuracies [seeds, splits] of a method, from the predictions that are stored."""
+    found = {}
+    for record in Store(Path("out")).rows():
+        if record.run.config.method == method:
+            found[record.seed] = [
+                100 * float(np.mean(one.targets == one.predicted)) for one in record.tested()
+            ]
+    return np.array([found[seed] for seed in sorted(found)])
+
+
+def corrected(d: np.ndarray[Any, Any], share: float = SHARE) -> tuple[float, float, float]:
+    """p, and the ends of the 95 % interval, of Nadeau and Bengio's t-test of differences."""
+    d = d.ravel()
+    error = np.sqrt((1 / d.size + share) * d.var(ddof=1))
+    p = 2 * stats.t.sf(abs(d.mean()) / error, d.size - 1)
+    half = stats.t.ppf(0.975, d.size - 1) * error
+    return p, d.mean() - half, d.mean() + half
+
+
+def holm(raw: dict[str, float]) -> dict[str, float]:
+    """p-values, corrected by Holm's steps."""
+    found, least = {}, 0.0
+    for rank, (name, p) in enumerate(sorted(raw.items(), key=lambda one: one[1])):
+        least = max(least, min(1.0, p * (len(raw) - rank)))
+        found[name] = least
+    return found
+
+
+def lines() -> dict[str, dict[str, str]]:
+    with Path("page.csv").open(encoding="utf-8") as file:
+        return {line["method"]: line for line in csv.DictReader(file)}
+
+
+def test_runs_are_those_of_the_seeds_that_a_configuration_uses() -> None:
+    assert run(*ALL) == 0
+    assert {m: scores(m).shape for m in ("ucl", "hucl", "scl", "majority")} == {
+        "ucl": (3, 4), "hucl": (3, 4), "scl": (1, 2), "majority": (1, 4),
+    }  # fmt: skip
+
+
+def test_rows_are_means_and_deviations_over_seeds_and_splits() -> None:
+    assert run(*ALL, "--report=page.md") == 0
+    for method, line in lines().items():
+        own = scores(method)
+        assert float(line["mean"]) == pytest.approx(own.mean(), abs=1e-4)
+        assert float(line["std"]) == pytest.approx(own.std(ddof=1), abs=1e-4)
+        assert int(line["splits"]) == own.shape[1]
+        _, low, high = corrected(own)
+        assert (float(line["low"]), float(line["high"])) == pytest.approx((low, high), abs=1e-4)
+        assert line["se_test"] == ""
+    (result,) = (json.loads(p.read_text("utf-8")) for p in Path("out").glob("*ajority*.json")
+                 if "seed" not in p.name)  # fmt: skip
+    stds = {one["method"]: one["accuracy_std"] for one in result["configs"]}
+    assert stds["scl"] == pytest.approx(scores("scl").std(ddof=1))
+
+
+def test_rows_are_compared_on_the_seeds_and_splits_that_both_have() -> None:
+    assert run(*ALL, "--report=page.md") == 0
+    ucl, scl, majority = scores("ucl"), scores("scl"), scores("majority")
+    differences = {
+        ("hucl", "ucl"): scores("hucl") - ucl, ("scl", "ucl"): scl - ucl[:1, :2],
+        ("majority", "ucl"): majority - ucl, ("majority", "scl"): majority[:, :2] - scl,
+        ("ucl", "scl"): ucl[:1, :2] - scl,
+    }  # fmt: skip
+    found = lines()
+    for (method, control), d in differences.items():
+        line = found[method]
+        assert float(line[f"vs_{control}"]) == pytest.approx(d.mean(), abs=1e-4)
+        shape = int(line[f"seeds_vs_{control}"]), int(line[f"splits_vs_{control}"])
+        assert shape == d.shape
+    raw = {method: corrected(d)[0] for (method, of), d in differences.items() if of == "ucl"}
+    expected = pytest.approx(holm(raw), rel=1e-3)
+    assert {method: float(found[method]["p_ucl"]) for method in raw} == expected
+
+
+def test_the_terminal_says_on_what_rows_stand(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*ALL) == 0
+    out = capsys.readouterr().out
+    table = out.partition("data set")[2].partition("data set")[0].splitlines()
+    by_method = {line.split()[1]: line for line in table if line.strip().startswith("line ")}
+    assert says(by_method["ucl"], "3 × 4")
+    assert says(by_method["scl"], "1 × 2")
+    assert says(by_method["majority"], "– × 4")
+    assert says(out, "ucl", "hucl", "3 seeds", "4 splits", "scl", "1 seed", "2 splits")
+    assert says(out, "scl", "1 seed × 2 splits", "compared", "ucl")
+    assert says(out, "majority", "every seed")
+    assert says(out, "±", "seeds and splits")
+    assert "labels of the points they are tested on" not in out
+
+
+def test_the_page_says_what_varies_in_its_numbers() -> None:
+    assert run(*ALL, "--report=page.md") == 0
+    page = Path("page.md").read_text("utf-8")
+    assert says(page, "mean ± standard deviation", "seeds and splits")
+    assert says(page, "intervals", "seeds and splits")
+    assert says(page, "interval", "seed", "split", "line", f"{SHARE:g}")
+    assert says(page, "scl", "compared", "1 seed × 2 splits", "both")
+    assert says(page, "majority", "every seed")
+    assert says(page, "line", TRAIN, "training", N_TEST, "test points")
+    assert not re.search(r"\bfolds?\b", page)
+    assert says(Path("page.tex").read_text("utf-8"), "seeds and splits")
+
+
+def test_an_unfinished_seed_is_counted() -> None:
+    assert run("--method=ucl,scl", "--seeds=1") == 0
+    assert run("--method=ucl,scl", "--seeds=3", "--report-only", "--report=page.md") == 0
+    page = Path("page.md").read_text("utf-8")
+    assert says(page, "1 of 3")
+    assert says(page, 2, "of", 4, "runs")
+
+
+def test_settings_are_chosen_on_the_first_splits_and_fixed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = ["--method=ucl,hucl", "--beta=1,2", "--select=true", "--seeds=2"]
+    chosen = {}
+    for n in (1, 4):
+        assert run(*asked, f"--select-splits={n}", f"--report=page{n}.md", f"--output=out{n}") == 0
+        records = [one for one in Store(Path(f"out{n}")).rows() if one.run.config.method == "hucl"]
+        whole = [one for one in records if one.seed == 1]
+        assert {one.run.config.splits for one in records} == {n, 4}
+        (chosen[n],) = {one.run.config.beta for one in whole}
+        assert all(one.run.config.splits == 4 for one in whole)
+    # The first validation score rises by β, their mean falls.
+    assert chosen == {1: 2.0, 4: 1.0}
+    pages = {n: Path(f"page{n}.md").read_text("utf-8") for n in chosen}
+    assert says(pages[1], "hucl", "chosen", "validation points", "first split", "test")
+    assert says(pages[1], "seed 0", "validation points", "first split", "all splits")
+    assert "first split" not in pages[4]
+    assert says(capsys.readouterr().out, "hucl", "chosen", "validation points", "first split")
+
+
+def test_without_shorter_runs_every_split_chooses() -> None:
+    assert run("--method=hucl", "--beta=1,2", "--select=true", "--seeds=2", "--report=page.md") == 0
+    own = {one.run.config.beta: one for one in Store(Path("out")).rows() if one.seed == 1}
+    taken = [100 * float(np.mean(own[beta].tested()[k].targets == own[beta].tested()[k].predicted))
+             for k, beta in enumerate((2, 1, 1, 1))]  # fmt: skip
+    page = json.loads(
+        next(p for p in Path("out").glob("*.json") if "seed" not in p.name).read_text()
+    )
+    (selection,) = page["selections"]
+    assert selection["fold_accuracies"][1] == pytest.approx(taken)
+    assert says(Path("page.md").read_text("utf-8"), "chosen inside", "seed and split", "held out")
+
+
+def test_the_grid_of_shorter_runs_shows_what_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gcl_hard.reports import grid
+
+    seen = []
+    draw = grid.grid_figure
+    monkeypatch.setattr(grid, "grid_figure", lambda data: (seen.append(data), draw(data))[1])
+    asked = ["--method=ucl,hucl", "--beta=1,2", "--temperature=0.5,1", "--select=true"]
+    assert run(*asked, "--select-splits=1", "--seeds=1", "--report=page.md") == 0
+    (data,) = seen
+    assert {(one.beta, one.score) for one in data.itertuples()} == {(0, 60), (1, 70), (2, 80)}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "facts"),
+    [
+        (["--select-splits=0", "--select=true"], ["select-splits", 0]),
+        (["--select-splits=1"], ["select-splits", "--select true"]),
+        (["--select-subset=9", "--select=true"], ["select-subset", "points", "images"]),
+        (["--select-epochs=1", "--select=true", "--epochs=1,2"], ["select-epochs", "one epochs"]),
+    ],
+)
+def test_shorter_runs_that_make_no_sense_are_refused(
+    wrong: list[str], facts: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--method=hucl", "--beta=1,2", *wrong) == 2
+    assert says(capsys.readouterr().err, *facts)
+
+
+def test_domains_without_splits_refuse_to_choose_on_some(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = ["--dataset=MUTAG", "--protocol=inductive", "--beta=1,2", "--select=true"]
+    assert bench.main([*asked, "--select-splits=1", "--output=out"]) == 2
+    assert says(capsys.readouterr().err, "select-splits", "graphs", "points")
+
+
+def test_rows_without_common_splits_of_other_numbers_are_not_compared(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(PointConfig, "common_splits", False)
+    assert run("--method=ucl,scl", "--seeds=1") == 2
+    assert says(capsys.readouterr().err, 4, "accuracy", 2, "fold")
+
+
+def test_one_common_split_is_a_test_over_seeds() -> None:
+    asked = ["--method=ucl,hucl,majority", "--splits=1", "--seeds=3", "--report=page.md"]
+    assert run(*asked) == 0
+    line = lines()["hucl"]
+    ucl, hucl, majority = (scores(one)[:, 0] for one in ("ucl", "hucl", "majority"))
+    raw = {"hucl": stats.ttest_rel(hucl, ucl).pvalue,
+           "majority": stats.ttest_1samp(ucl, majority.item()).pvalue}  # fmt: skip
+    assert float(line["p_ucl"]) == pytest.approx(holm(raw)["hucl"], rel=1e-3)
+    assert float(line["std"]) == pytest.approx(scores("hucl").std(ddof=1), abs=1e-4)
+    p = scores("hucl").mean() / 100
+    assert float(line["se_test"]) == pytest.approx(100 * math.sqrt(p * (1 - p) / N_TEST), abs=1e-3)
+
+
+def test_data_sets_are_told_apart_where_they_differ(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--method=ucl", "--dataset=line", "--seeds=2") == 0
+    assert run("--method=ucl", "--dataset=line,circle", "--seeds=2", "--report-only") == 0
+    out = capsys.readouterr().out
+    assert says(out, "ucl", "2 seeds × 4 splits")
+    assert "on circle" not in out  # which has no finished run
