@@ -29,7 +29,7 @@ from gcl_hard.settings.base import HEAD, RunConfig, defaults, flag, known
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.flags import add_options, add_settings, options_of
 from gcl_hard.settings.presets import PRESETS, SMALL
-from gcl_hard.settings.values import several
+from gcl_hard.settings.values import as_declared
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,17 +76,19 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     domain = domain_of(stated)
     config = CONFIGS[domain]
     check_domain(stated, domain)
+    stated = as_declared(config, stated, listed=True)
+    listed = [name for name, one in known(config).items() if one.setting.several]
     usual = option_defaults(BenchOptions)
     values: dict[str, Any] = dict(usual)
     for name, default in defaults(config).items():
-        values[name] = (default,) if name in several() else default
+        values[name] = (default,) if name in listed else default
     preset = PRESETS.get(stated.get("table", ""))
     if preset is not None:
         values |= preset.values
     quick = dict(SMALL) if stated.get("small") else {}
     quick |= config.quick if stated.get("quick") else {}
     values |= quick | stated
-    values |= {name: (None,) for name in several() if name in values and values[name] is None}
+    values |= {name: (None,) for name in listed if name in values and values[name] is None}
     _check_bench(values, stated, config)
     stated_or_small = quick | stated
     given = {

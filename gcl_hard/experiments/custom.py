@@ -30,7 +30,7 @@ from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.molecules import UNTRAINED, MoleculeConfig, is_table
 
 if TYPE_CHECKING:
-    from gcl_hard.graphs import GraphSet
+    from gcl_hard.graphs import GraphSet, NodeSet
 
 EncoderMaker = Callable[..., nn.Module]
 """Makes an encoder with an ``out_dim`` for a number of node features; called with ``edge_dim``
@@ -430,11 +430,11 @@ class UserParts:
 
     Attributes:
         parts: encoders and augmentations, by the names that configurations have for them.
-        graphs: sets of graphs and tables of molecules, by name.
+        graphs: sets of graphs or nodes and tables of molecules, by name.
     """
 
     parts: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    graphs: dict[str, GraphSet | OwnTable] = field(default_factory=dict)
+    graphs: dict[str, GraphSet | NodeSet | OwnTable] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
 
     def add(self, part: Callable[..., Any], name: str | None = None) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import FoldScore
@@ -24,6 +24,7 @@ from gcl_hard.experiments.protocols import (
     check_encoder,
     embeddings,
     folds_of,
+    new_encoder,
     score_baseline,
     score_embeddings,
 )
@@ -35,6 +36,7 @@ from gcl_hard.runs.experiment import (
     ENCODERS,
     Clock,
     Experiment,
+    Parts,
     Report,
     RunContext,
     TrainedRun,
@@ -52,6 +54,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
     """Experiments on graphs; methods as in ``Experiment``."""
 
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
+    shape: ClassVar[frozenset[str]] = frozenset({"n_features", "edge_dim"})
 
     def load(
         self, config: GraphConfig, context: RunContext, own: GraphSet | None = None
@@ -159,6 +162,12 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
     def score(self, trained: TrainedRun, data: GraphSet, context: RunContext) -> Scored:
         """What the nested SVM predicts of the outer folds."""
         return Scored.of(fold_scores(trained, data, context), data.y.cpu().numpy())
+
+    def new_encoder(
+        self, config: GraphConfig, saved: Mapping[str, Any], parts: Parts | None
+    ) -> nn.Module:
+        """A GIN, or another encoder that the configuration names."""
+        return new_encoder(config, saved["n_features"], saved["edge_dim"], parts)
 
     def arrays(self, trained: TrainedRun, data: GraphSet) -> dict[str, NDArray[Any]]:
         """``embeddings`` float32 [encoders, G, d], ``labels`` [G], and ``fold`` [G].

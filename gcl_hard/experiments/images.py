@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,12 +12,19 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import inner_holdout
 from gcl_hard.experiments.image_data import ImageData, image_data, image_facts
-from gcl_hard.experiments.image_training import build, check_encoder, fit_run, score_run, train_run
+from gcl_hard.experiments.image_training import (
+    build,
+    check_encoder,
+    fit_run,
+    new_encoder,
+    score_run,
+    train_run,
+)
 from gcl_hard.gathering import world_size
 from gcl_hard.images import (
     ImageContrast,
@@ -26,6 +33,7 @@ from gcl_hard.methods import method
 from gcl_hard.runs import hardware
 from gcl_hard.runs.experiment import (
     Experiment,
+    Parts,
     Report,
     RunContext,
     TrainedRun,
@@ -41,6 +49,7 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
     """Experiments on images; methods as in ``Experiment``."""
 
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
+    shape: ClassVar[frozenset[str]] = frozenset({"size"})
 
     def load(
         self, config: ImageConfig, context: RunContext, own: ImageData | None = None
@@ -156,6 +165,12 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
         tested = data.held_out(trained.run.seed) if trained.run.inner else data
         return Scored.of((score_run(trained, data),), tested.test.labels.cpu().numpy())
+
+    def new_encoder(
+        self, config: ImageConfig, saved: Mapping[str, Any], parts: Parts | None
+    ) -> nn.Module:
+        """A ResNet, or another encoder that the configuration names."""
+        return new_encoder(config, saved["size"], parts)
 
     def arrays(self, trained: TrainedRun, data: ImageData) -> dict[str, NDArray[Any]]:
         """``train`` float32 [n, d] and ``test``, with ``train_labels`` and ``test_labels``."""

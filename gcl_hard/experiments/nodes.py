@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -56,6 +56,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
     """Experiments on nodes; methods as in ``Experiment``."""
 
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
+    shape: ClassVar[frozenset[str]] = frozenset({"n_features"})
 
     def load(self, config: NodeConfig, context: RunContext, own: NodeSet | None = None) -> NodeSet:
         """The graph, its features scaled as is asked for, on the device."""
@@ -131,7 +132,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
             found: Any = None
             if config.method == UNTRAINED:
                 with seeded_weights(run.seed, 0):
-                    encoder = new_encoder(config, data, context.parts)
+                    encoder = new_encoder(config, data.n_features, context.parts)
                 found = embed_nodes(encoder.to(data.x.device), data)
                 clock.evaluate()
             return TrainedRun(run, (), *clock.seconds, embeddings=found)
@@ -167,6 +168,12 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
             tuple(folds), chosen=tuple(chosen),
             validation=() if run.inner else tuple(validation), facts=facts,
         )  # fmt: skip
+
+    def new_encoder(
+        self, config: NodeConfig, saved: Mapping[str, Any], parts: Parts | None
+    ) -> nn.Module:
+        """A GCN, or another encoder that the configuration names."""
+        return new_encoder(config, saved["n_features"], parts)
 
     def arrays(self, trained: TrainedRun, data: NodeSet) -> dict[str, NDArray[Any]]:
         """``embeddings`` float32 [N, d], or [splits, N, d] where every split has an encoder,
@@ -222,15 +229,15 @@ def splits_of(config: NodeConfig, data: NodeSet) -> list[ThreeWaySplit]:
     return given_splits(*masks)
 
 
-def new_encoder(config: NodeConfig, data: NodeSet, parts: Parts | None) -> nn.Module:
+def new_encoder(config: NodeConfig, n_features: int, parts: Parts | None) -> nn.Module:
     """A new encoder of a configuration."""
     make = own_part(config.encoder, parts)
     if make is not None:
-        check_call(make, "encoder(n_features)", data.n_features)
-        made: nn.Module = make(data.n_features)
+        check_call(make, "encoder(n_features)", n_features)
+        made: nn.Module = make(n_features)
         return made
     return NODE_ENCODERS[config.encoder](
-        data.n_features, config.dim, config.layers, activation=config.activation,
+        n_features, config.dim, config.layers, activation=config.activation,
         dropout=config.dropout or 0.0,
     )  # fmt: skip
 
@@ -245,7 +252,7 @@ def _check_encoder(config: NodeConfig, data: NodeSet, parts: Parts | None) -> No
     )
     with torch.random.fork_rng(devices=[]):
         try:
-            embed_nodes(new_encoder(config, data, parts), part)
+            embed_nodes(new_encoder(config, data.n_features, parts), part)
         except InputError:
             raise
         except Exception as error:  # from the user's code, which may raise anything
@@ -341,15 +348,17 @@ class _Training:
                 f"give --anchors N, or --neighbours 15,10 to train on parts of the graph"
             )
         ):
-            losses = train(
-                model, batches, config.optimisation(), device=device, setting=str(self.run),
-                on_epoch=self._on_epoch(k, model),
-            )  # fmt: skip
+            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+                torch.manual_seed(seed)  # dropout draws from the global state
+                losses = train(
+                    model, batches, config.optimisation(), device=device, setting=str(self.run),
+                    on_epoch=self._on_epoch(k, model),
+                )  # fmt: skip
         return model, losses[-1]
 
     def _model(self, seed: int) -> NodeModel:
         config, parts = self.config, self.context.parts
-        encoder = new_encoder(config, self.data, parts)
+        encoder = new_encoder(config, self.data.n_features, parts)
         if config.method == SUPERVISED:
             return NodeClassifier(encoder, self.data.n_classes)
         own = [own_part(name, parts) for name in config.augmentations or ()]
@@ -435,7 +444,7 @@ def _representations(trained: TrainedRun, data: NodeSet) -> Iterator[Any]:
         return
     by = to_scipy(normalised_adjacency(data.edge_index.cpu(), data.edge_weight, data.n_nodes))
     done = 0
-    for hops in config.hops:
+    for hops in config.hops or ():
         while done < hops:
             x, done = by @ x, done + 1
         yield x

@@ -129,7 +129,7 @@ class NodeViews:
     ] = None
     adaptive: Annotated[
         bool, Setting("whether edges and columns that matter less are dropped more, as by GCA",
-                      "views", several=True)
+                      "views")
     ] = False  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -167,9 +167,11 @@ class Experiment(ABC, Generic[C, D]):
     Attributes:
         options: what it can do of ``diagnostics`` (:attr:`TrainedRun.snapshots`) and
             ``save_encoder`` (:attr:`TrainedRun.encoders`), which are refused otherwise.
+        shape: what a file of encoders says of their shape, for :meth:`new_encoder`.
     """
 
     options: ClassVar[frozenset[str]] = frozenset()
+    shape: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def load(self, config: C, context: RunContext, own: D | None = None) -> D:
@@ -254,6 +256,16 @@ class Experiment(ABC, Generic[C, D]):
     def fit(self, config: C, data: D, context: RunContext, seed: int) -> nn.Module:
         """A model trained on all data."""
         raise InputError(f"encoders of {config.domain} are not trained outside of runs")
+
+    def new_encoder(self, config: C, saved: Mapping[str, Any], parts: Parts | None) -> nn.Module:
+        """A new encoder of the shape of those in a file, for their weights.
+
+        Args:
+            config: their configuration.
+            saved: what the file says, with :attr:`shape`.
+            parts: the user's own, by their names in configurations.
+        """
+        raise InputError(f"encoders of {config.domain} are not made again from files")
 
     def arrays(self, trained: TrainedRun, data: D) -> dict[str, NDArray[Any]]:
         """The embeddings of a trained run, with labels and folds, as they are saved."""

@@ -93,7 +93,9 @@ def _score(above: Values) -> str:
     return published_metric(above["dataset"])
 
 
-def _hops(given: tuple[int, ...], above: Values) -> tuple[int, ...]:
+def _hops(given: tuple[int, ...] | None, above: Values) -> tuple[int, ...] | None:
+    if given is None:
+        return None
     hops = tuple(sorted(set(given)))
     if not hops or hops[0] < 0:
         raise InputError(f"hops are whole numbers of at least 0, got {given}")
@@ -302,10 +304,16 @@ class NodeConfig(RunConfig):
         ),
     ] = None
     hops: Annotated[
-        tuple[int, ...],
-        Setting("steps of sgc over the graph, chosen on validation nodes", "probe",
-                read_by=(SGC,), applies=lambda above: above["method"] == SGC, canonical=_hops),
-    ] = (1, 2, 3, 4, 6)  # fmt: skip
+        tuple[int, ...] | None,
+        Setting(
+            "steps of sgc over the graph, chosen on validation nodes (1,2,3,4,6)",
+            "probe",
+            read_by=(SGC,),
+            applies=lambda above: above["method"] == SGC,
+            usual=lambda above: (1, 2, 3, 4, 6),
+            canonical=_hops,
+        ),
+    ] = None
 
     def _check(self) -> None:
         if self.anchors is not None and self.neighbours is not None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_origin
 
+from gcl_hard.errors import InputError
 from gcl_hard.setting import Field
-from gcl_hard.settings.base import known
+from gcl_hard.settings.base import RunConfig, flag, known
 from gcl_hard.settings.domains import CONFIGS
 
 MOST_SEEDS = 10_000
@@ -44,6 +45,12 @@ def _list_of(kind: Callable[[str], Any], what: str) -> Callable[[Any], tuple[Any
 
 
 _words, _numbers = _list_of(str, "names"), _list_of(float, "numbers")
+_WHOLE = _list_of(int, "whole numbers")
+
+
+def _alone(values: tuple[Any, ...]) -> Any:
+    """The value of a list of one, or the list."""
+    return values[0] if len(values) == 1 else values
 
 
 def as_seeds(value: Any) -> tuple[int, ...]:
@@ -95,8 +102,7 @@ def _several(read: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], tuple[An
 
 def reader(one: Field) -> Callable[[Any], tuple[Any, ...]]:
     """A reader of several values of a setting."""
-    whole = _list_of(int, "whole numbers")
-    read = {float: _numbers, int: whole}.get(one.kinds[0], _words)
+    read = {float: _numbers, int: _WHOLE}.get(one.kinds[0], _words)
     return _several(read) if one.optional else read
 
 
@@ -115,6 +121,40 @@ def several() -> dict[str, Callable[[Any], tuple[Any, ...]]]:
     }
 
 
+def as_declared(
+    config: type[RunConfig], given: Mapping[str, Any], *, listed: bool
+) -> dict[str, Any]:
+    """Values as a domain declares their settings, of which another may take a list or one value.
+
+    Args:
+        config: class of the domain's configurations.
+        given: values by name, as flags are read.
+        listed: whether settings of which ``bench`` takes several have lists.
+
+    Raises:
+        InputError: for several values of a setting that takes one.
+
+    Example:
+        >>> as_declared(CONFIGS["nodes"], {"neighbours": 15, "lr": (0.1,)}, listed=True)
+        {'neighbours': (15,), 'lr': (0.1,)}
+    """
+    found = dict(given)
+    for name, one in known(config).items():
+        value = found.get(name)
+        if value is None or (listed and one.setting.several):
+            continue
+        if get_origin(one.kinds[0]) is tuple:
+            found[name] = value if isinstance(value, list | tuple) else (value,)
+        elif isinstance(value, tuple):
+            if len(value) > 1:
+                raise InputError(
+                    f"{flag(name)} takes one value for {config.domain}, got "
+                    f"{','.join(map(str, value))}"
+                )
+            (found[name],) = value
+    return found
+
+
 READERS: dict[str, Callable[[Any], Any]] = {
     "seeds": as_seeds,
     "ensemble_size": _auto,
@@ -125,8 +165,10 @@ READERS: dict[str, Callable[[Any], Any]] = {
 BY_TYPE: dict[Any, Callable[[Any], Any]] = {
     tuple[str, ...]: _words,
     tuple[float, ...]: _numbers,
-    tuple[int, ...]: _list_of(int, "whole numbers"),
+    tuple[int, ...]: _WHOLE,
     tuple[str, ...] | None: _optional(_words),
     tuple[float, ...] | None: _optional(_numbers),
+    tuple[int, ...] | None: _optional(_WHOLE),
+    int | tuple[int, ...] | None: _optional(lambda value: _alone(_WHOLE(value))),
 }
 """Readers of lists."""

@@ -1,0 +1,283 @@
+"""Tests of experiments on nodes: what is read and what is not, by the command and from Python."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+from gcl_hard import InputError, bench, evaluate, load_encoder, tune
+from gcl_hard.evaluation import random_splits
+from gcl_hard.experiments.nodes import NodeExperiment, known_ids, splits_of
+from gcl_hard.graphs import GCN, NodeSet, embed_nodes
+from gcl_hard.runs.experiment import RunContext, silent
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.store import Store
+from gcl_hard.settings.nodes import NodeConfig
+from tests.said import says
+
+N = 90
+
+
+def community_graph(classes: int = 3, n: int = N, seed: int = 0) -> dict[str, Any]:
+    """A graph of communities in the layout of the heterophilous sets."""
+    draws = np.random.default_rng(seed)
+    y = np.arange(n) % classes
+    edges = np.argwhere(np.triu(draws.random((n, n)) < np.where(y[:, None] == y, 0.2, 0.02), 1))
+    x = draws.normal(size=(n, 8)) ** 2 + np.eye(classes, 8)[y]
+    return {"node_features": x.astype(np.float32), "node_labels": y, "edges": edges}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GCL_HARD_DATA", "")
+    np.savez(tmp_path / "mine.npz", **community_graph())
+    return tmp_path
+
+
+def run_bench(*arguments: str) -> int:
+    usual = [
+        "--dataset=mine.npz",
+        "--output=out",
+        "--json=table.json",
+        "--epochs=3",
+        "--splits=2",
+        "--dim=4",
+    ]
+    return bench.main([*usual, *arguments])
+
+
+def results(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "table.json").read_text())
+    return found
+
+
+def context(folder: Path) -> RunContext:
+    return RunContext(folder, None, "cpu", 1, 1, {}, lambda config: NodeExperiment())
+
+
+def data(**changed: Any) -> NodeSet:
+    made = community_graph()
+    y = changed.pop("y", made["node_labels"])
+    from torch_geometric.data import Data
+
+    ends = torch.from_numpy(made["edges"].T.copy())
+    both = torch.cat([ends, ends.flip(0)], 1)
+    graph = Data(torch.from_numpy(made["node_features"]), both, y=torch.from_numpy(y))
+    return replace(NodeSet.from_graph(graph, name="mine"), **changed)
+
+
+METHODS = "majority,raw,sgc,untrained,supervised,ucl,hucl,progcl,scl,hscl"
+
+
+def test_a_table_of_an_own_graph(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_bench(f"--method={METHODS}", "--seeds=2", "--report=page.md") == 0
+    out = capsys.readouterr().out
+    found = {one["method"]: one for one in results(folder)["configs"]}
+    assert {*found} == {*METHODS.split(",")}
+    seeds = {name: len(one["seeds"]) for name, one in found.items()}
+    each = {"ucl", "hucl", "progcl", "untrained"}
+    assert seeds == {name: 2 if name in each else 1 for name in found}
+    assert all(len(one["fold_accuracies"][0]) == 2 for one in found.values())
+    assert found["sgc"]["accuracy_mean"] > found["majority"]["accuracy_mean"] + 20
+    assert says(out, "scl", 1, 2, "splits")
+    page = (folder / "page.md").read_text()
+    assert says(page, "Transductive", "scl", "training nodes")
+    run_bench(f"--method={METHODS}", "--seeds=2")
+    assert says(capsys.readouterr().out, 14, 14, "finished")
+
+
+def test_majority_and_sgc_are_what_loops_say(folder: Path) -> None:
+    run_bench("--method=majority,sgc", "--hops=2", "--seeds=1")
+    found = {one["method"]: one["fold_accuracies"][0] for one in results(folder)["configs"]}
+    made = community_graph()
+    y, a = made["node_labels"], np.eye(N)
+    for u, v in made["edges"]:
+        a[u, v] = a[v, u] = 1
+    d = a.sum(1) ** -0.5
+    z = made["node_features"] / made["node_features"].sum(1, keepdims=True)
+    for _ in range(2):
+        z = (d[:, None] * a * d) @ z
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    from sklearn.linear_model import LogisticRegression
+
+    for k, split in enumerate(random_splits(range(N), 2)):
+        most = np.bincount(y[split.train]).argmax()
+        assert found["majority"][k] == pytest.approx(100 * np.mean(y[split.test] == most))
+        best, expected = -1.0, []
+        for c in (4.0**p for p in range(-5, 8)):
+            model = LogisticRegression(C=c, max_iter=9999, tol=1e-8)
+            model.fit(z[split.train], y[split.train])
+            value = model.score(z[split.valid], y[split.valid])
+            if value > best:
+                best, expected = value, [model.score(z[split.test], y[split.test])]
+        assert found["sgc"][k] == pytest.approx(100 * expected[0], abs=1.5)
+
+
+@pytest.mark.parametrize("method", ["ucl", "scl", "hscl", "supervised", "sgc", "raw", "progcl"])
+def test_labels_of_test_nodes_reach_no_encoder_and_no_choice(tmp_path: Path, method: str) -> None:
+    config = NodeConfig("mine", method, epochs=2, dim=4, splits=1)
+    clean = data()
+    (split,) = splits_of(config, clean)
+    poisoned = clean.y.clone()
+    poisoned[torch.from_numpy(split.test)] = (poisoned[torch.from_numpy(split.test)] + 1) % 3
+    found = []
+    for one in (clean, replace(clean, y=poisoned)):
+        experiment, run = NodeExperiment(), Run(config, 0)
+        (trained,) = experiment.train([run], one, context(tmp_path), silent)
+        scored = experiment.score(trained, one, context(tmp_path))
+        found.append((scored.folds[0].predicted, scored.validation, scored.chosen))
+    assert np.array_equal(found[0][0], found[1][0])
+    assert found[0][1:] == found[1][1:]
+
+
+def test_validation_labels_reach_no_encoder(tmp_path: Path) -> None:
+    config = NodeConfig("mine", "hscl", epochs=2, dim=4, splits=1)
+    clean = data()
+    (split,) = splits_of(config, clean)
+    poisoned = clean.y.clone()
+    poisoned[torch.from_numpy(split.valid)] = 0
+    embedded = [
+        next(iter(NodeExperiment().train([Run(config, 0)], one, context(tmp_path), silent)))
+        for one in (clean, replace(clean, y=poisoned))
+    ]
+    assert np.array_equal(embedded[0].embeddings[0], embedded[1].embeddings[0])
+
+
+def test_shares_of_known_labels_are_nested_and_matter(tmp_path: Path) -> None:
+    (split,) = random_splits(range(1000), 1)
+    some = [known_ids(split, 0, share) for share in (0.1, 0.5, 1.0)]
+    assert [*map(len, some)] == [10, 50, 100]
+    assert {*some[0]} < {*some[1]} < {*split.train} == {*some[2]}
+    given = data()
+    z = {}
+    for method, share in (("hucl", 1.0), ("hscl", 0.0), ("hscl", 0.5), ("hscl", 1.0)):
+        config = NodeConfig("mine", method, epochs=2, dim=4, splits=1, known_labels=share)
+        (one,) = NodeExperiment().train([Run(config, 0)], given, context(tmp_path), silent)
+        z[method, share] = np.asarray(one.embeddings).reshape(N, 4)
+    np.testing.assert_allclose(z["hscl", 0.0], z["hucl", 1.0], atol=1e-5)
+    assert not np.allclose(z["hscl", 0.5], z["hscl", 1.0])
+
+
+def test_settings_are_chosen_on_the_first_split(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_bench("--method=hscl", "--beta=0.5,4", "--select=true", "--select-splits=1")
+    (one,) = results(folder)["configs"]
+    records = [r for r in [*Store(folder / "out").rows()] if r.config["splits"] == 1]
+    values = {r.config["beta"]: r.validation[0] for r in records}
+    assert one["config"]["beta"] == max(values, key=lambda beta: (values[beta], -beta))
+    assert len(one["fold_accuracies"][0]) == 2
+
+
+def test_a_search_is_scored_on_validation_nodes(folder: Path) -> None:
+    given = ["--dataset=mine.npz", "--method=hucl", "--epochs=2", "--dim=4", "--splits=1"]
+    code = tune.main([*given, "--space=beta,drop_edges", "--trials=2", "--output=found"])
+    assert code == 0
+
+
+def test_embeddings_and_encoders_come_out(folder: Path) -> None:
+    run_bench("--method=scl,ucl", "--seeds=1", "--save-embeddings", "--save-encoder")
+    out = folder / "out"
+    saved = {method: np.load(next(out.glob(f"mine_{method}_*.npz"))) for method in ("scl", "ucl")}
+    assert saved["scl"]["embeddings"].shape == (2, N, 4)
+    assert saved["ucl"]["embeddings"].shape == (N, 4)
+    assert np.array_equal(saved["ucl"]["nodes"], np.arange(N))
+    split = random_splits(range(N), 2)[1]
+    assert np.array_equal(np.flatnonzero(saved["ucl"]["split"][1] == 2), split.test)
+    encoder = load_encoder(next(out.glob("mine_scl_*.pt")), fold=1)
+    z = embed_nodes(encoder, data().normalised())
+    np.testing.assert_allclose(z, saved["scl"]["embeddings"][1], atol=1e-5)
+
+
+def test_snapshots_measure_the_encoder_of_the_first_split(folder: Path) -> None:
+    run_bench("--method=hscl", "--seeds=1", "--diagnostics=2")
+    (record,) = [*Store(folder / "out").rows()]
+    assert [one["epoch"] for one in record.diagnostics] == [2, 3]
+    assert record.diagnostics[0]["anchors"] == 2 * N
+
+
+@pytest.mark.parametrize("extra", [["--anchors=10"], ["--neighbours=4,3", "--batch-size=30"],
+                                   ["--encoder=sage", "--adaptive=true"]])  # fmt: skip
+def test_other_ways_to_train(folder: Path, extra: Sequence[str]) -> None:
+    run_bench("--method=ucl,hscl,supervised", "--seeds=1", *extra)
+    assert all(0 < one["accuracy_mean"] <= 100 for one in results(folder)["configs"])
+
+
+def test_two_classes_are_scored_by_the_roc_auc(folder: Path) -> None:
+    np.savez(folder / "two.npz", **community_graph(2))
+    run_bench(
+        "--dataset=two.npz", "--method=majority,sgc,supervised,ucl", "--score=auc", "--seeds=1"
+    )
+    records = [*Store(folder / "out").rows()]
+    y = community_graph(2)["node_labels"]
+    for record in records:
+        (first, *_) = record.tested()
+        assert record.metric == "auc"
+        expected = 100 * roc_auc_score(y[first.items], first.predicted)
+        assert record.values[0] == pytest.approx(expected)
+    assert {r.values[0] for r in records if r.config["method"] == "majority"} == {50.0}
+
+
+def test_given_splits(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = community_graph()
+    masks = np.zeros((3, 3, N), bool)
+    for k in range(3):
+        order = np.random.default_rng(k + 9).permutation(N)
+        for part, ids in enumerate(np.split(order, [20, 40])):
+            masks[part, k, ids] = True
+    names = ("train_masks", "val_masks", "test_masks")
+    np.savez(folder / "given.npz", **made, **dict(zip(names, masks, strict=True)))
+    given = ["--dataset=given.npz", "--method=sgc", "--split=given"]
+    run_bench(*given)
+    (record,) = [*Store(folder / "out").rows()]
+    assert [np.array_equal(one.items, np.flatnonzero(masks[2, k]))
+            for k, one in enumerate(record.tested())] == [True, True]  # fmt: skip
+    assert run_bench(*given, "--splits=4") == 2
+    assert says(capsys.readouterr().err, "given", 3, 4)
+    assert run_bench("--method=sgc", "--split=given") == 2
+    assert says(capsys.readouterr().err, "--split random")
+
+
+class Own(GCN):
+    """An encoder of one's own."""
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__(n_features, dim=3, layers=1)
+
+
+def test_evaluate_takes_a_graph_and_an_encoder_of_ones_own(tmp_path: Path) -> None:
+    found = evaluate(
+        Own, data(), ["ucl", "hscl"], seeds=2, splits=2, epochs=2, output=tmp_path,
+        baselines=["sgc", "untrained"], progress=False,
+    )  # fmt: skip
+    assert {*found.table["method"]} == {"ucl", "hscl", "sgc", "untrained"}
+    assert found.embeddings("ucl").shape == (N, 3)
+    assert [type(one) for one in found.encoders("hscl")] == [Own, Own]
+
+
+@pytest.mark.parametrize(
+    ("settings", "facts"),
+    [
+        ({"method": "spacl"}, ["spacl"]),
+        ({"anchors": 5, "neighbours": (3, 3)}, ["anchors", "neighbours"]),
+        ({"neighbours": (3,)}, ["neighbours", 2]),
+        ({"encoder": "gin"}, ["gin", "gcn"]),
+        ({"encoder": "mine:Net", "layers": 3}, ["layers"]),
+        ({"hops": (-1,), "method": "sgc"}, ["hops"]),
+    ],
+)
+def test_combinations_without_a_meaning_are_refused(
+    settings: dict[str, Any], facts: Sequence[object]
+) -> None:
+    with pytest.raises(InputError) as error:
+        NodeConfig(**settings)
+    assert says(str(error.value), *facts)
