@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -227,3 +228,22 @@ def test_a_compiled_loss_has_the_same_value_and_ids_out_of_range_make_it_nan():
     torch.testing.assert_close(compiled(*z, LABELS, anchors=ids), loss(*z, LABELS, anchors=ids))
     for wrong in (8, -1):
         assert compiled(*z, LABELS, anchors=torch.tensor([0, 1, wrong])).isnan()
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("name", ["hucl", "hscl", "hscl-tau"])
+def test_no_value_is_read_from_another_device(name, streaming, monkeypatch):
+    """A tensor without values stands for one of a GPU, which a step must not wait for."""
+    monkeypatch.setattr(torch, "autocast", lambda *of, **how: nullcontext())  # has no such device
+    z = [torch.empty(8, 5, device="meta", requires_grad=True) for _ in range(2)]
+    y, ids = LABELS.to("meta"), torch.tensor(IDS, device="meta")
+    more = {"candidates": z[0].detach(), "candidate_labels": y}
+    value = made(name, streaming=streaming)(*z, y, anchors=ids, **more)
+    value.backward()
+    assert z[0].grad is not None
+    with pytest.raises(InputError) as error:
+        made(name, streaming=streaming)(*z, y, anchors=torch.tensor(IDS))
+    assert says(str(error.value), "anchors", "cpu", "meta")
+    with pytest.raises(InputError) as error:
+        made(name)(*z, y, anchors=torch.zeros(9, dtype=torch.int64, device="meta"))
+    assert says(str(error.value), "anchors", 9)

@@ -70,9 +70,9 @@ def test_a_batch_trains_the_models_that_have_a_negative(
     mark: int,
     mutag: GraphSet,  # noqa: F811
 ) -> None:
-    """One class, and one graph or none that has no known one."""
+    """One class, and no, one, or every graph that has no known one."""
     of_class = mutag[(mutag.y == 1).nonzero()[:6, 0]]
-    for marked, trains in ((0, False), (1, True)):
+    for marked, trains in ((0, False), (1, True), (6, True)):
         y = of_class.y.clone()
         y[:marked] = mark
         graphs = replace(of_class, y=y)
