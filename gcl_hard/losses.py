@@ -400,9 +400,11 @@ class ContrastiveLoss(nn.Module):
                 scores = scores.and_own(own_logits(pairing.anchors, z, plan), real)
             return self._mean(dense(pairing, plan, scores), pairing)
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _fit(self, pairing: Pairing) -> None:
         """Fit the sampler's hardening to negatives, the same on all processes that gather."""
+        if torch.compiler.is_compiling():
+            torch.compiler.disable(self._fit)(pairing)  # type: ignore[no-untyped-call]
+            return
         similarity = drawn_similarities(pairing, self._plan(self.sampler), self.sampler.seed)
         if self._gathers:
             (similarity,) = gather(similarity)

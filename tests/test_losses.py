@@ -19,6 +19,7 @@ from gcl_hard import (
     Exponential,
     InputError,
     MeanThreshold,
+    MixturePosterior,
     NegativeSampler,
     Threshold,
     Uniform,
@@ -406,6 +407,18 @@ def test_a_compiled_loss_is_one_graph_and_the_same_value(name):
     torch.testing.assert_close(*values)
     ours, theirs = (torch.autograd.grad(value, (z1, z2)) for value in values)
     torch.testing.assert_close(ours, theirs)
+
+
+@traced
+def test_a_compiled_loss_fits_its_mixture_outside_of_the_graph():
+    torch.compiler.reset()
+    compiled, plain = contrastive_loss("progcl"), contrastive_loss("progcl")
+    call = torch.compile(compiled, backend="aot_eager")
+    for epoch in (1, 5, 5):
+        for loss in (compiled, plain):
+            loss.set_epoch(epoch, 10)
+        torch.testing.assert_close(call(*views()), plain(*views()))
+    assert compiled.sampler.current == plain.sampler.current != MixturePosterior()
 
 
 @traced

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -81,26 +81,26 @@ class BetaMixture(NamedTuple):
         mean and variance. Where a component is left with less than one value, as of values that are
         all equal, the other explains all.
         """
-        x = values.detach().double().cpu().clamp(EPSILON, 1 - EPSILON)
+        x = values.detach().cpu().double().clamp(EPSILON, 1 - EPSILON)
         logs = torch.stack([x.log(), (-x).log1p()])
         above = x > x.mean()
         posterior = torch.stack([~above, above]).double()
-        components = [_moments(x, weight) for weight in (torch.ones_like(x), *posterior)]
+        components: list[Beta] = []
         for _ in range(STEPS):
             if posterior.sum(1).min() < 1:
-                return cls(components[0])
-            components[1:] = [_moments(x, weight) for weight in posterior]
-            powers = x.new_tensor([[one.alpha - 1, one.beta - 1] for one in components[1:]])
-            factors = x.new_tensor([[one.log_factor] for one in components[1:]])
+                return cls(_moments(x, torch.ones_like(x)))
+            components = [_moments(x, weight) for weight in posterior]
+            powers = x.new_tensor([[one.alpha - 1, one.beta - 1] for one in components])
+            factors = x.new_tensor([[one.log_factor] for one in components])
             before, posterior = posterior, (powers @ logs + factors).softmax(0)
             if (posterior - before).abs().max() <= TOLERANCE:
                 break
-        return cls(*sorted(components[1:], key=lambda one: one.mean))
+        return cls(*sorted(components, key=lambda one: one.mean))
 
 
 def _moments(x: Tensor, weight: Tensor) -> Beta:
     """The beta distribution with the mean and variance of weighted values."""
-    total = weight.sum().clamp(min=torch.finfo(x.dtype).tiny)
+    total = weight.sum()
     mean = (weight @ x) / total
     variance = ((weight @ (x - mean).square()) / total).clamp(min=LEAST_VARIANCE)
     both = mean * (1 - mean) / variance - 1
@@ -188,12 +188,14 @@ def drawn_similarities(pairing: Pairing, plan: Plan, seed: int) -> Tensor:
     They are drawn from the negatives of some anchors, so that no table of all pairs is made.
     """
     refuse_vmap(pairing.anchors, "the fit of a mixture")
-    generator = torch.Generator().manual_seed(seed)
+    drawing: dict[str, Any] = {
+        "generator": torch.Generator("cpu").manual_seed(seed), "device": "cpu"
+    }  # fmt: skip
     n, device = len(pairing.anchors), pairing.anchors.device
     anchors = max(FEWEST_ANCHORS, -(-MOST // len(pairing.candidates)))
     if anchors < n and plan.scale != "batch-max":  # whose largest score belongs to the batch
-        pairing = pairing.rows(torch.randperm(n, generator=generator)[:anchors].to(device))
+        pairing = pairing.rows(torch.randperm(n, **drawing)[:anchors].to(device))
     found = negative_similarities(pairing, plan)
     if len(found) <= MOST:
         return found
-    return found[torch.randint(len(found), (MOST,), generator=generator).to(device)]
+    return found[torch.randint(len(found), (MOST,), **drawing).to(device)]
