@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.registry import import_domain
-from gcl_hard.settings.base import Domain
+from gcl_hard.settings.base import Domain, RunConfig
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.presets import PRESETS
 
@@ -21,9 +21,8 @@ def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
     A name alone is the path of a NAME.npz or folder in the working directory, unless a set has it.
     """
     given, names = stated.get("dataset", ()), _names(stated)
-    tables = any(CONFIGS["molecules"].has_dataset(name) for name in names)
-    if tables or stated.get("domain") not in (None, "graphs", "images", "nodes"):
-        return {}  # which reads names as they are
+    if not _takes_paths(names, stated.get("domain")):
+        return {}  # names are read as they are
     here = stated.get("data_dir") is None
     for name in names:
         if name and "/" not in name and not (here and _is_here(name)):
@@ -45,6 +44,14 @@ def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
     return {"dataset": stems[0] if isinstance(given, str) else stems, "data_dir": folders.pop()}
 
 
+def _takes_paths(names: Sequence[str], domain: str | None) -> bool:
+    """Whether a command's data sets may be paths: not those of a domain that reads their names."""
+    if domain is not None and not CONFIGS[import_domain(domain)].from_paths:
+        return False
+    others = [one for one in CONFIGS.values() if not one.from_paths]
+    return not any(one.has_dataset(name) for one in others for name in names)
+
+
 def _is_here(name: str) -> bool:
     """Whether a file or folder of the working directory has this name, and no other set."""
     path = Path(name)
@@ -54,28 +61,22 @@ def _is_here(name: str) -> bool:
 
 
 def _check_namesakes(name: str, data_dir: Path | None) -> None:
-    """Warn of images or nodes in the working directory that a set of the same name hides.
+    """Warn of a set in the working directory that another of the same name hides.
 
     Raises:
         InputError: if there is no set of the name, but one with other capitals or as a NAME.npz.
     """
-    from gcl_hard.graphs import node_files
-    from gcl_hard.images.files import canonical_name, namesakes, nearly_named, own_files
+    from gcl_hard.images.files import nearly_named
 
-    here = Path()
     if _is_available(name, data_dir):
-        read = own_files(name, data_dir) or node_files.own_file(name, data_dir)
-        images, arrays = namesakes(here, canonical_name(name)) if data_dir is None else ([], [])
-        nodes = node_files.namesakes(here, name) if data_dir is None else []
-        for path in (*images, *arrays, *nodes):
-            if read is None or not path.samefile(read):
-                warnings.warn(
-                    f"dataset {name!r} is not {path.absolute()}, which is not read: give that "
-                    f"another name, and --dataset this name, to have it read",
-                    stacklevel=2,
-                )
+        for path in _not_read(name) if data_dir is None else ():
+            warnings.warn(
+                f"dataset {name!r} is not {path.absolute()}, which is not read: give that another "
+                f"name, and --dataset this name, to have it read",
+                stacklevel=2,
+            )
         return
-    folders = [data_dir] if data_dir else [os.environ.get("GCL_HARD_DATA"), here]
+    folders = [data_dir] if data_dir else [os.environ.get("GCL_HARD_DATA"), Path()]
     near = [one for folder in folders if folder for one in nearly_named(Path(folder), name)]
     if near:
         raise InputError(
@@ -86,18 +87,15 @@ def _check_namesakes(name: str, data_dir: Path | None) -> None:
 
 def _is_available(name: str, data_dir: Path | None = None) -> bool:
     """Whether a known set, or one in the data folder or the cache, has this name."""
-    from gcl_hard.graphs import tudataset
-    from gcl_hard.graphs.node_files import has_nodes
-    from gcl_hard.images.datasets import is_image_set
+    return not name or any(one.is_available(name, data_dir) for one in _of_paths())
 
-    if not name or is_image_set(name, data_dir) or has_nodes(name, data_dir):
-        return True
-    try:
-        return tudataset.canonical_name(name) in tudataset.MANIFEST or bool(
-            tudataset.locate(name, data_dir=data_dir, download=False)
-        )
-    except InputError:
-        return False
+
+def _not_read(name: str) -> list[Path]:
+    return [path for one in _of_paths() for path in one.not_read(name)]
+
+
+def _of_paths() -> list[type[RunConfig]]:
+    return [one for one in CONFIGS.values() if one.from_paths]
 
 
 def _check_folder(path: Path) -> None:

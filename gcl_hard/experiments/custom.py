@@ -26,8 +26,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.io import file_digest
 from gcl_hard.runs.experiment import Parts
 from gcl_hard.settings.base import RunConfig, is_own, is_pretrained, known
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.molecules import UNTRAINED, MoleculeConfig, is_table
+from gcl_hard.settings.molecules import UNTRAINED, is_table
 
 if TYPE_CHECKING:
     from gcl_hard.graphs import GraphSet, NodeSet
@@ -455,9 +454,9 @@ class UserParts:
             InputError: if there are no such things, or two sets have one name.
         """
         changed: dict[str, Any] = {}
-        if isinstance(config, MoleculeConfig):
+        if config.own_sets == "table":
             changed = {"dataset": self._table(config.dataset), "encoder": self._file(config)}
-        if isinstance(config, GraphConfig):
+        if config.own_sets == "module":
             changed["dataset"] = self._set_name(config)
         for name, one in known(type(config)).items():
             value = getattr(config, name)
@@ -467,7 +466,7 @@ class UserParts:
                 changed[name] = self._part(value, name)
         return replace(config, **changed)
 
-    def _set_name(self, config: GraphConfig) -> str:
+    def _set_name(self, config: RunConfig) -> str:
         """The name of a set of graphs, which is imported if it is a ``module:Name``."""
         dataset, names = config.dataset, self._names
         if ":" in dataset and dataset not in names:
@@ -493,9 +492,9 @@ class UserParts:
         self.graphs[key], self._names[name] = table, key
         return key
 
-    def _file(self, config: MoleculeConfig) -> str:
+    def _file(self, config: RunConfig) -> str:
         """The name of an encoder of molecules; of one with new weights it has its shape."""
-        name = config.encoder
+        name: str = config.encoder
         if name in {UNTRAINED, *self.parts, *self._names} or config.shape:
             return self._names.get(name, name)
         of, _, path = name.rpartition(":")

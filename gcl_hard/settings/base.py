@@ -17,6 +17,7 @@ from typing import (
     Annotated,
     Any,
     ClassVar,
+    Literal,
     Self,
     TypeVar,
 )
@@ -42,6 +43,7 @@ from gcl_hard.training.loop import LrSchedule, Optimisation
 
 Domain = str
 """Name of a domain."""
+OwnSets = Literal["module", "table"]
 COMMON = "common"
 """Marks an option of a command, ``Annotated[type, help, COMMON]``, that most people set."""
 Config = TypeVar("Config", bound="RunConfig")
@@ -381,6 +383,11 @@ class RunConfig(ABC):
     """Defaults of settings in a search that differ from those of a single run."""
     sets: ClassVar[str] = "--domain too"
     """What to give a command that is about this domain, in messages."""
+    from_paths: ClassVar[bool] = False
+    """Whether commands take the path of a data set, FOLDER/NAME or NAME.npz, for NAME in FOLDER."""
+    own_sets: ClassVar[OwnSets | None] = None
+    """How commands name a data set of the user's own: ``module:name`` of graphs, or the file of a
+    table, for which ``encoder`` may be a file, too."""
     item: ClassVar[str] = "item"
     """What one sample is called; several have an s."""
     common_splits: ClassVar[bool] = False
@@ -434,6 +441,16 @@ class RunConfig(ABC):
     def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
         """Whether a data set's name is one of this domain, so that a command need not say it."""
         return False
+
+    @classmethod
+    def is_available(cls, name: str, data_dir: Path | None = None) -> bool:
+        """Whether a name is that of a known set, or of one in the data folder or the cache."""
+        return cls.has_dataset(name, data_dir)
+
+    @classmethod
+    def not_read(cls, name: str) -> list[Path]:
+        """Files of the working folder that may be meant by a name that another set has."""
+        return []
 
     @property
     def canonical_dataset(self) -> str:

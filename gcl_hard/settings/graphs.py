@@ -18,6 +18,7 @@ from gcl_hard.settings.base import (
     BATCH_SIZE,
     EPOCHS,
     Domain,
+    OwnSets,
     RunConfig,
     Values,
     configuration,
@@ -96,6 +97,8 @@ class GraphConfig(RunConfig):
     in_search: ClassVar[Mapping[str, Any]] = {"protocol": "inductive"}
     sets: ClassVar[str] = "graphs as --dataset"
     item: ClassVar[str] = "graph"
+    from_paths: ClassVar[bool] = True
+    own_sets: ClassVar[OwnSets | None] = "module"
     protocol_notes: ClassVar[Mapping[str, str]] = {
         "transductive": (
             "protocol transductive, the paper's: encoders see all graphs, so accuracies compare "
@@ -332,6 +335,18 @@ class GraphConfig(RunConfig):
                 f"{flag(given[0])} is a setting of the GIN, which your encoder replaces: "
                 f"{'leave it out' if self.of_molecules else 'give yours a setting of its own'}"
             )
+
+    @classmethod
+    def is_available(cls, name: str, data_dir: Path | None = None) -> bool:
+        """Whether it is a known set of graphs, or one in the data folder or the cache."""
+        from gcl_hard.graphs import tudataset
+
+        try:
+            return tudataset.canonical_name(name) in tudataset.MANIFEST or bool(
+                tudataset.locate(name, data_dir=data_dir, download=False)
+            )
+        except InputError:
+            return False
 
     @property
     def canonical_dataset(self) -> str:

@@ -114,6 +114,7 @@ class ImageConfig(RunConfig):
         "their --dataset too (digits, CIFAR10, …, or NAME, with NAME.npz in --data-dir)"
     )
     item: ClassVar[str] = "image"
+    from_paths: ClassVar[bool] = True
 
     dataset: Annotated[
         str,
@@ -316,6 +317,21 @@ class ImageConfig(RunConfig):
         known = [one.casefold() for one in KNOWN]
         misspelt = difflib.get_close_matches(name.casefold(), known, cutoff=0.75)
         return is_image_set(name, data_dir) or bool(misspelt)
+
+    @classmethod
+    def is_available(cls, name: str, data_dir: Path | None = None) -> bool:
+        """Whether it is a known set of images, or one of the user's own."""
+        from gcl_hard.images.datasets import is_image_set
+
+        return is_image_set(name, data_dir)
+
+    @classmethod
+    def not_read(cls, name: str) -> list[Path]:
+        """Images in the working folder under the name of a set that is read from elsewhere."""
+        from gcl_hard.images.files import canonical_name, namesakes, own_files
+
+        read, (images, arrays) = own_files(name), namesakes(Path(), canonical_name(name))
+        return [one for one in (*images, *arrays) if read is None or not one.samefile(read)]
 
     def files(self, data_dir: Path | None) -> list[Path]:
         """Files of a set; none of one that a library has."""

@@ -18,6 +18,7 @@ from gcl_hard.settings.base import (
     EPOCHS,
     LR,
     Domain,
+    OwnSets,
     RunConfig,
     Values,
     configuration,
@@ -117,6 +118,7 @@ class MoleculeConfig(RunConfig):
     domain: ClassVar[Domain] = "molecules"
     sets: ClassVar[str] = "molecules as --dataset (BACE, ESOL, …, or a table NAME.csv)"
     item: ClassVar[str] = "molecule"
+    own_sets: ClassVar[OwnSets | None] = "table"
     earlier: ClassVar[Any] = transfer1
 
     dataset: Annotated[

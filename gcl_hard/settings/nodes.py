@@ -136,6 +136,7 @@ class NodeConfig(RunConfig):
     in_search: ClassVar[Mapping[str, Any]] = {"splits": 5}
     sets: ClassVar[str] = "their --dataset (Cora, Photo, CS, … or NAME.npz)"
     item: ClassVar[str] = "node"
+    from_paths: ClassVar[bool] = True
     common_splits: ClassVar[bool] = True
 
     dataset: Annotated[
@@ -347,6 +348,14 @@ class NodeConfig(RunConfig):
         from gcl_hard.graphs.node_files import has_nodes
 
         return has_nodes(name, data_dir)
+
+    @classmethod
+    def not_read(cls, name: str) -> list[Path]:
+        """Graphs of the working folder under the name of a set that is read from elsewhere."""
+        from gcl_hard.graphs.node_files import namesakes, own_file
+
+        read = own_file(name)
+        return [one for one in namesakes(Path(), name) if read is None or not one.samefile(read)]
 
     @property
     def canonical_dataset(self) -> str:
