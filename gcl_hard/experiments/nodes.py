@@ -18,6 +18,7 @@ from gcl_hard.evaluation.folds import ThreeWaySplit
 from gcl_hard.evaluation.metrics import metric
 from gcl_hard.evaluation.splits import ProbedSplit, given_splits, probe_splits, random_splits
 from gcl_hard.experiments.custom import check_call, name_of, own_part
+from gcl_hard.graphs.augment import seeded_globally
 from gcl_hard.graphs.neighbours import Neighbourhoods
 from gcl_hard.graphs.node_encoders import NODE_ENCODERS, normalised_adjacency
 from gcl_hard.graphs.node_files import load_nodes
@@ -348,8 +349,8 @@ class _Training:
                 f"give --anchors N, or --neighbours 15,10 to train on parts of the graph"
             )
         ):
-            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-                torch.manual_seed(seed)  # dropout draws from the global state
+            draws = torch.Generator(device).manual_seed(seed)
+            with seeded_globally(draws):  # dropout draws from the global state
                 losses = train(
                     model, batches, config.optimisation(), device=device, setting=str(self.run),
                     on_epoch=self._on_epoch(k, model),
