@@ -1,0 +1,179 @@
+"""Contrast between nodes: the loss beside GRACE's dense one, whole steps, and a made graph by size.
+
+Run: python benchmarks/nodes.py [--parts loss,step,scale] [--repeats 3] [--out results.csv]
+
+Every measurement is a process of its own, with one thread; seconds are CPU time, memory is what the
+process adds to its peak. Loss: forward and backward of two views of n nodes of 128 dimensions.
+Step: views, a GCN, the loss and Adam, on graphs made with the sizes of Coauthor CS and of Physics.
+Scale: made graphs of N nodes, 10 N edges and 64 features, by --neighbours 15,10 and by --anchors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import torch
+from live_tensors import peak_resident
+from pairs import Table, Values, ratios
+from torch import Tensor, nn
+
+from gcl_hard import contrastive_loss
+from gcl_hard.graphs import GCN, Neighbourhoods, NodeBatch, NodeContrast
+from gcl_hard.graphs.sparse import csr
+
+DIM, GAMMA = 128, 0.4
+NODES = {"Cora": 2708, "Photo": 7650, "CS": 18_333}
+DENSE_BYTES = 8
+"""Matrices of n × n floats that the dense loss keeps at least; it is not run beyond ``MEMORY``."""
+MEMORY = 20e9
+STEPS = {  # nodes, edges, features, entries that are not 0
+    "CS": (18_333, 163_788, 6805, 1_092_079),
+    "Physics": (34_493, 495_924, 8415, 1_140_000),
+}
+SIZES = (100_000, 300_000, 1_000_000)
+
+
+def grace_dense(z1: Tensor, z2: Tensor) -> Tensor:
+    """GRACE's objective as whole matrices: similarities within a view and between both."""
+    a, b = nn.functional.normalize(z1), nn.functional.normalize(z2)
+
+    def half(own: Tensor, other: Tensor) -> Tensor:
+        within = torch.exp(own @ own.T / GAMMA)
+        between = torch.exp(own @ other.T / GAMMA)
+        rest = within.sum(1) + between.sum(1) - within.diagonal()
+        return -torch.log(between.diagonal() / rest)
+
+    return (half(a, b) + half(b, a)).mean() / 2
+
+
+def loss_named(name: str) -> Callable[[Tensor, Tensor], Tensor]:
+    if name == "GRACE dense":
+        return grace_dense
+    return contrastive_loss(name, temperature=GAMMA, reduction="anchors")
+
+
+def measured_loss(name: str, n: int) -> tuple[float, float]:
+    """CPU seconds and MB of a forward and backward pass."""
+    torch.set_num_threads(1)
+    loss = loss_named(name)
+    generator = torch.Generator().manual_seed(0)
+    for size in (64, n):
+        z = torch.randn(2, size, DIM, generator=generator).requires_grad_()
+        before, start = peak_resident(), time.process_time()
+        loss(z[0], z[1]).backward()
+    return time.process_time() - start, peak_resident() - before
+
+
+def made_graph(n: int, n_edges: int, n_features: int, entries: int | None) -> NodeBatch:
+    """A random graph with both directions of each edge; sparse features of ones, or dense ones."""
+    draws = np.random.default_rng(0)
+    ends = draws.integers(n, size=(2, n_edges))
+    edges = torch.from_numpy(np.concatenate([ends, ends[::-1]], 1))
+    if entries is None:
+        return NodeBatch(torch.randn(n, n_features), edges)
+    per_row = entries // n
+    columns = torch.from_numpy(draws.integers(n_features, size=(n, per_row))).sort(1).values
+    starts = torch.arange(n + 1) * per_row
+    values = torch.full((n * per_row,), 1 / per_row)
+    return NodeBatch(csr(starts, columns.flatten(), values, (n, n_features)), edges)
+
+
+def measured_step(name: str, anchors: int, steps: int) -> tuple[float, float]:
+    """CPU seconds of a step, and MB that the process adds once the graph is there."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    graph = made_graph(*STEPS[name])
+    before = peak_resident()
+    model = NodeContrast(GCN(graph.x.shape[1], dim=256), method="hucl", anchors=anchors)
+    return seconds_of(model, [graph] * (steps + 1)), peak_resident() - before
+
+
+def seconds_of(model: NodeContrast, batches: list[NodeBatch]) -> float:
+    """CPU seconds of a step, the first one apart."""
+    optimiser = torch.optim.Adam(model.parameters(), fused=True)
+    start = 0.0
+    for number, batch in enumerate(batches):
+        if number == 1:
+            start = time.process_time()
+        optimiser.zero_grad()
+        model(batch).backward()
+        optimiser.step()
+    return (time.process_time() - start) / (len(batches) - 1)
+
+
+def measured_scale(how: str, n: int) -> tuple[float, float, float]:
+    """CPU seconds of a step, nodes a second, and MB that the process adds to the graph's own."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    graph = made_graph(n, 10 * n, 64, None)
+    before = peak_resident()
+    model = NodeContrast(GCN(64, dim=64), method="hucl", anchors=None if how[0] == "n" else 500)
+    if how == "anchors":
+        seconds = seconds_of(model, [graph] * 2)
+        return seconds, n / seconds, peak_resident() - before
+    start, batches = time.process_time(), []
+    of_epoch = Neighbourhoods(graph, (15, 10)).batches(1024)(1)
+    for _, batch in zip(range(6), of_epoch, strict=False):
+        batches.append(batch)
+    sampling = (time.process_time() - start) / 6
+    seconds = seconds_of(model, batches) + sampling
+    return seconds, 1024 / seconds, peak_resident() - before
+
+
+def alone(call: Callable[..., tuple[float, ...]], *given: object) -> tuple[float, ...]:
+    """What a call returns in a process of its own."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+        return fresh.submit(call, *given).result()
+
+
+def compare_losses(table: Table, repeats: int) -> None:
+    for name, n in NODES.items():
+        names = ["ucl", "hucl"]
+        if DENSE_BYTES * 4 * n * n < MEMORY:
+            names.append("GRACE dense")
+        seconds: Values = {one: [] for one in names}
+        memory: Values = {one: [] for one in names}
+        for _ in range(repeats):
+            for one in names:
+                spent, added = alone(measured_loss, one, n)
+                seconds[one].append(spent)
+                memory[one].append(added)
+        table.add(f"{name}, n={n}", seconds)
+        if "GRACE dense" in names:
+            pairs = [("GRACE dense", one) for one in names[:2]]
+            table.add(f"{name}, n={n}", ratios(seconds, pairs))
+        table.add(f"{name}, n={n}, memory", memory, unit="MB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", default="loss,step,scale")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--out", type=Path, help="CSV file to write")
+    arguments = parser.parse_args()
+    table = Table("nodes", arguments)
+    for part in table.each(arguments.parts.split(",")):
+        if part == "loss":
+            compare_losses(table, arguments.repeats)
+        for name in STEPS if part == "step" else ():
+            found = [alone(measured_step, name, 1000, 2) for _ in range(arguments.repeats)]
+            seconds, memory = map(list, zip(*found, strict=True))
+            table.add(f"{name}, a step, 1000 anchors", {"seconds": seconds})
+            table.add(f"{name}, a step, 1000 anchors", {"memory": memory}, unit="MB")
+        for how in ("neighbours", "anchors") if part == "scale" else ():
+            for n in SIZES:
+                seconds, rate, memory = alone(measured_scale, how, n)
+                table.add(f"{how}, N={n}", {"seconds of a step": [seconds]})
+                table.add(f"{how}, N={n}", {"nodes per second": [rate]}, unit="1/s")
+                table.add(f"{how}, N={n}", {"memory": [memory]}, unit="MB")
+    table.write(arguments.out)
+
+
+if __name__ == "__main__":
+    main()
