@@ -17,6 +17,7 @@ from scipy import stats
 
 import gcl_hard.experiments as of
 from gcl_hard import bench
+from gcl_hard.commands.bench import parse_bench
 from gcl_hard.experiments.registry import DOMAINS
 from gcl_hard.runs.store import Store
 from gcl_hard.settings.domains import CONFIGS
@@ -106,7 +107,6 @@ class Points(of.Experiment[PointConfig, None]):
 @pytest.fixture(autouse=True)
 def domain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The domain, known while a test runs, in an empty working folder."""
-    monkeypatch.setattr("gcl_hard.experiments.registry.CONFIGS", CONFIGS)
     of.register(PointConfig, Points)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
@@ -328,3 +328,16 @@ def test_data_sets_are_told_apart_where_they_differ(capsys: pytest.CaptureFixtur
     out = capsys.readouterr().out
     assert says(out, "ucl", "2 seeds × 4 splits")
     assert "on circle" not in out  # which has no finished run
+
+
+def test_a_path_is_a_name_in_its_folder_where_a_domain_takes_paths(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("sub").mkdir()
+    np.savez(Path("sub/line.npz"), x=[0])
+    asked = ["--domain=points", "--dataset=sub/line.npz", "--method=majority"]
+    assert bench.main(asked) == 2  # no such set
+    assert says(capsys.readouterr().err, "sub/line.npz", "circle")
+    monkeypatch.setattr(PointConfig, "from_paths", True)
+    options = parse_bench(asked)
+    assert (options.configs[0].dataset, options.data_dir) == ("line", Path("sub"))
