@@ -186,7 +186,9 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         for k, split in enumerate(splits_of(config, data)):
             for number, ids in enumerate(split):
                 parts[k, ids] = number
-        nodes = np.arange(data.n_nodes) if data.ids is None else np.asarray(data.ids)
+        nodes = np.arange(data.n_nodes) if data.ids is None else np.array(data.ids)
+        if nodes.ndim != 1 or nodes.dtype == object:  # of several types, which a file cannot hold
+            nodes = np.array([str(one) for one in data.ids or ()])
         return {
             "embeddings": np.asarray(trained.embeddings, np.float32), "nodes": nodes,
             "labels": data.y.cpu().numpy(), "split": parts,
