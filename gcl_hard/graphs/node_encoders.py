@@ -33,7 +33,13 @@ class _Convolutions(nn.Module):
     sparse_features = True
 
     def __init__(
-        self, n_features: int, dim: int, layers: int, activation: Activation, dropout: float
+        self,
+        n_features: int,
+        dim: int = 256,
+        layers: int = 2,
+        *,
+        activation: Activation = "relu",
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         check_at_least("n_features", n_features, 1)
@@ -98,17 +104,6 @@ class GCN(_Convolutions):
         torch.Size([3, 8])
     """
 
-    def __init__(
-        self,
-        n_features: int,
-        dim: int = 256,
-        layers: int = 2,
-        *,
-        activation: Activation = "relu",
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__(n_features, dim, layers, activation, dropout)
-
     def _layer(self, width: int, out: int) -> nn.Module:
         conv: nn.Module = GCNConv(width, out, normalize=False)
         return conv
@@ -141,17 +136,6 @@ class GraphSAGE(_Convolutions):
         >>> GraphSAGE(3, dim=8)(torch.eye(3), torch.tensor([[0, 1], [1, 0]])).shape
         torch.Size([3, 8])
     """
-
-    def __init__(
-        self,
-        n_features: int,
-        dim: int = 256,
-        layers: int = 2,
-        *,
-        activation: Activation = "relu",
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__(n_features, dim, layers, activation, dropout)
 
     def _layer(self, width: int, out: int) -> nn.Module:
         return _LinearFirst(width, out)
