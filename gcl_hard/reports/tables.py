@@ -710,7 +710,11 @@ def notes(rows: Sequence[Row]) -> list[str]:
         f"{test_part(item, one_split=split, fold=fold)}"
         ", which is the paper's way and no estimate for new data.": "best" in kinds,
         "inside: the setting was chosen on a part of the training data that the encoder had not "
-        f"seen, once or by every {'seed' if split else f'training {fold}'}.": "inside" in kinds,
+        f"seen, once or by every {'seed' if split else 'training fold'}.": (
+            "inside" in kinds and (split or fold == "fold")
+        ),
+        f"inside: the setting was chosen on {item}s held out of training and test, once or by "
+        "every seed and split.": "inside" in kinds and not split and fold == "split",
         f"Optimism, by how much best is better than inside, in {', '.join(units)}: "
         f"{', '.join(optimism)}.": bool(optimism),
         "Baselines use training folds alone, under every protocol.": (
