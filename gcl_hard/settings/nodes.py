@@ -142,8 +142,7 @@ class NodeConfig(RunConfig):
     dataset: Annotated[
         str,
         Setting(
-            "Cora, CiteSeer, PubMed, WikiCS, Photo, Computers, CS, Physics, Minesweeper, …, or "
-            "NAME of NAME.npz",
+            "Cora, CS, … or NAME of NAME.npz",
             "data",
             several=True,
         ),
@@ -152,20 +151,18 @@ class NodeConfig(RunConfig):
     protocol: Annotated[
         NodeProtocol,
         Setting(
-            "transductive: encoders see the whole graph, and labels of training nodes alone",
+            "transductive",
             "split",
             common=True,
             several=True,
         ),
     ] = "transductive"
-    epochs: Annotated[
-        int, replace(EPOCHS, help="steps over the graph, or passes over its nodes")
-    ] = 200
+    epochs: Annotated[int, replace(EPOCHS, help="steps")] = 200
     lr: Annotated[
         float | None,
         replace(
             LR,
-            help="learning rate of Adam (0.001, supervised 0.01)",
+            help="0.001, supervised 0.01",
             usual=_by_method(0.01, 0.001),
             otherwise=lambda above: 0.001,
         ),
@@ -236,7 +233,7 @@ class NodeConfig(RunConfig):
     encoder: Annotated[
         str,
         Setting(
-            "gcn, sage, or your own module:Name, called as Name(n_features)",
+            "gcn, sage, or module:Name",
             "encoder",
             own=True,
             common=True,

@@ -112,5 +112,8 @@ def finding(of: Study, *, outer: float | None = 61.0, config: RunConfig | None =
     return Finding(of, best, made, best.value, outer, why, n_outer, metric)
 
 
+PAPER = GraphConfig(dataset="PTC_MR", method="hscl", protocol="transductive")
+
+
 def result_of(*findings: Finding, asked: int = 7, **changed: Any) -> SearchResult:
     return SearchResult(findings or (finding(searched()),), asked, FACTS | changed)

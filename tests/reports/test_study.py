@@ -25,7 +25,16 @@ from gcl_hard.reports.tables import settings
 from gcl_hard.settings.images import ImageConfig
 from gcl_hard.tuning.storage import INTERRUPTED, SURPLUS, TrialCounts, complete
 from tests.reports.made import counts, lines_of, sentences
-from tests.reports.made_study import SHARE, finding, mirrored, result_of, searched, study, trial
+from tests.reports.made_study import (
+    PAPER,
+    SHARE,
+    finding,
+    mirrored,
+    result_of,
+    searched,
+    study,
+    trial,
+)
 from tests.said import says
 from tests.settings import readings
 
@@ -119,7 +128,7 @@ def test_a_second_look_at_the_outer_part_is_told() -> None:
 
 
 def test_the_paper_s_protocol_has_one_number_and_a_warning() -> None:
-    made = result_of(finding(searched(), outer=None), protocol="transductive")
+    made = result_of(finding(searched(), outer=None, config=PAPER), protocol="transductive")
     (score,) = numbers(made)
     assert says(score.name, "test folds")
     assert (score.value, score.error) == ("70.0 %", pytest.approx(6.614, abs=1e-3))

@@ -23,7 +23,7 @@ from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
 from gcl_hard.settings.values import several
 from gcl_hard.tuning.result import SearchResult
-from tests.reports.made_study import finding, result_of, searched, study, trial
+from tests.reports.made_study import PAPER, finding, result_of, searched, study, trial
 from tests.said import says
 
 COMMAND = "python -m gcl_hard.tune --dataset PTC --method hscl --trials 7"
@@ -142,7 +142,7 @@ def test_a_search_that_is_not_at_its_end_says_so() -> None:
 
 
 def test_the_paper_s_protocol_is_labelled_before_its_number() -> None:
-    said = text(result_of(finding(searched(), outer=None), protocol="transductive"))
+    said = text(result_of(finding(searched(), outer=None, config=PAPER), protocol="transductive"))
     _, _, rest = said.partition("\n> ")
     warning, _, rest = rest.partition("\n\n")
     assert says(warning, "no estimate", "test folds")
@@ -314,7 +314,7 @@ def test_every_study_has_a_row() -> None:
 
 
 def test_the_paper_s_protocol_is_labelled() -> None:
-    made = result_of(finding(searched(), outer=None), protocol="transductive")
+    made = result_of(finding(searched(), outer=None, config=PAPER), protocol="transductive")
     *_, score, warning = shown(made).splitlines()
     assert says(score.partition("  ")[0], "test folds", "70.0 %")
     assert says(warning, "chosen", "test folds", "estimate")
@@ -372,7 +372,7 @@ def test_words_of_users_are_escaped() -> None:
 
 
 def test_html_labels_the_paper_s_protocol() -> None:
-    page = html(result_of(finding(searched(), outer=None), protocol="transductive"))
+    page = html(result_of(finding(searched(), outer=None, config=PAPER), protocol="transductive"))
     (note,) = re.findall(r'class="note">([^<]*)<', page)
     assert says(note, "chosen", "test folds", "estimate")
     (score,) = re.findall(r"<dt>([^<]*)</dt>", page)
