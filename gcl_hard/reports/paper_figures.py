@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import Metric, metric
+from gcl_hard.functional.hardening import Exponential
 from gcl_hard.functional.similarity import overlap
 from gcl_hard.methods import METHODS, method
 from gcl_hard.reports import theme
@@ -36,6 +37,7 @@ from gcl_hard.reports.tables import between, test_part
 from gcl_hard.reports.theme import Drawn, themed
 from gcl_hard.runs.choice import metric_of
 from gcl_hard.runs.record import ACCURACY, RunResult
+from gcl_hard.runs.snapshots import OWN, name_of
 from gcl_hard.settings.base import RunConfig
 
 __all__ = ["beta", "fig1", "fig3", "fig4", "fig5", "geometry", "histograms"]
@@ -216,7 +218,7 @@ WITHOUT_BETA = ("ucl", "dcl", "scl")
 
 
 def beta_data(records: Sequence[RunResult]) -> ScoreRows:
-    """The numbers of :func:`beta`: rows of panel ``beta`` and of panel ``ablation``.
+    """The numbers of :func:`beta`: rows of panels ``beta``, ``collisions`` and ``ablation``.
 
     Raises:
         InputError: if there are neither two β of a method, nor a debiased method and one that is
@@ -240,6 +242,12 @@ def beta_data(records: Sequence[RunResult]) -> ScoreRows:
     found, order = by_config(kept), [*lines.values()]
     ranked = sorted(lines, key=lambda c: (c.beta is not None, order.index(lines[c]), c.beta or 0))
     rows = [_beta_row("beta", names[config], found[config]) for config in ranked]
+    weights = [
+        _collision_row(names[config], found[config])
+        for config in ranked
+        if not config.reads_labels and all(record.diagnostics for record in found[config])
+    ]
+    rows += weights if sum(row["beta"] is not None for row in weights) > 1 else []
     rows += [_beta_row("ablation", called[config], found[config]) for config in dots]
     data = pd.DataFrame(rows).assign(
         dataset=configs[0].dataset,
@@ -249,7 +257,9 @@ def beta_data(records: Sequence[RunResult]) -> ScoreRows:
         "dataset", "on", "panel", "method", "line", "beta", "beta_changes", "seeds",
         "mean", "std", "interval_low", "interval_high",
     ]  # fmt: skip
-    numbers = ["beta", *columns[-3:]]
+    numbers = ["beta", *columns[-4:]]
+    if "weight_mean" in data:
+        columns, numbers = [*columns, *WEIGHTS], [*numbers, *WEIGHTS]
     data = data[columns].astype(dict.fromkeys(numbers, float))
     return ScoreRows(data, kept, words, metric_of(kept))
 
@@ -290,11 +300,39 @@ def _beta_row(panel: str, line: str, records: Sequence[RunResult]) -> dict[str, 
     )  # fmt: skip
 
 
+WEIGHTS = ["weight_mean", "weight_std"]
+"""Columns of the weight of q on the anchor's own class."""
+
+
+def _collision_row(line: str, records: Sequence[RunResult]) -> dict[str, object]:
+    """The weight of q on the anchor's own class in the last snapshot, percent."""
+    config = records[0].run.config
+    values = [100 * _own_class_weight(record) for record in records]
+    return {
+        "line": line, "method": config.method, "panel": "collisions", "beta": config.beta,
+        "beta_changes": config.beta_changes, "seeds": len(values), "weight_mean": fmean(values),
+        "weight_std": stdev(values) if len(values) > 1 else None,
+    }  # fmt: skip
+
+
+def _own_class_weight(record: RunResult) -> float:
+    settings = record.diagnostics[-1]["settings"]
+    beta = record.run.config.beta
+    if beta is None:  # without hardening the share of the others
+        counted = next(iter(settings.values()))
+        return 1 - float(counted["other_labels"]) / float(counted["others"])
+    own = settings.get(OWN, {})
+    named = own if own.get("setting") == name_of(Exponential(beta)) else None
+    return float((named or settings[name_of(Exponential(beta))])["same_label_weight"])
+
+
 @themed
 def beta(records: Sequence[RunResult]) -> Drawn:
     """Accuracy against β, and the debiasing ablation; one of them if the other is missing.
 
-    All points are over the same seeds, if there are such.
+    Beside accuracies, where runs have snapshots, the weight of q on the anchor's own class in the
+    last one, which label-aware methods do not have. All points are over the same seeds, if there
+    are such.
 
     Args:
         records: runs of one data set and protocol.
@@ -310,8 +348,9 @@ def beta(records: Sequence[RunResult]) -> Drawn:
     """
     rows = beta_data(records)
     data, kept, how = rows.data, rows.kept, metric(rows.metric)
-    curves, dots = (data[data["panel"] == name] for name in ("beta", "ablation"))
-    there = [(own, width) for own, width in ((curves, 5), (dots, 3)) if len(own)]
+    parts = ("beta", "collisions", "ablation")
+    curves, weights, dots = (data[data["panel"] == name] for name in parts)
+    there = [(own, width) for own, width in ((curves, 5), (weights, 4), (dots, 3)) if len(own)]
     slanted = len(dots) > len(PARTS)
     figure, panels = theme.panels(
         len(there), height=3.6 + 0.9 * slanted, width_ratios=[width for _, width in there]
@@ -325,17 +364,23 @@ def beta(records: Sequence[RunResult]) -> Drawn:
         _draw_curves(panels[0], curves, styles)
         theme.legend(figure, list(styles.values()))
         shown.append(f"{how.title} against β")
+    if len(weights):
+        mean, std = (weights[name] for name in WEIGHTS)
+        _draw_curves(panels[1], weights.assign(mean=mean, std=std), styles)
+        panels[1].set_ylabel("weight of q on the anchor's class, %")
+        panels[1].set_ylim(bottom=0)
     if len(dots):
         _draw_ablation(panels[-1], dots, slanted=slanted)
         shown.append("debiasing ablation")
-    for panel in panels if how.share else ():  # an interval may go beyond what a share can be
+    scored = [panel for panel in panels if not len(weights) or panel is not panels[1]]
+    for panel in scored if how.share else ():  # an interval may go beyond what a share can be
         panel.set_ylim(top=min(100.5, panel.get_ylim()[1]))
     heading = " and ".join(shown)
     theme.heading(figure, f"{heading[0].upper()}{heading[1:]}. {subject(kept)}")
     note = caption(
-        "beta", curves=len(curves), dots=len(dots), annealed=curves["beta_changes"].any(),
-        folds=_folds(kept), seeds=rows.seeds, readers=label_readers(kept),
-        versions=versions(kept),
+        "beta", curves=len(curves), weights=len(weights), dots=len(dots),
+        annealed=curves["beta_changes"].any(), folds=_folds(kept), seeds=rows.seeds,
+        readers=label_readers(kept), versions=versions(kept),
     )  # fmt: skip
     return Drawn(figure, rows.named, note)
 

@@ -225,3 +225,34 @@ def test_accuracies_end_at_a_hundred() -> None:
 def test_neither_half_says_what_gives_one(kept: set[str]) -> None:
     with pytest.raises(InputError, match=r"--beta 0\.5,1,2.*--method ucl,dcl,hucl,hcl"):
         draw([run for run in RUNS if run.run.config.method in kept])
+
+
+def measured(of: GraphConfig, weights: tuple[float, float]) -> list[RunResult]:
+    """Two seeds with a snapshot in which q has some weight on the anchor's class."""
+
+    def snapshot(weight: float) -> dict[str, object]:
+        seen = {"same_label_weight": weight, "others": 10.0, "other_labels": 6.0}
+        named = "own" if of.beta == 5 else f"beta={of.beta or 1:g}"
+        return {"epoch": 1, "settings": {named: {**seen, "setting": f"beta={of.beta or 0:g}"}}}
+
+    return [
+        replace(run, diagnostics=[snapshot(weight)])
+        for run, weight in zip(seeds(of, 70.0), weights, strict=True)
+    ]
+
+
+def test_the_weight_on_the_anchors_class_stands_beside() -> None:
+    runs = [*measured(config("hucl", 1), (0.5, 0.6)), *measured(config("hucl", 5), (0.7, 0.9)),
+            *measured(config("ucl"), (0.3, 0.3)), *measured(config("scl"), (0.3, 0.3))]  # fmt: skip
+    drawn = draw(runs)
+    left, right = drawn.figure.axes
+    assert set(curves(left)) == {"hucl", "ucl", "scl"}
+    found = curves(right)
+    assert found["hucl"] == ([0, 1], pytest.approx([55.0, 80.0]))
+    assert found["ucl"][1] == pytest.approx([40.0, 40.0])
+    assert set(found) == {"hucl", "ucl"}
+    rows = [row for row in drawn.rows if row["panel"] == "collisions"]
+    assert [row["weight_std"] for row in rows] == pytest.approx(
+        [0.0, 10 / math.sqrt(2), 20 / math.sqrt(2)], abs=1e-9
+    )
+    assert len(draw([replace(run, diagnostics=[]) for run in runs]).figure.axes) == 1
