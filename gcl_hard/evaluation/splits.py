@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ SHARES = (0.1, 0.1)
 """Shares of the training and the validation part of random splits."""
 PENALTIES = tuple(4.0**k for k in range(-5, 8))
 """Values of C that are chosen from, 2⁻¹⁰ to 2¹⁴."""
+SPARSE = 0.2
+"""Share of entries that are not 0 from which on a matrix is taken as dense."""
 MOST_STEPS = 5000
 """Steps of L-BFGS, many times as many as it takes."""
 
@@ -180,10 +183,15 @@ def _fitted(x: Any, train: Indices) -> _Fitted:
     from scipy.sparse import issparse
 
     own = x[train]
-    if issparse(own) or own.shape[1] <= len(train):
+    if issparse(own):
+        if own.nnz < SPARSE * math.prod(own.shape):
+            return _Fitted(own.astype(np.float64), None)
+        own = own.toarray()
+    own = own.astype(np.float64)  # in single precision steps end before the minimum
+    if own.shape[1] <= len(train):
         return _Fitted(own, None)
     # x = U S Vᵀ: the norm of W and its products with x are those of VᵀW with U S.
-    left, lengths, right = np.linalg.svd(own.astype(np.float64), full_matrices=False)
+    left, lengths, right = np.linalg.svd(own, full_matrices=False)
     kept = lengths > lengths[0] * max(own.shape) * np.finfo(np.float64).eps
     return _Fitted(left[:, kept] * lengths[kept], right[kept].T)
 
@@ -192,13 +200,12 @@ def _regressions(fitted: _Fitted, y: Indices, penalties: Sequence[float], score:
     """Each value of C, and a function from embeddings to predictions."""
     from sklearn.linear_model import LogisticRegression
 
-    x = fitted.x.astype(np.float64)  # in single precision steps end before the minimum
     model = LogisticRegression(max_iter=MOST_STEPS, tol=1e-5, warm_start=True)
     for penalty in penalties:
         with warnings.catch_warnings():
             # Where no step lowers the loss any more, this is the minimum.
             warnings.filterwarnings("ignore", ".*ABNORMAL")
-            model.set_params(C=penalty).fit(x, y)
+            model.set_params(C=penalty).fit(fitted.x, y)
         weights = model.coef_ if fitted.basis is None else model.coef_ @ fitted.basis.T
         offsets, classes = model.intercept_, model.classes_
 
