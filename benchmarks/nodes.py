@@ -28,7 +28,7 @@ from gcl_hard.graphs import GCN, Neighbourhoods, NodeBatch, NodeContrast
 from gcl_hard.graphs.sparse import csr
 
 DIM, GAMMA = 128, 0.4
-NODES = {"Cora": 2708, "Photo": 7650, "CS": 18_333}
+NODES = {"Cora": 2708, "Photo": 7650, "CS": 18_333, "Physics": 34_493}
 DENSE_BYTES = 8
 """Matrices of n × n floats that the dense loss keeps at least; it is not run beyond ``MEMORY``."""
 MEMORY = 20e9
