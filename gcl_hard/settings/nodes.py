@@ -142,7 +142,7 @@ class NodeConfig(RunConfig):
     dataset: Annotated[
         str,
         Setting(
-            "Cora, CS, … or NAME of NAME.npz",
+            "Cora, …, NAME.npz",
             "data",
             several=True,
         ),
@@ -233,7 +233,7 @@ class NodeConfig(RunConfig):
     encoder: Annotated[
         str,
         Setting(
-            "gcn, sage, or module:Name",
+            "gcn, sage, module:Name",
             "encoder",
             own=True,
             common=True,
