@@ -133,7 +133,7 @@ class MoleculeConfig(RunConfig):
     method: Annotated[str, replace(_METHOD, canonical=_method)] = "hscl"
     protocol: Annotated[
         MoleculeProtocol,
-        Setting("split, of which the test part is read once", "split", common=True, several=True),
+        Setting("split, tested once", "split", common=True, several=True),
     ] = "split"
     epochs: Annotated[
         int | None,
@@ -148,7 +148,7 @@ class MoleculeConfig(RunConfig):
         float | None,
         replace(
             LR,
-            help="learning rate of Adam (0.0003, supervised 0.001)",
+            help="that of Adam: 0.0003, supervised 0.001",
             usual=_by_method(1e-3, 3e-4),
             otherwise=lambda above: 3e-4,
         ),

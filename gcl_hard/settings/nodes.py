@@ -142,7 +142,7 @@ class NodeConfig(RunConfig):
     dataset: Annotated[
         str,
         Setting(
-            "Cora, …, NAME.npz",
+            "Cora, CS, … or NAME of NAME.npz",
             "data",
             several=True,
         ),
@@ -162,7 +162,7 @@ class NodeConfig(RunConfig):
         float | None,
         replace(
             LR,
-            help="0.001, supervised 0.01",
+            help="that of Adam: 0.001, supervised 0.01",
             usual=_by_method(0.01, 0.001),
             otherwise=lambda above: 0.001,
         ),
@@ -233,7 +233,7 @@ class NodeConfig(RunConfig):
     encoder: Annotated[
         str,
         Setting(
-            "gcn, sage, module:Name",
+            "gcn, sage, or your own module:Name",
             "encoder",
             own=True,
             common=True,
