@@ -183,7 +183,7 @@ class GraphConfig(RunConfig):
     encoder: Annotated[
         str,
         Setting(
-            "gin, molecule-gin (for molecules), FILE.pt of gcl_hard.pretrain, or your own "
+            "gin, molecule-gin, FILE.pt of gcl_hard.pretrain, or your own "
             "module:Name, called as Name(n_features)",
             "encoder",
             own=True,
