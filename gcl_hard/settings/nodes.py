@@ -157,7 +157,15 @@ class NodeConfig(RunConfig):
             several=True,
         ),
     ] = "transductive"
-    epochs: Annotated[int, replace(EPOCHS, help="steps")] = 200
+    epochs: Annotated[
+        int | None,
+        replace(
+            EPOCHS,
+            help="steps (100, supervised 200)",
+            usual=_by_method(200, 100),
+            otherwise=lambda above: 100,
+        ),
+    ] = None  # type: ignore[assignment]  # it is resolved
     lr: Annotated[
         float | None,
         replace(
@@ -244,7 +252,7 @@ class NodeConfig(RunConfig):
         int,
         Setting("width of the embeddings; hidden layers have twice as much", "gin", least=1,
                 title="width of the embeddings", read_by=ENCODED),
-    ] = 256  # fmt: skip
+    ] = 128  # fmt: skip
     layers: Annotated[int, Setting("convolutions", "gin", least=1, read_by=ENCODED)] = 2
     activation: Annotated[Activation, Setting("relu or prelu", "gin", read_by=ENCODED)] = "relu"
     dropout: Annotated[
