@@ -200,9 +200,10 @@ class NegativeSampler(nn.Module):
         """Set scheduled parameters for ``epoch`` (1 … ``epochs``); call it when an epoch begins."""
         if not 1 <= epoch <= epochs:
             raise InputError(f"epoch must be between 1 and {epochs}, got {epoch}")
+        begins_anew = epoch < self._epoch[0]
         self._epoch = (epoch, epochs)
         self._begin()
-        if not isinstance(self._current, MixturePosterior):
+        if begins_anew or not isinstance(self._current, MixturePosterior):
             self._mixture = None  # training that begins anew fits anew
 
     def log_eta(

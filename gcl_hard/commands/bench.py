@@ -41,9 +41,8 @@ def bench_parser() -> ArgumentParser:
     """The parser of ``python -m gcl_hard.bench``."""
     parser = entry_parser(
         "gcl_hard.bench",
-        "Train encoders with hard negatives and score them: graphs by a nested 10-fold SVM, nodes "
-        "and images by a linear probe. Several data sets, methods, β or protocols (a,b,c) run in "
-        "all combinations; finished runs are not repeated.",
+        "Train encoders with hard negatives and score them: graphs by a nested SVM, nodes and "
+        "images by a linear probe. Lists (a,b,c) run in all combinations, and no run twice.",
         "--dataset PTC --method ucl,hscl --seeds 3",
         domains=True,
     )

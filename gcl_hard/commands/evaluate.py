@@ -52,7 +52,7 @@ def evaluate(
     *,
     protocol: str | Sequence[str] | None = None,
     seeds: int | Sequence[int] = 5,
-    baselines: Sequence[str] = ("majority", "untrained"),
+    baselines: Sequence[str] | None = None,
     select: bool = False,
     name: str = "custom",
     output: str | Path = "results",
@@ -91,7 +91,8 @@ def evaluate(
         seeds: a count, or a list of whole numbers.
         baselines: ``"majority"``, ``"graph-size"``, ``"label-histogram"``, ``"wl"``, ``"wl-oa"``,
             ``"untrained"`` or ``"supervised"``, of nodes also ``"raw"`` and ``"sgc"``; the
-            untrained and the supervised one use your encoder.
+            untrained and the supervised one use your encoder. Majority and untrained if None, of
+            nodes all.
         select: whether settings with several values are chosen inside training folds.
         name: name of your graphs in results, unless they are a set, which has one.
         output: folder of the results.
@@ -137,7 +138,8 @@ def evaluate(
     own = UserParts()
     _check(name, jobs, threads, report)
     kind = _kind(graphs, data_dir)
-    values = _settings(kind, settings) | {"method": (*_words(method), *_words(baselines))}
+    beside = kind.usual_baselines if baselines is None else baselines
+    values = _settings(kind, settings) | {"method": (*_words(method), *_words(beside))}
     values["protocol"] = _words(kind.baseline_protocol if protocol is None else protocol)
     if not isinstance(encoder, str):
         check_maker(encoder)

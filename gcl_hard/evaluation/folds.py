@@ -473,7 +473,7 @@ def scaffold_split(
         InputError: for shares that leave no test part, or if a part has no samples.
 
     Source:
-        Ramsundar et al. (2019), DeepChem's ``ThreeWaySplitter``; Wu et al. (2018), *MoleculeNet*.
+        Ramsundar et al. (2019), DeepChem's ``ScaffoldSplitter``; Wu et al. (2018), *MoleculeNet*.
         Random orders as chemprop balances them.
 
     Example:

@@ -172,6 +172,20 @@ def unit_rows(x: Any) -> Any:
     return x / np.where(norms == 0, 1, norms).astype(x.dtype)
 
 
+def dense_if_full(x: Any) -> Any:
+    """A sparse matrix with many entries that are not 0 as a dense one; another as it is.
+
+    Example:
+        >>> from scipy.sparse import eye_array
+        >>> type(dense_if_full(eye_array(3))).__name__, dense_if_full(eye_array(10)).nnz
+        ('ndarray', 10)
+    """
+    from scipy.sparse import issparse
+
+    full = issparse(x) and x.nnz >= SPARSE * math.prod(x.shape)
+    return x.toarray() if full else x
+
+
 class _Fitted(NamedTuple):
     """Training items as a regression sees them."""
 
@@ -182,13 +196,8 @@ class _Fitted(NamedTuple):
 def _fitted(x: Any, train: Indices) -> _Fitted:
     from scipy.sparse import issparse
 
-    own = x[train]
-    if issparse(own):
-        if own.nnz < SPARSE * math.prod(own.shape):
-            return _Fitted(own.astype(np.float64), None)
-        own = own.toarray()
-    own = own.astype(np.float64)  # in single precision steps end before the minimum
-    if own.shape[1] <= len(train):
+    own = dense_if_full(x[train]).astype(np.float64)  # in single precision steps end early
+    if issparse(own) or own.shape[1] <= len(train):
         return _Fitted(own, None)
     # x = U S Vᵀ: the norm of W and its products with x are those of VᵀW with U S.
     left, lengths, right = np.linalg.svd(own, full_matrices=False)
@@ -224,16 +233,21 @@ def _regressions(fitted: _Fitted, y: Indices, penalties: Sequence[float], score:
 
 
 def _check_classes(y: Indices, split: ThreeWaySplit, score: str) -> None:
-    known = np.unique(y[split.train])
+    known, held_out = (np.unique(y[part]).tolist() for part in (split.train, split.valid))
     if len(known) < 2:
         raise InputError(
             f"the training part of {len(split.train)} items has one class alone, and a probe tells "
             f"classes apart: give more items, or other splits"
         )
-    if score == "auc" and not np.array_equal(
-        np.unique(np.concatenate([y[p] for p in split])), [0, 1]
-    ):
+    if score != "auc":
+        return
+    if not {*known, *held_out} <= {0, 1}:
         raise InputError(
-            f"the ROC-AUC is that of two classes, 0 and 1, got {len(known)} from {known[0]} to "
-            f"{known[-1]}: score by accuracy"
+            f"the ROC-AUC is that of two classes, 0 and 1, got {known} in training and {held_out} "
+            f"in validation: score by accuracy"
+        )
+    if len(held_out) < 2:
+        raise InputError(
+            f"the validation part of {len(split.valid)} items has one class alone, which leaves no "
+            f"ROC-AUC to choose by: give more items, or score by accuracy"
         )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -16,12 +16,17 @@ from torch import Tensor, nn
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation.folds import ThreeWaySplit
 from gcl_hard.evaluation.metrics import metric
-from gcl_hard.evaluation.splits import ProbedSplit, given_splits, probe_splits, random_splits
+from gcl_hard.evaluation.splits import (
+    dense_if_full,
+    given_splits,
+    probe_splits,
+    random_splits,
+)
 from gcl_hard.experiments.custom import check_call, name_of, own_part
 from gcl_hard.graphs.augment import seeded_globally
 from gcl_hard.graphs.neighbours import Neighbourhoods
 from gcl_hard.graphs.node_encoders import NODE_ENCODERS, normalised_adjacency
-from gcl_hard.graphs.node_files import load_nodes
+from gcl_hard.graphs.node_files import given_splits_of, load_nodes
 from gcl_hard.graphs.node_models import (
     UNKNOWN,
     NodeClassifier,
@@ -113,10 +118,16 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
     def advice(self, config: NodeConfig, data: NodeSet) -> str | None:
         """Given splits that are not used, and steps over all pairs of nodes of a large graph."""
         said, given = [], 0 if data.train is None else len(data.train)
+        if given and config.split == "random" and not given_splits_of(config.dataset):
+            said.append(
+                f"{config.dataset} comes with {given} splits, which are not used: --split given "
+                f"--splits {given} uses them"
+            )
         if config.split == "given" and config.n_scores < given and not config.trains_each:
             said.append(f"{config.dataset}: the first {config.n_scores} of {given} given splits")
         whole = config.anchors is None and config.neighbours is None
-        seconds = SECONDS_OF_PAIRS * data.n_nodes**2 * config.epochs * config.encoders
+        steps = config.optimisation().epochs * config.encoders
+        seconds = SECONDS_OF_PAIRS * data.n_nodes**2 * steps
         if not config.is_baseline and whole and seconds >= LONG:
             said.append(
                 f"{config.dataset}: steps over all pairs of {data.n_nodes} nodes take about "
@@ -155,20 +166,24 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         run, config = trained.run, _config(trained.run)
         y, splits = data.y.cpu().numpy(), splits_of(config, data)
         assert config.score is not None
-        folds, validation, chosen = list[Tested](), list[float](), list[float]()
-        for k, predicted, value, choice in _predictions(trained, data, splits):
-            part = splits[k].valid if run.inner else splits[k].test
-            folds.append(Tested(part, y[part], predicted[part]))
-            validation.append(value)
-            chosen += [] if choice is None else [choice]
+        found = _predictions(trained, data, splits)
+        parts = [split.valid if run.inner else split.test for split in splits]
         facts: dict[str, Any] = {
-            "split": config.split, "sizes": [*map(len, splits[0])],
+            "split": config.split,
+            **dict(zip(("n_train", "n_valid", "n_test"), map(len, splits[0]), strict=True)),
             "features": _features(config, data),
         }  # fmt: skip
+        if config.method == SGC:
+            facts["hops"] = [one.hops for one in found]
         return Scored(
-            tuple(folds), chosen=tuple(chosen),
-            validation=() if run.inner else tuple(validation), facts=facts,
-        )  # fmt: skip
+            tuple(
+                Tested(part, y[part], one.predicted[part])
+                for part, one in zip(parts, found, strict=True)
+            ),
+            chosen=tuple(one.penalty for one in found if one.penalty is not None),
+            validation=() if run.inner else tuple(one.validation for one in found),
+            facts=facts,
+        )
 
     def new_encoder(
         self, config: NodeConfig, saved: Mapping[str, Any], parts: Parts | None
@@ -289,7 +304,8 @@ class _Training:
             from gcl_hard.experiments.node_snapshots import node_sampler
 
             make = partial(node_sampler, self.config, data)
-            self.diagnostics = DiagnosticsCallback(self.config.epochs, every, make)
+            epochs = self.config.optimisation().epochs
+            self.diagnostics = DiagnosticsCallback(epochs, every, make)
 
     def all_encoders(self, clock: Clock) -> None:
         """Train them, and embed the nodes by each.
@@ -381,11 +397,11 @@ class _Training:
         return y
 
     def _on_epoch(self, k: int, model: NodeModel) -> OnEpoch:
-        config = self.config
+        config, run = self.config, self.run
 
         def on_epoch(epoch: int, loss: float) -> None:
-            share = (k + epoch / config.epochs) / config.encoders
-            if not self.report(self.run, share, loss):
+            share = (k + epoch / run.epochs) / config.encoders
+            if not self.report(run, share, loss):
                 raise KeyboardInterrupt
             if self.diagnostics is not None and k == 0 and isinstance(model, NodeContrast):
                 self.diagnostics(epoch, model, model.loss.sampler.current)
@@ -404,50 +420,67 @@ def known_ids(split: ThreeWaySplit, k: int, share: float) -> NDArray[np.int64]:
     return order[: round(share * len(order))]
 
 
+class _Predicted(NamedTuple):
+    """What is predicted of every node for one split, and what was chosen on validation nodes."""
+
+    predicted: NDArray[Any]
+    validation: float
+    penalty: float | None = None
+    hops: int | None = None
+
+
 def _predictions(
     trained: TrainedRun, data: NodeSet, splits: list[ThreeWaySplit]
-) -> Iterator[tuple[int, NDArray[Any], float, float | None]]:
-    """Of each split its number, predictions by node, the score of validation nodes, and C."""
+) -> list[_Predicted]:
     config, y = _config(trained.run), data.y.cpu().numpy()
     assert config.score is not None
-    how = metric(config.score)
     if config.method in ("majority", SUPERVISED):
-        for k, split in enumerate(splits):
-            if config.method == SUPERVISED:
-                logits = trained.scores[k]
-                of_one = config.score == "auc"
-                found = logits[:, 1] - logits[:, 0] if of_one else logits.argmax(1)
-            else:
-                most = np.bincount(y[split.train]).argmax()
-                found = np.full(len(y), 0.0 if config.score == "auc" else most)
-            yield k, found, how.score(y[split.valid], found[split.valid]), None
-        return
-    best: dict[int, ProbedSplit] = {}
-    for z in _representations(trained, data):
-        own = [(z, splits)] if not config.trains_each else [
-            (one, [split]) for one, split in zip(z, splits, strict=True)
-        ]  # fmt: skip
-        probed = [one for of, some in own for one in probe_splits(of, y, some, score=config.score)]
-        for k, one in enumerate(probed):
-            if k not in best or one.validation > best[k].validation:
-                best[k] = one
-    for k, one in sorted(best.items()):
-        yield k, one.predicted, one.validation, one.chosen
+        how = metric(config.score)
+        found = [_unprobed(trained, y, k, split) for k, split in enumerate(splits)]
+        return [
+            _Predicted(one, how.score(y[split.valid], one[split.valid]))
+            for one, split in zip(found, splits, strict=True)
+        ]
+    best: list[_Predicted] = []
+    for hops, z in _representations(trained, data):
+        parts = [(z, splits)]
+        if config.trains_each:
+            parts = [(one, [split]) for one, split in zip(z, splits, strict=True)]
+        probed = [
+            _Predicted(*one, hops)
+            for of, some in parts
+            for one in probe_splits(of, y, some, score=config.score)
+        ]
+        pairs = zip(best or probed, probed, strict=True)
+        best = [new if new.validation > old.validation else old for old, new in pairs]
+    return best
 
 
-def _representations(trained: TrainedRun, data: NodeSet) -> Iterator[Any]:
-    """What a probe reads, of sgc after each number of steps: one of all splits, or one of each."""
+def _unprobed(trained: TrainedRun, y: NDArray[Any], k: int, split: ThreeWaySplit) -> NDArray[Any]:
+    """Predictions of a supervised encoder, or the most frequent class of the training nodes."""
+    config = _config(trained.run)
+    of_one = config.score == "auc"
+    if config.method == SUPERVISED:
+        logits: NDArray[Any] = trained.scores[k]
+        found: NDArray[Any] = logits[:, 1] - logits[:, 0] if of_one else logits.argmax(1)
+        return found
+    most: NDArray[Any] = np.bincount(y[split.train]).argmax(keepdims=True)
+    return np.zeros(len(y)) if of_one else most.repeat(len(y))
+
+
+def _representations(trained: TrainedRun, data: NodeSet) -> Iterator[tuple[int | None, Any]]:
+    """What a probe reads, one for all splits or one for each; of sgc after each number of steps."""
     config = _config(trained.run)
     if config.method not in (RAW, SGC):
-        yield trained.embeddings
+        yield None, trained.embeddings
         return
     x = to_scipy(data.x)
     if config.method == RAW:
-        yield x
+        yield None, x
         return
-    by = to_scipy(normalised_adjacency(data.edge_index.cpu(), data.edge_weight, data.n_nodes))
+    by = to_scipy(normalised_adjacency(data.edge_index, data.edge_weight, data.n_nodes))
     done = 0
     for hops in config.hops or ():
         while done < hops:
-            x, done = by @ x, done + 1
-        yield x
+            x, done = dense_if_full(by @ x), done + 1
+        yield hops, x

@@ -24,6 +24,8 @@ STEPS, TOLERANCE = 200, 1e-5
 """Most steps of EM, and the largest change of a posterior at which it ends."""
 MOST = 100_000
 """Similarities to which a mixture is fitted; of each process, where these gather."""
+AT_A_TIME = 2**22
+"""Similarities that are computed at a time."""
 FEWEST_ANCHORS = 128
 """Anchors whose negatives these are drawn from, if the batch has as many."""
 
@@ -195,7 +197,18 @@ def drawn_similarities(pairing: Pairing, plan: Plan, seed: int) -> Tensor:
     anchors = max(FEWEST_ANCHORS, -(-MOST // len(pairing.candidates)))
     if anchors < n and plan.scale != "batch-max":  # whose largest score belongs to the batch
         pairing = pairing.rows(torch.randperm(n, **drawing)[:anchors].to(device))
-    found = negative_similarities(pairing, plan)
-    if len(found) <= MOST:
-        return found
-    return found[torch.randint(len(found), (MOST,), **drawing).to(device)]
+    few = len(pairing.anchors) * len(pairing.candidates) <= AT_A_TIME
+    if few or plan.scale == "batch-max":
+        return _some(negative_similarities(pairing, plan), MOST, drawing)
+    size = max(AT_A_TIME // len(pairing.candidates), 1)
+    share = -(-MOST * size // len(pairing.anchors))
+    blocks = (pairing.rows(slice(i, i + size)) for i in range(0, len(pairing.anchors), size))
+    parts = [_some(negative_similarities(block, plan), share, drawing) for block in blocks]
+    return _some(torch.cat(parts), MOST, drawing)
+
+
+def _some(values: Tensor, most: int, drawing: dict[str, Any]) -> Tensor:
+    """The values, or so many of them drawn."""
+    if len(values) <= most:
+        return values
+    return values[torch.randint(len(values), (most,), **drawing).to(values.device)]

@@ -215,6 +215,10 @@ class NodeClassifier(NodeModel):
         known = (y != UNKNOWN).nonzero().flatten()
         logits = self._logits(batch)[: len(y)][known]
         if not len(known):
+            if batch.seeds is None:
+                raise InputError(
+                    "a classifier of nodes needs labels, and none is known: all are −1"
+                )
             return logits.sum()  # a batch of neighbours may have none
         return nn.functional.cross_entropy(logits, y[known])
 

@@ -77,15 +77,17 @@ def effective(record: RunResult, config: RunConfig) -> float | None:
     """Effective negatives of a run's last snapshot, in percent of all; None without one."""
     if not record.diagnostics:
         return None
+    if config.reads_some_labels:  # a snapshot compares all classes
+        return None
     if method(config.method).hardening is None or config.beta == 0:
         return 100.0
     kind, total = ("hscl", "other_labels") if config.reads_labels else ("hucl", "others")
-    values = _own_hardening(record, config)
+    values = own_hardening(record, config)
     of, among = values.get(f"effective_{kind}"), values.get(total)
     return 100 * of / among if of and among else None
 
 
-def _own_hardening(record: RunResult, config: RunConfig) -> dict[str, Any]:
+def own_hardening(record: RunResult, config: RunConfig) -> dict[str, Any]:
     """What the last snapshot says of the training's own hardening; empty if nothing."""
     settings: dict[str, dict[str, Any]] = record.diagnostics[-1]["settings"]
     loss = config.loss()
@@ -120,7 +122,7 @@ def negatives_table(results: Results, protocol: str, datasets: Sequence[str]) ->
     named = dict.fromkeys([*usual, *_varied([*records])])
     for config, found in records.items():
         hardened = method(config.method).hardening is not None
-        own = [_own_hardening(record, config) for record in found] if hardened else []
+        own = [own_hardening(record, config) for record in found] if hardened else []
         measured = {
             "effective negatives": _mean(effective(r, config) for r in found if hardened),
             "Assumption 1 holds": _mean(_percent(one.get("assumption_1")) for one in own),

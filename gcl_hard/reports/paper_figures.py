@@ -15,13 +15,13 @@ from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import Metric, metric
-from gcl_hard.functional.hardening import Exponential
 from gcl_hard.functional.similarity import overlap
 from gcl_hard.methods import METHODS, method
 from gcl_hard.reports import theme
 from gcl_hard.reports.anchor_sets import fig3
 from gcl_hard.reports.epoch_figures import epoch_axis, fig4, fig5, geometry
 from gcl_hard.reports.frame import Scores
+from gcl_hard.reports.grid import own_hardening
 from gcl_hard.reports.page import caption
 from gcl_hard.reports.runs import (
     RERUN,
@@ -37,7 +37,6 @@ from gcl_hard.reports.tables import between, test_part
 from gcl_hard.reports.theme import Drawn, themed
 from gcl_hard.runs.choice import metric_of
 from gcl_hard.runs.record import ACCURACY, RunResult
-from gcl_hard.runs.snapshots import OWN, name_of
 from gcl_hard.settings.base import RunConfig
 
 __all__ = ["beta", "fig1", "fig3", "fig4", "fig5", "geometry", "histograms"]
@@ -245,7 +244,7 @@ def beta_data(records: Sequence[RunResult]) -> ScoreRows:
     weights = [
         _collision_row(names[config], found[config])
         for config in ranked
-        if not config.reads_labels and all(record.diagnostics for record in found[config])
+        if not config.reads_labels and all(map(_has_weight, found[config]))
     ]
     rows += weights if sum(row["beta"] is not None for row in weights) > 1 else []
     rows += [_beta_row("ablation", called[config], found[config]) for config in dots]
@@ -315,15 +314,20 @@ def _collision_row(line: str, records: Sequence[RunResult]) -> dict[str, object]
     }  # fmt: skip
 
 
+def _has_weight(record: RunResult) -> bool:
+    """Whether the last snapshot has the hardening that the encoder was trained with."""
+    config = record.run.config
+    return bool(record.diagnostics) and (
+        config.beta is None or "same_label_weight" in own_hardening(record, config)
+    )
+
+
 def _own_class_weight(record: RunResult) -> float:
-    settings = record.diagnostics[-1]["settings"]
-    beta = record.run.config.beta
-    if beta is None:  # without hardening the share of the others
+    config, settings = record.run.config, record.diagnostics[-1]["settings"]
+    if config.beta is None:  # without hardening the share of the others
         counted = next(iter(settings.values()))
         return 1 - float(counted["other_labels"]) / float(counted["others"])
-    own = settings.get(OWN, {})
-    named = own if own.get("setting") == name_of(Exponential(beta)) else None
-    return float((named or settings[name_of(Exponential(beta))])["same_label_weight"])
+    return float(own_hardening(record, config)["same_label_weight"])
 
 
 @themed
@@ -331,8 +335,7 @@ def beta(records: Sequence[RunResult]) -> Drawn:
     """Accuracy against β, and the debiasing ablation; one of them if the other is missing.
 
     Beside accuracies, where runs have snapshots, the weight of q on the anchor's own class in the
-    last one, which label-aware methods do not have. All points are over the same seeds, if there
-    are such.
+    last one, of methods that read no labels. All points are over the same seeds, if there are such.
 
     Args:
         records: runs of one data set and protocol.

@@ -239,7 +239,10 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
             inside = replace(inside, scores=one.scores, seconds=one.seconds)
         found.append(inside)
     selection = made[0] if len(made) == 1 and len(groups[0]) == len(configs) else None
-    conditions = {(c.epochs, c.without, getattr(c, "label_noise", 0)) for c in configs}
+    conditions = {
+        (c.epochs, c.without, *(getattr(c, name, None) for name in ("label_noise", "known_labels")))
+        for c in configs
+    }
     if len(conditions) > 1:  # a maximum of test scores over them is the best of nothing to choose
         return found
     best = replace(empty, kind="best", paper=paper)

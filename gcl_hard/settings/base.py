@@ -393,6 +393,8 @@ class RunConfig(ABC):
     common_splits: ClassVar[bool] = False
     """Whether split k is the same for all configurations and seeds, so that those of other numbers
     of splits are compared on the first ones, and ± is over splits as well."""
+    usual_baselines: ClassVar[tuple[str, ...]] = ("majority", "untrained")
+    """Baselines that :func:`gcl_hard.evaluate` runs if none are named."""
     protocol_notes: ClassVar[Mapping[str, str]] = {}
     """What commands say of a protocol before they train."""
     earlier: ClassVar[Any] = None
@@ -479,6 +481,11 @@ class RunConfig(ABC):
     def reads_labels(self) -> bool:
         """Whether the encoder is trained with labels."""
         return not self.is_baseline and method(self.method).label_aware
+
+    @property
+    def reads_some_labels(self) -> bool:
+        """Whether training reads the labels of some items and takes those of others as unknown."""
+        return False
 
     @property
     def sees_test_labels(self) -> bool:

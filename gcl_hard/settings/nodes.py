@@ -78,13 +78,11 @@ def _split(above: Values) -> Splits:
     return "given" if given_splits_of(above["dataset"]) > 1 else "random"
 
 
-def _splits(above: Values) -> int:
+def _splits(above: Values) -> int | None:
     from gcl_hard.graphs.node_files import given_splits_of
 
-    number = RANDOM
-    if above["split"] == "given":
-        number = given_splits_of(above["dataset"]) or 1
-    return min(number, RANDOM_AWARE) if _trains_each(above) else number
+    number = given_splits_of(above["dataset"]) if above["split"] == "given" else RANDOM
+    return (min(number, RANDOM_AWARE) if _trains_each(above) else number) or None
 
 
 def _score(above: Values) -> str:
@@ -138,11 +136,12 @@ class NodeConfig(RunConfig):
     item: ClassVar[str] = "node"
     from_paths: ClassVar[bool] = True
     common_splits: ClassVar[bool] = True
+    usual_baselines: ClassVar[tuple[str, ...]] = NODE_BASELINES
 
     dataset: Annotated[
         str,
         Setting(
-            "Cora, CS, … or NAME of NAME.npz",
+            "Cora, …, NAME of NAME.npz",
             "data",
             several=True,
         ),
@@ -161,7 +160,7 @@ class NodeConfig(RunConfig):
         int | None,
         replace(
             EPOCHS,
-            help="steps (100, supervised 200)",
+            help="steps, with neighbours passes (100, supervised 200)",
             usual=_by_method(200, 100),
             otherwise=lambda above: 100,
         ),
@@ -284,7 +283,7 @@ class NodeConfig(RunConfig):
         Splits | None,
         Setting(
             "random (10, 10 and 80 % of the nodes to train, choose and test on) or given, those "
-            "that come with the data (default where there are several)",
+            "that come with the data (default of known sets with several)",
             "split",
             read_by=NODE_BASELINES,
             usual=_split,
@@ -293,7 +292,8 @@ class NodeConfig(RunConfig):
     splits: Annotated[
         int | None,
         Setting(
-            "splits (20, or all that are given; 5 of methods that train an encoder for each)",
+            "splits (20, or all that are published with a known set; 5 of methods that train an "
+            "encoder for each)",
             "split",
             least=1,
             read_by=NODE_BASELINES,
@@ -322,6 +322,18 @@ class NodeConfig(RunConfig):
     ] = None
 
     def _check(self) -> None:
+        if self.splits is None:
+            raise InputError(
+                f"how many splits {self.dataset} comes with is not known: give --splits N with "
+                f"--split given"
+            )
+        if self.neighbours is None and self.batch_size != defaults(type(self))["batch_size"]:
+            raise InputError(
+                "batch-size is that of batches of nodes with neighbours: give --neighbours 15,10, "
+                "or leave it out"
+            )
+        if self.method == SUPERVISED and self.known_labels == 0:
+            raise InputError("supervised learns from labels: give known-labels above 0")
         if self.anchors is not None and self.neighbours is not None:
             raise InputError(
                 "anchors are drawn from all nodes of the graph, and with neighbours a batch's own "
@@ -398,8 +410,14 @@ class NodeConfig(RunConfig):
         return self.method in ("majority", RAW, SGC)
 
     def seeds_used(self, seeds: Sequence[int]) -> tuple[int, ...]:
-        """The first seed alone where every split has an encoder of its own."""
-        return tuple(seeds[:1]) if self.trains_each else super().seeds_used(seeds)
+        """The first seed alone where each of several splits has an encoder of its own."""
+        alone = self.trains_each and self.n_scores > 1
+        return tuple(seeds[:1]) if alone else super().seeds_used(seeds)
+
+    @property
+    def reads_some_labels(self) -> bool:
+        """Label-aware training reads the labels of training nodes."""
+        return self.reads_labels
 
     @property
     def sees_test_labels(self) -> bool:
@@ -422,9 +440,8 @@ class NodeConfig(RunConfig):
         return True
 
     def test_share(self, facts: Mapping[str, Any]) -> float:
-        """n_test / n_train of the first split."""
-        n_train, _, n_test = facts["sizes"]
-        return float(n_test / n_train)
+        """n_test / n_train of the first split; 0 if there is one split alone."""
+        return float(facts["n_test"] / facts["n_train"]) if self.n_scores > 1 else 0.0
 
     @property
     def encoder_config(self) -> Self:
@@ -441,7 +458,7 @@ class NodeConfig(RunConfig):
             size: nodes and edges, and nodes.
         """
         n_train, n_nodes = size
-        return float(n_train * self.epochs * self.encoders), float(n_nodes * self.n_scores)
+        return float(n_train * (self.epochs or 0) * self.encoders), float(n_nodes * self.n_scores)
 
     def node_views(self) -> NodeViews:
         """The views."""
