@@ -42,7 +42,7 @@ def bench_parser() -> ArgumentParser:
     parser = entry_parser(
         "gcl_hard.bench",
         "Train encoders with hard negatives and score them: graphs by a nested SVM, nodes and "
-        "images by a linear probe. Lists (a,b,c) run in all combinations, and no run twice.",
+        "images by a linear probe. Lists (a,b,c) run in all combinations.",
         "--dataset PTC --method ucl,hscl --seeds 3",
         domains=True,
     )

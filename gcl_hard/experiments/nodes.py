@@ -464,8 +464,9 @@ def _unprobed(trained: TrainedRun, y: NDArray[Any], k: int, split: ThreeWaySplit
         logits: NDArray[Any] = trained.scores[k]
         found: NDArray[Any] = logits[:, 1] - logits[:, 0] if of_one else logits.argmax(1)
         return found
-    most: NDArray[Any] = np.bincount(y[split.train]).argmax(keepdims=True)
-    return np.zeros(len(y)) if of_one else most.repeat(len(y))
+    if of_one:
+        return np.zeros(len(y))
+    return np.full(len(y), np.bincount(y[split.train]).argmax())
 
 
 def _representations(trained: TrainedRun, data: NodeSet) -> Iterator[tuple[int | None, Any]]:

@@ -148,7 +148,7 @@ class MoleculeConfig(RunConfig):
         float | None,
         replace(
             LR,
-            help="that of Adam: 0.0003, supervised 0.001",
+            help="learning rate of Adam (0.0003, supervised 0.001)",
             usual=_by_method(1e-3, 3e-4),
             otherwise=lambda above: 3e-4,
         ),
