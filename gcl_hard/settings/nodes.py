@@ -169,7 +169,7 @@ class NodeConfig(RunConfig):
         float | None,
         replace(
             LR,
-            help="learning rate of Adam (0.001, supervised 0.01)",
+            help="0.001, supervised 0.01",
             usual=_by_method(0.01, 0.001),
             otherwise=lambda above: 0.001,
         ),

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
+from torch_geometric.data import Data
 
 from gcl_hard import InputError, bench, evaluate, load_encoder, tune
 from gcl_hard.evaluation import random_splits
@@ -64,15 +65,12 @@ def context(folder: Path) -> RunContext:
     return RunContext(folder, None, "cpu", 1, 1, {}, lambda config: NodeExperiment())
 
 
-def data(**changed: Any) -> NodeSet:
-    made = community_graph()
-    y = changed.pop("y", made["node_labels"])
-    from torch_geometric.data import Data
-
+def data(classes: int = 3) -> NodeSet:
+    made = community_graph(classes)
     ends = torch.from_numpy(made["edges"].T.copy())
     both = torch.cat([ends, ends.flip(0)], 1)
-    graph = Data(torch.from_numpy(made["node_features"]), both, y=torch.from_numpy(y))
-    return replace(NodeSet.from_graph(graph, name="mine"), **changed)
+    y = torch.from_numpy(made["node_labels"])
+    return NodeSet.from_graph(Data(torch.from_numpy(made["node_features"]), both, y=y), name="mine")
 
 
 METHODS = "majority,raw,sgc,untrained,supervised,ucl,hucl,progcl,scl,hscl"
@@ -122,21 +120,47 @@ def test_majority_and_sgc_are_what_loops_say(folder: Path) -> None:
         assert found["sgc"][k] == pytest.approx(100 * expected[0], abs=1.5)
 
 
+@pytest.mark.parametrize("score", ["accuracy", "auc"])
+@pytest.mark.parametrize("k", [0, 1])
 @pytest.mark.parametrize("method", ["ucl", "scl", "hscl", "supervised", "sgc", "raw", "progcl"])
-def test_labels_of_test_nodes_reach_no_encoder_and_no_choice(tmp_path: Path, method: str) -> None:
-    config = NodeConfig("mine", method, epochs=2, dim=4, splits=1)
-    clean = data()
-    (split,) = splits_of(config, clean)
+def test_labels_of_test_nodes_reach_no_encoder_and_no_choice(
+    tmp_path: Path, method: str, k: int, score: str
+) -> None:
+    config = NodeConfig("mine", method, epochs=2, dim=4, splits=2, score=score)
+    clean = data(2 if score == "auc" else 3)
+    ids = torch.from_numpy(splits_of(config, clean)[k].test)
     poisoned = clean.y.clone()
-    poisoned[torch.from_numpy(split.test)] = (poisoned[torch.from_numpy(split.test)] + 1) % 3
+    poisoned[ids] = (poisoned[ids] + 1) % clean.n_classes
     found = []
     for one in (clean, replace(clean, y=poisoned)):
         experiment, run = NodeExperiment(), Run(config, 0)
         (trained,) = experiment.train([run], one, context(tmp_path), silent)
         scored = experiment.score(trained, one, context(tmp_path))
-        found.append((scored.folds[0].predicted, scored.validation, scored.chosen))
+        chosen = scored.chosen[k : k + 1]
+        found.append((scored.folds[k].predicted, scored.validation[k], chosen))
     assert np.array_equal(found[0][0], found[1][0])
     assert found[0][1:] == found[1][1:]
+
+
+def test_the_choice_of_a_setting_reads_no_label_of_the_first_splits_test_nodes(
+    folder: Path,
+) -> None:
+    made = community_graph()
+    (split,) = random_splits(range(N), 1)
+    poisoned = made["node_labels"].copy()
+    poisoned[split.test] = (poisoned[split.test] + 1) % 3
+    np.savez(folder / "poisoned.npz", **made | {"node_labels": poisoned})
+    chosen = []
+    for name in ("mine", "poisoned"):
+        run_bench(
+            f"--dataset={name}.npz", "--method=hscl", "--beta=0.5,4", "--lr=0.001,0.05",
+            "--select=true", "--select-splits=1",
+        )  # fmt: skip
+        chosen += [
+            (one["config"]["beta"], one["config"]["lr"]) for one in results(folder)["configs"]
+        ]
+    assert len(chosen) == 2
+    assert chosen[0] == chosen[1]
 
 
 def test_validation_labels_reach_no_encoder(tmp_path: Path) -> None:
@@ -180,8 +204,14 @@ def test_settings_are_chosen_on_the_first_split(
 
 def test_a_search_is_scored_on_validation_nodes(folder: Path) -> None:
     given = ["--dataset=mine.npz", "--method=hucl", "--epochs=2", "--dim=4", "--splits=1"]
-    code = tune.main([*given, "--space=beta,drop_edges", "--trials=2", "--output=found"])
-    assert code == 0
+    assert tune.main([*given, "--space=beta", "--trials=2", "--output=found"]) == 0
+    (path,) = (folder / "found").glob("*.json")
+    (found,) = json.loads(path.read_text())["studies"]
+    beta = found["params"]["beta"]
+    run_bench("--method=hucl", f"--beta={beta}", "--seeds=1", "--epochs=2", "--splits=1")
+    (record,) = Store(folder / "out").rows()
+    assert found["inner"] == pytest.approx(record.validation[0])
+    assert found["outer"] == pytest.approx(record.values[0])
 
 
 def test_embeddings_and_encoders_come_out(folder: Path) -> None:
@@ -209,7 +239,13 @@ def test_snapshots_measure_the_encoder_of_the_first_split(folder: Path) -> None:
                                    ["--encoder=sage", "--adaptive=true"]])  # fmt: skip
 def test_other_ways_to_train(folder: Path, extra: Sequence[str]) -> None:
     run_bench("--method=ucl,hscl,supervised", "--seeds=1", *extra)
-    assert all(0 < one["accuracy_mean"] <= 100 for one in results(folder)["configs"])
+    run_bench("--method=ucl,hscl,supervised", "--seeds=1")
+    losses: dict[str, set[float]] = {}
+    for record in Store(folder / "out").rows():
+        losses.setdefault(record.config["method"], set()).add(record.final_losses[0])
+        assert all(0 < one <= 100 for one in record.values)
+    changed = {"ucl", "hscl"} | ({"supervised"} if extra[0] != "--anchors=10" else set())
+    assert {name for name, own in losses.items() if len(own) == 2} == changed
 
 
 def test_two_classes_are_scored_by_the_roc_auc(folder: Path) -> None:
@@ -271,6 +307,9 @@ def test_evaluate_takes_a_graph_and_an_encoder_of_ones_own(tmp_path: Path) -> No
         ({"anchors": 5, "neighbours": (3, 3)}, ["anchors", "neighbours"]),
         ({"neighbours": (3,)}, ["neighbours", 2]),
         ({"encoder": "gin"}, ["gin", "gcn"]),
+        ({"batch_size": 64}, ["batch-size", "neighbours"]),
+        ({"method": "supervised", "known_labels": 0}, ["supervised", "known-labels"]),
+        ({"dataset": "mine", "split": "given"}, ["mine", "--splits"]),
         ({"encoder": "mine:Net", "layers": 3}, ["layers"]),
         ({"hops": (-1,), "method": "sgc"}, ["hops"]),
     ],
