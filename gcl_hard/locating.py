@@ -24,7 +24,7 @@ TIMEOUT = 20.0
 
 NPZ_KINDS = {
     "images": ({"train_images"}, {"test_images"}, {"train_webp"}),
-    "nodes": ({"adj_indptr"}, {"edges", "node_features"}, {"edges", "node_labels"}),
+    "nodes": ({"adj_indptr"}, {"node_features"}, {"node_labels"}, {"edges"}),
 }
 """The kinds of sets that are one ``.npz`` file, and arrays that such a file has, one set or another
 of them."""

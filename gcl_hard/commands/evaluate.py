@@ -210,6 +210,11 @@ def _kind(graphs: Any, data_dir: str | Path | None) -> type[RunConfig]:
     if isinstance(graphs, NodeSet):
         return NodeConfig
     if not isinstance(graphs, str) or ":" in graphs:
+        if hasattr(graphs, "is_directed") and getattr(graphs, "batch", None) is None:
+            raise InputError(
+                f"this is one graph, a {type(graphs).__name__}: for contrast between its nodes "
+                f"give gcl_hard.graphs.NodeSet.from_graph(graph), and of several graphs a list"
+            )
         return GraphConfig
     folder = None if data_dir is None else Path(data_dir)
     domain = domain_of({"dataset": (graphs,), "data_dir": folder})

@@ -205,7 +205,7 @@ def print_config(values: Mapping[str, Any]) -> None:
 
 
 def check_domain(stated: Mapping[str, Any], domain: Domain, options: type = RunOptions) -> None:
-    """Refuse flags of other domains.
+    """Refuse flags and baselines of other domains.
 
     Args:
         stated: values of flags.
@@ -226,6 +226,23 @@ def check_domain(stated: Mapping[str, Any], domain: Domain, options: type = RunO
             raise InputError(
                 f"unknown flag --{flag(name)}; it applies to {whose}, and the data sets given are "
                 f"{domain}: give {how}"
+            )
+    _check_baselines(stated, domain)
+
+
+def _check_baselines(stated: Mapping[str, Any], domain: Domain) -> None:
+    """Refuse baselines of other domains, which tell that a data set was taken for another kind."""
+    given = stated.get("method", ())
+    for name in [given] if isinstance(given, str) else given:
+        whose = [one for one in CONFIGS.values() if name.casefold() in one.baselines]
+        if whose and CONFIGS[domain] not in whose:
+            sets = stated.get("dataset", CONFIGS[domain].dataset)
+            named = sets if isinstance(sets, str) else ", ".join(sets)
+            how = " or ".join(one.sets for one in whose)
+            raise InputError(
+                f"{name} is a baseline of {' and '.join(one.domain for one in whose)}, and "
+                f"{named} was not found as such but taken for {domain}: give {how}, or look at "
+                f"its spelling and at the names of the arrays in its file"
             )
 
 

@@ -166,10 +166,11 @@ def unit_rows(x: Any) -> Any:
 
     if issparse(x):
         x = x.tocsr()
-        norms = np.sqrt(np.asarray(x.multiply(x).sum(1)).ravel())
-        return (diags_array(1 / np.where(norms == 0, 1, norms)) @ x).tocsr().astype(x.dtype)
-    norms = np.linalg.norm(x, axis=1, keepdims=True)
-    return x / np.where(norms == 0, 1, norms).astype(x.dtype)
+        exact = x.astype(np.float64)  # squares of large numbers have no single precision
+        norms = np.sqrt(np.asarray(exact.multiply(exact).sum(1)).ravel())
+        return (diags_array(1 / np.where(norms == 0, 1, norms)) @ exact).tocsr().astype(x.dtype)
+    norms = np.linalg.norm(x.astype(np.float64), axis=1, keepdims=True)
+    return (x / np.where(norms == 0, 1, norms)).astype(x.dtype)
 
 
 def dense_if_full(x: Any) -> Any:
@@ -201,7 +202,7 @@ def _fitted(x: Any, train: Indices) -> _Fitted:
         return _Fitted(own, None)
     # x = U S Vᵀ: the norm of W and its products with x are those of VᵀW with U S.
     left, lengths, right = np.linalg.svd(own, full_matrices=False)
-    kept = lengths > lengths[0] * max(own.shape) * np.finfo(np.float64).eps
+    kept = lengths >= lengths[0] * max(own.shape) * np.finfo(np.float64).eps
     return _Fitted(left[:, kept] * lengths[kept], right[kept].T)
 
 

@@ -101,11 +101,23 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
                 "processes of torchrun train image encoders together: nodes are trained side by "
                 "side, with --jobs N or --scheduler"
             )
-        for split in splits_of(config, data):
-            if len(np.unique(data.y.cpu().numpy()[split.train])) < 2:
+        y = data.y.cpu().numpy()
+        for k, split in enumerate(splits_of(config, data)):
+            parts = {"training": split.train}
+            if config.score == "auc":
+                parts |= {"validation": split.valid, "test": split.test}
+            for name, ids in parts.items():
+                if len(np.unique(y[ids])) < 2:
+                    raise InputError(
+                        f"{config.dataset}: the {name} part of split {k} has {len(ids)} nodes of "
+                        f"one class alone: give more labelled nodes, or other splits"
+                        + (", or --score accuracy" if name != "training" else "")
+                    )
+            share = config.known_labels if config.trains_each else 0
+            if share > 0 and not len(known_ids(split, k, share)):
                 raise InputError(
-                    f"{config.dataset}: a split of {config.n_scores} has {len(split.train)} "
-                    f"training nodes of one class alone: give more labelled nodes, or other splits"
+                    f"known-labels {share:g} of {len(split.train)} training nodes of "
+                    f"{config.dataset} is none: raise it, or give 0"
                 )
         if config.score == "auc" and data.n_classes != 2:
             raise InputError(
@@ -233,7 +245,10 @@ def splits_of(config: NodeConfig, data: NodeSet) -> list[ThreeWaySplit]:
     """
     if config.split == "random":
         labelled = (data.y != UNKNOWN).nonzero().flatten().cpu().numpy()
-        return random_splits(labelled, config.n_scores)
+        try:
+            return random_splits(labelled, config.n_scores)
+        except InputError as error:
+            raise InputError(f"{config.dataset}: {error}, or --split given with masks") from error
     if data.train is None or data.val is None or data.test is None:
         raise InputError(
             f"{config.dataset} comes without splits (train, val and test masks): give --split "
@@ -341,7 +356,7 @@ class _Training:
         if self.states:
             one.encoders = {
                 "encoders": self.states, "config": asdict(self.config), "seed": self.run.seed,
-                "n_features": self.data.n_features,
+                "n_features": self.data.n_features, "features": _features(self.config, self.data),
             }  # fmt: skip
         if (diagnostics := self.diagnostics) is not None:
             one.snapshots = tuple(diagnostics.snapshots)

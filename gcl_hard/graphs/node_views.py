@@ -237,15 +237,26 @@ def _transformed(batch: NodeBatch, by: Transform, generator: torch.Generator) ->
     data = Data(x=batch.x.clone(), edge_index=batch.edge_index.clone())
     if batch.edge_weight is not None:
         data.edge_weight = batch.edge_weight.clone()
-    with seeded_globally(generator):
-        made: Any = by(data)
     name = getattr(by, "__name__", type(by).__name__)
+    try:
+        with seeded_globally(generator):
+            made: Any = by(data)
+    except Exception as error:  # from the user's code, which may raise anything
+        raise InputError(
+            f"the augmentation {name} fails on {batch.num_nodes} nodes ({type(error).__name__}: "
+            f"{error})"
+        ) from error
     if not isinstance(made, Data) or made.x is None or made.edge_index is None:
         raise InputError(
             f"the augmentation {name} must return Data with x and edge_index, got "
             f"{type(made).__name__}"
         )
     _check_view(name, made, batch.num_nodes)
+    if made.x.shape != batch.x.shape or not made.x.is_floating_point():
+        raise InputError(
+            f"the augmentation {name} must return features [{', '.join(map(str, batch.x.shape))}] "
+            f"of floating point, got {[*made.x.shape]} of {made.x.dtype}"
+        )
     return batch._replace(
         x=made.x, edge_index=made.edge_index, edge_weight=getattr(made, "edge_weight", None)
     )

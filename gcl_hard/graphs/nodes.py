@@ -164,7 +164,7 @@ class NodeSet:
         if self.has_negative:
             raise InputError(
                 f"features of {self.name} have negative values, whose rows cannot be scaled to a "
-                f"sum of 1: leave them as they are, or standardise them"
+                f"sum of 1: leave them as they are (--features stored), or standardise them"
             )
         if not self.is_sparse:
             sums = self.x.sum(dim=1, keepdim=True)

@@ -76,6 +76,9 @@ def score_figure(lines: Sequence[Row]) -> Figure | None:
                        markerfacecolor="white" if hollow else hue)  # fmt: skip
             if not np.isnan(row.paper):
                 panel.plot([row.paper], [y], **DIAMOND, label=f"{row.label} paper")
+    for panel in panels if metric(lines[0].metric).unit == "%" else ():
+        low, high = panel.get_xlim()  # an interval may go beyond what a percentage can be
+        panel.set_xlim(max(low, -0.5), min(high, 100.5))
     panels[0].set_yticks(range(len(labels)), labels)
     panels[0].set_ylim(len(labels) - 0.4, -0.6)
     figure.supxlabel(metric(lines[0].metric).label, fontsize=theme.TEXT)
