@@ -22,6 +22,7 @@ from gcl_hard.settings.molecules import MoleculeConfig
 ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "benchmarks/results/figures"
 TABLES = ROOT / "benchmarks/results/tables"
+NODES = ROOT / "benchmarks/results/nodes"
 TRANSFER = ROOT / "benchmarks/results/transfer"
 GRAPHS = ("MUTAG", "PTC_MR")
 IMAGES = ("digits", "CIFAR100")
@@ -50,6 +51,7 @@ def figures() -> Iterator[tuple[str, Path, str, tuple[str, ...], str]]:
     yield "beta", MEASURED, "MUTAG", own, "beta-MUTAG-jsd-inductive"
     own = (*INDUCTIVE, "contrast=local-global", "seed=0,1,2")
     yield "beta", TABLES, "PTC_MR", own, "beta-PTC_MR-jsd-inductive"
+    yield "beta", NODES, "Cora", ("method=hucl,ucl",), "beta-Cora"
     for name in IMAGES:
         yield "fig1", MEASURED, name, (), f"fig1-{name}"
     yield "fig3", MEASURED, "digits", ("method=hscl",), "fig3-digits"
