@@ -18,9 +18,9 @@ def extent(row: Row) -> str:
     """The seeds and splits of a row in a column of the terminal's table; no seed if none matters.
 
     Example:
-        >>> extent(Row("Cora", "sgc", "split", "baseline", "", None, 1, n_folds=20,
-        ...            common_splits=True, is_deterministic=True))
-        '– × 20'
+        >>> extent(Row("Cora", "ucl", "split", "fixed", "", None, 3, n_folds=20,
+        ...            common_splits=True))
+        '0/3 × 20'
     """
     n = len(row.scores.seeds) if row.scores else 0
     seeds = str(n) if row.whole else f"{n}/{row.expected}"

@@ -285,7 +285,7 @@ def test_graphs_of_networkx_with_words_for_classes(tmp_path: Path) -> None:
         (Sums, {"jobs": 0}, r"jobs\D+1\D+0\b"),
         (Sums, {"report": "page.txt"}, "NAME.md"),
         (Sums, {"seeds": 1.5}, "seeds"),
-        (Sums, {"protocol": None}, "protocol"),
+        (Sums, {"protocol": "half"}, "protocol"),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused_before_training(
