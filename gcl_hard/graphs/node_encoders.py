@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, SAGEConv
 
 from gcl_hard.errors import InputError, check_at_least, check_number, check_option
-from gcl_hard.graphs.sparse import csr
+from gcl_hard.graphs.sparse import csr, in_degree
 
 Activation = Literal["relu", "prelu"]
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "prelu": nn.PReLU}
@@ -175,7 +175,7 @@ def normalised_adjacency(edge_index: Tensor, edge_weight: Tensor | None, n: int)
 def rows_of_targets(edge_index: Tensor, weight: Tensor, n: int) -> Tensor:
     """Weighted edges as a matrix with a row for each node that they lead to, sparse [N, N]."""
     order = edge_index[1].argsort(stable=True)
-    counts = torch.bincount(edge_index[1], minlength=n)
+    counts = in_degree(edge_index, n)
     starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     return csr(starts, edge_index[0][order], weight[order], (n, n))
 

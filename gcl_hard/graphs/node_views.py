@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError, check_number
 from gcl_hard.graphs.augment import Transform, seeded_globally, uniform
-from gcl_hard.graphs.sparse import column_sums, scaled_columns
+from gcl_hard.graphs.sparse import column_sums, in_degree, scaled_columns
 from gcl_hard.setting import Setting
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class NodeViews:
         assert columns is not None  # __post_init__ has set both
         degree = None
         if self.adaptive:
-            degree = torch.bincount(batch.edge_index[1], minlength=batch.num_nodes)
+            degree = in_degree(batch.edge_index, batch.num_nodes)
         x = masked(batch.x, columns, generator, degree)
         batch = batch._replace(x=x)
         return dropped(batch, edges, generator, degree)

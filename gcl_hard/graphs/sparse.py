@@ -54,8 +54,22 @@ def column_sums(x: Tensor, weights: Tensor) -> Tensor:
     """
     if x.layout == torch.strided:
         return weights @ (x != 0).to(weights.dtype)
-    of_entry = weights.repeat_interleave(x.crow_indices().diff()) * (x.values() != 0)
+    sizes, n = x.crow_indices().diff(), len(x.values())
+    of_entry = weights.repeat_interleave(sizes, output_size=n) * (x.values() != 0)
     return weights.new_zeros(x.shape[1]).index_add_(0, x.col_indices(), of_entry)
+
+
+def in_degree(edge_index: Tensor, n: int) -> Tensor:
+    """How many edges lead to each of n nodes, int64 [n]; no device is waited for.
+
+    Example:
+        >>> in_degree(torch.tensor([[0, 1, 2], [1, 2, 1]]), 4)
+        tensor([0, 2, 1, 0])
+    """
+    ends = edge_index[1]
+    return torch.zeros(n, dtype=torch.int64, device=ends.device).index_add_(
+        0, ends, torch.ones_like(ends)
+    )
 
 
 def rows_of(x: Tensor, ids: Tensor) -> Tensor:
