@@ -18,7 +18,7 @@ from gcl_hard.evaluation.significance import Interval
 from gcl_hard.methods import method
 from gcl_hard.reports import theme
 from gcl_hard.reports.frame import Results, compare
-from gcl_hard.reports.rows import in_symbols, symbols_that_differ
+from gcl_hard.reports.rows import apart, in_symbols, symbols_that_differ
 from gcl_hard.reports.tables import NOTHING, interval, text_frame
 from gcl_hard.runs.choice import inner_scores, metric_of
 from gcl_hard.runs.record import RunResult
@@ -325,8 +325,15 @@ def choice_lines(results: Results) -> pd.DataFrame:
         if (config := choice.best) is None:
             continue
         rivals = choice.candidates
+        alike = [
+            c
+            for other in results.choices
+            for c in other.candidates
+            if (c.set_name, c.method) == (config.set_name, config.method)
+        ]
+        named = f"{config.method} {in_symbols(config, apart(alike))}".strip()
         chosen = in_symbols(config, symbols_that_differ(rivals))
         held_out = how.text(choice.score(config) or 0.0)
-        lines.append((config.set_name, config.method, chosen, held_out, str(len(rivals))))
+        lines.append((config.set_name, named, chosen, held_out, str(len(rivals))))
     heads = ["data set", "method", "chosen", f"held-out {how.label}", "settings"]
     return text_frame(heads, lines)

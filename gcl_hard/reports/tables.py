@@ -610,7 +610,8 @@ def _texts(row: Row, changed: str = "") -> tuple[str, ...]:
 def _name(row: Row) -> str:
     """Method and setting, short enough for a terminal."""
     kind = row.kind if row.kind in ("inside", "best") else ""
-    return " ".join(part for part in (row.method, kind, row.setting) if part)
+    group = row.group if kind == "inside" else ""
+    return " ".join(part for part in (row.method, kind, row.setting, group) if part)
 
 
 def _changed(row: Row) -> str:

@@ -320,3 +320,17 @@ def test_combinations_without_a_meaning_are_refused(
     with pytest.raises(InputError) as error:
         NodeConfig(**settings)
     assert says(str(error.value), *facts)
+
+
+def test_choices_under_several_shares_of_labels_are_told_apart(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_bench(
+        "--method=hscl", "--beta=0.5,4", "--known-labels=0.5,1", "--select=true",
+        "--select-splits=1", "--epochs=2", "--report=page.md",
+    )  # fmt: skip
+    shown, page = capsys.readouterr().out, (folder / "page.md").read_text()
+    for share in ("labels=0.5", "labels=1"):
+        assert says(shown, "hscl", "inside", share)
+        assert says(page, "hscl", "inside", share)
+        assert says(page, f"hscl {share}", 2)  # of two settings
