@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.evaluation.folds import inner_folds
 from gcl_hard.experiments.custom import own_part
@@ -40,6 +40,7 @@ from gcl_hard.runs.experiment import (
     Report,
     RunContext,
     TrainedRun,
+    refuse_together,
 )
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import Scored
@@ -99,11 +100,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         self, config: GraphConfig, data: GraphSet, context: RunContext, *, inner: bool
     ) -> None:
         """Refuse a set without classes or with one too small, and an encoder that does not fit."""
-        if context.processes > 1:
-            raise InputError(
-                "processes of torchrun train image encoders together: graphs are trained side by "
-                "side, with --jobs N or --scheduler"
-            )
+        refuse_together(context, "graphs")
         check_classes(data)
         if (make := own_part(config.encoder, context.parts)) is not None:
             check_encoder(make, data)

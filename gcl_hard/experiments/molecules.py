@@ -39,6 +39,7 @@ from gcl_hard.runs.experiment import (
     Report,
     RunContext,
     TrainedRun,
+    refuse_together,
 )
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import RunResult, Scored, Tested
@@ -94,11 +95,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         self, config: MoleculeConfig, data: Labelled, context: RunContext, *, inner: bool
     ) -> None:
         """Refuse a given split that cannot be used, and a set too large for a kernel."""
-        if context.processes > 1:
-            raise InputError(
-                "processes of torchrun train image encoders together: molecules are trained side "
-                "by side, with --jobs N or --scheduler"
-            )
+        refuse_together(context, "molecules")
         data.split(data.split_name(config))
         if data.is_too_large(config):
             raise InputError(

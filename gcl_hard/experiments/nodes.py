@@ -46,6 +46,7 @@ from gcl_hard.runs.experiment import (
     Report,
     RunContext,
     TrainedRun,
+    refuse_together,
     seeded_weights,
     silent,
 )
@@ -68,7 +69,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         """The graph, its features scaled as is asked for, on the device."""
         if own is None:
             own = load_nodes(config.dataset, data_dir=context.data_dir)
-        if config.features == "scaled" or (config.features == "auto" and not own.has_negative):
+        if _features(config, own) == "scaled":
             own = own.normalised()
         return own.to(torch.device(context.device))
 
@@ -96,11 +97,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
 
     def check(self, config: NodeConfig, data: NodeSet, context: RunContext, *, inner: bool) -> None:
         """Refuse splits that are not there, and an encoder that does not fit."""
-        if context.processes > 1:
-            raise InputError(
-                "processes of torchrun train image encoders together: nodes are trained side by "
-                "side, with --jobs N or --scheduler"
-            )
+        refuse_together(context, "nodes")
         y = data.y.cpu().numpy()
         for k, split in enumerate(splits_of(config, data)):
             parts = {"training": split.train}
@@ -302,7 +299,7 @@ class _Training:
         run: the run.
         data: the graph.
         context: names the user's own parts, and the epochs between two snapshots of the first one.
-        report: is told of every epoch.
+        report: called after every epoch.
     """
 
     def __init__(self, run: Run, data: NodeSet, context: RunContext, report: Report) -> None:

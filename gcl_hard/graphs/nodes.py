@@ -15,7 +15,7 @@ from gcl_hard.graphs.node_parts import classes, count, features, splits, undirec
 from gcl_hard.graphs.node_sources import RawNodes, from_object
 from gcl_hard.graphs.node_views import NodeBatch
 from gcl_hard.graphs.order import Ids, checked_ids
-from gcl_hard.graphs.sparse import csr, rows_of
+from gcl_hard.graphs.sparse import csr, in_degree, rows_of
 from gcl_hard.io import digest_of_arrays
 
 
@@ -105,7 +105,7 @@ class NodeSet:
     @cached_property
     def degree(self) -> Tensor:
         """The number of neighbours of each node, int64 [N]."""
-        return torch.bincount(self.edge_index[0], minlength=self.n_nodes)
+        return in_degree(self.edge_index, self.n_nodes)
 
     def to(self, device: torch.device | str) -> NodeSet:
         """The same set on a device."""

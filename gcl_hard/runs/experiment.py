@@ -272,6 +272,15 @@ class Experiment(ABC, Generic[C, D]):
         return {"embeddings": np.asarray(trained.embeddings)}
 
 
+def refuse_together(context: RunContext, items: str) -> None:
+    """Refuse processes of torchrun where a run is trained by one; ``items`` such as ``graphs``."""
+    if context.processes > 1:
+        raise InputError(
+            f"processes of torchrun train image encoders together: {items} are trained side by "
+            f"side, with --jobs N or --scheduler"
+        )
+
+
 @contextmanager
 def seeded_weights(seed: int, encoder: int) -> Iterator[int]:
     """Seed the initial weights made inside the block; yields a seed for augmentations.

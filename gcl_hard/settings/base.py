@@ -267,17 +267,42 @@ def _has(name: str) -> Any:
 HEAD = ("dataset", "method", "protocol")
 
 
-def method_setting(baselines: tuple[str, ...]) -> Setting:
-    """The setting ``method`` of a domain with these baselines."""
+def method_setting(
+    baselines: tuple[str, ...], *, of: str = "", refused: Mapping[str, str] | None = None
+) -> Setting:
+    """The setting ``method`` of a domain with these baselines.
+
+    Args:
+        baselines: their names.
+        of: what the domain's methods belong to, for messages.
+        refused: methods that it does not have, and why.
+    """
+    without = refused or {}
 
     def canonical(given: str, above: Values) -> str:
         name = given.casefold()
+        if name in without:
+            others = [one for one in METHODS if one not in without]
+            raise InputError(
+                f"{name} {without[name]}: methods of {of} are {', '.join(others)}, or a baseline, "
+                f"{', '.join(baselines)}"
+            )
         if name not in METHODS and name not in baselines:
             raise unknown("method", given, (*METHODS, *baselines))
         return name
 
     text = f"{', '.join(METHODS)}; or a baseline: {', '.join(baselines)}"
     return Setting(text, common=True, several=True, canonical=canonical)
+
+
+def by_method(setting: Setting, supervised: Any, other: Any, **changed: Any) -> Setting:
+    """A setting with one default for the supervised baseline and another for all else."""
+    return replace(
+        setting,
+        usual=lambda above: supervised if above["method"] == "supervised" else other,
+        otherwise=lambda above: other,
+        **changed,
+    )
 
 
 def selectable(config: type[RunConfig]) -> list[str]:

@@ -21,6 +21,7 @@ from gcl_hard.settings.base import (
     OwnSets,
     RunConfig,
     Values,
+    by_method,
     configuration,
     defaults,
     is_pretrained,
@@ -41,21 +42,10 @@ ENCODED = (UNTRAINED, SUPERVISED)
 """Baselines that read settings of the probe, and of the encoder."""
 MOLECULE_BASELINES = (UNTRAINED, SUPERVISED, *FIXED)
 """Baselines on molecules; ``untrained`` is the encoder as it begins, also one of a file."""
-AWARE = tuple(name for name, one in METHODS.items() if one.label_aware)
+_UNLABELLED = {name: "reads no labels" for name, one in METHODS.items() if not one.label_aware}
+AWARE = tuple(name for name in METHODS if name not in _UNLABELLED)
 MoleculeProtocol = Literal["split"]
 MoleculeProbe = Literal["kernel", "linear", "nystroem"]
-_METHOD = method_setting(MOLECULE_BASELINES)
-
-
-def _method(given: str, above: Values) -> str:
-    assert _METHOD.canonical is not None
-    name: str = _METHOD.canonical(given, above)
-    if name in METHODS and name not in AWARE:
-        raise InputError(
-            f"{name} reads no labels: methods of labelled molecules are {', '.join(AWARE)}, or a "
-            f"baseline, {', '.join(MOLECULE_BASELINES)}"
-        )
-    return name
 
 
 def is_table(name: str) -> bool:
@@ -84,10 +74,6 @@ def _joined(given: tuple[str, ...], above: Values) -> tuple[str, ...] | None:
     for one in given:
         check_option("joined", one, FIXED)
     return given or None
-
-
-def _by_method(supervised: Any, contrastive: Any) -> Any:
-    return lambda above: supervised if above["method"] == SUPERVISED else contrastive
 
 
 def _chooses_views(above: Values) -> bool:
@@ -130,28 +116,20 @@ class MoleculeConfig(RunConfig):
             several=True,
         ),
     ] = "BACE"
-    method: Annotated[str, replace(_METHOD, canonical=_method)] = "hscl"
+    method: Annotated[
+        str, method_setting(MOLECULE_BASELINES, of="labelled molecules", refused=_UNLABELLED)
+    ] = "hscl"
     protocol: Annotated[
         MoleculeProtocol,
         Setting("split, tested once", "split", common=True, several=True),
     ] = "split"
     epochs: Annotated[
         int | None,
-        replace(
-            EPOCHS,
-            help="passes over the training part (30, supervised 100)",
-            usual=_by_method(100, 30),
-            otherwise=lambda above: 30,
-        ),
+        by_method(EPOCHS, 100, 30, help="passes over the training part (30, supervised 100)"),
     ] = None  # type: ignore[assignment]  # it is resolved
     lr: Annotated[
         float | None,
-        replace(
-            LR,
-            help="learning rate of Adam (0.0003, supervised 0.001)",
-            usual=_by_method(1e-3, 3e-4),
-            otherwise=lambda above: 3e-4,
-        ),
+        by_method(LR, 1e-3, 3e-4, help="learning rate of Adam (0.0003, supervised 0.001)"),
     ] = None  # type: ignore[assignment]
     detach_weights: Annotated[bool, DETACH_WEIGHTS] = True
     batch_size: Annotated[int, replace(BATCH_SIZE, help="molecules in a batch")] = 128

@@ -20,6 +20,7 @@ from gcl_hard.settings.base import (
     Domain,
     RunConfig,
     Values,
+    by_method,
     configuration,
     defaults,
     flag,
@@ -38,8 +39,12 @@ TRAINED = (SUPERVISED,)
 """Baselines that read settings of the encoder, of the probe, and of training."""
 NODE_BASELINES = ("majority", *PROBED, SUPERVISED)
 """Baselines on nodes."""
-NODE_METHODS = tuple(name for name, one in METHODS.items() if one.positives != "hard")
-"""Those of SPACL choose positives from more views than a node has."""
+_OF_POOLS = {
+    name: "chooses positives from several views, and a node has two"
+    for name, one in METHODS.items()
+    if one.positives == "hard"
+}
+NODE_METHODS = tuple(name for name in METHODS if name not in _OF_POOLS)
 NodeProtocol = Literal["transductive"]
 Splits = Literal["random", "given"]
 NodeFeatures = Literal["auto", "scaled", "stored"]
@@ -48,28 +53,12 @@ NodeReduction = Literal["anchors", "pairs"]
 Activation = Literal["relu", "prelu"]
 RANDOM, RANDOM_AWARE = 20, 5
 """Random splits of a run, and of one that trains an encoder for each."""
-_METHOD = method_setting(NODE_BASELINES)
-
-
-def _method(given: str, above: Values) -> str:
-    assert _METHOD.canonical is not None
-    name: str = _METHOD.canonical(given, above)
-    if name in METHODS and name not in NODE_METHODS:
-        raise InputError(
-            f"{name} chooses positives from several views, and a node has two: methods of nodes "
-            f"are {', '.join(NODE_METHODS)}, or a baseline, {', '.join(NODE_BASELINES)}"
-        )
-    return name
 
 
 def _trains_each(above: Values) -> bool:
     """Whether every split has an encoder of its own, which its training labels train."""
     own = row(above)
     return above["method"] == SUPERVISED or (own is not None and own.label_aware)
-
-
-def _by_method(supervised: Any, other: Any) -> Any:
-    return lambda above: supervised if above["method"] == SUPERVISED else other
 
 
 def _split(above: Values) -> Splits:
@@ -146,7 +135,7 @@ class NodeConfig(RunConfig):
             several=True,
         ),
     ] = "Cora"
-    method: Annotated[str, replace(_METHOD, canonical=_method)] = "hscl"
+    method: Annotated[str, method_setting(NODE_BASELINES, of="nodes", refused=_OF_POOLS)] = "hscl"
     protocol: Annotated[
         NodeProtocol,
         Setting(
@@ -158,30 +147,15 @@ class NodeConfig(RunConfig):
     ] = "transductive"
     epochs: Annotated[
         int | None,
-        replace(
-            EPOCHS,
-            help="steps, with neighbours passes (100, supervised 200)",
-            usual=_by_method(200, 100),
-            otherwise=lambda above: 100,
-        ),
+        by_method(EPOCHS, 200, 100, help="steps, with neighbours passes (100, supervised 200)"),
     ] = None  # type: ignore[assignment]  # it is resolved
     lr: Annotated[
         float | None,
-        replace(
-            LR,
-            help="0.001, supervised 0.01",
-            usual=_by_method(0.01, 0.001),
-            otherwise=lambda above: 0.001,
-        ),
+        by_method(LR, 0.01, 0.001, help="0.001, supervised 0.01"),
     ] = None  # type: ignore[assignment]  # it is resolved
     weight_decay: Annotated[
         float | None,
-        replace(
-            WEIGHT_DECAY,
-            help="weight decay of Adam (1e-5, supervised 5e-4)",
-            usual=_by_method(5e-4, 1e-5),
-            otherwise=lambda above: 1e-5,
-        ),
+        by_method(WEIGHT_DECAY, 5e-4, 1e-5, help="weight decay of Adam (1e-5, supervised 5e-4)"),
     ] = None
     batch_size: Annotated[
         int, replace(BATCH_SIZE, help="nodes in a batch, with neighbours; otherwise all are one")
@@ -262,7 +236,7 @@ class NodeConfig(RunConfig):
             least=0,
             below=1,
             read_by=ENCODED,
-            usual=_by_method(0.5, 0.0),
+            usual=lambda above: 0.5 if above["method"] == SUPERVISED else 0.0,
         ),
     ] = None
     projection: Annotated[
