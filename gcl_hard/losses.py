@@ -25,6 +25,7 @@ from gcl_hard.functional.plan import Pairing, Plan, Totals, divisor
 from gcl_hard.functional.pool import HardPositives
 from gcl_hard.functional.schedules import Schedule
 from gcl_hard.functional.streaming import HARDENINGS, streamed
+from gcl_hard.functional.symmetric import is_symmetric, symmetric
 from gcl_hard.functional.tracing import transformed
 from gcl_hard.gathering import gather, refusing_together, sum_for_mean_gradients, summed, world_size
 from gcl_hard.pairing import LabelUse, only, pair_local_global, pair_pools, pair_views, views_of
@@ -392,7 +393,8 @@ class ContrastiveLoss(nn.Module):
             if self._fuses(pairing):
                 return self._mean(fused(pairing, plan), pairing)
             if self._streams(len(pairing.anchors) * n_candidates):
-                return self._mean(streamed(pairing, plan), pairing)
+                executor = symmetric if is_symmetric(pairing, plan) else streamed
+                return self._mean(executor(pairing, plan), pairing)
             scores = scores_of(pairing, plan)
             if self.sampler.synthetic is not None and len(pairing.anchors):
                 z, real = self.sampler.synthetic(scene_of(pairing, scores, plan))
