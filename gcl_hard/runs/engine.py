@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
@@ -249,10 +250,11 @@ class Cluster(Engine):
             if self._scheduler is not None:
                 # A client that fails at the address does not close itself, and its collection can
                 # wait for ever for the start of the next one.
-                get_address_host_port(self._scheduler)
+                host, _ = get_address_host_port(self._scheduler)
+                _warn_of_open(self._scheduler, host)
             else:
-                self._cluster = make_cluster(
-                    n_workers=self.workers, threads_per_worker=1, processes=True,
+                self._cluster = make_cluster(  # with a certificate, or any local user runs code
+                    security=True, n_workers=self.workers, threads_per_worker=1, processes=True,
                     memory_limit=0, dashboard_address="127.0.0.1:0", silence_logs="CRITICAL",
                     preload=__name__,
                 )  # fmt: skip
@@ -398,6 +400,21 @@ class Cluster(Engine):
                     self._cluster.close(timeout=5)
         finally:
             super().__exit__(*error)
+
+
+def _warn_of_open(address: str, host: str) -> None:
+    """Warn of a scheduler to which everyone on its network may send code."""
+    if address.startswith("tls://") or host == "localhost":
+        return
+    with suppress(ValueError):  # a name, of any machine
+        if ip_address(host).is_loopback:
+            return
+    warnings.warn(
+        f"the scheduler {address} has no TLS: whoever reaches its port runs code on its workers "
+        f"and reads what is sent; start it with certificates and give tls://{host}:PORT (docs: "
+        f"Several machines)",
+        stacklevel=3,
+    )
 
 
 # What runs inside a worker: the call of a task, and its reports to the driver.

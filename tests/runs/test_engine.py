@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import distributed
+import psutil
 import pytest
+from distributed.comm import connect
 
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.runs.engine import TRIES, Cluster, Engine, InProcess, engine
@@ -363,6 +368,52 @@ def test_workers_of_this_machine_that_do_not_start_are_not_called_a_scheduler(
     said = str(caught.value)
     assert says(said, 2, "processes", str(error), "--jobs 1")
     assert "scheduler" not in said
+
+
+@linux
+def test_nobody_without_its_certificate_reaches_the_workers_of_this_machine() -> None:
+    with engine(2, None, watched([])):
+        me = psutil.Process()
+        listening = [
+            one
+            for process in (me, *me.children(recursive=True))
+            for one in process.net_connections("tcp")
+            if one.status == psutil.CONN_LISTEN
+        ]
+        assert listening
+        others = {"tcp": distributed.Security(), "tls": distributed.Security.temporary()}
+
+        async def reached(protocol: str, port: int) -> Any:
+            known = others[protocol].get_connection_args("client")
+            connected = connect(f"{protocol}://127.0.0.1:{port}", timeout=1, **known)
+            return await asyncio.wait_for(connected, 2)
+
+        async def tried() -> list[Any]:
+            every = [reached(how, one.laddr.port) for how in others for one in listening]
+            return await asyncio.gather(*every, return_exceptions=True)
+
+        found = asyncio.run(tried())
+    assert all(isinstance(one, OSError) for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("address", "warned"),
+    [
+        ("tcp://192.0.2.1:9", True), ("192.0.2.1:9", True), ("tls://192.0.2.1:9", False),
+        ("tcp://127.0.0.1:9", False), ("tcp://[::1]:9", False), ("tcp://localhost:9", False),
+    ],
+)  # fmt: skip
+def test_a_scheduler_that_anyone_may_reach_is_warned_of(
+    address: str, warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreached(*_: Any, **__: Any) -> None:
+        raise OSError("not there")
+
+    monkeypatch.setattr("distributed.Client", unreached)
+    warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True) as seen, pytest.raises(InputError):
+        engine(1, address, watched([])).__enter__()
+    assert [address in str(one.message) for one in seen] == [True] * warned
 
 
 @pytest.mark.slow
