@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from gcl_hard import __version__
-from gcl_hard.commands.parser import run_command
+from gcl_hard.commands.running import run_command
 from gcl_hard.errors import unknown
 
 COMMANDS = {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import difflib
+import errno
 import math
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -98,8 +100,12 @@ def check_option(kind: str, got: str, options: Iterable[str]) -> str:
     return got
 
 
+LARGEST = 2**53
+"""The largest whole number of a setting: up to it JSON and floats keep all of them."""
+
+
 def check_at_least(name: str, value: object, least: int) -> None:
-    """Refuse an argument that is not an integer, or is below its smallest useful value.
+    """Refuse an argument that is not an integer, is below its smallest useful value, or huge.
 
     Args:
         name: the argument's name, for the message.
@@ -107,7 +113,7 @@ def check_at_least(name: str, value: object, least: int) -> None:
         least: the smallest value accepted.
 
     Raises:
-        InputError: ``value`` is not an integer or is below ``least``.
+        InputError: ``value`` is not an integer, is below ``least``, or above 2⁵³.
 
     Example:
         >>> check_at_least("n_jobs", 2, 1)
@@ -116,6 +122,8 @@ def check_at_least(name: str, value: object, least: int) -> None:
         raise InputError(f"{name} must be a whole number, got {value!r}")
     if value < least:
         raise InputError(f"{name} must be at least {least}, got {value!r}")
+    if int(value) > LARGEST:
+        raise InputError(f"{name} must be at most {LARGEST:,}, got {value!r}")
 
 
 def check_main_guard(setting: str) -> None:
@@ -209,3 +217,54 @@ def without_password(text: str) -> str:
     for pattern, shown in SECRETS:
         text = pattern.sub(shown, text)
     return text
+
+
+TRACEBACK = "GCL_HARD_TRACEBACK"
+"""A variable; where it is set, an error of the system is shown with where it came from."""
+LONGEST = 200
+"""Letters of a path that a message shows."""
+
+
+def refusal(error: Exception) -> str | None:
+    """What to do about an error with which the system refuses something; None for another error.
+
+    Args:
+        error: an error of Python or PyTorch.
+
+    Example:
+        >>> refusal(FileNotFoundError(errno.ENOENT, "No such file or directory", "a/b.txt"))
+        'a/b.txt: No such file or directory (GCL_HARD_TRACEBACK=1 shows where)'
+        >>> refusal(KeyError("x")) is None
+        True
+    """
+    message = None if os.environ.get(TRACEBACK) else _refusal(error)
+    return None if message is None else f"{message} ({TRACEBACK}=1 shows where)"
+
+
+def _refusal(error: Exception) -> str | None:
+    said = str(error)
+    if isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and "allocate memory" in said
+    ):
+        return (
+            f"memory ran out{f' ({said.splitlines()[0][:LONGEST]})' if said else ''}: take a "
+            f"smaller --dim, --batch-size or data set, or fewer --jobs"
+        )
+    if isinstance(error, RecursionError):
+        return "something that was given, such as a file's lists, is nested too deeply"
+    if isinstance(error, OverflowError):
+        return f"a number that was given is too large ({said})"
+    if isinstance(error, ValueError) and ("null byte" in said or "null character" in said):
+        return "a path or name that was given has a null byte: write it without"
+    if not isinstance(error, OSError):
+        return None
+    reason = error.strerror or said or type(error).__name__
+    paths = [os.fsdecode(one) for one in (error.filename, error.filename2) if _is_path(one)]
+    where = " and ".join(one if len(one) <= LONGEST else f"{one[:LONGEST]}…" for one in paths)
+    if error.errno == errno.ENOSPC:
+        reason += ": free some space, or name a folder on another disk"
+    return f"{where}: {reason}" if where else f"the system refuses: {reason}"
+
+
+def _is_path(given: object) -> bool:
+    return isinstance(given, (str, bytes, os.PathLike))

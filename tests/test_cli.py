@@ -19,7 +19,8 @@ from gcl_hard.__main__ import main as any_command
 from gcl_hard.bench import main
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.commands.datasets import domain_of
-from gcl_hard.commands.parser import public_command, run_command
+from gcl_hard.commands.parser import public_command
+from gcl_hard.commands.running import run_command
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.methods import SETTINGS
 from gcl_hard.runs.experiment import RunOptions

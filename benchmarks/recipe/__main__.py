@@ -35,8 +35,8 @@ from gcl_hard.commands.parser import (
     print_config,
     public_command,
     read_arguments,
-    run_command,
 )
+from gcl_hard.commands.running import run_command
 from gcl_hard.errors import GclHardError, InputError, check_at_least, unknown
 from gcl_hard.experiments.custom import UserParts
 from gcl_hard.graphs.tudataset import MANIFEST, canonical_name, lacks_edge_labels

@@ -20,8 +20,8 @@ from gcl_hard.commands.parser import (
     print_config,
     public_command,
     read_arguments,
-    run_command,
 )
+from gcl_hard.commands.running import run_command
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.io import write_json
 from gcl_hard.runs.experiment import RunOptions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.registry import import_domain
+from gcl_hard.io import expanded
 from gcl_hard.settings.base import Domain, RunConfig
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.presets import PRESETS
@@ -27,7 +29,7 @@ def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
     for name in names:
         if name and "/" not in name and not (here and _is_here(name)):
             _check_namesakes(name, stated.get("data_dir"))
-    paths = [Path(name).expanduser() for name in names if "/" in name or (here and _is_here(name))]
+    paths = [expanded(name) for name in names if "/" in name or (here and _is_here(name))]
     if not paths:
         return {}
     folders = {path.parent for path in paths}
@@ -108,7 +110,7 @@ def _check_folder(path: Path) -> None:
     holds = has_classes(path)
     if holds and canonical_name(path.name) in KNOWN:
         raise InputError(f"{path} has the name of a known set: give your images another one")
-    if not holds and not any(path.rglob(f"{path.name}_A.txt")):
+    if not holds and not any(path.rglob(f"{glob.escape(path.name)}_A.txt")):
         raise InputError(
             f"{path} holds no images in CLASS/ or train/CLASS/ ({', '.join(SUFFIXES)}), and no "
             f"{path.name}_A.txt of graphs"

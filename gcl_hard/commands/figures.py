@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from gcl_hard.commands.parser import add_version, run_command
+from gcl_hard.commands.parser import add_version
+from gcl_hard.commands.running import run_command
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.registry import import_domain
 

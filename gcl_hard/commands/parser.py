@@ -1,64 +1,25 @@
-"""What all commands share: how arguments are read, and one message per error."""
+"""What all commands share: how arguments are read."""
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import shlex
-import sys
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 
-from gcl_hard.errors import GclHardError, InputError, without_password
+from gcl_hard.errors import InputError, without_password
 from gcl_hard.experiments.registry import import_domain
+from gcl_hard.io import read_yaml
 from gcl_hard.moved import FLAGS, renamed
 from gcl_hard.runs.experiment import RunOptions
 from gcl_hard.settings.base import Domain, flag
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.flags import all_settings, explain, options_of
-
-STOPPED = 130
-"""Exit status after Ctrl-C, as in shells."""
-
-
-def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> int:
-    """Run an entry point and turn an error of this package into one message.
-
-    Args:
-        command: returns the exit status.
-        stopped: returns the message to print after a Ctrl-C that has none.
-
-    Returns:
-        The exit status: 2 for an error of this package, 130 after Ctrl-C.
-    """
-    # torch-geometric uses torch.jit at import; the user cannot change that.
-    warnings.filterwarnings("ignore", message=".*torch.jit.* is deprecated")
-    usual = warnings.formatwarning
-
-    def format_warning(message: Any, kind: Any, path: str, *of_line: Any) -> str:
-        if Path(path).is_relative_to(Path(__file__).parents[1]):
-            return f"warning: {message}\n"
-        return usual(message, kind, path, *of_line)
-
-    warnings.formatwarning = format_warning  # type: ignore[assignment]
-    try:
-        return command()
-    except GclHardError as error:
-        if os.environ.get("RANK", "0") == "0":  # one of torchrun's processes says it
-            print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt as stop:
-        print(f"\n{str(stop) or stopped()}", file=sys.stderr)
-        return STOPPED
-    finally:
-        warnings.formatwarning = usual
 
 
 def public_command(arguments: Sequence[str], entry_point: str = "gcl_hard.bench") -> str:
@@ -253,8 +214,6 @@ def import_domains(arguments: Sequence[str]) -> None:
     Raises:
         InputError: if a module cannot be imported, or registers no domain or several.
     """
-    import yaml
-
     values: dict[str, list[str]] = {"--domain": [], "--config": []}
     items = iter(arguments)
     for item in items:
@@ -262,9 +221,13 @@ def import_domains(arguments: Sequence[str]) -> None:
         if name in values:
             values[name] += [value] if given else itertools.islice(items, 1)
     for file in values["--config"]:
-        with suppress(OSError, ValueError, yaml.YAMLError):  # told by the parser
-            content = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
-            named = content.get("domain") if isinstance(content, dict) else None
-            values["--domain"] += [named] if isinstance(named, str) else []
+        if not Path(file).exists():
+            continue  # the parser says so
+        try:
+            content = read_yaml(Path(file))
+        except InputError as error:
+            raise InputError(f"--config: {error}") from error
+        named = content.get("domain") if isinstance(content, dict) else None
+        values["--domain"] += [named] if isinstance(named, str) else []
     for one in values["--domain"]:
         import_domain(one)

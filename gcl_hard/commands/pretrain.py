@@ -13,8 +13,8 @@ from gcl_hard.commands.parser import (
     option_defaults,
     print_config,
     read_arguments,
-    run_command,
 )
+from gcl_hard.commands.running import run_command
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.flags import add_options, add_settings, all_settings, options_of
 from gcl_hard.settings.graphs import GraphConfig

@@ -18,8 +18,8 @@ from gcl_hard.commands.parser import (
     print_config,
     public_command,
     read_arguments,
-    run_command,
 )
+from gcl_hard.commands.running import run_command
 from gcl_hard.errors import GclHardError, InputError, check_at_least, check_option
 from gcl_hard.graphs.moleculenet import SOURCES, canonical, has_split, is_file
 from gcl_hard.io import check_writable

@@ -17,8 +17,8 @@ from gcl_hard.commands.parser import (
     print_config,
     public_command,
     read_arguments,
-    run_command,
 )
+from gcl_hard.commands.running import run_command
 from gcl_hard.errors import InputError
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.domains import CONFIGS

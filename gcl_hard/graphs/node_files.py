@@ -17,7 +17,7 @@ from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.graphs.node_parts import PARTS
 from gcl_hard.graphs.node_sources import RawNodes, from_object
 from gcl_hard.graphs.nodes import NodeSet
-from gcl_hard.io import array_of, cache_root, opened_npz, texts_of
+from gcl_hard.io import array_of, cache_root, expanded, opened_npz, texts_of
 from gcl_hard.locating import Download, Wanted
 
 GNN_BENCHMARK = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
@@ -189,7 +189,7 @@ def has_nodes(name: str, data_dir: str | Path | None = None) -> bool:
         (True, False)
     """
     if _is_file(name):
-        return locating.npz_kind(Path(name).expanduser()) == "nodes"
+        return locating.npz_kind(expanded(name)) == "nodes"
     name = canonical_name(name)
     if own_file(name, data_dir) is not None:
         return True
@@ -206,7 +206,7 @@ def own_file(name: str, data_dir: str | Path | None = None) -> Path | None:
 def _searched(data_dir: str | Path | None) -> list[Path]:
     """The folder given, which need not be there, and the cache."""
     given = data_dir or os.environ.get("GCL_HARD_DATA")
-    folders = [Path(given).expanduser()] if given else []
+    folders = [expanded(given)] if given else []
     return [*folders, cache_root() / "nodes"]
 
 
@@ -235,7 +235,7 @@ def locate(
         InputError: if it cannot be found; lists what was tried, and where to put which file.
     """
     if _is_file(name):
-        path = Path(name).expanduser()
+        path = expanded(name)
         if not path.is_file():
             raise InputError(
                 f"there is no file {path}: a file in the data folder is named without .npz, "

@@ -16,7 +16,7 @@ from gcl_hard import locating
 from gcl_hard.errors import InputError, check_option, nearest, unknown
 from gcl_hard.images.decoding import Arrays, Images, Labels, decoded
 from gcl_hard.images.folders import Listed, has_classes, has_images, list_images
-from gcl_hard.io import array_of, cache_root, opened_npz, texts_of
+from gcl_hard.io import array_of, cache_root, expanded, opened_npz, texts_of
 from gcl_hard.locating import Download, Wanted
 
 DIGIT_LEVELS = 16  # grey levels of scikit-learn's digits above 0
@@ -105,7 +105,7 @@ def own_files(name: str, data_dir: str | Path | None = None) -> Path | None:
         InputError: if several of them have the name, or a known set and a folder do.
     """
     given = data_dir or os.environ.get("GCL_HARD_DATA")
-    folders = [Path(given).expanduser()] if given else []
+    folders = [expanded(given)] if given else []
     found = (_own(folder, canonical_name(name)) for folder in (*folders, cache_folder()))
     return next((path for path in found if path is not None), None)
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from gcl_hard.errors import InputError
+from gcl_hard.io import read_yaml
 from gcl_hard.settings.base import Domain, RunConfig
 from gcl_hard.settings.graphs import GIN, GRAPH_BASELINES, MOLECULE_GIN, GraphConfig
 from gcl_hard.settings.images import IMAGE_BASELINES, ImageConfig
@@ -182,17 +181,3 @@ def best_recipe(config: type[RunConfig], dataset: str) -> dict[str, Any]:
     if config is not GraphConfig:
         raise InputError(f"recipes exist for graphs only, and {dataset} holds images")
     return recipe(canonical_name(dataset))
-
-
-def read_yaml(path: Path) -> Any:
-    """The content of a YAML file.
-
-    Raises:
-        InputError: if it cannot be read or is not YAML.
-    """
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error

@@ -1,0 +1,138 @@
+"""Commands go on whatever the console does, and the system's refusals are messages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from gcl_hard.commands.running import run_command
+from gcl_hard.io import cache_root, expanded, read_yaml
+
+PRINTS = """
+import sys
+from pathlib import Path
+from gcl_hard.commands.running import run_command
+
+def command():
+    for n in range(200):
+        print("β = 1 ± 2 → 數", "." * 1000)
+        print("β", file=sys.stderr)
+    Path(sys.argv[1]).write_text("done")
+    return 7
+
+sys.exit(run_command(command, stopped=str))
+"""
+
+
+def start(folder: Path, **how: object) -> subprocess.Popen[bytes]:
+    """Runs a command that prints much, and then writes a file."""
+    environment = os.environ | how.pop("env", {})  # type: ignore[operator]
+    return subprocess.Popen(
+        [sys.executable, "-c", PRINTS, str(folder / "written")], env=environment, **how
+    )  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.mark.parametrize("lost", ["stdout", "stderr", "both"])
+def test_a_reader_that_leaves_ends_no_command(lost: str, tmp_path: Path) -> None:
+    pipes = {name: subprocess.PIPE for name in ("stdout", "stderr") if lost in (name, "both")}
+    kept = {name: subprocess.DEVNULL for name in ("stdout", "stderr") if name not in pipes}
+    with start(tmp_path, **pipes, **kept) as process:
+        for name in pipes:
+            getattr(process, name).close()
+        assert process.wait(60) == 7
+    assert (tmp_path / "written").read_text() == "done"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_behind_the_console_ends_no_command(tmp_path: Path) -> None:
+    with Path("/dev/full").open("wb") as full, start(tmp_path, stdout=full, stderr=full) as process:
+        assert process.wait(60) == 7
+    assert (tmp_path / "written").exists()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_signs_that_the_console_lacks_are_spelt(encoding: str, tmp_path: Path) -> None:
+    with start(
+        tmp_path, env={"PYTHONIOENCODING": encoding}, stdout=-1, stderr=subprocess.STDOUT
+    ) as process:
+        said = process.communicate(timeout=60)[0].decode(encoding)
+        assert process.returncode == 7
+    first = said.split(" .", 1)[0]
+    assert first == {
+        "ascii": "beta = 1 +- 2 -> ?", "latin-1": "beta = 1 ± 2 -> ?", "utf-8": "β = 1 ± 2 → 數",
+    }[encoding]  # fmt: skip
+
+
+def deep(n: int = 10**6) -> None:
+    deep(n - 1)
+
+
+@pytest.mark.parametrize(
+    ("refused", "told"),
+    [
+        (lambda: Path("A" * 300).stat(), "A" * 200),
+        (lambda: Path("no/such").read_text(), "no/such"),
+        (lambda: Path("a\0b").read_text(), "null"),
+        (lambda: torch.empty(2**55), "memory"),
+        (lambda: bytes(2**62), "memory"),
+        (deep, "nested"),
+        (lambda: 2.0 ** (10**9), "large"),
+    ],
+)
+def test_what_the_system_refuses_is_one_message(
+    refused: Callable[[], object], told: str, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    def command() -> int:
+        refused()
+        return 0
+
+    assert run_command(command, stopped=str) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert told in said
+    assert "Traceback" not in said
+    monkeypatch.setenv("GCL_HARD_TRACEBACK", "1")
+    with pytest.raises((OSError, ValueError, MemoryError, RuntimeError, OverflowError)):
+        run_command(command, stopped=str)
+
+
+def test_a_home_that_is_not_known_is_named() -> None:
+    with pytest.raises(ValueError, match="nosuchuser"):
+        expanded("~nosuchuser/x")
+
+
+def test_a_user_without_a_home_has_a_cache_for_one_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("GCL_HARD_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.warns(UserWarning, match="GCL_HARD_CACHE"):
+        found = cache_root()
+    assert found.is_dir()
+    assert cache_root() == found
+    assert found.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.timeout(20)
+def test_yaml_that_does_not_end_is_refused(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    (tmp_path / "laugh.yaml").write_text("\n".join(lines))
+    (tmp_path / "deep.yaml").write_text("beta: " + "[" * 20_000)
+    (tmp_path / "few.yaml").write_text("a: &a [1, 2]\nb: *a\n")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for name in ("laugh", "deep", "pipe"):
+        with pytest.raises(ValueError, match=f"{name}.yaml"):
+            read_yaml(tmp_path / f"{name}.yaml")
+    assert read_yaml(tmp_path / "few.yaml") == {"a": [1, 2], "b": [1, 2]}
