@@ -20,7 +20,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple, Self
+from uuid import uuid4
 
 import numpy as np
 from filelock import BaseFileLock, FileLock, SoftFileLease, Timeout
@@ -208,6 +209,56 @@ def file_stamp(path: Path) -> tuple[int, int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+class Seen(NamedTuple):
+    """Which content a file had: a file that is written anew is another one."""
+
+    inode: int
+    size: int
+    written: int  # nanoseconds
+
+    @classmethod
+    def of(cls, path: Path) -> Self | None:
+        """Of a file as it is; None if there is none."""
+        try:
+            found = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return cls(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def unlink_seen(path: Path, seen: Seen) -> bool:
+    """Remove a file, unless another content has come to its name since it was seen.
+
+    Args:
+        path: the file.
+        seen: what it was when it was read.
+
+    Returns:
+        Whether that is gone; what has come meanwhile stays, or comes back.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "a.txt"
+        ...     _ = path.write_text("old")
+        ...     seen = Seen.of(path)
+        ...     _ = path.write_text("newer")
+        ...     unlink_seen(path, seen), path.read_text()
+        (False, 'newer')
+    """
+    if Seen.of(path) != seen:
+        return not path.exists()
+    aside = path.with_name(f".{path.name}.{uuid4().hex}{PARTIAL}")
+    try:
+        path.rename(aside)  # so that what is compared is what is removed
+    except FileNotFoundError:
+        return True
+    if same := Seen.of(aside) == seen or path.exists():
+        aside.unlink()
+    else:
+        aside.rename(path)
+    return same
 
 
 def given_folder(data_dir: str | Path | None, *, files: str) -> Path | None:

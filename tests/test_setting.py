@@ -18,7 +18,6 @@ import pytest
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.registry import register
-from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.store import Store
 from gcl_hard.setting import Setting, declared, joined, resolve, stated
 from gcl_hard.settings.base import RunConfig, configuration, known
@@ -178,10 +177,8 @@ def test_every_committed_result_is_found_under_its_name() -> None:
     n = 0
     for folder in sorted(ROOT.glob("benchmarks/results/**/runs.jsonl*")):
         store = Store(folder.parent)
-        for name in store._rows:
-            found = store._line(name)
-            assert isinstance(found, RunResult)
-            assert found.name == name
+        for found in store.rows():
+            assert store.get(found.run) == found
             n += 1
     assert n > 6000
 

@@ -11,7 +11,6 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,10 +20,10 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import METRICS
-from gcl_hard.io import atomic_write, check_writable, json_text, locked, reading
+from gcl_hard.io import Seen, atomic_write, check_writable, json_text, locked, reading, unlink_seen
 from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS
 from gcl_hard.runs.plan import Run
-from gcl_hard.runs.record import BEFORE, SCHEMA_VERSION, RunResult, says_nothing
+from gcl_hard.runs.record import BEFORE, SCHEMA_VERSION, RunResult, digest_of, says_nothing
 from gcl_hard.settings.domains import CONFIGS
 
 COMPACT, FORMER = "runs.jsonl.gz", "runs.jsonl"
@@ -34,6 +33,8 @@ SHARED = ("config", "data", "versions", "device", "test")
 POINTS = ".npz"
 """Suffix of the file of the last snapshot's arrays."""
 SINGLES = "[!.]*_seed*.json"
+OLDER = "older"
+"""Folder of results of which a compaction found newer ones."""
 
 
 class Unread(NamedTuple):
@@ -55,8 +56,10 @@ class Unread(NamedTuple):
 class Store:
     """Results of runs in a folder: single files and a compact file.
 
-    A single file is newer than the line of the same run in the compact form. Folders merge by
-    copying single files. Results of the schema before, which have other names, are found as well.
+    Of two results of a run the one that was finished later is its result, and a single file if
+    they have one date. Folders merge by copying single files. Results of the schema before, which
+    have other names, are found as well. Files may come and go while they are read: a compaction
+    writes its file before it removes others.
 
     Args:
         folder: made when the first result is stored.
@@ -71,6 +74,8 @@ class Store:
 
     def __init__(self, folder: Path, processes: int = 1) -> None:
         self.folder, self.processes = folder, processes
+        self._lines: dict[str, dict[str, Any] | RunResult | Unread] = {}
+        self._lines_of: tuple[Seen | None, ...] | None = None
 
     def path(self, run: Run) -> Path:
         """The single file of a run; its encoder has the same stem."""
@@ -88,8 +93,10 @@ class Store:
     def get(self, run: Run) -> RunResult | None:
         """The result of a run; None if there is none, or none that can be trusted."""
         name = self.path(run).stem
-        singles = [path for path in (self.path(run), self._former(run)) if path.exists()]
-        found = _read(singles[0]) if singles else self._line(name)
+        found = _read(self.path(run)) or _read(self._former(run))
+        line = self._line(name, fresh=True)
+        if found is None or _is_newer(line, found):
+            found = line
         if not isinstance(found, RunResult) or not _is_whole(found, run) or found.name != name:
             return None
         return found
@@ -102,8 +109,9 @@ class Store:
                 of its own, which is not overwritten.
         """
         path = self.path(run)
-        found = _read(path) if path.exists() else self._line(path.stem)
-        if found is None or (isinstance(found, RunResult) and not path.exists()):
+        single = _read(path)
+        found = single or self._line(path.stem, fresh=True)
+        if found is None or (isinstance(found, RunResult) and single is None):
             return None
         if isinstance(found, Unread):
             raise InputError(
@@ -129,7 +137,7 @@ class Store:
         Raises:
             InputError: if the folder cannot be written to.
         """
-        known = self._line(self.path(run).stem)
+        known = self._line(self.path(run).stem, fresh=True)
         if isinstance(known, RunResult):
             result = replace(result, finished=max(result.finished, known.finished))
         content = result.stored()
@@ -181,20 +189,28 @@ class Store:
 
         A warning names and counts those that this version cannot use.
         """
-        (compact, unread), source = self._compact(), self._compact_file()
-        found = {name: (source, one) for name, one in compact.items()}
-        former: dict[str, tuple[Path, RunResult]] = {}
-        newest: dict[str, tuple[Path, RunResult]] = {}
-        for path in sorted(self.folder.glob(SINGLES)):
-            one = read_result(path)
+        singles = [(path, one) for path, one, _ in self._singles()]
+        (compact, unread), source = self._compact(fresh=True), self._compact_file()
+        found: dict[str, tuple[Path, RunResult]] = {n: (source, one) for n, one in compact.items()}
+        for path, one in singles:
             if isinstance(one, Unread):
                 unread.append(one)
-            else:
-                (newest if path.stem == one.name else former)[one.name] = path, one
-        found |= former | newest
+            elif one.name not in found or not _is_newer(found[one.name][1], one):
+                found[one.name] = path, one
         self._warn_of(unread)
         for name in sorted(found):
             yield found[name]
+
+    def _singles(self) -> Iterator[tuple[Path, RunResult | Unread, Seen]]:
+        """The single files, those with names of the schema before first, and what they were."""
+        found = []
+        for path in sorted(self.folder.glob(SINGLES)):
+            seen, one = Seen.of(path), _read(path)
+            if isinstance(one, str):
+                raise InputError(f"{path} {one}: remove it, or run its command again")
+            if one is not None and seen is not None:  # else a compaction has removed it
+                found.append((path, one, seen))
+        yield from sorted(found, key=lambda of: of[0].stem == of[1].name)
 
     def _warn_of(self, unread: Sequence[Unread]) -> None:
         """Name and count records that this version cannot use."""
@@ -227,65 +243,99 @@ class Store:
     def compact(self) -> int:
         """Move the single files into the compact form; if a run has two results, the newer is kept.
 
-        Records that this version cannot use stay where they are. Results of the schema before get
-        their new names, and so do the files next to them, once all can be read again.
+        The older is moved to the folder ``older``, and a warning names it. Records that this
+        version cannot use stay where they are, and so does what comes while this runs. Results of
+        the schema before get their new names, and so do the files next to them, once all can be
+        read again.
 
         Returns:
             Results in the compact form.
 
         Raises:
-            InputError: if the folder cannot be written to, a file is damaged, or another process
-                compacts it.
+            InputError: if the folder is not there or cannot be written to, a file is damaged, or
+                another process compacts it.
         """
+        if not self.folder.is_dir():
+            raise InputError(f"there is no folder {self.folder} to compact")
         check_writable(self.folder)
         with locked(self.folder / f".{COMPACT}.lock") as mine:
             if not mine:
                 raise InputError(f"{self.folder} is being compacted by another command")
-            self._forget()  # another process may have written it since
-            (results, unread), singles, left = self._compact(), list[Path](), list[Unread]()
-            for path in sorted(self.folder.glob(SINGLES)):
-                found = read_result(path)
+            (results, unread), before = self._compact(fresh=True), self._lines_of
+            singles, left, older = list[tuple[Path, Seen]](), list[Unread](), list[RunResult]()
+            for path, found, seen in self._singles():
                 if isinstance(found, Unread):
                     left.append(found)
                     continue
-                singles.append(path)
-                known = results.get(found.name)
-                if known is None or found.finished >= known.finished:
-                    results[found.name] = found
+                singles.append((path, seen))
+                known = results.setdefault(found.name, found)
+                newer = known if _is_newer(known, found) else found
+                if known.stored() != found.stored():
+                    older.append(found if newer is known else known)
+                results[found.name] = newer
             rows: dict[str, Mapping[str, Any]] = {name: _row(one) for name, one in results.items()}
             rows |= {one.name: one.row for one in unread if not one.earlier}
-            if rows or (self.folder / COMPACT).exists():
-                with atomic_write(self.folder / COMPACT) as file:
-                    write_compact(file, compact_lines(rows, SHARED))
-            self._forget()
-            written, _ = self._compact()
-            if written.keys() != results.keys():
+            self._set_aside(older)
+            self._write(rows, before)
+            if self._compact(fresh=True)[0].keys() != results.keys():
                 raise InputError(f"{self.folder / COMPACT} lacks results: nothing was removed")
             (self.folder / FORMER).unlink(missing_ok=True)
             if not any(one.earlier for one in unread):
                 for path, _ in self._earlier_files():
                     path.unlink(missing_ok=True)
-            for name, result in written.items():
-                former = result.run.name(result.data.get("processes", 1), BEFORE)
-                for suffix in (ENCODERS, EMBEDDINGS, POINTS):
-                    beside, new = (self.folder / f"{one}{suffix}" for one in (former, name))
-                    if former != name and beside.exists() and not new.exists():
-                        beside.rename(new)
-            for path in singles:
-                path.unlink()
+            self._rename_beside(results)
+            for path, seen in singles:
+                unlink_seen(path, seen)
             self._warn_of(unread + left)
             return len(results)
 
-    def _forget(self) -> None:
-        self.__dict__.pop("_rows", None)
+    def _write(self, rows: Mapping[str, Mapping[str, Any]], before: object) -> None:
+        """Write the compact form, unless the files of before have changed."""
+        compact = self.folder / COMPACT
+        if rows or compact.exists():
+            with atomic_write(compact) as file:
+                write_compact(file, compact_lines(rows, SHARED))
+                if self._stamps() != before:
+                    raise InputError(f"{compact} was written by another program: run this again")
+
+    def _rename_beside(self, results: Mapping[str, RunResult]) -> None:
+        """Give files beside results of the schema before the names of today."""
+        for name, result in results.items():
+            former = result.run.name(result.data.get("processes", 1), BEFORE)
+            for suffix in (ENCODERS, EMBEDDINGS, POINTS):
+                beside, new = (self.folder / f"{one}{suffix}" for one in (former, name))
+                if former != name and beside.exists() and not new.exists():
+                    beside.rename(new)
+
+    def _set_aside(self, older: Sequence[RunResult]) -> None:
+        """Keep results of which there are newer ones, where no command reads them."""
+        names = []
+        for one in older:
+            names.append(f"{one.name}_{digest_of(one.stored())}.json")
+            with atomic_write(self.folder / OLDER / names[-1]) as file:
+                file.write(f"{json_text(one.stored(), 1)}\n".encode())
+        if names:
+            shown = ", ".join(names[:3]) + f", … ({len(names)})" * (len(names) > 3)
+            warnings.warn(
+                f"{len(names)} results have newer ones of the same run, and are moved to "
+                f"{self.folder / OLDER}: {shown}",
+                stacklevel=3,
+            )
 
     def _compact_file(self) -> Path:
         path = self.folder / COMPACT
         return path if path.exists() else self.folder / FORMER
 
-    @cached_property
+    def _stamps(self) -> tuple[Seen | None, ...]:
+        """What the compact files are."""
+        earlier = (path for path, _ in self._earlier_files())
+        return tuple(map(Seen.of, (*earlier, self.folder / FORMER, self.folder / COMPACT)))
+
     def _rows(self) -> dict[str, dict[str, Any] | RunResult | Unread]:
-        """Lines of the compact form by the names of their runs, read when they are asked for."""
+        """Lines of the compact form by the names of their runs, read again where it has changed."""
+        stamps = self._stamps()
+        if stamps == self._lines_of:
+            return self._lines
         found: dict[str, dict[str, Any] | RunResult | Unread] = {}
         for path, shared in self._earlier_files():
             for _, row in compact_rows(path, shared, dict):
@@ -298,6 +348,7 @@ class Store:
                 else:
                     one = _result_of(row)
                     found[one.name] = one
+        self._lines, self._lines_of = found, stamps
         return found
 
     def _earlier_files(self) -> list[tuple[Path, Sequence[str]]]:
@@ -307,12 +358,13 @@ class Store:
             for one in CONFIGS.values() if one.earlier is not None for name in one.earlier.FILES
         ]  # fmt: skip
 
-    def _line(self, name: str) -> RunResult | Unread | None:
-        """A line of the compact form."""
-        found = self._rows.get(name)
+    def _line(self, name: str, *, fresh: bool = False) -> RunResult | Unread | None:
+        """A line of the compact form; ``fresh`` looks whether that has changed."""
+        lines = self._rows() if fresh else self._lines
+        found = lines.get(name)
         if isinstance(found, dict):
             try:
-                found = self._rows[name] = _result_of(found)
+                found = lines[name] = _result_of(found)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise InputError(
                     f"{self._compact_file()}: the line of {name} is damaged: restore the file, or "
@@ -320,9 +372,9 @@ class Store:
                 ) from error
         return found
 
-    def _compact(self) -> tuple[dict[str, RunResult], list[Unread]]:
+    def _compact(self, *, fresh: bool) -> tuple[dict[str, RunResult], list[Unread]]:
         """Results of the compact form, and what this version cannot use."""
-        lines = [self._line(name) for name in self._rows]
+        lines = [self._line(name) for name in (self._rows() if fresh else self._lines)]
         read = {one.name: one for one in lines if isinstance(one, RunResult)}
         return read, [one for one in lines if isinstance(one, Unread)]
 
@@ -334,9 +386,19 @@ def read_result(path: Path) -> RunResult | Unread:
         InputError: if it is damaged; says how.
     """
     found = _read(path)
+    if found is None:
+        raise InputError(f"there is no file {path}")
     if isinstance(found, str):
         raise InputError(f"{path} {found}: remove it, or run its command again")
     return found
+
+
+def _is_newer(one: RunResult | Unread | None, other: RunResult | Unread | str) -> bool:
+    """Whether a result was finished after another one."""
+    return (
+        isinstance(one, RunResult) and isinstance(other, RunResult)
+        and one.finished > other.finished
+    )  # fmt: skip
 
 
 def read_compact(path: Path) -> list[RunResult]:
@@ -396,8 +458,8 @@ def _is_undefined(result: RunResult, folds: Sequence[int]) -> bool:
     return all(k < len(tested) and math.isnan(tested[k].score(result.metric)) for k in folds)
 
 
-def _read(path: Path) -> RunResult | Unread | str:
-    """The result in a single file, or why it cannot be used."""
+def _read(path: Path) -> RunResult | Unread | str | None:
+    """The result in a single file, or why it cannot be used; None if there is none."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         version = stored["schema_version"]
@@ -405,15 +467,18 @@ def _read(path: Path) -> RunResult | Unread | str:
         known = any(version == one.SCHEMA and one.knows(stored) for one in earlier)
         if known or version in (SCHEMA_VERSION, BEFORE):
             return RunResult.read(stored, checked=True)
+        if isinstance(version, int) and version > SCHEMA_VERSION:
+            return Unread(path.name, f"it has schema {version}: upgrade gcl_hard", stored)
+        found = f"has the older schema {version}"
     except InputError as error:
         return Unread(path.name, str(error), stored)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except OSError as error:
-        return f"cannot be read ({error.strerror})"
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return "is half-written or damaged"
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        return Unread(path.name, f"it has schema {version}: upgrade gcl_hard", stored)
-    return f"has the older schema {version}"
+        found = f"cannot be read ({error.strerror})"
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        found = "is half-written or damaged"
+    return found
 
 
 def write_compact(file: Any, lines: Iterable[str]) -> None:

@@ -124,8 +124,8 @@ def test_the_compact_form_states_targets_once(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     targets, store = rng.normal(size=2000), Store(tmp_path)
     sizes = []
-    for n in (1, 3):
-        for seed in range(n):
+    for n, seeds in ((1, [0]), (3, [1, 2])):
+        for seed in seeds:
             fold = record.Tested(np.arange(2000), targets, rng.normal(size=2000),
                                  {"cliffs": targets > 0})  # fmt: skip
             scored = Scored((fold,))

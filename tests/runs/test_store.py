@@ -8,7 +8,7 @@ import multiprocessing
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gcl_hard.runs.store
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.io import check_writable, write_json
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import SCHEMA_VERSION, RunResult, Scored, packed, unpacked
-from gcl_hard.runs.store import COMPACT, SHARED, Store, compact_lines
+from gcl_hard.runs.store import COMPACT, SHARED, Store, compact_lines, read_result
 from gcl_hard.settings.base import RunConfig, known
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
@@ -129,7 +130,8 @@ def test_dates_are_compared_among_results_of_as_many_processes(tmp_path: Path) -
             result, scores={"accuracy": [value]}, finished=f"{date}-01-01T00:00:00Z"
         )  # fmt: skip
         two.put(run, again)
-        two.compact()
+        with pytest.warns(UserWarning, match="older"):
+            two.compact()
         found = two.get(run)
         assert found is not None
         assert (found.values, found.finished[:4]) == ([value], kept)
@@ -387,9 +389,110 @@ def test_of_two_results_of_a_run_the_newer_is_compacted(
     elsewhere = Store(tmp_path / "elsewhere")
     elsewhere.put(RUN, other)
     shutil.copy(elsewhere.path(RUN), store.path(RUN))
+    newer, older = (other, RESULT) if newer_is_single else (RESULT, other)
+    for reader in (store, Store(store.folder)):
+        assert reader.get(RUN) == newer
+        assert list(reader.rows()) == [newer]
+    with pytest.warns(UserWarning, match="older") as said:
+        assert store.compact() == 1
+    assert store.get(RUN) == newer
+    assert left(store) == {COMPACT, "older"}
+    (kept,) = (store.folder / "older").iterdir()
+    assert kept.name in str(said[0].message)
+    assert read_result(kept) == older
     assert store.compact() == 1
-    assert store.get(RUN) == (other if newer_is_single else RESULT)
-    assert left(store) == {COMPACT}
+    assert list(store.rows()) == [newer]
+
+
+@contextmanager
+def in_the_middle(monkeypatch: pytest.MonkeyPatch, does: Callable[[], object]) -> Iterator[None]:
+    """Something that happens once while a compaction writes its file."""
+    real = gcl_hard.runs.store.write_compact
+
+    def slowly(*arguments: Any) -> None:
+        monkeypatch.setattr(gcl_hard.runs.store, "write_compact", real)
+        does()
+        real(*arguments)
+
+    monkeypatch.setattr(gcl_hard.runs.store, "write_compact", slowly)
+    yield
+    assert gcl_hard.runs.store.write_compact is real
+
+
+NEWER = replace(RESULT, scores={"accuracy": [1.0, 2.0, 3.0]}, finished="2040-01-01T00:00:00+00:00")
+
+
+def test_what_comes_during_a_compaction_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = several()
+    *some, last = results
+    store = filled(tmp_path, {run: results[run] for run in some})
+    again = replace(results[some[0]], finished="2040-01-01T00:00:00+00:00")
+
+    def come() -> None:
+        other = Store(tmp_path)
+        other.put(last, results[last])
+        other.put(some[0], again)
+
+    with in_the_middle(monkeypatch, come):
+        assert store.compact() == len(some)
+    expected = results | {some[0]: again}
+    for reader in (store, Store(tmp_path)):
+        assert {one.run: one for one in reader.rows()} == expected
+        assert all(reader.get(run) == one for run, one in expected.items())
+    with pytest.warns(UserWarning, match="older"):
+        assert store.compact() == len(results)
+    assert {one.run: one for one in store.rows()} == expected
+
+
+def test_one_compaction_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def second() -> None:
+        with pytest.raises(InputError, match="compacted"):
+            Store(store.folder).compact()
+
+    with in_the_middle(monkeypatch, second):
+        assert store.compact() == 1
+    assert store.get(RUN) == RESULT
+
+
+def test_a_compact_form_that_another_program_writes_meanwhile_is_left(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = store.folder / COMPACT
+    come = in_the_middle(monkeypatch, lambda: path.write_bytes(gzip.compress(b"")))
+    with come, pytest.raises(InputError, match=COMPACT):
+        store.compact()
+    assert gzip.decompress(path.read_bytes()) == b""
+    assert store.get(RUN) == RESULT
+
+
+def test_readers_see_all_results_before_during_and_after_a_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = several()
+    reader, begun = filled(tmp_path, results), Store(tmp_path).rows()
+    first = next(begun)
+    real, seen = Path.read_text, []
+
+    def read_text(path: Path, **how: Any) -> str:  # the files go while they are being read
+        seen.append(path)
+        if len(seen) == 2:
+            monkeypatch.setattr(Path, "read_text", real)
+            Store(tmp_path).compact()
+        return real(path, **how)
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    assert {one.run: one for one in reader.rows()} == results
+    assert len(seen) == 2
+    assert {one.run: one for one in (first, *begun)} == results
+    assert {one.run: one for one in reader.rows()} == results
+
+
+def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no/such"):
+        Store(tmp_path / "no" / "such").compact()
+    assert not (tmp_path / "no").exists()
 
 
 def test_folders_merge_by_copying_single_files(tmp_path: Path) -> None:
