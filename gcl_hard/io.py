@@ -526,12 +526,27 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             folder.mkdir()
             try:
                 yield folder
+                _to_disk(folder)
                 folder.rename(path)
+                _to_disk(path.parent, deep=False)
             except OSError:
                 if not path.is_dir():  # else another process has been faster
                     raise
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _to_disk(folder: Path, *, deep: bool = True) -> None:
+    """Write a folder to the disk before it has a name, so that no crash leaves part of it."""
+    every = [folder, *folder.rglob("*")] if deep else [folder]
+    for path in every:
+        if os.name == "nt" and path.is_dir():
+            continue  # Windows opens no folders
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 @contextlib.contextmanager

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import tarfile
+import time
 import urllib.request
+import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 from gcl_hard.errors import InputError
 from gcl_hard.io import cache_root, given_folder, refuse_bomb, scratch_folder
+from gcl_hard.kept import damage, record, record_of, replace
 
 T = TypeVar("T")
 
 TIMEOUT = 20.0
-"""Seconds to wait for an answer of a server."""
+"""Seconds to wait for an answer of a server, and for more of it."""
+PATIENCE, LEAST_SPEED = 60.0, 10_000.0
+"""Seconds after which a server must have sent so many bytes a second."""
 
 
 NPZ_KINDS = {
@@ -141,20 +146,30 @@ def locate(wanted: Wanted[T], places: Mapping[str, Path], *, download: bool) -> 
     Raises:
         InputError: if it is nowhere; lists what was tried, and where to put which file.
     """
-    found = search(wanted.look, places)
-    if found is not None:
-        return found
-    tried = [f"{what} {folder}: {wanted.lacks(folder)}" for what, folder in places.items()]
-    if site := wanted.download:
+    tried, damaged, site = list[str](), "", wanted.download
+    for what, folder in places.items():
+        cached = folder / site.name if site and what == "cache" else None
+        if cached and (why := damage(cached, record_of(cached))) and cached.exists():
+            damaged = f"{cached} is not what was downloaded ({why})"
+            tried.append(damaged)
+        elif (found := wanted.look(folder)) is not None:
+            return found
+        else:
+            tried.append(f"{what} {folder}: {wanted.lacks(folder)}")
+    if site:
         reason = "switched off"
         if download:
+            if damaged:
+                warnings.warn(f"{damaged}, and is downloaded again", stacklevel=2)
             try:
                 fetch(site, places["cache"])
                 reason = f"it holds no {site.name}"
             except Exception as error:  # from the network, archives, or the disk
                 reason = str(error)
             # Another process may have been faster, so that this one could not rename its folder.
-            if (found := wanted.look(places["cache"])) is not None:
+            cached = places["cache"] / site.name
+            found = wanted.look(places["cache"])
+            if found is not None and damage(cached, record_of(cached)) is None:
                 return found
         tried.append(f"download {site.url}: {reason}")
     first = next(iter(places.values()))
@@ -188,20 +203,45 @@ def fetch(site: Download, folder: Path) -> None:
         if site.unpack:
             _unpack(whole, scratch / "unpacked")
             whole = scratch / "unpacked" / site.name
-        if whole.exists():
-            whole.replace(folder / site.name)
+        path = folder / site.name
+        faster = path.exists() and damage(path, record_of(path)) is None  # another process
+        if whole.exists() and not faster:
+            record(path, whole, site.url, pinned=bool(site.checksum))
+            replace(whole, path)
+
+
+class _Encrypted(urllib.request.HTTPRedirectHandler):
+    """Follows no server from https to http."""
+
+    def redirect_request(self, request: Any, *of_answer: Any) -> Any:
+        to = str(of_answer[-1])
+        if request.type == "https" and urlsplit(to).scheme != "https":
+            raise OSError(f"the server sends on to {to}, which is not encrypted")
+        return super().redirect_request(request, *of_answer)
 
 
 def _download(url: str, file: Path) -> None:
     from tqdm import tqdm
 
     request = urllib.request.Request(url, headers={"User-Agent": "gcl_hard"})
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer, file.open("wb") as opened:
+    opener = urllib.request.build_opener(_Encrypted)
+    with opener.open(request, timeout=TIMEOUT) as answer, file.open("wb") as opened:
         size = int(answer.headers.get("Content-Length") or 0) or None
-        with tqdm.wrapattr(opened, "write", total=size, desc=url, disable=None) as counted:
-            shutil.copyfileobj(answer, counted)  # with a bar on a terminal
-    if size and (got := file.stat().st_size) != size:
+        got, began = 0, time.monotonic()
+        with tqdm(total=size, desc=url, disable=None, unit="B", unit_scale=True) as bar:
+            while part := answer.read1(2**20):
+                got += len(part)
+                opened.write(part)
+                bar.update(len(part))
+                seconds = time.monotonic() - began
+                if seconds > PATIENCE and got / seconds < LEAST_SPEED:
+                    raise OSError(f"{got:,} bytes arrived in {seconds:.0f} seconds: too slowly")
+    if size and got != size:
         raise OSError(f"{got:,} of {size:,} bytes arrived")
+    with file.open("rb") as opened:
+        start = opened.read(512).lstrip().lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        raise OSError("a web page came in place of the file: a login or a notice, perhaps")
 
 
 def _check(file: Path, site: Download) -> None:

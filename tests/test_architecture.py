@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "gcl_hard").rglob("*.py"))
 CORE = {
     "functional", "gathering", "pairing", "synthetic", "queue", "sampling", "losses", "methods",
-    "models", "io", "locating", "seeds", "setting",
+    "models", "io", "kept", "locating", "seeds", "setting",
 }  # fmt: skip
 LIBRARY = CORE | {"graphs", "images", "training", "evaluation"}
 FLOORS = ("settings", "runs", "experiments", "tuning", "reports", "commands")
@@ -38,7 +38,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "methods": {"functional", "sampling", "losses", "setting", "synthetic"},
     "models": {"losses", "methods"},
     "io": set(),
-    "locating": {"io"},
+    "kept": {"io"},
+    "locating": {"io", "kept"},
     "seeds": {"functional"},
     "graphs": CORE,
     "images": CORE,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
+import http.server
 import io
+import ipaddress
 import re
 import socket
+import ssl
 import tarfile
 import threading
 import zipfile
@@ -14,6 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from gcl_hard import locating
 from gcl_hard.errors import InputError
@@ -65,7 +72,8 @@ def test_the_site_is_asked_last_and_once(
     assert locating.locate(toy, places, download=True) == places["cache"] / "toy.txt"
     served.unlink()
     assert locating.locate(toy, places, download=True).read_text() == "site"
-    (places["cache"] / "toy.txt").unlink()
+    for left in places["cache"].iterdir():
+        left.unlink()
     for name in ("package", "cache", "data folder"):  # each comes before those already there
         places[name].mkdir(exist_ok=True)
         (places[name] / "toy.txt").write_text(name)
@@ -101,6 +109,126 @@ def pack(path: Path, members: dict[str, bytes]) -> Path:
     return path
 
 
+@pytest.mark.parametrize("how", ["byte", "shorter", "longer"])
+@pytest.mark.parametrize("name", ["toy.txt", "toy"])
+def test_what_is_no_more_what_arrived_is_downloaded_again(
+    name: str, how: str, places: dict[str, Path], site: Site
+) -> None:
+    (site[0] / "toy.txt").write_text("smiles,y\nC,1\n")
+    pack(site[0] / "toy.zip", {"toy/a.txt": b"smiles,y\nC,1\n", "toy/b.txt": b""})
+    folder = name == "toy"
+    address = f"{site[1]}/toy.zip" if folder else f"{site[1]}/toy.txt"
+    toy = wanted(Download(address, name, unpack=folder), name)
+    found = locating.locate(toy, places, download=True)
+    file = found / "a.txt" if folder else found
+    content = file.read_bytes()
+    spoil = {"byte": content.replace(b"1", b"2"), "shorter": content[:9], "longer": content * 2}
+    file.write_bytes(spoil[how])
+    with pytest.raises(InputError, match="toy") as caught:
+        locating.locate(toy, places, download=False)
+    assert any(says(one, "cache", name, "downloaded") for one in str(caught.value).splitlines())
+    with pytest.warns(UserWarning, match=re.escape(str(found))):
+        assert locating.locate(toy, places, download=True) == found
+    assert file.read_bytes() == content
+
+
+def test_another_content_than_before_is_refused(places: dict[str, Path], site: Site) -> None:
+    """Of an archive it is that of its files: it may be packed anew."""
+    names = ("toy.txt", "toy.zip")
+    downloads = [Download(f"{site[1]}/{name}", name) for name in names]
+
+    def publish(content: bytes, comment: bytes) -> None:
+        (site[0] / "toy.txt").write_bytes(content)
+        with zipfile.ZipFile(pack(site[0] / "toy.zip", {"a.txt": content}), "a") as archive:
+            archive.comment = comment
+
+    def get(download: Download) -> Path:
+        (places["cache"] / download.name).unlink(missing_ok=True)
+        return locating.locate(wanted(download, download.name), places, download=True)
+
+    publish(b"first", b"")
+    for download in downloads:
+        get(download)
+    publish(b"first", b"packed anew")
+    for download in downloads:
+        get(download)
+    publish(b"other", b"")
+    for download in downloads:
+        with pytest.raises(InputError, match=re.escape(f".{download.name}.json")):
+            get(download)
+        (places["cache"] / f".{download.name}.json").unlink()
+        assert get(download).exists()
+
+
+@pytest.mark.parametrize("page", [b"<!DOCTYPE html><p>sign in", b"\n <HTML><p>sign in"])
+def test_a_web_page_in_place_of_a_file_is_told(
+    page: bytes, places: dict[str, Path], site: Site
+) -> None:
+    (site[0] / "toy.txt").write_bytes(page)
+    text = failure(Download(f"{site[1]}/toy.txt", "toy.txt"), places, "toy.txt")
+    assert says(text, f"{site[1]}/toy.txt:", "page")
+
+
+def test_a_server_that_drips_is_given_up(
+    places: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(locating, "PATIENCE", 0.0)
+    with answering(b"HTTP/1.0 200 OK\r\n\r\nsmi") as address:
+        monkeypatch.setattr(locating, "LEAST_SPEED", 1e9)
+        text = failure(Download(f"{address}/toy.txt", "toy.txt"), places, "toy.txt")
+    assert says(text, f"{address}/toy.txt:", "slowly")
+
+
+def certificate(folder: Path) -> Path:
+    """A certificate of this machine, with its key, that signs itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "toy")])
+    now = datetime.datetime.now(datetime.UTC)
+    day = datetime.timedelta(days=1)
+    builder = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1, now - day, now + day)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    file = folder / "certificate.pem"
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    form = serialization.PrivateFormat.PKCS8
+    file.write_bytes(key.private_bytes(pem, form, plain) + builder.public_bytes(pem))
+    return file
+
+
+def test_no_server_leads_from_https_to_http(
+    places: dict[str, Path], site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (site[0] / "toy.txt").write_text("toy")
+    file = certificate(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+
+    class Redirects(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", f"{site[1]}/toy.txt")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirects) as server:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(file)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        address = f"https://127.0.0.1:{server.server_port}/toy.txt"
+        text = failure(Download(address, "toy.txt"), places, "toy.txt")
+        server.shutdown()
+        thread.join()
+    assert says(text, f"{address}:", f"{site[1]}/toy.txt", "encrypted")
+
+
 ARCHIVES = ("toy.zip", "toy.tar.gz", "toy.tar.xz")
 
 
@@ -113,7 +241,7 @@ def test_an_archive_is_unpacked_to_the_folder_in_it(
     download = Download(f"{site[1]}/{name}", "toy", f"sha256:{digest}", unpack=True)
     found = locating.locate(wanted(download, "toy"), places, download=True)
     assert found == places["cache"] / "toy"
-    files = [one for one in places["cache"].rglob("*") if one.is_file()]
+    files = [one for one in found.rglob("*") if one.is_file()]
     assert {one.relative_to(found).as_posix() for one in files} == {"a/b.txt", "c.txt"}
     assert (found / "a" / "b.txt").read_bytes() == b"deep"
 
@@ -136,10 +264,10 @@ def spoilt(how: str, path: Path) -> bytes:
     if how == "flipped":
         middle = len(whole) // 2
         return whole[:middle] + bytes([whole[middle] ^ 0xFF]) + whole[middle + 1 :]
-    return b"<html>sign in</html>"
+    return b"so this is no archive"
 
 
-@pytest.mark.parametrize("how", ["half", "flipped", "another page"])
+@pytest.mark.parametrize("how", ["half", "flipped", "another file"])
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_a_spoilt_archive_leaves_nothing(
     name: str, how: str, places: dict[str, Path], site: Site
@@ -149,7 +277,7 @@ def test_a_spoilt_archive_leaves_nothing(
     archive.write_bytes(spoilt(how, archive))
     text = failure(Download(f"{site[1]}/{name}", "toy", unpack=True), places, "toy")
     (line,) = [one for one in text.splitlines() if f"download {site[1]}/{name}: " in one]
-    assert how != "another page" or says(line, "zip", "tar")
+    assert how != "another file" or says(line, "zip", "tar")
 
 
 def test_a_packed_zip_is_checked_member_by_member(places: dict[str, Path], site: Site) -> None:

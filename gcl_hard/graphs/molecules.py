@@ -23,7 +23,8 @@ from gcl_hard.errors import InputError, MissingExtraError, check_at_least, check
 from gcl_hard.graphs.data import NO_LABEL, GraphSet, checked_targets
 from gcl_hard.graphs.features import CODES
 from gcl_hard.graphs.order import Ids, checked_ids
-from gcl_hard.io import atomic_folder, atomic_write, cache_root
+from gcl_hard.io import cache_root
+from gcl_hard.kept import kept_folder
 
 UNKNOWN = 0
 """Code of what is not known, or outside the vocabulary, in every field; masking sets it."""
@@ -285,14 +286,11 @@ def from_smiles(
         raise InputError(f"smiles must be a list of SMILES, got {smiles!r}") from error
     if key is None:
         with tempfile.TemporaryDirectory() as folder:
-            _write(smiles, Path(folder), jobs, progress)
+            _write(smiles, Path(folder), jobs=jobs, progress=progress)
             found = _read(Path(folder), name, mapped=False)
     else:
-        target = _kept(name, key, cache_dir)
-        if not target.is_dir():
-            with atomic_folder(target) as new:
-                _write(smiles, new, jobs, progress)
-        found = _read(target, name, mapped=True)
+        make = partial(_write, smiles, jobs=jobs, progress=progress)
+        found = _read(kept_folder(_kept(name, key, cache_dir), make), name, mapped=True)
     if targets is None:
         return found
     return found.with_targets(targets, classes=classes, tasks=tasks)
@@ -305,7 +303,7 @@ _FILES: dict[str, tuple[Any, int]] = {
 """Files of a set: type and number of columns."""
 
 
-def _write(smiles: Iterable[str], folder: Path, jobs: int, progress: Progress | None) -> None:
+def _write(smiles: Iterable[str], folder: Path, *, jobs: int, progress: Progress | None) -> None:
     """Parse all and write the arrays chunk by chunk, so that memory does not grow."""
     invalid: list[Invalid] = []
     done = nodes = 0
@@ -429,19 +427,21 @@ def scaffolds(
         ['c1ccccc1', '']
     """
     name = "scaffolds" if chirality else "scaffolds-without-chirality"
-    kept = None if key is None else _kept(name, key, cache_dir).with_suffix(".txt")
-    if kept is not None and kept.exists():
-        return kept.read_text(encoding="utf-8").splitlines()
-    found: list[str] = []
-    for chunk, part in _mapped(partial(_scaffolds, chirality=chirality), smiles, jobs):
-        found += part
-        if progress is not None:
-            progress(len(chunk))
-    if kept is not None:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(kept) as file:
-            file.writelines(f"{one}\n".encode() for one in found)
-    return found
+
+    def lines() -> Iterator[str]:
+        for chunk, part in _mapped(partial(_scaffolds, chirality=chirality), smiles, jobs):
+            yield from part
+            if progress is not None:
+                progress(len(chunk))
+
+    def write(folder: Path) -> None:
+        with (folder / "scaffolds.txt").open("wb") as file:
+            file.writelines(f"{one}\n".encode() for one in lines())
+
+    if key is None:
+        return [*lines()]
+    kept = kept_folder(_kept(name, key, cache_dir), write)
+    return (kept / "scaffolds.txt").read_text(encoding="utf-8").splitlines()
 
 
 def _kept(name: str, key: str, cache_dir: str | Path | None) -> Path:

@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
 from gcl_hard.images.folders import Listed
-from gcl_hard.io import atomic_folder, file_digest, file_stamp
+from gcl_hard.io import file_digest, file_stamp
+from gcl_hard.kept import kept_folder
 
 LARGEST = 224
 """Pixels of the side that images of folders are scaled to at most."""
@@ -72,18 +73,24 @@ def decoded(
     """
     where, state = _digest(str(path.resolve())), _state(listed, path, others)
     kept = cache / f"{name}-{where}-{state}"
-    if kept.is_dir():
-        return _kept(listed, kept)
     fit = side is None
     every = [item for part in listed.values() for item in part]
-    try:
+
+    @lru_cache
+    def plan() -> tuple[int, str, dict[str, Any]]:
         final, note = _common_side(every, name) if side is None else (side, "")
         square = partial(_square, side=final, fit=fit)
-        images = {s: partial(_of_each, of, square, f"{name} {s}") for s, of in listed.items()}
-        with atomic_folder(kept) as folder:
-            (folder / NOTE).write_text(note, encoding="utf-8", errors="surrogateescape")
-            for split, part in listed.items():
-                _write(images[split](), folder / f"{split}.npy", (len(part), 3, final, final))
+        of_each = {s: partial(_of_each, of, square, f"{name} {s}") for s, of in listed.items()}
+        return final, note, of_each
+
+    def write(folder: Path) -> None:
+        final, note, images = plan()
+        (folder / NOTE).write_text(note, encoding="utf-8", errors="surrogateescape")
+        for split, part in listed.items():
+            _write(images[split](), folder / f"{split}.npy", (len(part), 3, final, final))
+
+    try:
+        kept_folder(kept, write)
     except _DamagedError:  # and what is damaged below its header, or in the other splits?
         check = partial(_square, side=side or LEAST, fit=fit)
         for _ in _of_each(every, check, f"{name} for damaged images"):
@@ -92,6 +99,7 @@ def decoded(
     except InputError as error:
         if not isinstance(error.__cause__, OSError):
             raise
+        _, note, images = plan()
         _warn(note)
         return {s: (np.stack([*images[s]()]), _labels(of)) for s, of in listed.items()}
     for earlier in cache.glob(f"{glob.escape(f'{name}-{where}')}-*"):
@@ -117,16 +125,8 @@ def _state(listed: dict[str, Listed], path: Path, others: Sequence[Path]) -> str
 
 def _kept(listed: dict[str, Listed], kept: Path) -> Arrays:
     """The images of a folder in the cache."""
-    note = kept / NOTE
-    try:
-        if note.exists():
-            _warn(note.read_text(encoding="utf-8", errors="surrogateescape"))
-        images = {split: np.load(kept / f"{split}.npy", mmap_mode="c") for split in listed}
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(
-            f"{kept}, with images decoded before, is damaged ({error}): remove it, and they are "
-            f"decoded again"
-        ) from error
+    _warn((kept / NOTE).read_text(encoding="utf-8", errors="surrogateescape"))
+    images = {split: np.load(kept / f"{split}.npy", mmap_mode="c") for split in listed}
     return {
         split: (np.moveaxis(images[split], 1, -1), _labels(part)) for split, part in listed.items()
     }

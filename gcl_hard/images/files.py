@@ -71,12 +71,12 @@ KNOWN: dict[str, Known] = {
     ),
     "STL10": Known(
         5_000, 8_000, 10, 96, "stl10_binary",
-        "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz",
+        "https://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz",
         "md5:91f7769df0f17e558f3565bffb0c7dfb",
     ),
     "TinyImageNet": Known(
         100_000, 10_000, 200, 64, "tiny-imagenet-200",
-        "http://cs231n.stanford.edu/tiny-imagenet-200.zip", layout="folders",
+        "https://cs231n.stanford.edu/tiny-imagenet-200.zip", layout="folders",
     ),
 }  # fmt: skip
 """The sets that need no NAME.npz."""

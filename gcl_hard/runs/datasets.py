@@ -14,6 +14,7 @@ from typing import Any
 from gcl_hard.errors import InputError
 from gcl_hard.io import cache_root, file_stamp, write_json
 from gcl_hard.runs.experiment import RunContext
+from gcl_hard.runs.record import digest_of
 from gcl_hard.settings.base import RunConfig
 
 
@@ -123,13 +124,17 @@ class FactsCache:
         self._path = path
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The facts under a key, or None."""
+        """The facts under a key; None if there are none, or others than were written."""
         found = self._read().get(key)
-        return found if isinstance(found, dict) else None
+        if not isinstance(found, dict) or not isinstance(found.get("facts"), dict):
+            return None
+        facts: dict[str, Any] = found["facts"]
+        return facts if found.get("digest") == digest_of(facts) else None
 
     def put(self, key: str, value: dict[str, Any]) -> None:
         """Add facts; a file that cannot be written is no error."""
-        entries = [*self._read().items(), (key, value)][-self.LARGEST :]
+        entry = {"facts": value, "digest": digest_of(value)}
+        entries = [*self._read().items(), (key, entry)][-self.LARGEST :]
         with contextlib.suppress(Exception):
             write_json(dict(entries), self._path)
 

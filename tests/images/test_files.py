@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import re
 import shutil
 import socket
 import tarfile
@@ -278,7 +279,7 @@ def test_cifar_is_downloaded_into_the_cache_once(
     assert not list(cache.glob("*"))
     set_url(monkeypatch, "CIFAR10", f"{address}/{archive.name}", checksum=f"md5:{md5(archive)}")
     assert same(load("CIFAR10").split("test"), *written["test"])
-    assert [path.name for path in cache.glob("*")] == ["cifar-10-batches-py"]
+    assert [path.name for path in cache.glob("[!.]*")] == ["cifar-10-batches-py"]
     archive.unlink()
     assert same(load("CIFAR10").split("train"), *written["train"])
 
@@ -405,12 +406,12 @@ def test_a_folder_is_decoded_once_by_whatever_path(
     load("pets", data_dir=".", cache_dir=cache)
     (kept,) = cache.rglob("pets-*")
     content = (kept / "train.npy").read_bytes()
-    (kept / "train.npy").write_bytes(content[:-100])
-    with pytest.raises(InputError, match=rf"{kept}\b.*\bdamaged\b.*\bremove\b"):
-        load("pets", data_dir=photos, cache_dir=cache)
-    shutil.rmtree(kept)
-    again = load("pets", data_dir=photos, cache_dir=cache)
-    assert torch.equal(again.split("train").images, whole)
+    for damaged in (content[:-100], content[:-100] + bytes([content[-100] ^ 1]) + content[-99:]):
+        (kept / "train.npy").write_bytes(damaged)
+        with pytest.warns(UserWarning, match=re.escape(str(kept))):
+            again = load("pets", data_dir=photos, cache_dir=cache)
+        assert torch.equal(again.split("train").images, whole)
+        assert (kept / "train.npy").read_bytes() == content
 
 
 def test_images_of_folders_stay_on_the_disk(photos: Path, tmp_path: Path) -> None:
@@ -510,4 +511,5 @@ def test_a_single_small_image_is_named(photos: Path, tmp_path: Path) -> None:
 def test_addresses_and_checksums_are_those_of_torchvision() -> None:
     assert THEIRS.keys() == {"CIFAR10", "CIFAR100", "STL10"}
     for name, (url, md5) in THEIRS.items():
-        assert (OURS[name].url, OURS[name].checksum) == (url, f"md5:{md5}")
+        encrypted = url.replace("http://", "https://")
+        assert (OURS[name].url, OURS[name].checksum) == (encrypted, f"md5:{md5}")

@@ -532,9 +532,9 @@ def test_images_decoded_in_another_way_are_decoded_again(
 ) -> None:
     first = read(pets).split("train").images.clone()  # it is mapped
     (kept,) = (pets.parent / "cache" / "images").iterdir()
-    stored = np.load(kept / "train.npy")
-    np.save(kept / "train.npy", 255 - stored)
-    assert torch.equal(read(pets).split("train").images, 255 - first)  # it is read from there
+    before = (kept / "train.npy").stat()
+    read(pets)
+    assert (kept / "train.npy").stat() == before  # it is read from there
     source = Path(decoding.__file__).read_text(encoding="utf-8")
     changed = pets.parent / "decoding.py"
     changed.write_text(source.replace('"white"', '"black"'), encoding="utf-8")
