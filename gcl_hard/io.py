@@ -417,16 +417,15 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
         for left in path.parent.glob(f"{glob.escape(hidden)}*{PARTIAL}"):
             if _is_old(left):  # by a killed process
                 left.unlink(missing_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=hidden, suffix=PARTIAL)
+        temporary = path.with_name(f"{hidden}{uuid4().hex}{PARTIAL}")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with temporary.open("xb") as file:  # with the rights of the user's umask
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(path)
+            temporary.replace(path)
         except BaseException as error:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             cause = error.__context__  # torch.save hides what stopped it behind its own error
             if isinstance(error, RuntimeError) and isinstance(cause, (KeyboardInterrupt, OSError)):
                 raise cause from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.io import atomic_write, cache_root, refuse_bomb
+from gcl_hard.io import atomic_folder, atomic_write, cache_root, refuse_bomb, write_json
 
 
 class Stopped:
@@ -115,3 +116,17 @@ def test_large_archives_of_what_packs_as_images_and_text_do_are_not_refused(
     path = declaring(tmp_path / "a.zip", {"a": 5.0}, packed=60 * 2**20)
     with zipfile.ZipFile(path) as archive:
         refuse_bomb(archive, path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no umask")
+@pytest.mark.parametrize("mask", [0o077, 0o002, 0o027])
+def test_files_have_the_rights_of_the_umask(mask: int, tmp_path: Path) -> None:
+    before = os.umask(mask)
+    try:
+        write_json({}, tmp_path / "a.json")
+        with atomic_folder(tmp_path / "b") as folder:
+            (folder / "c").touch()
+    finally:
+        os.umask(before)
+    modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.rglob("*")}
+    assert modes == {"a.json": 0o666 & ~mask, "b": 0o777 & ~mask, "c": 0o666 & ~mask}
