@@ -170,13 +170,26 @@ def test_name(*, one_split: bool) -> str:
 
 
 def escaped(text: str) -> str:
-    """User text escaped for Markdown and HTML.
+    """Text of users, such as names, as Markdown and HTML show it: on one line, and no markup.
 
     Example:
-        >>> escaped("a|b <i>")
-        'a\\\\|b &lt;i&gt;'
+        >>> escaped("a|b <i>\\nc")
+        'a\\\\|b &lt;i&gt; c'
     """
-    return escape(text, quote=False).replace("|", "\\|")
+    in_a_line = " ".join(str(text).splitlines())
+    return escape(in_a_line, quote=False).replace("|", "\\|")
+
+
+def no_formula(value: Any) -> Any:
+    """A cell of a CSV file; a text that spreadsheets would compute begins with an apostrophe.
+
+    Example:
+        >>> no_formula("=1+1"), no_formula("MUTAG"), no_formula(-1.5)
+        ("'=1+1", 'MUTAG', -1.5)
+    """
+    if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"}:
+        return f"'{value}"
+    return value
 
 
 # Tables
@@ -185,28 +198,21 @@ ACROSS = 5
 """Number of data sets in a table on a page."""
 
 
-def markdown(table: DataFrame | None, *, texts: int = 1, users: bool = False) -> str:
+def markdown(table: DataFrame | None, *, texts: int = 1) -> str:
     """A frame of texts as a Markdown table.
 
     Args:
         table: texts, its index left out.
         texts: how many columns, from the first, are aligned to the left; the others hold numbers.
-        users: whether it contains text of users, which is escaped for HTML, too.
 
     Returns:
         The table; empty without a row.
     """
     if table is None or table.empty:
         return ""
-    cell = escaped if users else in_a_cell
-    table = table.map(cell).rename(columns=cell)
+    table = table.map(escaped).rename(columns=escaped)
     sides = ["left"] * texts + ["right"] * (len(table.columns) - texts)
     return str(table.to_markdown(index=False, disable_numparse=True, colalign=sides))
-
-
-def in_a_cell(text: str) -> str:
-    """Text for a cell of a Markdown table, of which a ``|`` would be the edge."""
-    return text.replace("|", "\\|")
 
 
 def html(table: DataFrame) -> str:
@@ -506,6 +512,7 @@ def to_csv(rows: Sequence[Row]) -> str:
     for name in table.columns:
         if name.startswith("p_"):
             table[name] = table[name].map("{:.4g}".format, na_action="ignore")
+    table = table.map(no_formula)
     text: str = table.to_csv(index=False, float_format="{:z.4f}".format, lineterminator="\n")
     return text
 

@@ -21,6 +21,7 @@ from PIL import Image
 
 from gcl_hard.io import atomic_write
 from gcl_hard.methods import METHODS
+from gcl_hard.reports.tables import no_formula
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -232,5 +233,5 @@ def write(drawn: Drawn, folder: Path, name: str) -> list[Path]:
     for path in files[:2]:
         save(figure, path)
     with atomic_write(files[2]) as file:
-        drawn.data.to_csv(file, index=False, lineterminator="\n")
+        drawn.data.map(no_formula).to_csv(file, index=False, lineterminator="\n")
     return files

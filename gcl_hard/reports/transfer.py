@@ -25,7 +25,7 @@ from gcl_hard.evaluation.transfer import (
 from gcl_hard.reports import theme
 from gcl_hard.reports.page import rendered, write_files
 from gcl_hard.reports.result_figures import learning_curves
-from gcl_hard.reports.tables import in_a_cell
+from gcl_hard.reports.tables import escaped
 from gcl_hard.runs.choice import best, inner_scores
 from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.molecules import CHIRALITY, PROBED, MoleculeConfig
@@ -433,7 +433,7 @@ def _listed(names: Sequence[str], most: int = 12) -> str:
 
 def _markdown(table: pd.DataFrame) -> str:
     """A table whose rows and columns have names of the user's files and sets."""
-    named = table.rename(index=in_a_cell, columns=in_a_cell)
+    named = table.rename(index=escaped, columns=escaped)
     return str(named.to_markdown(disable_numparse=True))
 
 

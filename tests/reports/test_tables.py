@@ -93,10 +93,21 @@ def test_markdown_tells_texts_from_numbers_and_keeps_them_as_they_are() -> None:
 # Choosing rows
 
 
-@pytest.mark.parametrize("users", [False, True])
-def test_a_bar_in_a_name_is_no_edge_of_a_cell(*, users: bool) -> None:
+def test_names_are_text_wherever_they_are_shown() -> None:
+    """No formula of a spreadsheet, no element of a page, no line of its own."""
     rendering = pytest.importorskip("markdown")
-    table = markdown(text_frame(["a|b", "n"], [["x|y|z", "1"], ["|", "2"]]), users=users)
+    name = "=1+1<script>alert(1)</script>\n# x"
+    row = Row(name, "+ucl", "transductive", "fixed", "@", None, expected=1)
+    found = list(csv.reader(StringIO(to_csv([row]))))[1]
+    assert [one[:2] for one in found[:5] if one[:1] == "'"] == ["'=", "'+", "'@"]
+    page = rendering.markdown(markdown(text_frame([name], [[name]])), extensions=["tables"])
+    assert "<script" not in page
+    assert "<h1" not in page
+
+
+def test_a_bar_in_a_name_is_no_edge_of_a_cell() -> None:
+    rendering = pytest.importorskip("markdown")
+    table = markdown(text_frame(["a|b", "n"], [["x|y|z", "1"], ["|", "2"]]))
     shown = rendering.markdown(table, extensions=["tables"])
     cells = re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", shown)
     assert cells == ["a|b", "n", "x|y|z", "1", "|", "2"]
