@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import InputError, check_at_least, check_number, check_option
+from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_number, check_option
 from gcl_hard.experiments.protocols import build
-from gcl_hard.graphs import MoleculeData, Molecules, load_molecules, scaffolds
+from gcl_hard.graphs import MoleculeData, Molecules, embed, load_molecules, scaffolds
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphContrast
 from gcl_hard.graphs.moleculenet import split_checked_later
@@ -37,6 +37,8 @@ OTHERS = (
 )  # fmt: skip
 """Settings of ``GraphConfig`` that pre-training does not read."""
 PseudoLabels = Literal["scaffold"]
+CHECKED = 64
+"""Molecules whose embeddings are checked before an encoder is saved."""
 GROUP_SIZE = 4
 """Molecules of a scaffold that come together in a batch."""
 
@@ -104,7 +106,7 @@ def pretrain(options: PretrainOptions) -> Pretrained:
 
     Raises:
         InputError: for data that are not available, or a file of other settings.
-        DivergenceError: if a loss is not finite.
+        DivergenceError: if a loss, or an embedding at the end, is not finite.
     """
     output = options.output
     if options.force or not output.exists():
@@ -177,6 +179,13 @@ def _trained(
             setting=f"{config}, seed {options.seed}",
             on_epoch=lambda epoch, loss: bar.set_postfix(loss=f"{loss:.3f}"),
         )  # fmt: skip
+    few = graphs.batch(chosen[:CHECKED]).to(device)
+    if not torch.as_tensor(embed(model.encoder, few)).isfinite().all():
+        checkpoint.remove()
+        raise DivergenceError(
+            f"after the last step the embeddings are not finite ({config}, seed {options.seed}); "
+            f"no encoder was saved. Lower lr or beta, or raise temperature"
+        )
     content = {
         "schema_version": SCHEMA_VERSION,
         "encoder": {name: x.cpu() for name, x in model.encoder.state_dict().items()},

@@ -79,6 +79,16 @@ def test_the_command_trains_saves_and_does_not_repeat(
     assert path.stat().st_mtime_ns != written
 
 
+def test_a_last_step_that_diverges_saves_nothing(
+    csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "encoder.pt"
+    assert main(flags(csv, path, "--lr=1e30", "--batch-size=512", "--epochs=1")) == 2
+    assert says(capsys.readouterr().err, "finite", "Lower lr")
+    assert not [*tmp_path.glob("encoder*")]
+    assert main(flags(csv, path, "--batch-size=512", "--epochs=1")) == 0
+
+
 @pytest.mark.parametrize("more", [["--method=hucl"], ["--method=hscl"], ["--method=spacl"]])
 def test_a_run_stopped_within_an_epoch_ends_as_an_undisturbed_one(
     more: list[str], csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
