@@ -39,6 +39,7 @@ from gcl_hard.settings.domains import CONFIGS, from_dict
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.nodes import NodeConfig
 from gcl_hard.settings.values import as_seeds
+from gcl_hard.stored import load_torch
 
 if TYPE_CHECKING:
     from gcl_hard.graphs import GraphSet, NodeSet
@@ -385,8 +386,11 @@ def _named(config: Any) -> str:
 
 def _saved(path: Path) -> dict[str, Any]:
     """What a file of encoders holds."""
+    saved: dict[str, Any] = load_torch(path, "a file of encoders", {
+        "config": dict[str, Any], "encoders": list[dict[str, Any]] | None,
+        "encoder": dict[str, Any] | None,
+    })  # fmt: skip
     with reading(path, "a file of encoders"):
-        saved: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
         saved["config"] = from_dict(saved["config"])
         if "encoders" not in saved:
             saved["encoders"] = [saved["encoder"]]
@@ -399,7 +403,7 @@ def _encoders(
     path: Path, saved: dict[str, Any], own: Parts | EncoderMaker | None
 ) -> list[nn.Module]:
     """The encoders in a file, made by the user's own or by its name among several."""
-    config, found = saved["config"], []
+    config, found = saved["config"], list[nn.Module]()
     for state in saved["encoders"]:
         with torch.random.fork_rng(devices=[]):
             encoder = _new(path, config, saved, own)

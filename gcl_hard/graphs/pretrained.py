@@ -6,13 +6,13 @@ import inspect
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.graphs.encoders import MoleculeGIN
 from gcl_hard.graphs.molecules import ATOMS, BONDS
 from gcl_hard.io import reading
+from gcl_hard.stored import load_torch
 
 USUAL_SHAPE = {name: one.default for name, one in inspect.signature(MoleculeGIN).parameters.items()}
 """The default arguments of :class:`MoleculeGIN`."""
@@ -55,11 +55,17 @@ def load_pretrained(path: str | Path) -> Pretrained:
         ...
         gcl_hard.errors.InputError: cannot read missing.pt: No such file or directory
     """
+    saved = load_torch(Path(path), "a pre-trained encoder", {
+        "vocabulary": dict[str, dict[str, int]], "about": dict[str, Any],
+        "encoder": dict[str, Tensor],
+    })  # fmt: skip
+    state: dict[str, Tensor] = saved["encoder"]
     with reading(Path(path), "a pre-trained encoder"):
-        saved = torch.load(path, map_location="cpu", weights_only=True)
         of, shape = saved["vocabulary"], _shape(saved["about"])
-        state: dict[str, Tensor] = saved["encoder"]
         int(saved["about"]["n"])  # molecules that it was trained on, which scores tell
+        widest = max((max(one.shape, default=0) for one in state.values()), default=0)
+        if shape["layers"] > len(state) or shape["dim"] > widest:
+            raise ValueError("weights of another shape than its settings say")
     if of != (ours := vocabulary()):
         others = [f"{k} {of.get(k)}, here {ours[k]}" for k in ours if of.get(k) != ours[k]]
         raise InputError(f"{path} has other codes, {'; '.join(others)}: train it again")

@@ -6,9 +6,9 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from gcl_hard.io import BITS, json_text, packed, packed_bits, unpacked
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.snapshots import snapshot_epochs
 from gcl_hard.settings.domains import CONFIGS, from_dict
+from gcl_hard.stored import unlike
 
 if TYPE_CHECKING:
     from gcl_hard.evaluation import FoldScore
@@ -168,12 +169,17 @@ class RunResult:
         content["validation"] = _numbers(content.get("validation", []))
         # Every setting, whatever was stated.
         content |= {"config": config.as_json(), "domain": config.domain}
+        declared = {name: kind for name, kind in TYPES.items() if name in content}
+        why = unlike(content, declared) or unlike(content["data"], {"processes": int | None})
+        if why is not None:
+            raise ValueError(why)
         found = cls(**content, unknown=unknown)
         found.__dict__["run"] = Run(config, found.seed, found.inner)
         return found
 
 
-NAMES = frozenset(one.name for one in fields(RunResult)) - {"unknown"}
+TYPES = {name: kind for name, kind in get_type_hints(RunResult).items() if name != "unknown"}
+NAMES = frozenset(TYPES)
 
 
 class Tested(NamedTuple):

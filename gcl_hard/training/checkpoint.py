@@ -16,7 +16,8 @@ import numpy as np
 import torch
 
 from gcl_hard.errors import InputError, check_number
-from gcl_hard.io import atomic_write, reading
+from gcl_hard.io import atomic_write
+from gcl_hard.stored import load_torch
 
 SCHEMA_VERSION = 2
 MOST_NAMED = 5  # settings that a message about another run names
@@ -121,10 +122,13 @@ class Checkpoint:
         """
         if not self.resume or not self.exists():
             return None
-        with reading(self.path, "a checkpoint", ": remove it to start over"):
-            whole = torch.load(self.path, map_location="cpu", weights_only=True)
-            version, run, notes = whole["schema_version"], whole["run"], whole["notes"]
-            state: State = whole["state"]
+        whole = load_torch(
+            self.path, "a checkpoint",
+            {"schema_version": int, "run": dict, "notes": dict, "state": dict},
+            ": remove it to start over",
+        )  # fmt: skip
+        version, run, notes = whole["schema_version"], whole["run"], whole["notes"]
+        state: State = whole["state"]
         if version != SCHEMA_VERSION:
             older = isinstance(version, int) and version < SCHEMA_VERSION
             raise InputError(

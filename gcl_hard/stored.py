@@ -1,0 +1,85 @@
+"""Reading what was stored: whether fields have their types, and files of PyTorch."""
+
+from __future__ import annotations
+
+import types
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin
+
+from gcl_hard.io import reading, refuse_bomb
+
+
+def load_torch(path: Path, what: str, declared: Mapping[str, Any], remedy: str = "") -> Any:
+    """The content of a file of PyTorch; nothing in it is executed (``weights_only``).
+
+    Args:
+        path: the file.
+        what: it should be, for the message.
+        declared: types of the fields that it must have.
+        remedy: what to do about a damaged one; how the message ends.
+
+    Raises:
+        InputError: if it cannot be read, is damaged or something else, or would unpack to far more
+            than its size.
+    """
+    import torch
+
+    with reading(path, what, remedy):
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                refuse_bomb(archive, path)
+        found = torch.load(path, map_location="cpu", weights_only=True)
+        if (why := unlike(found, declared)) is not None:
+            raise ValueError(why)
+    return found
+
+
+def unlike(content: object, declared: Mapping[str, Any]) -> str | None:
+    """How fields differ from what was declared; None if they do not. Others may be there, too.
+
+    Args:
+        content: a dictionary.
+        declared: types by the names of fields, such as ``list[float]`` or ``int | None``; those
+            that are ``None`` may be missing as well.
+
+    Example:
+        >>> unlike({"n": 3, "x": [0.5]}, {"n": int, "x": list[float], "note": str | None})
+        >>> unlike({"n": True}, {"n": int})
+        'n is a bool'
+    """
+    if not isinstance(content, Mapping):
+        return f"it is a {type(content).__name__}"
+    for name, kind in declared.items():
+        if name not in content:
+            if not conforms(None, kind):
+                return f"it lacks {name}"
+        elif not conforms(content[name], kind):
+            return f"{name} is a {type(content[name]).__name__}"
+    return None
+
+
+def conforms(value: object, kind: Any) -> bool:
+    """Whether a value has a type; whole numbers are floats, truth values are no numbers.
+
+    Example:
+        >>> conforms({"a": [1, 2.5]}, dict[str, list[float]]), conforms(["a"], list[int])
+        (True, False)
+    """
+    outer, of = get_origin(kind) or kind, get_args(kind)
+    if outer in (Union, types.UnionType):
+        return any(conforms(value, one) for one in of)
+    if kind is Any or value is None:
+        return kind in (Any, None, types.NoneType)
+    if outer in (int, float):
+        return isinstance(value, (int, outer)) and not isinstance(value, bool)
+    parts = [(one, of[-1]) for one in _parts(value)] if of else []
+    parts += [(one, of[0]) for one in value] if of and isinstance(value, dict) else []
+    return isinstance(value, outer) and all(conforms(one, inner) for one, inner in parts)
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
