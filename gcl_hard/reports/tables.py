@@ -5,10 +5,10 @@ pandas is imported where a table of a file is made; the terminal needs rich alon
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from gcl_hard.evaluation.metrics import metric
@@ -174,10 +174,10 @@ def escaped(text: str) -> str:
 
     Example:
         >>> escaped("a|b <i>\\nc")
-        'a\\\\|b &lt;i&gt; c'
+        'a\\\\|b &lt;i> c'
     """
     in_a_line = " ".join(str(text).splitlines())
-    return escape(in_a_line, quote=False).replace("|", "\\|")
+    return re.sub(r"<(?=[a-zA-Z/!?])", "&lt;", in_a_line).replace("|", "\\|")
 
 
 def no_formula(value: Any) -> Any:
