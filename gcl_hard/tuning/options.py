@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner, WilcoxonPruner
@@ -31,7 +32,7 @@ from gcl_hard.settings.graphs import GIN, GraphConfig
 from gcl_hard.settings.presets import best_recipe
 from gcl_hard.tuning.objective import check_encoder
 from gcl_hard.tuning.space import Base, Space, default_space, read_space, shipped
-from gcl_hard.tuning.storage import AGAIN
+from gcl_hard.tuning.storage import BATCH, positions
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -327,20 +328,22 @@ def check_given(given: Mapping[str, Any], space: Space, base: Base) -> None:
 
 
 def _forwarded(name: str) -> Callable[..., Any]:
-    """A method of :class:`PerTrialSeed` that is its inner sampler's."""
+    """A method of :class:`PerTrialSeed` that is its inner sampler's, with what it may see."""
 
-    def method(self: PerTrialSeed, *given: Any, **named: Any) -> Any:
-        return getattr(self._inner, name)(*given, **named)
+    def method(self: PerTrialSeed, study: Study, trial: FrozenTrial, *given: Any) -> Any:
+        return getattr(self._inner, name)(self._seen, _numbered(trial, self._position), *given)
 
     return method
 
 
 class PerTrialSeed(BaseSampler):
-    """A sampler that is seeded by each trial's number, not counting repeats of interrupted trials.
+    """A sampler that is seeded by each trial's position, and sees the trials before its batch.
 
-    Numbers are given by the storage, each once: workers on one study, on any machine and after any
-    restart, never draw the same random numbers twice, and one worker alone draws the same in
-    every run, interrupted or not.
+    A position is a trial's number, not counting repeats of interrupted trials. Numbers are given by
+    the storage, each once: workers on one study, on any machine and after any restart, never draw
+    the same random numbers twice. Of a batch none sees another, so that one worker alone draws the
+    same in every run, wherever it was killed and begun again. Several at a time see which trials
+    have ended, which depends on their speed.
 
     Args:
         make: makes the sampler with a seed; what it must remember it keeps in the storage.
@@ -353,17 +356,69 @@ class PerTrialSeed(BaseSampler):
     def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
         self._make, self._seed = make, seed
         self._inner = make(seed)
+        self._seen: Any = None
+        self._position = 0
+        self.size = 1
+        """Trials of the next batch."""
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Seed the sampler."""
-        earlier = study.get_trials(deepcopy=False)[: trial.number]
-        number = sum(AGAIN not in one.user_attrs for one in earlier)
-        self._inner = self._make(seed_for(self._seed, number) % 2**32)
-        self._inner.before_trial(study, trial)
+        """Seed the sampler, and note the batch of the trial."""
+        listed = study.get_trials(deepcopy=False)
+        where = positions(listed)
+        position = self._position = where[trial.number]
+        batch = self._batch(listed, where, position)
+        if trial.user_attrs.get(BATCH) != batch:
+            study._storage.set_trial_user_attr(trial._trial_id, BATCH, batch)
+        self._inner = self._make(seed_for(self._seed, position) % 2**32)
+        self._seen = _before(study, listed, where, batch[0])
+        self._inner.before_trial(self._seen, _numbered(trial, position))
+
+    def _batch(
+        self, listed: Sequence[FrozenTrial], where: Sequence[int], position: int
+    ) -> list[int]:
+        """First position and size of a batch: as noted, of the position before, or new."""
+        noted = {
+            at: one.user_attrs[BATCH]
+            for one, at in zip(listed, where, strict=True)
+            if BATCH in one.user_attrs and at in (position, position - 1)
+        }
+        first, size = noted.get(position) or noted.get(position - 1, (position, self.size))
+        return [first, size] if position < first + size else [position, self.size]
+
+    def goes_on(self, study: Study, number: int) -> bool:
+        """Whether the next trial belongs to the batch of one that has been asked for."""
+        listed = study.get_trials(deepcopy=False)
+        where = positions(listed)
+        waits = (at for one, at in zip(listed, where, strict=True) if one.state.name == "WAITING")
+        following = next(waits, max(where) + 1)
+        return bool(self._batch(listed, where, following) == listed[number].user_attrs[BATCH])
 
     infer_relative_search_space = _forwarded("infer_relative_search_space")
     sample_relative = _forwarded("sample_relative")
     sample_independent = _forwarded("sample_independent")
+
+
+def _numbered(trial: FrozenTrial, number: int) -> FrozenTrial:
+    """A trial under another number, which samplers draw by."""
+    found = copy.copy(trial)
+    found.number = number
+    return found
+
+
+def _before(study: Study, listed: Sequence[FrozenTrial], where: Sequence[int], first: int) -> Study:
+    """A study as it was before a position: of each earlier one its last trial, numbered by it."""
+    last = {at: one for one, at in zip(listed, where, strict=True) if at < first}
+    trials = [_numbered(one, at) for at, one in sorted(last.items())]
+
+    def some(
+        deepcopy: bool = True, states: Any = None, use_cache: bool = False
+    ) -> list[FrozenTrial]:
+        found = [one for one in trials if states is None or one.state in states]
+        return copy.deepcopy(found) if deepcopy else found
+
+    seen: Any = copy.copy(study)
+    seen.get_trials = seen._get_trials = some
+    return cast("Study", seen)
 
 
 def sampler(name: SamplerName, seed: int) -> PerTrialSeed:

@@ -30,9 +30,10 @@ from gcl_hard.runs.runner import data_sets, share, share_of
 from gcl_hard.runs.trials import Candidate, Outer
 from gcl_hard.settings.base import HEAD, RunConfig
 from gcl_hard.tuning.objective import Objective, check_output, score_outside, score_trials
-from gcl_hard.tuning.options import TuneOptions, plain, pruner, sampler
+from gcl_hard.tuning.options import PerTrialSeed, TuneOptions, plain, pruner, sampler
 from gcl_hard.tuning.storage import (
     DEATHS,
+    DRAWN,
     FIXED,
     OUTER,
     OWN,
@@ -362,7 +363,12 @@ class _Driver:
         """Trials with their settings, never more than the study still needs."""
         study, options = self.studies[k], self.search.options
         drawn: list[Trial] = []
+        ours = study.sampler if isinstance(study.sampler, PerTrialSeed) else None
+        if ours is not None:
+            ours.size = n
         for _ in range(n):
+            if drawn and ours is not None and not ours.goes_on(study, drawn[-1].number):
+                break  # the next batch sees how this one ends
             trial = self._drawn(k)
             alone = DEATHS in trial.user_attrs  # these settings may have ended a driver
             if alone and drawn:
@@ -400,6 +406,7 @@ class _Driver:
                 raise InputError(
                     f"sampler {_named(options.own_sampler)} cannot draw {names}: {error}"
                 ) from error
+            trial.set_user_attr(DRAWN, trial.number)
         return trial
 
     @uninterrupted()

@@ -8,7 +8,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -57,13 +57,16 @@ GRID, AGAIN, FIRST, DEATHS, FAILURE = "grid", "again", "first", "deaths", "failu
 """Attributes of a trial: whether it belongs to the grid; the trial whose settings it repeats; the
 first of several such; how many drivers have ended while these settings were trained; why it
 failed."""
+BATCH, DRAWN = "batch", "drawn"
+"""Attributes of a trial: the first position and the size of its batch; the trial in which all its
+settings were drawn or repeated."""
 FIXED = "fixed_params"
 """Optuna's attribute of an enqueued trial: its settings."""
 OF_GRID = ("grid_id", "search_space")
 """Attributes of a trial by which Optuna's GridSampler knows what it has tried."""
 SURPLUS, INTERRUPTED = "surplus", "interrupted, enqueued once more"
 """Reasons that do not count as failures of the settings."""
-TRIES = 2
+TRIES = 3
 """Drivers that may end while some settings are trained, before the settings count as failed."""
 
 
@@ -553,11 +556,16 @@ def put_back(study: Study, trial: FrozenTrial, *, died: bool) -> None:
         trial: as it is stored.
         died: whether its driver ended without a word.
     """
-    deaths = trial.user_attrs.get(DEATHS, 0) + died
+    deaths = trial.user_attrs.get(DEATHS, 0) + (died and _was_trained(trial))
     again = deaths < TRIES
     if again:  # before it is failed: a driver that dies in between loses nothing
         enqueue_again(study, trial, deaths)
     fail(study, trial, INTERRUPTED if again else _GIVEN_UP)
+
+
+def _was_trained(trial: FrozenTrial) -> bool:
+    """Whether a trial had all its settings, so that its training may have begun."""
+    return bool(trial.user_attrs.get(DRAWN) == trial.number)
 
 
 def fail(study: Study, trial: Trial | FrozenTrial, reason: str) -> None:
@@ -575,13 +583,17 @@ def put_back_orphans(study: Study) -> None:
 
 def _retry_stale(study: Study, trial: FrozenTrial) -> None:
     """Optuna's callback for stale trials."""
-    deaths = trial.user_attrs.get(DEATHS, 0) + 1
+    deaths = trial.user_attrs.get(DEATHS, 0) + _was_trained(trial)
     if deaths < TRIES:
         enqueue_again(study, trial, deaths)
 
 
 def enqueue_again(study: Study, trial: FrozenTrial, deaths: int | None = None) -> None:
-    """Enqueue the settings of a trial, unless they have been, or it had drawn none yet.
+    """Enqueue a trial once more, unless it has been, or nothing of it was there yet: with its
+    settings, if it had drawn them all.
+
+    Else they are drawn again, and the same, since a draw depends on the position alone and on the
+    trials before the batch.
 
     Args:
         study: study of the trial.
@@ -589,16 +601,43 @@ def enqueue_again(study: Study, trial: FrozenTrial, deaths: int | None = None) -
         deaths: drivers that have ended during these settings; as many as before if None.
     """
     deaths = trial.user_attrs.get(DEATHS, 0) if deaths is None else deaths
-    params = {**trial.system_attrs.get(FIXED, {}), **trial.params}
+    # A sampler of the user's own, which notes no batch, would draw others.
+    whole = DRAWN in trial.user_attrs or BATCH not in trial.user_attrs
+    drawn = trial.params if whole else {}
+    params = {**trial.system_attrs.get(FIXED, {}), **drawn}
     known = {one.user_attrs.get(AGAIN) for one in study.get_trials(deepcopy=False)}
-    if params and trial.number not in known:
-        kept: dict[str, Any] = {GRID: True} if GRID in trial.user_attrs else {}
+    if (params or BATCH in trial.user_attrs) and trial.number not in known:
+        kept = {
+            key: trial.user_attrs[key] for key in (GRID, BATCH, DRAWN) if key in trial.user_attrs
+        }
         kept |= {DEATHS: deaths} if deaths else {}
         kept |= {AGAIN: trial.number, FIRST: trial.user_attrs.get(FIRST, trial.number)}
-        system = {key: trial.system_attrs[key] for key in OF_GRID if key in trial.system_attrs}
+        # A sampler may keep its state with a trial, as CMA-ES does.
+        of_sampler = trial.system_attrs.keys() - {FIXED} if whole else OF_GRID
+        system = {key: trial.system_attrs[key] for key in of_sampler if key in trial.system_attrs}
         study.add_trial(create_trial(
             state=TrialState.WAITING, user_attrs=kept, system_attrs=system | {FIXED: params}
         ))  # fmt: skip
+
+
+def positions(trials: Sequence[FrozenTrial]) -> list[int]:
+    """The position of each trial in its search; repeats have that of what they repeat, and trials
+    whose driver died before anything of them was there that of the next.
+
+    Args:
+        trials: all trials of a study, by their numbers.
+    """
+    found, before = list[int](), 0
+    for one in trials:
+        first = one.user_attrs.get(FIRST)
+        found.append(before if first is None else found[first])
+        before += first is None and not _is_empty(one)
+    return found
+
+
+def _is_empty(trial: FrozenTrial) -> bool:
+    known = trial.params or BATCH in trial.user_attrs or FIXED in trial.system_attrs
+    return trial.state == TrialState.FAIL and not known
 
 
 def waiting(study: Study) -> list[FrozenTrial]:

@@ -25,7 +25,7 @@ from gcl_hard.runs.trials import Candidate
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.tuning import SearchResult, search
 from gcl_hard.tuning.result import AllFailed
-from gcl_hard.tuning.storage import AGAIN, DEATHS, FAILURE, GRID, SURPLUS, TrialCounts
+from gcl_hard.tuning.storage import AGAIN, DEATHS, DRAWN, FAILURE, GRID, SURPLUS, TrialCounts
 from tests.said import says
 from tests.tuning.test_journal import full_disk
 
@@ -534,7 +534,9 @@ def test_trials_of_a_driver_that_was_killed_are_done_once_more_by_themselves(
     searched(2)
     other = stored(tmp_path)
     for _ in range(3):
-        other.ask().suggest_float("lr", 0.001, 0.1, log=True)
+        trial = other.ask()
+        trial.suggest_float("lr", 0.001, 0.1, log=True)
+        trial.set_user_attr(DRAWN, trial.number)
     lost = rates(other, RUNNING)
     found = searched(10, 4)
     assert states(tmp_path) == {COMPLETE: 10, FAIL: 3}
@@ -543,20 +545,21 @@ def test_trials_of_a_driver_that_was_killed_are_done_once_more_by_themselves(
     assert TrialCounts.of(found.study).failures == {}
 
 
-def test_settings_that_ended_two_drivers_are_given_up(
+def test_settings_that_ended_three_drivers_are_given_up(
     scorer: Scorer, searched: Any, tmp_path: Path
 ) -> None:
     searched(1)
-    for _ in range(2):
+    for _ in range(3):
         other = stored(tmp_path)
         trial = other.ask()
         trial.suggest_float("lr", 0.001, 0.1, log=True)
+        trial.set_user_attr(DRAWN, trial.number)
         searched(1)  # nothing is left to do but to put it back
     assert DEATHS in stored(tmp_path).trials[-1].user_attrs
     found = searched(3)
     counts = TrialCounts.of(found.study)
     ((reason, n),) = counts.failures.items()
-    assert says(reason, "search", "ended", 2)
+    assert says(reason, "search", "ended", 3)
     assert (n, counts.complete) == (1, 3)
 
 

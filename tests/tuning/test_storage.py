@@ -28,7 +28,9 @@ from gcl_hard.tuning import storage
 from gcl_hard.tuning.options import sampler
 from gcl_hard.tuning.storage import (
     AGAIN,
+    BATCH,
     DEATHS,
+    DRAWN,
     FAILURE,
     FIRST,
     GRID,
@@ -689,6 +691,7 @@ def left(study: optuna.Study, *, drawn: bool = True) -> FrozenTrial:
     if drawn:
         trial.suggest_float("beta", 0.1, 20)
         trial.suggest_categorical("readout", ["sum", "mean"])
+        trial.set_user_attr(DRAWN, trial.number)
     return study.trials[trial.number]
 
 
@@ -703,23 +706,26 @@ def test_orphans_fail_and_are_enqueued_once_more(study: optuna.Study) -> None:
     assert [t.state.name for t in study.trials] == ["FAIL", "COMPLETE", "WAITING"]
     assert failure_of(study.trials[0]) == INTERRUPTED
     (again,) = waiting(study)
-    assert again.user_attrs == {AGAIN: 0, FIRST: 0, DEATHS: 1}
+    assert again.user_attrs == {AGAIN: 0, FIRST: 0, DEATHS: 1, DRAWN: 0}
     assert again.system_attrs["fixed_params"] == orphan.params
     put_back_orphans(study)
     assert len(study.trials) == 3
     assert TrialCounts.of(study).failures == {}
 
 
-def test_settings_that_ended_two_drivers_are_not_tried_a_third_time(study: optuna.Study) -> None:
+def test_settings_that_ended_three_drivers_are_not_tried_again(study: optuna.Study) -> None:
     study.enqueue_trial({"beta": 2.0, "readout": "sum"}, user_attrs={GRID: True})
+    for deaths in (1, 2):
+        assert left(study).params == {"beta": 2.0, "readout": "sum"}
+        put_back_orphans(study)
+        assert waiting(study)[0].user_attrs == {
+            AGAIN: deaths - 1, FIRST: 0, GRID: True, DEATHS: deaths, DRAWN: deaths - 1,
+        }  # fmt: skip
     left(study)
-    put_back_orphans(study)
-    assert waiting(study)[0].user_attrs == {AGAIN: 0, FIRST: 0, GRID: True, DEATHS: 1}
-    assert left(study).params == {"beta": 2.0, "readout": "sum"}
     put_back_orphans(study)
     assert waiting(study) == []
     ((reason, n),) = TrialCounts.of(study).failures.items()
-    assert says(reason, "search", "ended", 2)
+    assert says(reason, "search", "ended", 3)
     assert n == 1
 
 
@@ -739,10 +745,17 @@ def test_fixed_settings_are_kept_that_were_not_drawn_yet(study: optuna.Study) ->
     assert waiting(study)[0].system_attrs["fixed_params"] == {"beta": 2.0, "readout": "mean"}
 
 
-def test_a_trial_that_had_nothing_drawn_is_given_up(study: optuna.Study) -> None:
-    left(study, drawn=False)
-    put_back_orphans(study)
-    assert [trial.state for trial in study.trials] == [TrialState.FAIL]
+@pytest.mark.parametrize("some", [False, True])
+def test_a_trial_that_was_not_drawn_to_its_end_is_drawn_anew(*, some: bool) -> None:
+    study = optuna.create_study(sampler=sampler("random", 0))
+    for number in range(5):  # however often: its training has ended no driver
+        trial = study.ask()
+        if some:
+            trial.suggest_float("beta", 0.1, 20)
+        put_back_orphans(study)
+        (again,) = waiting(study)
+        assert again.user_attrs == {AGAIN: number, FIRST: 0, BATCH: [0, 1]}
+        assert again.system_attrs["fixed_params"] == {}
     assert TrialCounts.of(study).failures == {}
 
 

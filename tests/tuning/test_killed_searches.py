@@ -1,0 +1,146 @@
+"""A search whose driver is killed at any moment asks what an undisturbed one asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from gcl_hard.tuning.options import PerTrialSeed, SamplerName, sampler
+from gcl_hard.tuning.storage import DEATHS, DRAWN, positions, put_back_orphans, waiting
+
+TRIALS, SIZE = 24, 3  # beyond the ten that TPE draws at random
+Found = dict[int, tuple[tuple[Any, ...], float]]
+
+
+class Killed(BaseException):
+    """Nothing is written after it."""
+
+
+class Moments:
+    """Moments at which a driver may be killed; the numbered ones kill it."""
+
+    def __init__(self, *fatal: int) -> None:
+        self.fatal, self.n = set(fatal), 0
+
+    def __call__(self) -> None:
+        self.n += 1
+        if self.n in self.fatal:
+            raise Killed
+
+
+def drive(study: optuna.Study, moment: Moments) -> None:
+    """What a driver does: draws a batch, trains it, stores the scores."""
+    ours: Any = study.sampler
+    while True:
+        ended = len(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)))
+        if ended >= TRIALS:
+            return
+        ours.size, batch = min(SIZE, TRIALS - ended), list[optuna.Trial]()
+        for _ in range(ours.size):
+            if batch and not ours.goes_on(study, batch[-1].number):
+                break
+            batch.append(study.ask())
+            moment()
+            batch[-1].suggest_float("lr", 1e-4, 0.1, log=True)
+            moment()
+            batch[-1].suggest_float("beta", 0.1, 20)
+            moment()
+            batch[-1].set_user_attr(DRAWN, batch[-1].number)
+            moment()
+        for trial in batch:
+            study.tell(trial, trial.params["beta"] - 100 * trial.params["lr"])
+            moment()
+
+
+def searched(name: SamplerName, moment: Moments, monkeypatch: pytest.MonkeyPatch) -> Found:
+    """Settings and scores of a search by their positions, gone on with whenever it is killed."""
+    before = PerTrialSeed.before_trial
+
+    def around(self: PerTrialSeed, *of: Any) -> None:
+        moment()  # the trial is there, and nothing of it
+        before(self, *of)
+        moment()
+
+    study = optuna.create_study(direction="maximize")
+    study.enqueue_trial({"beta": 1.0})
+    with monkeypatch.context() as patched:
+        patched.setattr(PerTrialSeed, "before_trial", around)
+        while True:
+            study.sampler = sampler(name, 7)
+            try:
+                put_back_orphans(study)
+                drive(study, moment)
+                break
+            except Killed:
+                pass
+    assert not waiting(study)
+    trials = study.get_trials(deepcopy=False)
+    return {
+        at: (tuple(sorted(one.params.items())), float(one.value or 0))
+        for one, at in zip(trials, positions(trials), strict=True)
+        if one.state == TrialState.COMPLETE
+    }
+
+
+@pytest.mark.parametrize("name", get_args(SamplerName))
+@pytest.mark.parametrize(
+    "kills",
+    [
+        lambda last: [(k,) for k in range(1, last, 11)],
+        lambda last: [(k, k + 2) for k in range(3, last, 29)],
+        lambda last: [(k, k + 1, k + 9, k + 10) for k in range(60, last, 37)],
+    ],
+    ids=["one", "two", "four"],
+)
+def test_a_killed_search_is_the_same_search(
+    name: SamplerName,
+    kills: Callable[[int], list[tuple[int, ...]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    undisturbed = Moments()
+    whole = searched(name, undisturbed, monkeypatch)
+    assert sorted(whole) == [*range(TRIALS)]
+    assert whole[0][0][0] == ("beta", 1.0)
+    for fatal in kills(undisturbed.n):
+        assert searched(name, Moments(*fatal), monkeypatch) == whole, fatal
+
+
+def test_a_batch_does_not_see_itself() -> None:
+    """Its draws are the same whatever the order in which its trials end."""
+    found = []
+    for reverse in (False, True):
+        study = optuna.create_study(direction="maximize", sampler=sampler("tpe", 1))
+        ours: Any = study.sampler
+        ours.size = 6
+        for _ in range(3):
+            batch = [study.ask() for _ in range(6)]
+            for trial in batch[:3]:
+                trial.suggest_float("beta", 0.1, 20)
+            if reverse:
+                study.tell(batch[0], batch[0].params["beta"])
+            for trial in batch[3:]:
+                trial.suggest_float("beta", 0.1, 20)
+            for trial in batch[1 if reverse else 0 :]:
+                study.tell(trial, trial.params["beta"])
+        found.append([one.params for one in study.trials])
+    assert found[0] == found[1]
+
+
+def test_deaths_are_counted_only_in_training() -> None:
+    study = optuna.create_study(sampler=sampler("random", 0))
+    for _ in range(4):  # while it is drawn
+        study.ask().suggest_float("beta", 0.1, 20)
+        put_back_orphans(study)
+    (again,) = waiting(study)
+    assert DEATHS not in again.user_attrs
+    trial = study.ask()
+    trial.suggest_float("beta", 0.1, 20)
+    trial.set_user_attr(DRAWN, trial.number)
+    put_back_orphans(study)
+    study.ask()  # and dies before it is drawn again
+    put_back_orphans(study)
+    assert waiting(study)[0].user_attrs[DEATHS] == 1
