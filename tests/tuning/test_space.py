@@ -799,7 +799,7 @@ def test_what_is_no_yaml_is_named_in_one_line(tmp_path: Path, text: str) -> None
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_bytes(b"\xff\xfe\x00space")
-    with pytest.raises(InputError, match=r"mine\.yaml .*\bYAML\b.*\b0xff\b"):
+    with pytest.raises(InputError, match=r"mine\.yaml .*\bUTF-8\b.*\b0xff\b"):
         read_space(str(path))
 
 
