@@ -363,7 +363,8 @@ class PerTrialSeed(BaseSampler):
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Seed the sampler, and note the batch of the trial."""
-        listed = study.get_trials(deepcopy=False)
+        # Of Hyperband, which shows samplers the trials of a bracket, all of them are counted.
+        listed = study._storage.get_all_trials(study._study_id, deepcopy=False)
         where = positions(listed)
         position = self._position = where[trial.number]
         batch = self._batch(listed, where, position)
@@ -408,7 +409,8 @@ def _numbered(trial: FrozenTrial, number: int) -> FrozenTrial:
 def _before(study: Study, listed: Sequence[FrozenTrial], where: Sequence[int], first: int) -> Study:
     """A study as it was before a position: of each earlier one its last trial, numbered by it."""
     last = {at: one for one, at in zip(listed, where, strict=True) if at < first}
-    trials = [_numbered(one, at) for at, one in sorted(last.items())]
+    shown = {one.number for one in study.get_trials(deepcopy=False)}
+    trials = [_numbered(one, at) for at, one in sorted(last.items()) if one.number in shown]
 
     def some(
         deepcopy: bool = True, states: Any = None, use_cache: bool = False
@@ -416,7 +418,7 @@ def _before(study: Study, listed: Sequence[FrozenTrial], where: Sequence[int], f
         found = [one for one in trials if states is None or one.state in states]
         return copy.deepcopy(found) if deepcopy else found
 
-    seen: Any = copy.copy(study)
+    seen: Any = copy.copy(getattr(study, "_study", study))
     seen.get_trials = seen._get_trials = some
     return cast("Study", seen)
 
