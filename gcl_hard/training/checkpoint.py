@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from gcl_hard.errors import InputError, check_number
-from gcl_hard.io import atomic_write
-from gcl_hard.stored import load_torch
+from gcl_hard.io import atomic_write, reading
+from gcl_hard.stored import load_torch, unlike
 
 SCHEMA_VERSION = 2
 MOST_NAMED = 5  # settings that a message about another run names
@@ -122,27 +122,28 @@ class Checkpoint:
         """
         if not self.resume or not self.exists():
             return None
-        whole = load_torch(
-            self.path, "a checkpoint",
-            {"schema_version": int, "run": dict, "notes": dict, "state": dict},
-            ": remove it to start over",
-        )  # fmt: skip
-        version, run, notes = whole["schema_version"], whole["run"], whole["notes"]
-        state: State = whole["state"]
+        kind, remedy = "a checkpoint", ": remove it to start over"
+        whole = load_torch(self.path, kind, {"schema_version": int}, remedy)
+        version = whole["schema_version"]
         if version != SCHEMA_VERSION:
-            older = isinstance(version, int) and version < SCHEMA_VERSION
+            older = version < SCHEMA_VERSION
             raise InputError(
                 f"{self.path} has checkpoint version {version}, and this gcl_hard reads "
                 f"{SCHEMA_VERSION}: " + ("" if older else "upgrade gcl_hard, or ")
                 + "remove the file to start over"
             )  # fmt: skip
+        with reading(self.path, kind, remedy):
+            if why := unlike(whole, {"run": dict, "notes": dict, "state": dict}):
+                raise ValueError(why)
+        run = whole["run"]
         if run != self.run:
             raise InputError(
                 f"{self.path} belongs to another run: {_differences(run, self.run)}; run it as it "
                 f"was, or remove it to start over"
             )
-        self.notes |= notes
+        self.notes |= whole["notes"]
         self._last = time.monotonic()
+        state: State = whole["state"]
         return state
 
 

@@ -216,7 +216,7 @@ def test_an_outer_score_that_is_missing_says_why() -> None:
 
 def test_words_of_users_break_no_table() -> None:
     made = study(trial(50.0, {"beta": 1.0}), trial("a|b <i>", {"beta": 1.0}))
-    assert "| failed | a\\|b &lt;i&gt;: 1 | 1 |" in text(result_of(finding(made)))
+    assert "| failed | a\\|b &lt;i>: 1 | 1 |" in text(result_of(finding(made)))
 
 
 # The best settings as a config

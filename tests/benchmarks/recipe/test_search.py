@@ -535,7 +535,7 @@ def test_what_is_no_yaml_is_named(tmp_path: Path, text: str) -> None:
 
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_bytes(b"\xff\xfe\x00ablations")
-    with pytest.raises(InputError, match=r"mine\.yaml\b.*YAML"):
+    with pytest.raises(InputError, match=r"mine\.yaml\b.*UTF-8"):
         read_search(tmp_path / "mine.yaml")
 
 
