@@ -22,7 +22,7 @@ from sqlalchemy.pool import NullPool
 
 from gcl_hard import tune
 from gcl_hard.commands import tune as tune_command
-from gcl_hard.tuning.storage import AGAIN, GRID, INTERRUPTED, exclusive, failure_of, url_of
+from gcl_hard.tuning.storage import AGAIN, BATCH, GRID, INTERRUPTED, exclusive, failure_of, url_of
 from tests.runs.engine_tasks import is_worker, wait_for
 from tests.said import says
 
@@ -111,7 +111,8 @@ def check_end(place: Path | str, n: int = TRIALS) -> list[FrozenTrial]:
     lost = {trial.number for trial in found if trial.state == TrialState.FAIL}
     assert {failure_of(found[number]) for number in lost} <= {INTERRUPTED}
     again = {trial.user_attrs[AGAIN]: trial for trial in found if AGAIN in trial.user_attrs}
-    assert {*again} == {number for number in lost if found[number].params}
+    begun = {one.number for one in found if one.params or BATCH in one.user_attrs}
+    assert {*again} == lost & begun
     for number, trial in again.items():
         assert trial.params.items() >= found[number].params.items()
         assert trial.user_attrs.get(GRID) == found[number].user_attrs.get(GRID)
