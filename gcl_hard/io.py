@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import shutil
-import stat
 import tarfile
 import tempfile
 import time
@@ -45,11 +44,11 @@ def cache_root(cache_dir: str | Path | None = None) -> Path:
 
     Returns:
         The folder; graph sets are in its subfolder ``tu``, graphs with classes of nodes in
-        ``nodes``, image sets in ``images``. A user without a home folder, as in a container, has
-        one that ends with the process, and is told so.
+        ``nodes``, image sets in ``images``. A user without a home folder, as in a container, gets
+        a temporary one, and a warning.
 
     Raises:
-        InputError: for a user who is not there, such as ``~nobody``.
+        InputError: if the path begins with the home of an unknown user.
 
     Example:
         >>> cache_root("a/b").as_posix()
@@ -94,76 +93,6 @@ def expanded(path: str | Path) -> Path:
             f"{path} begins with the home folder of a user whom this machine does not know: write "
             f"the path without ~"
         ) from error
-
-
-LONGEST_TEXT = 64 * 2**20
-"""Bytes of the largest file of settings or results that is read as text."""
-
-
-def text_of(path: Path) -> str:
-    """The text of a file of settings or results.
-
-    Args:
-        path: the file, which is UTF-8.
-
-    Raises:
-        InputError: for what is no file, such as a pipe, which might never end, or far too large.
-        OSError, UnicodeDecodeError: as reading raises them.
-    """
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
-        kind = "folder" if stat.S_ISDIR(found.st_mode) else "pipe or device"
-        raise InputError(f"{path} is a {kind}, and must be a file")
-    if found.st_size > LONGEST_TEXT:
-        raise InputError(f"{path} has {found.st_size:,} bytes, more than any file of its kind")
-    return path.read_text(encoding="utf-8")
-
-
-MOST_NODES = 10**6
-"""Values of the largest YAML file, its aliases written out."""
-
-
-def read_yaml(path: Path) -> Any:
-    """The content of a YAML file.
-
-    Raises:
-        InputError: if it cannot be read, is not YAML, or grows beyond bounds by its aliases.
-
-    Example:
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = (Path(folder) / "a.yaml").write_text("beta: [1, 2]")
-        ...     read_yaml(Path(folder) / "a.yaml")
-        {'beta': [1, 2]}
-    """
-    import yaml
-
-    try:
-        found = yaml.safe_load(text_of(path))
-        size = _written_out(found, {})
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except RecursionError as error:
-        raise InputError(f"{path} is nested too deeply") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 ({error}): save it as UTF-8") from error
-    except (ValueError, yaml.YAMLError) as error:
-        if isinstance(error, GclHardError):
-            raise
-        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-    if size > MOST_NODES:
-        raise InputError(f"{path} has {size:,} values where its aliases (*) are written out")
-    return found
-
-
-def _written_out(value: Any, seen: dict[int, int]) -> int:
-    """How many values a nested one has, those counted again that are in several places."""
-    if not isinstance(value, (dict, list)):
-        return 1
-    if id(value) not in seen:
-        seen[id(value)] = 0  # of one that contains itself
-        parts = [*value, *value.values()] if isinstance(value, dict) else value
-        seen[id(value)] = 1 + sum(_written_out(one, seen) for one in parts)
-    return seen[id(value)]
 
 
 def file_digest(path: str | Path) -> str:
@@ -212,7 +141,10 @@ def file_stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 class Seen(NamedTuple):
-    """Which content a file had: a file that is written anew is another one."""
+    """Which content a file had: a file that is written anew is another one.
+
+    Unlike :func:`file_stamp`, it stays the same when the file is renamed.
+    """
 
     inode: int
     size: int

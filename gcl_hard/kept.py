@@ -74,7 +74,8 @@ def record(path: Path, made: Path, url: str, *, pinned: bool) -> None:
     Raises:
         OSError: if it is not what arrived before.
     """
-    note, digest = record_of(path), content_digest(made)
+    note, files = record_of(path), _digests(made)
+    digest = _content_digest(made, files)
     before = _stated(note)
     if not pinned and before.get("url") == url and before.get("sha256") not in (None, digest):
         raise OSError(
@@ -82,23 +83,23 @@ def record(path: Path, made: Path, url: str, *, pinned: bool) -> None:
             f"({before['sha256']}): if it was published anew, remove {note} and repeat the command"
         )
     date = time.strftime("%Y-%m-%d", time.gmtime())
-    write_json({"url": url, "date": date, "sha256": digest, "files": _digests(made)}, note)
+    write_json({"url": url, "date": date, "sha256": digest, "files": files}, note)
 
 
-def content_digest(path: Path) -> str:
+def _content_digest(path: Path, files: dict[str, list[Any]]) -> str:
     """SHA-256 of a file, or of the names and digests of the files in a folder or a zip archive.
 
     Archives that are packed anew have the same files and other bytes.
     """
     if path.is_dir():
-        found = _digests(path)
+        found = {name: digest for name, (_, digest) in files.items()}
     elif zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             names = sorted(one for one in archive.namelist() if not one.endswith("/"))
-            found = {one: [0, hashlib.sha256(archive.read(one)).hexdigest()] for one in names}
+            found = {one: hashlib.sha256(archive.read(one)).hexdigest() for one in names}
     else:
-        return _sha256(path)
-    lines = "\n".join(f"{name} {digest}" for name, (_, digest) in found.items())
+        return str(files[""][1])
+    lines = "\n".join(f"{name} {digest}" for name, digest in found.items())
     return hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()
 
 

@@ -1,13 +1,15 @@
-"""Reading what was stored: whether fields have their types, and files of PyTorch."""
+"""Reading what was stored: whether fields have their types, files of PyTorch, and YAML."""
 
 from __future__ import annotations
 
+import stat
 import types
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
+from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.io import reading, refuse_bomb
 
 
@@ -83,3 +85,74 @@ def _parts(value: object) -> Iterable[object]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
+
+
+LONGEST_TEXT = 64 * 2**20
+"""Bytes of the largest file of settings or results that is read as text."""
+
+
+def text_of(path: Path) -> str:
+    """The text of a file of settings or results.
+
+    Args:
+        path: the file, which is UTF-8.
+
+    Raises:
+        InputError: for what is no file, such as a pipe, which might never end, or far too large.
+        OSError, UnicodeDecodeError: as reading raises them.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        kind = "folder" if stat.S_ISDIR(found.st_mode) else "pipe or device"
+        raise InputError(f"{path} is a {kind}, and must be a file")
+    if found.st_size > LONGEST_TEXT:
+        raise InputError(f"{path} has {found.st_size:,} bytes, more than any file of its kind")
+    return path.read_text(encoding="utf-8")
+
+
+MOST_NODES = 10**6
+"""Values of the largest YAML file, its aliases written out."""
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of a YAML file.
+
+    Raises:
+        InputError: if it cannot be read, is not YAML, or grows beyond bounds by its aliases.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = (Path(folder) / "a.yaml").write_text("beta: [1, 2]")
+        ...     read_yaml(Path(folder) / "a.yaml")
+        {'beta': [1, 2]}
+    """
+    import yaml
+
+    try:
+        found = yaml.safe_load(text_of(path))
+        size = _written_out(found, {})
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except RecursionError as error:
+        raise InputError(f"{path} is nested too deeply") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 ({error}): save it as UTF-8") from error
+    except (ValueError, yaml.YAMLError) as error:
+        if isinstance(error, GclHardError):
+            raise
+        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    if size > MOST_NODES:
+        raise InputError(f"{path} has {size:,} values where its aliases (*) are written out")
+    return found
+
+
+def _written_out(value: Any, seen: dict[int, int]) -> int:
+    """How many values a nested one has, those counted again that are in several places."""
+    if not isinstance(value, (dict, list)):
+        return 1
+    if id(value) not in seen:
+        seen[id(value)] = 0  # of one that contains itself
+        parts = [*value, *value.values()] if isinstance(value, dict) else value
+        seen[id(value)] = 1 + sum(_written_out(one, seen) for one in parts)
+    return seen[id(value)]

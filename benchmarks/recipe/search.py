@@ -24,8 +24,8 @@ from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.flags import settings_from
 from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.presets import read_yaml
 from gcl_hard.settings.values import BadValueError, as_seeds
+from gcl_hard.stored import read_yaml
 
 KEYS = ("dataset", "method", "seeds", "folds", "start", "ablations")
 

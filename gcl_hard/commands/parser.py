@@ -14,12 +14,12 @@ from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 
 from gcl_hard.errors import InputError, without_password
 from gcl_hard.experiments.registry import import_domain
-from gcl_hard.io import read_yaml
 from gcl_hard.moved import FLAGS, renamed
 from gcl_hard.runs.experiment import RunOptions
 from gcl_hard.settings.base import Domain, flag
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.flags import all_settings, explain, options_of
+from gcl_hard.stored import read_yaml
 
 
 def public_command(arguments: Sequence[str], entry_point: str = "gcl_hard.bench") -> str:

@@ -98,7 +98,7 @@ def _spelt(error: UnicodeError) -> tuple[str, int]:
 
 
 class _Steady(io.TextIOBase):
-    """A stream that drops what it cannot write, and goes on without whoever has read it."""
+    """A stream that drops what it cannot write, and works on after its reader has gone."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

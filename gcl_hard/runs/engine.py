@@ -410,9 +410,9 @@ def _warn_of_open(address: str, host: str) -> None:
         if ip_address(host).is_loopback:
             return
     warnings.warn(
-        f"the scheduler {address} has no TLS: whoever reaches its port runs code on its workers "
-        f"and reads what is sent; start it with certificates and give tls://{host}:PORT (docs: "
-        f"Several machines)",
+        f"the scheduler {address} has no TLS: anyone who reaches its port can run code on its "
+        f"workers and read what is sent; start it with certificates and give tls://{host}:PORT "
+        f"(docs: Several machines)",
         stacklevel=3,
     )
 

@@ -270,7 +270,7 @@ class Store:
                 singles.append((path, seen))
                 known = results.setdefault(found.name, found)
                 newer = known if _is_newer(known, found) else found
-                if known.stored() != found.stored():
+                if known is not found and known.stored() != found.stored():
                     older.append(found if newer is known else known)
                 results[found.name] = newer
             rows: dict[str, Mapping[str, Any]] = {name: _row(one) for name, one in results.items()}

@@ -548,8 +548,8 @@ def stoppable(study: Study) -> Iterator[None]:
 def put_back(study: Study, trial: FrozenTrial, *, died: bool) -> None:
     """Fail a running trial, and enqueue its settings once more.
 
-    Settings during which a second driver ended are not tried again: what fills a machine's memory
-    would end one driver after the other.
+    Settings during whose training three drivers ended are not tried again: what fills a machine's
+    memory would end one driver after the other.
 
     Args:
         study: study of the trial.
