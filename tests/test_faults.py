@@ -546,7 +546,9 @@ def test_results_of_a_clock_that_was_set_back_replace_older_ones(tmp_path: Path)
         assert done.returncode == 0, done.stderr
         (second,) = Store(out).rows()
         assert second.seconds_train != first.seconds_train
-        assert bench.main([f"--compact={out}"]) == 0
+        older = pytest.warns(UserWarning, match="moved to .*older")  # of the compact form
+        with older if years == 2 else contextlib.nullcontext():
+            assert bench.main([f"--compact={out}"]) == 0
         (kept,) = Store(out).rows()
         assert kept.seconds_train == second.seconds_train
         first = kept
