@@ -25,6 +25,10 @@ _compared: dict[Path, dict[str, Seen | None]] = {}
 """Files whose digests were compared by this process, as they were then."""
 
 
+class MadeAgain(UserWarning):
+    """Said of this machine's cache and not of the data, whose notes stand in results."""
+
+
 def kept_folder(path: Path, make: Callable[[Path], None]) -> Path:
     """A folder of the cache; it is made where it is not there, or not what was made.
 
@@ -49,7 +53,7 @@ def kept_folder(path: Path, make: Callable[[Path], None]) -> Path:
         why = damage(path, path / CONTENTS)
         if why is None:
             return path
-        warnings.warn(f"{path} is made again: {why}", stacklevel=2)
+        warnings.warn(f"{path} is made again: {why}", MadeAgain, stacklevel=2)
         _remove(path, why)
     with atomic_folder(path) as new:
         make(new)
