@@ -105,13 +105,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
 
     def advice(self, config: MoleculeConfig, data: Labelled) -> str | None:
         """SMILES that are left out."""
-        if not (invalid := data.molecules.invalid):
-            return None
-        named = ", ".join(f"{one.smiles!r} (number {one.row + 1})" for one in invalid[:3])
-        return (
-            f"{config.set_name}: {len(invalid)} of {len(data.molecules) + len(invalid)} SMILES "
-            f"cannot be read and are left out: {named}{', …' * (len(invalid) > 3)}"
-        )
+        return data.molecules.left_out(config.set_name)
 
     def train(
         self, runs: Sequence[Run], data: Labelled, context: RunContext, report: Report

@@ -248,13 +248,8 @@ def loaded(name: str, **how: Any) -> MoleculeData:
     """A set as of :func:`load_molecules`, with progress, and a line on SMILES that are left out."""
     with split_checked_later(), _bar("parsing all, once", " SMILES") as bar:
         data = load_molecules(name, progress=bar.update, **how)
-    if invalid := data.molecules.invalid:
-        named = ", ".join(f"{one.smiles!r} (number {one.row + 1})" for one in invalid[:3])
-        print(
-            f"{data.molecules.name}: {len(invalid)} of {len(data.molecules) + len(invalid)} SMILES "
-            f"cannot be read and are left out: {named}{', …' * (len(invalid) > 3)}",
-            file=sys.stderr,
-        )
+    if left_out := data.molecules.left_out(data.molecules.name):
+        print(left_out, file=sys.stderr)
     return data
 
 

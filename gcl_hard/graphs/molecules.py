@@ -34,11 +34,15 @@ ATOMS = {"element": 119, "degree": 12, "charge": 12, "hydrogens": 10, "aromatic"
 BONDS = {"type": 6, "ring": 3, "conjugated": 3, "stereo": 7}
 """Number of codes of each field of a bond: single, double, triple, aromatic, other; no, yes; no,
 yes; none, Z, E, cis, trans, any."""
-FORMAT = 1
+FORMAT = 2
 """Version of the files on disk."""
 ROWS_AT_A_TIME = 1024  # of similarities
 CHUNK = 2000
 """SMILES that are parsed at a time."""
+SHOWN = 60
+"""Letters of a SMILES that a message shows."""
+LONGEST = 3000
+"""Letters of a SMILES that is read: what longer ones take grows by their cube, minutes each."""
 _BOND_TYPES = {"SINGLE": 1, "DOUBLE": 2, "TRIPLE": 3, "AROMATIC": 4}
 _STEREO = {"NONE": 1, "Z": 2, "E": 3, "CIS": 4, "TRANS": 5, "ANY": 6}
 Progress = Callable[[int], Any]
@@ -49,7 +53,7 @@ T = TypeVar("T")
 
 
 class Invalid(NamedTuple):
-    """A SMILES that is no molecule."""
+    """A SMILES that is no molecule, or has more than 3,000 letters."""
 
     row: int
     smiles: str
@@ -111,6 +115,20 @@ labels)
         counted: NDArray[np.int64] = torch.cat(found, 1).numpy()
         return counted
 
+    def left_out(self, name: str) -> str | None:
+        """What could not be read, for messages; None where all could.
+
+        Args:
+            name: what the set is called.
+        """
+        if not self.invalid:
+            return None
+        first = [f"{_shown(one.smiles)} (number {one.row + 1})" for one in self.invalid[:3]]
+        return (
+            f"{name}: {len(self.invalid)} of {len(self) + len(self.invalid)} SMILES cannot be read "
+            f"and are left out: {', '.join(first)}{', …' * (len(self.invalid) > 3)}"
+        )
+
     def with_targets(
         self, targets: Any, *, classes: bool = False, tasks: Sequence[str] = ()
     ) -> Molecules:
@@ -142,6 +160,12 @@ labels)
             raise InputError("classes must be whole numbers from 0 on, one for each molecule")
         labels = torch.from_numpy(y.astype(np.int64))
         return replace(self, y=labels, n_classes=int(labels.max()) + 1, tasks=(*tasks,))
+
+
+def _shown(smiles: str) -> str:
+    """A SMILES as messages show it."""
+    long = f", of {len(smiles):,} letters, more than {LONGEST:,}" if len(smiles) > LONGEST else ""
+    return f"{smiles[:SHOWN] + '…' * (len(smiles) > SHOWN)!r}{long}"
 
 
 def _as_numbers(targets: Any) -> NDArray[np.float64]:
@@ -184,7 +208,8 @@ class Arrays(NamedTuple):
 
 
 def codes(smiles: str) -> Arrays | None:
-    """A molecule as codes; None for what is no molecule, has no atoms, or has several lines.
+    """A molecule as codes; None for what is no molecule, has no atoms, several lines, or more than
+    3,000 letters.
 
     Args:
         smiles: the SMILES.
@@ -201,7 +226,8 @@ def codes(smiles: str) -> Arrays | None:
         >>> found.atoms.tolist(), found.bonds[0].tolist()
         ([[6, 2, 6, 3, 1, 1], [8, 2, 6, 1, 1, 1]], [2, 1, 1, 1])
     """
-    mol = rdkit().MolFromSmiles(smiles) if len(smiles.splitlines()) == 1 else None
+    readable = len(smiles) <= LONGEST and len(smiles.splitlines()) == 1
+    mol = rdkit().MolFromSmiles(smiles) if readable else None
     if mol is None or not mol.GetNumAtoms():
         return None
     atoms = np.array([
@@ -249,6 +275,8 @@ def from_smiles(
     key: str | None = None,
 ) -> Molecules:
     """Molecules from SMILES; what is no molecule is left out and named in ``invalid``.
+
+    So are SMILES of more than 3,000 letters.
 
     Args:
         smiles: the SMILES.
@@ -328,7 +356,7 @@ def _write(smiles: Iterable[str], folder: Path, *, jobs: int, progress: Progress
         for file in files.values():
             file.close()
     if not nodes:
-        first = f": the first is {invalid[0].smiles!r}" if invalid else ""
+        first = f": the first is {_shown(invalid[0].smiles)}" if invalid else ""
         raise InputError(f"none of {done} SMILES is a molecule{first}; is it the right column?")
     (folder / "about.json").write_text(json.dumps({"invalid": invalid}), encoding="utf-8")
 
@@ -453,10 +481,12 @@ def _kept(name: str, key: str, cache_dir: str | Path | None) -> Path:
 
 def _scaffolds(chunk: Sequence[str | bytes], *, chirality: bool) -> list[str]:
     chem, murcko = rdkit(), rdkit("Chem.Scaffolds.MurckoScaffold")
+    mols = [chem.MolFromSmiles(_text(one)) for one in chunk]
     return [
-        murcko.MurckoScaffoldSmiles(mol=chem.MolFromSmiles(_text(one)), includeChirality=chirality)
-        for one in chunk
-    ]
+        murcko.MurckoScaffoldSmiles(mol=mol, includeChirality=chirality)
+        if mol.GetRingInfo().NumRings() else ""  # which a long chain would take long to say
+        for mol in mols
+    ]  # fmt: skip
 
 
 def _text(smiles: str | bytes) -> str:

@@ -7,6 +7,7 @@ import gzip
 import math
 import pickle
 import re
+import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -160,7 +161,7 @@ def test_what_is_outside_the_vocabulary_is_unknown_and_codes_stay_inside_it() ->
 
 
 def test_a_long_molecule_costs_its_own_length_alone() -> None:
-    long, short = "C" * 5000, ["C"] * 1000
+    long, short = "C" * 3000, ["C"] * 600
     sizes = [len(pickle.dumps(from_smiles(some))) for some in (short, [long, *short], [long])]
     assert sizes[1] < sizes[0] + 2 * sizes[2]
 
@@ -174,6 +175,25 @@ def test_what_is_no_molecule_is_named_and_its_targets_are_left_out() -> None:
     assert found.y.shape == (2, 2)
     assert found.y[1].tolist() == [3, 3]
     assert found.y[0].isnan().tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    "endless", ["C" * 10**5, "C" + "(C" * 5000 + ")" * 5000, "C." * 10**5 + "C", "[" * 10**6]
+)
+def test_a_smiles_without_end_is_left_out_by_its_length(endless: str) -> None:
+    begun = time.monotonic()
+    found = from_smiles(["CC", endless, "c1ccccc1"])
+    assert time.monotonic() - begun < 10  # the first took RDKit minutes
+    assert [one.row for one in found.invalid] == [1]
+    said = found.left_out("mine")
+    assert said is not None
+    assert f"{len(endless):,} letters" in said
+    assert len(said) < 250
+    assert from_smiles(["C" * 3000, "C" * 3001]).rows.tolist() == [0]
+
+
+def test_a_chain_has_no_scaffold() -> None:
+    assert scaffolds(["C" * 3000, "C1CC1C"]) == ["", "C1CC1"]
 
 
 @pytest.mark.parametrize("smiles", [[], ["no", "neither"]])
