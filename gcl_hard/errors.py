@@ -126,6 +126,31 @@ def check_at_least(name: str, value: object, least: int) -> None:
         raise InputError(f"{name} must be at most {LARGEST:,}, got {value!r}")
 
 
+def check_processes(name: str, value: object, least: int = 1) -> None:
+    """Refuse a number of processes or threads that this machine could not start.
+
+    Args:
+        name: the argument's name, for the message.
+        value: the value given.
+        least: the smallest value accepted.
+
+    Raises:
+        InputError: ``value`` is not an integer, is below ``least``, or above four for each
+            processor, and above 64.
+
+    Example:
+        >>> check_processes("jobs", 2)
+    """
+    check_at_least(name, value, least)
+    found = os.cpu_count() or 1
+    most = max(64, 4 * found)
+    if int(value) > most:  # type: ignore[call-overload]
+        raise InputError(
+            f"{name} must be at most {most} on this machine, which has {found} processors, got "
+            f"{value}"
+        )
+
+
 def check_main_guard(setting: str) -> None:
     """Refuse to start processes from a script that each of them would execute again.
 

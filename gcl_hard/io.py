@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import tarfile
 import tempfile
 import time
@@ -95,12 +96,26 @@ def expanded(path: str | Path) -> Path:
         ) from error
 
 
+def check_regular(path: Path) -> None:
+    """Refuse what is there and is no file, such as a pipe, whose reader might wait for ever.
+
+    Raises:
+        InputError: if it is a folder, a pipe or a device; names it.
+    """
+    with contextlib.suppress(OSError):  # which reading it tells
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            kind = "folder" if stat.S_ISDIR(mode) else "pipe or device"
+            raise InputError(f"{path} is a {kind}, and must be a file")
+
+
 def file_digest(path: str | Path) -> str:
     """Sixteen hexadecimal digits of the SHA-256 of a file's content.
 
     Raises:
         InputError: if it cannot be read.
     """
+    check_regular(Path(path))
     try:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
     except OSError as error:
@@ -266,6 +281,7 @@ def opened_npz(path: Path) -> Iterator[NpzFile]:
         ...         array_of(stored, Path("a.npz"), "x")
         array([1, 2])
     """
+    check_regular(path)
     with ExitStack() as stack:
         try:  # opened here, since NumPy does not close a file that it rejects
             stored = np.load(stack.enter_context(path.open("rb")), allow_pickle=False)
@@ -385,6 +401,7 @@ def reading(path: Path, what: str, remedy: str = "") -> Iterator[None]:
         ...
         gcl_hard.errors.InputError: cannot read missing.pt: No such file or directory
     """
+    check_regular(path)
     try:
         yield
     except GclHardError:

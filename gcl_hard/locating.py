@@ -47,6 +47,8 @@ def npz_kind(path: Path) -> str | None:
     Raises:
         InputError: if its arrays have the names of both.
     """
+    if not path.is_file():  # such as a pipe, which might never end
+        return None
     try:
         with zipfile.ZipFile(path) as archive:
             members = {member.removesuffix(".npy") for member in archive.namelist()}

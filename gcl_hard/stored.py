@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 import types
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
 from gcl_hard.errors import GclHardError, InputError
-from gcl_hard.io import reading, refuse_bomb
+from gcl_hard.io import check_regular, reading, refuse_bomb
 
 
 def load_torch(path: Path, what: str, declared: Mapping[str, Any], remedy: str = "") -> Any:
@@ -101,12 +100,9 @@ def text_of(path: Path) -> str:
         InputError: for what is no file, such as a pipe, which might never end, or far too large.
         OSError, UnicodeDecodeError: as reading raises them.
     """
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
-        kind = "folder" if stat.S_ISDIR(found.st_mode) else "pipe or device"
-        raise InputError(f"{path} is a {kind}, and must be a file")
-    if found.st_size > LONGEST_TEXT:
-        raise InputError(f"{path} has {found.st_size:,} bytes, more than any file of its kind")
+    check_regular(path)
+    if (size := path.stat().st_size) > LONGEST_TEXT:
+        raise InputError(f"{path} has {size:,} bytes, more than any file of its kind")
     return path.read_text(encoding="utf-8")
 
 

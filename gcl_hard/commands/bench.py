@@ -22,7 +22,7 @@ from gcl_hard.commands.parser import (
     read_arguments,
 )
 from gcl_hard.commands.running import run_command
-from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.errors import InputError, check_at_least, check_processes
 from gcl_hard.io import write_json
 from gcl_hard.runs.experiment import RunOptions
 from gcl_hard.settings.base import HEAD, RunConfig, defaults, flag, known
@@ -108,7 +108,7 @@ def _check_bench(
 ) -> None:
     for name in ("threads", "jobs"):
         if values[name] is not None:
-            check_at_least(name, values[name], 1)
+            check_processes(name, values[name])
     if values["report"] is not None and values["report"].suffix != ".md":
         raise InputError(f"report is a page of Markdown, NAME.md, got {values['report']}")
     _check_selection(values, config)

@@ -20,7 +20,7 @@ from torch import nn
 from gcl_hard.commands.datasets import domain_of
 from gcl_hard.commands.execute import execute
 from gcl_hard.commands.options import BenchOptions, bench_configs
-from gcl_hard.errors import GclHardError, InputError, check_at_least, unknown
+from gcl_hard.errors import GclHardError, InputError, check_processes, unknown
 from gcl_hard.experiments.custom import (
     EncoderMaker,
     UserParts,
@@ -193,7 +193,7 @@ def evaluate(
 def _check(name: object, jobs: int, threads: int | None, report: str | Path | None) -> None:
     for key, count in (("jobs", jobs), ("threads", threads)):
         if count is not None:
-            check_at_least(key, count, 1)
+            check_processes(key, count)
     if report is not None and Path(report).suffix != ".md":
         raise InputError(f"report is a page of Markdown, NAME.md, got {report}")
     if not isinstance(name, str):

@@ -20,7 +20,7 @@ from gcl_hard.commands.parser import (
     read_arguments,
 )
 from gcl_hard.commands.running import run_command
-from gcl_hard.errors import GclHardError, InputError, check_at_least, check_option
+from gcl_hard.errors import GclHardError, InputError, check_option, check_processes
 from gcl_hard.graphs.moleculenet import SOURCES, canonical, has_split, is_file
 from gcl_hard.io import check_writable
 from gcl_hard.methods import METHODS
@@ -114,7 +114,7 @@ class TransferOptions:
     def __post_init__(self) -> None:
         for name in ("jobs", "threads"):
             if (value := getattr(self, name)) is not None:
-                check_at_least(name, value, 1)
+                check_processes(name, value)
 
     def asked(self) -> list[Asked]:
         """All runs, files by their paths.

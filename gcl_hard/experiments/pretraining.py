@@ -14,7 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_number, check_option
+from gcl_hard.errors import (
+    DivergenceError,
+    InputError,
+    check_at_least,
+    check_number,
+    check_option,
+    check_processes,
+)
 from gcl_hard.experiments.protocols import build
 from gcl_hard.graphs import MoleculeData, Molecules, embed, load_molecules, scaffolds
 from gcl_hard.graphs.data import GraphBatch
@@ -73,9 +80,11 @@ class PretrainOptions:
     force: Annotated[bool, "start over", COMMON] = False
 
     def __post_init__(self) -> None:
-        for name in ("subset", "threads", "jobs"):
+        if self.subset is not None:
+            check_at_least("subset", self.subset, 2)
+        for name in ("threads", "jobs"):
             if (value := getattr(self, name)) is not None:
-                check_at_least(name, value, 2 if name == "subset" else 1)
+                check_processes(name, value)
         check_number("checkpoint-minutes", self.checkpoint_minutes, least=0)
         check_at_least("seed", self.seed, 0)
         if self.output.suffix != ".pt":

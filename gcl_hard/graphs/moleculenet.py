@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from gcl_hard import locating
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.graphs.molecules import Molecules, Progress, from_smiles
-from gcl_hard.io import largest_unpacked
+from gcl_hard.io import check_regular, largest_unpacked
 from gcl_hard.locating import Download, Wanted
 
 SITE = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets"
@@ -523,6 +523,7 @@ def _opened(path: Path) -> Iterator[Iterator[str]]:
 
 
 def _is_gzipped(path: Path) -> bool:
+    check_regular(path)
     with path.open("rb") as file:
         return file.read(2) == b"\x1f\x8b"
 

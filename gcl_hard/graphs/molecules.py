@@ -19,7 +19,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gcl_hard.errors import InputError, MissingExtraError, check_at_least, check_main_guard
+from gcl_hard.errors import (
+    InputError,
+    MissingExtraError,
+    check_main_guard,
+    check_processes,
+)
 from gcl_hard.graphs.data import NO_LABEL, GraphSet, checked_targets
 from gcl_hard.graphs.features import CODES
 from gcl_hard.graphs.order import Ids, checked_ids
@@ -302,7 +307,7 @@ def from_smiles(
         >>> from_smiles(["c1ccccc1", "C"]).edge_ptr.tolist()
         [0, 12, 12]
     """
-    check_at_least("jobs", jobs, 1)
+    check_processes("jobs", jobs)
     one: Any = smiles.item() if isinstance(smiles, np.ndarray) and smiles.ndim == 0 else smiles
     if isinstance(one, bytes | bytearray):
         one = one.decode(errors="backslashreplace")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import Metric, metric
-from gcl_hard.io import atomic_write
+from gcl_hard.io import atomic_write, check_regular
 from gcl_hard.reports import tables
 from gcl_hard.reports.frame import LEVEL, Results
 from gcl_hard.reports.rows import Row, rows
@@ -91,6 +91,7 @@ def check_target(path: Path, *, quick: bool) -> None:
     Raises:
         InputError: if there is a page of results.
     """
+    check_regular(path)
     try:
         there = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -15,6 +15,7 @@ from typing import Any, get_args
 import pandas as pd
 
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.io import check_regular
 from gcl_hard.methods import METHODS, method
 from gcl_hard.reports.frame import SCHEMA_VERSION, defined, scores_key
 from gcl_hard.reports.tables import count, values
@@ -120,6 +121,7 @@ def _results(path: Path) -> Iterable[tuple[Path, RunResult]]:
         raise InputError(f"{path} does not exist; {WANTED}")
     if path.name.endswith((".jsonl", ".jsonl.gz")):
         return [(path, result) for result in read_compact(path)]
+    check_regular(path)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

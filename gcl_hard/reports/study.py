@@ -23,6 +23,7 @@ from optuna.trial import FrozenTrial
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import Metric
 from gcl_hard.experiments.registry import domain_to_import
+from gcl_hard.io import check_regular
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.page import environment, line, rendered, write_files
 from gcl_hard.reports.tables import points, score, setting, settings, text_frame, value
@@ -356,6 +357,7 @@ def check_target(path: Path) -> None:
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"cannot write {path}: give a file in a folder that can be written to")
+    check_regular(path)
     try:
         there = path.read_text(encoding="utf-8")
     except FileNotFoundError:

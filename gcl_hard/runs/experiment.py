@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.errors import DivergenceError, InputError, check_processes
 from gcl_hard.runs.plan import Run
 from gcl_hard.settings.base import RunConfig
 
@@ -61,6 +61,9 @@ class RunOptions:
     save_embeddings: Annotated[bool, "save embeddings next to results, as NAME.embeddings.npz"] = (
         False
     )
+
+    def __post_init__(self) -> None:
+        check_processes("loader-workers", self.loader_workers, 0)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,16 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import METRICS
-from gcl_hard.io import Seen, atomic_write, check_writable, json_text, locked, reading, unlink_seen
+from gcl_hard.io import (
+    Seen,
+    atomic_write,
+    check_regular,
+    check_writable,
+    json_text,
+    locked,
+    reading,
+    unlink_seen,
+)
 from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import BEFORE, SCHEMA_VERSION, RunResult, digest_of, says_nothing
@@ -460,6 +469,7 @@ def _is_undefined(result: RunResult, folds: Sequence[int]) -> bool:
 
 def _read(path: Path) -> RunResult | Unread | str | None:
     """The result in a single file, or why it cannot be used; None if there is none."""
+    check_regular(path)
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         version = stored["schema_version"]
@@ -540,7 +550,7 @@ def compact_rows(
         InputError: if it cannot be used; names the line.
     """
     with reading(path, "a file of results"):
-        if not path.is_file():
+        if not path.exists():
             return
         content = path.read_bytes()
         try:

@@ -17,7 +17,7 @@ from optuna.storages.journal import BaseJournalBackend, JournalFileBackend, Jour
 from optuna.trial import TrialState
 
 from gcl_hard.errors import InputError
-from gcl_hard.io import atomic_write
+from gcl_hard.io import atomic_write, check_regular
 
 START = b'{"op_code":'
 """How Optuna begins each line."""
@@ -35,6 +35,7 @@ def journal(path: Path, *, write: bool) -> JournalStorage:
     Raises:
         InputError: if it is no journal, or is damaged elsewhere than at its end; names the line.
     """
+    check_regular(path)
     if write:
         backend = _Journal(path.absolute())
         with _held(backend.lock):

@@ -15,7 +15,7 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner, WilcoxonPruner
 from optuna.samplers import BaseSampler, CmaEsSampler, GridSampler, RandomSampler, TPESampler
 
-from gcl_hard.errors import InputError, check_option
+from gcl_hard.errors import InputError, check_option, check_processes
 from gcl_hard.experiments.custom import (
     EncoderMaker,
     UserParts,
@@ -131,6 +131,8 @@ class TuneOptions:
                 raise InputError(f"{flag(name)} must be a whole number, got {value!r}")
             if value < 1 and name != "seed":
                 raise InputError(f"{flag(name)} must be at least 1, got {value}")
+            if name in ("jobs", "threads"):
+                check_processes(name, value)
         if not 0 <= self.seed < 2**32:
             raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {self.seed}")
         check_option("sampler", self.sampler, get_args(SamplerName))
