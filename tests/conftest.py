@@ -20,6 +20,10 @@ from tests.perturbation import perturbed
 ROOT = Path(__file__).parents[1]
 
 
+SHARES = {"slow": 3, "faults": 10}
+"""Markers of tests that take long, and of how many CI runs one."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("gcl_hard")
     group.addoption(
@@ -29,7 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
     group.addoption(
         "--slow", choices=["none", "third", "all"], default="none",
-        help="tests marked slow that run too: none, a third drawn by the commit, or all",
+        help="tests marked slow or faults that run too: none; a third of the slow and a tenth of "
+        "the faults, drawn by the commit; or all",
     )  # fmt: skip
 
 
@@ -40,17 +45,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    slow = [item for item in items if item.get_closest_marker("slow")]
+    of_name = {one: [item for item in items if item.get_closest_marker(one)] for one in SHARES}
+    slow = [item for each in of_name.values() for item in each]
     match config.getoption("slow"):
         case "all":
             kept = slow
         case "third":
-            kept = sorted(slow, key=lambda item: item.nodeid)[commit() % 3 :: 3]
+            kept = [item for one, of in SHARES.items() for item in shared(of_name[one], of)]
         case _:
             kept = []
-    config.hook.pytest_deselected(items=[item for item in slow if item not in kept])
+    config.hook.pytest_deselected(items=[*{*slow}.difference(kept)])
     # First, so that at the end no process waits for the minutes of another.
-    items[:] = kept + [item for item in items if item not in slow]
+    items[:] = kept + [item for item in items if not any(map(item.get_closest_marker, SHARES))]
+
+
+def shared(items: list[pytest.Item], one_of: int) -> list[pytest.Item]:
+    """One of so many tests, drawn by the commit."""
+    return sorted(items, key=lambda item: item.nodeid)[commit() % one_of :: one_of]
 
 
 @pytest.fixture(autouse=True)

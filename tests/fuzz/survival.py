@@ -40,14 +40,14 @@ def folder() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def alarm() -> Iterator[None]:
+def alarm(seconds: int = LONGEST) -> Iterator[None]:
     """What takes too long is interrupted, and fails."""
 
     def too_long(*_: object) -> None:
-        pytest.fail(f"not ended after {LONGEST} s")
+        pytest.fail(f"not ended after {seconds} s")
 
     before = signal.signal(signal.SIGALRM, too_long)
-    signal.alarm(LONGEST)
+    signal.alarm(seconds)
     try:
         yield
     finally:
