@@ -6,10 +6,13 @@ import types
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.io import check_regular, reading, refuse_bomb
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def load_torch(path: Path, what: str, declared: Mapping[str, Any], remedy: str = "") -> Any:
@@ -35,6 +38,21 @@ def load_torch(path: Path, what: str, declared: Mapping[str, Any], remedy: str =
         if (why := unlike(found, declared)) is not None:
             raise ValueError(why)
     return found
+
+
+def check_weights(path: Path, encoder: nn.Module) -> None:
+    """Refuse weights that are not finite.
+
+    Args:
+        path: the file that they are from.
+        encoder: has them.
+
+    Raises:
+        InputError: names the first.
+    """
+    for name, one in encoder.state_dict().items():
+        if not one.isfinite().all():
+            raise InputError(f"{path} is damaged: its {name} is not finite: train it again")
 
 
 def unlike(content: object, declared: Mapping[str, Any]) -> str | None:

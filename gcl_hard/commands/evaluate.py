@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from argparse import ArgumentTypeError
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -39,7 +39,7 @@ from gcl_hard.settings.domains import CONFIGS, from_dict
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.nodes import NodeConfig
 from gcl_hard.settings.values import as_seeds
-from gcl_hard.stored import load_torch
+from gcl_hard.stored import check_weights, load_torch
 
 if TYPE_CHECKING:
     from gcl_hard.graphs import GraphSet, NodeSet
@@ -406,13 +406,33 @@ def _encoders(
     config, found = saved["config"], list[nn.Module]()
     for state in saved["encoders"]:
         with torch.random.fork_rng(devices=[]):
+            if own is None and not is_own(config.encoder):
+                _check_shape(path, config, saved, state)
             encoder = _new(path, config, saved, own)
         try:
             encoder.load_state_dict(state)
         except RuntimeError as error:
             raise InputError(f"the encoders of {path} are other ones: {error}") from error
+        check_weights(path, encoder)
         found.append(encoder.eval())
     return found
+
+
+def _check_shape(path: Path, config: Any, saved: dict[str, Any], state: Mapping[str, Any]) -> None:
+    """Refuse an encoder of another shape than its weights, which might not fit into memory."""
+    with reading(path, "a file of encoders"):
+        if (layers := getattr(config, "layers", 0)) > len(state):
+            raise InputError(
+                f"the encoders of {path} are other ones: they have not {layers} layers"
+            )
+        with torch.device("meta"):
+            expected = _new(path, config, saved, None).state_dict()
+        for name, one in expected.items():
+            if name in state and (shape := state[name].shape) != one.shape:
+                raise InputError(
+                    f"the encoders of {path} are other ones: {name} is {[*shape]}, and by its "
+                    f"settings {[*one.shape]}"
+                )
 
 
 def _new(

@@ -12,7 +12,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.graphs.encoders import MoleculeGIN
 from gcl_hard.graphs.molecules import ATOMS, BONDS
 from gcl_hard.io import reading
-from gcl_hard.stored import load_torch
+from gcl_hard.stored import check_weights, load_torch
 
 USUAL_SHAPE = {name: one.default for name, one in inspect.signature(MoleculeGIN).parameters.items()}
 """The default arguments of :class:`MoleculeGIN`."""
@@ -77,6 +77,7 @@ def load_pretrained(path: str | Path) -> Pretrained:
             f"{path} holds weights of another encoder than its settings say, "
             f"{shape['layers']} layers of {shape['dim']}: train it again"
         ) from error
+    check_weights(Path(path), encoder)
     return Pretrained(encoder.eval(), of, saved["about"])
 
 

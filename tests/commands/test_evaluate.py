@@ -167,6 +167,29 @@ def test_saved_encoders_make_the_saved_embeddings(tmp_path: Path, mutag: GraphSe
         gcl_hard.load_encoder(file, Sums)
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"n_features": 10**9}, "other ones"), ({"dim": 10**7}, "other ones"),
+        ({"layers": 10**6}, "other ones"), ({"dim": 5}, "other ones"), ({}, "finite"),
+    ],
+)  # fmt: skip
+def test_an_encoder_unlike_its_settings_is_refused_before_it_is_made(
+    change: dict[str, int], said: str, tmp_path: Path
+) -> None:
+    """The first three would take a machine's memory, or hours."""
+    releases = Path(__file__).parents[1] / "runs" / "releases"
+    (whole,) = (releases / "0.2.0" / "singles").glob("*.pt")
+    saved = torch.load(whole, weights_only=True)
+    for name, value in change.items():
+        (saved if name == "n_features" else saved["config"])[name] = value
+    if not change:
+        next(iter(saved["encoders"][0].values()))[0] = torch.nan
+    torch.save(saved, tmp_path / "some.pt")
+    with pytest.raises(InputError, match=rf"some\.pt\b.*\b{said}\b"):
+        gcl_hard.load_encoder(tmp_path / "some.pt")
+
+
 def test_files_of_other_data_are_not_taken_for_these(tmp_path: Path, mutag: GraphSet) -> None:
     first = replace(mutag[:100], name="mine")
     other = replace(mutag[50:150], name="mine")
