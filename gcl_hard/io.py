@@ -45,8 +45,8 @@ def cache_root(cache_dir: str | Path | None = None) -> Path:
 
     Returns:
         The folder; graph sets are in its subfolder ``tu``, graphs with classes of nodes in
-        ``nodes``, image sets in ``images``. A user without a home folder, as in a container, gets
-        a temporary one, and a warning.
+        ``nodes``, image sets in ``images``. A user without a home folder, as in a container, or
+        with that of another, gets a temporary one, and a warning.
 
     Raises:
         InputError: if the path begins with the home of an unknown user.
@@ -62,16 +62,19 @@ def cache_root(cache_dir: str | Path | None = None) -> Path:
     if shared:
         return Path(shared) / "gcl_hard"
     try:
-        return Path.home() / ".cache" / "gcl_hard"
+        home = Path.home()
     except RuntimeError:
         return Path(_homeless().name)
+    if home.exists() and not os.access(home, os.X_OK):  # of another user
+        return Path(_homeless().name)
+    return home / ".cache" / "gcl_hard"
 
 
 @lru_cache(maxsize=1)
 def _homeless() -> tempfile.TemporaryDirectory[str]:
     warnings.warn(
-        "this user has no home folder, so that downloads are kept until this command ends: "
-        "GCL_HARD_CACHE=FOLDER names a place for them",
+        "this user has no home folder to write to, so that downloads are kept until this command "
+        "ends: GCL_HARD_CACHE=FOLDER names a place for them",
         stacklevel=3,
     )
     return tempfile.TemporaryDirectory(prefix="gcl_hard-")

@@ -200,8 +200,8 @@ def fetch(site: Download, folder: Path) -> None:
         if site.by is not None:
             site.by(whole)
         else:
-            _download(site.url, whole)
-            _check(whole, site)
+            measured = _download(site.url, whole)
+            _check(whole, site, measured=measured)
         if site.unpack:
             _unpack(whole, scratch / "unpacked")
             whole = scratch / "unpacked" / site.name
@@ -222,13 +222,15 @@ class _Encrypted(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(request, *of_answer)
 
 
-def _download(url: str, file: Path) -> None:
+def _download(url: str, file: Path) -> bool:
+    """Download a file; whether the server has said where it ends."""
     from tqdm import tqdm
 
     request = urllib.request.Request(url, headers={"User-Agent": "gcl_hard"})
     opener = urllib.request.build_opener(_Encrypted)
     with opener.open(request, timeout=TIMEOUT) as answer, file.open("wb") as opened:
         size = int(answer.headers.get("Content-Length") or 0) or None
+        measured = size is not None or getattr(answer, "chunked", False)
         got, began = 0, time.monotonic()
         with tqdm(total=size, desc=url, disable=None, unit="B", unit_scale=True) as bar:
             while part := answer.read1(2**20):
@@ -240,14 +242,25 @@ def _download(url: str, file: Path) -> None:
                     raise OSError(f"{got:,} bytes arrived in {seconds:.0f} seconds: too slowly")
     if size and got != size:
         raise OSError(f"{got:,} of {size:,} bytes arrived")
+    return measured
+
+
+TEXTS = (".csv", ".txt")
+
+
+def _check(file: Path, site: Download, *, measured: bool) -> None:
+    """Compare a file with its checksum, or else those in an archive; of any other its length."""
     with file.open("rb") as opened:
         start = opened.read(512).lstrip().lower()
+    if not start:
+        raise OSError("an empty file came")
     if start.startswith((b"<!doctype html", b"<html")):
         raise OSError("a web page came in place of the file: a login or a notice, perhaps")
-
-
-def _check(file: Path, site: Download) -> None:
-    """Compare a file with its checksum, or else those in an archive that stays packed."""
+    if site.name.endswith(TEXTS) and b"\0" in start:
+        raise OSError("what came is no text")
+    summed = site.checksum or site.unpack or zipfile.is_zipfile(file)
+    if not (measured or summed):
+        raise OSError("the server does not say how long it is: a part would pass for the whole")
     algorithm, _, expected = site.checksum.partition(":")
     if expected:
         with file.open("rb") as opened:

@@ -392,7 +392,9 @@ def _saved(path: Path) -> dict[str, Any]:
     })  # fmt: skip
     with reading(path, "a file of encoders"):
         saved["config"] = from_dict(saved["config"])
-        if "encoders" not in saved:
+        if saved.get("encoders") is None:
+            if saved.get("encoder") is None:
+                raise KeyError("encoders")
             saved["encoders"] = [saved["encoder"]]
         if missing := experiment_of(saved["config"]).shape - {*saved}:
             raise KeyError(*missing)

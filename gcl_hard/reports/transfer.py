@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from gcl_hard.errors import InputError
 from gcl_hard.evaluation.checks import Floats, Indices
 from gcl_hard.evaluation.metrics import metric as metric_of
 from gcl_hard.evaluation.transfer import (
@@ -344,8 +345,17 @@ class Predictions:
 
     @classmethod
     def of(cls, one: Shown) -> Predictions:
-        """Those of a finished run."""
-        (fold,), config = one.result.tested(), one.config
+        """Those of a finished run.
+
+        Raises:
+            InputError: for a record that lacks them.
+        """
+        config, folds = one.config, one.result.tested()
+        if len(folds) != 1:
+            raise InputError(
+                f"{one.result.name} holds no predictions: run its command with --force"
+            )
+        (fold,) = folds
         y, found = (np.array(each, float).reshape(len(fold.items), -1)
                     for each in (fold.targets, fold.predicted))  # fmt: skip
         tuned = config.method not in PROBED or config.train_share < 1

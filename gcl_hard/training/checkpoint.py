@@ -135,8 +135,9 @@ class Checkpoint:
         with reading(self.path, kind, remedy):
             if why := unlike(whole, {"run": dict, "notes": dict, "state": dict}):
                 raise ValueError(why)
-        run = whole["run"]
-        if run != self.run:
+            run = whole["run"]
+            is_ours = bool(run == self.run)
+        if not is_ours:
             raise InputError(
                 f"{self.path} belongs to another run: {_differences(run, self.run)}; run it as it "
                 f"was, or remove it to start over"
@@ -164,6 +165,8 @@ def restore_random_state(state: State) -> None:
     version, internal, gauss = state["python"]
     random.setstate((version, tuple(internal), gauss))
     name, keys, *rest = state["numpy"]
+    if not 0 <= rest[0] <= len(keys):
+        raise ValueError(f"a generator at position {rest[0]} of {len(keys)}")
     np.random.set_state((name, keys.numpy().astype(np.uint32), *rest))  # noqa: NPY002
     torch.set_rng_state(state["torch"])
     if state["cuda"] and torch.cuda.device_count() >= len(state["cuda"]):

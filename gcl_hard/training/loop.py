@@ -27,6 +27,7 @@ from gcl_hard.errors import (
     unknown,
 )
 from gcl_hard.gathering import InStep, summed, world_size
+from gcl_hard.stored import unlike_ours
 from gcl_hard.training.checkpoint import (
     Checkpoint,
     State,
@@ -462,6 +463,7 @@ class _Run:
             for name, module in _with_run_state(self.model):
                 module.set_run_state(state["modules"][name])
         with fits(path, "state"):
+            _check_state(state, self.optimizer, self.scheduler)
             self.optimizer.load_state_dict(state["optimizer"])
             if self.scheduler is not None:
                 self.scheduler.load_state_dict(state["scheduler"])
@@ -472,6 +474,32 @@ class _Run:
             self.trained = [one.to(self.fabric.device) for one in state["trained"]]
             self.random_now, self.random_at_epoch = state["random"], state["random_at_epoch"]
             restore_random_state(self.random_now)
+
+
+def _check_state(state: State, optimizer: Any, scheduler: Any) -> None:
+    """Refuse what optimizers would not notice, and their compiled code would write beyond."""
+    ours = {
+        "optimizer": {"param_groups": [
+            {name: one for name, one in group.items() if name != "params"}
+            for group in optimizer.param_groups
+        ]},
+        "random": (random := {**random_state(), "cuda": []}), "random_at_epoch": random,
+        "scheduler": None if scheduler is None else scheduler.state_dict(),
+    }  # fmt: skip
+    without_cuda = {name: {**state[name], "cuda": []} for name in ("random", "random_at_epoch")}
+    if why := unlike_ours({**state, **without_cuda}, ours):
+        raise ValueError(why)
+    weights = [one for group in optimizer.param_groups for one in group["params"]]
+    of_weights = state["optimizer"]["state"]
+    for key, moments in of_weights.items():
+        for name, one in moments.items():
+            if torch.is_tensor(one) and not (
+                one.shape in (weights[key].shape, ())
+                and one.is_floating_point()
+                and one.layout == torch.strided
+                and (one.numel() == 1 or all(one.stride()))
+            ):
+                raise ValueError(f"{name} of weight {key} is no such state")
 
 
 def _with_run_state(model: nn.Module) -> Iterator[tuple[str, Any]]:

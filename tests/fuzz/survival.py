@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import signal
 import string
@@ -104,5 +105,44 @@ def edited(text: str) -> st.SearchStrategy[str]:
             parts[draw(st.integers(0, len(parts) - 1))] = draw(words)
             found[i] = draw(st.sampled_from([",", " ", ":", ": "])).join(parts)
         return "\n".join(found) + "\n"
+
+    return change()
+
+
+def altered(value: Any) -> st.SearchStrategy[Any]:
+    """A JSON-like value in which something is replaced, left out, added or repeated."""
+    odd = st.one_of(
+        st.sampled_from([
+            None, True, -1, 0, 2**31, 2**64, 1e308, float("nan"), float("inf"), "", " ", "a" * 300,
+            "../../x", "\0", "\ud800", "=1+1", "<b>", [], [[]], [None], {}, {"a": 1}, [1] * 100,
+        ]),
+        words,
+    )  # fmt: skip
+
+    @st.composite
+    def change(draw: Any) -> Any:
+        found = json.loads(json.dumps(value))
+        for _ in range(draw(st.sampled_from([1, 1, 1, 2, 4]))):
+            inside = found
+            while isinstance(inside, dict | list) and inside:
+                is_list = isinstance(inside, list)
+                key = draw(st.sampled_from(list(range(len(inside))) if is_list else sorted(inside)))
+                one = inside[key]
+                if isinstance(one, dict | list) and one and draw(st.integers(0, 3)):
+                    inside = one
+                    continue
+                how = draw(st.sampled_from(["replace", "replace", "remove", "add", "repeat"]))
+                if how == "remove":
+                    del inside[key]
+                elif how == "repeat" and isinstance(one, list):
+                    inside[key] = one * 2
+                elif how == "add" and not is_list:
+                    inside[draw(st.sampled_from(["x", "schema_version", "run", "config"]))] = draw(
+                        odd
+                    )
+                else:
+                    inside[key] = draw(odd)
+                break
+        return found
 
     return change()

@@ -1,0 +1,288 @@
+"""Whole commands on stored files that are damaged, altered, or of somebody else's making.
+
+A value of another kind, a byte, a line: the command ends in a result or in one message. In files
+that we write, nothing changes a number in silence. ``make test-faults`` draws 250 of each kind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gcl_hard import bench, figures, load_encoder, load_pretrained, pretrain, transfer, tune
+from gcl_hard.runs.store import COMPACT, Store
+from tests.fuzz.survival import CASES, altered, folder, fuzzed, mutated, survives
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # whatever is said of what is left out
+    pytest.mark.timeout(0 if CASES else 600, method="thread"),
+]
+few = settings(fuzzed, max_examples=CASES or 10)
+SMALL = ["--epochs=2", "--folds=2", "--layers=1", "--dim=4", "--threads=1", "--seeds=1"]
+GRAPHS = [*SMALL, "--method=ucl,hscl", "--beta=1,2", "--protocol=inductive", "--diagnostics=1",
+          "--select=true"]  # fmt: skip
+MOLECULES = ["--dataset=made.csv", "--targets=size", "--embeddings=untrained,ecfp", "--seeds=1",
+             "--finetune=none,scl", "--epochs=1", "--split=random-0"]  # fmt: skip
+PRETRAINING = ["--dataset=made.csv", "--epochs=2", "--batch-size=32", "--layers=1", "--dim=4",
+               "--checkpoint-minutes=0"]  # fmt: skip
+SEARCH = ["--method=hscl", "--trials=3", "--epochs=1", "--layers=1", "--dim=4", "--threads=1",
+          "--ensemble-size=1", "--output=out"]  # fmt: skip
+
+
+def quietly(command: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        return command([*arguments])
+
+
+class StoppedError(Exception):
+    """In place of a kill."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with files of every kind, as commands wrote them."""
+    here: Path = tmp_path_factory.mktemp("made")
+    rng = np.random.default_rng(0)
+    with pytest.MonkeyPatch.context() as patch, contextlib.chdir(here):
+        patch.setenv("GCL_HARD_CACHE", str(here / "cache"))
+        parts = ["C", "CC", "CO", "CN", "C(=O)", "c1ccccc1", "C(Cl)", "C1CCCC1"]
+        made = {"".join(rng.choice(parts, rng.integers(2, 6))) for _ in range(80)}
+        lines = [f"{one},{len(one) / 4}\n" for one in sorted(made)]
+        (here / "made.csv").write_text("smiles,size\n" + "".join(lines))
+        assert quietly(bench.main, [*GRAPHS, "--save-encoder", "--output=graphs"]) == 0
+        assert quietly(transfer.main, [*MOLECULES, "--output=molecules"]) == 0
+        assert quietly(pretrain.main, [*PRETRAINING, "--output=whole.pt"]) == 0
+        for kind in ("db", "journal"):
+            assert quietly(tune.main, [*SEARCH, f"--storage=s.{kind}"]) == 0
+        shutil.rmtree("out")
+        for name in ("graphs", "molecules"):
+            shutil.copytree(name, f"{name}-compact")
+            Store(here / f"{name}-compact").compact()
+        with contextlib.suppress(StoppedError):
+            half_trained(patch)
+        yield here
+
+
+def half_trained(patch: pytest.MonkeyPatch) -> None:
+    """Leave the checkpoint of a pre-training that is stopped at its third."""
+    from gcl_hard.training.checkpoint import Checkpoint
+
+    save, left = Checkpoint.save, [1, 2, 3]
+
+    def saving(self: Checkpoint, state: Any) -> None:
+        save(self, state)
+        left.pop()
+        if not left:
+            raise StoppedError
+
+    patch.setattr(Checkpoint, "save", saving)
+    try:
+        quietly(pretrain.main, [*PRETRAINING, "--output=half.pt"])
+    finally:
+        patch.setattr(Checkpoint, "save", save)
+        assert Path("half.ckpt").exists()
+
+
+@contextlib.contextmanager
+def copied(made: Path, *names: str) -> Iterator[Path]:
+    """An empty folder with copies of some of what was made, and its cache."""
+    with folder() as here, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GCL_HARD_CACHE", str(made / "cache"))
+        for name in names:
+            copy = shutil.copytree if (made / name).is_dir() else shutil.copy
+            copy(made / name, here / name)
+        yield here
+
+
+def damaged(data: st.DataObject, content: bytes) -> bytes:
+    """A JSON file of which a value or a byte is another one."""
+    if data.draw(st.booleans()):
+        return data.draw(mutated(content))
+    text = json.dumps(
+        data.draw(altered(json.loads(content))), ensure_ascii=data.draw(st.booleans())
+    )
+    return text.encode(errors="surrogatepass")
+
+
+def spoilt(data: st.DataObject, results: Path) -> None:
+    """Damage one single file, or a line of the compact form."""
+    if (results / COMPACT).exists():
+        lines = gzip.decompress((results / COMPACT).read_bytes()).splitlines()
+        at = data.draw(st.integers(0, len(lines) - 1))
+        lines[at : at + 1] = data.draw(
+            st.sampled_from([[damaged(data, lines[at])], [], [lines[at]] * 2])
+        )
+        (results / COMPACT).write_bytes(gzip.compress(b"\n".join(lines) + b"\n"))
+        return
+    path = data.draw(st.sampled_from(sorted(results.glob("*.json"))))
+    path.write_bytes(damaged(data, path.read_bytes()))
+
+
+@few
+@given(data=st.data())
+def test_results_of_graphs(data: st.DataObject, made: Path) -> None:
+    results = data.draw(st.sampled_from(["graphs", "graphs-compact"]))
+    figure = data.draw(st.sampled_from(["fig1", "fig3", "fig4", "fig5", "geometry", "beta"]))
+    commands: list[tuple[Any, list[str]]] = [
+        (bench.main, [*GRAPHS, "--report-only", f"--output={results}", "--report=out/p.md"]),
+        (bench.main, [f"--compact={results}"]),
+        (figures.main, [figure, results, "-o", "f", "--only", "method=hscl", "--only", "beta=1"]),
+    ]
+    with copied(made, results) as here:
+        spoilt(data, here / results)
+        for command, arguments in commands:
+            survives(lambda command=command, arguments=arguments: command(arguments))
+
+
+@few
+@given(data=st.data())
+def test_results_of_molecules(data: st.DataObject, made: Path) -> None:
+    results = data.draw(st.sampled_from(["molecules", "molecules-compact"]))
+    report = [*MOLECULES, "--report-only", f"--output={results}", "--report=out/p.md"]
+    with copied(made, results, "made.csv") as here:
+        spoilt(data, here / results)
+        survives(lambda: transfer.main(report))
+        survives(lambda: transfer.main([f"--compact={results}"]))
+
+
+def tensors(data: st.DataObject, state: Any) -> None:
+    """Put something else in the place of a tensor, a number or a word somewhere in a state."""
+    odd = st.one_of(
+        st.none(), st.integers(-(2**64), 2**64), st.floats(), st.text(max_size=3),
+        st.just([]), st.just({}), st.just(torch.zeros(1).expand(10**9)),
+    )  # fmt: skip
+    while True:
+        keys = list(state) if isinstance(state, dict) else list(range(len(state)))
+        if not keys:
+            return
+        key = data.draw(st.sampled_from(keys))
+        one = state[key]
+        if isinstance(one, dict | list) and one and data.draw(st.integers(0, 6)):
+            state = one
+            continue
+        others = [one[:0] if one.ndim else one, one.double(), one * torch.nan, one.int(),
+                  torch.tensor(1.0), one.bool(), one.flatten().repeat(2), one.to(torch.complex64),
+                  one.to_sparse() if one.ndim else one] if torch.is_tensor(one) else []  # fmt: skip
+        state[key] = data.draw(st.one_of(odd, st.sampled_from(others)) if others else odd)
+        return
+
+
+@few
+@given(data=st.data())
+def test_encoders_and_checkpoints(data: st.DataObject, made: Path) -> None:
+    kind = data.draw(st.sampled_from(["whole.pt", "half.ckpt", "graphs"]))
+    with copied(made, kind, "made.csv") as here:
+        path = next((here / kind).glob("*.pt")) if kind == "graphs" else here / kind
+        if data.draw(st.booleans()):
+            path.write_bytes(data.draw(mutated(path.read_bytes())))
+        else:
+            content = torch.load(path, weights_only=True)
+            tensors(data, content)
+            torch.save(content, path)
+        if kind == "half.ckpt":
+            survives(lambda: pretrain.main([*PRETRAINING, "--output=half.pt"]))
+        elif kind == "graphs":
+            survives(lambda: load_encoder(path))
+        else:
+            survives(lambda: load_pretrained(path))
+            how = ["--embeddings=whole.pt", "--finetune=none", "--output=out"]
+            survives(lambda: transfer.main([*MOLECULES[:2], "--seeds=1", *how]))
+
+
+@few
+@given(data=st.data())
+@pytest.mark.parametrize("kind", ["db", "journal"])
+def test_searches(kind: str, data: st.DataObject, made: Path) -> None:
+    more = data.draw(st.sampled_from([["--report-only"], ["--trials=4"]]))
+    with copied(made, f"s.{kind}") as here:
+        path = here / f"s.{kind}"
+        content = path.read_bytes()
+        if kind == "journal" and data.draw(st.booleans()):
+            lines = content.splitlines()
+            at = data.draw(st.integers(0, len(lines) - 1))
+            other = damaged(data, lines[at])
+            lines[at : at + 1] = data.draw(st.sampled_from([[other], [], [lines[at]] * 2, [b""]]))
+            content = b"\n".join(lines) + b"\n" * data.draw(st.booleans())
+        else:
+            content = data.draw(mutated(content))
+        path.write_bytes(content)
+        survives(lambda: tune.main([*SEARCH, f"--storage=s.{kind}", *more]))
+
+
+@few
+@given(data=st.data())
+def test_the_cache_of_molecules(data: st.DataObject, made: Path) -> None:
+    """What is not as it was written is made again, and so the numbers are the same."""
+    with copied(made, "made.csv", "cache") as here, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GCL_HARD_CACHE", str(here / "cache"))
+        files = sorted(one for one in (here / "cache" / "molecules").rglob("*") if one.is_file())
+        path = data.draw(st.sampled_from(files))
+        if data.draw(st.booleans()):
+            path.write_bytes(data.draw(mutated(path.read_bytes())))
+        else:
+            path.unlink()
+        status: list[int] = []
+        survives(lambda: status.append(transfer.main([*MOLECULES, "--output=out"])))
+        if status == [0]:
+            assert predictions(here / "out") == predictions(made / "molecules")
+
+
+def predictions(folder: Path) -> dict[str, Any]:
+    return {one.name: one.predicted for one in Store(folder).rows()}
+
+
+@few
+@given(data=st.data())
+def test_folders_of_images(data: st.DataObject) -> None:
+    """Links in circles, pipes, other formats and sizes, files that only look like images."""
+    from PIL import Image
+
+    modes = st.sampled_from(["RGB", "L", "P", "RGBA", "1", "CMYK", "I;16", "F", "LA"])
+    with folder() as here:
+        for label in data.draw(
+            st.lists(st.sampled_from("abcd"), min_size=1, max_size=3, unique=True)
+        ):
+            (here / "pets" / label).mkdir(parents=True)
+            for k in range(8):
+                image = Image.new(
+                    "RGB", data.draw(st.sampled_from([(8, 8), (9, 5), (1, 1)])), (9, k, 9)
+                )
+                with contextlib.suppress(OSError, ValueError):  # of formats that lack a mode
+                    image.convert(data.draw(modes)).save(here / "pets" / label / f"{k}.png")
+        for _ in range(data.draw(st.integers(0, 3))):
+            files = sorted(one for one in (here / "pets").rglob("*.png") if one.is_file())
+            if not files:
+                break
+            path = data.draw(st.sampled_from(files))
+            content = path.read_bytes()
+            how = data.draw(st.sampled_from(["bytes", "nowhere", "loop", "pipe", "folder", "huge"]))
+            if how == "loop":
+                with contextlib.suppress(FileExistsError):
+                    (path.parent / f"loop{path.stem}").symlink_to(".")
+                continue
+            path.unlink()
+            if how == "bytes":
+                path.write_bytes(data.draw(mutated(content)))
+            elif how == "nowhere":
+                path.symlink_to("/nonexistent")
+            elif how == "pipe":
+                os.mkfifo(path)
+            elif how == "folder":
+                path.mkdir()
+            else:
+                path.write_bytes(b"P6 100000 100000 255\n")
+        how = ["--method=pixels", "--seeds=1", "--probe-epochs=1", "--output=out"]
+        survives(lambda: bench.main(["--dataset=./pets", *how]))
