@@ -9,7 +9,7 @@ SOURCES := $(wildcard gcl_hard tests docs benchmarks configs)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv lint spell types test test-all pages test-oldest fuzz check bench docs format clean
+.PHONY: help venv lint spell types test test-all test-faults pages test-oldest fuzz check bench docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -50,7 +50,8 @@ PARALLEL := -n auto --maxprocesses 4 --dist worksteal
 TESTS ?=
 
 # PERTURB=1 moves matrix products by a unit in the last place, as another CPU might; SLOW=third adds
-# a third of the slow tests, drawn by the commit, SLOW=all all of them; TESTS are files or options.
+# a third of the slow tests and a tenth of the faults, drawn by the commit, SLOW=all all of them;
+# TESTS are files or options.
 test: venv ## pytest: offline, no GPU, minutes; a process a core, four at most (PERTURB=1, SLOW=third)
 	$(PYTEST) $(PARALLEL) --slow $(or $(SLOW),none) $(if $(PERTURB),--perturb-matmul) $(TESTS)
 
@@ -75,6 +76,11 @@ test-oldest: .venv-oldest/.installed ## tests with the oldest versions that pypr
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-oldest/bin/python -m pytest $(PARALLEL) \
 	  -W ignore::DeprecationWarning -W ignore::FutureWarning tests/functional tests/graphs \
 	  tests/training tests/evaluation tests/properties tests/test_losses.py tests/test_bench.py
+
+# 20 kills of each command, 250 mutations of each kind of file: an hour of two cores.
+test-faults: venv ## kills, damaged files, odd flags and numbers, machines that refuse: all of them
+	FUZZ=250 $(PYTEST) $(PARALLEL) --slow all tests/faults tests/fuzz tests/test_faults.py \
+	  tests/tuning/test_killed_searches.py tests/runs/test_releases.py
 
 fuzz: venv ## 10,000 random command lines and files: whatever they hold, no traceback
 	FUZZ=800 $(PYTEST) tests/fuzz

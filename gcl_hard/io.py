@@ -99,6 +99,23 @@ def expanded(path: str | Path) -> Path:
         ) from error
 
 
+def public_path(path: str | Path) -> str:
+    """A path as pages of results show it: inside the working folder, or else its name alone.
+
+    Example:
+        >>> public_path("/home/me/secret/made.csv"), public_path("data/made.csv")
+        ('made.csv', 'data/made.csv')
+        >>> public_path(Path.cwd() / "data" / "made.csv")
+        'data/made.csv'
+    """
+    given = Path(path).expanduser() if str(path).startswith("~/") else Path(path)
+    if not given.is_absolute():
+        return Path(path).as_posix() if isinstance(path, Path) else path
+    if given.is_relative_to(Path.cwd()):
+        return given.relative_to(Path.cwd()).as_posix()
+    return given.name
+
+
 def check_regular(path: Path) -> None:
     """Refuse what is there and is no file, such as a pipe, whose reader might wait for ever.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import types
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
@@ -38,7 +38,22 @@ def load_torch(path: Path, what: str, declared: Mapping[str, Any], remedy: str =
         found = torch.load(path, map_location="cpu", weights_only=True)
         if (why := unlike(found, declared)) is not None:
             raise ValueError(why)
+        for one in _tensors(found):
+            held = 0 if one.is_sparse else one.untyped_storage().nbytes()
+            if one.numel() > MOST_EXPANDED and one.numel() * one.element_size() > held:
+                raise ValueError("a tensor that repeats what it holds")
     return found
+
+
+MOST_EXPANDED = 10**6
+"""Values of the largest tensor that may repeat fewer, as one does that is expanded."""
+
+
+def _tensors(content: object) -> Iterator[Any]:
+    if hasattr(content, "untyped_storage"):
+        yield content
+    for one in _parts(content):
+        yield from _tensors(one)
 
 
 def check_weights(path: Path, encoder: nn.Module) -> None:
@@ -137,7 +152,7 @@ def conforms(value: object, kind: Any) -> bool:
 def _parts(value: object) -> Iterable[object]:
     if isinstance(value, dict):
         return value.values()
-    return value if isinstance(value, list) else ()
+    return value if isinstance(value, list | tuple) else ()
 
 
 LONGEST_TEXT = 64 * 2**20

@@ -98,15 +98,20 @@ def main(target: str, kills: int, folder: Path, *arguments: str) -> None:
         target: MODULE:FUNCTION.
         kills: how many.
         folder: of the folders that the command writes into.
-        arguments: of the command, with OUT for that folder.
+        arguments: of the command, with OUT for that folder, and ROUND for a name that is another
+            one whenever the command begins anew.
     """
     module, _, name = target.partition(":")
     command: Command = getattr(importlib.import_module(module), name)
-    modules = folder / "modules"
+    modules, rounds = folder / "modules", 0
 
     def start(to: str) -> int:
         (folder / to).mkdir(exist_ok=True)
-        return started(command, [a.replace("OUT", str(folder / to)) for a in arguments], modules)
+        places = {"OUT": str(folder / to), "ROUND": f"{to}-{rounds}"}
+        given = list(arguments)
+        for word, place in places.items():
+            given = [one.replace(word, place) for one in given]
+        return started(command, given, modules)
 
     ended(start("whole"))
     for one in modules.read_text().split("\n"):
@@ -116,7 +121,7 @@ def main(target: str, kills: int, folder: Path, *arguments: str) -> None:
     ended(start("timed"))
     duration = time.monotonic() - begin
 
-    rng, done, rounds = random.Random(0), 0, 0
+    rng, done = random.Random(0), 0
     while True:
         pid = start("killed")
         until = time.monotonic() + rng.uniform(0, duration) if done < kills else float("inf")

@@ -9,34 +9,29 @@ import shutil
 import struct
 import subprocess
 import sys
-import time
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from gcl_hard import bench, load_pretrained, pretrain, transfer, tune
 from gcl_hard.errors import InputError
 from gcl_hard.graphs import load as load_graphs
 from gcl_hard.graphs import read_molecules
-from gcl_hard.io import atomic_folder, refuse_bomb
+from gcl_hard.io import refuse_bomb
 from gcl_hard.runs.store import Store
 from gcl_hard.training.checkpoint import Checkpoint
-from gcl_hard.tuning.storage import INTERRUPTED, failure_of
 from tests.experiments.made import numbers
 from tests.experiments.test_pretraining import equal
+from tests.faults.killed import TINY, write_chains
 from tests.runs import engine_tasks as tasks
 from tests.runs.test_store import held_elsewhere
 from tests.said import says
 from tests.test_commands import complete, outcome, scores
-from tests.test_commands import graphs as rings
-from tests.tuning.test_processes import trials
 
 ROOT = Path(__file__).parents[1]
 MIB = 2**20
@@ -125,158 +120,6 @@ def test_a_gzipped_header_without_an_end_is_refused(tmp_path: Path) -> None:
         pytest.raises(InputError, match=r"mine\.csv\.gz .* 16,777,216 "),
     ):
         read_molecules(path, cache_dir=tmp_path / "cache")
-
-
-# SIGKILL at random moments
-
-KILLS = 20
-TINY = ["--layers=1", "--dim=4", "--device=cpu", "--threads=1", "--output=OUT"]
-
-
-def killed(target: str, folder: Path, *arguments: str) -> tuple[Path, list[Path]]:
-    """Execute a command undisturbed, and again and again while it is killed; see tests/killing.py.
-
-    Returns:
-        The folder that the first wrote into, and those of the others.
-    """
-    folder.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.killing", target, str(KILLS), str(folder),
-         *arguments],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    print(done.stdout)
-    return folder / "whole", sorted(folder.glob("ended-*"))
-
-
-def left_over(folder: Path) -> list[Path]:
-    """Hidden files and folders, which are half-written, made two days old."""
-    found = sorted(folder.rglob(".*"))
-    for path in (*found, *(inner for outer in found for inner in outer.rglob("*"))):
-        os.utime(path, (time.time() - 2 * 24 * 3600,) * 2)
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.exact
-def test_runs_killed_at_any_moment_end_as_undisturbed_ones(tmp_path: Path) -> None:
-    command = [
-        "--method=ucl", "--seeds=3", "--epochs=4", "--folds=2", "--ensemble-size=1",
-        "--c-grid=1", "--save-encoder", "--save-embeddings", *TINY,
-    ]  # fmt: skip
-    whole, ended = killed("gcl_hard.bench:main", tmp_path / "out", *command)
-    names = {path.name for path in whole.iterdir()}
-    assert len(numbers(whole)) == 3
-    for folder in ended:
-        assert numbers(folder) == numbers(whole)
-        # A kill between storing a result and unlocking leaves the lock of a finished run, which
-        # goes when the run is trained again.
-        for path in folder.glob("*_seed*.json"):
-            path.with_name(f".{path.name}.lock").touch()
-        left_over(folder)
-        assert bench.main([one.replace("OUT", str(folder)) for one in [*command, "--force"]]) == 0
-        assert {path.name for path in folder.iterdir()} == names
-        assert numbers(folder) == numbers(whole)
-
-
-@pytest.mark.slow
-@pytest.mark.exact
-def test_searches_killed_at_any_moment_end_as_undisturbed_ones(tmp_path: Path) -> None:
-    whole, ended = killed(
-        "gcl_hard.tune:main", tmp_path / "out", "--method=hscl", "--epochs=2", "--trials=3",
-        "--c-grid=1", "--ensemble-size=1", "--sampler=random", "--study-name=search", *TINY,
-    )  # fmt: skip
-    assert len(scores(whole)) == 3
-    for folder in ended:
-        # What was killed several times is given up, and other settings take its place.
-        failed = [one for one in trials(folder / "search.db", "search") if failure_of(one)]
-        given_up = {
-            (one.params or one.system_attrs["fixed_params"]).get("beta")
-            for one in failed
-            if failure_of(one) != INTERRUPTED
-        }
-        assert len(scores(folder)) == 3
-        assert outcome(folder)["n_outer"] == 1
-        for beta, score in scores(whole):
-            assert beta in given_up or (beta, score) in scores(folder)
-        if not given_up:
-            assert outcome(folder) == outcome(whole)
-
-
-@pytest.mark.slow
-@pytest.mark.exact
-def test_pre_training_killed_at_any_moment_ends_as_undisturbed(tmp_path: Path) -> None:
-    pytest.importorskip("rdkit")
-    table = write_chains(tmp_path / "chains.csv", 60)
-    whole, ended = killed(
-        "gcl_hard.pretrain:main", tmp_path / "out", f"--dataset={table}", "--output=OUT/a.pt",
-        "--layers=2", "--dim=8", "--batch-size=16", "--epochs=8", "--checkpoint-minutes=0",
-    )  # fmt: skip
-    for folder in ended:
-        assert equal(folder / "a.pt", whole / "a.pt")
-        left = {path.name for path in folder.iterdir()} - {"a.pt"}
-        assert all(one == ".a.pt.lock" or one.endswith(".partial") for one in left)
-
-
-@pytest.mark.slow
-def test_a_checkpoint_killed_at_any_moment_of_its_writing_is_whole(tmp_path: Path) -> None:
-    _, ended = killed("tests.killing:write_checkpoints", tmp_path / "out", "OUT")
-    for folder in ended:
-        assert [path.name for path in folder.iterdir()] == ["run.ckpt"]
-        state = Checkpoint(folder / "run.ckpt", {"lr": 1}, resume=True).load()
-        assert state is not None
-        assert state["step"] == 40
-
-
-def write_chains(path: Path, n: int) -> Path:
-    rings = (f"C1{'C' * (2 + size)}1" for size in range(8))
-    ends = ("O", "N", "c1ccccc1", "c1ccncc1", *rings)
-    lines = [f"{'C' * (1 + i // 12)}{ends[i % 12]},{i}.5" for i in range(n)]
-    path.write_text("\n".join(["smiles,y", *lines, ""]))
-    return path
-
-
-def write_site(folder: Path) -> str:
-    """A folder with a set of graphs, in an archive that takes a while to be copied."""
-    rings(folder, frozenset())
-    with zipfile.ZipFile(folder / "RINGS.zip", "a") as archive:
-        archive.writestr("README.txt", np.random.default_rng(0).bytes(20 * MIB))
-    return folder.as_uri()
-
-
-def write_images(folder: Path) -> str:
-    for i in range(200):
-        path = folder / "pets" / "ab"[i % 2] / f"{i}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (64, 64), (i, i, i)).save(path)
-    return str(folder)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["download_graphs", "parse_molecules", "decode_images"])
-def test_a_cache_filled_by_killed_processes_holds_what_is_whole(
-    command: str, tmp_path: Path
-) -> None:
-    if command == "parse_molecules":
-        pytest.importorskip("rdkit")
-    source = {
-        "download_graphs": lambda: write_site(tmp_path / "site"),
-        "parse_molecules": lambda: str(write_chains(tmp_path / "chains.csv", 400)),
-        "decode_images": lambda: write_images(tmp_path / "images"),
-    }[command]()
-    whole, ended = killed(f"tests.killing:{command}", tmp_path / "out", "OUT", source)
-    (place,) = (path for path in whole.iterdir() if path.is_dir())
-    half = 0
-    for folder in ended:
-        assert (folder / "digest").read_text() == (whole / "digest").read_text()
-        half += len(left_over(folder))
-        with atomic_folder(folder / place.name / "another"):
-            pass
-        names = {path.name for path in (folder / place.name).iterdir()}
-        assert names == {path.name for path in place.iterdir()} | {"another"}
-    assert half > 0
 
 
 # Disks that are full, and folders that cannot be written to

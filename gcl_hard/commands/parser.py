@@ -14,6 +14,7 @@ from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 
 from gcl_hard.errors import InputError, without_password
 from gcl_hard.experiments.registry import import_domain
+from gcl_hard.io import public_path
 from gcl_hard.moved import FLAGS, renamed
 from gcl_hard.runs.experiment import RunOptions
 from gcl_hard.settings.base import Domain, flag
@@ -30,11 +31,13 @@ def public_command(arguments: Sequence[str], entry_point: str = "gcl_hard.bench"
         entry_point: the module, and a command of its own if it has several.
 
     Returns:
-        The command without this machine's data folder, passwords and one-off flags.
+        The command without this machine's folders, passwords and one-off flags.
 
     Example:
         >>> public_command(["--table", "2", "--data-dir", "a/b", "--json=c.json", "--force"])
         'python -m gcl_hard.bench --table 2 --data-dir DIR'
+        >>> public_command(["--dataset", "MUTAG,/home/me/MINE", "--output=/home/me/out"])
+        'python -m gcl_hard.bench --dataset MUTAG,MINE --output=out'
     """
     words, items = ["python", "-m", *entry_point.split()], iter(arguments)
     for item in items:
@@ -44,7 +47,8 @@ def public_command(arguments: Sequence[str], entry_point: str = "gcl_hard.bench"
                 next(items, None)
             words += ["--data-dir", "DIR"] * (name == "--data-dir")
         elif name not in ("--report-only", "--force", "--compact"):
-            words.append(item)
+            flag, equals, value = item.partition("=") if item.startswith("--") else ("", "", item)
+            words.append(flag + equals + ",".join(map(public_path, value.split(","))))
     return shlex.join(map(without_password, words))
 
 

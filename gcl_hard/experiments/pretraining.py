@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
@@ -146,7 +146,8 @@ def _finished(options: PretrainOptions, run: dict[str, Any]) -> Pretrained | Non
     if options.force or not options.output.exists():
         return None
     found = load_pretrained(options.output)
-    if found.about["run"] != run:
+    before = found.about["run"]
+    if {**before, "config": _without_folder(before["config"])} != run:
         raise InputError(
             f"{options.output} belongs to another run: name another file, or give --force"
         )
@@ -276,9 +277,14 @@ def _run(options: PretrainOptions, whole: Molecules, chosen: Tensor) -> dict[str
         digest.update(b"\n".join(whole.smiles[part]))
     read = {k: v for k, v in asdict(options.config).items() if k not in OTHERS}
     return {
-        "config": read, "seed": options.seed, "labels": options.labels, "n": len(chosen),
-        "data": digest.hexdigest()[:16],
+        "config": _without_folder(read), "seed": options.seed, "labels": options.labels,
+        "n": len(chosen), "data": digest.hexdigest()[:16],
     }  # fmt: skip
+
+
+def _without_folder(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings whose data set has no folder of this machine: its digest tells it apart."""
+    return {**config, "dataset": PurePath(str(config.get("dataset", ""))).name}
 
 
 def _groups(whole: Molecules, chosen: Tensor, jobs: int, key: str) -> Tensor:

@@ -23,7 +23,7 @@ from optuna.trial import FrozenTrial
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import Metric
 from gcl_hard.experiments.registry import domain_to_import
-from gcl_hard.io import check_regular
+from gcl_hard.io import check_regular, public_path
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.page import environment, line, rendered, write_files
 from gcl_hard.reports.tables import points, score, setting, settings, text_frame, value
@@ -383,7 +383,7 @@ def page(
     done = [one.finished for one in counts]
     files = [
         {
-            "config": _config(stem),
+            "config": Path(public_path(_config(stem))),
             "missing": _not_in_config(result, finding),
             "figures": {f.name: ALT[f.stem.removeprefix(f"{stem.name}-")] for f in drawn},
         }
@@ -490,7 +490,7 @@ def _head(result: SearchResult, finding: Finding, config: Path, command: str) ->
         "best.yaml.j2",
         trials=len(complete(finding.study)),
         title=title(result),
-        config=config,
+        config=Path(public_path(config)),
         command=command,
         finding=finding,
         warning=chosen_on_test(result),

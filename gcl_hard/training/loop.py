@@ -27,7 +27,7 @@ from gcl_hard.errors import (
     unknown,
 )
 from gcl_hard.gathering import InStep, summed, world_size
-from gcl_hard.stored import unlike_ours
+from gcl_hard.stored import unlike, unlike_ours
 from gcl_hard.training.checkpoint import (
     Checkpoint,
     State,
@@ -487,7 +487,11 @@ def _check_state(state: State, optimizer: Any, scheduler: Any) -> None:
         "scheduler": None if scheduler is None else scheduler.state_dict(),
     }  # fmt: skip
     without_cuda = {name: {**state[name], "cuda": []} for name in ("random", "random_at_epoch")}
-    if why := unlike_ours({**state, **without_cuda}, ours):
+    why = unlike(state, {
+        "epoch": int, "step": int, "means": list[float], "sizes": list[int],
+        "losses": list[Tensor], "trained": list[Tensor],
+    }) or unlike_ours({**state, **without_cuda}, ours)  # fmt: skip
+    if why is not None:
         raise ValueError(why)
     weights = [one for group in optimizer.param_groups for one in group["params"]]
     of_weights = state["optimizer"]["state"]

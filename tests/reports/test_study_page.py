@@ -77,7 +77,7 @@ def test_the_config_beside_the_page_is_the_best_config(tmp_path: Path) -> None:
     config = tmp_path / "s-best.yaml"
     assert parse_bench(["--config", str(config)]).configs == (made.findings[0].config,)
     head = config.read_text(encoding="utf-8").split("\n\n")[0]
-    assert f"#   python -m gcl_hard.bench --config {config.as_posix()}" in head
+    assert f"#   python -m gcl_hard.bench --config {config.name}" in head
     assert f"#   {COMMAND}" in head
     assert "β 5, learning rate 0.02" in head
 
