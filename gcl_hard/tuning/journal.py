@@ -35,7 +35,8 @@ def journal(path: Path, *, write: bool) -> JournalStorage:
     Raises:
         InputError: if it is no journal, or is damaged elsewhere than at its end; names the line.
     """
-    check_regular(path)
+    if not path.is_dir():  # which opening it tells
+        check_regular(path)
     if write:
         backend = _Journal(path.absolute())
         with _held(backend.lock):

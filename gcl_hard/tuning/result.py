@@ -17,7 +17,7 @@ from gcl_hard.runs.choice import best
 from gcl_hard.runs.record import ACCURACY
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.tuning.space import Base
-from gcl_hard.tuning.storage import OUTER, TrialCounts
+from gcl_hard.tuning.storage import DIGEST, OUTER, TrialCounts
 
 if TYPE_CHECKING:
     from gcl_hard.tuning.search import PreparedSearch
@@ -82,7 +82,9 @@ class Finding:
         usual = None if config.searches_on_test else UNFINISHED
         score = scores.get(str(found.number), usual)
         outer, missing = (None, score) if isinstance(score, str) else (score, None)
-        return cls(study, found, config, found.value, outer, missing, len(scores), metric)
+        return cls(
+            study, found, config, found.value, outer, missing, len({*scores} - {DIGEST}), metric
+        )
 
     @property
     def optimism(self) -> float | None:

@@ -33,6 +33,7 @@ from gcl_hard.tuning.objective import Objective, check_output, score_outside, sc
 from gcl_hard.tuning.options import PerTrialSeed, TuneOptions, plain, pruner, sampler
 from gcl_hard.tuning.storage import (
     DEATHS,
+    DIGEST,
     DRAWN,
     FIXED,
     OUTER,
@@ -42,6 +43,7 @@ from gcl_hard.tuning.storage import (
     Heartbeats,
     StudyStorage,
     TrialCounts,
+    digest,
     enqueue_again,
     fail,
     own_url,
@@ -51,6 +53,7 @@ from gcl_hard.tuning.storage import (
     uninterrupted,
     url_of,
     waiting,
+    with_digest,
 )
 
 if TYPE_CHECKING:
@@ -446,6 +449,8 @@ class _Driver:
         else:
             # Another driver may have ended it meanwhile.
             with suppress(UpdateFinishedTrialError), stoppable(study):
+                if accuracy is not None:
+                    trial.set_user_attr(DIGEST, digest(trial.params, accuracy))
                 study.tell(trial, accuracy, state=state, skip_if_finished=True)
         if waiting(study):  # a sampler that has tried all does not know what is enqueued again
             study._stop_flag = False
@@ -513,7 +518,8 @@ class _Driver:
                     f"the worker processes that scored trial {best.number} of {study.study_name} "
                     f"outside were killed; if memory ran out, use fewer --jobs"
                 ) from error
-            study.set_user_attr(OUTER, {**study.user_attrs.get(OUTER, {}), str(best.number): score})
+            known = study.user_attrs.get(OUTER, {})
+            study.set_user_attr(OUTER, with_digest({**known, str(best.number): score}))
 
     @uninterrupted()
     def _put_back(self, which: set[tuple[int, int]] | None = None) -> None:

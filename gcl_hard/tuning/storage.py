@@ -29,6 +29,7 @@ from gcl_hard.errors import without_password as shown
 from gcl_hard.io import locked
 from gcl_hard.runs.choice import best
 from gcl_hard.runs.engine import on_interrupt
+from gcl_hard.runs.record import digest_of
 from gcl_hard.settings.base import HEAD
 from gcl_hard.tuning.journal import journal
 
@@ -57,9 +58,10 @@ GRID, AGAIN, FIRST, DEATHS, FAILURE = "grid", "again", "first", "deaths", "failu
 """Attributes of a trial: whether it belongs to the grid; the trial whose settings it repeats; the
 first of several such; how many drivers have ended while these settings were trained; why it
 failed."""
-BATCH, DRAWN = "batch", "drawn"
+BATCH, DRAWN, DIGEST = "batch", "drawn", "digest"
 """Attributes of a trial: the first position and the size of its batch; the trial in which all its
-settings were drawn or repeated."""
+settings were drawn or repeated; the digest of its settings and its score. The outer scores of a
+study have a digest among them, too."""
 FIXED = "fixed_params"
 """Optuna's attribute of an enqueued trial: its settings."""
 OF_GRID = ("grid_id", "search_space")
@@ -429,6 +431,7 @@ class StudyStorage:
             )
         if stored is None:  # its maker died
             return
+        check_digests(study)
         mine = json.loads(json.dumps(identity))
         differ = [key for key in mine if stored.get(key) != mine[key]]
         if differ:
@@ -501,6 +504,37 @@ class TrialCounts:
     def over(self, asked: int) -> bool:
         """Whether a study has as many trials as asked for."""
         return self.finished >= asked or self.failures.total() >= asked
+
+
+def digest(params: Mapping[str, Any], score: float) -> str:
+    """The digest of settings and their score."""
+    return digest_of({"params": dict(params), "score": score})
+
+
+def with_digest(outer: Mapping[str, Any]) -> dict[str, Any]:
+    """Outer scores, with their digest."""
+    scores = {name: one for name, one in outer.items() if name != DIGEST}
+    return {**scores, DIGEST: digest_of(scores)}
+
+
+def check_digests(study: Study) -> None:
+    """Compare scores with the digests that were stored before them.
+
+    Raises:
+        InputError: names the first trial that is not what was stored.
+    """
+    outer = study.user_attrs.get(OUTER, {})
+    wrong = "an outer score" if DIGEST in outer and outer != with_digest(outer) else None
+    for trial in complete(study):
+        stored = trial.user_attrs.get(DIGEST)
+        if stored is not None and stored != digest(trial.params, trial.values[0]):
+            wrong = f"trial {trial.number}"
+            break
+    if wrong is not None:
+        raise InputError(
+            f"{wrong} of study {study.study_name!r} is not what was stored: restore the storage "
+            f"from a copy, or give another --study-name"
+        )
 
 
 def complete(study: Study) -> list[FrozenTrial]:

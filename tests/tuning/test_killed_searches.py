@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_args
 
 import optuna
@@ -10,7 +11,15 @@ import pytest
 from optuna.trial import TrialState
 
 from gcl_hard.tuning.options import PerTrialSeed, SamplerName, sampler
-from gcl_hard.tuning.storage import DEATHS, DRAWN, positions, put_back_orphans, waiting
+from gcl_hard.tuning.storage import (
+    DEATHS,
+    DRAWN,
+    opened,
+    positions,
+    put_back_orphans,
+    url_of,
+    waiting,
+)
 
 TRIALS, SIZE = 24, 3  # beyond the ten that TPE draws at random
 Found = dict[int, tuple[tuple[Any, ...], float]]
@@ -56,7 +65,17 @@ def drive(study: optuna.Study, moment: Moments) -> None:
             moment()
 
 
-def searched(name: SamplerName, moment: Moments, monkeypatch: pytest.MonkeyPatch) -> Found:
+def close(study: optuna.Study) -> None:
+    """End the connections to a database, as the end of a process does."""
+    base = getattr(study._storage, "_backend", None)
+    if hasattr(base, "engine"):
+        base.scoped_session.remove()
+        base.engine.dispose()
+
+
+def searched(
+    name: SamplerName, moment: Moments, monkeypatch: pytest.MonkeyPatch, url: str | None = None
+) -> Found:
     """Settings and scores of a search by their positions, gone on with whenever it is killed."""
     before = PerTrialSeed.before_trial
 
@@ -65,7 +84,15 @@ def searched(name: SamplerName, moment: Moments, monkeypatch: pytest.MonkeyPatch
         before(self, *of)
         moment()
 
-    study = optuna.create_study(direction="maximize")
+    title = f"killed at {sorted(moment.fatal)}"
+
+    def driver() -> optuna.Study:
+        return optuna.create_study(
+            direction="maximize", study_name=title, load_if_exists=True,
+            storage=url and opened(url),
+        )  # fmt: skip
+
+    study = driver()
     study.enqueue_trial({"beta": 1.0})
     with monkeypatch.context() as patched:
         patched.setattr(PerTrialSeed, "before_trial", around)
@@ -76,9 +103,13 @@ def searched(name: SamplerName, moment: Moments, monkeypatch: pytest.MonkeyPatch
                 drive(study, moment)
                 break
             except Killed:
-                pass
+                if url is not None:
+                    close(study)
+                    study = driver()
     assert not waiting(study)
     trials = study.get_trials(deepcopy=False)
+    if url is not None:
+        close(study)
     return {
         at: (tuple(sorted(one.params.items())), float(one.value or 0))
         for one, at in zip(trials, positions(trials), strict=True)
@@ -107,6 +138,23 @@ def test_a_killed_search_is_the_same_search(
     assert whole[0][0][0] == ("beta", 1.0)
     for fatal in kills(undisturbed.n):
         assert searched(name, Moments(*fatal), monkeypatch) == whole, fatal
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Heartbeat of storage")  # which drivers of ours have
+@pytest.mark.parametrize("kind", ["db", "journal", "postgres"])
+def test_a_killed_search_is_the_same_search_in_any_storage(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue("postgres_url") if kind == "postgres" else None
+    url = url or url_of(f"{tmp_path}/s.{kind}", tmp_path, "s")
+    undisturbed = Moments()
+    whole = searched("tpe", undisturbed, monkeypatch)
+    assert searched("tpe", Moments(), monkeypatch, url) == whole
+    fatal = [(k, k + 1, k + 5) for k in range(7, undisturbed.n, undisturbed.n // 19)]
+    assert len(fatal) >= 18
+    for moments in fatal:
+        assert searched("tpe", Moments(*moments), monkeypatch, url) == whole, moments
 
 
 def test_a_batch_does_not_see_itself() -> None:

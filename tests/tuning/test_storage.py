@@ -23,6 +23,7 @@ from optuna.samplers import RandomSampler
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 
+from gcl_hard import tune
 from gcl_hard.errors import InputError, MissingExtraError
 from gcl_hard.tuning import storage
 from gcl_hard.tuning.options import sampler
@@ -827,3 +828,44 @@ def test_a_trial_that_another_driver_has_ended_keeps_its_score(*, finished: bool
     storage.fail(study, trial, "refused")
     (stored,) = study.trials
     assert (stored.value, failure_of(stored)) == ((1.0, None) if finished else (None, "refused"))
+
+
+@pytest.mark.parametrize("kind", ["db", "journal"])
+@pytest.mark.parametrize("what", ["score", "setting", "outer"])
+def test_a_score_that_is_not_what_was_stored_is_named(
+    what: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A digit that changes on a disk would make another trial the best."""
+    path = tmp_path / f"s.{kind}"
+    arguments = ["--method=hscl", "--trials=2", "--epochs=1", "--layers=1", "--dim=4",
+                 "--threads=1", "--ensemble-size=1", f"--storage={path}",
+                 f"--output={tmp_path / 'out'}", "--study-name=s"]  # fmt: skip
+    assert tune.main(arguments) == 0
+    assert tune.main([*arguments, "--report-only"]) == 0
+    study = optuna.load_study(study_name="s", storage=opened(url_of(str(path), tmp_path, "s")))
+    trial = study.trials[1]
+    old = {"score": trial.values[0], "setting": trial.params["beta"],
+           "outer": next(iter(study.user_attrs["outer"].values()))}[what]  # fmt: skip
+    del study
+    change_number(path, old, old + 0.125)
+    capsys.readouterr()
+    assert tune.main([*arguments, "--report-only"]) == 2
+    named = "an outer score" if what == "outer" else "trial 1"
+    assert named in capsys.readouterr().err
+
+
+def change_number(path: Path, old: float, new: float) -> None:
+    """Put another number in all places of a storage that hold one."""
+    if path.suffix == ".journal":
+        text = path.read_text(encoding="utf-8")
+        for prefix in ('"values":[', '"param_value_internal":', '\\": ', '": ', '":'):
+            text = text.replace(f"{prefix}{old}", f"{prefix}{new}")
+        path.write_text(text, encoding="utf-8")
+        return
+    with contextlib.closing(sqlite3.connect(path)) as base, base:
+        base.execute("UPDATE trial_values SET value = ? WHERE value = ?", (new, old))
+        base.execute("UPDATE trial_params SET param_value = ? WHERE param_value = ?", (new, old))
+        base.execute(
+            "UPDATE study_user_attributes SET value_json = replace(value_json, ?, ?) "
+            "WHERE key = 'outer'", (str(old), str(new)),
+        )  # fmt: skip
