@@ -51,7 +51,7 @@ def figures() -> Iterator[tuple[str, Path, str, tuple[str, ...], str]]:
     yield "beta", MEASURED, "MUTAG", own, "beta-MUTAG-jsd-inductive"
     own = (*INDUCTIVE, "contrast=local-global", "seed=0,1,2")
     yield "beta", TABLES, "PTC_MR", own, "beta-PTC_MR-jsd-inductive"
-    for name in ("Cora", "CiteSeer", "Photo", "Minesweeper"):
+    for name in ("Cora", "CiteSeer", "Photo", "CS", "Minesweeper"):
         yield "beta", NODES, name, ("method=hucl,ucl",), f"beta-{name}"
     for name in IMAGES:
         yield "fig1", MEASURED, name, (), f"fig1-{name}"
