@@ -95,6 +95,7 @@ def test_any_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     address = serve(answer)
+    monkeypatch.delenv("GCL_HARD_DATA", raising=False)
     for module in (tudataset, moleculenet):
         monkeypatch.setattr(module, "SITE", address)
     monkeypatch.setattr("gcl_hard.locating.TIMEOUT", 3)

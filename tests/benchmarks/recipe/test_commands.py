@@ -339,7 +339,7 @@ def test_page_and_recipe_of_a_search_state_its_command(searched: Path) -> None:
     assert f"#   {shown}\n" in head
     *module, name, first, file = shlex.split(shown)[:6]
     assert module == ["python", "-m", "benchmarks.recipe"]
-    assert parse(name, [first, file]).values["search"] == searched / "search.yaml"
+    assert parse(name, [first, file]).values["search"] == Path("search.yaml")
 
 
 @pytest.mark.usefixtures("_no_training")
