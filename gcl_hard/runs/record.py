@@ -152,8 +152,7 @@ class RunResult:
         """
         content = dict(stored)
         digest = content.pop("digest", None)
-        if checked and digest is not None and digest != digest_of(content):
-            raise ValueError("its content is not what its digest says")
+        altered = checked and digest is not None and digest != digest_of(content)
         version = content.pop("schema_version", SCHEMA_VERSION)
         for one in CONFIGS.values():
             if one.earlier is not None and one.earlier.knows(content):
@@ -165,6 +164,8 @@ class RunResult:
             content |= {"scores": scores, "migrated": BEFORE}
         unknown = {name: content.pop(name) for name in [*content] if name not in NAMES}
         config = from_dict(content["config"], content.get("domain", ""))
+        if altered:  # which of another version's record cannot be told
+            raise ValueError("its content is not what its digest says")
         content["scores"] = {name: _numbers(one) for name, one in content["scores"].items()}
         content["validation"] = _numbers(content.get("validation", []))
         # Every setting, whatever was stated.

@@ -433,7 +433,7 @@ def _result_of(row: Mapping[str, Any]) -> RunResult | Unread:
     if content["schema_version"] == BEFORE:
         content = {"fold_accuracies": []} | content
     try:
-        return RunResult.read(content)
+        return RunResult.read(content, checked=True)
     except InputError as error:
         del content["schema_version"]
         return Unread(row["run"], str(error), content)
@@ -570,6 +570,7 @@ def compact_rows(
                 ((name, value),) = stored.items()
                 shared[name].append(value)
             else:
+                key = "" + key  # a TypeError for what is no name
                 of_all = {n: shared[n][stored[n]] for n in shared_fields if n in stored}
                 yield key, make(stored | of_all | {"run": key, "schema_version": version})
         except InputError:

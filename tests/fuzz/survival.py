@@ -109,7 +109,7 @@ def edited(text: str) -> st.SearchStrategy[str]:
     return change()
 
 
-def altered(value: Any) -> st.SearchStrategy[Any]:
+def altered(value: Any, most: int = 4) -> st.SearchStrategy[Any]:
     """A JSON-like value in which something is replaced, left out, added or repeated."""
     odd = st.one_of(
         st.sampled_from([
@@ -122,7 +122,7 @@ def altered(value: Any) -> st.SearchStrategy[Any]:
     @st.composite
     def change(draw: Any) -> Any:
         found = json.loads(json.dumps(value))
-        for _ in range(draw(st.sampled_from([1, 1, 1, 2, 4]))):
+        for _ in range(min(most, draw(st.sampled_from([1, 1, 1, 2, 4])))):
             inside = found
             while isinstance(inside, dict | list) and inside:
                 is_list = isinstance(inside, list)

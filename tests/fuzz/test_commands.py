@@ -38,6 +38,12 @@ MOLECULES = ["--dataset=made.csv", "--targets=size", "--embeddings=untrained,ecf
              "--finetune=none,scl", "--epochs=1", "--split=random-0"]  # fmt: skip
 PRETRAINING = ["--dataset=made.csv", "--epochs=2", "--batch-size=32", "--layers=1", "--dim=4",
                "--checkpoint-minutes=0"]  # fmt: skip
+IMAGES = ["--dataset=./pets", "--method=pixels", "--seeds=1", "--probe-epochs=2", "--threads=1"]
+CACHED: dict[str, tuple[str, Callable[[Sequence[str]], int], list[str]]] = {
+    "molecules": ("made.csv", transfer.main, MOLECULES),
+    "images": ("pets", bench.main, IMAGES),
+}
+"""Kinds of data that the cache keeps: their source, and what reads them."""
 SEARCH = ["--method=hscl", "--trials=3", "--epochs=1", "--layers=1", "--dim=4", "--threads=1",
           "--ensemble-size=1", "--output=out"]  # fmt: skip
 
@@ -64,6 +70,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         (here / "made.csv").write_text("smiles,size\n" + "".join(lines))
         assert quietly(bench.main, [*GRAPHS, "--save-encoder", "--output=graphs"]) == 0
         assert quietly(transfer.main, [*MOLECULES, "--output=molecules"]) == 0
+        write_images()
+        assert quietly(bench.main, [*IMAGES, "--output=images"]) == 0
         assert quietly(pretrain.main, [*PRETRAINING, "--output=whole.pt"]) == 0
         for kind in ("db", "journal"):
             assert quietly(tune.main, [*SEARCH, f"--storage=s.{kind}"]) == 0
@@ -74,6 +82,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         with contextlib.suppress(StoppedError):
             half_trained(patch)
         yield here
+
+
+def write_images() -> None:
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for k in range(20):
+        path = Path("pets") / "ab"[k % 2] / f"{k}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(path)
 
 
 def half_trained(patch: pytest.MonkeyPatch) -> None:
@@ -224,20 +242,22 @@ def test_searches(kind: str, data: st.DataObject, made: Path) -> None:
 
 @few
 @given(data=st.data())
-def test_the_cache_of_molecules(data: st.DataObject, made: Path) -> None:
+@pytest.mark.parametrize("kind", ["molecules", "images"])
+def test_the_cache(kind: str, data: st.DataObject, made: Path) -> None:
     """What is not as it was written is made again, and so the numbers are the same."""
-    with copied(made, "made.csv", "cache") as here, pytest.MonkeyPatch.context() as patch:
+    source, command, arguments = CACHED[kind]
+    with copied(made, source, "cache") as here, pytest.MonkeyPatch.context() as patch:
         patch.setenv("GCL_HARD_CACHE", str(here / "cache"))
-        files = sorted(one for one in (here / "cache" / "molecules").rglob("*") if one.is_file())
+        files = sorted(one for one in (here / "cache" / kind).rglob("*") if one.is_file())
         path = data.draw(st.sampled_from(files))
         if data.draw(st.booleans()):
             path.write_bytes(data.draw(mutated(path.read_bytes())))
         else:
             path.unlink()
         status: list[int] = []
-        survives(lambda: status.append(transfer.main([*MOLECULES, "--output=out"])))
+        survives(lambda: status.append(command([*arguments, "--output=out"])))
         if status == [0]:
-            assert predictions(here / "out") == predictions(made / "molecules")
+            assert predictions(here / "out") == predictions(made / kind)
 
 
 def predictions(folder: Path) -> dict[str, Any]:
@@ -286,3 +306,32 @@ def test_folders_of_images(data: st.DataObject) -> None:
                 path.write_bytes(b"P6 100000 100000 255\n")
         how = ["--method=pixels", "--seeds=1", "--probe-epochs=1", "--output=out"]
         survives(lambda: bench.main(["--dataset=./pets", *how]))
+
+
+@few
+@given(data=st.data())
+@pytest.mark.parametrize("results", ["graphs", "graphs-compact", "molecules", "molecules-compact"])
+def test_no_result_changes_in_silence(results: str, data: st.DataObject, made: Path) -> None:
+    """A value or some bytes of a file that are others: the result is as it was, or refused."""
+    whole = {one.name: one.stored() for one in Store(made / results).rows()}
+    with copied(made, results) as here:
+        path = here / results / COMPACT
+        lines = path.exists()
+        if not lines:
+            path = data.draw(st.sampled_from(sorted((here / results).glob("*_seed*.json"))))
+        content = gzip.decompress(path.read_bytes()) if lines else path.read_bytes()
+        if data.draw(st.booleans()):
+            content = data.draw(mutated(content))
+        else:
+            texts = content.splitlines() if lines else [content]
+            at = data.draw(st.integers(0, len(texts) - 1))
+            texts[at] = json.dumps(data.draw(altered(json.loads(texts[at]), 1))).encode()
+            content = b"\n".join(texts)
+        path.write_bytes(gzip.compress(content) if lines else content)
+        found: list[Any] = []
+        survives(lambda: found.extend(Store(here / results).rows()))
+        for one in found:
+            stored = one.stored()
+            assert one.name in whole
+            if not one.unknown:  # which are told apart from ours, and kept
+                assert stored == whole[one.name]
