@@ -139,7 +139,8 @@ def train(
             a model that does not return a loss; on all processes, if they have not as many batches
             each.
         OutOfMemory: says what to lower.
-        DivergenceError: if a loss is not finite; names epoch, batch and setting.
+        DivergenceError: if a loss, or a weight at the end, is not finite; names epoch, batch and
+            setting.
         KeyboardInterrupt: after ``checkpoint.stop()``, once the step has been saved
             (unless its loss is not finite).
 
@@ -169,6 +170,11 @@ def train(
         run.train_epoch(epoch, of_epoch)
         if not run.end_epoch(epoch, on_epoch):
             break
+    if not all(bool(one.isfinite().all()) for one in model.parameters()):
+        raise DivergenceError(
+            f"after the last step some weights are not finite{_of(setting)}; nothing of this run "
+            f"was saved. Lower lr or beta, or raise temperature"
+        )
     return run.means
 
 
@@ -203,7 +209,7 @@ def fit(
 
     Raises:
         InputError: for data of another type, or settings that cannot be used.
-        DivergenceError: if a loss is not finite.
+        DivergenceError: if a loss, or a weight at the end, is not finite.
 
     Example:
         >>> from gcl_hard.graphs import GIN, InfoGraph, load

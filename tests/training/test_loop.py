@@ -131,6 +131,12 @@ def test_numbers_that_are_not_finite_before_the_first_step_are_not_of_its_settin
         train(line(), lambda epoch: [(X, X * math.nan)], Optimisation(5))
 
 
+def test_a_last_step_that_leaves_no_number_is_told():
+    """No loss comes after it."""
+    with pytest.raises(DivergenceError, match=r"\blast step\b.*\bPTC hscl\b"):
+        train(line(), lambda epoch: BATCHES[:1], Optimisation(1, lr=1e39), setting="PTC hscl")
+
+
 def test_data_without_negatives_are_told():
     from gcl_hard.graphs import GIN, InfoGraph, load
     from gcl_hard.training.loop import fit
