@@ -347,15 +347,15 @@ class Store:
             return self._lines
         found: dict[str, dict[str, Any] | RunResult | Unread] = {}
         for path, shared in self._earlier_files():
-            for _, row in compact_rows(path, shared, dict):
-                one = _result_of(row)
+            for name, row in compact_rows(path, shared, dict):
+                one = _read_line(row, path, name)
                 found[one.name] = one._replace(earlier=True) if isinstance(one, Unread) else one
         for path in (self.folder / FORMER, self.folder / COMPACT):
             for name, row in compact_rows(path, SHARED, dict):
                 if row["schema_version"] == SCHEMA_VERSION:
                     found[name] = row
                 else:
-                    one = _result_of(row)
+                    one = _read_line(row, path, name)
                     found[one.name] = one
         self._lines, self._lines_of = found, stamps
         return found
@@ -372,13 +372,7 @@ class Store:
         lines = self._rows() if fresh else self._lines
         found = lines.get(name)
         if isinstance(found, dict):
-            try:
-                found = lines[name] = _result_of(found)
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise InputError(
-                    f"{self._compact_file()}: the line of {name} is damaged: restore the file, or "
-                    f"remove the line"
-                ) from error
+            found = lines[name] = _read_line(found, self._compact_file(), name)
         return found
 
     def _compact(self, *, fresh: bool) -> tuple[dict[str, RunResult], list[Unread]]:
@@ -425,6 +419,20 @@ def _row(result: RunResult) -> dict[str, Any]:
     stored = result.stored()
     del stored["schema_version"]
     return {name: one for name, one in stored.items() if not says_nothing(one)}
+
+
+def _read_line(row: Mapping[str, Any], path: Path, name: str) -> RunResult | Unread:
+    """The result in a line of the compact form.
+
+    Raises:
+        InputError: if the line is damaged; names it.
+    """
+    try:
+        return _result_of(row)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{path}: the line of {name} is damaged: restore the file, or remove the line"
+        ) from error
 
 
 def _result_of(row: Mapping[str, Any]) -> RunResult | Unread:

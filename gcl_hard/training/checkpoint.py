@@ -178,7 +178,14 @@ def fits(path: Path, what: str) -> Iterator[None]:
     """Turn an error of loading a part of a state into a message that names the file."""
     try:
         yield
-    except (RuntimeError, ValueError, KeyError, TypeError) as error:
+    except (
+        RuntimeError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+    ) as error:
         lines = str(error).split(
             "\n"
         )  # for a model the first says nothing, the second names the weight
