@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -98,3 +99,65 @@ def test_the_log_shows_a_package_that_is_imported(log: Log) -> None:
 
 def test_import_gcl_hard_takes_hardly_longer_than_import_torch(log: Log) -> None:
     assert log[1]["import gcl_hard"] < 0.3 * log[1]["import torch"], log[1]
+
+
+ALONE = """
+import importlib.metadata as metadata, re, sys
+import torch
+import gcl_hard
+from gcl_hard import Queue, contrastive_loss, fit
+from gcl_hard.methods import METHODS
+
+z, y = torch.randn(8, 4), torch.arange(8) % 2
+done = 0
+for name in METHODS:
+    try:
+        contrastive_loss(name)(z, z + 0.1, y)
+        done += 1
+    except gcl_hard.InputError:  # of methods for something else than InfoNCE of two views
+        pass
+assert done >= 10, done
+queue = Queue(8, 4)
+queue.add(z, y)
+loss = contrastive_loss("hscl")
+loss(z, z, y, **queue.candidates())
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.loss = torch.nn.Linear(4, 4), contrastive_loss("scl")
+
+    def forward(self, batch):
+        z = self.layer(batch[0])
+        return self.loss(z, z + 0.1 * torch.randn_like(z), batch[1])
+
+
+data = torch.utils.data.TensorDataset(z, y)
+assert len(fit(Model(), torch.utils.data.DataLoader(data, batch_size=4), epochs=2)) == 2
+
+known, left = {"gcl_hard"}, ["torch", "numpy"]
+while left:  # with what these two need themselves
+    name = left.pop()
+    if name not in known:
+        known.add(name)
+        try:
+            requires = metadata.requires(name) or ()
+        except metadata.PackageNotFoundError:
+            continue
+        left += [re.split(r"[^\\w.-]", one)[0] for one in requires if "extra ==" not in one]
+packages = metadata.packages_distributions()
+loaded = {name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)
+of = {one for name in loaded for one in packages.get(name, ())}
+plain = {re.sub("[-_.]+", "-", one).lower() for one in known}
+print(*sorted(one for one in of if re.sub("[-_.]+", "-", one).lower() not in plain))
+"""
+
+
+def test_losses_queue_and_fit_load_torch_and_numpy_alone() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", ALONE], capture_output=True, text=True, check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() in ([], ["gcl-hard"])

@@ -240,10 +240,8 @@ def fit(
         )
 
     def moved(epoch: int) -> Iterator[Any]:
-        from lightning_fabric.utilities import move_data_to_device
-
         for batch in batches(epoch) if callable(batches) else batches:
-            yield move_data_to_device(batch, torch.device(device))
+            yield on_device(batch, torch.device(device))
 
     return train(
         model.to(device), moved, Optimisation(**optimisation), device=device, on_epoch=on_epoch,
@@ -265,6 +263,35 @@ def _check_classes(model: nn.Module, data: Any) -> None:
         )
 
 
+def on_device(batch: Any, device: torch.device) -> Any:
+    """A batch on a device: tensors and what else can be moved, in lists, tuples and dictionaries.
+
+    Example:
+        >>> on_device({"z": [torch.ones(2)], "name": "a"}, torch.device("cpu"))
+        {'z': [tensor([1., 1.])], 'name': 'a'}
+    """
+    from torch.utils._pytree import tree_map
+
+    return tree_map(lambda one: one.to(device) if hasattr(one, "to") else one, batch)
+
+
+class _Alone:
+    """One device, in single precision: what is used of Fabric, which is not imported for it."""
+
+    is_global_zero = True
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+
+    def setup(self, model: nn.Module, optimizer: Any) -> tuple[nn.Module, Any]:
+        return model.to(self.device), optimizer
+
+    def backward(self, loss: Tensor) -> None:
+        loss.backward()  # type: ignore[no-untyped-call]
+
+
 class _Run:
     """State of training: model, optimiser, epoch and batch."""
 
@@ -279,10 +306,6 @@ class _Run:
         together: bool,
         images: tuple[int, int] | None,
     ) -> None:
-        from lightning_fabric import Fabric  # seconds to import, so only when training starts
-
-        logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces precisions
-
         self.model, self.optimisation, self.setting = model, optimisation, setting
         self.images = images
         world = world_size() if together else 1
@@ -292,13 +315,9 @@ class _Run:
             )
         local = int(os.environ.get("LOCAL_WORLD_SIZE", world))
         self.world = world
-        alone: list[int] | int = [device.index or 0] if device.type == "cuda" else 1
-        self.fabric = Fabric(
-            accelerator="cuda" if device.type == "cuda" else device.type,
-            devices=local if world > 1 else alone, num_nodes=max(world // local, 1),
-            strategy="ddp" if world > 1 else "auto", precision=optimisation.precision,
-        )  # fmt: skip
-        self.fabric.launch()
+        self.fabric: Any = _Alone(device)
+        if world > 1 or optimisation.precision != "32-true":
+            self.fabric = _fabric(device, world, local, optimisation.precision)
         self.in_step = InStep() if world > 1 else None
         params = list(model.parameters())
         if not any(p.requires_grad for p in params):
@@ -341,6 +360,11 @@ class _Run:
         self.checkpoint = checkpoint
         if checkpoint is not None and (state := checkpoint.load()) is not None:
             self._restore(state, checkpoint.path)
+
+    @property
+    def _scaler(self) -> Any:
+        """What scales losses in half precision; None where nothing does."""
+        return None if isinstance(self.fabric, _Alone) else self.fabric.strategy.precision
 
     def train_epoch(self, epoch: int, batches: Callable[[int], Iterable[Any]]) -> None:
         set_epoch: Callable[[int, int], None] | None = getattr(self.model, "set_epoch", None)
@@ -452,7 +476,7 @@ class _Run:
             "modules": {n: m.run_state() for n, m in _with_run_state(self.model)},
             "optimizer": self.optimizer.state_dict(),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
-            "scaler": self.fabric.strategy.precision.state_dict(),
+            "scaler": self._scaler.state_dict() if self._scaler else {},
             "epoch": self.epoch,
             "step": self.step,
             "means": self.means,
@@ -473,13 +497,29 @@ class _Run:
             self.optimizer.load_state_dict(state["optimizer"])
             if self.scheduler is not None:
                 self.scheduler.load_state_dict(state["scheduler"])
-            self.fabric.strategy.precision.load_state_dict(state["scaler"])
+            if self._scaler:
+                self._scaler.load_state_dict(state["scaler"])
             self.epoch, self.step = int(state["epoch"]), int(state["step"])
             self.means, self.sizes = list(state["means"]), list(state["sizes"])
             self.losses = [one.to(self.fabric.device) for one in state["losses"]]
             self.trained = [one.to(self.fabric.device) for one in state["trained"]]
             self.random_now, self.random_at_epoch = state["random"], state["random_at_epoch"]
             restore_random_state(self.random_now)
+
+
+def _fabric(device: torch.device, world: int, local: int, precision: Precision) -> Any:
+    """What trains on several devices, or in another precision; it takes seconds to import."""
+    from lightning_fabric import Fabric
+
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces precisions
+    alone: list[int] | int = [device.index or 0] if device.type == "cuda" else 1
+    found = Fabric(
+        accelerator=device.type, devices=local if world > 1 else alone,
+        num_nodes=max(world // local, 1), strategy="ddp" if world > 1 else "auto",
+        precision=precision,
+    )  # fmt: skip
+    found.launch()
+    return found
 
 
 def _check_state(state: State, optimizer: Any, scheduler: Any) -> None:
