@@ -457,6 +457,9 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
     for left in parent.glob(f"{SCRATCH}*"):
         if all(_is_old(path) for path in (left, *left.rglob("*"))):
             shutil.rmtree(left, ignore_errors=True)
+    for left in parent.glob(f".*{PARTIAL}"):  # of a file that was being written
+        if left.is_file() and _is_old(left):
+            left.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=parent, prefix=SCRATCH) as folder:
         yield Path(folder)
 

@@ -9,12 +9,16 @@ import time
 from pathlib import Path
 
 from tests.conftest import ROOT
+from tests.fuzz.survival import CASES
 
-KILLS = 20
+KILLS = 20 if CASES else 6
+"""How many; ``make test-faults`` has all."""
 TINY = ["--layers=1", "--dim=4", "--device=cpu", "--threads=1", "--output=OUT"]
 
 
-def killed(target: str, folder: Path, *arguments: str) -> tuple[Path, list[Path]]:
+def killed(
+    target: str, folder: Path, *arguments: str, kills: int = KILLS
+) -> tuple[Path, list[Path]]:
     """Execute a command undisturbed, and again and again while it is killed; see tests/killing.py.
 
     Returns:
@@ -22,7 +26,7 @@ def killed(target: str, folder: Path, *arguments: str) -> tuple[Path, list[Path]
     """
     folder.mkdir()
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.killing", target, str(KILLS), str(folder),
+        [sys.executable, "-W", "ignore", "-m", "tests.killing", target, str(kills), str(folder),
          *arguments],
         cwd=ROOT, capture_output=True, text=True, check=False,
         env={**os.environ, "OMP_NUM_THREADS": "1"},

@@ -95,7 +95,7 @@ def test_a_cache_filled_by_killed_processes_holds_what_is_whole(
         "parse_molecules": lambda: str(write_chains(tmp_path / "chains.csv", 400)),
         "decode_images": lambda: write_images(tmp_path / "images"),
     }[command]()
-    whole, ended = killed(f"tests.killing:{command}", tmp_path / "out", "OUT", source)
+    whole, ended = killed(f"tests.killing:{command}", tmp_path / "out", "OUT", source, kills=20)
     (place,) = (path for path in whole.iterdir() if path.is_dir())
     half = 0
     for folder in ended:
