@@ -61,7 +61,9 @@ def test_the_command_of_a_page_makes_its_numbers_from_the_records(
     assert importlib.import_module(module).main([*arguments, "--report-only"]) == 0
     made = tmp_path / "docs" / page.name
     assert numbers(made) == numbers(page)
-    assert sum(n * len(line) for line, n in numbers(made).items()) > 40
+    assert (
+        sum(n * len(line) for line, n in numbers(made).items()) > 10
+    )  # the smallest page has two rows
     assert command(made) == command(page)
     unfinished = re.search(r"\d\*{0,2} of [\d,]+ runs|\d runs? open", page.read_text("utf-8"))
     assert bool(unfinished) == (page.name in UNFINISHED)
