@@ -241,7 +241,7 @@ def fit(
 
     def moved(epoch: int) -> Iterator[Any]:
         for batch in batches(epoch) if callable(batches) else batches:
-            yield on_device(batch, torch.device(device))
+            yield _on_device(batch, torch.device(device))
 
     return train(
         model.to(device), moved, Optimisation(**optimisation), device=device, on_epoch=on_epoch,
@@ -263,11 +263,11 @@ def _check_classes(model: nn.Module, data: Any) -> None:
         )
 
 
-def on_device(batch: Any, device: torch.device) -> Any:
+def _on_device(batch: Any, device: torch.device) -> Any:
     """A batch on a device: tensors and what else can be moved, in lists, tuples and dictionaries.
 
     Example:
-        >>> on_device({"z": [torch.ones(2)], "name": "a"}, torch.device("cpu"))
+        >>> _on_device({"z": [torch.ones(2)], "name": "a"}, torch.device("cpu"))
         {'z': [tensor([1., 1.])], 'name': 'a'}
     """
     from torch.utils._pytree import tree_map
