@@ -126,29 +126,31 @@ def check_at_least(name: str, value: object, least: int) -> None:
         raise InputError(f"{name} must be at most {LARGEST:,}, got {value!r}")
 
 
-def check_processes(name: str, value: object, least: int = 1) -> None:
-    """Refuse a number of processes or threads that this machine could not start.
+def check_processes(*, least: int = 1, **counts: object) -> None:
+    """Refuse numbers of processes or threads that this machine could not start.
 
     Args:
-        name: the argument's name, for the message.
-        value: the value given.
-        least: the smallest value accepted.
+        least: the smallest number accepted.
+        counts: the numbers by the names of their arguments; None is left out.
 
     Raises:
-        InputError: ``value`` is not an integer, is below ``least``, or above four for each
-            processor, and above 64.
+        InputError: one is not an integer, is below ``least``, or above four for each processor,
+            and above 64.
 
     Example:
-        >>> check_processes("jobs", 2)
+        >>> check_processes(jobs=2, threads=None)
     """
-    check_at_least(name, value, least)
     found = os.cpu_count() or 1
     most = max(64, 4 * found)
-    if int(value) > most:  # type: ignore[call-overload]
-        raise InputError(
-            f"{name} must be at most {most} on this machine, which has {found} processors, got "
-            f"{value}"
-        )
+    for argument, value in counts.items():
+        name = argument.replace("_", "-")
+        if value is not None:
+            check_at_least(name, value, least)
+            if int(value) > most:  # type: ignore[call-overload]
+                raise InputError(
+                    f"{name} must be at most {most} on this machine, which has {found} "
+                    f"processors, got {value}"
+                )
 
 
 def check_main_guard(setting: str) -> None:

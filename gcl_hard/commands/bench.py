@@ -106,9 +106,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
 def _check_bench(
     values: Mapping[str, Any], stated: Mapping[str, Any], config: type[RunConfig]
 ) -> None:
-    for name in ("threads", "jobs"):
-        if values[name] is not None:
-            check_processes(name, values[name])
+    check_processes(threads=values["threads"], jobs=values["jobs"])
     if values["report"] is not None and values["report"].suffix != ".md":
         raise InputError(f"report is a page of Markdown, NAME.md, got {values['report']}")
     _check_selection(values, config)

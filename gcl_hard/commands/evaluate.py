@@ -191,9 +191,7 @@ def evaluate(
 
 
 def _check(name: object, jobs: int, threads: int | None, report: str | Path | None) -> None:
-    for key, count in (("jobs", jobs), ("threads", threads)):
-        if count is not None:
-            check_processes(key, count)
+    check_processes(jobs=jobs, threads=threads)
     if report is not None and Path(report).suffix != ".md":
         raise InputError(f"report is a page of Markdown, NAME.md, got {report}")
     if not isinstance(name, str):

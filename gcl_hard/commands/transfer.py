@@ -112,9 +112,7 @@ class TransferOptions:
     settings: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("jobs", "threads"):
-            if (value := getattr(self, name)) is not None:
-                check_processes(name, value)
+        check_processes(jobs=self.jobs, threads=self.threads)
 
     def asked(self) -> list[Asked]:
         """All runs, files by their paths.

@@ -82,9 +82,7 @@ class PretrainOptions:
     def __post_init__(self) -> None:
         if self.subset is not None:
             check_at_least("subset", self.subset, 2)
-        for name in ("threads", "jobs"):
-            if (value := getattr(self, name)) is not None:
-                check_processes(name, value)
+        check_processes(threads=self.threads, jobs=self.jobs)
         check_number("checkpoint-minutes", self.checkpoint_minutes, least=0)
         check_at_least("seed", self.seed, 0)
         if self.output.suffix != ".pt":

@@ -22,6 +22,7 @@ from torch import Tensor
 from gcl_hard.errors import (
     InputError,
     MissingExtraError,
+    check_at_least,
     check_main_guard,
     check_processes,
 )
@@ -307,7 +308,8 @@ def from_smiles(
         >>> from_smiles(["c1ccccc1", "C"]).edge_ptr.tolist()
         [0, 12, 12]
     """
-    check_processes("jobs", jobs)
+    check_at_least("jobs", jobs, 1)
+    check_processes(jobs=jobs)
     one: Any = smiles.item() if isinstance(smiles, np.ndarray) and smiles.ndim == 0 else smiles
     if isinstance(one, bytes | bytearray):
         one = one.decode(errors="backslashreplace")

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from gcl_hard.errors import DivergenceError, InputError, check_processes
+from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_processes
 from gcl_hard.runs.plan import Run
 from gcl_hard.settings.base import RunConfig
 
@@ -63,7 +63,8 @@ class RunOptions:
     )
 
     def __post_init__(self) -> None:
-        check_processes("loader-workers", self.loader_workers, 0)
+        check_at_least("loader-workers", self.loader_workers, 0)
+        check_processes(least=0, loader_workers=self.loader_workers)
 
 
 @dataclass(frozen=True)

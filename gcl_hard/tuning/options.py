@@ -131,8 +131,7 @@ class TuneOptions:
                 raise InputError(f"{flag(name)} must be a whole number, got {value!r}")
             if value < 1 and name != "seed":
                 raise InputError(f"{flag(name)} must be at least 1, got {value}")
-            if name in ("jobs", "threads"):
-                check_processes(name, value)
+        check_processes(jobs=self.jobs, threads=self.threads)
         if not 0 <= self.seed < 2**32:
             raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {self.seed}")
         check_option("sampler", self.sampler, get_args(SamplerName))

@@ -1,4 +1,4 @@
-"""What commands meet: flags and numbers that nobody meant, files that change, machines that refuse.
+"""What goes wrong around commands: odd flags and numbers, files that change, failing machines.
 
 They are marked ``faults``: ``make test-faults`` runs all of them, CI a tenth drawn by the commit.
 """
