@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gcl_hard import moved
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, MissingExtraError
+from gcl_hard.extras import check_extra
 from gcl_hard.functional.diagnostics import Diagnostics
 from gcl_hard.functional.hardening import Custom, Exponential, Hardening, Threshold, Uniform
 from gcl_hard.functional.mixture import MixturePosterior
@@ -31,14 +32,13 @@ from gcl_hard.methods import METHODS, Method, contrastive_loss, method
 from gcl_hard.queue import Queue
 from gcl_hard.sampling import NegativeSampler
 from gcl_hard.synthetic import AdversarialNegatives, HardMixing
+from gcl_hard.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from gcl_hard.commands.evaluate import evaluate, load_encoder
     from gcl_hard.commands.study import study
     from gcl_hard.graphs.pretrained import load_pretrained
     from gcl_hard.training.loop import fit
-
-__version__ = "0.2.0"
 
 __all__ = [
     "METHODS",
@@ -82,19 +82,22 @@ __all__ = [
 
 
 _LAZY = {
-    "evaluate": "gcl_hard.commands.evaluate",
-    "fit": "gcl_hard.training.loop",
-    "load_encoder": "gcl_hard.commands.evaluate",
-    "load_pretrained": "gcl_hard.graphs.pretrained",
-    "study": "gcl_hard.commands.study",
+    "evaluate": ("gcl_hard.commands.evaluate", "bench"),
+    "fit": ("gcl_hard.training.loop", ""),
+    "load_encoder": ("gcl_hard.commands.evaluate", "bench"),
+    "load_pretrained": ("gcl_hard.graphs.pretrained", "graphs"),
+    "study": ("gcl_hard.commands.study", "tune"),
 }
-"""Names that are imported when they are used, and their modules."""
+"""Names that are imported when they are used, their modules, and the extras that these need."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+    module, extra = _LAZY[name]
+    if extra:
+        check_extra(extra, f"gcl_hard.{name}")
+    return getattr(import_module(module), name)
 
 
 moved.install()

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from gcl_hard import __version__
 from gcl_hard.commands.running import run_command
 from gcl_hard.errors import unknown
+from gcl_hard.version import __version__
 
 COMMANDS = {
     "bench": "train encoders and score them: the tables",

@@ -2,7 +2,9 @@
 
 import sys
 
-from gcl_hard.commands.bench import main
+from gcl_hard.commands.running import entry_point
+
+main = entry_point("bench", "bench")
 
 __all__ = ["main"]
 

@@ -24,7 +24,6 @@ from typing import Any, BinaryIO, NamedTuple, Self
 from uuid import uuid4
 
 import numpy as np
-from filelock import BaseFileLock, FileLock, SoftFileLease, Timeout
 from numpy.lib.npyio import NpzFile
 
 from gcl_hard.errors import GclHardError, InputError
@@ -526,6 +525,8 @@ def locked(path: Path) -> Iterator[bool]:
 
     Where the file system has no locks, a lease takes their place, which ends by itself.
     """
+    from filelock import BaseFileLock, FileLock, SoftFileLease, Timeout
+
     path.parent.mkdir(parents=True, exist_ok=True)
     lock: BaseFileLock = FileLock(path, fallback_to_soft=False)
     try:

@@ -8,10 +8,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from gcl_hard.extras import check_extra
 from gcl_hard.moved import moved_name
 
 
-def lazy(package: str, file: str) -> tuple[Callable[[str], Any], list[str]]:
+def lazy(package: str, file: str, extra: str = "") -> tuple[Callable[[str], Any], list[str]]:
     """``__getattr__`` and ``__all__`` of a package whose stub, ``__init__.pyi``, imports its names.
 
     The stub lists each name once, as ``from gcl_hard.package.module import name as name``, for
@@ -20,6 +21,7 @@ def lazy(package: str, file: str) -> tuple[Callable[[str], Any], list[str]]:
     Args:
         package: the ``__name__`` of the package.
         file: its ``__file__``, next to which the stub is.
+        extra: the extra that its names need, if they do, as of :func:`check_extra`.
 
     Returns:
         A function to bind to ``__getattr__`` (PEP 562), and the names, sorted.
@@ -33,7 +35,7 @@ def lazy(package: str, file: str) -> tuple[Callable[[str], Any], list[str]]:
         ('GraphSet', True)
     """
     stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
-    modules = {
+    found = {
         alias.name: str(node.module)
         for node in stub.body
         if isinstance(node, ast.ImportFrom)
@@ -41,8 +43,10 @@ def lazy(package: str, file: str) -> tuple[Callable[[str], Any], list[str]]:
     }
 
     def getattribute(name: str) -> Any:
-        if name not in modules:
+        if name not in found:
             return moved_name(package, name)
-        return getattr(import_module(modules[name]), name)
+        if extra:
+            check_extra(extra, package)
+        return getattr(import_module(found[name]), name)
 
-    return getattribute, sorted(modules)
+    return getattribute, sorted(found)

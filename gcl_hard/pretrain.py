@@ -2,7 +2,9 @@
 
 import sys
 
-from gcl_hard.commands.pretrain import main
+from gcl_hard.commands.running import entry_point
+
+main = entry_point("pretrain", "bench,molecules")
 
 __all__ = ["main"]
 

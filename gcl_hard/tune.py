@@ -2,7 +2,9 @@
 
 import sys
 
-from gcl_hard.commands.tune import main
+from gcl_hard.commands.running import entry_point
+
+main = entry_point("tune", "tune")
 
 __all__ = ["main"]
 

@@ -22,9 +22,12 @@ LIBRARY = CORE | {"graphs", "images", "training", "evaluation"}
 FLOORS = ("settings", "runs", "experiments", "tuning", "reports", "commands")
 """Over the library, from below: each imports those under it."""
 ENTRY_POINTS = {"bench", "tune", "figures", "pretrain", "transfer"}
-# layer -> the layers it may import, besides itself, errors and lazy; "" is gcl_hard/__init__.py
+ANYWHERE = {"errors", "extras", "lazy", "version"}
+# layer -> the layers it may import, besides itself and these; "" is gcl_hard/__init__.py
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "extras": set(),  # what is installed
+    "version": set(),
     "moved": set(),  # old names of modules, arguments and flags
     "lazy": {"moved"},
     "functional": {"setting"},
@@ -102,7 +105,7 @@ def violations(source: str, path: str) -> list[str]:
     for name in imported(ast.parse(source), ".".join(parts[:-1])):
         top = name.split(".")[0]
         if top == "gcl_hard":
-            allowed = layer_of(name) in MAY_IMPORT[layer] | {layer, "errors", "lazy"}
+            allowed = layer_of(name) in MAY_IMPORT[layer] | {layer, *ANYWHERE}
             if layer == "runs" and any(f"{name}.".startswith(f"gcl_hard.{d}.") for d in DOMAINS):
                 allowed = False
         elif layer == "functional":

@@ -1,36 +1,127 @@
-"""Extras that messages and pages name, against those of pyproject.toml."""
+"""The extras of pyproject.toml: what each brings, what runs with it alone, and who names it."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Iterable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-from gcl_hard.errors import MissingExtraError
-from gcl_hard.graphs import from_smiles
-from gcl_hard.images import image_encoder
-from gcl_hard.tuning.storage import opened
+from gcl_hard.extras import EXTRAS as MODULES
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+CORE: list[str] = PROJECT["dependencies"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+USED = sorted(EXTRAS.keys() - {"all", "dev", "docs"})
+"""The extras that bring what the package imports."""
+COMPILED = "scatter"
 NAMED = re.compile(r"(?:\bgcl[-_]hard|(?<!\w)\.)\[([a-z][a-z, ]*)\]")  # gcl-hard[a], .[a,b]
 READ = {".md", ".py", ".pyi", ".j2", ".ipynb", ".yaml", ".yml"}
-MISSING: dict[str, tuple[str, Callable[[], object]]] = {
-    "rdkit": ("rdkit.Chem", lambda: from_smiles(["C"])),
-    "timm": ("timm", lambda: image_encoder("timm:resnet18")),
-    "psycopg": ("psycopg", lambda: opened("postgresql+psycopg://me@127.0.0.1/db")),
-}
-"""By package: the module that is imported, and what needs it."""
+ALONE = {
+    "core": "", **{name: name for name in USED if name != COMPILED},
+    "graphs_bench": "graphs,bench", "images_bench": "images,bench",
+}  # fmt: skip
+"""By script of tests/extras: the extras that it is to run with, and nothing else."""
+LATER = {"cluster", "molecules", "timm", "postgres", "graphs_bench", "images_bench"}
 
 
 def extras_in(text: str) -> set[str]:
     return {extra.strip() for found in NAMED.findall(text) for extra in found.split(",")}
+
+
+def packages(lines: Iterable[str]) -> set[str]:
+    """The packages of lines of requirements, those of our own extras among them."""
+    found = set[str]()
+    for line in lines:
+        one = Requirement(line)
+        if canonicalize_name(one.name) == "gcl-hard":
+            found |= packages(line for extra in one.extras for line in EXTRAS[extra])
+        else:
+            found.add(canonicalize_name(one.name))
+    return found
+
+
+def needed_by(names: Iterable[str]) -> set[str]:
+    """The installed packages among some, and those that they need in turn."""
+    found, left = set[str](), [(name, "") for name in names]
+    seen = set[tuple[str, str]]()
+    while left:
+        name, extra = left.pop()
+        if (name, extra) not in seen:
+            seen.add((name, extra))
+            with contextlib.suppress(metadata.PackageNotFoundError):
+                wanted = [Requirement(one) for one in metadata.requires(name) or ()]
+                found.add(name)
+                left += [
+                    (canonicalize_name(one.name), of)
+                    for one in wanted
+                    if not one.marker or one.marker.evaluate({"extra": extra})
+                    for of in ("", *one.extras)
+                ]
+    return found
+
+
+def installed_beside(extras: str) -> set[str]:
+    """What `pip install '.[extras]'` would bring, with all that it needs."""
+    lines = [line for extra in filter(None, extras.split(",")) for line in EXTRAS[extra]]
+    return needed_by(packages([*CORE, *lines]))
+
+
+def linked(names: Iterable[str], folder: Path) -> None:
+    """Fill a folder with links to packages, as if they alone were installed there."""
+    for name in names:
+        for file in metadata.files(name) or ():
+            place = folder / file.parts[0]
+            if file.parts[0] not in ("..", "__pycache__") and not place.is_symlink():
+                place.symlink_to(metadata.distribution(name).locate_file(file.parts[0]))
+
+
+def test_the_core_is_torch_and_numpy() -> None:
+    assert packages(CORE) == {"torch", "numpy"}
+
+
+def test_extras_bring_the_modules_that_the_package_looks_for() -> None:
+    assert {*MODULES} == {*USED}
+    packages_of = metadata.packages_distributions()
+    for extra in {*USED} - {COMPILED}:
+        found = [{canonicalize_name(one) for one in packages_of[name]} for name in MODULES[extra]]
+        brought = packages(EXTRAS[extra])
+        assert brought <= set().union(*found), extra
+        assert all(one & brought for one in found), extra
+
+
+def test_all_is_every_extra_but_the_compiled_one_and_dev_has_it() -> None:
+    assert packages(EXTRAS["all"]) == packages(
+        line for name in USED if name != COMPILED for line in EXTRAS[name]
+    )
+    assert packages(EXTRAS["all"]) < packages(EXTRAS["dev"])
+
+
+@pytest.mark.parametrize(
+    "script", [pytest.param(one, marks=pytest.mark.slow if one in LATER else ()) for one in ALONE]
+)
+def test_an_extra_is_enough_for_what_it_is_for(script: str, tmp_path: Path) -> None:
+    """In a process that finds PyTorch, NumPy and what the extra brings, and nothing else."""
+    packages, work = tmp_path / "packages", tmp_path / "work"
+    packages.mkdir()
+    work.mkdir()
+    linked(installed_beside(ALONE[script]), packages)
+    done = subprocess.run(
+        [sys.executable, "-S", "-P", "-W", "ignore", ROOT / "tests" / "extras" / f"{script}.py"],
+        capture_output=True, text=True, check=False, cwd=work,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{packages}{os.pathsep}{ROOT}"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_pages_and_messages_name_the_extras_there_are() -> None:
@@ -44,20 +135,3 @@ def test_pages_and_messages_name_the_extras_there_are() -> None:
     }
     assert {(extra, file) for extra, file in named if extra not in EXTRAS} == set()
     assert {extra for extra, _ in named} == set(EXTRAS)
-
-
-@pytest.mark.parametrize("package", MISSING)
-def test_the_extra_of_a_message_installs_what_is_missing(
-    package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module, use = MISSING[package]
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError) as caught:
-        use()
-    (extra,) = extras_in(str(caught.value))
-    assert package in {Requirement(line).name for line in EXTRAS[extra]}
-
-
-def test_every_message_of_a_missing_extra_is_tried_here() -> None:
-    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "gcl_hard").rglob("*.py")]
-    assert sum(source.count("raise MissingExtraError(") for source in sources) == len(MISSING)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 CLUSTER = {"distributed", "dask"}
@@ -103,70 +98,3 @@ def test_the_log_shows_a_package_that_is_imported(log: Log) -> None:
 
 def test_import_gcl_hard_takes_hardly_longer_than_import_torch(log: Log) -> None:
     assert log[1]["import gcl_hard"] < 0.3 * log[1]["import torch"], log[1]
-
-
-ALONE = """
-import importlib.util
-
-import torch
-import gcl_hard
-from gcl_hard import Queue, contrastive_loss, fit
-from gcl_hard.methods import METHODS
-
-z, y = torch.randn(8, 4), torch.arange(8) % 2
-done = 0
-for name in METHODS:
-    try:
-        contrastive_loss(name)(z, z + 0.1, y)
-        done += 1
-    except gcl_hard.InputError:  # of methods for something else than InfoNCE of two views
-        pass
-assert done >= 10, done
-queue = Queue(8, 4)
-queue.add(z, y)
-contrastive_loss("hscl")(z, z, y, **queue.candidates())
-
-
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer, self.loss = torch.nn.Linear(4, 4), contrastive_loss("scl")
-
-    def forward(self, batch):
-        z = self.layer(batch[0])
-        return self.loss(z, z + 0.1 * torch.randn_like(z), batch[1])
-
-
-for absent in ("torch_geometric", "sklearn", "scipy", "optuna", "lightning_fabric"):
-    assert importlib.util.find_spec(absent) is None
-data = torch.utils.data.TensorDataset(z, y)
-assert len(fit(Model(), torch.utils.data.DataLoader(data, batch_size=4), epochs=2)) == 2
-"""
-
-
-def needed_by(*names: str) -> set[str]:
-    """The installed packages that some need themselves, without extras."""
-    found, left = set[str](), [*names]
-    while left:
-        name = canonicalize_name(left.pop())
-        if name not in found:
-            with contextlib.suppress(metadata.PackageNotFoundError):
-                wanted = [Requirement(one) for one in metadata.requires(name) or ()]
-                found.add(name)
-                left += [one.name for one in wanted if not one.marker or one.marker.evaluate()]
-    return found
-
-
-def test_losses_queue_and_fit_need_torch_and_numpy_alone(tmp_path: Path) -> None:
-    """In a process that finds nothing else, but for what these two need."""
-    for name in (*needed_by("torch", "numpy"), "gcl-hard"):
-        for file in metadata.files(name) or ():
-            place = tmp_path / file.parts[0]
-            if file.parts[0] not in ("..", "__pycache__") and not place.is_symlink():
-                place.symlink_to(metadata.distribution(name).locate_file(file.parts[0]))
-    done = subprocess.run(
-        [sys.executable, "-S", "-W", "ignore", "-c", ALONE], capture_output=True, text=True,
-        check=False, cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr

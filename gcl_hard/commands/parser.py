@@ -6,7 +6,6 @@ import argparse
 import itertools
 import shlex
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from gcl_hard.settings.base import Domain, flag
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.flags import all_settings, explain, options_of
 from gcl_hard.stored import read_yaml
+from gcl_hard.version import __version__
 
 
 def public_command(arguments: Sequence[str], entry_point: str = "gcl_hard.bench") -> str:
@@ -79,7 +79,7 @@ class _HelpFlag(argparse._HelpAction):
 
 def add_version(parser: argparse.ArgumentParser) -> argparse.Action:
     """Add ``--version``, which prints the version of the installed package."""
-    version = f"gcl-hard {metadata.version('gcl-hard')}"
+    version = f"gcl-hard {__version__}"
     return parser.add_argument(
         "--version", action="version", version=version, help="print the version, and exit"
     )

@@ -7,12 +7,14 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from gcl_hard.errors import GclHardError, refusal
+from gcl_hard.extras import check_extra
 
 STOPPED = 130
 """Exit status after Ctrl-C, as in shells."""
@@ -49,6 +51,35 @@ def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> in
             if message is None:
                 raise
             return _said(message)
+
+
+def entry_point(name: str, extra: str) -> Callable[..., int]:
+    """The ``main`` of a command, whose module is imported when it is called.
+
+    Args:
+        name: the command's.
+        extra: the extra that it needs.
+    """
+
+    def main(arguments: Sequence[str] | None = None) -> int:
+        """Run the command line.
+
+        Args:
+            arguments: arguments of the command line; ``sys.argv`` if None.
+
+        Returns:
+            Exit status: 0; 2 if something was wrong with the input, or a run failed; 130 after
+            Ctrl-C.
+        """
+
+        def command() -> int:
+            check_extra(extra, f"gcl_hard.{name}")
+            status: int = import_module(f"gcl_hard.commands.{name}").main(arguments)
+            return status
+
+        return run_command(command, stopped=lambda: "stopped")
+
+    return main
 
 
 def _said(message: str) -> int:

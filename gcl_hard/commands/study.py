@@ -11,7 +11,6 @@ from gcl_hard.commands.datasets import domain_of
 from gcl_hard.commands.execute import protocol_lines
 from gcl_hard.errors import unknown
 from gcl_hard.experiments.custom import EncoderMaker, own_graphs
-from gcl_hard.graphs import GraphSet
 from gcl_hard.io import check_writable, write_json
 from gcl_hard.moved import FLAGS, renames
 from gcl_hard.settings.base import defaults
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
     from optuna.storages import BaseStorage
     from rich.console import Console
+
+    from gcl_hard.graphs import GraphSet
 
 
 def search(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import METRICS
 from gcl_hard.experiments.custom import named_object
+from gcl_hard.extras import check_extra
 from gcl_hard.runs.experiment import Experiment, RunContext
 from gcl_hard.settings.base import Config, RunConfig
 from gcl_hard.settings.domains import CONFIGS
@@ -34,21 +35,26 @@ class Registered(NamedTuple):
     outer_parts: OuterParts | None = None
 
 
-def _ours(name: str) -> Callable[..., Any]:
+def _ours(name: str, extra: str) -> Callable[..., Any]:
     """A function or class of this floor, whose module is imported when it is called."""
     module, _, attribute = name.partition(":")
 
     def called(*arguments: Any) -> Any:
+        check_extra(extra, f"a run on {extra}")
         return getattr(import_module(f"gcl_hard.experiments.{module}"), attribute)(*arguments)
 
     return called
 
 
 DOMAINS: dict[str, Registered] = {
-    "graphs": Registered(_ours("graphs:GraphExperiment"), _ours("graph_trials:outer_parts")),
-    "nodes": Registered(_ours("nodes:NodeExperiment")),
-    "images": Registered(_ours("images:ImageExperiment"), _ours("image_trials:outer_parts")),
-    "molecules": Registered(_ours("molecules:MoleculeExperiment")),
+    "graphs": Registered(
+        _ours("graphs:GraphExperiment", "graphs"), _ours("graph_trials:outer_parts", "graphs")
+    ),
+    "nodes": Registered(_ours("nodes:NodeExperiment", "graphs")),
+    "images": Registered(
+        _ours("images:ImageExperiment", "images"), _ours("image_trials:outer_parts", "images")
+    ),
+    "molecules": Registered(_ours("molecules:MoleculeExperiment", "molecules")),
 }
 """The domains by name; their settings are in :data:`gcl_hard.settings.domains.CONFIGS`."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,11 +22,11 @@ from torch import Tensor
 
 from gcl_hard.errors import (
     InputError,
-    MissingExtraError,
     check_at_least,
     check_main_guard,
     check_processes,
 )
+from gcl_hard.extras import check_extra
 from gcl_hard.graphs.data import NO_LABEL, GraphSet, checked_targets
 from gcl_hard.graphs.features import CODES
 from gcl_hard.graphs.order import Ids, checked_ids
@@ -191,15 +192,9 @@ def rdkit(module: str = "Chem") -> Any:
     Raises:
         MissingExtraError: if rdkit is not installed; names the command.
     """
-    from importlib import import_module
-
-    try:
-        found = import_module(f"rdkit.{module}")
-        import_module("rdkit.RDLogger").DisableLog("rdApp.*")  # invalid SMILES are counted
-    except ImportError as error:
-        raise MissingExtraError(
-            "molecules are read by rdkit, which is not installed: pip install 'gcl-hard[molecules]'"
-        ) from error
+    check_extra("molecules", "reading molecules", "rdkit")
+    found = import_module(f"rdkit.{module}")
+    import_module("rdkit.RDLogger").DisableLog("rdApp.*")  # invalid SMILES are counted
     return found
 
 

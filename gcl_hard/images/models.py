@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import (
     InputError,
-    MissingExtraError,
     check_at_least,
     check_option,
     nearest,
     unknown,
 )
+from gcl_hard.extras import check_extra
 from gcl_hard.images.augment import Views
 from gcl_hard.images.batching import ViewPair
 from gcl_hard.losses import ContrastiveLoss
@@ -99,12 +99,9 @@ def _of_torchvision(name: str) -> nn.Module:
 
 def _of_timm(name: str) -> nn.Module:
     """A model of timm without its classifier."""
-    try:
-        import timm
-    except ImportError as error:
-        raise MissingExtraError(
-            f"timm:{name} needs timm, which is not installed: pip install 'gcl-hard[timm]'"
-        ) from error
+    check_extra("timm", f"timm:{name}", "timm")
+    import timm
+
     if "." in name:
         raise InputError(
             f"timm:{name} names weights, and encoders start untrained: give "

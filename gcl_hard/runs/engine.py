@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from gcl_hard.errors import GclHardError, InputError, check_main_guard
+from gcl_hard.extras import check_extra
 from gcl_hard.runs.hardware import source_digest
 
 if TYPE_CHECKING:
@@ -160,6 +161,21 @@ def engine(jobs: int, scheduler: str | None, on_report: OnReport) -> Engine:
     if scheduler is None and jobs == 1:
         return InProcess(on_report)
     return Cluster(jobs, scheduler, on_report)
+
+
+def check_engine(jobs: int, scheduler: str | None) -> None:
+    """Refuse processes and clusters where what starts or reaches them is not installed.
+
+    Args:
+        jobs: as of :func:`engine`.
+        scheduler: likewise.
+
+    Raises:
+        MissingExtraError: names the command that installs it.
+    """
+    if scheduler is not None or jobs > 1:
+        what = f"more than one process (--jobs {jobs})" if scheduler is None else "a scheduler"
+        check_extra("cluster", what)
 
 
 @contextmanager

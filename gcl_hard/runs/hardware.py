@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import platform
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -16,10 +17,9 @@ from threadpoolctl import threadpool_limits
 from gcl_hard.errors import InputError
 from gcl_hard.io import file_digest
 from gcl_hard.settings.base import RunConfig
+from gcl_hard.version import __version__
 
-PACKAGES = (
-    "gcl-hard", "torch", "torch-geometric", "torchvision", "kornia", "scikit-learn", "numpy",
-)  # fmt: skip
+PACKAGES = ("torch", "torch-geometric", "torchvision", "kornia", "scikit-learn", "numpy")
 
 CONTAINER = Path("/sys/fs/cgroup")
 """Where a container says how much memory it has, and has taken."""
@@ -141,8 +141,11 @@ def use_threads(
 
 def versions() -> dict[str, str]:
     """Versions of the packages that the numbers depend on, and of Python."""
-    found = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {"python": platform.python_version(), **found, "source": source_digest()}
+    found = {"python": platform.python_version(), "gcl-hard": __version__}
+    for name in PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return {**found, "source": source_digest()}
 
 
 @cache  # when it is first asked for: what runs is not what is edited later

@@ -19,7 +19,7 @@ from gcl_hard.gathering import world_size
 from gcl_hard.io import check_writable
 from gcl_hard.runs import hardware, processes
 from gcl_hard.runs.datasets import DataSets
-from gcl_hard.runs.engine import Task, engine
+from gcl_hard.runs.engine import Task, check_engine, engine
 from gcl_hard.runs.execution import Execution, OpenGroup, failure_message
 from gcl_hard.runs.experiment import EMBEDDINGS, Experiment, RunContext, TrainedRun
 from gcl_hard.runs.plan import Run, groups_of
@@ -92,6 +92,7 @@ class Runner:
             return results, []
         if world_size() > 1 and (self.jobs != 1 or self.scheduler is not None):
             raise InputError("torchrun starts the processes: leave --jobs and --scheduler out")
+        check_engine(self._most_jobs(), self.scheduler)
         advice: dict[str | None, None] = {}
         for config, inner in dict.fromkeys((run.config, run.inner) for run in pending):
             experiment, data = self._checked(config, inner=inner)
@@ -214,11 +215,14 @@ class Runner:
                 f"from it, --force starts over"
             )
 
+    def _most_jobs(self) -> int:
+        """Processes of this machine, unless there are fewer groups."""
+        return self.jobs or (self.context.cores if self.context.device == "cpu" else 1)
+
     def _execute(
         self, groups: Sequence[tuple[Run, ...]], pending: Sequence[Run]
     ) -> tuple[dict[Run, RunResult], list[str]]:
-        on_cpu = self.context.device == "cpu"
-        jobs = self.jobs or (self.context.cores if on_cpu else 1)
+        jobs = self._most_jobs()
         jobs = min(jobs, len(groups)) if self.scheduler is None else jobs
         sizes = {run: self.data.size(run.config, self.own(run.config)) for run in pending}
         costs = {run: run.cost(size) for run, size in sizes.items()}

@@ -26,6 +26,7 @@ from gcl_hard.errors import (
     check_option,
     unknown,
 )
+from gcl_hard.extras import check_extra
 from gcl_hard.gathering import InStep, summed, world_size
 from gcl_hard.stored import unlike, unlike_ours
 from gcl_hard.training.checkpoint import (
@@ -509,6 +510,7 @@ class _Run:
 
 def _fabric(device: torch.device, world: int, local: int, precision: Precision) -> Any:
     """What trains on several devices, or in another precision; it takes seconds to import."""
+    check_extra("images", f"training in {precision} on {world} device(s)", "lightning_fabric")
     from lightning_fabric import Fabric
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces precisions

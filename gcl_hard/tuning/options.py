@@ -24,6 +24,7 @@ from gcl_hard.experiments.custom import (
     named_object,
     pretrained_part,
 )
+from gcl_hard.runs.engine import check_engine
 from gcl_hard.runs.trials import Inner, Steps
 from gcl_hard.seeds import seed_for
 from gcl_hard.settings.base import COMMON, Domain, flag, is_own, is_pretrained, of_part
@@ -132,6 +133,7 @@ class TuneOptions:
             if value < 1 and name != "seed":
                 raise InputError(f"{flag(name)} must be at least 1, got {value}")
         check_processes(jobs=self.jobs, threads=self.threads)
+        check_engine(self.jobs, self.scheduler)
         if not 0 <= self.seed < 2**32:
             raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {self.seed}")
         check_option("sampler", self.sampler, get_args(SamplerName))

@@ -24,8 +24,9 @@ from optuna.storages import BaseStorage, RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from gcl_hard.errors import InputError, MissingExtraError
+from gcl_hard.errors import InputError
 from gcl_hard.errors import without_password as shown
+from gcl_hard.extras import check_extra
 from gcl_hard.io import locked
 from gcl_hard.runs.choice import best
 from gcl_hard.runs.engine import on_interrupt
@@ -273,9 +274,7 @@ def opened(url: str, *, create: bool = True) -> BaseStorage:
             return _database(url)
         except ImportError as error:
             if "psycopg" in url:
-                raise MissingExtraError(
-                    'PostgreSQL needs psycopg: pip install "gcl-hard[postgres]"'
-                ) from error
+                check_extra("postgres", "PostgreSQL", "psycopg")
             raise InputError(f"storage {shown(url)} needs a driver: {_reason(error)}") from error
         except InputError:
             raise

@@ -1,0 +1,60 @@
+"""The extras by which parts of this package are installed, and what each lets one import."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+from gcl_hard.errors import MissingExtraError
+
+EVALUATION = ("sklearn", "scipy")
+GRAPHS = (*EVALUATION, "torch_geometric", "networkx", "filelock", "tqdm")
+IMAGES = (
+    *EVALUATION, "torchvision", "PIL", "kornia", "lightning_fabric", "filelock", "tqdm",
+)  # fmt: skip
+BENCH = (
+    *EVALUATION, "jsonargparse", "yaml", "rich", "threadpoolctl", "pandas", "matplotlib",
+    "seaborn", "tabulate", "jinja2", "filelock", "tqdm",
+)  # fmt: skip
+TUNE = (*BENCH, "optuna", "cmaes", "plotly")
+
+EXTRAS = {
+    "evaluation": EVALUATION,
+    "graphs": GRAPHS,
+    "images": IMAGES,
+    "molecules": (*GRAPHS, "rdkit"),
+    "bench": BENCH,
+    "tune": TUNE,
+    "cluster": (*BENCH, "distributed", "cryptography"),
+    "scatter": ("torch_scatter",),
+    "timm": (*IMAGES, "timm"),
+    "postgres": (*TUNE, "psycopg"),
+}
+"""Modules that each extra of ``pyproject.toml`` installs, beside PyTorch and NumPy."""
+
+
+def check_extra(extra: str, what: str, *modules: str) -> None:
+    """Refuse to go on without the modules of an extra; none of them is imported.
+
+    Args:
+        extra: one of :data:`EXTRAS`, or several, joined by commas.
+        what: what needs it, for the message.
+        modules: the modules needed, all of the extra by default.
+
+    Raises:
+        MissingExtraError: one cannot be found; names it, and the command that installs the extra.
+
+    Example:
+        >>> check_extra("graphs", "gcl_hard.graphs")
+    """
+    wanted = modules or dict.fromkeys(name for one in extra.split(",") for name in EXTRAS[one])
+    absent = [name for name in wanted if not _is_there(name)]
+    if absent:
+        raise MissingExtraError(
+            f"{what} needs {', '.join(absent)}, which this Python lacks: pip install -e "
+            f"'.[{extra}]' in a clone of gcl_hard"
+        )
+
+
+def _is_there(module: str) -> bool:
+    return sys.modules[module] is not None if module in sys.modules else bool(find_spec(module))

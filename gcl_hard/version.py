@@ -1,0 +1,3 @@
+"""The version of this package, also where it is used without being installed."""
+
+__version__ = "0.2.0"

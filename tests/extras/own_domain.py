@@ -1,0 +1,13 @@
+"""The module that docs/own-domain.md shows, in the working folder."""
+
+import re
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "own-domain.md"
+(code,) = re.findall(
+    r'^```python title="vectors.py"\n(.*?)^```$', PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL
+)
+Path("vectors.py").write_text(code, encoding="utf-8")
+sys.path.insert(0, "")
+IRIS = ["--domain=vectors", "--dataset=iris", "--epochs=2", "--output=out"]
