@@ -9,7 +9,7 @@ SOURCES := $(wildcard gcl_hard tests docs benchmarks configs)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv lint spell types test test-all test-faults pages test-oldest fuzz check bench docs format clean
+.PHONY: help venv lint spell types test test-all test-extras test-faults pages test-oldest fuzz check bench docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -56,7 +56,7 @@ test: venv ## pytest: offline, no GPU, minutes; a process a core, four at most (
 	$(PYTEST) $(PARALLEL) --slow $(or $(SLOW),none) $(if $(PERTURB),--perturb-matmul) $(TESTS)
 
 test-all: SLOW := all
-test-all: test ## with all slow tests: killed processes, clusters, servers, long pages
+test-all: test test-extras ## with all slow tests and every extra alone (needs a registry)
 
 pages: venv ## hold the committed pages of results against the records
 	$(PYTEST) $(PARALLEL) --slow all tests/test_results.py
@@ -67,7 +67,7 @@ OLDEST ?= python3.11
 	$(OLDEST) -m venv --clear .venv-oldest
 	.venv-oldest/bin/python -m pip install --progress-bar off uv
 	.venv-oldest/bin/uv pip install --python .venv-oldest/bin/python --resolution lowest-direct \
-	  -e ".[molecules,postgres,timm]"
+	  -e ".[all]"
 	.venv-oldest/bin/uv pip install --python .venv-oldest/bin/python \
 	  pytest pytest-timeout pytest-xdist hypothesis
 	@touch $@
@@ -76,6 +76,22 @@ test-oldest: .venv-oldest/.installed ## tests with the oldest versions that pypr
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-oldest/bin/python -m pytest $(PARALLEL) \
 	  -W ignore::DeprecationWarning -W ignore::FutureWarning tests/functional tests/graphs \
 	  tests/training tests/evaluation tests/properties tests/test_losses.py tests/test_bench.py
+
+# An environment for each extra, with what pip brings for it and nothing else; uv links files that
+# environments share. `core` has none.
+EXTRAS := core evaluation graphs images molecules bench tune cluster timm postgres
+.venv-extras/%/.done: pyproject.toml $(wildcard gcl_hard/*.py gcl_hard/*/*.py)
+	@mkdir -p $(@D)
+	$(BIN)/uv venv --quiet --clear $(@D)/venv
+	$(BIN)/uv pip install --quiet --python $(@D)/venv/bin/python ".$(if $(filter-out core,$*),[$*])"
+	cd $(@D) && OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR)/.venv-extras/scripts \
+	  venv/bin/python -P -W ignore $(CURDIR)/tests/extras/$*.py
+	@touch $@
+
+test-extras: venv ## install every extra alone, and run what it is for (needs a registry)
+	$(BIN)/python -m pip install --quiet uv
+	mkdir -p .venv-extras/scripts && ln -sfn $(CURDIR)/tests .venv-extras/scripts/tests
+	$(MAKE) $(EXTRAS:%=.venv-extras/%/.done)
 
 # 20 kills of each command, 250 mutations of each kind of file: an hour of two cores.
 test-faults: venv ## kills, damaged files, odd flags and numbers, machines that refuse: all of them
@@ -92,8 +108,8 @@ bench: venv ## train and score hscl on the embedded MUTAG
 
 docs: venv ## build the site strictly, draw its figures, check that it loads nothing from elsewhere
 	$(BIN)/mkdocs build --strict
-	$(BIN)/python docs/draw.py site/figures
-	$(BIN)/python benchmarks/theory_tables.py site/figures --check
+	$(BIN)/python docs/draw.py site/research/figures
+	$(BIN)/python benchmarks/theory_tables.py site/research/figures --check
 	$(BIN)/python -m doctest docs/check_external.py
 	$(BIN)/python docs/check_external.py site
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from compare_plan import PARSERS
 
 SHOWN = re.compile(rf"(?:python -m gcl_hard\.|gcl-hard )({'|'.join(PARSERS)})\b([^`#\n]*)")
-PAGES = ("README.md", "docs/*.md", "docs/*.yaml", "configs/**/*.yaml", "benchmarks/README.md")
+PAGES = ("README.md", "docs/**/*.md", "docs/**/*.yaml", "configs/**/*.yaml", "benchmarks/README.md")
 
 
 class Shown(NamedTuple):

@@ -1,8 +1,9 @@
-"""Write the tables of docs/theory.md from the numbers of its figures.
+"""Write the tables of docs/research/theory.md from the numbers of its figures.
 
 Run: python benchmarks/theory_tables.py [FOLDER] [--check]
 
-FOLDER, docs/figures if not given, has the CSV files that ``python docs/draw.py FOLDER`` writes.
+FOLDER, docs/research/figures if not given, has the CSV files that ``python docs/draw.py FOLDER``
+writes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "docs" / "theory.md"
+PAGE = Path(__file__).parents[1] / "docs" / "research" / "theory.md"
 SETS = {
     "MUTAG-jsd": "MUTAG, JSD",
     "MUTAG-two-view": "MUTAG, two views",
@@ -129,7 +130,9 @@ def main() -> None:
     text = PAGE.read_text(encoding="utf-8")
     new = filled(text, given.folder)
     if given.check and new != text:
-        raise SystemExit("docs/theory.md is not what its figures say: run this without --check")
+        raise SystemExit(
+            "docs/research/theory.md is not what its figures say: run this without --check"
+        )
     if new != text:
         PAGE.write_text(new, encoding="utf-8")
 

@@ -2,7 +2,7 @@
 
 Run: python docs/draw.py [FOLDER]
 
-FOLDER is docs/figures if not given. No data set is needed, and nothing is trained.
+FOLDER is docs/research/figures if not given. No data set is needed, and nothing is trained.
 """
 
 from __future__ import annotations
@@ -82,6 +82,6 @@ def draw(folder: Path) -> int:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "docs/figures",
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "docs/research/figures",
                         metavar="FOLDER")  # fmt: skip
     sys.exit(draw(parser.parse_args().folder))

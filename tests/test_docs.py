@@ -269,3 +269,21 @@ def test_signatures_show_values() -> None:
     assert parameters["beta"].default == "1.0"
     assert str(parameters["options"].annotation) == "Any"
     assert parameters["name"].annotation is not None
+
+
+def test_the_page_of_tables_shows_the_values_of_table_2() -> None:
+    page = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^\| `--([\w-]+)` \| (.+) \|$", page, re.MULTILINE))
+    for column, quick in enumerate(([], ["--quick"])):
+        options = parse_bench(["--table", "2", *quick])
+        trained = [config for config in options.configs if not config.is_baseline]
+        values = {
+            name: dict.fromkeys(getattr(config, name) for config in options.configs)
+            for name in ("dataset", "protocol", "beta")
+        } | {"seeds": options.seeds, "select": [str(options.select).lower()]}
+        values["epochs"] = dict.fromkeys(config.epochs for config in trained)
+        for name, found in values.items():
+            cells = shown[name].split(" | ")
+            stated = cells[0] if cells[column] == "the same" else cells[column]
+            assert stated == ",".join(f"{one:g}" if isinstance(one, float) else str(one)
+                                      for one in found if one is not None), name  # fmt: skip

@@ -6,7 +6,14 @@ import pytest
 import torch
 from pytorch_metric_learning import losses as other
 
-from gcl_hard import ContrastiveLoss, Exponential, InputError, MeanThreshold, NegativeSampler
+from gcl_hard import (
+    ContrastiveLoss,
+    Exponential,
+    InputError,
+    MeanThreshold,
+    NegativeSampler,
+    contrastive_loss,
+)
 from tests.reference import loops
 
 LABELS = torch.tensor([3, 0, 1, 3, 1, 1, 0, 2, 2, 3, 0, 1, 2, 2, 0])
@@ -143,3 +150,18 @@ def test_jsd_of_views_equals_a_loop(positives):
                 - 2 * torch.tensor(2.0, dtype=torch.float64).log()
             )
     torch.testing.assert_close(loss(z1, z2, y), torch.stack(terms).mean())
+
+
+def multiple_negatives_ranking(queries, documents, scale):
+    """sentence-transformers' loss over the directions query to document and query to query."""
+    q, d = (torch.nn.functional.normalize(z) for z in (queries, documents))
+    logits = torch.cat([q @ d.T, (q @ q.T).fill_diagonal_(-torch.inf)], 1) * scale
+    return torch.nn.functional.cross_entropy(logits, torch.arange(len(q)))
+
+
+@pytest.mark.parametrize("temperature", [0.05, 0.5])
+def test_both_orders_of_multiple_negatives_ranking_are_ucl(temperature):
+    a, b = numbers(9, 5, seed=1), numbers(9, 5, seed=2)
+    theirs = [multiple_negatives_ranking(*z, 1 / temperature) for z in ((a, b), (b, a))]
+    ours = contrastive_loss("ucl", temperature=temperature)(a, b)
+    torch.testing.assert_close(ours, sum(theirs) / 2, rtol=1e-10, atol=0)

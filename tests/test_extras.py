@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable
+from datetime import date
 from importlib import metadata
 from pathlib import Path
 
@@ -39,22 +40,26 @@ def extras_in(text: str) -> set[str]:
     return {extra.strip() for found in NAMED.findall(text) for extra in found.split(",")}
 
 
-def packages(lines: Iterable[str]) -> set[str]:
-    """The packages of lines of requirements, those of our own extras among them."""
-    found = set[str]()
-    for line in lines:
-        one = Requirement(line)
+def requirements(lines: Iterable[str]) -> list[Requirement]:
+    """The requirements of lines, with those of our own extras in their place."""
+    found = list[Requirement]()
+    for one in map(Requirement, lines):
         if canonicalize_name(one.name) == "gcl-hard":
-            found |= packages(line for extra in one.extras for line in EXTRAS[extra])
+            found += requirements(line for extra in one.extras for line in EXTRAS[extra])
         else:
-            found.add(canonicalize_name(one.name))
+            found.append(one)
     return found
 
 
-def needed_by(names: Iterable[str]) -> set[str]:
+def packages(lines: Iterable[str]) -> set[str]:
+    """The packages of lines of requirements."""
+    return {canonicalize_name(one.name) for one in requirements(lines)}
+
+
+def needed_by(wanted: Iterable[Requirement]) -> set[str]:
     """The installed packages among some, and those that they need in turn."""
-    found, left = set[str](), [(name, "") for name in names]
-    seen = set[tuple[str, str]]()
+    found, seen = set[str](), set[tuple[str, str]]()
+    left = [(canonicalize_name(one.name), of) for one in wanted for of in ("", *one.extras)]
     while left:
         name, extra = left.pop()
         if (name, extra) not in seen:
@@ -74,7 +79,7 @@ def needed_by(names: Iterable[str]) -> set[str]:
 def installed_beside(extras: str) -> set[str]:
     """What `pip install '.[extras]'` would bring, with all that it needs."""
     lines = [line for extra in filter(None, extras.split(",")) for line in EXTRAS[extra]]
-    return needed_by(packages([*CORE, *lines]))
+    return needed_by(requirements([*CORE, *lines]))
 
 
 def linked(names: Iterable[str], folder: Path) -> None:
@@ -84,6 +89,25 @@ def linked(names: Iterable[str], folder: Path) -> None:
             place = folder / file.parts[0]
             if file.parts[0] not in ("..", "__pycache__") and not place.is_symlink():
                 place.symlink_to(metadata.distribution(name).locate_file(file.parts[0]))
+
+
+def constraints() -> str:
+    """The versions of `all` that are installed here, as lines of a file for pip's `-c`."""
+    names = sorted(installed_beside("all"))
+    return "\n".join([
+        "# Versions that were tested together: pip install -e '.[all]' -c configs/constraints.txt",
+        "# Written by: python -m tests.test_extras > configs/constraints.txt",
+        f"# {date.today()}, Python {'.'.join(map(str, sys.version_info[:2]))}, {sys.platform}",
+        *(f"{name}=={metadata.version(name)}" for name in names), "",
+    ])  # fmt: skip
+
+
+def test_constraints_name_what_all_brings_within_its_bounds() -> None:
+    lines = (ROOT / "configs" / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert any(re.match(r"# \d{4}-\d\d-\d\d, Python 3", line) for line in lines)
+    stated = dict(line.split("==") for line in lines if not line.startswith("#"))
+    for one in requirements([*CORE, *EXTRAS["all"]]):
+        assert one.specifier.contains(stated[canonicalize_name(one.name)]), one
 
 
 def test_the_core_is_torch_and_numpy() -> None:
@@ -135,3 +159,7 @@ def test_pages_and_messages_name_the_extras_there_are() -> None:
     }
     assert {(extra, file) for extra, file in named if extra not in EXTRAS} == set()
     assert {extra for extra, _ in named} == set(EXTRAS)
+
+
+if __name__ == "__main__":
+    print(constraints(), end="")

@@ -16,7 +16,11 @@ BASELINES = {
 
 def differences() -> dict[str, str]:
     """Mean differences over data sets by pair of rows, from the results page."""
-    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").replace("\u00a0", " ")
+    page = (
+        (ROOT / "docs" / "research" / "results.md")
+        .read_text(encoding="utf-8")
+        .replace("\u00a0", " ")
+    )
     text = page.partition("## Paired differences\n")[2].partition("\n## ")[0]
     lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
     heads, _, *rows = [[cell.strip() for cell in line] for line in lines]
@@ -28,7 +32,7 @@ def test_the_table_of_what_to_expect_is_that_of_the_results() -> None:
     part = (ROOT / "README.md").read_text(encoding="utf-8").partition("## What to expect\n")[2]
     lines = part[part.index("|") :].partition("\n\n")[0].splitlines()
     heads, _, *body = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
-    with (ROOT / "docs" / "results.csv").open(encoding="utf-8", newline="") as file:
+    with (ROOT / "docs" / "research" / "results.csv").open(encoding="utf-8", newline="") as file:
         inductive = [row for row in csv.DictReader(file) if row["protocol"] == "inductive"]
     found: dict[tuple[str, str], dict[str, str]] = {}
     for row in inductive:  # our recipe; a baseline without settings of ours is the paper's
@@ -54,7 +58,7 @@ def test_differences_are_those_of_the_results() -> None:
 def test_every_interval_is_on_a_page_of_results() -> None:
     quoted = re.findall(r"\[[^\]]*\d,\s[^\]]*\d\](?!\()", (ROOT / "README.md").read_text("utf-8"))
     quoted = [" ".join(one.split()) for one in quoted if re.match(r"\[[+-]?\d", one)]
-    pages = [page.read_text("utf-8") for page in (ROOT / "docs").glob("results*.md")]
+    pages = [page.read_text("utf-8") for page in (ROOT / "docs" / "research").glob("results*.md")]
     text = "".join(pages).replace("\u00a0", " ")
     assert len(quoted) > 5
     assert [one for one in quoted if one not in text] == []

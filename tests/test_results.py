@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted((ROOT / "docs").glob("results*.md")), ROOT / "docs" / "recipe.md"]
+RESEARCH = ROOT / "docs" / "research"
+PAGES = [*sorted(RESEARCH.glob("results*.md")), RESEARCH / "recipe.md"]
 SHORT = ("results.md", "results-moleculenet.md", "recipe.md")
 """Pages that are made anew in every run of the tests, not among the slow ones alone."""
 
@@ -59,7 +60,7 @@ def test_the_command_of_a_page_makes_its_numbers_from_the_records(
         arguments.append("--json=results.json")
     module = f"{entry}.__main__" if entry == "benchmarks.recipe" else entry
     assert importlib.import_module(module).main([*arguments, "--report-only"]) == 0
-    made = tmp_path / "docs" / page.name
+    made = tmp_path / page.relative_to(ROOT)
     assert numbers(made) == numbers(page)
     assert (
         sum(n * len(line) for line, n in numbers(made).items()) > 10

@@ -1,9 +1,9 @@
 r"""The research on our own recipe: ``python -m benchmarks.recipe search`` and ``... table``.
 
     python -m benchmarks.recipe search --data-dir DIR --output benchmarks/results/tables \
-        --report docs/recipe.md --best configs/graphs/best
+        --report docs/research/recipe.md --best configs/graphs/best
     python -m benchmarks.recipe table --data-dir DIR --output benchmarks/results/tables \
-        --report docs/results.md
+        --report docs/research/results.md
 
 ``search`` compares settings by inner scores alone and writes the recipe that ``--recipe best``
 of the commands reads; ``table`` compares that recipe with the paper's, on seeds that the search

@@ -209,6 +209,7 @@ def page(
     gaps = sorted((row.gap, f"{row.dataset} {row.method}") for row in shown if row.gap is not None)
     return rendered(
         "results.md.j2",
+        title=title(results),
         command=command,
         results=results,
         quick=quick,
@@ -241,6 +242,26 @@ def page(
         ],
         shorter=_shorter(results),
     )
+
+
+def title(results: Results) -> str:
+    """The data sets of a page, their protocols, and the settings by which it differs from others.
+
+    These are the settings of several values, or else the first ones that were stated.
+    """
+    trained = [config for config in results.configs if not config.is_baseline]
+    stated = dict.fromkeys(name for config in trained for name in config.stated())
+    found = {name: tables.values(trained, name) for name in stated if name not in TITLED}
+    several = {name: text for name, text in found.items() if "," in text}
+    settings = [*(several or found).items()][:MOST_IN_TITLE]
+    sets = [*dict.fromkeys(config.dataset for config in results.configs)]
+    protocols = dict.fromkeys(config.protocol for config in results.configs)
+    shown = sets if len(sets) <= MOST_IN_TITLE else [f"{len(sets)} data sets"]
+    parts = [" and ".join(protocols), *(f"{name} {text}" for name, text in settings)]
+    return f"Results on {', '.join(shown)}: {'; '.join(parts)}".replace("_", " ")
+
+
+TITLED, MOST_IN_TITLE = {*HEAD, "beta"}, 3
 
 
 def _shorter(results: Results) -> dict[str, Any]:

@@ -23,13 +23,14 @@ from gcl_hard.evaluation.transfer import (
     resampled_auc,
     resampled_rmse,
 )
+from gcl_hard.methods import METHODS
 from gcl_hard.reports import theme
 from gcl_hard.reports.page import rendered, write_files
 from gcl_hard.reports.result_figures import learning_curves
 from gcl_hard.reports.tables import escaped
 from gcl_hard.runs.choice import best, inner_scores
 from gcl_hard.runs.record import RunResult
-from gcl_hard.settings.molecules import CHIRALITY, PROBED, MoleculeConfig
+from gcl_hard.settings.molecules import CHIRALITY, PROBED, SUPERVISED, MoleculeConfig
 
 PUBLISHED = pd.DataFrame(
     {
@@ -447,6 +448,25 @@ def _markdown(table: pd.DataFrame) -> str:
     return str(named.to_markdown(disable_numparse=True))
 
 
+def heading(results: Sequence[Shown]) -> str:
+    """What a page is about: the kind of its sets, their number, and what was done."""
+    configs = [one.config for one in results]
+    sets, splits, shares = (
+        dict.fromkeys(getattr(config, name) for config in configs)
+        for name in ("dataset", "split", "train_share")
+    )
+    tuned = dict.fromkeys(one.method for one in configs if one.method in (*METHODS, SUPERVISED))
+    cliffs = any("masks" in (one.result.test or {}) for one in results)
+    parts = [
+        f"{len(sets)} sets",
+        f"fine-tuned by {', '.join(tuned)}" if tuned else "frozen encoders",
+        ", ".join(splits),
+        f"shares {', '.join(f'{one:g}' for one in shares)}" * (len(shares) > 1),
+    ]
+    kind = "Molecules with activity cliffs" if cliffs else "Molecules"
+    return f"{kind}: {'; '.join(filter(None, parts))}"
+
+
 def write_page(
     path: Path,
     results: Sequence[Shown],
@@ -508,7 +528,8 @@ def write_page(
     all_cliffs = len(with_cliffs) == TWENTY
     splits = [*dict.fromkeys(data["split"])]
     text = rendered(
-        "transfer.md.j2", parts=parts, cliffs="cliff_rmse" in metrics, command=command,
+        "transfer.md.j2", heading=heading(results), parts=parts, cliffs="cliff_rmse" in metrics,
+        command=command,
         figures={one.name: alt for one, (_, alt) in figures.items()},
         published=PUBLISHED.T.to_markdown() if all_cliffs else "",
         n_open=n_open, n=sum(one.row != one.choice for one in results),

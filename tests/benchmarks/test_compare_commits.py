@@ -402,7 +402,7 @@ def test_a_command_is_found_in_either_spelling(tmp_path: Path, shown: ModuleType
 def test_documented_commands_parse_in_a_process_of_their_own(shown: ModuleType) -> None:
     commands = shown.documented(ROOT)
     pages = {one.page for one in commands}
-    assert {"README.md", "docs/theory.md"} <= pages
+    assert {"README.md", "docs/research/theory.md"} <= pages
     assert {one.entry for one in commands} == {"bench", "tune", "figures", "pretrain", "transfer"}
     assert {p.relative_to(ROOT).as_posix() for p in ROOT.glob("configs/**/*.yaml")} <= pages
     typed = [(one.entry, one.arguments) for one in commands]

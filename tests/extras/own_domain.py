@@ -4,7 +4,7 @@ import re
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "own-domain.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "own-domain.md"
 (code,) = re.findall(
     r'^```python title="vectors.py"\n(.*?)^```$', PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL
 )

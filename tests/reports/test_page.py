@@ -62,10 +62,26 @@ def origin_of(found: str) -> str:
 def test_a_smoke_run_is_marked_first_and_only_it() -> None:
     found = results([config("ucl", epochs=3)])
     first, second = text(found, quick=True).split("\n\n")[:2]
-    assert first == "# Results"
+    assert says(first, "MUTAG", "transductive", "epochs", 3)
     assert second.startswith(f"> {QUICK}")
     assert says(second, "smoke", 2, "seeds", 3, "epochs")
     assert not says(text(found), "smoke")
+
+
+def test_the_title_tells_pages_apart_by_what_varies() -> None:
+    titles = {
+        text(results(configs)).splitlines()[0]
+        for configs in (
+            [config("ucl")],
+            [config("ucl", dataset="PTC_MR")],
+            [config("ucl", protocol="inductive")],
+            [config("ucl", lr=lr) for lr in (0.1, 0.001)],
+            [config("ucl", lr=0.1, dim=dim) for dim in (8, 16)],
+        )
+    }
+    assert len(titles) == 5
+    assert any(says(one, "lr", 0.1, 0.001) for one in titles)
+    assert any(says(one, "dim", 8, 16) and "lr" not in one for one in titles)
 
 
 def test_the_page_counts_what_is_open_and_names_the_command() -> None:

@@ -24,7 +24,7 @@ from tests.said import says
 
 __all__ = ["recipes"]
 
-COMMAND = "python -m benchmarks.recipe table --report docs/results.md"
+COMMAND = "python -m benchmarks.recipe table --report docs/research/results.md"
 METHODS = ("dcl", "hscl", "scl", "ucl", "hucl", "untrained", "wl-oa", "majority", "supervised")
 BASELINES = METHODS[5:]
 PROTOCOLS = ("inductive", "transductive")
