@@ -75,14 +75,14 @@ class Store:
         processes: those that train a run together, whose results may have names of their own.
 
     Example:
-        >>> store = Store(Path("results"))
+        >>> store = Store("results")
         >>> from gcl_hard.settings.graphs import GraphConfig
         >>> store.path(Run(GraphConfig(method="ucl"), 0)).name
         'MUTAG_ucl_transductive_44ed0e0ab1_seed0.json'
     """
 
-    def __init__(self, folder: Path, processes: int = 1) -> None:
-        self.folder, self.processes = folder, processes
+    def __init__(self, folder: str | Path, processes: int = 1) -> None:
+        self.folder, self.processes = Path(folder), processes
         self._lines: dict[str, dict[str, Any] | RunResult | Unread] = {}
         self._lines_of: tuple[Seen | None, ...] | None = None
 
