@@ -4,7 +4,7 @@ import sys
 
 from gcl_hard.commands.running import entry_point
 
-main = entry_point("pretrain", "bench,molecules")
+main = entry_point("pretrain", "bench")
 
 __all__ = ["main"]
 

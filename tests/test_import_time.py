@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ STEPS = {
     "from gcl_hard.graphs import load": HEAVIER_THAN_TORCH - {"scipy"},
     "from gcl_hard.evaluation import corrected_t_test, wilcoxon": {"sklearn", "scipy.stats"},
     "from gcl_hard import evaluate": {"sklearn", "torch_geometric"} | PARSER,
-    "from gcl_hard import bench; ended(bench.main, ['--help'])": HEAVY,
+    "from gcl_hard import bench": HEAVY,
     "ended(bench.main, ['--no-such-flag'])": HEAVY,
     RUN: CLUSTER | THEORY,
     "import gcl_hard.experiments.pretraining, gcl_hard.experiments.molecules": THEORY,
@@ -43,6 +44,19 @@ STEPS = {
     "import sklearn": set[str](),
 }
 """Lines of one program, and modules that are not loaded when they have been executed."""
+HELP = {
+    f"from gcl_hard import {name}; ended({name}.main, ['--help'])": HEAVIER_THAN_TORCH
+    - {"jsonargparse"}
+    for name in ("bench", "tune", "figures", "pretrain", "transfer")
+}
+SHOWN = RUN.replace("'--output={}'", "'--output={}', '--report-only'")
+TABLE = {"matplotlib", "pandas", "seaborn", "jinja2"}
+REPORTS = {
+    "from gcl_hard import bench": HEAVIER_THAN_TORCH - {"jsonargparse"},
+    SHOWN: HEAVY,
+    SHOWN.replace("'--report-only'", "'--report-only', '--report={}/page.md'"): HEAVY - TABLE,
+}
+"""Lines that show finished runs: no more than what draws is loaded."""
 
 PROGRAM = """
 import json, sys, time
@@ -64,31 +78,53 @@ for line in ["import torch", *sys.argv[1:]]:
 Log = tuple[dict[str, set[str]], dict[str, float]]
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
-    """Modules loaded, and CPU seconds, by line."""
-    folder = tmp_path_factory.mktemp("results")
-    lines = [line.replace("{}", str(folder)) for line in STEPS]
+def executed(lines: Iterable[str], folder: Path) -> Log:
+    """Modules loaded, and CPU seconds, by line of a program."""
+    names = ["import torch", *lines]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *lines],
+        [sys.executable, "-c", PROGRAM, *(line.replace("{}", str(folder)) for line in names[1:])],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert len(list(folder.glob("*_seed0.json"))) == 1
     said = [json.loads(line[2:]) for line in done.stdout.splitlines() if line.startswith("@ ")]
-    names = ["import torch", *STEPS]
     return (
         {name: set(one["loaded"]) for name, one in zip(names, said, strict=True)},
         {name: one["seconds"] for name, one in zip(names, said, strict=True)},
     )
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("results")
+
+
+@pytest.fixture(scope="module")
+def log(folder: Path) -> Log:
+    """Of the steps, which leave one result."""
+    found = executed(STEPS, folder)
+    assert len(list(folder.glob("*_seed0.json"))) == 1
+    return found
+
+
+def check(loaded: set[str], never: set[str], log: Log) -> None:
+    # What a bare `import torch` brings along is not ours to avoid.
+    assert "gcl_hard" in loaded
+    assert loaded & never - log[0]["import torch"] == set()
+
+
 @pytest.mark.parametrize("line", STEPS)
 def test_what_is_not_used_is_not_loaded(line: str, log: Log) -> None:
-    loaded = log[0][line]
-    assert "gcl_hard" in loaded
-    # What a bare `import torch` brings along is not ours to avoid.
-    assert loaded & STEPS[line] - log[0]["import torch"] == set()
+    check(log[0][line], STEPS[line], log)
+
+
+@pytest.mark.usefixtures("log")  # its run is what is shown
+@pytest.mark.parametrize("lines", [HELP, REPORTS], ids=["help", "reports"])
+def test_help_and_finished_results_load_what_shows_them(
+    lines: dict[str, set[str]], folder: Path
+) -> None:
+    found = executed(lines, folder)
+    for line, never in lines.items():
+        check(found[0][line], never, found)
 
 
 def test_the_log_shows_a_package_that_is_imported(log: Log) -> None:

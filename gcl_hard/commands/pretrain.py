@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jsonargparse import ArgumentParser
 
@@ -15,19 +15,16 @@ from gcl_hard.commands.parser import (
     read_arguments,
 )
 from gcl_hard.commands.running import run_command
+from gcl_hard.extras import check_extra
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.flags import add_options, add_settings, all_settings, options_of
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.presets import PRETRAINING
-
-if TYPE_CHECKING:
-    from gcl_hard.experiments.pretraining import PretrainOptions
+from gcl_hard.settings.pretraining import OTHERS, PretrainOptions
 
 
 def pretrain_parser() -> ArgumentParser:
     """The parser of ``python -m gcl_hard.pretrain``."""
-    from gcl_hard.experiments.pretraining import OTHERS, PretrainOptions
-
     parser = entry_parser(
         "gcl_hard.pretrain",
         "Train an encoder of molecules on a large set without targets, and save it. The same "
@@ -59,8 +56,6 @@ def parse_pretrain(arguments: Sequence[str]) -> PretrainOptions:
     Raises:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
-    from gcl_hard.experiments.pretraining import OTHERS, PretrainOptions
-
     stated = read_arguments(pretrain_parser(), arguments)
     printing = stated.pop("print_config", False)
     settings = {name: stated.pop(name) for name in defaults(GraphConfig) if name in stated}
@@ -86,6 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def command() -> int:
         options = parse_pretrain(given)
+        check_extra("molecules", "pre-training")
         from gcl_hard.experiments.pretraining import pretrain
 
         pretrain(options)

@@ -15,8 +15,9 @@ from gcl_hard.io import check_writable, write_json
 from gcl_hard.moved import FLAGS, renames
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.domains import CONFIGS
+from gcl_hard.settings.searches import PrunerName, SamplerName
 from gcl_hard.tuning.journal import mended
-from gcl_hard.tuning.options import Callback, PrunerName, SamplerName, TuneOptions, tune_options
+from gcl_hard.tuning.options import Callback, TuneOptions, tune_options
 from gcl_hard.tuning.result import Finding, SearchResult
 from gcl_hard.tuning.search import PreparedSearch
 from gcl_hard.tuning.storage import OWN, exclusive, opened, reachable

@@ -23,6 +23,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.flags import add_options, add_settings, all_settings, options_of
+from gcl_hard.settings.searches import SearchOptions
 from gcl_hard.settings.values import as_declared
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 def tune_parser() -> ArgumentParser:
     """The parser of ``python -m gcl_hard.tune``."""
-    from gcl_hard.tuning.options import TuneOptions
-
     parser = entry_parser(
         "gcl_hard.tune",
         "Search settings of a method with Optuna, scored inside training data alone; then score "
@@ -49,7 +48,7 @@ def tune_parser() -> ArgumentParser:
     }
     texts = {"method": all_settings()["method"][2].partition(";")[0]}  # without baselines
     add_settings(parser, listed=False, own=own, texts=texts, common=True)
-    add_options(parser, "the search", TuneOptions, options_of(TuneOptions))
+    add_options(parser, "the search", SearchOptions, options_of(SearchOptions))
     add_settings(parser, listed=False, own=own, texts=texts, common=False)
     return parser
 
@@ -66,25 +65,25 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
     Raises:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
-    from gcl_hard.tuning.options import TuneOptions, tune_options
-
     import_domains(arguments)
     parser = tune_parser()
     try:
         stated = read_arguments(parser, arguments)
     except InputError as error:
         raise _explained_tune(error) from error
+    from gcl_hard.tuning.options import tune_options
+
     stated |= named_paths(stated)
     printing = stated.pop("print_config", False)
     domain = domain_of(stated)
-    check_domain(stated, domain, TuneOptions)
+    check_domain(stated, domain, SearchOptions)
     settings = {name: stated.pop(name) for name in defaults(CONFIGS[domain]) if name in stated}
     settings = as_declared(CONFIGS[domain], settings, listed=False)
     named = {"domain": stated.pop("domain")} if "domain" in stated else {}
     options = tune_options(domain, settings, **stated)
     if printing:
         config = CONFIGS[domain]
-        usual = defaults(config) | {**config.in_search} | option_defaults(TuneOptions)
+        usual = defaults(config) | {**config.in_search} | option_defaults(SearchOptions)
         for dimension in options.search_space.dimensions:
             usual.pop(dimension.name, None)
         print_config(named | usual | settings | stated)

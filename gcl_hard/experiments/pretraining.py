@@ -6,9 +6,9 @@ import hashlib
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path, PurePath
-from typing import Annotated, Any, Literal, get_args
+from dataclasses import asdict, replace
+from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,10 +17,6 @@ from torch import Tensor
 from gcl_hard.errors import (
     DivergenceError,
     InputError,
-    check_at_least,
-    check_number,
-    check_option,
-    check_processes,
 )
 from gcl_hard.experiments.protocols import build
 from gcl_hard.graphs import MoleculeData, Molecules, embed, load_molecules, scaffolds
@@ -29,75 +25,18 @@ from gcl_hard.graphs.models import GraphContrast
 from gcl_hard.graphs.moleculenet import split_checked_later
 from gcl_hard.graphs.pretrained import Pretrained, load_pretrained, vocabulary
 from gcl_hard.io import atomic_write, check_writable, locked
-from gcl_hard.methods import method
 from gcl_hard.runs import hardware
 from gcl_hard.runs.engine import on_interrupt
 from gcl_hard.seeds import seeded
-from gcl_hard.settings.base import COMMON, of_part
-from gcl_hard.settings.graphs import NOT_OF_MOLECULES, GraphConfig
+from gcl_hard.settings.pretraining import OTHERS, PretrainOptions
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.loop import train
 
 SCHEMA_VERSION = 1
-OTHERS = (
-    *of_part(GraphConfig, "split"), *of_part(GraphConfig, "probe"), *NOT_OF_MOLECULES, "encoder",
-)  # fmt: skip
-"""Settings of ``GraphConfig`` that pre-training does not read."""
-PseudoLabels = Literal["scaffold"]
 CHECKED = 64
 """Molecules whose embeddings are checked before an encoder is saved."""
 GROUP_SIZE = 4
 """Molecules of a scaffold that come together in a batch."""
-
-
-@dataclass(frozen=True)
-class PretrainOptions:
-    """The options of ``python -m gcl_hard.pretrain``.
-
-    Attributes:
-        config: data, method, encoder and training.
-        output: file of the encoder, NAME.pt; its checkpoint is next to it.
-    """
-
-    config: GraphConfig
-    output: Annotated[Path, "file of the encoder, NAME.pt; its checkpoint is NAME.ckpt", COMMON] = (
-        Path("encoder.pt")
-    )
-    subset: Annotated[
-        int | None, "number of molecules, drawn at random; all if not given", COMMON
-    ] = None
-    pseudo_labels: Annotated[
-        PseudoLabels | None, "labels of label-aware methods: scaffold (their default)", COMMON
-    ] = None
-    seed: Annotated[int, "seed of weights and views", COMMON] = 0
-    data_dir: Annotated[Path | None, "folder with the molecules (or set GCL_HARD_DATA)", COMMON] = (
-        None
-    )
-    device: Annotated[str, "auto, cpu, cuda or cuda:N", COMMON] = "auto"
-    jobs: Annotated[int, "processes that parse SMILES, the first time"] = 1
-    threads: Annotated[int | None, "CPU threads"] = None
-    checkpoint_minutes: Annotated[float, "minutes between checkpoints"] = 5.0
-    force: Annotated[bool, "start over", COMMON] = False
-
-    def __post_init__(self) -> None:
-        if self.subset is not None:
-            check_at_least("subset", self.subset, 2)
-        check_processes(threads=self.threads, jobs=self.jobs)
-        check_number("checkpoint-minutes", self.checkpoint_minutes, least=0)
-        check_at_least("seed", self.seed, 0)
-        if self.output.suffix != ".pt":
-            raise InputError(f"output is the file of the encoder, NAME.pt, got {self.output}")
-        if self.config.is_baseline:
-            raise InputError(f"{self.config.method} trains no encoder by contrast: choose a method")
-        if self.pseudo_labels is not None:
-            check_option("pseudo-labels", self.pseudo_labels, get_args(PseudoLabels))
-
-    @property
-    def labels(self) -> PseudoLabels | None:
-        """Pseudo-labels; scaffolds where the method needs labels and none are named."""
-        if self.pseudo_labels is None and method(self.config.method).label_aware:
-            return "scaffold"
-        return self.pseudo_labels
 
 
 def pretrain(options: PretrainOptions) -> Pretrained:

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, cast
 
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner, WilcoxonPruner
 from optuna.samplers import BaseSampler, CmaEsSampler, GridSampler, RandomSampler, TPESampler
 
-from gcl_hard.errors import InputError, check_option, check_processes
+from gcl_hard.errors import InputError, check_option
 from gcl_hard.experiments.custom import (
     EncoderMaker,
     UserParts,
@@ -27,12 +27,13 @@ from gcl_hard.experiments.custom import (
 from gcl_hard.runs.engine import check_engine
 from gcl_hard.runs.trials import Inner, Steps
 from gcl_hard.seeds import seed_for
-from gcl_hard.settings.base import COMMON, Domain, flag, is_own, is_pretrained, of_part
+from gcl_hard.settings.base import Domain, flag, is_own, is_pretrained, of_part
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GIN, GraphConfig
 from gcl_hard.settings.presets import best_recipe
+from gcl_hard.settings.searches import PrunerName, SamplerName, SearchOptions
 from gcl_hard.tuning.objective import check_encoder
-from gcl_hard.tuning.space import Base, Space, default_space, read_space, shipped
+from gcl_hard.tuning.space import Base, Space, default_space, read_space
 from gcl_hard.tuning.storage import BATCH, positions
 
 if TYPE_CHECKING:
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
 
 Callback = Callable[[Any, Any], object]
 """Called with Optuna's study and a trial that has ended."""
-SamplerName = Literal["tpe", "cmaes", "random"]
-PrunerName = Literal["none", "median", "hyperband", "wilcoxon"]
-
 STEPS: dict[str, Steps] = {
     "none": "none", "median": "epochs", "hyperband": "epochs", "wilcoxon": "folds",
 }  # fmt: skip
@@ -57,15 +55,11 @@ LARGEST = {"cpu": 16, "cuda": 256}
 """Trials asked for at once, on each kind of device, where the command names no number."""
 NO_NAME = re.compile(r"[/\\:@<>\x00-\x1f]")
 """Characters that names of files and studies do without."""
-SPACES = (
-    f"YAML file; one of: {', '.join(sorted(shipped()))}; or names of settings, such as "
-    f"temperature,lr (default: by the method)"
-)
 
 
 @dataclass(frozen=True)
-class TuneOptions:
-    """Options of a search; fields with a help text are flags of the command line.
+class TuneOptions(SearchOptions):
+    """A search: its options, and what is searched.
 
     Attributes:
         base: the settings that are not searched, with the user's own encoder.
@@ -77,45 +71,6 @@ class TuneOptions:
 
     base: Base
     search_space: Space
-    space: Annotated[str | None, SPACES, COMMON] = None
-    recipe: Annotated[str, "defaults: paper, or best (ours)", COMMON] = "paper"
-    trials: Annotated[int, "complete or pruned trials of each study", COMMON] = 64
-    sampler: Annotated[SamplerName, "tpe, cmaes (numbers only) or random", COMMON] = "tpe"
-    pruner: Annotated[
-        PrunerName, "none, median or hyperband (by epochs), wilcoxon (by folds)", COMMON
-    ] = "none"
-    inner_folds: Annotated[
-        int, "folds that score a trial, inside the outer-training part; 1: a hold-out of 20 %"
-    ] = 1
-    outer_folds: Annotated[
-        int, "studies, each scored on data it never saw; 1: a hold-out of 30 %", COMMON
-    ] = 1
-    ensemble_size: Annotated[
-        int | None, "trials trained as one ensemble, a number or auto (default)"
-    ] = None
-    jobs: Annotated[int, "processes on this machine that score trials", COMMON] = 1
-    scheduler: Annotated[
-        str | None, "tcp://HOST:PORT of a Dask scheduler, whose workers score trials"
-    ] = None
-    seed: Annotated[int, "seed of splits, encoders and sampler", COMMON] = 0
-    storage: Annotated[
-        str | None,
-        "NAME.db, NAME.journal, or the URL of a database that several commands share",
-        COMMON,
-    ] = None
-    study_name: Annotated[str | None, "default: data set, method and protocol"] = None
-    output: Annotated[Path, "folder of the storage and of the result", COMMON] = Path("results")
-    report: Annotated[Path | None, "page.md to write, with figures, page.html and YAML", COMMON] = (
-        None
-    )
-    report_only: Annotated[bool, "run nothing: show what was found so far", COMMON] = False
-    device: Annotated[str, "auto, cpu, cuda or cuda:N", COMMON] = "auto"
-    data_dir: Annotated[
-        Path | None, "folder with your data sets (or set GCL_HARD_DATA)", COMMON
-    ] = None
-    threads: Annotated[
-        int | None, "CPU threads of all processes together; at least one per process"
-    ] = None
     graphs: Any = None
     callbacks: tuple[Callback, ...] = ()
     own_sampler: BaseSampler | None = None
@@ -123,25 +78,10 @@ class TuneOptions:
     own_storage: Any = None
 
     def __post_init__(self) -> None:
-        unset = "threads", "ensemble_size"
-        for name in ("trials", "inner_folds", "outer_folds", "jobs", *unset, "seed"):
-            value = getattr(self, name)
-            if value is None and name in unset:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise InputError(f"{flag(name)} must be a whole number, got {value!r}")
-            if value < 1 and name != "seed":
-                raise InputError(f"{flag(name)} must be at least 1, got {value}")
-        check_processes(jobs=self.jobs, threads=self.threads)
+        super().__post_init__()
         check_engine(self.jobs, self.scheduler)
-        if not 0 <= self.seed < 2**32:
-            raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {self.seed}")
-        check_option("sampler", self.sampler, get_args(SamplerName))
-        check_option("pruner", self.pruner, get_args(PrunerName))
         if self.base.make is not None:
             check_encoder(self.base, self.search_space)
-        if self.report is not None and self.report.suffix != ".md":
-            raise InputError(f"report is a page of Markdown, NAME.md, got {self.report}")
         self._check_name()
         self._check_sampler()
         self._check_pruner()

@@ -24,6 +24,7 @@ from gcl_hard.settings.base import RunConfig, defaults, flag, known
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.presets import PAPERS_BETAS, PRESETS
+from gcl_hard.settings.searches import shipped
 from gcl_hard.stored import read_yaml
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ MEANT = {int: "a whole number", float: "a number", bool: "true or false"}
 KEYS = ("space", "grid")
 ENCODER = "encoder."
 """Prefix of the settings of a user's own encoder."""
-FOLDERS = (Path(__file__).parent / "spaces", Path(__file__).parents[2] / "configs" / "search")
-"""Folders of spaces: in an installed package, and in a checkout."""
 
 
 @dataclass(frozen=True)
@@ -528,16 +527,6 @@ def _suggest(trial: Trial, dimension: Dimension) -> Any:
     return trial.suggest_float(name, of.low, of.high, step=of.step, log=of.log)
 
 
-def shipped() -> dict[str, Path]:
-    """Space files of the package by name.
-
-    Example:
-        >>> sorted(shipped())
-        ['beta', 'full', 'images', 'tau-schedule']
-    """
-    return _files()
-
-
 def default_space(config: RunConfig) -> str:
     """Name of the space for a command that names none."""
     return "tau-schedule" if METHODS[config.method].hardening == "threshold" else "beta"
@@ -559,7 +548,7 @@ def read_space(given: str) -> Space:
         >>> [dimension.name for dimension in read_space("epsilon,lr").dimensions]
         ['epsilon', 'lr']
     """
-    path = _files().get(given, Path(given))
+    path = shipped().get(given, Path(given))
     if not path.is_file():
         if path.suffix:
             raise InputError(f"no search space in {given}: there is no such file")
@@ -598,7 +587,3 @@ def declared_spaces() -> dict[str, Dimension]:
             ends = {"low": space[0], "high": space[1], "log": "log" in space}
             found[name] = Dimension(name, _range(name, ends, whole=whole))
     return found
-
-
-def _files() -> dict[str, Path]:
-    return {path.stem: path for folder in reversed(FOLDERS) for path in folder.glob("*.yaml")}

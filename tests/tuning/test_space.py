@@ -23,6 +23,7 @@ from gcl_hard.methods import METHODS
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
+from gcl_hard.settings.searches import shipped
 from gcl_hard.tuning.space import (
     Base,
     Dimension,
@@ -30,7 +31,6 @@ from gcl_hard.tuning.space import (
     as_number,
     default_space,
     read_space,
-    shipped,
 )
 from tests.said import says
 

@@ -1,0 +1,74 @@
+"""The options of pre-training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+from gcl_hard.errors import (
+    InputError,
+    check_at_least,
+    check_number,
+    check_option,
+    check_processes,
+)
+from gcl_hard.methods import method
+from gcl_hard.settings.base import COMMON, of_part
+from gcl_hard.settings.graphs import NOT_OF_MOLECULES, GraphConfig
+
+OTHERS = (
+    *of_part(GraphConfig, "split"), *of_part(GraphConfig, "probe"), *NOT_OF_MOLECULES, "encoder",
+)  # fmt: skip
+"""Settings of ``GraphConfig`` that pre-training does not read."""
+PseudoLabels = Literal["scaffold"]
+
+
+@dataclass(frozen=True)
+class PretrainOptions:
+    """The options of ``python -m gcl_hard.pretrain``.
+
+    Attributes:
+        config: data, method, encoder and training.
+        output: file of the encoder, NAME.pt; its checkpoint is next to it.
+    """
+
+    config: GraphConfig
+    output: Annotated[Path, "file of the encoder, NAME.pt; its checkpoint is NAME.ckpt", COMMON] = (
+        Path("encoder.pt")
+    )
+    subset: Annotated[
+        int | None, "number of molecules, drawn at random; all if not given", COMMON
+    ] = None
+    pseudo_labels: Annotated[
+        PseudoLabels | None, "labels of label-aware methods: scaffold (their default)", COMMON
+    ] = None
+    seed: Annotated[int, "seed of weights and views", COMMON] = 0
+    data_dir: Annotated[Path | None, "folder with the molecules (or set GCL_HARD_DATA)", COMMON] = (
+        None
+    )
+    device: Annotated[str, "auto, cpu, cuda or cuda:N", COMMON] = "auto"
+    jobs: Annotated[int, "processes that parse SMILES, the first time"] = 1
+    threads: Annotated[int | None, "CPU threads"] = None
+    checkpoint_minutes: Annotated[float, "minutes between checkpoints"] = 5.0
+    force: Annotated[bool, "start over", COMMON] = False
+
+    def __post_init__(self) -> None:
+        if self.subset is not None:
+            check_at_least("subset", self.subset, 2)
+        check_processes(threads=self.threads, jobs=self.jobs)
+        check_number("checkpoint-minutes", self.checkpoint_minutes, least=0)
+        check_at_least("seed", self.seed, 0)
+        if self.output.suffix != ".pt":
+            raise InputError(f"output is the file of the encoder, NAME.pt, got {self.output}")
+        if self.config.is_baseline:
+            raise InputError(f"{self.config.method} trains no encoder by contrast: choose a method")
+        if self.pseudo_labels is not None:
+            check_option("pseudo-labels", self.pseudo_labels, get_args(PseudoLabels))
+
+    @property
+    def labels(self) -> PseudoLabels | None:
+        """Pseudo-labels; scaffolds where the method needs labels and none are named."""
+        if self.pseudo_labels is None and method(self.config.method).label_aware:
+            return "scaffold"
+        return self.pseudo_labels
