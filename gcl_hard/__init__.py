@@ -91,13 +91,22 @@ _LAZY = {
 """Names that are imported when they are used, their modules, and the extras that these need."""
 
 
+_PACKAGES = ("evaluation", "experiments", "functional", "graphs", "images", "training", "tuning")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"{__name__}.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, extra = _LAZY[name]
     if extra:
         check_extra(extra, f"gcl_hard.{name}")
     return getattr(import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, *_PACKAGES})
 
 
 moved.install()

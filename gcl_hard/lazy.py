@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -11,12 +12,14 @@ from typing import Any
 from gcl_hard.extras import check_extra
 from gcl_hard.moved import moved_name
 
+Lazy = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
-def lazy(package: str, file: str, extra: str = "") -> tuple[Callable[[str], Any], list[str]]:
-    """``__getattr__`` and ``__all__`` of a package whose stub, ``__init__.pyi``, imports its names.
 
-    The stub lists each name once, as ``from gcl_hard.package.module import name as name``, for
-    type checkers and for this function.
+def lazy(package: str, file: str, extra: str = "") -> Lazy:
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package whose stub imports its names.
+
+    The stub, ``__init__.pyi``, lists each name once, as ``from gcl_hard.package.module import name
+    as name``, for type checkers and for this function.
 
     Args:
         package: the ``__name__`` of the package.
@@ -24,15 +27,15 @@ def lazy(package: str, file: str, extra: str = "") -> tuple[Callable[[str], Any]
         extra: the extra that its names need, if they do, as of :func:`check_extra`.
 
     Returns:
-        A function to bind to ``__getattr__`` (PEP 562), and the names, sorted.
+        Functions to bind to ``__getattr__`` and ``__dir__`` (PEP 562), and the names, sorted.
 
     Source: Scientific Python's SPEC 1, *Lazy Loading of Submodules and Functions*.
 
     Example:
         >>> import gcl_hard.graphs
-        >>> load_name, names = lazy("gcl_hard.graphs", gcl_hard.graphs.__file__)
-        >>> load_name("GraphSet").__name__, "GraphSet" in names
-        ('GraphSet', True)
+        >>> load_name, listed, names = lazy("gcl_hard.graphs", gcl_hard.graphs.__file__)
+        >>> load_name("GraphSet").__name__, "GraphSet" in listed(), "GraphSet" in names
+        ('GraphSet', True, True)
     """
     stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
     found = {
@@ -49,4 +52,7 @@ def lazy(package: str, file: str, extra: str = "") -> tuple[Callable[[str], Any]
             check_extra(extra, package)
         return getattr(import_module(found[name]), name)
 
-    return getattribute, sorted(found)
+    def listed() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *found})
+
+    return getattribute, listed, sorted(found)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -20,6 +22,18 @@ def test_every_public_name_is_there(package: str) -> None:
             assert getattr(importlib.import_module(value.__module__), name) is value
     with pytest.raises(AttributeError, match=f"'{package}'.*'Nothing'"):
         _ = module.Nothing
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_names_are_listed_before_they_are_used(package: str) -> None:
+    """As completion in a shell and `help` list them, in a process that has used none."""
+    program = (
+        f"import gcl_hard; print({{*gcl_hard.{package.removeprefix('gcl_hard.')}.__all__}} "
+        f"<= {{*dir({package})}}, {{*gcl_hard.__all__}} <= {{*dir(gcl_hard)}})"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          check=True)  # fmt: skip
+    assert done.stdout.split() == ["True", "True"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

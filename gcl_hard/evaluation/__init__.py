@@ -6,4 +6,4 @@ Only the probes that run on a device import torch, when they are called.
 
 from gcl_hard.lazy import lazy
 
-__getattr__, __all__ = lazy(__name__, __file__, "evaluation")
+__getattr__, __dir__, __all__ = lazy(__name__, __file__, "evaluation")

@@ -5,4 +5,4 @@ Everything that another domain is made of is imported from here; see :func:`regi
 
 from gcl_hard.lazy import lazy
 
-__getattr__, __all__ = lazy(__name__, __file__, "bench")
+__getattr__, __dir__, __all__ = lazy(__name__, __file__, "bench")

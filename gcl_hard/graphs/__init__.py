@@ -5,4 +5,4 @@ Names are imported when used, so that reading graphs does not import torch-geome
 
 from gcl_hard.lazy import lazy
 
-__getattr__, __all__ = lazy(__name__, __file__, "graphs")
+__getattr__, __dir__, __all__ = lazy(__name__, __file__, "graphs")

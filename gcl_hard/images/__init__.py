@@ -5,4 +5,4 @@ Names are imported on first use, so that reading a set does not import torchvisi
 
 from gcl_hard.lazy import lazy
 
-__getattr__, __all__ = lazy(__name__, __file__, "images")
+__getattr__, __dir__, __all__ = lazy(__name__, __file__, "images")

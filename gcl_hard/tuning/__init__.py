@@ -5,4 +5,4 @@
 
 from gcl_hard.lazy import lazy
 
-__getattr__, __all__ = lazy(__name__, __file__, "tune")
+__getattr__, __dir__, __all__ = lazy(__name__, __file__, "tune")

@@ -250,7 +250,7 @@ def tune_options(
         base = Base(base.kind, {**ours, **stated_settings}, encoder)
     fitted = found.fitted(base)
     check_given(settings, fitted, base)
-    return TuneOptions(base, fitted, of_space, recipe=recipe, **stated)
+    return TuneOptions(base, fitted, space=of_space, recipe=recipe, **stated)
 
 
 def check_given(given: Mapping[str, Any], space: Space, base: Base) -> None:
