@@ -535,7 +535,7 @@ def test_a_file_with_a_setting_of_the_other_domain_is_refused(tmp_path: Path) ->
         (["--threads", "0"], ["threads", 1, 0]),
         (["--table", "3"], ["--table", 1, 2, 3]),
         (["--table", "recipe"], ["--table", 1, 2, "recipe"]),
-        (["--report", "page.html"], ["report", "NAME.md", "page.html"]),
+        (["--report", "page.pdf"], ["report", "NAME.md", "NAME.html", "page.pdf"]),
         (["--epochs", "10,x"], ["--epochs", "whole", "commas", "10,x"]),
         (["--method", "ucl,majorty"], ["method", "'majorty'", "majority", "majority"]),
         (["--protocol", "induktive"], ["protocol", "'induktive'", "inductive", "inductive"]),

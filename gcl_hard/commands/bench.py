@@ -29,7 +29,7 @@ from gcl_hard.settings.base import HEAD, RunConfig, defaults, flag, known
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.flags import add_options, add_settings, options_of
 from gcl_hard.settings.presets import PRESETS, SMALL
-from gcl_hard.settings.values import as_declared
+from gcl_hard.settings.values import as_declared, check_report
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -107,8 +107,7 @@ def _check_bench(
     values: Mapping[str, Any], stated: Mapping[str, Any], config: type[RunConfig]
 ) -> None:
     check_processes(threads=values["threads"], jobs=values["jobs"])
-    if values["report"] is not None and values["report"].suffix != ".md":
-        raise InputError(f"report is a page of Markdown, NAME.md, got {values['report']}")
+    check_report(values["report"])
     _check_selection(values, config)
     if stated.get("resume") and values["force"]:
         raise InputError("resume continues from checkpoints, force starts over: give one of them")

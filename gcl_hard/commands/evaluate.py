@@ -38,7 +38,7 @@ from gcl_hard.settings.base import RunConfig, defaults, is_own, is_pretrained, k
 from gcl_hard.settings.domains import CONFIGS, from_dict
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.nodes import NodeConfig
-from gcl_hard.settings.values import as_seeds
+from gcl_hard.settings.values import as_seeds, check_report
 from gcl_hard.stored import check_weights, load_torch
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def evaluate(
         select: whether settings with several values are chosen inside training folds.
         name: name of your graphs in results, unless they are a set, which has one.
         output: folder of the results.
-        report: page of Markdown to write, figures next to it.
+        report: page to write, NAME.md with figures next to it, or NAME.html, one file.
         save_encoders: whether trained encoders are kept in ``output``.
         save_embeddings: whether embeddings are.
         force: whether finished runs are repeated.
@@ -192,8 +192,7 @@ def evaluate(
 
 def _check(name: object, jobs: int, threads: int | None, report: str | Path | None) -> None:
     check_processes(jobs=jobs, threads=threads)
-    if report is not None and Path(report).suffix != ".md":
-        raise InputError(f"report is a page of Markdown, NAME.md, got {report}")
+    check_report(None if report is None else Path(report))
     if not isinstance(name, str):
         raise InputError(f"name must be a word, got {name!r}")
 
@@ -261,10 +260,7 @@ class Evaluation:
         """
         from gcl_hard.reports.rows import rows, rows_frame
 
-        shown = rows(self.results)
-        table = rows_frame(shown)
-        table.insert(5, "settings", [" ".join(row.changed) for row in shown])
-        return table
+        return rows_frame(rows(self.results))
 
     def __repr__(self) -> str:
         from rich.console import Console

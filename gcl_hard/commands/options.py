@@ -58,7 +58,9 @@ class BenchOptions:
     )
     json: Annotated[Path | None, "result file; one in the output folder if not given"] = None
     report: Annotated[
-        Path | None, "page.md to write; page.csv, .tex and figures go next to it", COMMON
+        Path | None,
+        "page.md to write, with page.csv, .tex and figures; or page.html, one file",
+        COMMON,
     ] = None
     report_only: Annotated[bool, "run nothing: show what is finished", COMMON] = False
     force: Annotated[bool, "repeat finished runs"] = False

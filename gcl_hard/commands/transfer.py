@@ -35,6 +35,7 @@ from gcl_hard.settings.molecules import (
     UNTRAINED,
     MoleculeConfig,
 )
+from gcl_hard.settings.values import check_report
 
 if TYPE_CHECKING:
     from gcl_hard.experiments.custom import UserParts
@@ -97,7 +98,7 @@ class TransferOptions:
     output: Annotated[Path, "folder of the results, which are saved as runs finish", COMMON] = Path(
         "transfer"
     )
-    report: Annotated[Path | None, "page.md to write", COMMON] = None
+    report: Annotated[Path | None, "page.md or page.html to write", COMMON] = None
     against: Annotated[str | None, "label of a row that the page compares all others with, too"] = (
         None
     )
@@ -268,8 +269,7 @@ def transfer(options: TransferOptions, command: str = "") -> list[Shown]:
             for one in asked for row in (one.row, one.choice) if row
         )  # fmt: skip
         _check_against(options, [*dict.fromkeys(labels)])
-    if options.report is not None and options.report.suffix != ".md":
-        raise InputError(f"report is a page of Markdown, NAME.md, got {options.report}")
+    check_report(options.report)
     if options.report is not None:
         check_writable(options.report.absolute().parent)
     runs, runner = list(dict.fromkeys(one.run for one in asked)), _runner(options, own)

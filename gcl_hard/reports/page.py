@@ -96,7 +96,7 @@ def check_target(path: Path, *, quick: bool) -> None:
         there = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return
-    if quick and there.strip() and QUICK not in there:
+    if quick and there.strip() and QUICK.strip("*") not in there:
         raise InputError(f"{path} holds results: give a smoke run another --report")
 
 
@@ -133,8 +133,9 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
 
     Args:
         results: results of a command.
-        path: the page, NAME.md; the rest is NAME.csv, NAME.tex and NAME-<protocol>-<figure>.png,
-            or NAME-<protocol>-<metric>-<figure>.png where a protocol has scores by several metrics.
+        path: the page, NAME.html, which has all in one file; or NAME.md, beside which are NAME.csv,
+            NAME.tex and NAME-<protocol>-<figure>.png, or NAME-<protocol>-<metric>-<figure>.png
+            where a protocol has scores by several metrics.
         command: the command that made the results.
         quick: whether they come from a smoke run.
 
@@ -164,9 +165,14 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
             if figure is not None
         }
     contexts = {key: section_context(results, shown, key) for key in sections}
+    text = page(results, shown, command=command, quick=quick, figures=[f.name for f in drawn])
+    if path.suffix == ".html":
+        from gcl_hard.reports.html import write_html
+
+        return write_html(path, text, drawn, shown)
     captions = {key: line("caption.tex.j2", **one) for key, one in contexts.items()}
     texts = {
-        path: page(results, shown, command=command, quick=quick, figures=[f.name for f in drawn]),
+        path: text,
         path.with_suffix(".csv"): tables.to_csv(shown),
         path.with_suffix(".tex"): "% A smoke run: not reportable.\n" * quick
         + tables.to_latex(shown, captions),

@@ -366,6 +366,8 @@ def rows_frame(rows: Sequence[Row]) -> DataFrame:
     frame = DataFrame([_row_line(row) for row in rows])
     if any(row.metric != ACCURACY for row in rows):
         frame.insert(5, "metric", [row.metric for row in rows])
+    if rows:
+        frame.insert(5, "settings", [" ".join(row.changed) for row in rows])
     if any(row.common_splits for row in rows):
         frame = frame.assign(**_split_columns(rows))
     if any(row.knn for row in rows):

@@ -192,7 +192,13 @@ def save(figure: Figure, path: Path, *, dpi: int = DPI) -> None:
     Raises:
         InputError: if the path cannot be written to; names it.
     """
-    suffix, drawn = path.suffix.removeprefix("."), io.BytesIO()
+    with atomic_write(path) as file:
+        file.write(drawn_as(figure, path.suffix.removeprefix("."), dpi=dpi))
+
+
+def drawn_as(figure: Figure, suffix: str, *, dpi: int = DPI) -> bytes:
+    """A figure as the content of a file, ``png`` or ``svg``; see :func:`save`."""
+    drawn = io.BytesIO()
     outside = any(not 0 <= text.get_position()[1] <= 1 for text in figure.texts)
     if outside:  # fix the layout, or a tight box would move the legend
         figure.draw_without_rendering()
@@ -203,12 +209,13 @@ def save(figure: Figure, path: Path, *, dpi: int = DPI) -> None:
         drawn, format=suffix, dpi=dpi, metadata={"Date": None} if suffix == "svg" else None,
         bbox_inches="tight" if outside else None,
     )  # fmt: skip
-    with atomic_write(path) as file:
-        if suffix == "svg":
-            file.write(drawn.getvalue())
-        else:  # in 256 colours, which look the same in a third of the bytes
-            image = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-            image.save(file, "png", optimize=True, dpi=(dpi, dpi))
+    if suffix == "svg":
+        return drawn.getvalue()
+    # in 256 colours, which look the same in a third of the bytes
+    image = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    made = io.BytesIO()
+    image.save(made, "png", optimize=True, dpi=(dpi, dpi))
+    return made.getvalue()
 
 
 @themed

@@ -25,6 +25,7 @@ from gcl_hard.evaluation.transfer import (
 )
 from gcl_hard.methods import METHODS
 from gcl_hard.reports import theme
+from gcl_hard.reports.html import write_html
 from gcl_hard.reports.page import rendered, write_files
 from gcl_hard.reports.result_figures import learning_curves
 from gcl_hard.reports.tables import escaped
@@ -541,4 +542,8 @@ def write_page(
         days=sorted({one.result.finished[:10] for one in results}),
         sources=sorted({one.result.versions["source"] for one in results}),
     )  # fmt: skip
-    write_files({path: text}, {file: figure for file, (figure, _) in figures.items()})
+    drawn_files = {file: figure for file, (figure, _) in figures.items()}
+    if path.suffix == ".html":
+        write_html(path, text, drawn_files)
+    else:
+        write_files({path: text}, drawn_files)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, get_args
 
 from gcl_hard.errors import InputError, check_option, check_processes
 from gcl_hard.settings.base import COMMON, flag
+from gcl_hard.settings.values import check_report
 
 SamplerName = Literal["tpe", "cmaes", "random"]
 PrunerName = Literal["none", "median", "hyperband", "wilcoxon"]
@@ -93,5 +94,4 @@ class SearchOptions:
             raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {self.seed}")
         check_option("sampler", self.sampler, get_args(SamplerName))
         check_option("pruner", self.pruner, get_args(PrunerName))
-        if self.report is not None and self.report.suffix != ".md":
-            raise InputError(f"report is a page of Markdown, NAME.md, got {self.report}")
+        check_report(self.report, html=False)  # page.html is written beside it

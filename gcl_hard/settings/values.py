@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, get_origin
 
 from gcl_hard.errors import InputError
@@ -172,3 +173,23 @@ BY_TYPE: dict[Any, Callable[[Any], Any]] = {
     int | tuple[int, ...] | None: _optional(lambda value: _alone(_WHOLE(value))),
 }
 """Readers of lists."""
+
+
+def check_report(path: Path | None, *, html: bool = True) -> None:
+    """Refuse a name that no page can have.
+
+    Args:
+        path: of the page; None for none.
+        html: whether it may be one HTML file.
+
+    Raises:
+        InputError: for another suffix.
+
+    Example:
+        >>> check_report(Path("page.html"))
+    """
+    kinds = {".md": "NAME.md, a page of Markdown"} | (
+        {".html": "NAME.html, one file whose tables can be sorted and filtered"} if html else {}
+    )
+    if path is not None and path.suffix not in kinds:
+        raise InputError(f"report is {', or '.join(kinds.values())}; got {path}")
