@@ -263,8 +263,11 @@ def title(results: Results) -> str:
     sets = [*dict.fromkeys(config.dataset for config in results.configs)]
     protocols = dict.fromkeys(config.protocol for config in results.configs)
     shown = sets if len(sets) <= MOST_IN_TITLE else [f"{len(sets)} data sets"]
-    parts = [" and ".join(protocols), *(f"{name} {text}" for name, text in settings)]
-    return f"Results on {', '.join(shown)}: {'; '.join(parts)}".replace("_", " ")
+    parts = [
+        " and ".join(protocols),
+        *(f"{name.replace('_', ' ')} {text}" for name, text in settings),
+    ]
+    return f"Results on {', '.join(shown)}: {'; '.join(parts)}"
 
 
 TITLED, MOST_IN_TITLE = {*HEAD, "beta"}, 3
