@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -60,7 +60,13 @@ def views_of(
     z1: Tensor | Sequence[Tensor], z2: Tensor | Labels | None, labels: Labels | None
 ) -> ViewBatch:
     """The arguments of a loss of views, checked."""
-    given = [z1] if isinstance(z1, Tensor) else list(z1)
+    given: list[Any] = [z1] if hasattr(z1, "ndim") else [*z1]
+    arrays = [one for one in given if not isinstance(one, Tensor) and hasattr(one, "ndim")]
+    if arrays:
+        raise InputError(
+            f"views must be float tensors, got {type(arrays[0]).__name__}: torch.as_tensor makes "
+            f"one of it"
+        )
     if len(given) == 1 and isinstance(given[0], Tensor) and given[0].dim() == 3:
         given = list(given[0].unbind(1))
     if isinstance(z1, Tensor) and isinstance(z2, Tensor) and _is_view(z2):

@@ -8,4 +8,8 @@ document.addEventListener("DOMContentLoaded", () => {
       ],
     });
   }
+  // A wide picture begins at its middle on a phone.
+  for (const box of document.querySelectorAll(".scroll")) {
+    box.scrollLeft = (box.scrollWidth - box.clientWidth) / 2;
+  }
 });
