@@ -19,3 +19,4 @@ for arguments, extra in {
 }.items():  # fmt: skip
     refused_command(extra, "bench", *arguments)
 refused_command("tune", "tune", *IRIS)
+refused_command("molecules", "pretrain", "--dataset=MOSES", "--subset=100")
