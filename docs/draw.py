@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gcl_hard.commands.figures import main
-from gcl_hard.reports.page import write_files
+from gcl_hard.reports.rendering import write_files
 from gcl_hard.reports.transfer import Shown, frame, size_figure
 from gcl_hard.runs.store import Store
 from gcl_hard.settings.molecules import MoleculeConfig

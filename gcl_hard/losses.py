@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal, TypeVar, get_args
@@ -13,10 +13,16 @@ from torch import Tensor, nn
 from gcl_hard.errors import InputError, check_number, check_option
 from gcl_hard.functional import negatives as neg
 from gcl_hard.functional.dense import dense, own_logits, scores_of
-from gcl_hard.functional.diagnostics import Diagnostics, Measured, measured
+from gcl_hard.functional.diagnostics import Diagnostics, Measured, measured, measured_scores
 from gcl_hard.functional.fused import Rule, fused
 from gcl_hard.functional.hardening import Exponential, Hardening, Threshold
-from gcl_hard.functional.hardness import DEFAULT_SCALE, TEMPERATURE, HardnessScale, bounded
+from gcl_hard.functional.hardness import (
+    DEFAULT_SCALE,
+    TEMPERATURE,
+    HardnessScale,
+    ScoredScale,
+    bounded,
+)
 from gcl_hard.functional.labels import check_unknown
 from gcl_hard.functional.mixture import drawn_similarities
 from gcl_hard.functional.negatives import Labels
@@ -24,6 +30,7 @@ from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.plan import Pairing, Plan, Totals, divisor
 from gcl_hard.functional.pool import HardPositives
 from gcl_hard.functional.schedules import Schedule
+from gcl_hard.functional.scored import Known, checked
 from gcl_hard.functional.streaming import HARDENINGS, streamed
 from gcl_hard.functional.symmetric import is_symmetric, symmetric
 from gcl_hard.functional.tracing import transformed
@@ -88,7 +95,8 @@ class ContrastiveLoss(nn.Module):
             (normal scores of ranks among the anchor's others, under admission ``"rest"`` among all
             but the anchor; None), ``"anchor"`` (deviations from
             their mean), ``"cosine"`` (γ = 0.5) or ``"batch-max"`` (HCL's published code; hardens
-            hardly at all); see :func:`~gcl_hard.functional.hardness.jsd_hardness`. An error with
+            hardly at all); of :meth:`scored` also ``"score"``, the score itself; see
+            :func:`~gcl_hard.functional.hardness.jsd_hardness`. An error with
             InfoNCE, whose hardenings see cosines.
         negatives: ``"local"``, or ``"gathered"`` for a batch that is spread over processes
             (torch.distributed, as torchrun starts them): every process keeps its own anchors and
@@ -349,6 +357,107 @@ class ContrastiveLoss(nn.Module):
                 )
         return self._of(pairing)
 
+    def scored(
+        self,
+        scores: Tensor,
+        own: Tensor,
+        *,
+        known: Known | None = None,
+        anchor_weights: Tensor | None = None,
+        log_proposal: Tensor | None = None,
+    ) -> Tensor:
+        r"""Loss of queries against candidates by the scores of any model, as for predicting links.
+
+        A query (head, relation) is an anchor, entities are the candidates, and the known facts of
+        the query are its own class: ``others`` admits all columns but the own one,
+        ``other_labels`` those that are not known either ("filtering"), and M = C − 1. InfoNCE
+        takes t = score / γ and hardens by the score, JSD (the logistic loss) t = score, to which
+        a bias may have been added.
+
+        Args:
+            scores: float [B, C], of any size and sign; half precision is computed in float32.
+            own: int64 [B], column of each query's positive, which is no candidate.
+            known: the known facts, bool [B, C], or rows and columns of the pairs, int64 [K] each;
+                the own one may be among them. Needed by ``other_labels``.
+            anchor_weights: float [B], ≥ 0, weights of the queries in the mean; 1 if None.
+            log_proposal: float [C], log of how often a candidate is drawn, up to a constant: q is
+                divided by it. None for candidates that are all of them, or drawn uniformly.
+
+        Returns:
+            float [], nats; [B] with ``reduction="none"``. A query without a negative is left out.
+
+        Raises:
+            InputError: for shapes that do not fit, or a loss whose parts need embeddings.
+
+        Source:
+            The self-adversarial loss of RotatE (Sun et al., 2019) with margin γ_R and α is, for
+            t = γ_R − d, (ℓ + 2 log 2) / 2 of hscl under JSD with β = α, ``hardness_scale="score"``
+            and ``positives="view"``.
+
+        Example:
+            >>> loss = ContrastiveLoss(NegativeSampler("other_labels"))
+            >>> known = torch.tensor([[True, True, False]])
+            >>> loss.scored(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([0]), known=known)
+            tensor(0.0360)
+        """
+        return self.scored_with_diagnostics(
+            scores, own, known=known, anchor_weights=anchor_weights, log_proposal=log_proposal
+        )[0]
+
+    def scored_with_diagnostics(
+        self,
+        scores: Tensor,
+        own: Tensor,
+        *,
+        known: Known | None = None,
+        anchor_weights: Tensor | None = None,
+        log_proposal: Tensor | None = None,
+    ) -> tuple[Tensor, Diagnostics]:
+        """Loss of scores and its diagnostics, as :meth:`scored`; the own label is what is known."""
+        self._refuse_scored()
+        batch = checked(scores, own, known, anchor_weights, log_proposal)
+        if batch.known is None and self.sampler.needs_labels:
+            raise InputError('admit="other_labels" needs the known facts of each query: give known')
+        if anchor_weights is not None and self.reduction == "none":
+            raise InputError("anchor_weights are of a mean: leave them out with reduction='none'")
+        plan = self._plan(self.sampler)._replace(
+            raw=True, reduction="none", class_positives=False, log_weights=batch.log_weights_of
+        )
+        with torch.autocast(scores.device.type, enabled=False):
+            table = batch.dense(plan)
+            total, count, empty = dense(None, plan, table)
+            measure = partial(measured_scores, table._replace(t=table.t.detach()), plan)
+            found = self._kept(self._counted(count, empty, len(own), measure))
+            if self.reduction == "none":
+                return total, found
+            weights = (~empty).to(total.dtype)
+            if anchor_weights is not None:
+                weights = weights * anchor_weights.to(total.dtype)
+            whole = weights.sum()
+            return (total * weights).sum() / torch.where(whole > 0, whole, 1.0), found
+
+    def _refuse_scored(self) -> None:
+        """InputError where a part of the loss needs embeddings, or several positives."""
+        sampler = self.sampler
+        reasons = {
+            f"positives={self.positives!r}: a query has one, its own column; give "
+            f'positives="view"': self.positives != "view",
+            "synthetic negatives, which are made of embeddings": sampler.synthetic is not None,
+            "pair_weights of items: give log_proposal, or leave candidates out by known": (
+                sampler.pair_weights is not None
+            ),
+            f'hardness_scale="{self.hardness_scale}": give "score", "rank" or "anchor"': (
+                self.hardness_scale not in (None, *get_args(ScoredScale))
+            ),
+            "gathered negatives": self.negatives == "gathered",
+            "class_prior, whose bound is that of a cosine": self.class_prior is not None,
+            "label_gap: known says what is no negative": sampler.label_gap is not None,
+        }  # fmt: skip
+        for reason, applies in reasons.items():
+            if applies:
+                raise InputError(f"scores of any model do not go with {reason}")
+        sampler.hardening.check(_value_of(self.temperature), bounded=False)
+
     def _label_use(self, *, class_positives: bool) -> LabelUse:
         user = 'positives="class"' if class_positives else None
         user = 'admit="other_labels"' if self.sampler.needs_labels else user
@@ -383,6 +492,11 @@ class ContrastiveLoss(nn.Module):
             self.sampler.check_weights(
                 pairing.n_items, n_candidates - (pairing.n_views - 1) * pairing.n_items
             )
+            if self.hardness_scale == "score":
+                raise InputError(
+                    'hardness_scale="score" belongs to scores of any model (loss.scored): give '
+                    '"rank", "anchor", "cosine" or "batch-max"'
+                )
             if pairing.n_anchors == 0:
                 return self._no_anchors(pairing)
             if self.sampler.unfitted:
@@ -464,6 +578,13 @@ class ContrastiveLoss(nn.Module):
         return total, found
 
     def _diagnostics(self, count: Tensor, empty: Tensor, pairing: Pairing) -> Diagnostics:
+        settings = self.sampler.current, self.sampler.pair_weights
+        measure = partial(self._measured, pairing.detached(), settings)
+        return self._counted(count, empty, pairing.n_anchors, measure)
+
+    def _counted(
+        self, count: Tensor, empty: Tensor, n_anchors: int, measure: Callable[[bool], Measured]
+    ) -> Diagnostics:
         pairs, used = count.masked_fill(empty, 0).sum(), ((count > 0) & ~empty).sum()
         none = count == 0
         if self.sampler.admit == "rest":  # a positive may lack negatives of its own
@@ -471,9 +592,7 @@ class ContrastiveLoss(nn.Module):
         counts = [used, pairs, empty.sum(), none.sum()]
         if self._gathers:
             counts = [*summed(torch.stack(counts))]
-        settings = self.sampler.current, self.sampler.pair_weights
-        measure = partial(self._measured, pairing.detached(), settings)
-        found = Diagnostics(pairing.n_anchors, counts, measure)
+        found = Diagnostics(n_anchors, counts, measure)
         if self.on_empty == "raise" and not bool(found.contributing == found.anchors):
             raise InputError(
                 f"{int(found.without_negative)} of {found.anchors} anchors have no negative and "

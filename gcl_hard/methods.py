@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast
 
 from gcl_hard.errors import InputError, check_option, unknown
 from gcl_hard.functional.hardening import Exponential, Hardening, Threshold
-from gcl_hard.functional.hardness import DEFAULT_SCALE, HardnessScale, bounded
+from gcl_hard.functional.hardness import DEFAULT_SCALE, EmbeddedScale, HardnessScale, bounded
 from gcl_hard.functional.mixture import MixturePosterior
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.pool import HardPositives
@@ -84,7 +84,7 @@ class Method:
         return {name: one.default for name, one in self.own_settings.items()}
 
     @property
-    def hardness_scale(self) -> HardnessScale:
+    def hardness_scale(self) -> EmbeddedScale:
         """What its hardening sees under JSD, if nothing is said."""
         return "cosine" if self.hardening == "mixture-posterior" else DEFAULT_SCALE
 

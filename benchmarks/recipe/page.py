@@ -26,7 +26,8 @@ from benchmarks.recipe.table import (
 )
 from gcl_hard.evaluation.significance import Interval
 from gcl_hard.reports.frame import Comparison, Results, Scores, compare, corrected, seconds
-from gcl_hard.reports.page import check_target, origin, rendered, write_files
+from gcl_hard.reports.page import origin
+from gcl_hard.reports.rendering import check_target, rendered, write_files
 from gcl_hard.reports.tables import (
     NBSP,
     NOTHING,

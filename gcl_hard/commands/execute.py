@@ -122,7 +122,7 @@ def _check_targets(options: BenchOptions) -> None:
         if options.json.is_dir():
             raise InputError(f"json must be a file, got the folder {options.json}")
     if options.report is not None:
-        from gcl_hard.reports.page import check_target
+        from gcl_hard.reports.rendering import check_target
 
         check_writable(options.report.absolute().parent)
         check_target(options.report, quick=options.quick)

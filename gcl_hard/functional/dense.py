@@ -55,15 +55,17 @@ class DenseScores(NamedTuple):
         )  # fmt: skip
 
 
-def dense(pairing: Pairing, plan: Plan, scores: DenseScores | None = None) -> Totals:
+def dense(pairing: Pairing | None, plan: Plan, scores: DenseScores | None = None) -> Totals:
     """The loss of a batch.
 
     Args:
-        pairing: the batch.
+        pairing: the batch; None where its scores are given.
         plan: the loss.
         scores: of the batch, if they have been computed.
     """
-    scores = scores_of(pairing, plan) if scores is None else scores
+    if scores is None:
+        assert pairing is not None
+        scores = scores_of(pairing, plan)
     e, log_m, empty = _negative_side(scores, plan)
     t_pos, positive = _positive_side(scores, plan)
     if empty.dim() == 2:

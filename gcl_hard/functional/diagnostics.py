@@ -122,6 +122,12 @@ def measured(pairing: Pairing, plan: Plan) -> Measured:
     return Measured(torch.cat(effective), weights, torch.cat(clamped))
 
 
+@torch.no_grad()
+def measured_scores(scores: DenseScores, plan: Plan, labels: bool) -> Measured:
+    """What the diagnostics tell of a table of scores; ``labels`` are there or not."""
+    return _of_block(scores, plan)
+
+
 def _of_block(scores: DenseScores, plan: Plan) -> Measured:
     t, log_q, empty = distribution(scores, plan)
     clamped = torch.zeros_like(empty)

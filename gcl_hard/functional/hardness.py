@@ -10,11 +10,15 @@ from torch import Tensor
 
 from gcl_hard.functional.tracing import transformed
 
-HardnessScale = Literal["anchor", "rank", "cosine", "batch-max"]
+HardnessScale = Literal["anchor", "rank", "cosine", "batch-max", "score"]
+EmbeddedScale = Literal["anchor", "rank", "cosine", "batch-max"]
+"""Those for embeddings."""
+ScoredScale = Literal["anchor", "rank", "score"]
+"""Those for scores of any model, which have no norms."""
 
-DEFAULT_SCALE: HardnessScale = "rank"
+DEFAULT_SCALE: EmbeddedScale = "rank"
 TEMPERATURE: dict[HardnessScale, float] = {
-    "anchor": 1.0, "rank": 1.0, "cosine": 0.5, "batch-max": 0.5
+    "anchor": 1.0, "rank": 1.0, "cosine": 0.5, "batch-max": 0.5, "score": 1.0
 }  # fmt: skip
 """γ of a hardening under JSD: 1 for deviations, 0.5 for what stands for a cosine."""
 FEWEST = 3
@@ -62,7 +66,8 @@ def jsd_hardness(
               (t_{ij} - \mu_i) / \sigma_i & \text{anchor} \\
               \Phi^{-1}(\hat F_i(t_{ij})) & \text{rank} \\
               t_{ij} / (\lVert u_i \rVert \lVert v_j \rVert) & \text{cosine} \\
-              t_{ij} / m & \text{batch-max}
+              t_{ij} / m & \text{batch-max} \\
+              t_{ij} & \text{score}
               \end{cases}
 
     with μ and the population's σ of the anchor's `others`, :math:`\hat F` the mid-rank among
@@ -93,6 +98,8 @@ def jsd_hardness(
         tensor([[-0.9674,  0.0000,  0.9674]])
     """
     t = scores.detach()
+    if scale == "score":
+        return Hardness(t, t.new_ones(()))
     if scale == "rank":
         return Hardness(torch.special.ndtri(mid_ranks(t, others)), t.new_zeros(()))
     if scale == "anchor":

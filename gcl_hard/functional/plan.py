@@ -97,11 +97,12 @@ class Plan(NamedTuple):
     class_prior: float | None
     detach: bool  # whether q is a constant to the gradient
     reduction: str
+    raw: bool = False  # whether scores are of any model, without bounds
 
     @property
     def bounded(self) -> bool:
         """Whether a hardening sees cosines, or what stands for them."""
-        return self.scale is None or bounded(self.scale)
+        return not self.raw and (self.scale is None or bounded(self.scale))
 
     def log_m(self, n_others: int) -> float | None:
         """Log M; None where it is that of the kept negatives."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.reports import theme
-from gcl_hard.reports.page import caption
+from gcl_hard.reports.rendering import caption
 from gcl_hard.reports.runs import RERUN, by_config, labels, subject
 from gcl_hard.reports.tables import count
 from gcl_hard.runs.plan import Run

@@ -18,7 +18,7 @@ from matplotlib.ticker import (
 
 from gcl_hard.errors import InputError
 from gcl_hard.reports import theme
-from gcl_hard.reports.page import caption
+from gcl_hard.reports.rendering import caption
 from gcl_hard.reports.runs import (
     COUNTS,
     LOSSES,

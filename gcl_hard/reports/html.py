@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gcl_hard.io import atomic_write
 from gcl_hard.reports import tables
-from gcl_hard.reports.page import environment
+from gcl_hard.reports.rendering import environment
 from gcl_hard.reports.rows import CONTROLS, Row
 from gcl_hard.reports.theme import drawn_as
 

@@ -22,7 +22,7 @@ from gcl_hard.reports.anchor_sets import fig3
 from gcl_hard.reports.epoch_figures import epoch_axis, fig4, fig5, geometry
 from gcl_hard.reports.frame import Scores
 from gcl_hard.reports.grid import own_hardening
-from gcl_hard.reports.page import caption
+from gcl_hard.reports.rendering import caption
 from gcl_hard.reports.runs import (
     RERUN,
     by_config,

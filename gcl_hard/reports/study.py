@@ -25,7 +25,7 @@ from gcl_hard.evaluation.metrics import Metric
 from gcl_hard.experiments.registry import domain_to_import
 from gcl_hard.io import check_regular, public_path
 from gcl_hard.reports.frame import standard_error
-from gcl_hard.reports.page import environment, line, rendered, write_files
+from gcl_hard.reports.rendering import environment, line, rendered, write_files
 from gcl_hard.reports.tables import points, score, setting, settings, text_frame, value
 from gcl_hard.settings.base import RunConfig, known
 from gcl_hard.tuning.storage import GRID, INTERRUPTED, SURPLUS, TrialCounts, complete, failure_of

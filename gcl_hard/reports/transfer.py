@@ -26,7 +26,7 @@ from gcl_hard.evaluation.transfer import (
 from gcl_hard.methods import METHODS
 from gcl_hard.reports import theme
 from gcl_hard.reports.html import write_html
-from gcl_hard.reports.page import rendered, write_files
+from gcl_hard.reports.rendering import rendered, write_files
 from gcl_hard.reports.result_figures import learning_curves
 from gcl_hard.reports.tables import escaped
 from gcl_hard.runs.choice import best, inner_scores

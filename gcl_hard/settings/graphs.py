@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_a
 
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.evaluation.probing import PROBES
-from gcl_hard.functional.hardness import DEFAULT_SCALE, HardnessScale
+from gcl_hard.functional.hardness import DEFAULT_SCALE, EmbeddedScale
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.methods import method
@@ -73,7 +73,7 @@ def _hardened(above: Values) -> bool:
     return above["objective"] == "jsd" and own is not None and own.hardening is not None
 
 
-def _scale(above: Values) -> HardnessScale:
+def _scale(above: Values) -> EmbeddedScale:
     own = row(above)
     return DEFAULT_SCALE if own is None else own.hardness_scale
 
@@ -149,7 +149,7 @@ class GraphConfig(RunConfig):
         ),
     ] = None
     hardness_scale: Annotated[
-        HardnessScale | None,
+        EmbeddedScale | None,
         Setting(
             f"what hardens under jsd: anchor, rank, cosine or batch-max, HCL's ({DEFAULT_SCALE}; "
             f"progcl: cosine)",

@@ -12,7 +12,8 @@ import pytest
 
 from gcl_hard.errors import InputError
 from gcl_hard.reports.frame import Results, Scores
-from gcl_hard.reports.page import QUICK, page, rendered, section_context, wilcoxon_limit, write
+from gcl_hard.reports.page import page, section_context, wilcoxon_limit, write
+from gcl_hard.reports.rendering import QUICK, rendered
 from gcl_hard.reports.rows import Row, rows
 from gcl_hard.runs.plan import Run
 from gcl_hard.settings.graphs import GraphConfig

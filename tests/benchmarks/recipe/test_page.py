@@ -18,7 +18,7 @@ from benchmarks.recipe.page import QUESTIONS, Pair, RecipeTable, page, summary, 
 from benchmarks.recipe.table import ABLATIONS, REPORTED, Entry
 from gcl_hard.errors import InputError
 from gcl_hard.reports.frame import Comparison, Results
-from gcl_hard.reports.page import QUICK
+from gcl_hard.reports.rendering import QUICK
 from gcl_hard.reports.tables import NBSP
 from gcl_hard.runs.store import Store
 from tests.benchmarks.recipe.made_recipes import RECIPE, put, recipes

@@ -1,0 +1,271 @@
+"""Losses of queries and candidates by any scores, against slow loops in the paper's symbols."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from scipy.stats import norm, rankdata
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from gcl_hard import ContrastiveLoss, InputError, NegativeSampler, contrastive_loss
+from gcl_hard.functional.hardening import Exponential, Threshold, Uniform
+
+METHODS = ("ucl", "hucl", "scl", "hscl")
+B, C = 5, 9
+OWN = torch.tensor([3, 0, 8, 3, 1])
+
+
+def scores(seed: int = 0) -> Tensor:
+    draws = torch.randn(B, C, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return 4 * draws - 1
+
+
+def known() -> Tensor:
+    """Facts of each query; the own one is among those of some, and the last has all of them."""
+    found = torch.rand(B, C, generator=torch.Generator().manual_seed(1)) < 0.3
+    found[0, OWN[0]] = True
+    found[4] = True
+    return found
+
+
+def softplus(x: float) -> float:
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+def loop(
+    t: Tensor, method: str, objective: str, *, beta: float, gamma: float, scale: str = "score",
+    log_w: Tensor | None = None,
+) -> list[float | None]:  # fmt: skip
+    """Each query's loss; None without a negative."""
+    found: list[float | None] = []
+    facts, filtered, hard = known(), method in ("scl", "hscl"), method in ("hucl", "hscl")
+    for i in range(len(t)):
+        others = [j for j in range(C) if j != OWN[i]]
+        values = t[i, others].tolist()
+        if objective == "infonce":
+            hardness = {j: float(t[i, j]) / gamma for j in others}
+        elif scale == "rank":
+            of = norm.ppf((rankdata(values) - 0.5) / len(values))
+            hardness = dict(zip(others, of, strict=True))
+        elif scale == "anchor":
+            mean = sum(values) / len(values)
+            std = math.sqrt(sum((v - mean) ** 2 for v in values) / len(values))
+            hardness = {j: (float(t[i, j]) - mean) / std for j in others}
+        else:
+            hardness = {j: float(t[i, j]) for j in others}
+        kept = [j for j in others if not (filtered and facts[i, j])]
+        if not kept:
+            found.append(None)
+            continue
+        weight = {
+            j: math.exp((beta if hard else 0.0) * hardness[j] + (0 if log_w is None else log_w[j]))
+            for j in kept
+        }
+        whole = sum(weight.values())
+        if objective == "infonce":
+            e = sum(weight[j] / whole * math.exp(float(t[i, j]) / gamma) for j in kept)
+            found.append(math.log1p((C - 1) * e / math.exp(float(t[i, OWN[i]]) / gamma)))
+        else:
+            e = sum(weight[j] / whole * softplus(float(t[i, j])) for j in kept)
+            found.append(softplus(-float(t[i, OWN[i]])) + e - 2 * math.log(2))
+    return found
+
+
+def mean(terms: list[float | None], weights: list[float] | None = None) -> float:
+    weights = [1.0] * len(terms) if weights is None else weights
+    pairs = [(term, w) for term, w in zip(terms, weights, strict=True) if term is not None]
+    return sum(term * w for term, w in pairs) / sum(w for _, w in pairs)
+
+
+def loss(method: str, objective: str, beta: float = 1.3, **options: Any) -> ContrastiveLoss:
+    own: dict[str, Any] = {"objective": objective, "positives": "view", **options}
+    if objective == "jsd":
+        own.setdefault("hardness_scale", "score")
+    return contrastive_loss(method, beta=beta, **own)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("gamma", [0.5, 3.0])
+def test_infonce_is_that_of_slow_loops(method: str, gamma: float) -> None:
+    t = scores()
+    found = loss(method, "infonce", temperature=gamma).scored(t, OWN, known=known())
+    expected = loop(t, method, "infonce", beta=1.3, gamma=gamma)
+    assert found.item() == pytest.approx(mean(expected), rel=1e-10)
+    each = loss(method, "infonce", temperature=gamma, reduction="none")
+    terms = each.scored(t, OWN, known=known()).tolist()
+    assert terms == pytest.approx([one or 0.0 for one in expected], rel=1e-10)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("scale", ["score", "rank", "anchor"])
+def test_jsd_is_that_of_slow_loops(method: str, scale: str) -> None:
+    t = scores(2)
+    found = loss(method, "jsd", hardness_scale=scale).scored(t, OWN, known=known())
+    expected = mean(loop(t, method, "jsd", beta=1.3, gamma=1.0, scale=scale))
+    assert found.item() == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("objective", ["infonce", "jsd"])
+@pytest.mark.parametrize("method", METHODS)
+def test_weights_of_queries_and_of_candidates(method: str, objective: str) -> None:
+    t, of_queries = scores(3), torch.rand(B, dtype=torch.float64)
+    log_proposal = torch.randn(C, dtype=torch.float64)
+    gamma = {"temperature": 2.0} if objective == "infonce" else {}
+    found = loss(method, objective, **gamma).scored(
+        t, OWN, known=known(), anchor_weights=of_queries, log_proposal=log_proposal
+    )
+    terms = loop(t, method, objective, beta=1.3, gamma=2.0, log_w=-log_proposal)
+    assert found.item() == pytest.approx(mean(terms, of_queries.tolist()), rel=1e-10)
+
+
+@pytest.mark.parametrize("margin", [6.0, 12.0])
+@pytest.mark.parametrize("alpha", [0.5, 1.0])
+def test_rotates_self_adversarial_loss_is_half_of_hscl(margin: float, alpha: float) -> None:
+    """Eq. 5 of Sun et al. (2019), with p of the negatives a constant to the gradient."""
+    d = scores(4).abs().requires_grad_()
+    facts = known()[:4]  # each has a negative
+    theirs, own = torch.zeros((), dtype=torch.float64), OWN[:4]
+    for i in range(4):
+        negative = torch.tensor([j for j in range(C) if j != own[i] and not facts[i, j]])
+        t = margin - d[i, negative]
+        p = (alpha * t).softmax(0).detach()
+        theirs = theirs - (logsigmoid(margin - d[i, own[i]]) + (p * logsigmoid(-t)).sum()) / 2 / 4
+    ours = loss("hscl", "jsd", beta=alpha).scored(margin - d[:4], own, known=facts)
+    torch.testing.assert_close((ours + 2 * math.log(2)) / 2, theirs, rtol=1e-12, atol=0)
+    slopes = (torch.autograd.grad(of, d)[0] for of in (ours / 2, theirs))
+    torch.testing.assert_close(*slopes, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("objective", ["infonce", "jsd"])
+@pytest.mark.parametrize("method", METHODS)
+def test_what_is_no_negative_changes_neither_value_nor_gradient(
+    method: str, objective: str
+) -> None:
+    facts = known()
+    facts[4, 2:] = False
+    barred = facts if method in ("scl", "hscl") else torch.zeros_like(facts)
+    barred = barred & (torch.arange(C) != OWN[:, None])
+    found = []
+    for poison in (0.0, math.nan, 1e30):
+        t = scores(5).masked_fill(barred, poison).requires_grad_()
+        value = loss(method, objective).scored(t, OWN, known=facts)
+        value.backward()
+        assert t.grad is not None
+        assert not t.grad[barred].any()
+        found.append((value.detach(), t.grad))
+    for value, grad in found[1:]:
+        torch.testing.assert_close(value, found[0][0], rtol=1e-12, atol=0)
+        torch.testing.assert_close(grad, found[0][1], rtol=1e-12, atol=0)
+
+
+def test_known_facts_are_a_mask_or_pairs() -> None:
+    facts, t = known(), scores()
+    of = loss("hscl", "infonce")
+    pairs = facts.nonzero(as_tuple=True)
+    assert of.scored(t, OWN, known=(pairs[0], pairs[1])) == of.scored(t, OWN, known=facts)
+    alone = torch.zeros(B, C, dtype=torch.bool)
+    alone[torch.arange(B), OWN] = True  # none but the own: then filtering does nothing
+    assert of.scored(t, OWN, known=alone) == loss("hucl", "infonce").scored(t, OWN)
+
+
+def test_a_query_without_a_negative_is_counted_and_left_out() -> None:
+    t = scores().requires_grad_()
+    value, seen = loss("scl", "infonce").scored_with_diagnostics(t, OWN, known=known())
+    assert (int(seen.contributing), int(seen.without_negative), int(seen.pairs)) == (4, 1, 4)
+    assert seen.effective_negatives[4] == 0
+    value.backward()
+    assert t.grad is not None
+    assert not t.grad[4].any()
+    strict = loss("scl", "infonce", on_empty="raise")
+    with pytest.raises(InputError, match=r"\b1 of 5\b"):
+        strict.scored(t, OWN, known=known())
+    every = torch.ones(B, C, dtype=torch.bool)
+    nothing = loss("scl", "infonce").scored(t, OWN, known=every)
+    assert nothing == 0
+    nothing.backward()
+
+
+def test_the_weight_on_known_facts_is_that_of_q() -> None:
+    t, facts = scores(6), known()
+    seen = loss("hucl", "infonce", temperature=2.0).scored_with_diagnostics(t, OWN, known=facts)[1]
+    others = torch.arange(C) != OWN[:, None]
+    q = (1.3 * t / 2.0).masked_fill(~others, -math.inf).softmax(1)
+    expected = (q * (facts & others)).sum(1)
+    assert seen.own_label_weight is not None
+    torch.testing.assert_close(seen.own_label_weight, expected)
+    torch.testing.assert_close(seen.effective_negatives, 1 / q.square().sum(1))
+
+
+def test_thresholds_are_scores_and_draws_tend_to_the_expectation() -> None:
+    t = scores(7)
+    kept = ContrastiveLoss(
+        NegativeSampler(hardening=Threshold(cosine=-2.0)), reduction="none", temperature=1.0
+    )
+    plain = ContrastiveLoss(NegativeSampler(hardening=Uniform()), temperature=1.0,
+                            reduction="none")  # fmt: skip
+    facts = t < -2
+    filtered = ContrastiveLoss(NegativeSampler("other_labels"), temperature=1.0, reduction="none")
+    torch.testing.assert_close(
+        kept.scored(t, OWN), filtered.scored(t, OWN, known=facts), rtol=1e-12, atol=0
+    )
+    assert (kept.scored(t, OWN) >= plain.scored(t, OWN)).all()
+    exact = loss("hucl", "infonce", temperature=4.0).scored(t, OWN)
+    sampler = NegativeSampler(hardening=Exponential(beta=1.3), draws=20_000)
+    drawn = ContrastiveLoss(sampler, temperature=4.0).scored(t, OWN)
+    assert drawn.item() == pytest.approx(exact.item(), rel=0.01)
+
+
+def test_half_precision_is_computed_in_single_and_an_empty_batch_is_0() -> None:
+    of, t = loss("hscl", "jsd"), scores().float()
+    half = t.half()
+    assert of.scored(half, OWN, known=known()) == of.scored(half.float(), OWN, known=known())
+    none = torch.zeros(0, C, requires_grad=True)
+    value = loss("hucl", "infonce").scored(none, OWN[:0])
+    assert value == 0
+    value.backward()
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"scores": torch.zeros(B)}, r"scores\b.*\[B, C\]"),
+        ({"scores": torch.zeros(B, C, dtype=torch.int64)}, r"scores\b.*float"),
+        ({"own": OWN.float()}, r"own\b.*int64"),
+        ({"own": OWN[:2]}, r"own\b.*\[5\]"),
+        ({"own": OWN + 1}, r"own\b.*\b0 to 8\b.*\b1 to 9\b"),
+        ({"known": torch.zeros(B, 2, dtype=torch.bool)}, r"known\b.*\[5, 9\]"),
+        ({"known": None}, r"other_labels\b.*\bknown\b"),
+        ({"anchor_weights": torch.ones(2)}, r"anchor_weights\b.*\[5\]"),
+        ({"anchor_weights": -torch.ones(B)}, r"anchor_weights\b.*at least 0"),
+        ({"log_proposal": torch.full((C,), math.nan)}, r"log_proposal\b.*finite"),
+    ],
+)
+def test_what_does_not_fit_is_named(changed: dict[str, Any], words: str) -> None:
+    given = {"scores": scores(), "own": OWN, "known": known()} | changed
+    with pytest.raises(InputError, match=words):
+        loss("hscl", "infonce").scored(given.pop("scores"), given.pop("own"), **given)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda: contrastive_loss("hscl"), r'positives="view"'),
+        (lambda: loss("mochi", "infonce"), r"synthetic"),
+        (lambda: loss("hucl", "jsd", hardness_scale="cosine"), r'"score"'),
+        (lambda: loss("hcl", "infonce"), r"class_prior"),
+        (lambda: loss("progcl", "infonce"), r"MixturePosterior"),
+    ],
+)
+def test_losses_that_need_embeddings_are_refused(made: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        made().scored(scores(), OWN, known=known())
+
+
+def test_the_score_as_hardness_belongs_to_scores() -> None:
+    z = torch.randn(4, 3)
+    with pytest.raises(InputError, match=r'hardness_scale="score".*\bscored\b'):
+        loss("hucl", "jsd")(z, z)
