@@ -26,7 +26,7 @@ from gcl_hard import (
     contrastive_loss,
 )
 from gcl_hard.functional.dense import DenseScores, dense
-from gcl_hard.functional.hardness import HardnessScale
+from gcl_hard.functional.hardness import EmbeddedScale
 from gcl_hard.functional.labels import Relation
 from gcl_hard.methods import METHODS, method
 from gcl_hard.pairing import LabelUse, pair_local_global
@@ -104,7 +104,7 @@ def test_local_global_equals_the_loops(name, admit):
 
 
 @pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("scale", get_args(HardnessScale))
+@pytest.mark.parametrize("scale", get_args(EmbeddedScale))
 @pytest.mark.parametrize("admit", ["others", "other_labels"])
 @pytest.mark.parametrize("name", ETAS)
 def test_every_scale_of_jsd_equals_the_loops(name, admit, scale, fused):
@@ -829,7 +829,7 @@ def test_diagnostics_need_no_labels_and_draw_nothing():
 
 
 @pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("scale", get_args(HardnessScale))
+@pytest.mark.parametrize("scale", get_args(EmbeddedScale))
 def test_diagnostics_of_nodes_count_clamped_anchors(scale, fused):
     """An anchor is clamped if moving its negatives changes nothing."""
     nodes, graphs, batch, y = graphs_and_nodes(seed=4)

@@ -12,7 +12,7 @@ import torch
 from gcl_hard import ContrastiveLoss, Exponential, InputError, Linear, NegativeSampler, Threshold
 from gcl_hard.functional import jsd
 from gcl_hard.functional.hardening import Hardening, Uniform
-from gcl_hard.functional.hardness import HardnessScale
+from gcl_hard.functional.hardness import EmbeddedScale
 from gcl_hard.functional.jsd import Classes, Pairs, Rule, counted_jsd, refusal
 from gcl_hard.functional.rowwise import MeanThreshold
 from tests.said import says
@@ -28,7 +28,7 @@ def all_rules() -> list[Rule]:
     rules = [
         Rule(hardening, *how, None, scale)
         for hardening, how, scale in product(
-            HARDENINGS, product((False, True), repeat=2), get_args(HardnessScale)
+            HARDENINGS, product((False, True), repeat=2), get_args(EmbeddedScale)
         )
         if scale == "rank" or hardening != Uniform()
     ]
