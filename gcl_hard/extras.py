@@ -14,7 +14,7 @@ IMAGES = (
 )  # fmt: skip
 BENCH = (
     *EVALUATION, "jsonargparse", "yaml", "rich", "threadpoolctl", "pandas", "matplotlib",
-    "seaborn", "tabulate", "jinja2", "filelock", "tqdm",
+    "seaborn", "tabulate", "jinja2", "markdown_it", "PIL", "filelock", "tqdm",
 )  # fmt: skip
 TUNE = (*BENCH, "optuna", "cmaes", "plotly")
 
@@ -25,7 +25,7 @@ EXTRAS = {
     "molecules": (*GRAPHS, "rdkit"),
     "bench": BENCH,
     "tune": TUNE,
-    "cluster": (*BENCH, "distributed", "cryptography"),
+    "cluster": (*BENCH, "distributed", "dask", "cryptography"),
     "scatter": ("torch_scatter",),
     "timm": (*IMAGES, "timm"),
     "postgres": (*TUNE, "psycopg"),

@@ -21,6 +21,7 @@ from gcl_hard.commands.parser import (
 )
 from gcl_hard.commands.running import run_command
 from gcl_hard.errors import GclHardError, InputError, check_option, check_processes
+from gcl_hard.extras import check_extra
 from gcl_hard.graphs.moleculenet import SOURCES, canonical, has_split, is_file
 from gcl_hard.io import check_writable
 from gcl_hard.methods import METHODS
@@ -258,6 +259,8 @@ def transfer(options: TransferOptions, command: str = "") -> list[Shown]:
     from gcl_hard.experiments.custom import UserParts
     from gcl_hard.runs.store import COMPACT, Store
 
+    if not (options.report_only or options.compact):
+        check_extra("molecules", "gcl_hard.transfer")
     if options.compact is not None:
         print(f"{Store(options.compact).compact()} results in {options.compact / COMPACT}")
         return []

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
+from gcl_hard.extras import check_extra
 from gcl_hard.io import file_digest
 from gcl_hard.runs.experiment import Parts
 from gcl_hard.settings.base import RunConfig, is_own, is_pretrained, known
@@ -413,6 +414,7 @@ def pretrained_part(name: str, digits: int = 8) -> tuple[str, EncoderMaker]:
     Raises:
         InputError: if there is no such file, or it holds none.
     """
+    check_extra("graphs", f"the encoder {name}")
     from gcl_hard.graphs.pretrained import load_pretrained
 
     path = Path(name.partition("@")[0])

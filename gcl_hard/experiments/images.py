@@ -25,6 +25,7 @@ from gcl_hard.experiments.image_training import (
     score_run,
     train_run,
 )
+from gcl_hard.extras import check_extra
 from gcl_hard.gathering import world_size
 from gcl_hard.images import (
     ImageContrast,
@@ -57,6 +58,8 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         """The splits of a configuration; with loader workers only the test one is on the device."""
         if own is not None:
             return own
+        if config.encoder.startswith("timm:"):
+            check_extra("timm", config.encoder)
         device, on_cpu = torch.device(context.device), context.options.loader_workers > 0
         with memory_for(
             lambda: (

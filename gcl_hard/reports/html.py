@@ -6,6 +6,8 @@ import base64
 import io
 import re
 from collections.abc import Mapping, Sequence
+from html import escape
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +21,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
+FORMULAS_FROM = "## How the tests work"
+"""The section of a page that has formulas; elsewhere $ is a letter of a name."""
 FORMULA = re.compile(r"\$\$(?P<block>.+?)\$\$|\$(?P<inline>[^$\n]+)\$", re.DOTALL)
+FOLDED = re.compile(r'^<details markdown="1">\n<summary>(.*)</summary>$', re.MULTILINE)
 
 
 def write_html(
-    path: Path, text: str, figures: Mapping[Path, Figure | None], rows: Sequence[Row] = ()
+    path: Path, text: str, figures: Mapping[Path, Figure | None], every: DataFrame | None = None
 ) -> list[Path]:
     """Write a page as one HTML file, figures and script inside.
 
@@ -31,7 +36,7 @@ def write_html(
         path: the file, NAME.html.
         text: the page as Markdown, a heading first.
         figures: figures by file; the page names those that it shows.
-        rows: rows of results for a table of all of them, which can be filtered; none without.
+        every: texts of all rows, for a table that can be filtered; None for none.
 
     Returns:
         The file.
@@ -46,8 +51,7 @@ def write_html(
         if figure is not None
     }
     found = environment(html=True).get_template("results.html.j2").render(
-        title=heading.removeprefix("# "),
-        all_rows=tables.html(all_rows(rows)) if rows else "",
+        title=heading.removeprefix("# "), every="" if every is None else tables.html(every),
         body=_as_html(rest, pictures),
     )  # fmt: skip
     with atomic_write(path) as file:
@@ -76,38 +80,47 @@ def all_rows(rows: Sequence[Row]) -> DataFrame:
     heads = ["data set", "protocol", "metric", "method", "choice", "mean ± std", "seeds"]
     heads += [head for control in CONTROLS for head in (f"− {control}", f"p {control}")]
     table = tables.text_frame([*heads, "seconds"], body)
-    told = [name for name in table if name in ("data set", "method", "mean ± std")
-            or table[name].nunique() > 1]  # fmt: skip
-    return table[told].fillna("")
+    told = [name for name in table if name not in ("metric", "choice") or table[name].nunique() > 1]
+    return table[[name for name in told if (table[name] != "").any()]]
 
 
 def _as_html(text: str, pictures: Mapping[str, str]) -> str:
     """Markdown as HTML, its pictures and formulas inside."""
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt("commonmark", {"html": True}).enable("table")
-    formulas = [*FORMULA.finditer(text)]
-    marked = iter(range(len(formulas)))
-    text = FORMULA.sub(lambda _: f"FORMULA{next(marked)}END", text)
-    found = str(parser.render(text))
-    for number, formula in enumerate(formulas):
-        found = found.replace(f"FORMULA{number}END", _formula(formula))
+    inside = list[str]()
+
+    def kept(html: str) -> str:
+        """A word that stands for HTML until the rest is made."""
+        inside.append(html)
+        return f"KEPT{len(inside) - 1}END"
+
     for name, data in pictures.items():
-        found = found.replace(f'src="{name}"', f'src="{data}"')
-    return found.replace("<table>", '<div class="wide"><table>').replace(
-        "</table>", "</table></div>"
-    )
+        text = text.replace(f"]({name})", f"]({kept(data)})")
+    text = FOLDED.sub(lambda of: kept(f"<details><summary>{escape(of[1])}</summary>"), text)
+    text = text.replace("</details>", kept("</details>"))
+    head, section, tail = text.partition(FORMULAS_FROM)
+    text = head + section + FORMULA.sub(lambda of: kept(_formula(of)), tail)
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = parser.parse(text)
+    for token, content in pairwise(tokens):
+        if token.type == "heading_open":
+            token.attrSet("id", re.sub(r"\W+", "-", content.content.lower()).strip("-"))
+    found = str(parser.renderer.render(tokens, parser.options, {}))
+    found = re.sub(r"<p>(KEPT\d+END)</p>", r"\1", found)
+    return re.sub(r"KEPT(\d+)END", lambda of: inside[int(of[1])], found)
 
 
 def _formula(found: re.Match[str]) -> str:
-    """A formula as a picture, with its source as what is read aloud."""
-    from html import escape
-
+    """A formula as a picture, with its source as what is read aloud; its source if it is none."""
     from matplotlib.mathtext import math_to_image
 
     source = " ".join((found["block"] or found["inline"]).split())
     made = io.BytesIO()
-    math_to_image(f"${source}$", made, format="svg")
+    try:
+        math_to_image(f"${source}$", made, format="svg")
+    except ValueError:
+        return f"<code>{escape(source)}</code>"
     kind = "block" if found["block"] else "inline"
     data = _data(made.getvalue(), "svg+xml")
     return f'<img class="formula {kind}" alt="{escape(source)}" src="{data}">'

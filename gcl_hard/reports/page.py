@@ -10,7 +10,7 @@ from typing import Any
 from gcl_hard.evaluation.metrics import Metric, metric
 from gcl_hard.reports import tables
 from gcl_hard.reports.frame import LEVEL, Results
-from gcl_hard.reports.html import write_html
+from gcl_hard.reports.html import all_rows, write_html
 from gcl_hard.reports.rendering import TEMPLATES, check_target, line, rendered, write_files
 from gcl_hard.reports.rows import Row, rows
 from gcl_hard.reports.splits import fold_name
@@ -68,7 +68,7 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
     contexts = {key: section_context(results, shown, key) for key in sections}
     text = page(results, shown, command=command, quick=quick, figures=[f.name for f in drawn])
     if path.suffix == ".html":
-        return write_html(path, text, drawn, shown)
+        return write_html(path, text, drawn, all_rows(shown))
     captions = {key: line("caption.tex.j2", **one) for key, one in contexts.items()}
     texts = {
         path: text,

@@ -449,6 +449,21 @@ def _markdown(table: pd.DataFrame) -> str:
     return str(named.to_markdown(disable_numparse=True))
 
 
+def all_scores(data: pd.DataFrame) -> pd.DataFrame:
+    """A line of texts for each representation, set, split and metric: mean ± standard deviation."""
+    keys = ["metric", "dataset", "split", "row"]
+    of = data.groupby(keys, sort=False)["score"]
+    found = pd.DataFrame({"mean": of.mean(), "std": of.std(ddof=1), "seeds": of.size()})
+    found = found.reset_index()
+    texts = []
+    for one in found.itertuples():
+        text = metric_of(str(one.metric)).text
+        spread = "" if np.isnan(one.std) else f" ± {text(one.std)}"
+        texts.append(text(one.mean) + spread)
+    named = found[keys].assign(**{"mean ± std": texts, "seeds": found["seeds"].astype(str)})
+    return named.rename(columns={"dataset": "data set", "row": "representation"})
+
+
 def heading(results: Sequence[Shown]) -> str:
     """What a page is about: the kind of its sets, their number, and what was done."""
     configs = [one.config for one in results]
@@ -544,6 +559,6 @@ def write_page(
     )  # fmt: skip
     drawn_files = {file: figure for file, (figure, _) in figures.items()}
     if path.suffix == ".html":
-        write_html(path, text, drawn_files)
+        write_html(path, text, drawn_files, all_scores(data))
     else:
         write_files({path: text}, drawn_files)

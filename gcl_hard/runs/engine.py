@@ -174,7 +174,9 @@ def check_engine(jobs: int, scheduler: str | None) -> None:
         MissingExtraError: names the command that installs it.
     """
     if scheduler is not None or jobs > 1:
-        what = f"more than one process (--jobs {jobs})" if scheduler is None else "a scheduler"
+        what = "a scheduler"
+        if scheduler is None:
+            what = f"more than one process (--jobs {jobs}; --jobs 1 is one)"
         check_extra("cluster", what)
 
 

@@ -79,7 +79,8 @@ class TuneOptions(SearchOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_engine(self.jobs, self.scheduler)
+        if not self.report_only:
+            check_engine(self.jobs, self.scheduler)
         if self.base.make is not None:
             check_encoder(self.base, self.search_space)
         self._check_name()

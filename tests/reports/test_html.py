@@ -10,8 +10,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from pandas import DataFrame
 
 from gcl_hard.evaluation.metrics import metric
+from gcl_hard.reports.html import write_html
 from gcl_hard.reports.page import write
 from gcl_hard.reports.rows import rows
 from tests.reports.made import config, results
@@ -87,6 +89,34 @@ def test_one_file_has_all_rows_and_loads_nothing(page: Path) -> None:
     assert "FORMULA" not in text
 
 
+@pytest.mark.parametrize("name", ["my page", "a(b)c", "β", "a&b", "50% $x$"])
+def test_figures_are_inside_whatever_the_file_is_called(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.html"
+    write(results(*CONFIGS, shift=SHIFT), path, command="x", quick=False)
+    text = path.read_text(encoding="utf-8")
+    assert text.count("data:image/png;base64,") >= 2
+    assert "KEPT" not in text
+    assert ".png" not in text
+
+
+def test_names_and_commands_are_texts_and_links_within_the_page_lead_somewhere(
+    tmp_path: Path,
+) -> None:
+    path, name = tmp_path / "page.html", "a$b$<i>c"
+    configs = config("ucl", dataset=name), config("hscl", dataset=name, beta=1)
+    write(results(*configs), path, command=r"python --output 'o$\frac$' <b>", quick=False)
+    text = path.read_text(encoding="utf-8")
+    assert "<i>" not in text
+    assert "<b>" not in text
+    assert r"o$\frac$" in text
+    found = Tables(text)
+    assert {*found.column("data set")} == {name}
+    targets = {one.removeprefix("#") for one in found.loaded if one.startswith("#")}
+    assert targets
+    assert targets <= {*re.findall(r' id="([^"]+)"', text)}
+    assert "<details>" in text
+
+
 def test_a_smoke_run_says_so_first_and_never_replaces_results(tmp_path: Path) -> None:
     path, made = tmp_path / "page.html", results(CONFIGS[0])
     for quick in (True, True, False):  # a smoke run replaces a smoke run
@@ -117,6 +147,8 @@ def test_a_browser_sorts_and_filters_the_rows(page: Path) -> None:
     assert down == sorted(every, key=lambda text: -float(text.split(" ")[0]))
     up = in_browser(page, sort="method").column("method")
     assert up == sorted(plain.column("method"))
+    none = in_browser(page, choice="–")
+    assert {*none.column("choice")} == {""}
     some = in_browser(page, **{"data set": "PTC_MR", "find": "HSCL"})
     assert {*zip(some.column("data set"), some.column("method"), strict=True)} == {
         ("PTC_MR", "hscl")
@@ -125,3 +157,18 @@ def test_a_browser_sorts_and_filters_the_rows(page: Path) -> None:
         name == "PTC_MR" and method == "hscl"
         for name, method in zip(plain.column("data set"), plain.column("method"), strict=True)
     )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+def test_a_browser_tells_words_from_numbers(tmp_path: Path) -> None:
+    names = ["20news", "9lives", "MUTAG", "abc"]
+    values = ["<.001", ".001", "12,345", "−3.5 ± 1"]
+    table = DataFrame({"data set": names, "p": values})
+    path = tmp_path / "page.html"
+    write_html(path, "# Page\n\ntext", {}, table)
+    assert in_browser(path, sort="data set").column("data set") == [
+        "9lives", "20news", "abc", "MUTAG"
+    ]  # fmt: skip
+    assert in_browser(path, sort="p").column("p") == ["−3.5 ± 1", "<.001", ".001", "12,345"]
+    assert in_browser(path, **{"data set": "abc"}).column("p") == ["−3.5 ± 1"]

@@ -4,7 +4,13 @@
 
 const state = new URLSearchParams(location.hash.slice(1));
 const nameOf = (head) => head.textContent.trim();
-const number = (text) => parseFloat(text.replace("−", "-").replace("<", "").replace(/^\./, "0."));
+// A text is a number if it begins with one that ends there, or before a space or a sign.
+const NUMBER = /^(<?)([+−-]?(?:\d[\d,]*)?(?:\.\d+)?)(?=$|[\s±%†\[(])/;
+const number = (text) => {
+  const [, less, digits] = text.trim().match(NUMBER) || [];
+  if (!digits || !/\d/.test(digits)) return NaN;
+  return parseFloat(digits.replace("−", "-").replaceAll(",", "")) - (less ? 1e-9 : 0);
+};
 
 function sort(table, column, down) {
   const body = table.tBodies[0], rows = [...body.rows];
@@ -29,11 +35,17 @@ function remember(key, value) {
 }
 
 for (const table of document.querySelectorAll("table")) {
-  const main = table.parentElement.id === "rows";
+  const main = table.parentElement.id === "rows", box = document.createElement("div");
+  box.className = "wide";
+  box.tabIndex = 0;
+  table.replaceWith(box);
+  box.append(table);
   [...table.tHead.rows[0].cells].forEach((head, column) => {
     const cells = [...table.tBodies[0].rows].map((row) => row.cells[column]);
     if (cells.every((cell) => isNaN(number(cell.textContent))))
       for (const cell of [head, ...cells]) cell.classList.add("words");
+    head.scope = "col";
+    if (!nameOf(head)) return;
     const name = nameOf(head), button = document.createElement("button");
     button.type = "button";
     button.append(...head.childNodes);
@@ -67,7 +79,7 @@ if (table) {
     const values = [...new Set([...table.tBodies[0].rows].map((row) => row.cells[column].textContent))];
     if (values.length < 2 || values.length > 40 || values.some((text) => !isNaN(number(text)))) return;
     const select = document.createElement("select");
-    select.append(new Option("all", ""), ...values.sort().map((text) => new Option(text || "–", text)));
+    select.append(new Option("all", ""), ...values.sort().map((text) => new Option(text || "–", text || "–")));
     add(nameOf(head), select);
     fields.push([column, select]);
   });
@@ -77,7 +89,7 @@ if (table) {
     for (const row of table.tBodies[0].rows) {
       const text = row.textContent.toLowerCase();
       row.hidden = !(words.every((word) => text.includes(word)) &&
-        fields.every(([column, field]) => !field.value || row.cells[column].textContent === field.value));
+        fields.every(([column, field]) => !field.value || (row.cells[column].textContent || "–") === field.value));
       count += !row.hidden;
     }
     shown.textContent = `${count} of ${table.tBodies[0].rows.length} rows`;
