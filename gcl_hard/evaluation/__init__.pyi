@@ -14,6 +14,11 @@ from gcl_hard.evaluation.probes import linear_cross_validation as linear_cross_v
 from gcl_hard.evaluation.probes import linear_probe as linear_probe
 from gcl_hard.evaluation.probes import probe_fold as probe_fold
 from gcl_hard.evaluation.probes import weighted_knn as weighted_knn
+from gcl_hard.evaluation.ranking import AnswerRanks as AnswerRanks
+from gcl_hard.evaluation.ranking import adjusted_mean_rank_index as adjusted_mean_rank_index
+from gcl_hard.evaluation.ranking import filtered_ranks as filtered_ranks
+from gcl_hard.evaluation.ranking import hits as hits
+from gcl_hard.evaluation.ranking import mean_reciprocal_rank as mean_reciprocal_rank
 from gcl_hard.evaluation.significance import Interval as Interval
 from gcl_hard.evaluation.significance import PairedTest as PairedTest
 from gcl_hard.evaluation.significance import average_ranks as average_ranks

@@ -4,6 +4,11 @@ from gcl_hard.graphs.encoders import GIN as GIN
 from gcl_hard.graphs.encoders import MoleculeGIN as MoleculeGIN
 from gcl_hard.graphs.encodings import encoded as encoded
 from gcl_hard.graphs.ensemble import Ensemble as Ensemble
+from gcl_hard.graphs.link_files import load_links as load_links
+from gcl_hard.graphs.link_files import read_links as read_links
+from gcl_hard.graphs.links import Facts as Facts
+from gcl_hard.graphs.links import LinkSet as LinkSet
+from gcl_hard.graphs.links import Queries as Queries
 from gcl_hard.graphs.models import InfoGraph as InfoGraph
 from gcl_hard.graphs.models import Supervised as Supervised
 from gcl_hard.graphs.models import TwoView as TwoView

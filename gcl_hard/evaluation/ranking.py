@@ -1,0 +1,122 @@
+"""Ranks of right answers among all candidates, and what is computed from them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from gcl_hard.errors import InputError, check_at_least
+
+
+class AnswerRanks(NamedTuple):
+    """Ranks of queries' right answers.
+
+    Attributes:
+        rank: float64 [n], from 1; of several with one score the mean rank.
+        candidates: int64 [n], how many each was ranked among, itself included.
+    """
+
+    rank: Tensor
+    candidates: Tensor
+
+    @classmethod
+    def joined(cls, parts: list[AnswerRanks]) -> Self:
+        """The ranks of several batches."""
+        return cls(*(torch.cat([*of]) for of in zip(*parts, strict=True)))
+
+
+def filtered_ranks(
+    scores: Tensor, answer: Tensor, known: tuple[Tensor, Tensor] | None = None
+) -> AnswerRanks:
+    r"""Ranks of right answers, other right answers left out.
+
+    .. math:: r_i = 1 + \#\{j : s_{ij} > s_{i a_i}\} + \tfrac{1}{2} \#\{j \ne a_i : s_{ij} =
+              s_{i a_i}\}
+
+    over the candidates j that are no known answer of the query. The mean over ties keeps a model
+    that gives all the same score at the rank of chance.
+
+    Args:
+        scores: float [B, E], higher is better; NaN counts as the lowest.
+        answer: int64 [B], the right answer of each query.
+        known: rows and columns of the known answers, int64 [K] each; the right one may be among
+            them. None for none.
+
+    Returns:
+        One rank for each query.
+
+    Raises:
+        InputError: for shapes that do not fit.
+
+    Source:
+        Bordes et al. (2013), filtered setting; ties as in Berrendorf et al., *On the Ambiguity of
+        Rank-Based Evaluation of Entity Alignment or Link Prediction Methods*, 2020 ("realistic").
+
+    Example:
+        >>> scores = torch.tensor([[3.0, 2.0, 2.0, 1.0]])
+        >>> known = torch.tensor([0, 0]), torch.tensor([0, 1])
+        >>> filtered_ranks(scores, torch.tensor([1])).rank
+        tensor([2.5000], dtype=torch.float64)
+        >>> filtered_ranks(scores, torch.tensor([1]), known).rank
+        tensor([1.5000], dtype=torch.float64)
+    """
+    if scores.dim() != 2 or answer.shape != scores.shape[:1]:
+        raise InputError(
+            f"scores and answers must be [B, E] and [B], got {[*scores.shape]} and "
+            f"{[*answer.shape]}"
+        )
+    scores = scores.detach().nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+    own = scores.gather(1, answer[:, None])
+    among = torch.ones_like(scores, dtype=torch.bool)
+    if known is not None:
+        among[known] = False
+    among.scatter_(1, answer[:, None], False)
+    above = ((scores > own) & among).sum(1)
+    level = ((scores == own) & among).sum(1)
+    return AnswerRanks(1 + above.double() + level.double() / 2, among.sum(1) + 1)
+
+
+def mean_reciprocal_rank(ranks: AnswerRanks) -> float:
+    r"""MRR, the mean of 1 / r, in percent.
+
+    Example:
+        >>> mean_reciprocal_rank(AnswerRanks(torch.tensor([1.0, 2.0]), torch.tensor([9, 9])))
+        75.0
+    """
+    return 100 * (1 / ranks.rank).mean().item()
+
+
+def hits(ranks: AnswerRanks, k: int) -> float:
+    """Hits@k, the share of ranks of at most k, in percent.
+
+    Args:
+        ranks: ranks of right answers.
+        k: ≥ 1.
+
+    Example:
+        >>> hits(AnswerRanks(torch.tensor([1.0, 2.5]), torch.tensor([9, 9])), 2)
+        50.0
+    """
+    check_at_least("k", k, 1)
+    return 100 * (ranks.rank <= k).double().mean().item()
+
+
+def adjusted_mean_rank_index(ranks: AnswerRanks) -> float:
+    r"""AMRI, 1 where all are first, 0 at chance, below 0 worse than chance.
+
+    .. math:: 1 - \frac{\sum_i (r_i - 1)}{\sum_i (\mathbb{E}[r_i] - 1)}, \qquad
+              \mathbb{E}[r_i] = \frac{n_i + 1}{2}
+
+    with n_i candidates after filtering. NaN where each is its query's only candidate.
+
+    Source:
+        Berrendorf, Faerman, Vermue and Tresp, 2020.
+
+    Example:
+        >>> adjusted_mean_rank_index(AnswerRanks(torch.tensor([1.0, 5.0]), torch.tensor([9, 9])))
+        0.5
+    """
+    expected = (ranks.candidates.double() - 1) / 2
+    return 1 - ((ranks.rank - 1).sum() / expected.sum()).item()

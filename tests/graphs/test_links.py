@@ -1,0 +1,194 @@
+"""Sets of facts: how they are read, numbered and looked up."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from gcl_hard import InputError
+from gcl_hard.graphs import Facts, LinkSet, load_links, read_links
+from gcl_hard.graphs.link_files import KNOWN
+from tests.said import says
+
+DATA = Path(__file__).parents[3] / "shared" / "data" / "links"
+FAMILY = {
+    "train": "ann\tparent\tbob\nann\tparent\teve\nbob\tparent\tcid\ncid\tlikes\tann\n",
+    "valid": "ann\tgrandparent\tcid\n",
+    "test": "eve\tparent\tdan\nann\tlikes\tcid\n",
+}
+
+
+def folder(tmp_path: Path, **changed: str) -> Path:
+    path = tmp_path / "family"
+    path.mkdir()
+    for part, text in {**FAMILY, **changed}.items():
+        (path / f"{part}.txt").write_bytes(text.encode())
+    return path
+
+
+def packed(path: Path, name: str = "family.tar.gz", prefix: str = "") -> Path:
+    archive = path.with_name(name)
+    with tarfile.open(archive, "w:gz") as made:
+        for part in FAMILY:
+            content = (path / f"{part}.txt").read_bytes()
+            member = tarfile.TarInfo(f"{prefix}{part}.txt")
+            member.size = len(content)
+            made.addfile(member, io.BytesIO(content))
+    return archive
+
+
+def named(links: LinkSet, part: str) -> set[tuple[str, str, str]]:
+    return {
+        (links.entities[h], links.relations[r], links.entities[t])
+        for h, r, t in links.part(part).tolist()  # type: ignore[arg-type]
+    }
+
+
+def facts(text: str) -> set[tuple[str, ...]]:
+    return {tuple(line.split("\t")) for line in text.splitlines()}
+
+
+def test_a_folder_and_an_archive_are_one_set(tmp_path: Path) -> None:
+    path = folder(tmp_path)
+    found = load_links("family", data_dir=tmp_path)
+    assert (found.n_entities, found.n_relations) == (5, 3)
+    for part, text in FAMILY.items():
+        assert named(found, part) == facts(text)
+    for prefix in ("", "inside/"):
+        again = read_links(packed(path, prefix=prefix))
+        assert again.digest == found.digest
+        assert again.name == found.name == "family"
+    assert load_links(str(path)).digest == found.digest
+    with pytest.raises(InputError, match=r"\bfamily\b.*\bfamily\.tar\.gz\b.*each may be"):
+        load_links("family", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize("ending", ["\r\n", "\r", "\n\n", " \n"])
+def test_lines_end_as_on_any_system(ending: str, tmp_path: Path) -> None:
+    changed = {part: text.replace("\n", ending) for part, text in FAMILY.items()}
+    found = read_links(folder(tmp_path, **changed))
+    for part, text in FAMILY.items():
+        assert named(found, part) == facts(text)
+
+
+def test_what_training_has_not_seen_is_kept_and_counted(tmp_path: Path) -> None:
+    found = read_links(folder(tmp_path))
+    assert "dan" in found.entities
+    assert any(says(note, 1, "entity", "training") for note in found.notes)
+    assert any(says(note, 1, "relation", "training") for note in found.notes)
+    repeated = FAMILY["train"] + "ann\tparent\tbob\n"
+    again = LinkSet.from_triples(
+        [tuple(line.split("\t")) for line in repeated.splitlines()],  # type: ignore[misc]
+        [("ann", "likes", "bob")],
+    )
+    assert len(again.train) == 4
+    assert any(says(note, "train", 1, "repeated") for note in again.notes)
+
+
+def test_queries_ask_both_ways_and_facts_are_those_of_a_slow_loop(tmp_path: Path) -> None:
+    found = read_links(folder(tmp_path))
+    n = found.n_relations
+    for part in ("train", "valid", "test"):
+        queries = found.queries(part)  # type: ignore[arg-type]
+        asked = set(zip(*(one.tolist() for one in queries), strict=True))
+        expected = set()
+        for h, r, t in found.part(part).tolist():  # type: ignore[arg-type]
+            expected |= {(h, r, t), (t, r + n, h)}
+        assert asked == expected
+    for known, parts in ((found.training_facts, ["train"]),
+                         (found.all_facts, ["train", "valid", "test"])):  # fmt: skip
+        every = {
+            triple
+            for part in parts
+            for triple in zip(*(one.tolist() for one in found.queries(part)), strict=True)  # type: ignore[arg-type]
+        }
+        queries = found.queries("test")
+        rows, columns = known.pairs(found.key(queries))
+        got = set(zip(rows.tolist(), columns.tolist(), strict=True))
+        asked_of = [(int(q), int(r)) for q, r in zip(queries.entity, queries.relation, strict=True)]
+        assert got == {
+            (i, answer)
+            for i, query in enumerate(asked_of)
+            for entity, relation, answer in every
+            if (entity, relation) == query
+        }
+
+
+def test_known_facts_among_some_candidates() -> None:
+    known = Facts.of(torch.tensor([3, 3, 9, 3]), torch.tensor([7, 2, 0, 2]))
+    candidates = torch.tensor([2, 0])
+    where = torch.full((8,), -1)
+    where[candidates] = torch.arange(2)
+    rows, columns = known.pairs(torch.tensor([9, 3, 4, 3, 12]), where)
+    assert rows.tolist() == [0, 1, 3]
+    assert columns.tolist() == [1, 0, 0]
+    nothing = Facts.of(torch.tensor([], dtype=torch.int64), torch.tensor([], dtype=torch.int64))
+    assert not any(len(one) for one in nothing.pairs(torch.tensor([1, 2])))
+
+
+def test_training_facts_are_those_of_training_alone(tmp_path: Path) -> None:
+    one = read_links(folder(tmp_path))
+    (tmp_path / "more").mkdir()
+    other = read_links(folder(tmp_path / "more", test=FAMILY["test"] + "bob\tparent\tann\n"))
+    for name in ("keys", "starts", "answers"):
+        assert torch.equal(getattr(one.training_facts, name), getattr(other.training_facts, name))
+    assert len(other.all_facts.answers) == len(one.all_facts.answers) + 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"train": "ann parent bob\n"}, [1, "tabs", "train.txt"]),
+        ({"valid": "ann\tparent\tbob\tcid\n"}, [1, "tabs", "valid.txt"]),
+        ({"test": "ann\t\tbob\n"}, [1, "tabs", "test.txt"]),
+        ({"valid": ""}, ["valid.txt", "empty"]),
+        ({"valid": "ann\tparent\tbob\n"}, [1, "train", "valid", "ann"]),
+    ],
+)
+def test_what_cannot_be_read_is_named(
+    changed: dict[str, str], words: list[object], tmp_path: Path
+) -> None:
+    with pytest.raises(InputError) as error:
+        read_links(folder(tmp_path, **changed))
+    assert says(str(error.value), *words), error.value
+
+
+def test_damaged_missing_and_unknown_sets_are_one_message(tmp_path: Path) -> None:
+    path = folder(tmp_path)
+    (path / "train.txt").write_bytes(b"\xff\xfe\tr\tb\n")
+    with pytest.raises(InputError, match=r"train\.txt\b.*UTF-8"):
+        read_links(path)
+    archive = tmp_path / "other.tar.gz"
+    archive.write_bytes(b"no archive")
+    with pytest.raises(InputError, match=r"other\.tar\.gz\b"):
+        read_links(archive)
+    with pytest.raises(InputError, match=r"FB15k-237\b"):
+        load_links("FB15k-273", data_dir=tmp_path, cache_dir=tmp_path, download=False)
+    (path / "test.txt").unlink()
+    with pytest.raises(InputError, match=r"test\.txt\b"):
+        read_links(path)
+    with pytest.raises(InputError, match=r"no set of facts"):
+        load_links(str(path))
+
+
+def test_another_set_of_a_known_name_is_refused(tmp_path: Path) -> None:
+    folder(tmp_path).rename(tmp_path / "UMLS")
+    with pytest.raises(InputError, match=r"UMLS\b.*\b135\b"):
+        load_links("umls", data_dir=tmp_path)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the published sets")
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_published_sets_have_their_published_sizes(name: str) -> None:
+    found = load_links(name.lower(), data_dir=DATA, download=False)
+    sizes = [len(found.part(part)) for part in ("train", "valid", "test")]
+    assert (found.n_entities, found.n_relations, *sizes) == KNOWN[name].counts
+    assert found.name == name
+    queries = found.queries("test")[:500]
+    rows, columns = found.all_facts.pairs(found.key(queries))
+    own = set(zip(range(len(queries)), queries.answer.tolist(), strict=True))
+    assert own <= set(zip(rows.tolist(), columns.tolist(), strict=True))
