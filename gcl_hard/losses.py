@@ -365,6 +365,7 @@ class ContrastiveLoss(nn.Module):
         known: Known | None = None,
         anchor_weights: Tensor | None = None,
         log_proposal: Tensor | None = None,
+        repeated: Known | None = None,
     ) -> Tensor:
         r"""Loss of queries against candidates by the scores of any model, as for predicting links.
 
@@ -382,6 +383,8 @@ class ContrastiveLoss(nn.Module):
             anchor_weights: float [B], ≥ 0, weights of the queries in the mean; 1 if None.
             log_proposal: float [C], log of how often a candidate is drawn, up to a constant: q is
                 divided by it. None for candidates that are all of them, or drawn uniformly.
+            repeated: other columns that are a query's positive once more, as drawn candidates may
+                be, in the form of ``known``: they are no candidates under any admission.
 
         Returns:
             float [], nats; [B] with ``reduction="none"``. A query without a negative is left out.
@@ -401,8 +404,9 @@ class ContrastiveLoss(nn.Module):
             tensor(0.0360)
         """
         return self.scored_with_diagnostics(
-            scores, own, known=known, anchor_weights=anchor_weights, log_proposal=log_proposal
-        )[0]
+            scores, own, known=known, anchor_weights=anchor_weights, log_proposal=log_proposal,
+            repeated=repeated,
+        )[0]  # fmt: skip
 
     def scored_with_diagnostics(
         self,
@@ -412,10 +416,14 @@ class ContrastiveLoss(nn.Module):
         known: Known | None = None,
         anchor_weights: Tensor | None = None,
         log_proposal: Tensor | None = None,
+        repeated: Known | None = None,
     ) -> tuple[Tensor, Diagnostics]:
         """Loss of scores and its diagnostics, as :meth:`scored`; the own label is what is known."""
         self._refuse_scored()
-        batch = checked(scores, own, known, anchor_weights, log_proposal)
+        batch = checked(
+            scores, own, known=known, anchor_weights=anchor_weights, log_proposal=log_proposal,
+            repeated=repeated,
+        )  # fmt: skip
         if batch.known is None and self.sampler.needs_labels:
             raise InputError('admit="other_labels" needs the known facts of each query: give known')
         if anchor_weights is not None and self.reduction == "none":

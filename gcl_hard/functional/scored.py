@@ -26,6 +26,7 @@ class ScoredBatch(NamedTuple):
     known: Tensor | None  # bool [B, C], facts that are known
     anchor_weights: Tensor | None  # [B]
     log_weights: Tensor | None  # [C], of candidates
+    repeated: Tensor | None = None  # bool [B, C], the positive once more
 
     def dense(self, plan: Plan) -> DenseScores:
         """The batch as anchors × candidates."""
@@ -33,6 +34,8 @@ class ScoredBatch(NamedTuple):
         device = self.scores.device
         every = torch.arange(columns, device=device)
         others, labels = every != self.own[:, None], None
+        if self.repeated is not None:
+            others = others & ~self.repeated
         if self.known is not None:
             labels = Relation(self.known, self.known)
         t = self.scores / divisor(plan.temperature) if plan.objective == "infonce" else self.scores
@@ -49,9 +52,11 @@ class ScoredBatch(NamedTuple):
 def checked(
     scores: Tensor,
     own: Tensor,
+    *,
     known: Known | None = None,
     anchor_weights: Tensor | None = None,
     log_proposal: Tensor | None = None,
+    repeated: Known | None = None,
 ) -> ScoredBatch:
     """A batch of scores, checked.
 
@@ -61,6 +66,7 @@ def checked(
         known: bool [B, C], or rows and columns, int64 [K] each.
         anchor_weights: float [B], ≥ 0.
         log_proposal: float [C], finite.
+        repeated: as ``known``.
 
     Raises:
         InputError: for what does not fit; names shapes and numbers.
@@ -81,14 +87,7 @@ def checked(
         raise InputError(
             f"own must be columns from 0 to {columns - 1}, got {int(own.min())} to {int(own.max())}"
         )
-    if isinstance(known, tuple):
-        pairs, known = known, torch.zeros(rows, columns, dtype=torch.bool, device=scores.device)
-        known[pairs] = True
-    if known is not None and (known.shape != scores.shape or known.dtype != torch.bool):
-        raise InputError(
-            f"known must be bool [{rows}, {columns}], or rows and columns of the known pairs, got "
-            f"{_of(known)}"
-        )
+    known, repeated = _pairs("known", known, scores), _pairs("repeated", repeated, scores)
     for name, given, n in (
         ("anchor_weights", anchor_weights, rows), ("log_proposal", log_proposal, columns),
     ):  # fmt: skip
@@ -102,7 +101,21 @@ def checked(
         raise InputError("log_proposal must be finite: logs of how often a candidate is drawn")
     half = scores.dtype in (torch.float16, torch.bfloat16)
     log_weights = None if log_proposal is None else -log_proposal.detach()
-    return ScoredBatch(scores.float() if half else scores, own, known, anchor_weights, log_weights)
+    scores = scores.float() if half else scores
+    return ScoredBatch(scores, own, known, anchor_weights, log_weights, repeated)
+
+
+def _pairs(name: str, given: Known | None, scores: Tensor) -> Tensor | None:
+    """Pairs as a mask."""
+    if isinstance(given, tuple):
+        pairs, given = given, torch.zeros_like(scores, dtype=torch.bool)
+        given[pairs] = True
+    if given is not None and (given.shape != scores.shape or given.dtype != torch.bool):
+        raise InputError(
+            f"{name} must be bool {[*scores.shape]}, or rows and columns of the pairs, got "
+            f"{_of(given)}"
+        )
+    return given
 
 
 def _of(given: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self, get_args
@@ -26,11 +26,19 @@ class Queries(NamedTuple):
     relation: Tensor
     answer: Tensor
 
-    def __getitem__(self, at: Any) -> Queries:  # type: ignore[override]
-        return Queries(*(tensor[at] for tensor in (self.entity, self.relation, self.answer)))
+    @property
+    def number(self) -> int:
+        """n."""
+        return len(self.entity)
 
-    def __len__(self) -> int:
-        return self.entity.shape[0]
+    def at(self, ids: Any) -> Queries:
+        """Some of them, by what indexes a tensor."""
+        return Queries(self.entity[ids], self.relation[ids], self.answer[ids])
+
+    def split(self, size: int) -> Iterator[Queries]:
+        """All of them in order, so many at a time."""
+        for begin in range(0, self.number, size):
+            yield self.at(slice(begin, begin + size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,6 +242,26 @@ class LinkSet:
             torch.cat([relation, relation + self.n_relations]),
             torch.cat([tail, head]),
         )
+
+    def batches(
+        self, batch_size: int | None = None, *, seed: int = 0
+    ) -> Callable[[int], Iterator[Queries]]:
+        """A function from an epoch to its batches of training queries, for :func:`gcl_hard.fit`.
+
+        Every fact asks both its questions once an epoch, in an order that the epoch and the seed
+        decide.
+
+        Args:
+            batch_size: queries in a batch; 512 if None.
+            seed: of the order.
+        """
+        queries, size = self.queries("train"), batch_size or 512
+
+        def of_epoch(epoch: int) -> Iterator[Queries]:
+            order = np.random.default_rng((seed, epoch)).permutation(queries.number)
+            return queries.at(torch.from_numpy(order).to(self.train.device)).split(size)
+
+        return of_epoch
 
     def key(self, queries: Queries) -> Tensor:
         """A number for each query by its entity and relation, int64 [n]."""

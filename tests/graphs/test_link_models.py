@@ -1,0 +1,241 @@
+"""Models of facts and their contrast: scores and losses against slow loops, and on real facts."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from gcl_hard import ContrastiveLoss, InputError, NegativeSampler, fit
+from gcl_hard.evaluation import (
+    AnswerRanks,
+    adjusted_mean_rank_index,
+    filtered_ranks,
+    mean_reciprocal_rank,
+)
+from gcl_hard.graphs import ComplEx, DistMult, LinkContrast, LinkSet, Queries, TransE, load_links
+
+DATA = Path(__file__).parents[3] / "shared" / "data" / "links"
+LETTERS = "abcdefg"
+
+
+def facts() -> LinkSet:
+    """Seven entities, two relations, and facts of all parts."""
+    generator = torch.Generator().manual_seed(0)
+    every = list(product(LETTERS, "rs", LETTERS))
+    order = torch.randperm(len(every), generator=generator).tolist()
+    chosen = [every[i] for i in order[:30]]
+    return LinkSet.from_triples(chosen[:20], chosen[20:25], chosen[25:])
+
+
+def loop(model: Any, h: int, r: int, t: int) -> float:
+    """A score in the papers' symbols."""
+    entities, relations = model.entities.weight.detach(), model.relations.weight.detach()
+    a, b, c = entities[h], relations[r], entities[t]
+    if isinstance(model, DistMult):
+        return sum(float(x * y * z) for x, y, z in zip(a, b, c, strict=True)) + model.bias
+    if isinstance(model, ComplEx):
+        n = len(a) // 2
+        total = 0.0
+        for k in range(n):
+            x, y, z = (complex(float(v[k]), float(v[n + k])) for v in (a, b, c))
+            total += (x * y * z.conjugate()).real
+        return total + model.bias
+    squares = [float(x + y - z) ** 2 for x, y, z in zip(a, b, c, strict=True)]
+    return float(model.bias) - math.sqrt(sum(squares))
+
+
+@pytest.mark.parametrize("kind", [DistMult, ComplEx, TransE])
+def test_scores_are_those_of_a_slow_loop(kind: Any) -> None:
+    torch.manual_seed(0)
+    model = kind(7, 2, dim=6, bias=0.5).double()
+    entity, relation = torch.tensor([0, 3, 6]), torch.tensor([0, 3, 2])
+    q = model.query(entity, relation)
+    found = model.compare(q, model.candidates())
+    for i, j in product(range(3), range(7)):
+        expected = loop(model, int(entity[i]), int(relation[i]), j)
+        assert found[i, j].item() == pytest.approx(expected, rel=1e-10)
+    some = torch.tensor([5, 5, 1])
+    assert torch.allclose(model.compare(q, model.candidates(some)), found[:, some])
+    assert torch.allclose(model.pairwise(q, model.candidates(some)),
+                          found[torch.arange(3), some])  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["ucl", "hucl", "scl", "hscl"])
+@pytest.mark.parametrize("objective", ["infonce", "jsd"])
+@pytest.mark.parametrize("number", [None, 3, 500])
+def test_the_loss_is_that_of_the_scores_with_known_training_facts(
+    method: str, objective: str, number: int | None
+) -> None:
+    links = facts()
+    torch.manual_seed(1)
+    scorer = DistMult(7, 2, dim=4).double()
+    options: dict[str, Any] = {"objective": objective}
+    if objective == "infonce":
+        options["temperature"] = 2.0
+    model = LinkContrast(
+        scorer, links, method=method, beta=1.5, candidates=number, n3=0.1, seed=3, **options
+    )
+    batch = links.queries("train").at(slice(9))
+    torch.manual_seed(5)
+    found = model(batch)
+    again = LinkContrast(
+        scorer, links, method=method, beta=1.5, candidates=number, seed=3, **options
+    )
+    # the same draws, seen through the scores that the loss is given
+    seen: list[tuple[Any, ...]] = []
+    plain = again.loss.scored
+    again.loss.scored = lambda scores, own, **of: (
+        seen.append((scores, own, of))
+        or plain(  # type: ignore[method-assign, assignment, func-returns-value]
+            scores, own, **of
+        )
+    )
+    value = again(batch)
+    scores, own, _ = seen[0]
+    trained = {
+        tuple(one) for one in zip(*(x.tolist() for x in links.queries("train")), strict=True)
+    }
+    tables = scorer.entities.weight.detach(), scorer.relations.weight.detach()
+    cubes = 0.0
+    for e, r, a in zip(*(x.tolist() for x in batch), strict=True):
+        vectors = tables[0][e], tables[1][r], tables[0][a]
+        cubes += sum(float(v.abs().pow(3).sum()) for v in vectors)
+    assert found.item() == pytest.approx(value.item() + 0.1 * cubes / 9, rel=1e-10)
+    # which entity a column is, by its scores with all entities
+    every = scorer.compare(scorer.query(batch.entity, batch.relation), scorer.candidates())
+    columns = [
+        next(j for j in range(7) if torch.allclose(scores[:, c], every[:, j], atol=1e-12))
+        for c in range(scores.shape[1])
+        if number is None or c > 0
+    ]
+    assert len(set(columns)) == len(columns)
+    masked = []
+    for i in range(9):
+        e, r, a = (int(x[i]) for x in batch)
+        assert scores[i, own[i]].item() == pytest.approx(every[i, a].item(), rel=1e-10)
+        keep = [
+            j for j in columns
+            if j != a and not (method in ("scl", "hscl") and (e, r, j) in trained)
+        ]  # fmt: skip
+        masked.append(keep)
+    sampler = NegativeSampler("other_labels", model.loss.sampler.hardening)
+    known = torch.ones(9, 7, dtype=torch.bool)
+    for i, keep in enumerate(masked):
+        known[i, keep] = False
+    direct = ContrastiveLoss(
+        sampler, objective=objective, temperature=options.get("temperature"),  # type: ignore[arg-type]
+        hardness_scale="score" if objective == "jsd" else None, reduction="none",
+        weight=float(scores.shape[1] - 1) if objective == "infonce" else "others",
+    )  # fmt: skip
+    terms = direct.scored(every, batch.answer, known=known)
+    has = torch.tensor([bool(keep) for keep in masked])
+    expected = terms[has].mean() if has.any() else torch.tensor(0.0)
+    assert value.item() == pytest.approx(expected.item(), rel=1e-9)
+
+
+def test_a_fact_of_valid_or_test_changes_no_loss() -> None:
+    links = facts()
+    triples = {
+        part: [
+            (links.entities[h], links.relations[r], links.entities[t])
+            for h, r, t in links.part(part).tolist()  # type: ignore[arg-type]
+        ]
+        for part in ("train", "valid", "test")
+    }
+    taken = {one for of in triples.values() for one in of}
+    new = next(one for one in product(LETTERS, "rs", LETTERS) if one not in taken)
+    for part in ("valid", "test"):
+        more = LinkSet.from_triples(*(of + [new] * (name == part) for name, of in triples.items()))
+        values = []
+        for one in (links, more):
+            torch.manual_seed(0)
+            model = LinkContrast(ComplEx(7, 2, dim=4), one, method="hscl", candidates=5)
+            values.append([model(batch) for batch in one.batches(8, seed=1)(1)])
+        assert torch.equal(*map(torch.stack, values))
+
+
+def test_an_epoch_asks_every_question_once_in_an_order_of_its_own() -> None:
+    links = facts()
+    orders = []
+    for epoch in (1, 2):
+        batches = [*links.batches(7, seed=0)(epoch)]
+        assert [one.number for one in batches] == [7] * 5 + [5]
+        asked = [x for one in batches for x in zip(*(t.tolist() for t in one), strict=True)]
+        assert sorted(asked) == sorted(zip(*(t.tolist() for t in links.queries("train")),
+                                           strict=True))  # fmt: skip
+        orders.append(asked)
+    assert orders[0] != orders[1]
+
+
+def ranks(model: LinkContrast, links: LinkSet, queries: Queries) -> AnswerRanks:
+    parts: list[AnswerRanks] = []
+    for batch in queries.split(256):
+        known = links.all_facts.pairs(links.key(batch))
+        parts.append(filtered_ranks(model.scores(batch), batch.answer, known))
+    return AnswerRanks.joined(parts)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the published sets")
+@pytest.mark.parametrize("objective", ["infonce", "jsd"])
+def test_umls_is_learned(objective: str) -> None:
+    links = load_links("UMLS", data_dir=DATA, download=False)
+    torch.manual_seed(0)
+    scorer = DistMult(links.n_entities, links.n_relations, dim=32,
+                      bias=-3.0 if objective == "jsd" else 0.0)  # fmt: skip
+    options = {"temperature": 1.0} if objective == "infonce" else {}
+    model = LinkContrast(scorer, links, method="hucl", beta=1.0, candidates=64,
+                         objective=objective, **options)  # fmt: skip
+    queries = links.queries("valid")
+    before = ranks(model, links, queries)
+    assert abs(adjusted_mean_rank_index(before)) < 0.2
+    losses = fit(model, links, epochs=5, batch_size=512, lr=0.03)
+    after = ranks(model, links, queries)
+    assert losses[-1] < losses[0]
+    assert mean_reciprocal_rank(after) > 50
+    assert adjusted_mean_rank_index(after) > 0.8
+
+
+def test_answers_have_names_and_known_ones_are_left_out() -> None:
+    links = facts()
+    torch.manual_seed(0)
+    model = LinkContrast(DistMult(7, 2, dim=4), links)
+    h, r, _ = links.train[0].tolist()
+    head, relation = links.entities[h], links.relations[r]
+    known = {links.entities[t] for a, b, t in links.train.tolist() if (a, b) == (h, r)}
+    every = model.predict(links, head, relation, filtered=False, k=7)
+    assert [name for name, _ in every] != sorted(name for name, _ in every) or len(every) == 7
+    scores = [score for _, score in every]
+    assert scores == sorted(scores, reverse=True)
+    assert {name for name, _ in every} == {*LETTERS}
+    left = model.predict(links, head, relation, k=7)
+    assert {name for name, _ in left} == {*LETTERS} - known
+    asked = model.predict(links, None, relation, LETTERS[0], filtered=False, k=1)
+    expected: Tensor = model.scores(
+        Queries(torch.tensor([0]), torch.tensor([r + 2]), torch.tensor([0]))
+    )
+    assert asked[0][0] == links.entities[int(expected.argmax())]
+    for wrong in (("zoe", "r", None), ("a", "q", None), ("a", "r", "b"), (None, "r", None)):
+        with pytest.raises(InputError):
+            model.predict(links, *wrong)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: DistMult(3, 1, dim=0), r"dim\b.*at least 1"),
+        (lambda: ComplEx(3, 1, dim=3), r"even\b.*\b3"),
+        (lambda: LinkContrast(DistMult(7, 2, 4), facts(), candidates=0), r"candidates\b"),
+        (lambda: LinkContrast(DistMult(7, 2, 4), facts(), n3=-1), r"n3\b"),
+        (lambda: LinkContrast(DistMult(7, 2, 4), facts(), positives="class"), r'positives="view"'),
+        (lambda: LinkContrast(DistMult(7, 2, 4), facts(), method="hcl"), r"class_prior"),
+    ],
+)
+def test_what_cannot_be_is_named(make: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        make()
