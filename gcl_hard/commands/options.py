@@ -59,7 +59,7 @@ class BenchOptions:
     json: Annotated[Path | None, "result file; one in the output folder if not given"] = None
     report: Annotated[
         Path | None,
-        "page.md to write, with page.csv, .tex and figures; or page.html, one file",
+        "page.md with CSV, LaTeX, figures; or page.html",
         COMMON,
     ] = None
     report_only: Annotated[bool, "run nothing: show what is finished", COMMON] = False

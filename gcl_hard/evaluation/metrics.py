@@ -85,6 +85,20 @@ def _rmse(targets: Any, predicted: Any) -> float:
     return rmse(targets, predicted)
 
 
+def _mrr(expected: Any, ranks: Any) -> float:
+    """Of ranks; the targets are those of chance."""
+    return 100 * float(np.mean(1 / np.asarray(ranks, dtype=float)))
+
+
+def _hits(k: int) -> Callable[[Any, Any], float]:
+    return lambda expected, ranks: 100 * float(np.mean(np.asarray(ranks) <= k))
+
+
+def _amri(expected: Any, ranks: Any) -> float:
+    chance = np.sum(np.asarray(expected, dtype=float) - 1)
+    return 1 - float(np.sum(np.asarray(ranks, dtype=float) - 1) / chance)
+
+
 METRICS: dict[str, Metric] = {
     "accuracy": Metric("accuracy", _accuracy, share=True),
     "auc": Metric("ROC-AUC", _auc),
@@ -93,6 +107,9 @@ METRICS: dict[str, Metric] = {
         "RMSE of molecules with an activity cliff", _rmse, higher=False, unit="", digits=3,
         mask="cliffs",
     ),
+    "mrr": Metric("MRR", _mrr),
+    **{f"hits{k}": Metric(f"Hits@{k}", _hits(k)) for k in (1, 3, 10)},
+    "amri": Metric("AMRI", _amri, unit="", digits=3),
 }  # fmt: skip
 """The metrics by name; :func:`register_metric` adds one."""
 

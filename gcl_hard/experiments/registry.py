@@ -51,6 +51,7 @@ DOMAINS: dict[str, Registered] = {
         _ours("graphs:GraphExperiment", "graphs"), _ours("graph_trials:outer_parts", "graphs")
     ),
     "nodes": Registered(_ours("nodes:NodeExperiment", "graphs")),
+    "links": Registered(_ours("links:LinkExperiment", "graphs")),
     "images": Registered(
         _ours("images:ImageExperiment", "images"), _ours("image_trials:outer_parts", "images")
     ),

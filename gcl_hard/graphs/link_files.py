@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 from collections.abc import Iterator
 from functools import partial
@@ -12,7 +13,7 @@ from typing import NamedTuple
 from gcl_hard import locating
 from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.graphs.links import PARTS, LinkSet, Part, Triple
-from gcl_hard.io import check_regular, expanded, refuse_bomb
+from gcl_hard.io import cache_root, check_regular, expanded, refuse_bomb
 from gcl_hard.locating import Download, Wanted
 
 SITE = "https://raw.githubusercontent.com/TimDettmers/ConvE/f3c0eb2"
@@ -120,6 +121,25 @@ def load_links(
 def _sizes(counts: tuple[int, ...]) -> str:
     kinds = ("entities", "relations", "training", "validation", "test facts")
     return ", ".join(f"{n:,} {kind}" for n, kind in zip(counts, kinds, strict=True))
+
+
+def has_links(name: str, data_dir: str | Path | None = None) -> bool:
+    """Whether a name belongs to a set of facts: a known one, or one in the folder or the cache.
+
+    Args:
+        name: name of a data set, or the path of a folder or archive.
+        data_dir: the data folder; by default that of ``GCL_HARD_DATA``.
+
+    Example:
+        >>> has_links("wn18rr"), has_links("MUTAG")
+        (True, False)
+    """
+    if not _named(name):
+        return _is_set(expanded(name))
+    given = data_dir or os.environ.get("GCL_HARD_DATA")
+    folders = [expanded(given)] if given else []
+    found = (_in_folder(one, name) for one in (*folders, cache_root() / "links"))
+    return canonical_name(name) in KNOWN or any(one is not None for one in found)
 
 
 def _named(name: str) -> bool:

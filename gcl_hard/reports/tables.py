@@ -505,8 +505,8 @@ def to_csv(rows: Sequence[Row]) -> str:
 
     Example:
         >>> text = to_csv([Row("MUTAG", "hscl", "transductive", "fixed", "β=2", None, expected=5)])
-        >>> text.splitlines()[1][:37]
-        'MUTAG,transductive,hscl,fixed,β=2,0,5'
+        >>> text.splitlines()[1][:38]
+        'MUTAG,transductive,hscl,fixed,β=2,,0,5'
     """
     table = rows_frame(rows)
     for name in table.columns:

@@ -11,11 +11,13 @@ from gcl_hard.errors import InputError
 from gcl_hard.settings.base import RunConfig, defaults
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
+from gcl_hard.settings.links import LinkConfig
 from gcl_hard.settings.molecules import MoleculeConfig
 from gcl_hard.settings.nodes import NodeConfig
 
 CONFIGS: dict[str, type[RunConfig]] = {
-    config.domain: config for config in (GraphConfig, NodeConfig, ImageConfig, MoleculeConfig)
+    config.domain: config
+    for config in (GraphConfig, NodeConfig, LinkConfig, ImageConfig, MoleculeConfig)
 }
 """The class of configurations of each domain; :func:`gcl_hard.experiments.register` adds one."""
 

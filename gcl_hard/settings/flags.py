@@ -62,9 +62,12 @@ _SWITCHES = ("quick", "small", "force", "report_only", "resume", "save_encoder",
 
 def _written(default: Any) -> str:
     if isinstance(default, dict):
-        known = ((domain, one) for domain, one in default.items() if one is not None)
-        (_, first), *others = ((domain, _written(one)) for domain, one in known)
-        return ", ".join([first, *(f"{domain} {one}" for domain, one in others if one != first)])
+        domains: dict[str, list[str]] = {}
+        for domain, one in default.items():
+            if one is not None:
+                domains.setdefault(_written(one), []).append(domain)
+        (first, _), *others = domains.items()
+        return ", ".join([first, *(f"{'/'.join(of)} {one}" for one, of in others)])
     if isinstance(default, tuple):
         return ",".join(f"{item:g}" if isinstance(item, float) else str(item) for item in default)
     return str(default).lower() if isinstance(default, bool) else str(default)

@@ -130,7 +130,7 @@ class GraphConfig(RunConfig):
             canonical=_protocol,
         ),
     ] = "transductive"
-    epochs: Annotated[int, replace(EPOCHS, help="passes over the graphs")] = 200
+    epochs: Annotated[int, replace(EPOCHS, help="passes over the training data")] = 200
     batch_size: Annotated[int, replace(BATCH_SIZE, help="graphs in a batch")] = 128
     contrast: Annotated[
         Contrast | None,

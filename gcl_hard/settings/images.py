@@ -127,11 +127,9 @@ class ImageConfig(RunConfig):
     method: Annotated[str, method_setting(IMAGE_BASELINES)] = "hscl"
     protocol: Annotated[
         ImageProtocol,
-        Setting(
-            "split: trained on the training images, tested once", "split", common=True, several=True
-        ),
+        Setting("split, tested once", "split", common=True, several=True),
     ] = "split"
-    epochs: Annotated[int, replace(EPOCHS, help="passes over the images")] = 200
+    epochs: Annotated[int, replace(EPOCHS, help="passes over the training data")] = 200
     batch_size: Annotated[
         int, replace(BATCH_SIZE, help="images in a batch; n = 2 × batch-size embeddings")
     ] = 256
@@ -151,8 +149,7 @@ class ImageConfig(RunConfig):
     encoder: Annotated[
         str,
         Setting(
-            "resnet50, resnet18, fast (a small net for 32 pixels), torchvision:NAME, timm:NAME, or "
-            "your own module:Name",
+            "resnet50, resnet18, fast, torchvision:NAME, timm:NAME, or your own module:Name",
             "encoder",
             own=True,
             common=True,

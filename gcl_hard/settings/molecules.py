@@ -125,11 +125,11 @@ class MoleculeConfig(RunConfig):
     ] = "split"
     epochs: Annotated[
         int | None,
-        by_method(EPOCHS, 100, 30, help="passes over the training part (30, supervised 100)"),
+        by_method(EPOCHS, 100, 30, help="passes (30, supervised 100)"),
     ] = None  # type: ignore[assignment]  # it is resolved
     lr: Annotated[
         float | None,
-        by_method(LR, 1e-3, 3e-4, help="learning rate of Adam (0.0003, supervised 0.001)"),
+        by_method(LR, 1e-3, 3e-4, help="0.0003, supervised 0.001"),
     ] = None  # type: ignore[assignment]
     detach_weights: Annotated[bool, DETACH_WEIGHTS] = True
     batch_size: Annotated[int, replace(BATCH_SIZE, help="molecules in a batch")] = 128
@@ -192,7 +192,7 @@ class MoleculeConfig(RunConfig):
     encoder: Annotated[
         str,
         Setting(
-            "untrained, untrained:FILE.pt (of its shape), or FILE.pt of gcl_hard.pretrain",
+            "untrained, untrained:FILE.pt, or FILE.pt of gcl_hard.pretrain",
             "encoder",
             common=True,
             read_by=ENCODED,

@@ -1,0 +1,195 @@
+"""Settings of experiments on links: facts between entities, and the ranks of right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from gcl_hard.functional.objectives import Objective
+from gcl_hard.losses import ContrastiveLoss
+from gcl_hard.methods import METHODS
+from gcl_hard.setting import Setting
+from gcl_hard.settings.base import (
+    BATCH_SIZE,
+    EPOCHS,
+    Domain,
+    RunConfig,
+    Values,
+    configuration,
+    method_setting,
+)
+
+FREQUENCY, UNTRAINED = "frequency", "untrained"
+LINK_BASELINES = (FREQUENCY, UNTRAINED)
+"""Answers by how often the relation has them in training, and a model as it begins."""
+SCORED = ("ucl", "hucl", "scl", "hscl")
+_REFUSED = {
+    name: "is not defined for scores without bounds, or needs embeddings"
+    for name in METHODS
+    if name not in SCORED
+}
+LinkProtocol = Literal["split"]
+LinkModel = Literal["distmult", "complex", "transe"]
+ScoreScale = Literal["score", "rank", "anchor"]
+
+
+def _is_jsd(above: Values) -> bool:
+    return bool(above["objective"] == "jsd")
+
+
+def _bias(above: Values) -> float:
+    """What a score begins at: most candidates are wrong, and distances are below 0."""
+    if not _is_jsd(above):
+        return 0.0
+    return 6.0 if above["encoder"] == "transe" else -3.0
+
+
+@configuration
+class LinkConfig(RunConfig):
+    """The settings of an experiment on links.
+
+    A model of entities and relations is trained on the training facts, the answer of each query
+    against candidates; the filtered ranks of the right heads and tails of test facts score it.
+
+    Raises:
+        InputError: for a value out of range, an unknown name, or a combination that means
+            nothing; before anything is loaded or written.
+
+    Example:
+        >>> LinkConfig("UMLS", "hucl").temperature, LinkConfig("UMLS", "hucl", objective="jsd").bias
+        (2.0, -3.0)
+    """
+
+    baselines: ClassVar[tuple[str, ...]] = LINK_BASELINES
+    methods: ClassVar[tuple[str, ...]] = SCORED
+    baseline_protocol: ClassVar[str] = "split"
+    domain: ClassVar[Domain] = "links"
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": (0, 1), "epochs": (1,), "beta": (1.0,)}
+    sets: ClassVar[str] = "facts as --dataset (FB15k-237, WN18RR, UMLS, Kinship, or a folder)"
+    item: ClassVar[str] = "query"
+    usual_baselines: ClassVar[tuple[str, ...]] = LINK_BASELINES
+
+    dataset: Annotated[
+        str,
+        Setting("FB15k-237, …, or a folder of triples", "data", several=True),
+    ] = "FB15k-237"
+    method: Annotated[str, method_setting(LINK_BASELINES, of="links", refused=_REFUSED)] = "hscl"
+    protocol: Annotated[LinkProtocol, Setting("split, tested once", "split", several=True)] = (
+        "split"
+    )
+    objective: Annotated[
+        Objective,
+        Setting("infonce, or jsd, the logistic loss"),
+    ] = "infonce"
+    encoder: Annotated[
+        LinkModel,
+        Setting("distmult, complex, transe", "encoder", common=True, read_by=(UNTRAINED,)),
+    ] = "distmult"
+    dim: Annotated[
+        int, Setting("width of the vectors of entities and relations", "encoder", least=1,
+                     read_by=(UNTRAINED,)),
+    ] = 64  # fmt: skip
+    bias: Annotated[
+        float | None,
+        Setting(
+            "added to every score (jsd: -3, transe 6, its margin)",
+            "encoder",
+            symbol="b",
+            several=True,
+            chosen=True,
+            usual=_bias,
+        ),
+    ] = None
+    temperature: Annotated[
+        float | None,
+        Setting(
+            "γ of infonce, which divides scores",
+            above=0,
+            symbol="γ",
+            title="temperature",
+            several=True,
+            chosen=True,
+            applies=lambda above: not _is_jsd(above),
+            usual=lambda above: 2.0,
+            space=(0.5, 16.0, "log"),
+        ),
+    ] = None
+    hardness_scale: Annotated[
+        ScoreScale | None,
+        Setting(
+            "what β sees under jsd: score, rank or anchor",
+            several=True,
+            applies=_is_jsd,
+            usual=lambda above: "score",
+        ),
+    ] = None
+    candidates: Annotated[
+        int,
+        Setting(
+            "entities drawn in a step, shared by its queries; 0 for all",
+            "training",
+            least=0,
+            symbol="K",
+            title="candidates",
+            several=True,
+            chosen=True,
+        ),
+    ] = 512
+    n3: Annotated[
+        float,
+        Setting(
+            "λ of the regulariser λ Σ|x|³ of the vectors of a fact",
+            "training",
+            least=0,
+            symbol="λ",
+            title="N3 λ",
+            several=True,
+            chosen=True,
+            space=(1e-4, 0.1, "log"),
+        ),
+    ] = 0.0
+    batch_size: Annotated[int, replace(BATCH_SIZE, help="queries in a batch")] = 512
+    epochs: Annotated[int, EPOCHS] = 10
+
+    @classmethod
+    def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
+        """Whether it is a known set, or a folder or archive of triples."""
+        from gcl_hard.graphs.link_files import has_links
+
+        return has_links(name, data_dir)
+
+    @property
+    def canonical_dataset(self) -> str:
+        """As :func:`gcl_hard.graphs.link_files.canonical_name`."""
+        from gcl_hard.graphs.link_files import canonical_name
+
+        return canonical_name(self.dataset)
+
+    @property
+    def reads_labels(self) -> bool:
+        """Never: known facts are those of training, and no label is read."""
+        return False
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether every seed gives the same scores."""
+        return self.method == FREQUENCY
+
+    @property
+    def searches_on_test(self) -> bool:
+        """Never: settings are chosen by the ranks of validation facts."""
+        return False
+
+    @property
+    def has_validation(self) -> bool:
+        """Every run is scored on the validation facts, too."""
+        return True
+
+    def loss(self, seed: int = 0) -> ContrastiveLoss:
+        """A new loss with these settings, of scores."""
+        options: dict[str, Any] = {"objective": self.objective}
+        if self.hardness_scale is not None:
+            options["hardness_scale"] = self.hardness_scale
+        return self._loss(seed, positives="view", **options)
