@@ -14,6 +14,7 @@ from gcl_hard.experiments.registry import import_domain
 from gcl_hard.io import expanded
 from gcl_hard.settings.base import Domain, RunConfig
 from gcl_hard.settings.domains import CONFIGS
+from gcl_hard.settings.links import LinkConfig
 from gcl_hard.settings.presets import PRESETS
 
 
@@ -105,7 +106,7 @@ def _check_folder(path: Path) -> None:
     from gcl_hard.images.files import KNOWN, canonical_name
     from gcl_hard.images.folders import SUFFIXES, has_classes
 
-    if not path.is_dir():
+    if not path.is_dir() or LinkConfig.has_dataset(f"{path}/"):
         return
     holds = has_classes(path)
     if holds and canonical_name(path.name) in KNOWN:

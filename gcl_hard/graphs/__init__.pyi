@@ -6,7 +6,6 @@ from gcl_hard.graphs.encodings import encoded as encoded
 from gcl_hard.graphs.ensemble import Ensemble as Ensemble
 from gcl_hard.graphs.link_files import load_links as load_links
 from gcl_hard.graphs.link_files import read_links as read_links
-from gcl_hard.graphs.link_models import SCORERS as SCORERS
 from gcl_hard.graphs.link_models import ComplEx as ComplEx
 from gcl_hard.graphs.link_models import DistMult as DistMult
 from gcl_hard.graphs.link_models import LinkContrast as LinkContrast

@@ -69,6 +69,7 @@ class LinkConfig(RunConfig):
     quick: ClassVar[Mapping[str, Any]] = {"seeds": (0, 1), "epochs": (1,), "beta": (1.0,)}
     sets: ClassVar[str] = "facts as --dataset (FB15k-237, WN18RR, UMLS, Kinship, or a folder)"
     item: ClassVar[str] = "query"
+    from_paths: ClassVar[bool] = True
     usual_baselines: ClassVar[tuple[str, ...]] = LINK_BASELINES
 
     dataset: Annotated[
@@ -166,6 +167,13 @@ class LinkConfig(RunConfig):
         from gcl_hard.graphs.link_files import canonical_name
 
         return canonical_name(self.dataset)
+
+    def files(self, data_dir: Path | None) -> list[Path]:
+        """The archive of a set, or its three files."""
+        from gcl_hard.graphs.link_files import locate
+
+        path = locate(self.dataset, data_dir=data_dir).resolve()
+        return sorted(path.glob("*.txt")) if path.is_dir() else [path]
 
     @property
     def reads_labels(self) -> bool:

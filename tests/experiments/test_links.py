@@ -1,0 +1,177 @@
+"""Experiments on links, through public doors: their numbers, and what they may read."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gcl_hard import bench, tune
+from gcl_hard.evaluation import filtered_ranks, mean_reciprocal_rank
+from gcl_hard.experiments.links import LinkExperiment, new_scorer, ranks
+from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.graphs import LinkSet, load_links
+from gcl_hard.runs.experiment import RunContext, silent
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.store import Store
+from gcl_hard.settings.links import LinkConfig
+from tests.said import says
+
+SHORT = ("--epochs=2", "--lr=0.05", "--dim=8", "--candidates=8", "--batch-size=64",
+         "--device=cpu", "--threads=1", "--output=out")  # fmt: skip
+
+
+@pytest.fixture
+def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Thirty people, of whom each has a next one, and one two further on."""
+    folder = tmp_path / "ring"
+    folder.mkdir()
+    facts = [(f"p{i}", name, f"p{(i + step) % 30}") for i in range(30)
+             for name, step in (("next", 1), ("second", 2), ("third", 3))]  # fmt: skip
+    order = np.random.default_rng(0).permutation(len(facts))
+    for part, of in {"train": order[:70], "valid": order[70:80], "test": order[80:]}.items():
+        lines = ["\t".join(facts[i]) for i in of]
+        (folder / f"{part}.txt").write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    return folder
+
+
+def made_context(data_dir: Path | None) -> RunContext:
+    return RunContext(Path("out"), data_dir, "cpu", 1, 1, {"source": "0"}, experiment_of)
+
+
+def records(folder: str = "out") -> dict[str, dict[str, Any]]:
+    return {one.name: one.scores for one in Store(folder).rows()}
+
+
+def test_a_folder_of_triples_becomes_a_table_that_is_not_computed_again(
+    ring: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["--dataset=ring", "--data-dir=.", "--domain=links", "--seeds=2", *SHORT,
+               "--method=ucl,hucl,scl,hscl,frequency,untrained"]  # fmt: skip
+    assert bench.main(command) == 0
+    said = capsys.readouterr().out
+    assert says(said, "MRR", "frequency", "hscl")
+    found = records()
+    assert len(found) == 4 * 2 + 1 + 2  # frequency has one seed
+    for scores in found.values():
+        assert {*scores} == {"mrr", "hits1", "hits3", "hits10", "amri"}
+        assert 0 < scores["mrr"][0] <= 100
+        assert scores["hits1"][0] <= scores["hits3"][0] <= scores["hits10"][0]
+    assert bench.main([*command, "--report=page.html"]) == 0
+    assert records() == found
+    assert says(Path("page.html").read_text(encoding="utf-8"), "MRR", "frequency")
+
+
+def test_the_scores_are_those_of_the_ranks(ring: Path) -> None:
+    config = LinkConfig("ring", "hucl", epochs=2, dim=8, candidates=0, lr=0.05)
+    context = made_context(Path())
+    experiment, run = LinkExperiment(), Run(config, 3)
+    data = experiment.load(config, context)
+    trained = experiment.train_run(run, data, context, silent)
+    found = experiment.score(trained, data, context).scores(experiment.metrics(config, data))
+    model = trained.embeddings
+    reciprocal = []
+    every = {tuple(fact) for part in (data.train, data.valid, data.test) for fact in part.tolist()}
+    with torch.no_grad():
+        for h, r, t in data.test.tolist():
+            for asked, entity, relation, answer in (("t", h, r, t), ("h", t, r + 3, h)):
+                q = model.query(torch.tensor([entity]), torch.tensor([relation]))
+                scores = model.compare(q, model.candidates())[0].tolist()
+                better = 0
+                for other in range(data.n_entities):
+                    fact = (h, r, other) if asked == "t" else (other, r, t)
+                    better += other != answer and fact not in every and (
+                        scores[other] > scores[answer]
+                    )  # fmt: skip
+                reciprocal.append(1 / (1 + better))
+    assert found["mrr"][0] == pytest.approx(100 * np.mean(reciprocal), rel=1e-6)
+    assert found["hits1"][0] == pytest.approx(100 * np.mean([x == 1 for x in reciprocal]))
+
+
+def test_frequency_counts_training_answers(ring: Path) -> None:
+    links = LinkSet.from_triples(
+        [("a", "r", "x"), ("b", "r", "x"), ("c", "r", "y")], [("d", "r", "y")], [("e", "r", "y")]
+    )
+    experiment, config = LinkExperiment(), LinkConfig("own", "frequency")
+    context = made_context(None)
+    trained = experiment.train_run(Run(config, 0), links, context, silent)
+    scored = experiment.score(trained, links, context)
+    # x answers twice, y once: of (e, r, ?) y is second
+    assert scored.folds[0].predicted[0] == 2
+
+
+def test_nothing_of_test_facts_reaches_a_model_or_a_choice(ring: Path) -> None:
+    """Other test facts: the same models, the same settings chosen."""
+    command = ["--dataset=ring", "--data-dir=.", "--domain=links", "--seeds=1", *SHORT[:-1],
+               "--method=scl,hscl", "--beta=0.5,2", "--temperature=1,4",
+               "--select=true", "--save-embeddings"]  # fmt: skip
+    assert bench.main([*command, "--output=one"]) == 0
+    # facts that all parts have entities and relations of, so that the numbering stays
+    lines = (ring / "test.txt").read_text(encoding="utf-8").splitlines()
+    moved = [f"p{(int(h[1:]) + 7) % 30}\t{r}\t{t}" for h, r, t in (x.split("\t") for x in lines)]
+    (ring / "test.txt").write_text("\n".join(moved), encoding="utf-8")
+    subprocess.run(  # a set is read once in a process
+        [sys.executable, "-W", "ignore", "-m", "gcl_hard.bench", *command, "--output=two"],
+        check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    for one in sorted(Path("one").glob("*.npz")):
+        with np.load(one) as a, np.load(Path("two") / one.name) as b:
+            assert np.array_equal(a["embeddings"], b["embeddings"])
+    names = [{*records(folder)} for folder in ("one", "two")]
+    assert names[0] == names[1]
+    assert records("one") != records("two")
+
+
+def test_a_search_chooses_by_valid_facts(ring: Path) -> None:
+    command = ["--dataset=ring", "--data-dir=.", "--domain=links", "--method=hucl",
+               "--space=beta,temperature,n3", "--trials=3", *SHORT]  # fmt: skip
+    assert tune.main(command) == 0
+    (path,) = Path("out").glob("*_search.json")
+    assert "mrr" in path.read_text(encoding="utf-8")
+
+
+def test_ranks_in_batches_are_those_of_all_at_once(
+    ring: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gcl_hard.experiments.links.SCORES", 90)  # three queries
+    data = load_links("ring", data_dir=".")
+    config = LinkConfig("ring", "ucl", dim=8)
+    torch.manual_seed(0)
+    scorer = new_scorer(config, data)
+
+    def score(queries: Any) -> torch.Tensor:
+        with torch.no_grad():
+            return scorer.compare(
+                scorer.query(queries.entity, queries.relation), scorer.candidates()
+            )
+
+    whole = ranks(score, data, "test")
+    queries = data.queries("test")
+    again = filtered_ranks(score(queries), queries.answer,
+                           data.all_facts.pairs(data.key(queries)))  # fmt: skip
+    assert mean_reciprocal_rank(whole) == mean_reciprocal_rank(again)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "facts"),
+    [
+        (["--method=hcl"], ["hcl", "scores"]),
+        (["--encoder=rotate"], ["encoder", "distmult"]),
+        (["--hardness-scale=cosine", "--objective=jsd"], ["hardness-scale", "score"]),
+        (["--n3=-1"], ["n3", 0]),
+        (["--drop-edges=0.1"], ["drop-edges"]),
+    ],
+)
+def test_what_links_do_not_have_is_one_message(
+    arguments: list[str], facts: list[object], ring: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bench.main(["--dataset=ring", "--data-dir=.", "--domain=links", *arguments]) == 2
+    assert says(capsys.readouterr().err, *facts)
