@@ -79,6 +79,7 @@ def entry_point(name: str, extra: str) -> Callable[..., int]:
 
         return run_command(command, stopped=lambda: "stopped")
 
+    main.__module__, main.__qualname__ = f"gcl_hard.{name}", "main"
     return main
 
 

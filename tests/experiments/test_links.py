@@ -108,6 +108,7 @@ def test_frequency_counts_training_answers(ring: Path) -> None:
     assert scored.folds[0].predicted[0] == 2
 
 
+@pytest.mark.exact
 def test_nothing_of_test_facts_reaches_a_model_or_a_choice(ring: Path) -> None:
     """Other test facts: the same models, the same settings chosen."""
     command = ["--dataset=ring", "--data-dir=.", "--domain=links", "--seeds=1", *SHORT[:-1],
