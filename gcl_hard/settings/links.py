@@ -68,7 +68,7 @@ class LinkConfig(RunConfig):
     domain: ClassVar[Domain] = "links"
     quick: ClassVar[Mapping[str, Any]] = {"seeds": (0, 1), "epochs": (1,), "beta": (1.0,)}
     sets: ClassVar[str] = "facts as --dataset (FB15k-237, WN18RR, UMLS, Kinship, or a folder)"
-    item: ClassVar[str] = "query"
+    item: ClassVar[str] = "question"
     from_paths: ClassVar[bool] = True
     usual_baselines: ClassVar[tuple[str, ...]] = LINK_BASELINES
 
