@@ -13,7 +13,7 @@ from torch import Tensor
 from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation.ranking import AnswerRanks, filtered_ranks, mean_reciprocal_rank
 from gcl_hard.graphs.link_files import load_links
-from gcl_hard.graphs.link_models import SCORERS, LinkContrast, Scorer
+from gcl_hard.graphs.link_models import SCORERS, LinkContrast, Scorer, scores_of
 from gcl_hard.graphs.links import LinkSet, Part, Queries
 from gcl_hard.runs import hardware
 from gcl_hard.runs.experiment import (
@@ -98,9 +98,10 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
     def score(self, trained: TrainedRun, data: LinkSet, context: RunContext) -> Scored:
         """The ranks of right answers, and the MRR of those of validation facts."""
         hardware.use_threads(context.threads, 1e6, 1, context.cores)
-        score = partial(_by_frequency, data)
-        if trained.embeddings is not None:
-            score = partial(_by_model, trained.embeddings)
+        if trained.embeddings is None:
+            score = partial(_by_frequency, _frequencies(data))
+        else:
+            score = partial(scores_of, trained.embeddings)
         part: Part = "valid" if trained.run.inner else "test"
         wanted: tuple[Part, ...] = ("valid", part)
         of_part = {name: ranks(score, data, name) for name in dict.fromkeys(wanted)}
@@ -143,18 +144,17 @@ def ranks(score: Any, data: LinkSet, part: Part) -> AnswerRanks:
     return AnswerRanks.joined(found)
 
 
-@torch.no_grad()
-def _by_model(scorer: Scorer, queries: Queries) -> Tensor:
-    scorer.eval()
-    return scorer.compare(scorer.query(queries.entity, queries.relation), scorer.candidates())
-
-
-def _by_frequency(data: LinkSet, queries: Queries) -> Tensor:
-    """How often each entity answers the query's relation in training, then how often any."""
+def _frequencies(data: LinkSet) -> Tensor:
+    """How often each entity answers each relation in training, float [2 R, E]."""
     known = data.queries("train")
     shape, device = (2 * data.n_relations, data.n_entities), known.answer.device
     counts = torch.zeros(shape, device=device)
     ones = torch.ones(known.number, device=device)
     counts.index_put_((known.relation, known.answer), ones, accumulate=True)
+    return counts
+
+
+def _by_frequency(counts: Tensor, queries: Queries) -> Tensor:
+    """How often each entity answers the query's relation in training, then how often any."""
     every = counts.sum(0)
     return counts[queries.relation] + every / (every.max() + 1)

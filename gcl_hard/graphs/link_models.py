@@ -18,7 +18,8 @@ from gcl_hard.seeds import Generators
 class Scorer(nn.Module, ABC):
     """Base of models that score a query (entity, relation, ?) against candidates.
 
-    A module of your own needs ``query``, ``candidates`` and ``compare``.
+    A module of your own needs ``query``, ``candidates`` and ``compare``; with drawn
+    candidates ``pairwise`` as well, and with ``n3`` ``relations``.
 
     Args:
         n_entities: E.
@@ -166,7 +167,7 @@ class LinkContrast(nn.Module):
     read. Every method takes positives ``"view"`` here: the one answer of the query.
 
     Args:
-        scorer: a :class:`Scorer`, or a module of your own with its three methods.
+        scorer: a :class:`Scorer`, or a module of your own with its methods.
         links: the set; its training facts are what label-aware methods leave out of the negatives.
         method: a name of ``METHODS``; ignored if ``loss`` is given.
         loss: a :class:`ContrastiveLoss` of your own, whose positives are ``"view"``.
@@ -224,8 +225,8 @@ class LinkContrast(nn.Module):
         known, where = self._known_of(batch.entity.device), None
         rows = torch.arange(batch.number, device=batch.entity.device)
         if self.n_candidates is None:
-            scores, own, repeated = self.scorer.compare(query, self.scorer.candidates()), None, None
-            own = batch.answer
+            scores = self.scorer.compare(query, self.scorer.candidates())
+            own, repeated = batch.answer, None
         else:
             drawn = torch.randint(
                 self._n_entities, (self.n_candidates,), device=batch.entity.device,
@@ -262,10 +263,7 @@ class LinkContrast(nn.Module):
 
     def scores(self, queries: Queries) -> Tensor:
         """Scores of queries against all entities, float [B, E], in evaluation mode."""
-        with evaluating(self):
-            query = self.scorer.query(queries.entity, queries.relation)
-            found: Tensor = self.scorer.compare(query, self.scorer.candidates())
-        return found
+        return scores_of(self.scorer, queries)
 
     def predict(
         self,
@@ -315,6 +313,14 @@ class LinkContrast(nn.Module):
             for value, i in zip(best.values.tolist(), best.indices.tolist(), strict=True)
             if value > -torch.inf
         ]
+
+
+def scores_of(scorer: Any, queries: Queries) -> Tensor:
+    """Scores of queries by a :class:`Scorer` against all entities, [B, E], in evaluation mode."""
+    with evaluating(scorer):
+        query = scorer.query(queries.entity, queries.relation)
+        found: Tensor = scorer.compare(query, scorer.candidates())
+    return found
 
 
 def _index(kind: str, name: str, names: tuple[str, ...]) -> int:

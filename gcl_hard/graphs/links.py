@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError, check_option
+from gcl_hard.graphs.node_parts import count
 
 Part = Literal["train", "valid", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -84,9 +85,9 @@ class Facts:
         if not len(self.keys):
             return keys[:0], keys[:0]
         begin, end = self.starts[at], self.starts[at + 1]
-        count = torch.where(self.keys[at] == keys, end - begin, 0)
-        rows = torch.repeat_interleave(torch.arange(len(keys), device=keys.device), count)
-        within = torch.arange(len(rows), device=keys.device) - (count.cumsum(0) - count)[rows]
+        number = torch.where(self.keys[at] == keys, end - begin, 0)
+        rows = torch.repeat_interleave(torch.arange(len(keys), device=keys.device), number)
+        within = torch.arange(len(rows), device=keys.device) - (number.cumsum(0) - number)[rows]
         columns = self.answers[begin[rows] + within]
         if where is None:
             return rows, columns
@@ -175,12 +176,12 @@ class LinkSet:
         notes = [*notes]
         for part, facts in parts.items():
             if repeated := len(given[part]) - len(facts):
-                notes.append(f"{part}: {_count(repeated, 'repeated fact')} counted once")
+                notes.append(f"{part}: {count(repeated, 'repeated fact')} counted once")
         for one, other in (("train", "valid"), ("train", "test"), ("valid", "test")):
             both = {*parts[one]} & {*parts[other]}  # type: ignore[index]
             if both:
                 raise InputError(
-                    f"{name}: {_count(len(both), 'fact')} stand in {one} and in {other}, such as "
+                    f"{name}: {count(len(both), 'fact')} stand in {one} and in {other}, such as "
                     f"{' '.join(min(both))}: a fact belongs to one part"
                 )
         every = [fact for facts in parts.values() for fact in facts]
@@ -201,11 +202,11 @@ class LinkSet:
         if unseen:
             has = "has" if unseen == 1 else "have"
             notes.append(
-                f"{_count(unseen, 'entity', 'entities')} {has} no training fact: "
+                f"{count(unseen, 'entity', 'entities')} {has} no training fact: "
                 f"{'it is' if unseen == 1 else 'they are'} ranked like others"
             )
         if new:
-            notes.append(f"{_count(new, 'relation')} {'has' if new == 1 else 'have'} no training "
+            notes.append(f"{count(new, 'relation')} {'has' if new == 1 else 'have'} no training "
                          f"fact")  # fmt: skip
         return cls(
             ids["train"], ids["valid"], ids["test"], tuple(entities), tuple(relations), name,
@@ -300,7 +301,3 @@ class LinkSet:
             digest.update(f"{array.shape}".encode() + array.tobytes())
         digest.update("\0".join([*self.entities, "", *self.relations]).encode())
         return digest.hexdigest()[:12]
-
-
-def _count(number: int, one: str, several: str | None = None) -> str:
-    return f"{number:,} {one if number == 1 else several or f'{one}s'}"

@@ -88,9 +88,9 @@ def undirected(ends: Any, n: int, where: str, *, weight: Any = None, once: bool 
     )
 
 
-def count(n: int, what: str) -> str:
-    """A number of things: ``1 edge``, ``2 edges``."""
-    return f"{n:,} {what}{'s' * (n != 1)}"
+def count(n: int, what: str, several: str | None = None) -> str:
+    """A number of things: ``1 edge``, ``2 edges``, ``3 entities``."""
+    return f"{n:,} {what if n == 1 else several or f'{what}s'}"
 
 
 def _matrix(pairs: NDArray[np.int64], n: int, values: NDArray[Any]) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+from gcl_hard.functional.hardness import ScoredScale
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.methods import METHODS
@@ -32,7 +33,6 @@ _REFUSED = {
 }
 LinkProtocol = Literal["split"]
 LinkModel = Literal["distmult", "complex", "transe"]
-ScoreScale = Literal["score", "rank", "anchor"]
 
 
 def _is_jsd(above: Values) -> bool:
@@ -118,7 +118,7 @@ class LinkConfig(RunConfig):
         ),
     ] = None
     hardness_scale: Annotated[
-        ScoreScale | None,
+        ScoredScale | None,
         Setting(
             "what β sees under jsd: score, rank or anchor",
             several=True,
