@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,16 @@ from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.plan import Pairing, Plan, Totals, divisor
 from gcl_hard.functional.pool import HardPositives
 from gcl_hard.functional.schedules import Schedule
-from gcl_hard.functional.scored import Known, checked
+from gcl_hard.functional.scored import (
+    Known,
+    ScoredBatch,
+    blocks_of_products,
+    blocks_of_scores,
+    check_scores,
+    check_vectors,
+    checked,
+    streams,
+)
 from gcl_hard.functional.streaming import HARDENINGS, streamed
 from gcl_hard.functional.symmetric import is_symmetric, symmetric
 from gcl_hard.functional.tracing import transformed
@@ -420,29 +429,125 @@ class ContrastiveLoss(nn.Module):
     ) -> tuple[Tensor, Diagnostics]:
         """Loss of scores and its diagnostics, as :meth:`scored`; the own label is what is known."""
         self._refuse_scored()
-        batch = checked(
-            scores, own, known=known, anchor_weights=anchor_weights, log_proposal=log_proposal,
-            repeated=repeated,
+        batch = self._checked(
+            check_scores(scores), own, known=known, anchor_weights=anchor_weights,
+            log_proposal=log_proposal, repeated=repeated,
         )  # fmt: skip
+        plan = self._scored_plan(batch)._replace(reduction="none")
+        with torch.autocast(scores.device.type, enabled=False):
+            scores = _at_least_single(scores)
+            if self._streams_scored(scores.numel(), plan):
+                sums = blocks_of_scores(scores, batch._replace(anchor_weights=None), plan)
+            else:
+                sums = dense(None, plan, batch.dense(scores, plan))
+            seen = self._seen_of_scores(sums, batch, scores.detach, plan)
+            return self._of_queries(sums.total, sums, batch, summed_up=False), seen
+
+    def against(
+        self,
+        queries: Tensor,
+        candidates: Tensor,
+        own: Tensor,
+        *,
+        known: Known | None = None,
+        anchor_weights: Tensor | None = None,
+        log_proposal: Tensor | None = None,
+        repeated: Known | None = None,
+        bias: float = 0.0,
+    ) -> Tensor:
+        r"""Loss of queries against candidates by dot products, which are never all there at a time.
+
+        The same as :meth:`scored` of ``queries @ candidates.T + bias`` in memory that grows with B
+        + C and not with B · C, so that all entities can be candidates.
+
+        Args:
+            queries: float [B, d], not normalised.
+            candidates: float [C, d].
+            own: as of :meth:`scored`, like the others.
+            known: as there.
+            anchor_weights: as there.
+            log_proposal: as there.
+            repeated: as there.
+            bias: b, added to every score.
+
+        Returns:
+            float [], nats; [B] with ``reduction="none"``.
+
+        Raises:
+            InputError: as of :meth:`scored`.
+
+        Example:
+            >>> loss = ContrastiveLoss(NegativeSampler(), streaming=True)
+            >>> q, c = torch.eye(2, 3), torch.eye(3)
+            >>> own = torch.tensor([0, 1])
+            >>> torch.equal(loss.against(q, c, own), loss.scored(q @ c.T, own))
+            True
+        """
+        self._refuse_scored()
+        batch = self._checked(
+            check_vectors(queries, candidates), own, known=known, anchor_weights=anchor_weights,
+            log_proposal=log_proposal, repeated=repeated,
+        )  # fmt: skip
+        check_number("bias", bias)
+        plan = self._scored_plan(batch)
+        with torch.autocast(queries.device.type, enabled=False):
+            queries, candidates = _at_least_single(queries), _at_least_single(candidates)
+            if not self._streams_scored(len(queries) * len(candidates), plan):
+                return self.scored(
+                    queries @ candidates.T + bias, own, known=known,
+                    anchor_weights=anchor_weights, log_proposal=log_proposal, repeated=repeated,
+                )  # fmt: skip
+            if batch.anchor_weights is not None:
+                weights = batch.anchor_weights.to(queries.dtype)
+                batch = batch._replace(anchor_weights=weights)
+            sums = blocks_of_products(queries, candidates, batch, plan, bias)
+
+            def scores() -> Tensor:
+                return queries.detach() @ candidates.detach().T + bias
+
+            self._seen_of_scores(sums, batch, scores, plan)
+            return self._of_queries(sums.total, sums, batch, summed_up=True)
+
+    def _checked(self, shape: tuple[int, int], own: Tensor, **given: Any) -> ScoredBatch:
+        """A batch of queries and candidates, checked."""
+        batch = checked(shape, own, **given)
         if batch.known is None and self.sampler.needs_labels:
             raise InputError('admit="other_labels" needs the known facts of each query: give known')
-        if anchor_weights is not None and self.reduction == "none":
+        if batch.anchor_weights is not None and self.reduction == "none":
             raise InputError("anchor_weights are of a mean: leave them out with reduction='none'")
-        plan = self._plan(self.sampler)._replace(
-            raw=True, reduction="none", class_positives=False, log_weights=batch.log_weights_of
+        return batch
+
+    def _scored_plan(self, batch: ScoredBatch) -> Plan:
+        return self._plan(self.sampler)._replace(
+            raw=True, class_positives=False, log_weights=batch.log_weights_of
         )
-        with torch.autocast(scores.device.type, enabled=False):
-            table = batch.dense(plan)
-            total, count, empty = dense(None, plan, table)
-            measure = partial(measured_scores, table._replace(t=table.t.detach()), plan)
-            found = self._kept(self._counted(count, empty, len(own), measure))
-            if self.reduction == "none":
-                return total, found
-            weights = (~empty).to(total.dtype)
-            if anchor_weights is not None:
-                weights = weights * anchor_weights.to(total.dtype)
-            whole = weights.sum()
-            return (total * weights).sum() / torch.where(whole > 0, whole, 1.0), found
+
+    def _streams_scored(self, n_scores: int, plan: Plan) -> bool:
+        """Whether so many scores of queries are taken in blocks."""
+        if self.streaming is False or not streams(plan) or transformed():
+            return False
+        return self.streaming is True or n_scores >= STREAMED_FROM
+
+    def _seen_of_scores(
+        self, sums: Totals, batch: ScoredBatch, scores: Callable[[], Tensor], plan: Plan
+    ) -> Diagnostics:
+        def measure(labels: bool) -> Measured:
+            return measured_scores(batch.dense(scores(), plan), plan, labels)
+
+        return self._kept(self._counted(sums.number, sums.empty, batch.shape[0], measure))
+
+    def _of_queries(
+        self, total: Tensor, sums: Totals, batch: ScoredBatch, *, summed_up: bool
+    ) -> Tensor:
+        """The weighted mean over queries that have a negative, or their losses."""
+        if self.reduction == "none":
+            return total
+        weights = (~sums.empty).to(total.dtype)
+        if batch.anchor_weights is not None:
+            weights = weights * batch.anchor_weights.to(total.dtype)
+        whole = weights.sum()
+        total = total if summed_up else (total * weights).sum()
+        return total / torch.where(whole > 0, whole, 1.0)
 
     def _refuse_scored(self) -> None:
         """InputError where a part of the loss needs embeddings, or several positives."""
@@ -562,7 +667,7 @@ class ContrastiveLoss(nn.Module):
         """Why the loss cannot be taken in blocks, or None."""
         hardening, learned = self.sampler.hardening, isinstance(self.temperature, nn.Parameter)
         reasons = {
-            "JSD": self.objective == "jsd",
+            "JSD": self.objective == "jsd" and self.hardness_scale != "score",
             "draws": self.sampler.draws is not None,
             "a loss of hard positives": isinstance(self.positives, HardPositives),
             "a loss with synthetic negatives": self.sampler.synthetic is not None,
@@ -661,6 +766,11 @@ def _refuse_with_jsd(
         )
     if pooling != "pair" or weight != "others":
         raise InputError("pooling and weight belong to InfoNCE: leave them out with JSD")
+
+
+def _at_least_single(x: Tensor) -> Tensor:
+    """Half precision as float32."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def _value_of(temperature: float | nn.Parameter) -> float:

@@ -10,8 +10,10 @@ import torch
 from scipy.stats import norm, rankdata
 from torch import Tensor
 from torch.nn.functional import logsigmoid
+from torch.profiler import ProfilerActivity, profile
 
 from gcl_hard import ContrastiveLoss, InputError, NegativeSampler, contrastive_loss
+from gcl_hard.functional import streaming
 from gcl_hard.functional.hardening import Exponential, Threshold, Uniform
 
 METHODS = ("ucl", "hucl", "scl", "hscl")
@@ -88,14 +90,15 @@ def loss(method: str, objective: str, beta: float = 1.3, **options: Any) -> Cont
     return contrastive_loss(method, beta=beta, **own)
 
 
+@pytest.mark.parametrize("streaming", [True, False])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("gamma", [0.5, 3.0])
-def test_infonce_is_that_of_slow_loops(method: str, gamma: float) -> None:
-    t = scores()
-    found = loss(method, "infonce", temperature=gamma).scored(t, OWN, known=known())
+def test_infonce_is_that_of_slow_loops(method: str, gamma: float, streaming: bool) -> None:
+    t, options = scores(), {"temperature": gamma, "streaming": streaming}
+    found = loss(method, "infonce", **options).scored(t, OWN, known=known())
     expected = loop(t, method, "infonce", beta=1.3, gamma=gamma)
     assert found.item() == pytest.approx(mean(expected), rel=1e-10)
-    each = loss(method, "infonce", temperature=gamma, reduction="none")
+    each = loss(method, "infonce", reduction="none", **options)
     terms = each.scored(t, OWN, known=known()).tolist()
     assert terms == pytest.approx([one or 0.0 for one in expected], rel=1e-10)
 
@@ -105,6 +108,9 @@ def test_infonce_is_that_of_slow_loops(method: str, gamma: float) -> None:
 def test_jsd_is_that_of_slow_loops(method: str, scale: str) -> None:
     t = scores(2)
     found = loss(method, "jsd", hardness_scale=scale).scored(t, OWN, known=known())
+    if scale == "score":
+        streamed = loss(method, "jsd", streaming=True).scored(t, OWN, known=known())
+        assert streamed.item() == pytest.approx(found.item(), rel=1e-12)
     expected = mean(loop(t, method, "jsd", beta=1.3, gamma=1.0, scale=scale))
     assert found.item() == pytest.approx(expected, rel=1e-10)
 
@@ -140,10 +146,71 @@ def test_rotates_self_adversarial_loss_is_half_of_hscl(margin: float, alpha: flo
     torch.testing.assert_close(*slopes, rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.parametrize("of", ["mean", "weighted", "none"])
+@pytest.mark.parametrize("detach_weights", [True, False])
+@pytest.mark.parametrize("objective", ["infonce", "jsd"])
+@pytest.mark.parametrize("method", METHODS)
+def test_blocks_have_the_value_and_gradient_of_the_whole_table(
+    method: str, objective: str, detach_weights: bool, of: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of dot products, which are never all there."""
+    monkeypatch.setattr(streaming, "FEWEST_ROWS", 2)
+    monkeypatch.setattr(streaming, "SCORES", 2 * C)
+    draw = torch.Generator().manual_seed(8)
+    q, c = (torch.randn(n, 4, generator=draw, dtype=torch.float64) for n in (B, C))
+    log_proposal = torch.randn(C, generator=draw, dtype=torch.float64)
+    weights = torch.rand(B, generator=draw, dtype=torch.float64)
+    pairs = known().nonzero(as_tuple=True)
+    order = torch.randperm(len(pairs[0]), generator=draw)
+    given: dict[str, Any] = {
+        "known": (pairs[0][order], pairs[1][order]), "log_proposal": log_proposal,
+        "repeated": (torch.tensor([1, 2]), torch.tensor([5, 5])),
+    }  # fmt: skip
+    if of == "weighted":
+        given["anchor_weights"] = weights
+    options: dict[str, Any] = {"detach_weights": detach_weights}
+    if of == "none":
+        options["reduction"] = "none"
+    found = []
+    for way in ("dense", "scored", "against"):
+        ends = [x.clone().requires_grad_() for x in (q, c)]
+        made = loss(method, objective, streaming=way != "dense", **options)
+        if way == "against":
+            value = made.against(ends[0], ends[1], OWN, bias=-0.7, **given)
+        else:
+            value = made.scored(ends[0] @ ends[1].T - 0.7, OWN, **given)
+        (value * (weights if of == "none" else 3.0)).sum().backward()
+        found.append([value.detach(), *(end.grad for end in ends)])
+    for other in found[1:]:
+        for one, expected in zip(other, found[0], strict=True):
+            torch.testing.assert_close(one, expected, rtol=1e-10, atol=1e-13)
+
+
+def test_a_learned_temperature_has_its_gradient_in_blocks() -> None:
+    found = []
+    for streaming_ in (False, True):
+        gamma = torch.nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
+        made = loss("hscl", "infonce", temperature=gamma, streaming=streaming_)
+        made.scored(scores(9), OWN, known=known()).backward()
+        found.append(gamma.grad)
+    torch.testing.assert_close(found[1], found[0], rtol=1e-10, atol=0)
+
+
+def test_products_of_many_candidates_are_never_all_there() -> None:
+    """Memory grows with candidates, not with their number times that of queries."""
+    n, d = 200_000, 8
+    q, c = torch.randn(1024, d, requires_grad=True), torch.randn(n, d, requires_grad=True)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+        loss("hucl", "infonce").against(q, c, torch.arange(1024)).backward()
+    largest = max(event.self_cpu_memory_usage for event in seen.events() or [])
+    assert largest < 1024 * n  # bytes: a fourth of the scores
+
+
+@pytest.mark.parametrize("streaming_", [True, False])
 @pytest.mark.parametrize("objective", ["infonce", "jsd"])
 @pytest.mark.parametrize("method", METHODS)
 def test_what_is_no_negative_changes_neither_value_nor_gradient(
-    method: str, objective: str
+    method: str, objective: str, streaming_: bool
 ) -> None:
     facts = known()
     facts[4, 2:] = False
@@ -152,7 +219,7 @@ def test_what_is_no_negative_changes_neither_value_nor_gradient(
     found = []
     for poison in (0.0, math.nan, 1e30):
         t = scores(5).masked_fill(barred, poison).requires_grad_()
-        value = loss(method, objective).scored(t, OWN, known=facts)
+        value = loss(method, objective, streaming=streaming_).scored(t, OWN, known=facts)
         value.backward()
         assert t.grad is not None
         assert not t.grad[barred].any()
@@ -223,10 +290,24 @@ def test_half_precision_is_computed_in_single_and_an_empty_batch_is_0() -> None:
     of, t = loss("hscl", "jsd"), scores().float()
     half = t.half()
     assert of.scored(half, OWN, known=known()) == of.scored(half.float(), OWN, known=known())
-    none = torch.zeros(0, C, requires_grad=True)
-    value = loss("hucl", "infonce").scored(none, OWN[:0])
-    assert value == 0
-    value.backward()
+    for streaming_ in (True, False):
+        none = torch.zeros(0, C, requires_grad=True)
+        value = loss("hucl", "infonce", streaming=streaming_).scored(none, OWN[:0])
+        assert value == 0
+        value.backward()
+
+
+def test_blocks_refuse_a_second_derivative() -> None:
+    t = scores().requires_grad_()
+    value = loss("hucl", "infonce", streaming=True).scored(t, OWN)
+    with pytest.raises(InputError, match="streaming=False"):
+        torch.autograd.grad(value, t, create_graph=True)
+
+
+def test_vectors_that_do_not_fit_are_named() -> None:
+    q, c = torch.zeros(B, 3), torch.zeros(C, 4)
+    with pytest.raises(InputError, match=r"\[5, 3\].*\[9, 4\]"):
+        loss("hucl", "infonce").against(q, c, OWN)
 
 
 @pytest.mark.parametrize(
@@ -238,6 +319,7 @@ def test_half_precision_is_computed_in_single_and_an_empty_batch_is_0() -> None:
         ({"own": OWN[:2]}, r"own\b.*\[5\]"),
         ({"own": OWN + 1}, r"own\b.*\b0 to 8\b.*\b1 to 9\b"),
         ({"known": torch.zeros(B, 2, dtype=torch.bool)}, r"known\b.*\[5, 9\]"),
+        ({"known": (OWN, OWN + 1)}, r"known\b.*\[5, 9\]"),
         ({"known": None}, r"other_labels\b.*\bknown\b"),
         ({"anchor_weights": torch.ones(2)}, r"anchor_weights\b.*\[5\]"),
         ({"anchor_weights": -torch.ones(B)}, r"anchor_weights\b.*at least 0"),

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 
 from gcl_hard.errors import unknown
+from gcl_hard.evaluation.ranking import (
+    AnswerRanks,
+    adjusted_mean_rank_index,
+    hits,
+    mean_reciprocal_rank,
+)
 
 
 @dataclass(frozen=True)
@@ -85,18 +93,11 @@ def _rmse(targets: Any, predicted: Any) -> float:
     return rmse(targets, predicted)
 
 
-def _mrr(expected: Any, ranks: Any) -> float:
-    """Of ranks; the targets are those of chance."""
-    return 100 * float(np.mean(1 / np.asarray(ranks, dtype=float)))
-
-
-def _hits(k: int) -> Callable[[Any, Any], float]:
-    return lambda expected, ranks: 100 * float(np.mean(np.asarray(ranks) <= k))
-
-
-def _amri(expected: Any, ranks: Any) -> float:
-    chance = np.sum(np.asarray(expected, dtype=float) - 1)
-    return 1 - float(np.sum(np.asarray(ranks, dtype=float) - 1) / chance)
+def _of_ranks(score: Callable[[AnswerRanks], float]) -> Callable[[Any, Any], float]:
+    """A metric of ranks; its targets are how many candidates each was ranked among."""
+    return lambda candidates, ranks: score(
+        AnswerRanks(torch.as_tensor(ranks, dtype=torch.float64), torch.as_tensor(candidates))
+    )
 
 
 METRICS: dict[str, Metric] = {
@@ -107,9 +108,9 @@ METRICS: dict[str, Metric] = {
         "RMSE of molecules with an activity cliff", _rmse, higher=False, unit="", digits=3,
         mask="cliffs",
     ),
-    "mrr": Metric("MRR", _mrr),
-    **{f"hits{k}": Metric(f"Hits@{k}", _hits(k)) for k in (1, 3, 10)},
-    "amri": Metric("AMRI", _amri, unit="", digits=3),
+    "mrr": Metric("MRR", _of_ranks(mean_reciprocal_rank)),
+    **{f"hits{k}": Metric(f"Hits@{k}", _of_ranks(partial(hits, k=k))) for k in (1, 3, 10)},
+    "amri": Metric("AMRI", _of_ranks(adjusted_mean_rank_index), unit="", digits=3),
 }  # fmt: skip
 """The metrics by name; :func:`register_metric` adds one."""
 

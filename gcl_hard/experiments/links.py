@@ -30,8 +30,8 @@ from gcl_hard.runs.record import Scored, Tested
 from gcl_hard.settings.links import FREQUENCY, LinkConfig
 from gcl_hard.training.loop import train
 
-SCORES = 2**24
-"""Scores of queries with all entities that are ranked at a time."""
+SCORES, SCORES_ON_GPU = 2**20, 2**26
+"""Scores of queries with all entities at a time; on a CPU as many as its cache holds."""
 
 
 class LinkExperiment(Experiment[LinkConfig, LinkSet]):
@@ -106,9 +106,8 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         wanted: tuple[Part, ...] = ("valid", part)
         of_part = {name: ranks(score, data, name) for name in dict.fromkeys(wanted)}
         found = of_part[part]
-        expected = (found.candidates.double() + 1) / 2
         tested = Tested(
-            np.arange(len(found.rank)), expected.cpu().numpy(), found.rank.cpu().numpy()
+            np.arange(len(found.rank)), found.candidates.cpu().numpy(), found.rank.cpu().numpy()
         )
         chosen_by = mean_reciprocal_rank(of_part["valid"])
         return Scored((tested,), validation=() if trained.run.inner else (chosen_by,))
@@ -138,7 +137,8 @@ def ranks(score: Any, data: LinkSet, part: Part) -> AnswerRanks:
         part: its name.
     """
     found = []
-    for batch in data.queries(part).split(max(1, SCORES // data.n_entities)):
+    size = SCORES if data.train.device.type == "cpu" else SCORES_ON_GPU
+    for batch in data.queries(part).split(max(1, size // data.n_entities)):
         known = data.all_facts.pairs(data.key(batch))
         found.append(filtered_ranks(score(batch), batch.answer, known))
     return AnswerRanks.joined(found)

@@ -23,10 +23,12 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.functional.exclusive import SumsWithout
+from gcl_hard.functional.fused import expected_softplus
 from gcl_hard.functional.hardening import Exponential, Hardening, Rows, Threshold, Uniform
 from gcl_hard.functional.labels import Relation, relation
 from gcl_hard.functional.mixture import MixturePosterior
 from gcl_hard.functional.negatives import warn_of_clamping
+from gcl_hard.functional.objectives import jsd
 from gcl_hard.functional.plan import Pairing, Plan, Totals, divisor, unit
 from gcl_hard.functional.rowwise import MeanThreshold, RankPosterior, RelativeThreshold, Ring
 
@@ -43,7 +45,22 @@ ROWS_ELSEWHERE = 2048
 """Rows of a block on another device."""
 
 
-class _Work(NamedTuple):
+class Barred(NamedTuple):
+    """Pairs that are no negatives, of anchors and candidates."""
+
+    rows: Tensor  # int64 [K], ascending
+    columns: Tensor  # int64 [K]
+    starts: list[int]  # [A + 1], where the pairs of each anchor begin; empty for one block
+
+    def of(self, part: slice) -> tuple[Tensor, Tensor]:
+        """Those of some anchors, which count from 0."""
+        if not self.starts:
+            return self.rows, self.columns
+        which = slice(self.starts[part.start], self.starts[part.stop])
+        return self.rows[which] - part.start, self.columns[which]
+
+
+class Work(NamedTuple):
     """A plan on a batch."""
 
     plan: Plan
@@ -58,6 +75,9 @@ class _Work(NamedTuple):
     temperature: float  # that it reads
     clamp: float  # smallest log E of the debiased loss
     log_m: float | None  # None for the number of kept negatives
+    barred: Barred | None = None  # no negatives beside the anchor's own
+    anchor_weights: Tensor | None = None  # [A], of the terms in their sum
+    bias: float = 0.0  # of products
 
     @classmethod
     def of(cls, pairing: Pairing, plan: Plan) -> Self:
@@ -130,13 +150,18 @@ def streamed(pairing: Pairing, plan: Plan) -> Totals:
     anchors, candidates = pairing.anchors, pairing.candidates
     columns = unit(candidates)
     rows = columns if anchors is candidates else unit(anchors)
-    work = _Work.of(pairing, plan)
-    return Totals(*_Streamed.apply(rows / divisor(plan.temperature), columns, work))
+    work = Work.of(pairing, plan)
+    return of_products(rows / divisor(plan.temperature), columns, work)
+
+
+def of_products(rows: Tensor, columns: Tensor, work: Work) -> Totals:
+    """The loss of anchors and candidates, [A, d] and [C, d], whose products are the logits."""
+    return Totals(*_Streamed.apply(rows, columns, work))
 
 
 class _Streamed(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, columns: Tensor, work: _Work) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, rows: Tensor, columns: Tensor, work: Work) -> tuple[Tensor, ...]:
         wanted = any(ctx.needs_input_grad)
         whole = work.plan.reduction != "none"
         found = _run(rows, columns, work, gradient=wanted and whole)
@@ -150,10 +175,7 @@ class _Streamed(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, None]:
-        if torch.is_grad_enabled():
-            raise InputError(
-                "streaming keeps no scores and has no second derivative: pass streaming=False"
-            )
+        refuse_second_derivative()
         if ctx.whole:
             to_rows, to_columns = ctx.saved_tensors
             return to_rows * grad, to_columns * grad, None
@@ -161,6 +183,14 @@ class _Streamed(torch.autograd.Function):
         with torch.autocast(rows.device.type, enabled=False):
             found = _run(rows, columns, ctx.work, gradient=True, weights=grad)
         return found.to_rows, found.to_columns, None
+
+
+def refuse_second_derivative() -> None:
+    """InputError in a backward pass that is to be differentiated."""
+    if torch.is_grad_enabled():
+        raise InputError(
+            "streaming keeps no scores and has no second derivative: pass streaming=False"
+        )
 
 
 class _Found(NamedTuple):
@@ -172,14 +202,14 @@ class _Found(NamedTuple):
 
 
 def _run(
-    rows: Tensor, columns: Tensor, work: _Work, *, gradient: bool, weights: Tensor | None = None
+    rows: Tensor, columns: Tensor, work: Work, *, gradient: bool, weights: Tensor | None = None
 ) -> _Found:
     """The loss and its gradient; ``weights`` are dℓ/d(mean of an anchor) of reduction none."""
     if not work.by_class:
-        return _in_blocks(rows, columns, work, weights, gradient=gradient)
+        return in_blocks(rows, columns, work, weights, gradient=gradient)
     work, order, back = work.sorted()
     weights = None if weights is None else weights[order]
-    found = _in_blocks(rows[order], columns[back], work, weights, gradient=gradient)
+    found = in_blocks(rows[order], columns[back], work, weights, gradient=gradient)
 
     def unsorted(x: Tensor, by: Tensor) -> Tensor:
         return torch.empty_like(x).index_copy_(0, by, x) if x.dim() and len(x) else x
@@ -188,25 +218,46 @@ def _run(
     return _Found(*(unsorted(x, by) for x, by in zip(found, orders, strict=True)))
 
 
-def _in_blocks(
-    rows: Tensor, columns: Tensor, work: _Work, weights: Tensor | None, *, gradient: bool
+def in_blocks(
+    rows: Tensor, columns: Tensor | None, work: Work, weights: Tensor | None, *, gradient: bool
 ) -> _Found:
-    n = len(rows)
+    """The loss and its gradient, a block of anchors at a time.
+
+    Args:
+        rows: float [A, d], or scores [A, C].
+        columns: float [C, d], or None for scores.
+        work: the plan on the batch.
+        weights: as of :func:`_run`.
+        gradient: whether it is wanted.
+    """
+    n, every = len(rows), rows if columns is None else columns
     totals, counts = rows.new_zeros(n), torch.zeros(n, dtype=torch.int64, device=rows.device)
     empty = torch.zeros(n, dtype=torch.bool, device=rows.device)
     to_rows = torch.empty_like(rows) if gradient else rows[:0]
-    to_columns = torch.zeros_like(columns) if gradient else columns[:0]
+    to_columns = torch.zeros_like(every) if gradient and columns is not None else every[:0]
     of_block = _of_rest if work.rest else _of_block
+    if work.plan.objective == "jsd":
+        of_block = _of_jsd
     clamped = counts.new_zeros(())
-    for part, window in _parts(work, rows, columns):
-        t = rows[part] @ columns.T
-        where = _Where(part, window, work.relation(part, window))
-        given = None if weights is None else weights[part]
+    for part, window in _parts(work, rows):
+        if columns is not None:
+            t = rows[part] @ columns.T
+        else:  # in place of which its gradient is made
+            t = (to_rows[part] if gradient else torch.empty_like(rows[part])).copy_(rows[part])
+        t = t.add_(work.bias) if work.bias else t
+        barred = None if work.barred is None else work.barred.of(part)
+        where = _Where(part, window, work.relation(part, window), barred)
+        given = weights if work.anchor_weights is None else work.anchor_weights
+        given = None if given is None else given[part]
         found = of_block(t, work, where, given, gradient=gradient)
         totals[part], counts[part], empty[part] = found.totals, found.number, found.empty
         if found.clamped is not None:
             clamped += found.clamped.sum()
-        if found.slopes is not None:
+        if found.slopes is None:
+            continue
+        if columns is None:
+            to_rows[part].copy_(found.slopes)
+        else:
             torch.mm(found.slopes, columns, out=to_rows[part])
             to_columns.addmm_(found.slopes.T, rows[part])
     if work.plan.class_prior:
@@ -214,6 +265,8 @@ def _in_blocks(
     totals.masked_fill_((counts == 0) | empty, 0.0)
     if work.plan.reduction != "pairs":
         totals.div_(counts.clamp(min=1))
+    if work.anchor_weights is not None:
+        totals.mul_(work.anchor_weights)
     loss = totals if work.plan.reduction == "none" else totals.sum()
     return _Found(loss, counts, empty, to_rows, to_columns)
 
@@ -224,6 +277,7 @@ class _Where(NamedTuple):
     part: slice  # of rows
     window: slice  # of columns that have one of its labels
     labels: Relation | None  # [R, W]
+    barred: tuple[Tensor, Tensor] | None = None  # further pairs that are no negatives
 
 
 class _Block(NamedTuple):
@@ -237,7 +291,7 @@ class _Block(NamedTuple):
 
 
 def _of_block(
-    t: Tensor, work: _Work, where: _Where, weights: Tensor | None, *, gradient: bool
+    t: Tensor, work: Work, where: _Where, weights: Tensor | None, *, gradient: bool
 ) -> _Block:
     """A block whose anchors have the same negatives for each of their positives; t is used up."""
     positives = _positives(t, work, where)
@@ -258,7 +312,7 @@ def _of_block(
 
 
 def _of_rest(
-    t: Tensor, work: _Work, where: _Where, weights: Tensor | None, *, gradient: bool
+    t: Tensor, work: Work, where: _Where, weights: Tensor | None, *, gradient: bool
 ) -> _Block:
     """A block where each positive has negatives of its own; t is used up."""
     positives = _positives(t, work, where)
@@ -291,7 +345,31 @@ def _of_rest(
     return _Block(totals, positives.number, empty, slopes)
 
 
-def _share(positives: _Positives, empty: Tensor, work: _Work, weights: Tensor | None) -> Tensor:
+def _of_jsd(
+    t: Tensor, work: Work, where: _Where, weights: Tensor | None, *, gradient: bool
+) -> _Block:
+    """A block of JSD, whose hardness is the score itself; t is used up."""
+    positives = _positives(t, work, where)
+    log_w, kept = _admit(t, work, where)
+    empty = kept == 0
+    if work.beta == 0 and log_w is None:
+        q = (t > -math.inf).to(t.dtype).div_(kept.clamp(min=1)[:, None])
+    else:
+        z = t * work.beta if work.beta else torch.zeros_like(t).masked_fill_(t.isinf(), -math.inf)
+        z = z if log_w is None else z.add_(log_w)
+        q = z.masked_fill_(empty[:, None], 0.0).softmax(1)
+    steep = work.beta > 0 and not work.plan.detach
+    expected = expected_softplus(t, q, t.new_tensor(work.beta) if steep else None)
+    totals = jsd(expected, positives.t[:, 0])
+    if not gradient:
+        return _Block(totals, positives.number, empty, None)
+    share = _share(positives, empty, work, weights)[:, None]
+    slopes = t.mul_(share)
+    positives.add_to(slopes, -share * torch.sigmoid(-positives.t))
+    return _Block(totals, positives.number, empty, slopes)
+
+
+def _share(positives: _Positives, empty: Tensor, work: Work, weights: Tensor | None) -> Tensor:
     """What a positive of each anchor counts in the mean, [R]."""
     share = ((positives.number > 0) & ~empty).to(positives.t.dtype)
     if work.plan.reduction != "pairs":
@@ -299,15 +377,15 @@ def _share(positives: _Positives, empty: Tensor, work: _Work, weights: Tensor | 
     return share if weights is None else share * weights
 
 
-def _parts(work: _Work, rows: Tensor, columns: Tensor) -> list[tuple[slice, slice]]:
+def _parts(work: Work, rows: Tensor) -> list[tuple[slice, slice]]:
     """Blocks of rows, each with the window of columns that have one of its labels."""
-    size = ROWS_ELSEWHERE
+    size, n_columns = ROWS_ELSEWHERE, len(work.items[1])
     if rows.device.type == "cpu":
-        size = min(max(SCORES // max(len(columns), 1), FEWEST_ROWS), MOST_ROWS)
+        size = min(max(SCORES // max(n_columns, 1), FEWEST_ROWS), MOST_ROWS)
     starts = range(0, len(rows), size)
     parts = [slice(start, min(start + size, len(rows))) for start in starts]
     if work.labels is None or not work.by_class or len(parts) == 1:
-        return [(part, slice(0, len(columns))) for part in parts]
+        return [(part, slice(0, n_columns)) for part in parts]
     of_rows, of_columns = work.labels
     edges = of_rows[[x for part in parts for x in (part.start, part.stop - 1)]]
     low = torch.searchsorted(of_columns, edges[::2].contiguous())
@@ -345,8 +423,8 @@ class _Positives(NamedTuple):
         return x if self.mask is None else x.masked_fill_(~self.mask, other)
 
 
-def _positives(t: Tensor, work: _Work, where: _Where) -> _Positives:
-    part, window, labels = where
+def _positives(t: Tensor, work: Work, where: _Where) -> _Positives:
+    part, window, labels, _ = where
     if not work.plan.class_positives or work.me is None or labels is None:
         at = work.views[part]
         count = torch.full_like(at[:, 0], at.shape[1])
@@ -358,7 +436,7 @@ def _positives(t: Tensor, work: _Work, where: _Where) -> _Positives:
     return _Positives(t[:, window].clone(), mask, _once(mask.sum(1), work), window)
 
 
-def _once(count: Tensor, work: _Work) -> Tensor:
+def _once(count: Tensor, work: Work) -> Tensor:
     return count.clamp(max=1) if work.plan.pooled else count
 
 
@@ -373,7 +451,7 @@ class _Negatives(NamedTuple):
     norm: Tensor  # [R]
     kept: Tensor  # [R], how many have weight
 
-    def slopes(self, push: Tensor, work: _Work) -> Tensor:
+    def slopes(self, push: Tensor, work: Work) -> Tensor:
         """dℓ/dt, in place of the terms."""
         steep = self.weights is not None and not work.plan.detach
         rate = 1 + work.beta if steep else 1.0
@@ -383,9 +461,9 @@ class _Negatives(NamedTuple):
         return slopes
 
 
-def _admit(t: Tensor, work: _Work, where: _Where) -> tuple[Tensor | None, Tensor]:
+def _admit(t: Tensor, work: Work, where: _Where) -> tuple[Tensor | None, Tensor]:
     """Put −inf at what is no negative; log w, −inf there too, and the number that is kept."""
-    part, window, labels = where
+    part, window, labels, _ = where
     scores = None if work.row_wise is None else t.clone()
     if work.plan.admit == "other_labels" and labels is not None:
         barred = labels.barred
@@ -397,6 +475,9 @@ def _admit(t: Tensor, work: _Work, where: _Where) -> tuple[Tensor | None, Tensor
         own = work.own[part]
         t.scatter_(1, own, -math.inf)
         kept = torch.full_like(own[:, 0], t.shape[1] - own.shape[1])
+    if where.barred is not None:
+        t[where.barred] = -math.inf
+        kept = (t > -math.inf).sum(1)
     if work.threshold is not None:
         t.masked_fill_(t < work.threshold, -math.inf)
         kept = (t > -math.inf).sum(1)
@@ -413,7 +494,7 @@ def _admit(t: Tensor, work: _Work, where: _Where) -> tuple[Tensor | None, Tensor
     return log_w, kept
 
 
-def _row_wise(scores: Tensor, admitted: Tensor, work: _Work, part: slice) -> Tensor:
+def _row_wise(scores: Tensor, admitted: Tensor, work: Work, part: slice) -> Tensor:
     """Log η of a block by a hardening of whole rows, [R, C]."""
     assert work.row_wise is not None
     others = torch.ones_like(admitted).scatter_(1, work.own[part], False)
@@ -423,7 +504,7 @@ def _row_wise(scores: Tensor, admitted: Tensor, work: _Work, part: slice) -> Ten
     return work.row_wise.log_eta(rows)
 
 
-def _negatives(t: Tensor, work: _Work, where: _Where) -> _Negatives:
+def _negatives(t: Tensor, work: Work, where: _Where) -> _Negatives:
     """Their sums; t is used up."""
     log_w, kept = _admit(t, work, where)
     kept = kept.to(t.dtype)
@@ -445,7 +526,7 @@ def _negatives(t: Tensor, work: _Work, where: _Where) -> _Negatives:
     return _Negatives(log_e, empty, terms, total, weights, norm, kept)
 
 
-def _weighted(u: Tensor, log_w: Tensor, top: Tensor, work: _Work, kept: Tensor) -> _Negatives:
+def _weighted(u: Tensor, log_w: Tensor, top: Tensor, work: Work, kept: Tensor) -> _Negatives:
     """The sums with pair weights, whose largest exponents are apart from the scores'."""
     empty = kept == 0
     tilted = (u * (1 + work.beta)).add_(log_w)
@@ -458,7 +539,7 @@ def _weighted(u: Tensor, log_w: Tensor, top: Tensor, work: _Work, kept: Tensor) 
 
 
 def _level(
-    negatives: _Negatives, positives: _Positives, work: _Work
+    negatives: _Negatives, positives: _Positives, work: Work
 ) -> tuple[Tensor, Tensor | float, Tensor | None]:
     """Log M + log E, and its slopes in log E and in the scores of positives."""
     log_e = negatives.log_e
@@ -488,7 +569,7 @@ def _level(
     return level, to_negative, to_positive.masked_fill(none[:, None], 0.0)
 
 
-def _terms(level: Tensor, positives: _Positives, work: _Work) -> tuple[Tensor, Tensor]:
+def _terms(level: Tensor, positives: _Positives, work: Work) -> tuple[Tensor, Tensor]:
     """Sums over positives [R] of a level [R, 1 or P], and how each pulls, σ(x) [R, P]."""
     t, share = positives.t, None
     if work.plan.pooled:

@@ -223,6 +223,7 @@ class LinkContrast(nn.Module):
         """Loss of a batch of training queries, float [], nats, with the regulariser."""
         query = self.scorer.query(batch.entity, batch.relation)
         known, where = self._known_of(batch.entity.device), None
+        answers = None
         rows = torch.arange(batch.number, device=batch.entity.device)
         if self.n_candidates is None:
             scores = self.scorer.compare(query, self.scorer.candidates())
@@ -245,7 +246,7 @@ class LinkContrast(nn.Module):
         if self.loss.sampler.needs_labels:
             facts = known.pairs(self._key(batch), where)
         value = self.loss.scored(scores, own, known=facts, repeated=repeated)
-        return value + self.n3 * self._cubes(batch) if self.n3 else value
+        return value + self.n3 * self._cubes(batch, answers) if self.n3 else value
 
     def _known_of(self, device: torch.device) -> Facts:
         if self._known.keys.device != device:
@@ -253,11 +254,12 @@ class LinkContrast(nn.Module):
             self._known = Facts(*(x.to(device) for x in (known.keys, known.starts, known.answers)))
         return self._known
 
-    def _cubes(self, batch: Queries) -> Tensor:
+    def _cubes(self, batch: Queries, answers: Tensor | None) -> Tensor:
         """Σ |x|³ of the vectors of a fact, a mean over the batch."""
+        if answers is None:
+            answers = self.scorer.candidates(batch.answer)
         vectors = (
-            self.scorer.candidates(batch.entity), self.scorer.relations(batch.relation),
-            self.scorer.candidates(batch.answer),
+            self.scorer.candidates(batch.entity), self.scorer.relations(batch.relation), answers
         )  # fmt: skip
         return torch.stack([one.abs().pow(3).sum() for one in vectors]).sum() / batch.number
 

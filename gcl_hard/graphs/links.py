@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.graphs.node_parts import count
+from gcl_hard.io import digest_of_arrays
 
 Part = Literal["train", "valid", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -84,16 +84,19 @@ class Facts:
         at = torch.searchsorted(self.keys, keys).clamp(max=max(len(self.keys) - 1, 0))
         if not len(self.keys):
             return keys[:0], keys[:0]
-        begin, end = self.starts[at], self.starts[at + 1]
-        number = torch.where(self.keys[at] == keys, end - begin, 0)
+        begin = self.starts[at]
+        number = torch.where(self.keys[at] == keys, self.starts[at + 1] - begin, 0)
+        begin = begin - (number.cumsum(0) - number)  # less the pairs of the rows before
         rows = torch.repeat_interleave(torch.arange(len(keys), device=keys.device), number)
-        within = torch.arange(len(rows), device=keys.device) - (number.cumsum(0) - number)[rows]
-        columns = self.answers[begin[rows] + within]
+        which = torch.repeat_interleave(begin, number)
+        which += torch.arange(len(rows), device=keys.device)
+        # which takes a fourth of the time of indexing by a tensor
+        columns = self.answers.index_select(0, which)
         if where is None:
             return rows, columns
-        columns = where[columns]
-        among = columns >= 0
-        return rows[among], columns[among]
+        columns = where.index_select(0, columns)
+        among = (columns >= 0).nonzero()[:, 0]
+        return rows.index_select(0, among), columns.index_select(0, among)
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,9 +298,7 @@ class LinkSet:
     @cached_property
     def digest(self) -> str:
         """Digest of facts and names."""
-        digest = hashlib.sha256()
-        for part in PARTS:
-            array = self.part(part).cpu().numpy().astype(np.int64)
-            digest.update(f"{array.shape}".encode() + array.tobytes())
-        digest.update("\0".join([*self.entities, "", *self.relations]).encode())
-        return digest.hexdigest()[:12]
+        names = "\0".join([*self.entities, "", *self.relations]).encode()
+        return digest_of_arrays(
+            *(self.part(part) for part in PARTS), np.frombuffer(names, np.uint8)
+        )
