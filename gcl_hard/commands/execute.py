@@ -51,7 +51,7 @@ def execute(options: BenchOptions, own: UserParts, console: Console) -> tuple[Re
     console.print("\n".join(protocol_lines(configs)), style="dim", highlight=False)
     runner, shorter = runner_of(options, own, console), dict[RunConfig, Run]()
     tried, first_failures = dict[Run, RunResult](), list[str]()
-    if shortened(vars(options)):
+    if shortened(vars(options)) or (options.select and any(c.chooses_once for c in configs)):
         shorter = _shorter_runs(options, configs)
         tried, first_failures = runner.run([*shorter.values()])
         chosen = {one.best for one in choices(shorter, tried)}

@@ -87,7 +87,7 @@ def candidate_groups(configs: Iterable[RunConfig]) -> list[tuple[RunConfig, ...]
 
 def inner_run(config: RunConfig, seed: int) -> Run:
     """The run whose scores inside the training data choose between configurations."""
-    return Run(config, seed, inner=not config.has_validation)
+    return Run(config, seed, inner=config.chooses_once or not config.has_validation)
 
 
 def plan(configs: Sequence[RunConfig], seeds: Sequence[int], *, select: bool) -> list[Run]:

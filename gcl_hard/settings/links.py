@@ -70,6 +70,7 @@ class LinkConfig(RunConfig):
     sets: ClassVar[str] = "facts as --dataset (FB15k-237, WN18RR, UMLS, Kinship, or a folder)"
     item: ClassVar[str] = "question"
     from_paths: ClassVar[bool] = True
+    chooses_once: ClassVar[bool] = True
     usual_baselines: ClassVar[tuple[str, ...]] = LINK_BASELINES
 
     dataset: Annotated[
