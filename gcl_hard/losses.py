@@ -428,7 +428,7 @@ class ContrastiveLoss(nn.Module):
         repeated: Known | None = None,
     ) -> tuple[Tensor, Diagnostics]:
         """Loss of scores and its diagnostics, as :meth:`scored`; the own label is what is known."""
-        self._refuse_scored()
+        self.check_scored()
         batch = self._checked(
             check_scores(scores), own, known=known, anchor_weights=anchor_weights,
             log_proposal=log_proposal, repeated=repeated,
@@ -483,7 +483,7 @@ class ContrastiveLoss(nn.Module):
             >>> torch.equal(loss.against(q, c, own), loss.scored(q @ c.T, own))
             True
         """
-        self._refuse_scored()
+        self.check_scored()
         batch = self._checked(
             check_vectors(queries, candidates), own, known=known, anchor_weights=anchor_weights,
             log_proposal=log_proposal, repeated=repeated,
@@ -549,8 +549,12 @@ class ContrastiveLoss(nn.Module):
         total = total if summed_up else (total * weights).sum()
         return total / torch.where(whole > 0, whole, 1.0)
 
-    def _refuse_scored(self) -> None:
-        """InputError where a part of the loss needs embeddings, or several positives."""
+    def check_scored(self) -> None:
+        """Check that the loss can be that of scores.
+
+        Raises:
+            InputError: where a part of it needs embeddings, or several positives.
+        """
         sampler = self.sampler
         reasons = {
             f"positives={self.positives!r}: a query has one, its own column; give "

@@ -110,6 +110,13 @@ METRICS: dict[str, Metric] = {
     ),
     "mrr": Metric("MRR", _of_ranks(mean_reciprocal_rank)),
     **{f"hits{k}": Metric(f"Hits@{k}", _of_ranks(partial(hits, k=k))) for k in (1, 3, 10)},
+    **{
+        f"mrr_{kind.replace('-', '_').lower()}": Metric(
+            f"MRR of {kind} questions", _of_ranks(mean_reciprocal_rank),
+            mask=kind.replace("-", "_").lower(),
+        )
+        for kind in ("1-1", "1-N", "N-1", "N-N")
+    },
     "amri": Metric("AMRI", _of_ranks(adjusted_mean_rank_index), unit="", digits=3),
 }  # fmt: skip
 """The metrics by name; :func:`register_metric` adds one."""

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from gcl_hard.errors import DivergenceError
+from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation.ranking import AnswerRanks, filtered_ranks, mean_reciprocal_rank
+from gcl_hard.experiments.custom import own_part
 from gcl_hard.graphs.link_files import load_links
-from gcl_hard.graphs.link_models import SCORERS, LinkContrast, Scorer, scores_of
-from gcl_hard.graphs.links import LinkSet, Part, Queries
+from gcl_hard.graphs.link_models import RGCN, SCORERS, LinkContrast, scores_of
+from gcl_hard.graphs.links import KINDS, LinkSet, Part, Queries
 from gcl_hard.runs import hardware
 from gcl_hard.runs.experiment import (
     Clock,
     Experiment,
+    Parts,
     Report,
     RunContext,
     TrainedRun,
@@ -29,6 +31,7 @@ from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import Scored, Tested
 from gcl_hard.settings.links import FREQUENCY, LinkConfig
 from gcl_hard.training.loop import train
+from gcl_hard.training.stopping import EarlyStopping
 
 SCORES, SCORES_ON_GPU = 2**20, 2**26
 """Scores of queries with all entities at a time; on a CPU as many as its cache holds."""
@@ -55,16 +58,27 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         }
 
     def metrics(self, config: LinkConfig, data: LinkSet) -> tuple[str, ...]:
-        """MRR first, by which settings are chosen."""
-        return ("mrr", "hits1", "hits3", "hits10", "amri")
+        """MRR first, by which settings are chosen; then those of the kinds of questions."""
+        kinds = torch.unique(data.kinds[data.queries("test").relation]).tolist()
+        of_kinds = (f"mrr_{KINDS[kind]}" for kind in kinds)
+        return ("mrr", "hits1", "hits3", "hits10", "amri", *of_kinds)
 
     def size(self, data: LinkSet) -> tuple[int, int]:
         """Training queries, and the scores of test queries in thousands."""
         return 2 * len(data.train), 2 * len(data.test) * data.n_entities // 1000
 
     def check(self, config: LinkConfig, data: LinkSet, context: RunContext, *, inner: bool) -> None:
-        """Refuse sets without facts to choose by or to test on."""
+        """Refuse sets without facts to choose by or to test on, and models that fail."""
         refuse_together(context, "links")
+        needs: dict[Part, bool] = {"valid": inner or config.patience > 0, "test": not inner}
+        for part, needed in needs.items():
+            if needed and not len(data.part(part)):
+                raise InputError(
+                    f"{config.dataset} has no fact in {part}.txt"
+                    + (", by which settings and epochs are chosen" if part == "valid" else "")
+                )
+        if own_part(config.encoder, context.parts) is not None:
+            _check_own(config, data, context.parts)
 
     def train_run(self, run: Run, data: LinkSet, context: RunContext, report: Report) -> TrainedRun:
         """Train the model of a run."""
@@ -73,17 +87,27 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         if config.method == FREQUENCY:
             return TrainedRun(run)
         with seeded_weights(run.seed, 0) as seed:
-            scorer = new_scorer(config, data).to(data.train.device)
+            scorer = new_scorer(config, data, context.parts).to(data.train.device)
         losses: list[float] = []
+        epochs = config.epochs
         if not config.is_baseline:
             model = LinkContrast(
-                scorer, data, loss=config.loss(seed), candidates=config.candidates or None,
-                n3=config.n3, seed=seed,
+                scorer, data, loss=config.loss(seed),
+                candidates=config.candidates or _pool(config.candidate_pool),
+                rare=config.rare, n3=config.n3, seed=seed,
             )  # fmt: skip
+            stopping = None
+            if config.patience:
+                stopping = EarlyStopping(
+                    scorer, lambda: mean_reciprocal_rank(ranks(scorer, data, "valid")),
+                    patience=config.patience,
+                )  # fmt: skip
 
-            def on_epoch(epoch: int, loss: float) -> None:
-                if not report(run, epoch / config.epochs, loss):
+            def on_epoch(epoch: int, loss: float) -> bool:
+                goes_on = stopping is None or stopping(epoch)
+                if not report(run, epoch / config.epochs if goes_on else 1.0, loss):
                     raise KeyboardInterrupt
+                return goes_on
 
             try:
                 losses = train(
@@ -92,56 +116,105 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
                 )  # fmt: skip
             except DivergenceError as error:
                 return TrainedRun(run, error=error)
+            if stopping is not None:
+                stopping.restore()
+                epochs = stopping.best_epoch
         clock.train()
-        return TrainedRun(run, tuple(losses[-1:]), *clock.seconds, embeddings=scorer)
+        return TrainedRun(run, tuple(losses[-1:]), *clock.seconds, embeddings=scorer, scores=epochs)
 
     def score(self, trained: TrainedRun, data: LinkSet, context: RunContext) -> Scored:
         """The ranks of right answers, and the MRR of those of validation facts."""
         hardware.use_threads(context.threads, 1e6, 1, context.cores)
-        if trained.embeddings is None:
-            score = partial(_by_frequency, _frequencies(data))
-        else:
-            score = partial(scores_of, trained.embeddings)
+        scorer = trained.embeddings
+        if scorer is None:
+            scorer = partial(_by_frequency, _frequencies(data))
         part: Part = "valid" if trained.run.inner else "test"
         wanted: tuple[Part, ...] = ("valid", part)
-        of_part = {name: ranks(score, data, name) for name in dict.fromkeys(wanted)}
-        found = of_part[part]
+        of_part = {
+            name: ranks(scorer, data, name)
+            for name in dict.fromkeys(wanted) if len(data.part(name))
+        }  # fmt: skip
+        found, kinds = of_part[part], data.kinds[data.queries(part).relation].cpu().numpy()
         tested = Tested(
-            np.arange(len(found.rank)), found.candidates.cpu().numpy(), found.rank.cpu().numpy()
-        )
-        chosen_by = mean_reciprocal_rank(of_part["valid"])
-        return Scored((tested,), validation=() if trained.run.inner else (chosen_by,))
+            np.arange(len(found.rank)), found.candidates.cpu().numpy(), found.rank.cpu().numpy(),
+            {name: kinds == k for k, name in enumerate(KINDS)},
+        )  # fmt: skip
+        validation: tuple[float, ...] = ()
+        if not trained.run.inner and "valid" in of_part:
+            validation = (mean_reciprocal_rank(of_part["valid"]),)
+        config = cast("LinkConfig", trained.run.config)
+        facts = {"best_epoch": trained.scores} if config.patience else {}
+        return Scored((tested,), validation=validation, facts=facts)
 
     def arrays(self, trained: TrainedRun, data: LinkSet) -> dict[str, NDArray[Any]]:
         """``embeddings`` float32 [E, d] of entities, ``relations`` [2 R, d], and their names."""
-        scorer: Scorer = trained.embeddings
-        return {
-            "embeddings": scorer.entities.weight.detach().cpu().numpy(),
-            "relations": scorer.relations.weight.detach().cpu().numpy(),
-            "entity_names": np.array(data.entities), "relation_names": np.array(data.relations),
-        }  # fmt: skip
+        scorer = trained.embeddings
+        with torch.no_grad():
+            found = {"embeddings": scorer.candidates().cpu().numpy()}
+        if isinstance(relations := getattr(scorer, "relations", None), nn.Embedding):
+            found["relations"] = relations.weight.detach().cpu().numpy()
+        names = {"entity_names": data.entities, "relation_names": data.relations}
+        return {**found, **{name: np.array(one) for name, one in names.items()}}
 
 
-def new_scorer(config: LinkConfig, data: LinkSet) -> Scorer:
-    """A new model of a configuration."""
+def new_scorer(config: LinkConfig, data: LinkSet, parts: Parts | None) -> Any:
+    """A new model of a configuration: one of ours, or of the user's own."""
+    bias, make = config.bias or 0.0, own_part(config.encoder, parts)
+    if make is not None:
+        found = make(data.n_entities, data.n_relations, config.dim, bias=bias)
+        lacks = [one for one in ("query", "candidates") if not hasattr(found, one)]
+        if lacks or not isinstance(found, nn.Module):
+            raise InputError(
+                f"{config.encoder} must make a torch.nn.Module with query(entity, relation) and "
+                f"candidates(entities), got {type(found).__name__}"
+                + (f" without {' and '.join(lacks)}" if lacks else "")
+            )
+        return found
+    if config.encoder == "rgcn":
+        return RGCN(data, config.dim, layers=config.layers or 1, bias=bias)
     made = SCORERS[config.encoder]
-    return made(data.n_entities, data.n_relations, config.dim, bias=config.bias or 0.0)
+    return made(data.n_entities, data.n_relations, config.dim, bias=bias, sparse=config.sparse)
 
 
-def ranks(score: Any, data: LinkSet, part: Part) -> AnswerRanks:
+def ranks(scorer: Any, data: LinkSet, part: Part) -> AnswerRanks:
     """Filtered ranks of the right answers of a part, tails first, then heads.
 
     Args:
-        score: from queries to their scores with all entities, float [B, E].
+        scorer: a model, or a function from queries to their scores with all entities, [B, E].
         data: the facts.
         part: its name.
     """
-    found = []
+    score = partial(scores_of, scorer) if isinstance(scorer, nn.Module) else scorer
     size = SCORES if data.train.device.type == "cpu" else SCORES_ON_GPU
+    found = []
     for batch in data.queries(part).split(max(1, size // data.n_entities)):
         known = data.all_facts.pairs(data.key(batch))
         found.append(filtered_ranks(score(batch), batch.answer, known))
     return AnswerRanks.joined(found)
+
+
+def _pool(name: str) -> Literal["batch", "all"]:
+    return "batch" if name == "batch" else "all"
+
+
+def _check_own(config: LinkConfig, data: LinkSet, parts: Parts | None) -> None:
+    """Check the user's own model on two queries, before anything is trained."""
+    asked = data.queries("train").at(slice(2))
+    with torch.random.fork_rng(devices=[]):
+        try:
+            found = scores_of(new_scorer(config, data, parts).to(data.train.device), asked)
+        except InputError:
+            raise
+        except Exception as error:  # from the user's code, which may raise anything
+            raise InputError(
+                f"{config.encoder} fails on {asked.number} queries ({type(error).__name__}: "
+                f"{error})"
+            ) from error
+    if found.shape != (asked.number, data.n_entities):
+        raise InputError(
+            f"{config.encoder} must score each query with all entities, "
+            f"[{asked.number}, {data.n_entities}], got {[*found.shape]}"
+        )
 
 
 def _frequencies(data: LinkSet) -> Tensor:

@@ -6,9 +6,11 @@ from gcl_hard.graphs.encodings import encoded as encoded
 from gcl_hard.graphs.ensemble import Ensemble as Ensemble
 from gcl_hard.graphs.link_files import load_links as load_links
 from gcl_hard.graphs.link_files import read_links as read_links
+from gcl_hard.graphs.link_models import RGCN as RGCN
 from gcl_hard.graphs.link_models import ComplEx as ComplEx
 from gcl_hard.graphs.link_models import DistMult as DistMult
 from gcl_hard.graphs.link_models import LinkContrast as LinkContrast
+from gcl_hard.graphs.link_models import RotatE as RotatE
 from gcl_hard.graphs.link_models import Scorer as Scorer
 from gcl_hard.graphs.link_models import TransE as TransE
 from gcl_hard.graphs.links import Facts as Facts

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError, check_at_least, check_number, unknown
-from gcl_hard.graphs.links import Facts, LinkSet, Queries
+from gcl_hard.graphs.links import LinkSet, Queries
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of
 from gcl_hard.seeds import Generators
@@ -18,8 +19,8 @@ from gcl_hard.seeds import Generators
 class Scorer(nn.Module, ABC):
     """Base of models that score a query (entity, relation, ?) against candidates.
 
-    A module of your own needs ``query``, ``candidates`` and ``compare``; with drawn
-    candidates ``pairwise`` as well, and with ``n3`` ``relations``.
+    A module of your own needs ``query`` and ``candidates``; ``compare`` and, with candidates that
+    are drawn, ``pairwise``, where scores are no dot products; and ``relations`` with ``n3``.
 
     Args:
         n_entities: E.
@@ -27,16 +28,25 @@ class Scorer(nn.Module, ABC):
         dim: d, width of the vectors of entities and relations.
         bias: added to every score; under JSD, the logistic loss, negative where most candidates
             are wrong, and of distances positive: RotatE's margin.
+        sparse: whether gradients are those of a batch's rows alone, for
+            :func:`gcl_hard.training.loop.sparse_adam`: a step then costs the same however many
+            entities there are.
     """
 
-    def __init__(self, n_entities: int, n_relations: int, dim: int, *, bias: float = 0.0) -> None:
+    products = True
+    """Whether scores are dot products, and the bias."""
+
+    def __init__(
+        self, n_entities: int, n_relations: int, dim: int, *, bias: float = 0.0,
+        sparse: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         for name, number in (("n_entities", n_entities), ("n_relations", n_relations),
                              ("dim", dim)):  # fmt: skip
             check_at_least(name, number, 1)
         check_number("bias", bias)
-        self.entities = nn.Embedding(n_entities, dim)
-        self.relations = nn.Embedding(2 * n_relations, dim)
+        self.entities = nn.Embedding(n_entities, dim, sparse=sparse)
+        self.relations = nn.Embedding(2 * n_relations, dim, sparse=sparse)
         self.bias = bias
         for table in (self.entities, self.relations):
             nn.init.normal_(table.weight, std=dim**-0.5)
@@ -69,6 +79,7 @@ class DistMult(Scorer):
         n_relations: R.
         dim: d.
         bias: b.
+        sparse: as of :class:`Scorer`.
 
     Source:
         Yang et al. (2015), with reciprocal relations (Lacroix et al., 2018).
@@ -95,7 +106,7 @@ class ComplEx(Scorer):
         n_entities: E.
         n_relations: R.
         dim: d, even: d / 2 complex numbers.
-        bias: b.
+        **options: ``bias``, b, and ``sparse``, as of :class:`Scorer`.
 
     Source:
         Trouillon et al. (2016), with reciprocal relations.
@@ -105,12 +116,9 @@ class ComplEx(Scorer):
         torch.Size([1, 8])
     """
 
-    def __init__(self, n_entities: int, n_relations: int, dim: int, *, bias: float = 0.0) -> None:
-        super().__init__(n_entities, n_relations, dim, bias=bias)
-        if dim % 2:
-            raise InputError(
-                f"dim of ComplEx must be even, for real and imaginary halves, got {dim}"
-            )
+    def __init__(self, n_entities: int, n_relations: int, dim: int, **options: Any) -> None:
+        super().__init__(n_entities, n_relations, dim, **options)
+        _check_even("ComplEx", dim)
 
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:
         """h r, whose real part of the product with t̄ is a dot product of halves."""
@@ -129,6 +137,7 @@ class TransE(Scorer):
         n_relations: R.
         dim: d.
         bias: b, the margin γ_R of the logistic loss.
+        sparse: as of :class:`Scorer`.
 
     Source:
         Bordes et al. (2013), with the Euclidean norm and reciprocal relations.
@@ -139,6 +148,8 @@ class TransE(Scorer):
         ...               model.candidates()).max() <= 6
         tensor(True)
     """
+
+    products = False
 
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:
         """h + r."""
@@ -156,8 +167,141 @@ class TransE(Scorer):
         return self.bias - distance
 
 
-SCORERS: dict[str, type[Scorer]] = {"distmult": DistMult, "complex": ComplEx, "transe": TransE}
-"""The models by name."""
+class RotatE(Scorer):
+    r"""Scores by the distance of a rotated complex vector, of which halves are real and imaginary.
+
+    .. math:: s(h, r, t) = b - \sum_k \lvert h_k e^{i \theta_k} - t_k \rvert
+
+    Its sum of moduli is no matrix product: a step takes a hundred times as long as DistMult's on
+    a CPU.
+
+    Args:
+        n_entities: E.
+        n_relations: R; 2 R vectors of angles, of which the first half is read.
+        dim: d, even: d / 2 complex numbers.
+        **options: ``bias``, b, the margin γ_R, and ``sparse``, as of :class:`Scorer`.
+
+    Source:
+        Sun et al. (2019), Eq. 4, with the sum of moduli of its published code, and reciprocal
+        relations.
+
+    Example:
+        >>> model = RotatE(4, 2, dim=8)
+        >>> q = model.query(torch.tensor([0]), torch.tensor([1]))
+        >>> model.compare(q, model.candidates()).max() <= 0
+        tensor(True)
+    """
+
+    products = False
+
+    def __init__(self, n_entities: int, n_relations: int, dim: int, **options: Any) -> None:
+        super().__init__(n_entities, n_relations, dim, **options)
+        _check_even("RotatE", dim)
+        nn.init.uniform_(self.relations.weight, -math.pi, math.pi)
+
+    def query(self, entity: Tensor, relation: Tensor) -> Tensor:
+        """h turned by the angles of r."""
+        h, hi = self.entities(entity).chunk(2, 1)
+        angle = self.relations(relation).chunk(2, 1)[0]
+        r, ri = angle.cos(), angle.sin()
+        return torch.cat([h * r - hi * ri, h * ri + hi * r], 1)
+
+    def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        """Scores by distances, [B, C]."""
+        return self.pairwise(queries[:, None], candidates)
+
+    def pairwise(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        """The score of each query with a candidate of its own, [B]."""
+        real, imaginary = (queries - candidates).chunk(2, -1)
+        distance: Tensor = torch.hypot(real, imaginary).sum(-1)
+        return self.bias - distance
+
+
+class RGCN(DistMult):
+    r"""DistMult between vectors that a graph network makes of the training graph.
+
+    .. math:: x'_i = x_i + \sum_r \sum_{j \in N_r(i)} \frac{1}{\lvert N_r(i) \rvert} W_r x_j
+
+    with W_r of blocks, layer after layer, with a ReLU between them. All entities are encoded in
+    each step, so that large batches pay.
+
+    Args:
+        links: the set, whose training facts are the graph, in both directions.
+        dim: d, a multiple of ``blocks``.
+        layers: of the network, at least 1.
+        blocks: number of blocks on the diagonal of each W_r, at least 1.
+        bias: b.
+
+    Source:
+        Schlichtkrull et al. (2018), with PyTorch Geometric's ``RGCNConv``.
+
+    Example:
+        >>> links = LinkSet.from_triples([("a", "r", "b"), ("b", "r", "c")])
+        >>> model = LinkContrast(RGCN(links, dim=4, blocks=2), links, method="ucl")
+        >>> model(links.queries("train")).shape
+        torch.Size([])
+    """
+
+    edges: Tensor
+    kinds: Tensor
+
+    def __init__(
+        self, links: LinkSet, dim: int, *, layers: int = 1, blocks: int = 4, bias: float = 0.0
+    ) -> None:
+        super().__init__(links.n_entities, links.n_relations, dim, bias=bias)
+        check_at_least("layers", layers, 1)
+        check_at_least("blocks", blocks, 1)
+        if dim % blocks:
+            raise InputError(f"dim of RGCN must be a multiple of its {blocks} blocks, got {dim}")
+        from torch_geometric.nn import RGCNConv
+
+        self.layers = nn.ModuleList(
+            RGCNConv(
+                dim, dim, 2 * links.n_relations, num_blocks=blocks, root_weight=False, bias=False
+            )
+            for _ in range(layers)
+        )
+        facts = links.queries("train")
+        self.register_buffer("edges", torch.stack([facts.entity, facts.answer]), persistent=False)
+        self.register_buffer("kinds", facts.relation, persistent=False)
+        self._encoded: tuple[Tensor, tuple[object, ...]] | None = None
+
+    def encode(self) -> None:
+        """Encode all entities, which is done once a step, and once for all ranks."""
+        x: Tensor = self.entities.weight
+        for k, layer in enumerate(self.layers):
+            x = x.relu() if k else x
+            x = x + layer(x, self.edges, self.kinds)
+        self._encoded = x, self._state
+
+    @property
+    def _state(self) -> tuple[object, ...]:
+        """What encoded entities depend on: which weights, and whether they have a gradient."""
+        return torch.is_grad_enabled(), *(one._version for one in self.parameters())
+
+    def candidates(self, entities: Tensor | None = None) -> Tensor:
+        """Encoded vectors of some entities, or of all."""
+        if self._encoded is None or self._encoded[1] != self._state:
+            self.encode()
+        assert self._encoded is not None
+        x = self._encoded[0]
+        return x if entities is None else x[entities]
+
+    def query(self, entity: Tensor, relation: Tensor) -> Tensor:
+        """h ∘ r."""
+        found: Tensor = self.candidates(entity) * self.relations(relation)
+        return found
+
+
+SCORERS: dict[str, type[Scorer]] = {
+    "distmult": DistMult, "complex": ComplEx, "transe": TransE, "rotate": RotatE,
+}  # fmt: skip
+"""The models that are made of numbers of entities and relations, by name."""
+
+
+def _check_even(model: str, dim: int) -> None:
+    if dim % 2:
+        raise InputError(f"dim of {model} must be even, for real and imaginary halves, got {dim}")
 
 
 class LinkContrast(nn.Module):
@@ -167,12 +311,16 @@ class LinkContrast(nn.Module):
     read. Every method takes positives ``"view"`` here: the one answer of the query.
 
     Args:
-        scorer: a :class:`Scorer`, or a module of your own with its methods.
+        scorer: a :class:`Scorer`, or a module of your own with its methods; its ``encode()``, if
+            it has one, is called once a step.
         links: the set; its training facts are what label-aware methods leave out of the negatives.
         method: a name of ``METHODS``; ignored if ``loss`` is given.
         loss: a :class:`ContrastiveLoss` of your own, whose positives are ``"view"``.
-        candidates: entities drawn in each step, uniformly and with replacement; its queries share
-            those that are drawn, each once. None for all.
+        candidates: K entities drawn in each step, uniformly and with replacement, each once, which
+            its queries share; ``"batch"`` for the answers of the batch, each once, of which q is
+            divided by the probability that it is among them; ``"all"`` for all entities.
+        rare: whether queries are weighed by (n + n' + 6)^(−1/2), n and n' being the known facts of
+            the query and of the question that asks its answer for its entity.
         n3: λ ≥ 0 of the regulariser λ Σ |x|³ of the vectors of a fact, a mean over queries.
         seed: seed of the candidates.
         **options: options of :func:`gcl_hard.contrastive_loss`.
@@ -181,7 +329,7 @@ class LinkContrast(nn.Module):
         InputError: for a loss with other positives, or a size below 1.
 
     Source:
-        n3: Lacroix, Usunier and Obozinski (2018).
+        n3: Lacroix, Usunier and Obozinski (2018). rare: the code of RotatE (Sun et al., 2019).
 
     Example:
         >>> from gcl_hard import fit
@@ -198,7 +346,8 @@ class LinkContrast(nn.Module):
         *,
         method: str = "hscl",
         loss: ContrastiveLoss | None = None,
-        candidates: int | None = 512,
+        candidates: int | Literal["batch", "all"] = 512,
+        rare: bool = False,
         n3: float = 0.0,
         seed: int = 0,
         **options: Any,
@@ -209,50 +358,81 @@ class LinkContrast(nn.Module):
             if options.get("objective") == "jsd":
                 options = {"hardness_scale": "score", **options}
         self.loss = loss_of(method, loss, options)
-        self.loss._refuse_scored()
-        if candidates is not None:
+        self.loss.check_scored()
+        if candidates not in ("batch", "all"):
             check_at_least("candidates", candidates, 1)
         check_number("n3", n3, least=0)
         self.scorer: Any = scorer
-        self.n_candidates, self.n3 = candidates, n3
-        self._n_entities, self._n_relations = links.n_entities, links.n_relations
-        self._known, self._key = links.training_facts, links.key
+        self.n_candidates, self.rare, self.n3 = candidates, rare, n3
+        self._links = links
+        self._known = links.training_facts
+        answers = links.queries("train").answer
+        self._frequency = torch.bincount(answers, minlength=links.n_entities) / len(answers)
         self._generators = Generators(seed)
 
     def forward(self, batch: Queries) -> Tensor:
         """Loss of a batch of training queries, float [], nats, with the regulariser."""
+        _encode(self.scorer)
+        device = batch.entity.device
+        self._known = self._known.to(device)
         query = self.scorer.query(batch.entity, batch.relation)
-        known, where = self._known_of(batch.entity.device), None
-        answers = None
-        rows = torch.arange(batch.number, device=batch.entity.device)
-        if self.n_candidates is None:
-            scores = self.scorer.compare(query, self.scorer.candidates())
-            own, repeated = batch.answer, None
+        entities: Tensor | None = None
+        where: Tensor | None = None
+        if self.n_candidates == "all":
+            own = batch.answer
+        elif self.n_candidates == "batch":
+            entities, own = torch.unique(batch.answer, return_inverse=True)
+            where = self._columns(entities)
         else:
-            drawn = torch.randint(
-                self._n_entities, (self.n_candidates,), device=batch.entity.device,
-                generator=self._generators.on(batch.answer),
-            )  # fmt: skip
-            drawn = torch.unique(drawn)
-            answers = self.scorer.candidates(batch.answer)
-            right = self.scorer.pairwise(query, answers)
-            others = self.scorer.compare(query, self.scorer.candidates(drawn))
-            scores, own = torch.cat([right[:, None], others], 1), torch.zeros_like(rows)
-            where = torch.full((self._n_entities,), -1, device=rows.device)
-            where[drawn] = torch.arange(1, len(drawn) + 1, device=rows.device)
-            again = where[batch.answer]
-            repeated = rows[again > 0], again[again > 0]
-        facts = None
+            entities, own = self._drawn(batch), torch.zeros_like(batch.answer)
+            where = self._columns(entities, after=1)
+        given: dict[str, Any] = {}
         if self.loss.sampler.needs_labels:
-            facts = known.pairs(self._key(batch), where)
-        value = self.loss.scored(scores, own, known=facts, repeated=repeated)
-        return value + self.n3 * self._cubes(batch, answers) if self.n3 else value
+            given["known"] = self._known.pairs(self._links.key(batch), where)
+        if self.rare:
+            given["anchor_weights"] = self._rarity(batch).to(query.dtype)
+        if self.n_candidates == "batch" and entities is not None:
+            share = self._frequency.to(device)[entities].double()
+            given["log_proposal"] = (-torch.expm1(batch.number * torch.log1p(-share))).log()
+        candidates, answers = self.scorer.candidates(entities), None
+        if where is not None and self.n_candidates != "batch":
+            answers = self.scorer.candidates(batch.answer)
+            rows = torch.arange(batch.number, device=device)
+            again = where[batch.answer]
+            given["repeated"] = rows[again > 0], again[again > 0]
+            right = _pairwise(self.scorer, query, answers)
+            scores = torch.cat([right[:, None], _compare(self.scorer, query, candidates)], 1)
+            value: Tensor = self.loss.scored(scores, own, **given)
+        elif _are_products(self.scorer):
+            bias = getattr(self.scorer, "bias", 0.0)
+            value = self.loss.against(query, candidates, own, bias=bias, **given)
+        else:
+            value = self.loss.scored(_compare(self.scorer, query, candidates), own, **given)
+        if self.n3:
+            value = value + self.n3 * self._cubes(batch, answers)
+        return value
 
-    def _known_of(self, device: torch.device) -> Facts:
-        if self._known.keys.device != device:
-            known = self._known
-            self._known = Facts(*(x.to(device) for x in (known.keys, known.starts, known.answers)))
-        return self._known
+    def _drawn(self, batch: Queries) -> Tensor:
+        assert isinstance(self.n_candidates, int)
+        drawn = torch.randint(
+            self._links.n_entities, (self.n_candidates,), device=batch.answer.device,
+            generator=self._generators.on(batch.answer),
+        )  # fmt: skip
+        found: Tensor = torch.unique(drawn)
+        return found
+
+    def _columns(self, entities: Tensor, after: int = 0) -> Tensor:
+        """The column of each entity among some, −1 where it is none."""
+        where = torch.full((self._links.n_entities,), -1, device=entities.device)
+        where[entities] = torch.arange(after, after + len(entities), device=entities.device)
+        return where
+
+    def _rarity(self, batch: Queries) -> Tensor:
+        """Weights of the queries of a batch, [B]."""
+        n = self._links.n_relations
+        back = Queries(batch.answer, (batch.relation + n) % (2 * n), batch.entity)
+        both = [self._known.number(self._links.key(one)) for one in (batch, back)]
+        return (torch.stack(both).sum(0) + 6.0).rsqrt()
 
     def _cubes(self, batch: Queries, answers: Tensor | None) -> Tensor:
         """Σ |x|³ of the vectors of a fact, a mean over the batch."""
@@ -261,7 +441,8 @@ class LinkContrast(nn.Module):
         vectors = (
             self.scorer.candidates(batch.entity), self.scorer.relations(batch.relation), answers
         )  # fmt: skip
-        return torch.stack([one.abs().pow(3).sum() for one in vectors]).sum() / batch.number
+        cubes: list[Tensor] = [one.abs().pow(3).sum() for one in vectors]
+        return torch.stack(cubes).sum() / batch.number
 
     def scores(self, queries: Queries) -> Tensor:
         """Scores of queries against all entities, float [B, E], in evaluation mode."""
@@ -307,8 +488,9 @@ class LinkContrast(nn.Module):
         asked = Queries(*(torch.tensor([one], device=device) for one in (entity, r, 0)))
         scores = self.scores(asked)[0].cpu()
         if filtered:
-            _, known = links.training_facts.pairs(links.key(Queries(*(x.cpu() for x in asked))))
-            scores[known] = -torch.inf
+            facts = links.training_facts
+            _, known = facts.pairs(links.key(asked).to(facts.keys.device))
+            scores[known.cpu()] = -torch.inf
         best = scores.topk(min(k, links.n_entities))
         return [
             (links.entities[i], value)
@@ -321,7 +503,40 @@ def scores_of(scorer: Any, queries: Queries) -> Tensor:
     """Scores of queries by a :class:`Scorer` against all entities, [B, E], in evaluation mode."""
     with evaluating(scorer):
         query = scorer.query(queries.entity, queries.relation)
-        found: Tensor = scorer.compare(query, scorer.candidates())
+        return _compare(scorer, query, scorer.candidates())
+
+
+def _encode(scorer: Any) -> None:
+    encode = getattr(scorer, "encode", None)
+    if encode is not None:
+        encode()
+
+
+def _are_products(scorer: Any) -> bool:
+    """Whether a module says nothing else of how scores are made."""
+    return bool(getattr(scorer, "products", not hasattr(scorer, "compare")))
+
+
+def _compare(scorer: Any, queries: Tensor, candidates: Tensor) -> Tensor:
+    found: Tensor
+    if hasattr(scorer, "compare"):
+        found = scorer.compare(queries, candidates)
+    else:
+        found = queries @ candidates.T
+    return found
+
+
+def _pairwise(scorer: Any, queries: Tensor, candidates: Tensor) -> Tensor:
+    found: Tensor
+    if hasattr(scorer, "pairwise"):
+        found = scorer.pairwise(queries, candidates)
+    elif _are_products(scorer):
+        found = (queries * candidates).sum(1)
+    else:
+        raise InputError(
+            f"{type(scorer).__name__} compares queries and candidates by a function of its own: "
+            f'give it pairwise(queries, candidates), too, or candidates="all" or "batch"'
+        )
     return found
 
 

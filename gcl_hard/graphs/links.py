@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.errors import InputError, check_option
@@ -18,6 +21,10 @@ from gcl_hard.io import digest_of_arrays
 Part = Literal["train", "valid", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
 Triple = tuple[str, str, str]
+KINDS = ("1_1", "1_n", "n_1", "n_n")
+"""Kinds of relations: how many entities ask, and how many answer."""
+MANY = 1.5
+"""Answers of a query on average from which they are several."""
 
 
 class Queries(NamedTuple):
@@ -64,6 +71,24 @@ class Facts:
         starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
         return cls(found, starts, pairs[:, 1].contiguous())
 
+    def to(self, device: torch.device) -> Facts:
+        """The same on a device."""
+        if self.keys.device == device:
+            return self
+        return Facts(self.keys.to(device), self.starts.to(device), self.answers.to(device))
+
+    def _found(self, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """Where the answers of queries begin, and how many there are, int64 [B] each."""
+        if not len(self.keys):
+            return torch.zeros_like(keys), torch.zeros_like(keys)
+        at = torch.searchsorted(self.keys, keys).clamp(max=len(self.keys) - 1)
+        begin = self.starts[at]
+        return begin, torch.where(self.keys[at] == keys, self.starts[at + 1] - begin, 0)
+
+    def number(self, keys: Tensor) -> Tensor:
+        """How many answers are known of each query, int64 [B]."""
+        return self._found(keys)[1]
+
     def pairs(self, keys: Tensor, where: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The known answers of a batch of queries, as rows and columns of its scores.
 
@@ -81,11 +106,7 @@ class Facts:
             >>> rows.tolist(), columns.tolist()
             ([0, 0, 2], [0, 2, 1])
         """
-        at = torch.searchsorted(self.keys, keys).clamp(max=max(len(self.keys) - 1, 0))
-        if not len(self.keys):
-            return keys[:0], keys[:0]
-        begin = self.starts[at]
-        number = torch.where(self.keys[at] == keys, self.starts[at + 1] - begin, 0)
+        begin, number = self._found(keys)
         begin = begin - (number.cumsum(0) - number)  # less the pairs of the rows before
         rows = torch.repeat_interleave(torch.arange(len(keys), device=keys.device), number)
         which = torch.repeat_interleave(begin, number)
@@ -144,12 +165,27 @@ class LinkSet:
                 raise InputError(f"{part}: a fact names an entity or relation that there is not")
         if not len(self.train):
             raise InputError(f"{self.name} has no training fact")
+        if self.train.device.type == "cpu":  # where it was made
+            self._check_apart()
+
+    def _check_apart(self) -> None:
+        """InputError for facts that stand in two parts."""
+        keys = {part: _keys(self.part(part), self.n_entities, self.n_relations) for part in PARTS}
+        for one, other in combinations(PARTS, 2):
+            both, first, _ = np.intersect1d(keys[one], keys[other], return_indices=True)
+            if len(both):
+                h, r, t = self.part(one)[int(first[0])].tolist()
+                fact = f"{self.entities[h]} {self.relations[r]} {self.entities[t]}"
+                raise InputError(
+                    f"{self.name}: {count(len(both), 'fact')} stand in {one} and in {other}, such "
+                    f"as {fact}: a fact belongs to one part"
+                )
 
     def __repr__(self) -> str:
         sizes = " / ".join(f"{len(self.part(part)):,}" for part in PARTS)
         return (
-            f"{type(self).__name__}({self.name}: {self.n_entities:,} entities, "
-            f"{self.n_relations:,} relations, {sizes} facts)"
+            f"{type(self).__name__}({self.name}: {count(self.n_entities, 'entity', 'entities')}, "
+            f"{count(self.n_relations, 'relation')}, {sizes} facts)"
         )
 
     @classmethod
@@ -175,33 +211,83 @@ class LinkSet:
             InputError: for a fact in several parts; names it and counts them.
         """
         given = {part: [*facts] for part, facts in zip(PARTS, (train, valid, test), strict=True)}
-        parts = {part: [*dict.fromkeys(facts)] for part, facts in given.items()}
-        notes = [*notes]
-        for part, facts in parts.items():
-            if repeated := len(given[part]) - len(facts):
-                notes.append(f"{part}: {count(repeated, 'repeated fact')} counted once")
-        for one, other in (("train", "valid"), ("train", "test"), ("valid", "test")):
-            both = {*parts[one]} & {*parts[other]}  # type: ignore[index]
-            if both:
-                raise InputError(
-                    f"{name}: {count(len(both), 'fact')} stand in {one} and in {other}, such as "
-                    f"{' '.join(min(both))}: a fact belongs to one part"
-                )
-        every = [fact for facts in parts.values() for fact in facts]
+        every = [fact for facts in given.values() for fact in facts]
         entities = sorted({end for head, _, tail in every for end in (head, tail)})
         relations = sorted({relation for _, relation, _ in every})
         of_entity = {entity: i for i, entity in enumerate(entities)}
         of_relation = {relation: i for i, relation in enumerate(relations)}
-        ids = {
-            part: torch.tensor(
+        ids = [
+            torch.tensor(
                 [(of_entity[h], of_relation[r], of_entity[t]) for h, r, t in facts],
                 dtype=torch.int64,
             ).view(-1, 3)
-            for part, facts in parts.items()
-        }
-        known = ids["train"]
-        unseen = len(entities) - len(torch.unique(known[:, [0, 2]]))
-        new = len(relations) - len(torch.unique(known[:, 1]))
+            for facts in given.values()
+        ]
+        return cls._of_ids(ids, entities, relations, name, notes)
+
+    @classmethod
+    def from_graphs(
+        cls,
+        train: Any,
+        valid: Any = None,
+        test: Any = None,
+        *,
+        entities: Sequence[str] | None = None,
+        relations: Sequence[str] | None = None,
+        name: str = "own",
+    ) -> Self:
+        """A set of graphs with kinds of edges, as PyTorch Geometric has them.
+
+        Args:
+            train: an object with ``edge_index`` int64 [2, n], heads and tails, and ``edge_type``
+                int64 [n], such as a ``torch_geometric.data.Data``; without inverse edges, which
+                are asked for all the same. Its ``num_nodes`` is E, if it has one.
+            valid: likewise; None for none.
+            test: likewise.
+            entities: names of entities; their numbers if None.
+            relations: names of relations; their numbers if None.
+            name: name of the set in results.
+
+        Raises:
+            InputError: for an object without these, a number without a name, or a fact in several
+                parts.
+
+        Example:
+            >>> from types import SimpleNamespace
+            >>> graph = SimpleNamespace(
+            ...     edge_index=torch.tensor([[0, 1], [1, 2]]), edge_type=torch.tensor([0, 0])
+            ... )
+            >>> LinkSet.from_graphs(graph, relations=["next"])
+            LinkSet(own: 3 entities, 1 relation, 2 / 0 / 0 facts)
+        """
+        graphs = [one for one in (train, valid, test) if one is not None]
+        ids = [_triples(one, part) for one, part in zip((train, valid, test), PARTS, strict=True)]
+        ends = torch.cat([one[:, [0, 2]].reshape(-1) for one in ids])
+        kinds = torch.cat([one[:, 1] for one in ids])
+        if entities is None:
+            with warnings.catch_warnings(action="ignore"):  # PyTorch Geometric guesses as below
+                given = [int(getattr(one, "num_nodes", 0) or 0) for one in graphs]
+            seen = int(ends.max()) + 1 if len(ends) else 0
+            entities = [str(i) for i in range(max(seen, *given))]
+        if relations is None:
+            relations = [str(i) for i in range(int(kinds.max()) + 1 if len(kinds) else 0)]
+        return cls._of_ids(ids, entities, relations, name, ())
+
+    @classmethod
+    def _of_ids(
+        cls, ids: Sequence[Tensor], entities: Sequence[str], relations: Sequence[str], name: str,
+        notes: Sequence[str],
+    ) -> Self:  # fmt: skip
+        """A set of numbered facts, each of which counts once, with notes of what is uncertain."""
+        notes, parts = [*notes], list[Tensor]()
+        for part, facts in zip(PARTS, ids, strict=True):
+            first = np.unique(_keys(facts, len(entities), len(relations)), return_index=True)[1]
+            if repeated := len(facts) - len(first):
+                notes.append(f"{part}: {count(repeated, 'repeated fact')} counted once")
+            parts.append(facts[torch.from_numpy(np.sort(first))] if repeated else facts)
+        found = cls(parts[0], parts[1], parts[2], tuple(entities), tuple(relations), name)
+        unseen = len(entities) - len(torch.unique(found.train[:, [0, 2]]))
+        new = len(relations) - len(torch.unique(found.train[:, 1]))
         if unseen:
             has = "has" if unseen == 1 else "have"
             notes.append(
@@ -211,10 +297,7 @@ class LinkSet:
         if new:
             notes.append(f"{count(new, 'relation')} {'has' if new == 1 else 'have'} no training "
                          f"fact")  # fmt: skip
-        return cls(
-            ids["train"], ids["valid"], ids["test"], tuple(entities), tuple(relations), name,
-            tuple(notes),
-        )  # fmt: skip
+        return replace(found, notes=tuple(notes))
 
     def part(self, name: Part) -> Tensor:
         """The facts of a part, int64 [n, 3]."""
@@ -272,6 +355,24 @@ class LinkSet:
         return queries.entity * (2 * self.n_relations) + queries.relation
 
     @cached_property
+    def kinds(self) -> Tensor:
+        """By the answers of its queries in training, the kind of each of 2 R relations, int64.
+
+        An index into :data:`KINDS`: whether a query and, the other way round, an answer have more
+        than 1.5 answers on average. The kind of the question for heads is the mirrored one.
+
+        Source:
+            Bordes et al. (2013), section 4.
+        """
+        known = self.queries("train")
+        pairs = torch.unique(torch.stack([known.relation, known.entity], 1), dim=0)[:, 0]
+        n = 2 * self.n_relations
+        facts, queries = (torch.bincount(of, minlength=n) for of in (known.relation, pairs))
+        many = facts / queries.clamp(min=1) >= MANY
+        back = many.roll(self.n_relations)
+        return many.long() + 2 * back.long()
+
+    @cached_property
     def training_facts(self) -> Facts:
         """The facts that training may read: those of the training part."""
         return self._facts(("train",))
@@ -302,3 +403,27 @@ class LinkSet:
         return digest_of_arrays(
             *(self.part(part) for part in PARTS), np.frombuffer(names, np.uint8)
         )
+
+
+def _keys(facts: Tensor, n_entities: int, n_relations: int) -> NDArray[np.int64]:
+    """A number for each fact, int64 [n]."""
+    head, relation, tail = facts.numpy().T
+    found: NDArray[np.int64] = (head * n_relations + relation) * n_entities + tail
+    return found
+
+
+def _triples(graph: Any, part: str) -> Tensor:
+    """The facts of a graph with kinds of edges, int64 [n, 3]."""
+    if graph is None:
+        return torch.empty(0, 3, dtype=torch.int64)
+    ends, kinds = getattr(graph, "edge_index", None), getattr(graph, "edge_type", None)
+    if (
+        isinstance(ends, Tensor) and isinstance(kinds, Tensor)
+        and ends.shape == (2, len(kinds)) and {ends.dtype, kinds.dtype} == {torch.int64}
+    ):  # fmt: skip
+        return torch.stack([ends[0], kinds, ends[1]], 1).cpu()
+    got = ", ".join(
+        f"{name} {one.dtype} {[*one.shape]}" if isinstance(one, Tensor) else f"no {name}"
+        for name, one in (("edge_index", ends), ("edge_type", kinds))
+    )
+    raise InputError(f"{part} must have edge_index int64 [2, n] and edge_type int64 [n], got {got}")

@@ -411,8 +411,8 @@ class RunConfig(ABC):
     from_paths: ClassVar[bool] = False
     """Whether commands take the path of a data set, FOLDER/NAME or NAME.npz, for NAME in FOLDER."""
     chooses_once: ClassVar[bool] = False
-    """Whether settings are chosen by one run of each candidate, scored on the validation part alone:
-    what is not chosen is never tested."""
+    """Whether settings are chosen by one run of each candidate that reads no test item: what is not
+    chosen is never tested."""
     own_sets: ClassVar[OwnSets | None] = None
     """How commands name a data set of the user's own: ``module:name`` of graphs, or the file of a
     table, for which ``encoder`` may be a file, too."""

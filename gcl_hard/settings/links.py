@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+from gcl_hard.errors import InputError
 from gcl_hard.functional.hardness import ScoredScale
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.losses import ContrastiveLoss
@@ -19,8 +20,10 @@ from gcl_hard.settings.base import (
     RunConfig,
     Values,
     configuration,
+    is_own,
     method_setting,
 )
+from gcl_hard.training.loop import Optimisation, sparse_adam
 
 FREQUENCY, UNTRAINED = "frequency", "untrained"
 LINK_BASELINES = (FREQUENCY, UNTRAINED)
@@ -32,7 +35,9 @@ _REFUSED = {
     if name not in SCORED
 }
 LinkProtocol = Literal["split"]
-LinkModel = Literal["distmult", "complex", "transe"]
+LINK_MODELS = ("distmult", "complex", "transe", "rotate", "rgcn")
+CandidatePool = Literal["uniform", "batch", "all"]
+DISTANCES = ("transe", "rotate")
 
 
 def _is_jsd(above: Values) -> bool:
@@ -43,7 +48,11 @@ def _bias(above: Values) -> float:
     """What a score begins at: most candidates are wrong, and distances are below 0."""
     if not _is_jsd(above):
         return 0.0
-    return 6.0 if above["encoder"] == "transe" else -3.0
+    return 6.0 if above["encoder"] in DISTANCES else -3.0
+
+
+def _is_rgcn(above: Values) -> bool:
+    return bool(above["encoder"] == "rgcn")
 
 
 @configuration
@@ -86,17 +95,34 @@ class LinkConfig(RunConfig):
         Setting("infonce, or jsd, the logistic loss"),
     ] = "infonce"
     encoder: Annotated[
-        LinkModel,
-        Setting("distmult, complex, transe", "encoder", common=True, read_by=(UNTRAINED,)),
+        str,
+        Setting(
+            "distmult, complex, transe, rotate, rgcn, or module:Name",
+            "encoder",
+            own=True,
+            common=True,
+            read_by=(UNTRAINED,),
+        ),
     ] = "distmult"
     dim: Annotated[
         int, Setting("width of the vectors of entities and relations", "encoder", least=1,
                      read_by=(UNTRAINED,)),
     ] = 64  # fmt: skip
+    layers: Annotated[
+        int | None,
+        Setting(
+            "convolutions of rgcn over the training facts",
+            "encoder",
+            least=1,
+            read_by=(UNTRAINED,),
+            applies=_is_rgcn,
+            usual=lambda above: 1,
+        ),
+    ] = None
     bias: Annotated[
         float | None,
         Setting(
-            "added to every score (jsd: -3, transe 6, its margin)",
+            "added to every score (jsd: -3; transe, rotate: 6, their margin)",
             "encoder",
             symbol="b",
             several=True,
@@ -127,18 +153,28 @@ class LinkConfig(RunConfig):
             usual=lambda above: "score",
         ),
     ] = None
+    candidate_pool: Annotated[
+        CandidatePool,
+        Setting("uniform, batch (its answers) or all", "training"),
+    ] = "uniform"
     candidates: Annotated[
-        int,
+        int | None,
         Setting(
-            "entities drawn in a step, shared by its queries; 0 for all",
+            "entities drawn uniformly in a step, shared by its queries",
             "training",
-            least=0,
+            least=1,
             symbol="K",
             title="candidates",
             several=True,
             chosen=True,
+            applies=lambda above: above["candidate_pool"] == "uniform",
+            usual=lambda above: 512,
         ),
-    ] = 512
+    ] = None
+    rare: Annotated[
+        bool,
+        Setting("weigh queries with few known facts more, as RotatE's code does", "training"),
+    ] = False
     n3: Annotated[
         float,
         Setting(
@@ -154,6 +190,39 @@ class LinkConfig(RunConfig):
     ] = 0.0
     batch_size: Annotated[int, replace(BATCH_SIZE, help="queries in a batch")] = 512
     epochs: Annotated[int, EPOCHS] = 10
+    patience: Annotated[
+        int,
+        Setting(
+            "epochs without a better MRR of validation facts that end a run; 0: never",
+            "training",
+            least=0,
+        ),
+    ] = 0
+    sparse: Annotated[
+        bool,
+        Setting("update no vectors but those of a batch (SparseAdam)", "training"),
+    ] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.encoder not in LINK_MODELS and not is_own(self.encoder):
+            raise InputError(
+                f"encoder is {', '.join(LINK_MODELS)} or your own module:Name, with the module in "
+                f"the working folder or installed, got {self.encoder!r}"
+            )
+        if self.sparse and (self.candidate_pool == "all" or self.encoder == "rgcn"):
+            reason = "encoder rgcn" if self.encoder == "rgcn" else "candidate-pool all"
+            raise InputError(
+                f"sparse updates the vectors of a batch alone, and {reason} has gradients of all "
+                f"entities: leave one of them out"
+            )
+        if self.sparse and self.weight_decay:
+            raise InputError("sparse updates go without weight-decay: leave one of them out")
+
+    def optimisation(self) -> Optimisation:
+        """How the model is optimised."""
+        found = super().optimisation()
+        return replace(found, optimiser=sparse_adam) if self.sparse else found
 
     @classmethod
     def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:

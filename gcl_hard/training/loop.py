@@ -564,6 +564,39 @@ def adam_of(parameters: list[Any], **rates: float) -> torch.optim.Adam:
     return adam([{"params": parameters, **rates}])
 
 
+def sparse_adam(
+    parameters: Iterable[Tensor], *, lr: float, weight_decay: float = 0.0
+) -> torch.optim.SparseAdam:
+    """Adam that changes no rows but those of a batch, for embeddings with sparse gradients.
+
+    A step costs the same however many rows there are. Moments of rows that are in no batch rest,
+    so that it is another optimiser than Adam.
+
+    Args:
+        parameters: those of embeddings with ``sparse=True``.
+        lr: learning rate.
+        weight_decay: 0; it would change all rows.
+
+    Raises:
+        InputError: for a weight decay.
+
+    Example:
+        >>> table = nn.Embedding(3, 2, sparse=True)
+        >>> optimiser = sparse_adam(table.parameters(), lr=0.1)
+        >>> before = table.weight.detach().clone()
+        >>> table(torch.tensor([1])).sum().backward()
+        >>> optimiser.step()
+        >>> (table.weight != before).any(1)
+        tensor([False,  True, False])
+    """
+    if weight_decay:
+        raise InputError(
+            f"sparse updates change the rows of a batch, and a weight decay of {weight_decay:g} "
+            f"would change all: leave one of them out"
+        )
+    return torch.optim.SparseAdam([*parameters], lr=lr)
+
+
 def adam(groups: list[dict[str, Any]]) -> torch.optim.Adam:
     """PyTorch's Adam, in one call for all tensors of a device where there is such a call.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def test_a_folder_of_triples_becomes_a_table_that_is_not_computed_again(
     found = records()
     assert len(found) == 4 * 2 + 1 + 2  # frequency has one seed
     for scores in found.values():
-        assert {*scores} == {"mrr", "hits1", "hits3", "hits10", "amri"}
+        assert {*scores} == {"mrr", "hits1", "hits3", "hits10", "amri", "mrr_1_1"}
         assert 0 < scores["mrr"][0] <= 100
         assert scores["hits1"][0] <= scores["hits3"][0] <= scores["hits10"][0]
     assert bench.main([*command, "--report=page.html"]) == 0
@@ -71,7 +72,7 @@ def test_a_folder_of_triples_becomes_a_table_that_is_not_computed_again(
 
 
 def test_the_scores_are_those_of_the_ranks(ring: Path) -> None:
-    config = LinkConfig("ring", "hucl", epochs=2, dim=8, candidates=0, lr=0.05)
+    config = LinkConfig("ring", "hucl", epochs=2, dim=8, candidate_pool="all", lr=0.05)
     context = made_context(Path())
     experiment, run = LinkExperiment(), Run(config, 3)
     data = experiment.load(config, context)
@@ -146,7 +147,7 @@ def test_ranks_in_batches_are_those_of_all_at_once(
     data = load_links("ring", data_dir=".")
     config = LinkConfig("ring", "ucl", dim=8)
     torch.manual_seed(0)
-    scorer = new_scorer(config, data)
+    scorer = new_scorer(config, data, None)
 
     def score(queries: Any) -> torch.Tensor:
         with torch.no_grad():
@@ -165,7 +166,11 @@ def test_ranks_in_batches_are_those_of_all_at_once(
     ("arguments", "facts"),
     [
         (["--method=hcl"], ["hcl", "scores"]),
-        (["--encoder=rotate"], ["encoder", "distmult"]),
+        (["--encoder=conve"], ["encoder", "distmult", "rgcn", "module:Name"]),
+        (["--sparse=true", "--candidate-pool=all"], ["sparse", "candidate-pool all"]),
+        (["--sparse=true", "--encoder=rgcn"], ["sparse", "rgcn"]),
+        (["--sparse=true", "--weight-decay=0.1"], ["sparse", "weight-decay"]),
+        (["--patience=-1"], ["patience", 0]),
         (["--hardness-scale=cosine", "--objective=jsd"], ["hardness-scale", "score"]),
         (["--n3=-1"], ["n3", 0]),
         (["--drop-edges=0.1"], ["drop-edges"]),
@@ -176,3 +181,103 @@ def test_what_links_do_not_have_is_one_message(
 ) -> None:
     assert bench.main(["--dataset=ring", "--data-dir=.", "--domain=links", *arguments]) == 2
     assert says(capsys.readouterr().err, *facts)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--encoder=rgcn", "--layers=2"],
+        ["--encoder=rotate", "--objective=jsd"],
+        ["--candidate-pool=batch", "--rare=true"],
+        ["--candidate-pool=all", "--encoder=transe"],
+        ["--sparse=true", "--n3=0.01"],
+    ],
+)
+def test_models_and_ways_of_training_make_tables(given: list[str], ring: Path) -> None:
+    short = [one for one in SHORT if "pool" not in " ".join(given) or "--candidates" not in one]
+    command = ["--dataset=ring", "--data-dir=.", "--domain=links", "--seeds=1", "--method=hscl"]
+    assert bench.main([*command, *short, *given]) == 0
+    (scores,) = records().values()
+    assert 0 < scores["mrr"][0] <= 100
+
+
+def test_a_run_ends_where_it_no_longer_helps_and_keeps_its_best_epoch(ring: Path) -> None:
+    config = LinkConfig("ring", "hucl", epochs=12, dim=8, candidates=8, lr=0.1, patience=2)
+    context, experiment, run = made_context(Path()), LinkExperiment(), Run(config, 0)
+    data, seen, told = experiment.load(config, context), list[float](), list[float]()
+
+    def report(run: Run, share: float, loss: float | None = None) -> bool:
+        told.append(share)
+        return True
+
+    trained = experiment.train_run(run, data, context, report)
+    scored = experiment.score(trained, data, context)
+    best = scored.facts["best_epoch"]
+    for epochs in range(1, len(told) + 1):  # of runs of a given length
+        shorter = replace(config, epochs=epochs, patience=0)
+        found = experiment.train_run(Run(shorter, 0), data, context, silent)
+        seen.append(experiment.score(found, data, context).validation[0])
+    assert best == 1 + int(np.argmax(seen))
+    assert scored.validation == (max(seen),)
+    assert len(told) in (best + 2, 12)
+    assert told[-1] == 1.0
+
+
+def test_the_mrr_of_a_kind_of_questions_is_over_those_alone(tmp_path: Path) -> None:
+    many = [(f"p{i}", "in", f"c{i % 3}") for i in range(12)]
+    links = LinkSet.from_triples([*many[:9], ("a", "next", "b"), ("b", "next", "c")], [],
+                                 [*many[9:], ("c", "next", "a")])  # fmt: skip
+    config, context = LinkConfig("own", "ucl", dim=4, epochs=1), made_context(None)
+    experiment = LinkExperiment()
+    trained = experiment.train_run(Run(config, 0), links, context, silent)
+    scored = experiment.score(trained, links, context)
+    metrics = experiment.metrics(config, links)
+    assert {*metrics} >= {"mrr_1_1", "mrr_1_n", "mrr_n_1"}
+    assert "mrr_n_n" not in metrics
+    found = scored.scores(metrics)
+    reciprocal = 100 / scored.folds[0].predicted  # tails of the four facts, then heads
+    for name, ids in {"mrr_n_1": [0, 1, 2], "mrr_1_n": [4, 5, 6], "mrr_1_1": [3, 7]}.items():
+        assert found[name][0] == pytest.approx(reciprocal[ids].mean())
+
+
+OWN = """
+import torch
+
+class Plain(torch.nn.Module):
+    def __init__(self, n_entities, n_relations, dim, bias=0.0):
+        super().__init__()
+        self.entities = torch.nn.Embedding(n_entities, dim)
+        self.relations = torch.nn.Embedding(2 * n_relations, dim)
+
+    def query(self, entity, relation):
+        return self.entities(entity) + self.relations(relation)
+
+    def candidates(self, entities=None):
+        return self.entities.weight if entities is None else self.entities(entities)
+
+class Narrow(Plain):
+    def candidates(self, entities=None):
+        return self.entities.weight[:3]
+
+class Lacking(torch.nn.Module):
+    def __init__(self, *given, bias=0.0):
+        super().__init__()
+"""
+
+
+def test_a_model_of_ones_own_is_named(
+    ring: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_scorers.py").write_text(OWN, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    command = ["--dataset=ring", "--data-dir=.", "--domain=links", "--seeds=1", "--method=hucl",
+               "--save-embeddings", *SHORT]  # fmt: skip
+    assert bench.main([*command, "--encoder=own_scorers:Plain"]) == 0
+    (path,) = Path("out").glob("*.npz")
+    with np.load(path) as saved:
+        assert saved["embeddings"].shape == (30, 8)
+        assert saved["entity_names"][0] == "p0"
+    capsys.readouterr()
+    for name, facts in (("Narrow", ["30", "3"]), ("Lacking", ["query", "candidates"])):
+        assert bench.main([*command, f"--encoder=own_scorers:{name}"]) == 2
+        assert says(capsys.readouterr().err, name, *facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from itertools import product
 from pathlib import Path
@@ -18,7 +19,18 @@ from gcl_hard.evaluation import (
     filtered_ranks,
     mean_reciprocal_rank,
 )
-from gcl_hard.graphs import ComplEx, DistMult, LinkContrast, LinkSet, Queries, TransE, load_links
+from gcl_hard.graphs import (
+    RGCN,
+    ComplEx,
+    DistMult,
+    LinkContrast,
+    LinkSet,
+    Queries,
+    RotatE,
+    TransE,
+    load_links,
+)
+from gcl_hard.training.loop import sparse_adam
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "links"
 LETTERS = "abcdefg"
@@ -46,11 +58,18 @@ def loop(model: Any, h: int, r: int, t: int) -> float:
             x, y, z = (complex(float(v[k]), float(v[n + k])) for v in (a, b, c))
             total += (x * y * z.conjugate()).real
         return total + model.bias
+    if isinstance(model, RotatE):
+        n = len(a) // 2
+        far = 0.0
+        for k in range(n):
+            x, z = (complex(float(v[k]), float(v[n + k])) for v in (a, c))
+            far += abs(x * cmath.exp(1j * float(b[k])) - z)
+        return float(model.bias) - far
     squares = [float(x + y - z) ** 2 for x, y, z in zip(a, b, c, strict=True)]
     return float(model.bias) - math.sqrt(sum(squares))
 
 
-@pytest.mark.parametrize("kind", [DistMult, ComplEx, TransE])
+@pytest.mark.parametrize("kind", [DistMult, ComplEx, TransE, RotatE])
 def test_scores_are_those_of_a_slow_loop(kind: Any) -> None:
     torch.manual_seed(0)
     model = kind(7, 2, dim=6, bias=0.5).double()
@@ -79,23 +98,30 @@ def test_the_loss_is_that_of_the_scores_with_known_training_facts(
     if objective == "infonce":
         options["temperature"] = 2.0
     model = LinkContrast(
-        scorer, links, method=method, beta=1.5, candidates=number, n3=0.1, seed=3, **options
+        scorer,
+        links,
+        method=method,
+        beta=1.5,
+        candidates=number or "all",
+        n3=0.1,
+        seed=3,
+        **options,
     )
     batch = links.queries("train").at(slice(9))
     torch.manual_seed(5)
     found = model(batch)
     again = LinkContrast(
-        scorer, links, method=method, beta=1.5, candidates=number, seed=3, **options
+        scorer, links, method=method, beta=1.5, candidates=number or "all", seed=3, **options
     )
     # the same draws, seen through the scores that the loss is given
     seen: list[tuple[Any, ...]] = []
     plain = again.loss.scored
-    again.loss.scored = lambda scores, own, **of: (
+
+    def watched(scores: Tensor, own: Tensor, **of: Any) -> Tensor:
         seen.append((scores, own, of))
-        or plain(  # type: ignore[method-assign, assignment, func-returns-value]
-            scores, own, **of
-        )
-    )
+        return plain(scores, own, **of)
+
+    again.loss.scored = watched  # type: ignore[method-assign]
     value = again(batch)
     scores, own, _ = seen[0]
     trained = {
@@ -137,6 +163,125 @@ def test_the_loss_is_that_of_the_scores_with_known_training_facts(
     has = torch.tensor([bool(keep) for keep in masked])
     expected = terms[has].mean() if has.any() else torch.tensor(0.0)
     assert value.item() == pytest.approx(expected.item(), rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["hucl", "hscl"])
+@pytest.mark.parametrize("objective", ["infonce", "jsd"])
+@pytest.mark.parametrize("kind", [DistMult, TransE])
+def test_answers_of_a_batch_are_weighed_by_how_often_they_are_there(
+    method: str, objective: str, kind: Any
+) -> None:
+    """By a slow loop over queries and the batch's answers, with RotatE's weights of queries."""
+    links, beta = facts(), 1.2
+    torch.manual_seed(2)
+    scorer = kind(7, 2, dim=4, bias=-0.5).double()
+    options: dict[str, Any] = {"objective": objective}
+    if objective == "infonce":
+        options["temperature"] = 1.5
+    model = LinkContrast(
+        scorer, links, method=method, beta=beta, candidates="batch", rare=True, **options
+    )
+    batch = next(links.batches(11)(1))
+    asked = [*zip(*(x.tolist() for x in links.queries("train")), strict=True)]
+    share = {j: sum(a == j for _, _, a in asked) / len(asked) for j in range(7)}
+    present = sorted(set(batch.answer.tolist()))
+    number = {j: -math.log(1 - (1 - share[j]) ** 11) for j in present}
+    total = whole = 0.0
+    for e, r, a in zip(*(x.tolist() for x in batch), strict=True):
+        t = {j: loop(scorer, e, r, j) / options.get("temperature", 1.0) for j in present}
+        kept = [j for j in present
+                if j != a and not (method == "hscl" and (e, r, j) in asked)]  # fmt: skip
+        if not kept:
+            continue
+        q = {j: math.exp(beta * t[j] + number[j]) for j in kept}
+        norm = sum(q.values())
+        if objective == "infonce":
+            expected = sum(q[j] / norm * math.exp(t[j]) for j in kept)
+            term = math.log1p((len(present) - 1) * expected / math.exp(t[a]))
+        else:
+            expected = sum(q[j] / norm * math.log1p(math.exp(t[j])) for j in kept)
+            term = math.log1p(math.exp(-t[a])) + expected - 2 * math.log(2)
+        both = sum((e, r) == (x, y) for x, y, _ in asked)
+        both += sum((a, (r + 2) % 4) == (x, y) for x, y, _ in asked)
+        total, whole = total + term * (both + 6) ** -0.5, whole + (both + 6) ** -0.5
+    assert model(batch).item() == pytest.approx(total / whole, rel=1e-6)
+
+
+def test_sparse_gradients_are_those_of_the_dense_and_touch_no_other_rows() -> None:
+    links, tables = facts(), list[Tensor]()
+    batch = links.queries("train").at(slice(3))
+    for sparse in (False, True):
+        torch.manual_seed(0)
+        scorer = DistMult(7, 2, dim=4, sparse=sparse)
+        model = LinkContrast(scorer, links, method="hucl", candidates=2, n3=0.1)
+        before = scorer.entities.weight.detach().clone()
+        make = sparse_adam if sparse else torch.optim.Adam
+        optimiser = make(model.parameters(), lr=0.1)  # type: ignore[operator]
+        model(batch).backward()
+        optimiser.step()
+        grad = scorer.entities.weight.grad
+        assert grad is not None
+        assert grad.is_sparse == sparse
+        tables.append(scorer.entities.weight.detach())
+    rows = grad.coalesce().indices()[0]
+    assert 0 < len(rows) < 7
+    # the first step of Adam, whose moments are those of one gradient
+    assert torch.allclose(tables[0][rows], tables[1][rows], atol=1e-6)
+    rest = torch.ones(7, dtype=torch.bool).index_fill(0, rows, False)
+    assert torch.equal(tables[1][rest], before[rest])
+    with pytest.raises(InputError, match="weight decay"):
+        sparse_adam(model.parameters(), lr=0.1, weight_decay=0.1)
+
+
+def test_a_graph_network_over_the_training_facts_scores_and_learns() -> None:
+    links = facts()
+    torch.manual_seed(0)
+    scorer = RGCN(links, dim=8, blocks=2)
+    (layer,) = scorer.layers
+    encoded = [0]
+    layer.register_forward_hook(lambda *_: encoded.__setitem__(0, encoded[0] + 1))
+    model = LinkContrast(scorer, links, method="hucl", candidates=5, n3=0.01)
+    losses = fit(model, links, epochs=3, batch_size=10, lr=0.05)
+    assert encoded[0] == 3 * 4  # once a step
+    assert losses[-1] < losses[0]
+    # W_r of blocks, mean over the neighbours that a relation comes from
+    x, triples = scorer.entities.weight.detach(), links.queries("train")
+    expected = x.clone()
+    for i, r in product(range(7), range(4)):
+        near = [e for e, kind, a in zip(*(v.tolist() for v in triples), strict=True)
+                if (kind, a) == (r, i)]  # fmt: skip
+        if near:
+            mean = x[near].mean(0).view(2, 1, 4)
+            expected[i] += (mean @ layer.weight.detach()[r]).flatten()
+    with torch.no_grad():
+        assert torch.allclose(scorer.candidates(), expected, atol=1e-5)
+    before = encoded[0]
+    for _ in range(3):
+        model.scores(triples.at(slice(2)))
+    assert encoded[0] == before  # nothing has changed
+
+
+def test_a_model_of_ones_own_needs_two_functions() -> None:
+    class Own(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Embedding(7, 4)
+
+        def query(self, entity: Tensor, relation: Tensor) -> Tensor:
+            return self.table(entity) * (1 + relation[:, None])
+
+        def candidates(self, entities: Tensor | None = None) -> Tensor:
+            return self.table.weight if entities is None else self.table(entities)
+
+    links = facts()
+    for candidates in (5, "batch", "all"):
+        torch.manual_seed(0)
+        model = LinkContrast(Own(), links, method="hscl", candidates=candidates)  # type: ignore[arg-type]
+        losses = fit(model, links, epochs=3, batch_size=10, lr=0.05)
+        assert losses[-1] < losses[0]
+    q = links.queries("test")
+    expected = model.scorer.query(q.entity, q.relation) @ model.scorer.table.weight.T
+    assert torch.equal(model.scores(q), expected)
 
 
 def test_a_fact_of_valid_or_test_changes_no_loss() -> None:

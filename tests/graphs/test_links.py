@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch_geometric.data import Data
 
 from gcl_hard import InputError
 from gcl_hard.graphs import Facts, LinkSet, load_links, read_links
 from gcl_hard.graphs.link_files import KNOWN
+from gcl_hard.graphs.links import KINDS
 from tests.said import says
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "links"
@@ -192,3 +194,47 @@ def test_the_published_sets_have_their_published_sizes(name: str) -> None:
     rows, columns = found.all_facts.pairs(found.key(queries))
     own = set(zip(range(500), queries.answer.tolist(), strict=True))
     assert own <= set(zip(rows.tolist(), columns.tolist(), strict=True))
+
+
+def test_kinds_of_relations_are_those_of_a_slow_loop() -> None:
+    generator = torch.Generator().manual_seed(3)
+    draws = torch.randint(9, (40, 2), generator=generator).tolist()
+    made = {(f"e{h}", f"r{i % 3}", f"e{t if i % 3 else t // 4}")
+            for i, (h, t) in enumerate(draws)}  # fmt: skip
+    made |= {(f"e{i}", "r3", f"e{(i + 1) % 9}") for i in range(9)}
+    links = LinkSet.from_triples(sorted(made))
+    names = []
+    for r in range(4):
+        facts = [(h, t) for h, kind, t in links.train.tolist() if kind == r]
+        tails = len(facts) / len({h for h, _ in facts})
+        heads = len(facts) / len({t for _, t in facts})
+        names.append((heads >= 1.5, tails >= 1.5))
+    of = {(False, False): "1_1", (False, True): "1_n", (True, False): "n_1", (True, True): "n_n"}
+    expected = [of[one] for one in names] + [of[one[::-1]] for one in names]
+    assert [KINDS[k] for k in links.kinds.tolist()] == expected
+    assert len(set(expected)) > 1
+
+
+def test_graphs_with_kinds_of_edges_are_sets_of_facts() -> None:
+    parts = [
+        Data(edge_index=torch.tensor([[0, 1, 1], [1, 2, 2]]), edge_type=torch.tensor([0, 1, 1])),
+        Data(edge_index=torch.tensor([[2], [0]]), edge_type=torch.tensor([0]), num_nodes=5),
+    ]
+    links = LinkSet.from_graphs(*parts)
+    assert (links.n_entities, links.n_relations) == (5, 2)
+    assert links.train.tolist() == [[0, 0, 1], [1, 1, 2]]
+    assert links.valid.tolist() == [[2, 0, 0]]
+    assert says(" ".join(links.notes), 1, "repeated", 2, "entities")
+    named = LinkSet.from_graphs(parts[0], entities=["a", "b", "c"], relations=["r", "s"])
+    assert named.entities == ("a", "b", "c")
+    for wrong, words in (
+        ((Data(edge_index=parts[0].edge_index),), ["edge_type"]),
+        ((parts[0], parts[0]), ["train", "valid", "0 0 1"]),
+        ((Data(edge_index=torch.zeros(2, 0, dtype=torch.int64),
+               edge_type=torch.zeros(0, dtype=torch.int64)),), ["no training"]),
+    ):  # fmt: skip
+        with pytest.raises(InputError) as error:
+            LinkSet.from_graphs(*wrong)
+        assert says(str(error.value), *words)
+    with pytest.raises(InputError):
+        LinkSet.from_graphs(parts[0], entities=["a"])

@@ -1,0 +1,66 @@
+"""Ending a training where it no longer helps on held-out items."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from gcl_hard.errors import check_at_least
+
+
+class EarlyStopping:
+    """End a training some epochs after the best one, whose weights are kept.
+
+    Call it at the end of each epoch, as by ``fit(…, on_epoch=stopping)``, and ``restore`` it
+    after the last.
+
+    Args:
+        model: what is trained.
+        score: scores the model as it is, on items that are neither trained nor tested on; NaN is
+            the worst.
+        patience: epochs without a better score after which training ends, at least 1.
+        higher: whether more is better.
+
+    Raises:
+        InputError: for a patience below 1.
+
+    Example:
+        >>> import torch
+        >>> model, scores = nn.Linear(1, 1), iter([1.0, 3.0, 2.0, 2.5])
+        >>> stopping = EarlyStopping(model, lambda: next(scores), patience=2)
+        >>> [stopping(epoch) for epoch in (1, 2, 3, 4)]
+        [True, True, True, False]
+        >>> stopping.restore()
+        >>> stopping.best_epoch, stopping.best
+        (2, 3.0)
+    """
+
+    def __init__(
+        self, model: nn.Module, score: Callable[[], float], *, patience: int, higher: bool = True
+    ) -> None:
+        check_at_least("patience", patience, 1)
+        self.model, self.score = model, score
+        self.patience, self.higher = patience, higher
+        self.best_epoch, self.best = 0, math.nan
+        self._weights: dict[str, Tensor] = {}
+
+    def __call__(self, epoch: int, loss: float = math.nan) -> bool:
+        """Score the model after an epoch, from 1; returns whether to go on."""
+        score = self.score()
+        if math.isnan(score):
+            better = not self._weights
+        else:
+            gain = score - self.best if self.higher else self.best - score
+            better = math.isnan(self.best) or gain > 0
+        if better:
+            self.best_epoch, self.best = epoch, score
+            state = self.model.state_dict()
+            self._weights = {name: one.detach().clone() for name, one in state.items()}
+        return epoch - self.best_epoch < self.patience
+
+    def restore(self) -> None:
+        """Give the model the weights of its best epoch, if there was one."""
+        if self._weights:
+            self.model.load_state_dict(self._weights)
