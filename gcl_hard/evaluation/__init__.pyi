@@ -27,6 +27,7 @@ from gcl_hard.evaluation.significance import corrected_interval as corrected_int
 from gcl_hard.evaluation.significance import corrected_t_test as corrected_t_test
 from gcl_hard.evaluation.significance import critical_difference as critical_difference
 from gcl_hard.evaluation.significance import crossed_interval as crossed_interval
+from gcl_hard.evaluation.significance import crossed_test as crossed_test
 from gcl_hard.evaluation.significance import friedman as friedman
 from gcl_hard.evaluation.significance import holm as holm
 from gcl_hard.evaluation.significance import wilcoxon as wilcoxon

@@ -31,6 +31,8 @@ class Metric:
         digits: behind the point, in tables.
         share: whether it is the share of items predicted right, in percent: it has the standard
             error of a share.
+        each: of targets and predictions, the value of each item, whose mean the score is, float
+            [n]; None where it is no mean.
         mask: which of the test items it is over, by the name of a mask that they have; empty for
             all.
 
@@ -48,6 +50,7 @@ class Metric:
     unit: str = "%"
     digits: int = 1
     share: bool = False
+    each: Callable[[Any, Any], Any] | None = None
     mask: str = ""
 
     @property
@@ -100,6 +103,10 @@ def _of_ranks(score: Callable[[AnswerRanks], float]) -> Callable[[Any, Any], flo
     )
 
 
+def _reciprocals(candidates: Any, ranks: Any) -> Any:
+    return 100 / np.asarray(ranks, dtype=float)
+
+
 METRICS: dict[str, Metric] = {
     "accuracy": Metric("accuracy", _accuracy, share=True),
     "auc": Metric("ROC-AUC", _auc),
@@ -108,7 +115,7 @@ METRICS: dict[str, Metric] = {
         "RMSE of molecules with an activity cliff", _rmse, higher=False, unit="", digits=3,
         mask="cliffs",
     ),
-    "mrr": Metric("MRR", _of_ranks(mean_reciprocal_rank)),
+    "mrr": Metric("MRR", _of_ranks(mean_reciprocal_rank), each=_reciprocals),
     **{f"hits{k}": Metric(f"Hits@{k}", _of_ranks(partial(hits, k=k))) for k in (1, 3, 10)},
     **{
         f"mrr_{kind.replace('-', '_').lower()}": Metric(

@@ -49,7 +49,7 @@ class PairedTest:
     low: float
     high: float
     t: float
-    degrees: int
+    degrees: float
     p: float
 
 
@@ -167,16 +167,57 @@ def crossed_interval(differences: ArrayLike, draws: ArrayLike, *, level: float =
         raise InputError(
             f"draws: expected two or more of each of {n} seeds, [B, {n}], got {[*drawn.shape]}"
         )
-    of_items = np.cov(drawn, rowvar=False).reshape(n, n)
-    if n == 1:
-        variance, degrees = float(of_items[0, 0]), np.inf
-    else:
-        of_seeds = float(d.var(ddof=1)) / n
-        shared = (of_items.sum() - of_items.trace()) / (n * (n - 1))
-        variance = of_seeds + max(0.0, float(shared))
-        degrees = (n - 1) * (variance / of_seeds) ** 2 if of_seeds else np.inf
-    mean, half = float(d.mean()), float(-stdtrit(degrees, (1 - level) / 2)) * variance**0.5
+    error, degrees = _crossed(d, np.cov(drawn, rowvar=False).reshape(n, n))
+    mean, half = float(d.mean()), float(-stdtrit(degrees, (1 - level) / 2)) * error
     return Interval(mean, mean - half, mean + half)
+
+
+def crossed_test(values: ArrayLike, *, level: float = 0.95) -> PairedTest:
+    """Whether a mean over seeds and test items differs from 0, both of which vary.
+
+    As :func:`crossed_interval`, with the covariances of infinitely many draws: of means of n items
+    those are the items' own covariances (n in their denominator) divided by n.
+
+    Args:
+        values: differences [S, n] of seeds and items, or values themselves, whose interval alone
+            then has a meaning; n >= 2.
+        level: level of confidence of the interval, in (0, 1).
+
+    Returns:
+        Mean with its interval, t and p. One seed leaves the items alone to vary.
+
+    Raises:
+        InputError: other shapes, values that are not finite numbers, or a level out of range.
+
+    Source: as of :func:`crossed_interval`.
+
+    Example:
+        >>> test = crossed_test([[1, 0, 2, 1], [2, 1, 2, 1]])
+        >>> test.difference, round(test.low, 2), round(test.high, 2)
+        (1.25, -0.73, 3.23)
+    """
+    x = check_numbers("values", values, ("S", "n"))
+    check_share("level", level, usual=0.95)
+    if x.shape[1] < 2 or not len(x):
+        raise InputError(f"values: expected one seed or more of two or more items, [S, n], got "
+                         f"{[*x.shape]}")  # fmt: skip
+    d = x.mean(axis=1)
+    error, degrees = _crossed(d, np.cov(x, bias=True).reshape(len(x), len(x)) / x.shape[1])
+    mean, half = float(d.mean()), float(-stdtrit(degrees, (1 - level) / 2)) * error
+    t = mean / error if error else float(np.copysign(np.inf, mean)) if mean else 0.0
+    p = float(2 * stdtr(degrees, -abs(t)))
+    return PairedTest(mean, mean - half, mean + half, t, degrees, p)
+
+
+def _crossed(d: Floats, of_items: Floats) -> tuple[float, float]:
+    """Standard error of the mean of seeds on shared items, and its degrees of freedom."""
+    n = len(d)
+    if n == 1:
+        return float(of_items[0, 0]) ** 0.5, np.inf
+    of_seeds = float(d.var(ddof=1)) / n
+    shared = (of_items.sum() - of_items.trace()) / (n * (n - 1))
+    variance = of_seeds + max(0.0, float(shared))
+    return variance**0.5, (n - 1) * (variance / of_seeds) ** 2 if of_seeds else np.inf
 
 
 def wilcoxon(a: ArrayLike, b: ArrayLike) -> float | None:

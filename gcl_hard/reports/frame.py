@@ -12,12 +12,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import metric
 from gcl_hard.evaluation.significance import (
     Interval,
     corrected_interval,
     corrected_t_test,
+    crossed_test,
     holm,
     wilcoxon,
 )
@@ -50,6 +54,8 @@ class Scores:
         metric: name of the metric.
         common_splits: whether fold k is the same for all rows and seeds.
         is_deterministic: whether every seed has the same scores, so that one was run.
+        units: of each seed the values of the test units whose mean its score is, [n]; empty where
+            intervals are over seeds alone.
     """
 
     seeds: tuple[int, ...]
@@ -59,6 +65,7 @@ class Scores:
     metric: str = ACCURACY
     common_splits: bool = False
     is_deterministic: bool = False
+    units: tuple[NDArray[Any], ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def of_records(cls, records: Sequence[RunResult], config: RunConfig) -> Scores:
@@ -75,6 +82,7 @@ class Scores:
             metric_of(records),
             config.common_splits,
             config.is_deterministic,
+            _units(records, config),
         )
 
     @property
@@ -117,7 +125,12 @@ class Scores:
 
     @property
     def test_error(self) -> float | None:
-        """Standard error √(p (1 − p) / n_test) that one test split leaves of a share, points."""
+        """Standard error that one test split leaves: √(p (1 − p) / n_test) of a share, points; of
+        other means that of its units.
+        """
+        if self.units:
+            mean = np.mean(self.units, axis=0)
+            return float(mean.std() / math.sqrt(len(mean)))
         if self.n_test is None or not metric(self.metric).share:
             return None
         return standard_error(self.mean, self.n_test)
@@ -129,7 +142,13 @@ class Scores:
 
     @property
     def interval(self) -> Interval | None:
-        """Mean and 95 % interval over seeds × folds by the corrected variance; None for one."""
+        """Mean and 95 % interval over seeds × folds by the corrected variance; None for one.
+
+        Over seeds and test units, where these are known.
+        """
+        if self.units:
+            found = crossed_test(np.stack(self.units))
+            return Interval(found.difference, found.low, found.high)
         if len(self.flat) < 2:
             return None
         return corrected_interval(self.flat, test_share=self.test_share)
@@ -139,13 +158,27 @@ class Scores:
 
         What does not depend on the seed has its scores for any.
         """
-        folds = dict(zip(self.seeds, self.folds, strict=True))
+        at = {seed: k for k, seed in enumerate(self.seeds)}
         if self.is_deterministic:
-            folds = dict.fromkeys(seeds, self.folds[0])
+            at = dict.fromkeys(seeds, 0)
         return replace(
-            self, seeds=tuple(seeds), folds=tuple(folds[seed][:n_folds] for seed in seeds),
+            self, seeds=tuple(seeds), folds=tuple(self.folds[at[seed]][:n_folds] for seed in seeds),
             test_share=0.0 if n_folds == 1 else self.test_share,
+            units=tuple(self.units[at[seed]] for seed in seeds) if self.units else (),
         )  # fmt: skip
+
+
+def _units(records: Sequence[RunResult], config: RunConfig) -> tuple[NDArray[Any], ...]:
+    """Of each record the values of its test units; none unless all have them."""
+    each = metric(metric_of(records)).each
+    if not config.unit or each is None:
+        return ()
+    found = [
+        config.of_units(each(one.targets, one.predicted))
+        for record in records
+        for one in record.tested()
+    ]
+    return tuple(found) if len(found) == len(records) else ()
 
 
 def standard_error(accuracy: float, n: int) -> float:
@@ -174,7 +207,8 @@ def standard_error(accuracy: float, n: int) -> float:
 class Comparison(Interval):
     """The paired difference of two rows, ours less theirs, on the folds of the seeds of both.
 
-    Its interval is that of the corrected resampled t-test, at 95 %.
+    Its interval is that of the corrected resampled t-test, at 95 %; over seeds and test units where
+    these are known.
 
     Attributes:
         seeds: number of seeds that both have.
@@ -222,7 +256,8 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
     if ours.common_splits and theirs.common_splits:
         n_folds = min(ours.n_folds, theirs.n_folds)
     a, b = ours.of(seeds, n_folds), theirs.of(seeds, n_folds)
-    if len(a.flat) < 2:
+    over_units = a.units and b.units and a.metric == b.metric
+    if len(a.flat) < 2 and not over_units:
         return None
     if a.metric != b.metric or len(a.flat) != len(b.flat):
         raise InputError(
@@ -230,7 +265,10 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
             f"the other {len(b.flat)} by {b.metric} on the same seeds; show them by different "
             f"commands"
         )
-    t = corrected_t_test(a.flat, b.flat, test_share=max(a.test_share, b.test_share))
+    if over_units:
+        t = crossed_test(np.stack(a.units) - np.stack(b.units))
+    else:
+        t = corrected_t_test(a.flat, b.flat, test_share=max(a.test_share, b.test_share))
     p_wilcoxon = wilcoxon(a.means, b.means)
     is_partial = any(
         one.n_folds > a.n_folds or (len(one.seeds) > len(seeds)) for one in (ours, theirs)

@@ -120,6 +120,7 @@ def page(
         quick=quick,
         words=words(kinds[0].domain if kinds else ""),
         item=kinds[0].item if kinds else "item",
+        unit=kinds[0].unit if kinds else "",
         scored=" or ".join(map(tables.in_words, metrics)),
         share=any(how.share for how in metrics.values()),
         split=any(config.n_scores == 1 for config in results.shown),
@@ -227,7 +228,7 @@ def section_context(results: Results, shown: Sequence[Row], section: Section) ->
     protocol, name = section
     own, how = [row for row in shown if (row.protocol, row.metric) == section], metric(name)
     split, item = any(row.one_split for row in own), own[0].item if own else "item"
-    fold = fold_name(own)
+    fold, unit = fold_name(own), own[0].unit if own else ""
     scored = tables.in_words(name)
     scored = scored.removeprefix("an ").removeprefix("a ").removeprefix("the ")
     stds: dict[str, list[float]] = {}
@@ -263,7 +264,8 @@ def section_context(results: Results, shown: Sequence[Row], section: Section) ->
         "knn": any(row.knn for row in own),
         "remarks": tables.remarks(own),
         "test_part": tables.test_part(item, one_split=split, fold=fold),
-        "test_name": tables.test_name(one_split=split),
+        "test_name": tables.test_name(one_split=split, unit=unit),
+        "varied": tables.varied(item, one_split=split, fold=fold, unit=unit),
         "differences": tables.difference_table(own),
         "choices": tables.choice_table(chosen) if chosen else None,
         "negatives": negatives_table(results, protocol, tables.names(own, "dataset")),

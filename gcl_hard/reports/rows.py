@@ -70,6 +70,7 @@ class Row:
         is_deterministic: whether every seed has the same scores, so that one was run.
         chosen_on: number of the splits on which its setting was chosen, if those are not all.
         item: what one sample of its data is called.
+        unit: what intervals are over beside seeds; empty for nothing.
         undefined: finished seeds that are left out, since their score is not defined.
     """
 
@@ -100,6 +101,7 @@ class Row:
     is_deterministic: bool = False
     chosen_on: int | None = None
     item: str = "item"
+    unit: str = ""
     undefined: int = 0
 
     @property
@@ -213,6 +215,7 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         common_splits=first.common_splits,
         is_deterministic=first.is_deterministic,
         item=first.item,
+        unit=first.unit,
     )
     chosen = {config: one for one in results.choices for config in one.candidates}
     found = []

@@ -164,9 +164,18 @@ def test_part(item: str, *, one_split: bool, fold: str) -> str:
     return f"test {item}s" if one_split else f"test {fold}s"
 
 
-def test_name(*, one_split: bool) -> str:
+def test_name(*, one_split: bool, unit: str) -> str:
     """Name of the test whose p-values are shown."""
+    if unit:
+        return f"t-test over seeds and test {unit}s"
     return "paired t-test over seeds" if one_split else "corrected resampled t-test"
+
+
+def varied(item: str, *, one_split: bool, fold: str, unit: str) -> str:
+    """What intervals are over."""
+    if unit:
+        return f"seeds and test {unit}s"
+    return f"seeds, on these test {item}s" if one_split else f"seeds and {fold}s"
 
 
 def escaped(text: str) -> str:
@@ -680,6 +689,7 @@ def remarks(rows: Sequence[Row]) -> list[str]:
 def notes(rows: Sequence[Row]) -> list[str]:
     """Notes that explain the terminal's table."""
     split, item = any(row.one_split for row in rows), rows[0].item if rows else ""
+    unit = rows[0].unit if rows else ""
     fold = fold_name(rows)
     varied = "s (a seed varies the encoder and the folds)"
     if fold == "split":
@@ -698,13 +708,13 @@ def notes(rows: Sequence[Row]) -> list[str]:
     metrics = by_metric(rows)
     less = [metric(name).title for name in metrics if not metric(name).higher]
     units = dict.fromkeys(metric(name).points for name in metrics)
-    error = f"; s.e., the standard error that the number of test {item}s leaves an accuracy"
+    has_error = bool(unit) or any(metric(name).share for name in metrics)
+    error = f"; s.e., the standard error that the number of test {unit or item}s leaves a score"
     found = {
         f"± is the standard deviation over seed{varied}; {fold}s, the one over a seed's {fold}s; "
         "s, seconds of training and scoring, all seeds.": not split,
         "± is the standard deviation over seeds (the split is the same for all)"
-        f"{error if any(metric(name).share for name in metrics) else ''}; s, seconds of training "
-        "and scoring, all seeds.": split,
+        f"{error if has_error else ''}; s, seconds of training and scoring, all seeds.": split,
         f"{', '.join(less)}: less is better.": bool(less),
         f"The transductive protocol (paper) trains on all {item}s: label-aware encoders have seen "
         f"the labels of the {item}s they are tested on.": any(
@@ -728,8 +738,9 @@ def notes(rows: Sequence[Row]) -> list[str]:
         "Baselines use training folds alone, under every protocol.": (
             len(trained) < len(rows) and not split and fold == "fold"
         ),
-        f"− ucl, − scl: differences in {', '.join(units)}. p: {test_name(one_split=split)}, in "
-        "brackets Wilcoxon's test over seeds; both Holm-corrected over what is compared with one "
+        f"− ucl, − scl: differences in {', '.join(units)}. p: "
+        f"{test_name(one_split=split, unit=unit)}, in brackets Wilcoxon's test over seeds; both "
+        "Holm-corrected over what is compared with one "
         f"control on one data set. ns: not significant at {LEVEL:.0%}.": any(
             row.tests for row in rows
         ),

@@ -22,6 +22,8 @@ from typing import (
     TypeVar,
 )
 
+from numpy.typing import NDArray
+
 from gcl_hard.errors import InputError, check_number, check_option, unknown
 from gcl_hard.functional.hardness import bounded
 from gcl_hard.functional.schedules import Annealed, Linear, Schedule
@@ -413,6 +415,9 @@ class RunConfig(ABC):
     chooses_once: ClassVar[bool] = False
     """Whether settings are chosen by one run of each candidate that reads no test item: what is not
     chosen is never tested."""
+    unit: ClassVar[str] = ""
+    """What the test part is a sample of, where intervals are over seeds and such units; empty where
+    they are over seeds alone."""
     own_sets: ClassVar[OwnSets | None] = None
     """How commands name a data set of the user's own: ``module:name`` of graphs, or the file of a
     table, for which ``encoder`` may be a file, too."""
@@ -576,6 +581,10 @@ class RunConfig(ABC):
     def has_validation(self) -> bool:
         """Whether every run is scored on a validation part, too, so that none is run to choose."""
         return False
+
+    def of_units(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The values of the test units by those of the test items, whose mean is the same."""
+        return values
 
     @property
     def data_key(self) -> tuple[Hashable, ...]:

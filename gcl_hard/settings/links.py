@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+from numpy.typing import NDArray
+
 from gcl_hard.errors import InputError
 from gcl_hard.functional.hardness import ScoredScale
 from gcl_hard.functional.objectives import Objective
@@ -78,6 +80,7 @@ class LinkConfig(RunConfig):
     quick: ClassVar[Mapping[str, Any]] = {"seeds": (0, 1), "epochs": (1,), "beta": (1.0,)}
     sets: ClassVar[str] = "facts as --dataset (FB15k-237, WN18RR, UMLS, Kinship, or a folder)"
     item: ClassVar[str] = "question"
+    unit: ClassVar[str] = "fact"
     from_paths: ClassVar[bool] = True
     chooses_once: ClassVar[bool] = True
     usual_baselines: ClassVar[tuple[str, ...]] = LINK_BASELINES
@@ -264,6 +267,11 @@ class LinkConfig(RunConfig):
     def has_validation(self) -> bool:
         """Every run is scored on the validation facts, too."""
         return True
+
+    def of_units(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Of each fact the mean of its two questions."""
+        mean: NDArray[Any] = values.reshape(2, -1).mean(0)
+        return mean
 
     def loss(self, seed: int = 0) -> ContrastiveLoss:
         """A new loss with these settings, of scores."""

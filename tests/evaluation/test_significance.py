@@ -21,6 +21,7 @@ from gcl_hard.evaluation import (
     corrected_t_test,
     critical_difference,
     crossed_interval,
+    crossed_test,
     friedman,
     holm,
     wilcoxon,
@@ -395,3 +396,26 @@ def test_bad_arguments_are_refused_by_name(call, facts):
     with pytest.raises(InputError) as error:
         call()
     assert says(str(error.value), *facts)
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 4])
+def test_the_interval_over_seeds_and_items_is_that_of_many_draws(seeds: int) -> None:
+    rng = np.random.default_rng(seeds)
+    values = rng.gamma(0.3, 1.0, (1, 400)) + rng.normal(0.1, 0.3, (seeds, 400))
+    values += rng.normal(0, 0.02, (seeds, 1))
+    found = crossed_test(values)
+    draws = np.stack([values[:, rng.integers(400, size=400)].mean(1) for _ in range(20_000)])
+    expected = crossed_interval(values.mean(1), draws)
+    assert found.difference == pytest.approx(expected.mean)
+    assert [found.low, found.high] == pytest.approx([expected.low, expected.high], rel=0.01)
+
+
+def test_the_p_value_is_that_of_its_interval() -> None:
+    values = np.random.default_rng(0).normal(0.06, 1, (3, 300))
+    test = crossed_test(values)
+    edge = crossed_test(values, level=1 - test.p)
+    assert min(abs(edge.low), abs(edge.high)) == pytest.approx(0, abs=1e-12)
+    nothing = crossed_test(np.zeros((2, 5)))
+    assert (nothing.difference, nothing.p) == (0, 1)
+    with pytest.raises(InputError):
+        crossed_test([[1.0]])

@@ -15,9 +15,12 @@ import torch
 
 from gcl_hard import bench, tune
 from gcl_hard.evaluation import filtered_ranks, mean_reciprocal_rank
+from gcl_hard.evaluation.significance import crossed_test
 from gcl_hard.experiments.links import LinkExperiment, new_scorer, ranks
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.graphs import LinkSet, load_links
+from gcl_hard.reports.frame import Results
+from gcl_hard.reports.rows import rows
 from gcl_hard.runs.experiment import RunContext, silent
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.store import Store
@@ -281,3 +284,27 @@ def test_a_model_of_ones_own_is_named(
     for name, facts in (("Narrow", ["30", "3"]), ("Lacking", ["query", "candidates"])):
         assert bench.main([*command, f"--encoder=own_scorers:{name}"]) == 2
         assert says(capsys.readouterr().err, name, *facts)
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_intervals_are_over_seeds_and_facts(seeds: int, ring: Path) -> None:
+    command = ["--dataset=ring", "--data-dir=.", "--domain=links", f"--seeds={seeds}", *SHORT,
+               "--method=ucl,hucl", "--report=page.md"]  # fmt: skip
+    assert bench.main(command) == 0
+    found = [*Store("out").rows()]
+    by_method = {
+        name: np.stack([one.tested()[0].predicted for one in found if one.config["method"] == name])
+        for name in ("ucl", "hucl")
+    }
+    reciprocal = {name: 100 / of.reshape(seeds, 2, -1) for name, of in by_method.items()}
+    expected = crossed_test((reciprocal["hucl"] - reciprocal["ucl"]).mean(1))
+    configs = list(dict.fromkeys(one.run.config for one in found))
+    results = Results(configs, tuple(range(seeds)), {one.run: one for one in found}, False)
+    (row,) = (one for one in rows(results) if one.method == "hucl")
+    test = row.tests["ucl"]
+    assert (test.mean, test.low, test.high) == pytest.approx(
+        (expected.difference, expected.low, expected.high)
+    )
+    assert row.interval is not None
+    assert row.interval.low < row.interval.mean < row.interval.high
+    assert says(Path("page.md").read_text(encoding="utf-8"), "seeds and test facts")
