@@ -87,7 +87,9 @@ class ContrastiveLoss(nn.Module):
             candidates and synthetic negatives), the same for every method; ``"kept"`` the number
             of candidates that q keeps, so that E_q becomes a sum; or a number. InfoNCE only.
         class_prior: τ⁺ in [0, 1) of the debiased loss, None for none; an error with
-            ``admit="other_labels"``, where there is nothing to debias.
+            ``admit="other_labels"``, where there is nothing to debias, unless labels are said to be
+            incomplete by ``unknown``: then it is the chance that a negative that is left shares the
+            anchor's class, as facts that are not known do.
         detach_weights: whether q is a constant to the gradient. False reproduces the published
             training code; it is an error with ``draws``, which carry no gradient.
         detach_candidates: whether candidates and positives are constants to the gradient, as
@@ -567,7 +569,9 @@ class ContrastiveLoss(nn.Module):
                 self.hardness_scale not in (None, *get_args(ScoredScale))
             ),
             "gathered negatives": self.negatives == "gathered",
-            "class_prior, whose bound is that of a cosine": self.class_prior is not None,
+            "class_prior under InfoNCE, whose bound is that of a cosine: take JSD": (
+                self.class_prior is not None and self.objective == "infonce"
+            ),
             "label_gap: known says what is no negative": sampler.label_gap is not None,
         }  # fmt: skip
         for reason, applies in reasons.items():
@@ -805,7 +809,8 @@ def _check(loss: ContrastiveLoss) -> None:
         check_number("class_prior", prior, least=0, below=1)
     refusals = {
         'class_prior goes with admit="others": with labels no negative shares the anchor\'s '
-        "class, so there is nothing to debias": prior is not None and sampler.needs_labels,
+        "class, so there is nothing to debias, unless labels are incomplete, which "
+        "unknown=-1 says": (prior is not None and sampler.needs_labels and loss.unknown is None),
         "class_prior needs a hardening above 0 everywhere (None or Exponential): a step may "
         "leave no positive to estimate the class's share with": (
             prior is not None and not hardening.positive

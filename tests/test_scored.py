@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def softplus(x: float) -> float:
 
 def loop(
     t: Tensor, method: str, objective: str, *, beta: float, gamma: float, scale: str = "score",
-    log_w: Tensor | None = None,
+    log_w: Tensor | None = None, prior: float = 0.0,
 ) -> list[float | None]:  # fmt: skip
     """Each query's loss; None without a negative."""
     found: list[float | None] = []
@@ -73,6 +74,7 @@ def loop(
             found.append(math.log1p((C - 1) * e / math.exp(float(t[i, OWN[i]]) / gamma)))
         else:
             e = sum(weight[j] / whole * softplus(float(t[i, j])) for j in kept)
+            e = max(0.0, (e - prior * softplus(float(t[i, OWN[i]]))) / (1 - prior))
             found.append(softplus(-float(t[i, OWN[i]])) + e - 2 * math.log(2))
     return found
 
@@ -115,6 +117,32 @@ def test_jsd_is_that_of_slow_loops(method: str, scale: str) -> None:
     assert found.item() == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.parametrize("streaming_", [True, False])
+@pytest.mark.parametrize("method", METHODS)
+def test_what_is_not_known_can_be_debiased(method: str, streaming_: bool) -> None:
+    """Known facts are never all: the rest of the anchor's class is a share of what is left."""
+    t = scores(2) + 2
+    options = {"class_prior": 0.15, "unknown": -1, "streaming": streaming_}
+    admission = "other_labels" if method in ("scl", "hscl") else "others"
+    hardening = Exponential(beta=1.3) if method in ("hucl", "hscl") else Uniform()
+    made = ContrastiveLoss(
+        NegativeSampler(admission, hardening), objective="jsd", hardness_scale="score", **options
+    )
+    with warnings.catch_warnings(action="ignore"):  # of clamping
+        found = made.scored(t, OWN, known=known())
+    expected = loop(t, method, "jsd", beta=1.3, gamma=1.0, prior=0.15)
+    assert found.item() == pytest.approx(mean(expected), rel=1e-10)
+    assert any(
+        one != more
+        for one, more in zip(expected, loop(t, method, "jsd", beta=1.3, gamma=1.0), strict=True)
+    )
+
+
+def test_debiasing_what_labels_leave_out_needs_them_to_be_incomplete() -> None:
+    with pytest.raises(InputError, match=r"class_prior\b.*\bunknown=-1\b"):
+        ContrastiveLoss(NegativeSampler("other_labels"), class_prior=0.1)
+
+
 @pytest.mark.parametrize("objective", ["infonce", "jsd"])
 @pytest.mark.parametrize("method", METHODS)
 def test_weights_of_queries_and_of_candidates(method: str, objective: str) -> None:
@@ -148,8 +176,9 @@ def test_rotates_self_adversarial_loss_is_half_of_hscl(margin: float, alpha: flo
 
 @pytest.mark.parametrize("of", ["mean", "weighted", "none"])
 @pytest.mark.parametrize("detach_weights", [True, False])
-@pytest.mark.parametrize("objective", ["infonce", "jsd"])
+@pytest.mark.parametrize("objective", ["infonce", "jsd", "debiased"])
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.filterwarnings("ignore:more than half")
 def test_blocks_have_the_value_and_gradient_of_the_whole_table(
     method: str, objective: str, detach_weights: bool, of: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,10 +200,12 @@ def test_blocks_have_the_value_and_gradient_of_the_whole_table(
     options: dict[str, Any] = {"detach_weights": detach_weights}
     if of == "none":
         options["reduction"] = "none"
+    objective, prior = ("jsd", 0.2) if objective == "debiased" else (objective, None)
     found = []
     for way in ("dense", "scored", "against"):
         ends = [x.clone().requires_grad_() for x in (q, c)]
         made = loss(method, objective, streaming=way != "dense", **options)
+        made.class_prior = prior
         if way == "against":
             value = made.against(ends[0], ends[1], OWN, bias=-0.7, **given)
         else:

@@ -28,7 +28,7 @@ from gcl_hard.functional.hardening import Exponential, Hardening, Rows, Threshol
 from gcl_hard.functional.labels import Relation, relation
 from gcl_hard.functional.mixture import MixturePosterior
 from gcl_hard.functional.negatives import warn_of_clamping
-from gcl_hard.functional.objectives import jsd
+from gcl_hard.functional.objectives import jsd, softplus
 from gcl_hard.functional.plan import Pairing, Plan, Totals, divisor, unit
 from gcl_hard.functional.rowwise import MeanThreshold, RankPosterior, RelativeThreshold, Ring
 
@@ -359,14 +359,23 @@ def _of_jsd(
         z = z if log_w is None else z.add_(log_w)
         q = z.masked_fill_(empty[:, None], 0.0).softmax(1)
     steep = work.beta > 0 and not work.plan.detach
-    expected = expected_softplus(t, q, t.new_tensor(work.beta) if steep else None)
-    totals = jsd(expected, positives.t[:, 0])
+    expected, own = expected_softplus(t, q, t.new_tensor(work.beta) if steep else None), positives.t
+    prior, clamped = work.plan.class_prior, None
+    if prior is not None:
+        expected = (expected - prior * softplus(own[:, 0])) / (1 - prior)
+        clamped = (expected <= 0) & ~empty
+        expected = expected.clamp(min=0.0)
+    totals = jsd(expected, own[:, 0])
     if not gradient:
-        return _Block(totals, positives.number, empty, None)
+        return _Block(totals, positives.number, empty, None, clamped)
     share = _share(positives, empty, work, weights)[:, None]
+    to_own = -torch.sigmoid(-own)
+    if prior is not None and clamped is not None:
+        t.mul_((~clamped)[:, None] / (1 - prior))
+        to_own -= (~clamped)[:, None] * prior / (1 - prior) * torch.sigmoid(own)
     slopes = t.mul_(share)
-    positives.add_to(slopes, -share * torch.sigmoid(-positives.t))
-    return _Block(totals, positives.number, empty, slopes)
+    positives.add_to(slopes, share * to_own)
+    return _Block(totals, positives.number, empty, slopes, clamped)
 
 
 def _share(positives: _Positives, empty: Tensor, work: Work, weights: Tensor | None) -> Tensor:
