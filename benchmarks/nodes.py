@@ -36,6 +36,7 @@ STEPS = {  # nodes, edges, features, entries that are not 0
     "CS": (18_333, 163_788, 6805, 1_092_079),
     "Physics": (34_493, 495_924, 8415, 1_140_000),
 }
+WHOLE = (("CS", 1000), ("CS", None), ("Physics", 1000))
 SIZES = (100_000, 300_000, 1_000_000)
 
 
@@ -84,7 +85,7 @@ def made_graph(n: int, n_edges: int, n_features: int, entries: int | None) -> No
     return NodeBatch(csr(starts, columns.flatten(), values, (n, n_features)), edges)
 
 
-def measured_step(name: str, anchors: int, steps: int) -> tuple[float, float]:
+def measured_step(name: str, anchors: int | None, steps: int) -> tuple[float, float]:
     """CPU seconds of a step, and MB that the process adds once the graph is there."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -161,11 +162,13 @@ def main() -> None:
     for part in table.each(arguments.parts.split(",")):
         if part == "loss":
             compare_losses(table, arguments.repeats)
-        for name in STEPS if part == "step" else ():
-            found = [alone(measured_step, name, 1000, 2) for _ in range(arguments.repeats)]
+        for name, anchors in WHOLE if part == "step" else ():
+            steps = 1 if anchors is None else 2
+            found = [alone(measured_step, name, anchors, steps) for _ in range(arguments.repeats)]
             seconds, memory = map(list, zip(*found, strict=True))
-            table.add(f"{name}, a step, 1000 anchors", {"seconds": seconds})
-            table.add(f"{name}, a step, 1000 anchors", {"memory": memory}, unit="MB")
+            case = f"{name}, a step, {'all' if anchors is None else anchors} anchors"
+            table.add(case, {"seconds": seconds})
+            table.add(case, {"memory": memory}, unit="MB")
         for how in ("neighbours", "anchors") if part == "scale" else ():
             for n in SIZES:
                 seconds, rate, memory = alone(measured_scale, how, n)
