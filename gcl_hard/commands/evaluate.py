@@ -21,6 +21,7 @@ from gcl_hard.commands.datasets import domain_of
 from gcl_hard.commands.execute import execute
 from gcl_hard.commands.options import BenchOptions, bench_configs
 from gcl_hard.errors import GclHardError, InputError, check_processes, unknown
+from gcl_hard.evaluation.metrics import metric as metric_named
 from gcl_hard.experiments.custom import (
     EncoderMaker,
     UserParts,
@@ -55,6 +56,7 @@ def evaluate(
     seeds: int | Sequence[int] = 5,
     baselines: Sequence[str] | None = None,
     select: bool = False,
+    metric: str | Sequence[str] | None = None,
     name: str = "custom",
     output: str | Path = "results",
     report: str | Path | None = None,
@@ -95,6 +97,9 @@ def evaluate(
             untrained and the supervised one use your encoder. Majority and untrained if None, of
             nodes all.
         select: whether settings with several values are chosen inside training folds.
+        metric: one or several scores that are shown, such as ``"balanced_accuracy"`` or
+            ``"f1_macro"``, computed of what runs predict; tests and ``select`` use the first. The
+            usual one if None.
         name: name of your graphs in results, unless they are a set, which has one.
         output: folder of the results.
         report: page to write, NAME.md with figures next to it, or NAME.html, one file.
@@ -173,8 +178,8 @@ def evaluate(
     options = BenchOptions(
         tuple(dict.fromkeys(configs)),
         RunOptions(save_encoder=save_encoders, save_embeddings=save_embeddings),
-        select=select, seeds=chosen, output=Path(output), force=force, jobs=jobs,
-        scheduler=scheduler, device=device, threads=threads,
+        select=select, metric=_metrics(metric), seeds=chosen, output=Path(output), force=force,
+        jobs=jobs, scheduler=scheduler, device=device, threads=threads,
         data_dir=None if data_dir is None else Path(data_dir),
         report=None if report is None else Path(report),
     )  # fmt: skip
@@ -188,6 +193,16 @@ def evaluate(
 
         write(results, options.report, command="gcl_hard.evaluate(…)", quick=False)
     return Evaluation(results, options.output, own)
+
+
+def _metrics(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """The names of metrics, each of which is known."""
+    if given is None:
+        return None
+    names = (given,) if isinstance(given, str) else tuple(given)
+    for one in names:
+        metric_named(one)
+    return names or None
 
 
 def _check(name: object, jobs: int, threads: int | None, report: str | Path | None) -> None:
@@ -255,8 +270,8 @@ class Evaluation:
     def table(self) -> Any:
         """A pandas ``DataFrame``, a row for each method and baseline.
 
-        Columns: settings that are not the default, accuracy in percent, its spread, and tests
-        against ``ucl`` and ``scl``.
+        Columns: settings that are not the default, the score, its spread, and tests against
+        ``ucl`` and ``scl``; of several metrics the rows of one after those of the other.
         """
         from gcl_hard.reports.rows import rows, rows_frame
 
@@ -304,6 +319,35 @@ class Evaluation:
         self._check_data(run, path, saved["data"])
         return _encoders(path, saved, self.own.parts)
 
+    def confusion(self, method: str | None = None, **settings: Any) -> Any:
+        """How often test items of each class are predicted as each, over all folds and seeds.
+
+        Args:
+            method: a method or baseline; None for the first.
+            **settings: what tells it from other runs of the method, such as ``beta=2``.
+
+        Returns:
+            A pandas ``DataFrame`` of counts, true classes down and predicted ones across.
+
+        Raises:
+            InputError: for a run that was not asked for, or has no predictions of classes.
+        """
+        from pandas import DataFrame, Index
+
+        config = self._config(method, settings)
+        folds = [fold for record in self.results.of(config) for fold in record.tested()]
+        if not folds or folds[0].predicted.dtype.kind != "i":
+            raise InputError(f"{config} has no predicted classes")
+        names = self.results.of(config)[0].data.get("class_names")
+        classes = np.unique(np.concatenate([x for f in folds for x in (f.targets, f.predicted)]))
+        counts = np.zeros((len(classes), len(classes)), np.int64)
+        for fold in folds:
+            at = (np.searchsorted(classes, of) for of in (fold.targets, fold.predicted))
+            np.add.at(counts, tuple(at), 1)
+        labels = [names[k] for k in classes] if names else classes
+        return DataFrame(counts, index=Index(labels, name="class"),
+                         columns=Index(labels, name="predicted"))  # fmt: skip
+
     def _check_data(self, run: Run, path: Path, digest: str) -> None:
         """Refuse files of other data, which took the place of these since."""
         if digest != self.results.records[run].data["digest"]:
@@ -315,6 +359,19 @@ class Evaluation:
     def _file(
         self, method: str | None, seed: int | None, settings: dict[str, Any], suffix: str
     ) -> tuple[Run, Path]:
+        config = self._config(method, settings)
+        run = Run(config, self.results.seeds[0] if seed is None else seed)
+        if run not in self.results.records:
+            raise InputError(f"{run} is not among the finished runs")
+        path = Store(self.folder).file(run, suffix)
+        if not path.exists():
+            what = "encoders" if suffix == ENCODERS else "embeddings"
+            if run.config.is_baseline:
+                raise InputError(f"{run}: {what} of baselines are not saved, those of methods are")
+            raise InputError(f"{run} has no saved {what}: evaluate with save_{what}=True")
+        return run, path
+
+    def _config(self, method: str | None, settings: dict[str, Any]) -> RunConfig:
         asked = {**settings, **({} if method is None else {"method": method})}
         configs = [
             config
@@ -325,16 +382,7 @@ class Evaluation:
             what = ", ".join(f"{key} {value}" for key, value in asked.items())
             known = "; ".join(dict.fromkeys(map(str, self.results.configs)))
             raise InputError(f"no run has {what}; there are: {known}")
-        run = Run(configs[0], self.results.seeds[0] if seed is None else seed)
-        if run not in self.results.records:
-            raise InputError(f"{run} is not among the finished runs")
-        path = Store(self.folder).file(run, suffix)
-        if not path.exists():
-            what = "encoders" if suffix == ENCODERS else "embeddings"
-            if run.config.is_baseline:
-                raise InputError(f"{run}: {what} of baselines are not saved, those of methods are")
-            raise InputError(f"{run} has no saved {what}: evaluate with save_{what}=True")
-        return run, path
+        return configs[0]
 
 
 def load_encoder(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gcl_hard.commands.options import BenchOptions, shortened
 from gcl_hard.errors import InputError
+from gcl_hard.evaluation.metrics import alike
 from gcl_hard.experiments.custom import UserParts
 from gcl_hard.experiments.registry import canonical, experiment_of
 from gcl_hard.gathering import world_size
@@ -54,12 +56,52 @@ def execute(options: BenchOptions, own: UserParts, console: Console) -> tuple[Re
     if shortened(vars(options)) or (options.select and any(c.chooses_once for c in configs)):
         shorter = _shorter_runs(options, configs)
         tried, first_failures = runner.run([*shorter.values()])
+        tried, *_ = _by_metrics(tried, options.metric, chosen=True)
         chosen = {one.best for one in choices(shorter, tried)}
         configs = [c for c in configs if c not in shorter or c in chosen]
     select = options.select and not shorter
     found, failures = runner.run(plan(configs, options.seeds, select=select))
-    results = Results(configs, tuple(options.seeds), tried | found, select, shorter)
+    first, *further = _by_metrics(found, options.metric, chosen=select)
+    results = Results(
+        configs, tuple(options.seeds), tried | first, select, shorter,
+        further=tuple(tried | one for one in further),
+    )  # fmt: skip
     return results, first_failures + failures
+
+
+def _by_metrics(
+    records: dict[Run, RunResult], names: Sequence[str] | None, *, chosen: bool
+) -> list[dict[Run, RunResult]]:
+    """Results by each of some metrics, or by their own.
+
+    Raises:
+        InputError: for a metric that none of them has.
+    """
+    if not names or not records:
+        return [records] * len(names or (None,))
+    other = next((one for one in records.values() if one.metric != names[0]), None)
+    if chosen and other is not None and any(one.validation for one in records.values()):
+        raise InputError(
+            f"settings of {other.domain} are chosen by validation scores, which are recorded by "
+            f"{other.metric} alone: leave --metric {names[0]} or --select out"
+        )
+    found = [{run: seen for run, one in records.items() if (seen := one.by(name)) is not None}
+             for name in names]  # fmt: skip
+    for name, of_name in zip(names, found, strict=True):
+        known = dict.fromkeys(one for record in records.values() for one in alike(record.metric))
+        if not of_name and name not in known:
+            raise InputError(
+                f"these runs predict what is scored by {', '.join(known)}, and not by {name}"
+            )
+        lacking = [run for run in records if run not in of_name]
+        if lacking:
+            warnings.warn(
+                f"{len(lacking)} of {len(records)} results have neither a score by {name} nor "
+                f"predictions to compute it of, such as {lacking[0]}: they are left out (--force "
+                f"runs them again)",
+                stacklevel=2,
+            )
+    return found
 
 
 def _shorter_runs(options: BenchOptions, configs: Sequence[RunConfig]) -> dict[RunConfig, Run]:

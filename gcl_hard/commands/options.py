@@ -32,6 +32,12 @@ class BenchOptions:
         COMMON,
     ] = None
     recipe: Annotated[str, "defaults: paper, or best (ours)", COMMON] = "paper"
+    metric: Annotated[
+        tuple[str, ...] | None,
+        "scores shown, such as accuracy,balanced_accuracy,f1_macro; tests and --select use the "
+        "first",
+        COMMON,
+    ] = None
     select: Annotated[
         bool, "choose β, thresholds, lr, epochs inside training data, if several are given", COMMON
     ] = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +35,10 @@ class Metric:
             error of a share.
         each: of targets and predictions, the value of each item, whose mean the score is, float
             [n]; None where it is no mean.
+        of: what is predicted: ``"classes"``, ``"scores"`` of a class, ``"numbers"`` or ``"ranks"``;
+            from predictions of one kind all metrics of that kind can be computed.
+        least: smallest value, None for no limit.
+        most: largest value.
         mask: which of the test items it is over, by the name of a mask that they have; empty for
             all.
 
@@ -51,6 +57,9 @@ class Metric:
     digits: int = 1
     share: bool = False
     each: Callable[[Any, Any], Any] | None = None
+    of: str = ""
+    least: float | None = None
+    most: float | None = None
     mask: str = ""
 
     @property
@@ -74,6 +83,16 @@ class Metric:
     def difference(self, value: float) -> str:
         """A difference with its sign."""
         return f"{value:+z.{self.digits}f}"
+
+    def within(self, value: float) -> float:
+        """A value, or the end of the metric's range that it is beyond.
+
+        Example:
+            >>> METRICS["accuracy"].within(103.2), METRICS["rmse"].within(-0.1)
+            (100.0, 0.0)
+        """
+        value = value if self.most is None else min(value, self.most)
+        return value if self.least is None else max(value, self.least)
 
     def gain(self, ours: float, theirs: float) -> float:
         """By how much our score is better than theirs; below 0 where it is worse."""
@@ -107,24 +126,75 @@ def _reciprocals(candidates: Any, ranks: Any) -> Any:
     return 100 / np.asarray(ranks, dtype=float)
 
 
+def _by_sklearn(name: str, **options: Any) -> Callable[[Any, Any], float]:
+    """A score of scikit-learn, in percent."""
+
+    def score(targets: Any, predicted: Any) -> float:
+        import sklearn.metrics
+
+        with warnings.catch_warnings(action="ignore"):  # of classes that no test item has
+            found = getattr(sklearn.metrics, name)(targets, predicted, **options)
+        return 100 * float(found)
+
+    return score
+
+
+def _by_task(name: str, *, classes: bool) -> Callable[[Any, Any], float]:
+    """A score of scikit-learn, mean over the tasks for which it is defined."""
+
+    def score(targets: Any, predicted: Any) -> float:
+        import sklearn.metrics
+
+        y, found = np.asarray(targets, dtype=float), list[float]()
+        tasks = zip(*(one.reshape(len(one), -1).T for one in (y, np.asarray(predicted))),
+                    strict=True)  # fmt: skip
+        for of, given in tasks:
+            known = np.isfinite(of)
+            if len(np.unique(of[known])) > 1 and not np.isnan(given[known]).any():
+                found.append(float(getattr(sklearn.metrics, name)(of[known], given[known])))
+        return (100 if classes else 1) * float(np.mean(found)) if found else math.nan
+
+    return score
+
+
+_CLASSES: dict[str, Any] = {"of": "classes", "least": 0.0, "most": 100.0}
+_SCORES: dict[str, Any] = {"of": "scores", "least": 0.0, "most": 100.0}
+_RANKS: dict[str, Any] = {"of": "ranks", "least": 0.0, "most": 100.0}
+_NUMBERS: dict[str, Any] = {"of": "numbers", "unit": "", "digits": 3}
+
 METRICS: dict[str, Metric] = {
-    "accuracy": Metric("accuracy", _accuracy, share=True),
-    "auc": Metric("ROC-AUC", _auc),
-    "rmse": Metric("RMSE", _rmse, higher=False, unit="", digits=3),
-    "cliff_rmse": Metric(
-        "RMSE of molecules with an activity cliff", _rmse, higher=False, unit="", digits=3,
-        mask="cliffs",
+    "accuracy": Metric("accuracy", _accuracy, share=True, **_CLASSES),
+    "balanced_accuracy": Metric(
+        "balanced accuracy", _by_sklearn("balanced_accuracy_score"), **_CLASSES
     ),
-    "mrr": Metric("MRR", _of_ranks(mean_reciprocal_rank), each=_reciprocals),
-    **{f"hits{k}": Metric(f"Hits@{k}", _of_ranks(partial(hits, k=k))) for k in (1, 3, 10)},
+    "f1_macro": Metric(
+        "macro-F1", _by_sklearn("f1_score", average="macro", zero_division=0), **_CLASSES
+    ),
+    "auc": Metric("ROC-AUC", _auc, **_SCORES),
+    "average_precision": Metric(
+        "average precision", _by_task("average_precision_score", classes=True), **_SCORES
+    ),
+    "rmse": Metric("RMSE", _rmse, higher=False, least=0.0, **_NUMBERS),
+    "r2": Metric("R²", _by_task("r2_score", classes=False), most=1.0, **_NUMBERS),
+    "cliff_rmse": Metric(
+        "RMSE of molecules with an activity cliff", _rmse, higher=False, mask="cliffs", least=0.0,
+        **_NUMBERS,
+    ),
+    "mrr": Metric("MRR", _of_ranks(mean_reciprocal_rank), each=_reciprocals, **_RANKS),
+    **{
+        f"hits{k}": Metric(f"Hits@{k}", _of_ranks(partial(hits, k=k)), **_RANKS)
+        for k in (1, 3, 10)
+    },
     **{
         f"mrr_{kind.replace('-', '_').lower()}": Metric(
-            f"MRR of {kind} questions", _of_ranks(mean_reciprocal_rank),
+            f"MRR of {kind} questions", _of_ranks(mean_reciprocal_rank), **_RANKS,
             mask=kind.replace("-", "_").lower(),
         )
         for kind in ("1-1", "1-N", "N-1", "N-N")
     },
-    "amri": Metric("AMRI", _of_ranks(adjusted_mean_rank_index), unit="", digits=3),
+    "amri": Metric(
+        "AMRI", _of_ranks(adjusted_mean_rank_index), of="ranks", unit="", digits=3, most=1.0
+    ),
 }  # fmt: skip
 """The metrics by name; :func:`register_metric` adds one."""
 
@@ -144,6 +214,17 @@ def register_metric(name: str, metric: Metric) -> None:
     """
     if METRICS.setdefault(name, metric) != metric:
         raise ValueError(f"there is another metric {name!r}: give this one another name")
+
+
+def alike(name: str) -> list[str]:
+    """The names of the metrics that can be computed of what another one is computed of.
+
+    Example:
+        >>> alike("accuracy")
+        ['accuracy', 'balanced_accuracy', 'f1_macro']
+    """
+    of = metric(name).of
+    return [other for other, one in METRICS.items() if other == name or (of and one.of == of)]
 
 
 def metric(name: str) -> Metric:

@@ -144,14 +144,17 @@ class Scores:
     def interval(self) -> Interval | None:
         """Mean and 95 % interval over seeds × folds by the corrected variance; None for one.
 
-        Over seeds and test units, where these are known.
+        Over seeds and test units, where these are known; within the range of the metric.
         """
         if self.units:
-            found = crossed_test(np.stack(self.units))
-            return Interval(found.difference, found.low, found.high)
-        if len(self.flat) < 2:
+            test = crossed_test(np.stack(self.units))
+            found = Interval(test.difference, test.low, test.high)
+        elif len(self.flat) < 2:
             return None
-        return corrected_interval(self.flat, test_share=self.test_share)
+        else:
+            found = corrected_interval(self.flat, test_share=self.test_share)
+        how = metric(self.metric)
+        return Interval(found.mean, how.within(found.low), how.within(found.high))
 
     def of(self, seeds: Sequence[int], n_folds: int | None = None) -> Scores:
         """The same scores for some of the seeds and, if ``n_folds`` is given, the first folds.
@@ -362,6 +365,8 @@ class Results:
         records: results of finished runs.
         select: whether settings are chosen inside training folds.
         shorter: by candidate, the shorter run by which it was compared with others, once.
+        chosen_by: results whose scores choose settings, where these are not ``records``.
+        further: results of the same runs by further metrics, of each metric.
     """
 
     configs: Sequence[RunConfig]
@@ -369,6 +374,23 @@ class Results:
     records: Mapping[Run, RunResult]
     select: bool = False
     shorter: Mapping[RunConfig, Run] = field(default_factory=dict)
+    chosen_by: Mapping[Run, RunResult] | None = None
+    further: tuple[Mapping[Run, RunResult], ...] = ()
+
+    @property
+    def _choosing(self) -> Mapping[Run, RunResult]:
+        return self.records if self.chosen_by is None else self.chosen_by
+
+    @property
+    def by_metric(self) -> list[Results]:
+        """The results by each metric, the first one first."""
+        return [
+            self,
+            *(
+                replace(self, records=records, chosen_by=self.records, further=())
+                for records in self.further
+            ),
+        ]
 
     @cached_property
     def scored(self) -> dict[Run, RunResult]:
@@ -378,7 +400,7 @@ class Results:
     @cached_property
     def choices(self) -> list[Choice]:
         """The choices that were made by shorter runs, or are still open."""
-        return choices(self.shorter, self.records)
+        return choices(self.shorter, self._choosing)
 
     def chosen_on(self, config: RunConfig) -> int | None:
         """On how many splits a configuration was compared, if it was on fewer than it has."""
@@ -441,16 +463,16 @@ class Results:
         if not seeds:
             return None
         runs = {c: [inner_run(c, seed) for seed in seeds] for c in candidates}
-        made = choice(candidates, runs, self.records)
+        made = choice(candidates, runs, self._choosing)
         outer = tuple(Scores.of_records(self.of(c, seeds=seeds), c) for c in candidates)
-        spent = {run: self.records[run] for own in runs.values() for run in own if run.inner}
+        spent = {run: self._choosing[run] for own in runs.values() for run in own if run.inner}
         return Selection(made, outer, seconds(spent.values()))
 
     def shared_seeds(self, candidates: Sequence[RunConfig], *, inner: bool = False) -> list[int]:
         """Seeds that are finished for all configurations, and their inner scores if ``inner``."""
 
         def is_finished(config: RunConfig, seed: int) -> bool:
-            chooses = self.records.get(inner_run(config, seed))
+            chooses = self._choosing.get(inner_run(config, seed))
             decided = chooses is not None and bool(inner_scores(chooses))
             return (decided or not inner) and Run(config, seed) in self.scored
 

@@ -162,6 +162,11 @@ def rows(results: Results) -> list[Row]:
     Raises:
         InputError: for scores of one data set by two metrics.
     """
+    return [row for one in results.by_metric for row in _by_metric(one)]
+
+
+def _by_metric(results: Results) -> list[Row]:
+    """The rows by one metric."""
     asked = results.shown
     trained = [c for c in asked if not c.is_baseline]
 

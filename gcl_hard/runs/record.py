@@ -6,14 +6,14 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gcl_hard.evaluation.metrics import metric
+from gcl_hard.evaluation.metrics import alike, metric
 from gcl_hard.io import BITS, json_text, packed, packed_bits, unpacked
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.snapshots import snapshot_epochs
@@ -122,6 +122,23 @@ class RunResult:
             return False
         epochs = {snapshot["epoch"] for snapshot in self.diagnostics}
         return not epochs >= {*snapshot_epochs(every, self.run.config.epochs)}
+
+    def by(self, name: str) -> RunResult | None:
+        """The result with its scores by another metric; None without what that needs.
+
+        Scores that are not recorded are computed of the predictions, as far as these are such as
+        the metric takes.
+        """
+        if name == self.metric:
+            return self
+        scores = self.scores.get(name)
+        if scores is None and name in alike(self.metric):
+            scores = [one.score(name) for one in self.tested()]
+        if not scores:
+            return None
+        found = replace(self, metric=name, scores={**self.scores, name: scores}, validation=[])
+        found.__dict__["run"] = self.run
+        return found
 
     def tested(self) -> list[Tested]:
         """The predictions, fold by fold; none of a record without them."""

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
-from gcl_hard.evaluation.metrics import metric
+from gcl_hard.evaluation.metrics import alike, metric
 from gcl_hard.gathering import world_size
 from gcl_hard.io import check_writable
 from gcl_hard.runs import hardware, processes
@@ -432,6 +432,8 @@ def score_run(
         embeddings["data"] = np.array(facts["digest"])
     if trained.encoders is not None:
         trained.encoders["data"] = facts["digest"]
+    # What an inner run predicts is not kept, so that its other scores are computed now.
+    further = [name for name in alike(metrics[0]) if not metric(name).mask]
     versions = dict(context.versions)
     if source := hardware.own_source(type(run.config)):
         versions["source"] += f"+{source}"
@@ -441,7 +443,7 @@ def score_run(
         config=run.config.as_json(),
         seed=run.seed,
         domain=run.config.domain,
-        scores=scored.scores(metrics),
+        scores=scored.scores(dict.fromkeys((*metrics, *further))),
         metric=metrics[0],
         validation=list(scored.validation),
         test=test,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -12,6 +13,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import confusion_matrix, f1_score
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
@@ -128,6 +130,64 @@ def test_the_table_has_its_baselines_and_tests(tmp_path: Path, mutag: GraphSet) 
     assert found.table["vs_ucl"].notna().tolist() == [False, True, True, True]
     assert "majority" in repr(found)
     assert found.embeddings("ucl", 1).shape == (2, 188, 4)
+
+
+def test_further_scores_come_of_what_runs_predicted(tmp_path: Path, mutag: GraphSet) -> None:
+    first = evaluated(tmp_path, Sums, mutag, ["ucl", "hscl"], seeds=2)
+    files = {one: one.read_bytes() for one in tmp_path.glob("*.json")}
+    for path, content in files.items():  # a result that recorded its accuracies alone
+        stored = json.loads(content)
+        stored["scores"] = {"accuracy": stored["scores"]["accuracy"]}
+        del stored["digest"]
+        path.write_text(json.dumps(stored), encoding="utf-8")
+    again = evaluated(tmp_path, Sums, mutag, ["ucl", "hscl"], seeds=2,
+                      metric=["f1_macro", "accuracy"])  # fmt: skip
+    assert {one.data["digest"] for one in again.results.records.values()}
+    assert all(json.loads(one.read_text())["scores"].keys() == {"accuracy"} for one in files)
+    table = again.table
+    assert table["metric"].tolist() == ["f1_macro"] * 4 + ["accuracy"] * 4
+    assert table["mean"].tolist()[4:] == first.table["mean"].tolist()
+    records = [one for one in again.results.records.values() if one.config["method"] == "hscl"]
+    expected = [
+        100 * f1_score(fold.targets, fold.predicted, average="macro")
+        for one in records for fold in one.tested()
+    ]  # fmt: skip
+    row = table[(table["method"] == "hscl") & (table["metric"] == "f1_macro")]
+    assert row["mean"].item() == pytest.approx(np.mean(expected))
+    found = again.confusion("hscl")
+    y = np.concatenate([[f.targets, f.predicted] for one in records for f in one.tested()], axis=1)
+    assert (found.to_numpy() == confusion_matrix(*y)).all()
+    assert found.to_numpy().sum() == 2 * 188
+    with pytest.raises(InputError, match=r"\brmse\b"):
+        evaluated(tmp_path, Sums, mutag, "ucl", seeds=2, metric="rmse")
+    with pytest.raises(InputError, match=r"f1_macro"):
+        evaluated(tmp_path, Sums, mutag, "ucl", seeds=2, metric="f1_macros")
+
+
+def test_results_without_predictions_are_named_and_counted(tmp_path: Path, mutag: GraphSet) -> None:
+    evaluated(tmp_path, Sums, mutag, "ucl", seeds=2)
+    (path, *_) = sorted(tmp_path.glob("*ucl*.json"))
+    stored = json.loads(path.read_text())
+    stored |= {"scores": {"accuracy": stored["scores"]["accuracy"]}, "test": None}
+    del stored["digest"], stored["predicted"]
+    path.write_text(json.dumps(stored), encoding="utf-8")
+    with pytest.warns(UserWarning, match=r"\b1 of 6\b.*balanced_accuracy.*\bucl\b.*--force"):
+        found = evaluated(tmp_path, Sums, mutag, "ucl", seeds=2, metric="balanced_accuracy")
+    assert found.table.set_index("method")["seeds"]["ucl"] == 1
+
+
+def test_settings_are_chosen_by_the_first_metric(tmp_path: Path, mutag: GraphSet) -> None:
+    found = evaluated(tmp_path, Sums, mutag, "hscl", seeds=1, beta=[1, 8], select=True,
+                      baselines=[], metric=["balanced_accuracy", "accuracy"])  # fmt: skip
+    inner = {run.config.beta: one for run, one in found.results.records.items() if run.inner}
+    outer = {run.config.beta: one for run, one in found.results.records.items() if not run.inner}
+    by = [inner[beta].scores["balanced_accuracy"] for beta in (1, 8)]
+    taken = [(1, 8)[int(b > a)] for a, b in zip(*by, strict=True)]
+    table = found.table[found.table["kind"] == "inside"].set_index("metric")["mean"]
+    for name in ("balanced_accuracy", "accuracy"):
+        expected = [outer[beta].scores.get(name) or outer[beta].by(name).scores[name]
+                    for beta in taken]  # fmt: skip
+        assert table[name] == pytest.approx(np.mean([e[k] for k, e in enumerate(expected)]))
 
 
 def test_saved_embeddings_give_the_scores_of_the_table(tmp_path: Path, mutag: GraphSet) -> None:

@@ -114,7 +114,9 @@ def test_intervals_of_dots_count_the_graphs_trained_on() -> None:
     ]
     for row in draw([run for of in configs for run in seeds(of, 70.0)]).rows:
         one = corrected_interval([66, 72, 69, 73], test_share=1 / 0.1)
-        assert [row["interval_low"], row["interval_high"]] == pytest.approx([one.low, one.high])
+        assert [row["interval_low"], row["interval_high"]] == pytest.approx(
+            [one.low, min(one.high, 100.0)]
+        )
 
 
 @pytest.mark.parametrize(
