@@ -172,9 +172,9 @@ def test_rows_are_means_and_deviations_over_seeds_and_splits() -> None:
         assert float(line["std"]) == pytest.approx(own.std(ddof=1), abs=1e-4)
         assert int(line["splits"]) == own.shape[1]
         _, low, high = corrected(own)
-        assert (float(line["low"]), float(line["high"])) == pytest.approx(
-            (low, min(high, 100.0)), abs=1e-4
-        )
+        inside = np.clip([low, high], 0, 100)  # of what an accuracy can be
+        found = float(line["low"]), float(line["high"])
+        assert found == pytest.approx(tuple(inside), abs=1e-4)
         assert line["se_test"] == ""
     (result,) = (json.loads(p.read_text("utf-8")) for p in Path("out").glob("*ajority*.json")
                  if "seed" not in p.name)  # fmt: skip
