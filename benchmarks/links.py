@@ -391,7 +391,7 @@ def main() -> None:
             compare_epochs(table, pykeen, links, arguments.repeats)
         elif part == "ranking":
             compare_ranks(table, pykeen, links, arguments.repeats)
-        else:
+        elif part == "sparse":
             compare_sizes(table, arguments.repeats)
     table.write(arguments.out)
 

@@ -465,12 +465,13 @@ def test_a_process_with_a_mistyped_method_exits_with_2_and_no_traceback(tmp_path
 
 
 @pytest.mark.slow
-def test_ctrl_c_keeps_every_finished_run_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_keeps_every_finished_run_whole(number: int, status: int, tmp_path: Path) -> None:
     with start("--seeds=1000", "--ensemble-size=1", f"--output={tmp_path}") as process:
         tasks.wait_for(lambda: list(tmp_path.glob("MUTAG*_seed1.json")))
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, err = process.communicate()
-    assert process.returncode == 130
+    assert process.returncode == status
     n = len(list(tmp_path.glob("*_seed*.json")))
     assert err.startswith("\n")
     assert says(err, "stopped", n, 1000, 1000 - n)

@@ -15,6 +15,7 @@ from typing import Any
 
 from gcl_hard.errors import GclHardError, refusal
 from gcl_hard.extras import check_extra
+from gcl_hard.signals import TERMINATED, terminated_as_interrupted
 
 STOPPED = 130
 """Exit status after Ctrl-C, as in shells."""
@@ -36,16 +37,17 @@ def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> in
         stopped: returns the message to print after a Ctrl-C that has none.
 
     Returns:
-        The exit status: 2 for an error of this package or the system, 130 after Ctrl-C.
+        The exit status: 2 for an error of this package or the system, 130 after Ctrl-C, 143 after
+        SIGTERM, which does what Ctrl-C does.
     """
-    with steady_console(), our_warnings():
+    with steady_console(), our_warnings(), terminated_as_interrupted() as termination:
         try:
             return command()
         except GclHardError as error:
             return _said(str(error))
         except KeyboardInterrupt as stop:
             print(f"\n{str(stop) or stopped()}", file=sys.stderr)
-            return STOPPED
+            return TERMINATED if termination.came else STOPPED
         except Exception as error:
             message = refusal(error)
             if message is None:

@@ -14,6 +14,7 @@ from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.images.augment import Views
 from gcl_hard.images.datasets import Split
 from gcl_hard.seeds import seed_for, seeded
+from gcl_hard.signals import leave_to_parent
 
 
 def epoch_batches(
@@ -247,7 +248,7 @@ class ViewPairs:
         # A generator of its own: the loader would draw from the global one.
         loader: torch.utils.data.DataLoader[Any] = torch.utils.data.DataLoader(
             steps, batch_size=None, num_workers=self.workers, generator=seeded(self.seed, epoch),
-            collate_fn=self._pair_of,
+            collate_fn=self._pair_of, worker_init_fn=leave_to_parent,
         )  # fmt: skip
         for pair in loader:
             yield pair.to(self.device)

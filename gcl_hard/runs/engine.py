@@ -24,6 +24,7 @@ from uuid import uuid4
 from gcl_hard.errors import GclHardError, InputError, check_main_guard
 from gcl_hard.extras import check_extra
 from gcl_hard.runs.hardware import source_digest
+from gcl_hard.signals import leave_to_parent
 
 if TYPE_CHECKING:
     from distributed.worker import Worker
@@ -442,11 +443,11 @@ _answered = threading.Condition()
 
 
 def dask_setup(worker: Worker) -> None:
-    """Leave Ctrl-C, which reaches all processes of a terminal, to the driver.
+    """Leave signals that reach all processes of a terminal or a job to the driver.
 
     Dask calls it by this name in the main thread of every worker that a driver starts.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_to_parent()
     _ignore_deprecation()
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -18,6 +17,7 @@ from torch import distributed
 
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.gathering import world_size
+from gcl_hard.signals import leave_to_parent
 
 CLOSED = re.compile("connection closed|connection reset", re.IGNORECASE)
 WAITING = timedelta(days=30)
@@ -64,7 +64,7 @@ def joined(device: torch.device) -> Iterator[bool]:
     _orders = distributed.new_group(backend="gloo", timeout=WAITING)
     leads = distributed.get_rank() == 0
     if not leads:  # the first one saves a checkpoint, and its end ends the others
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        leave_to_parent()
     try:
         yield leads
     except GclHardError:

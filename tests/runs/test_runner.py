@@ -536,22 +536,27 @@ def test_without_its_scheduler_a_command_says_so_and_keeps_what_is_finished(
 
 @pytest.mark.slow
 @pytest.mark.exact
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize(
+    ("jobs", "number", "workers"),
+    [(1, signal.SIGINT, 0), (2, signal.SIGINT, 0), (1, signal.SIGTERM, 2), (2, signal.SIGTERM, 0)],
+)
 def test_ctrl_c_leaves_checkpoints_of_images_that_are_gone_on_from(
-    jobs: int, tmp_path: Path
+    jobs: int, number: int, workers: int, tmp_path: Path
 ) -> None:
+    """And SIGTERM, which a batch system sends to all processes of a job."""
     images = [
         "--dataset=digits", "--encoder=fast", "--width=4", "--size=8", "--subset=60",
         "--batch-size=20", "--blur=0", "--probe-epochs=3", "--method=ucl", "--epochs=150",
         "--monitor-every=0", "--device=cpu", "--threads=1",
     ]  # fmt: skip
     command = [*tasks.command("gcl_hard.bench"), *images, f"--jobs={jobs}", f"--seeds={jobs}"]
+    command += [f"--loader-workers={workers}"] * (workers > 0)
     out, whole = tmp_path / "out", tmp_path / "whole"
     with tasks.process(*command, f"--output={out}", "--checkpoint-minutes=0") as driver:
         tasks.wait_for(lambda: list(out.glob("*.ckpt")))
-        os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: the workers too
+        os.killpg(driver.pid, number)  # as a terminal does: the workers too
         _, err = driver.communicate()
-        assert driver.returncode == 130, err
+        assert driver.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[number], err
         assert says(err, "checkpoints", "--resume")
         assert "Traceback" not in err
     assert {path.suffix for path in out.iterdir()} == {".ckpt"}

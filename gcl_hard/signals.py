@@ -1,0 +1,60 @@
+"""Signals that end a command: Ctrl-C, and SIGTERM, by which batch systems end jobs."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+TERMINATED = 143
+"""Exit status after SIGTERM, as in shells."""
+
+
+class Termination:
+    """Whether SIGTERM has come; each time it does what Ctrl-C does."""
+
+    came = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Handle the signal."""
+        self.came = True
+        signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
+def terminated_as_interrupted() -> Iterator[Termination]:
+    """Let SIGTERM do what Ctrl-C does while a block runs, unless it has a handler of its own.
+
+    Yields:
+        Whether it has come; of nested blocks the same.
+    """
+    before = None
+    if threading.current_thread() is threading.main_thread():
+        before = signal.getsignal(signal.SIGTERM)
+    if isinstance(before, Termination):
+        yield before
+        return
+    found = Termination()
+    if before is not signal.SIG_DFL:  # another thread, or somebody else's handler
+        yield found
+        return
+    signal.signal(signal.SIGTERM, found)
+    try:
+        yield found
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def leave_to_parent(*_: object) -> None:
+    """Leave Ctrl-C and the first SIGTERM, which reach all processes of a job, to the parent.
+
+    A second SIGTERM ends this process, as it ends the parent.
+    """
+
+    def first(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, first)
