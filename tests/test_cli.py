@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from packaging.version import Version
 from PIL import Image
 
 from gcl_hard.__main__ import main as any_command
@@ -654,6 +655,9 @@ def test_the_version_is_that_of_the_installed_package(capsys: pytest.CaptureFixt
     assert any_command(["--version"]) == 0
     assert capsys.readouterr().out.split() == ["gcl-hard", metadata.version("gcl-hard")]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert citation["version"] == metadata.version("gcl-hard")
+    releases = re.findall(r"^## \[([\d.]+)\]", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)
+    assert citation["version"] == releases[0]
+    here = Version(metadata.version("gcl-hard"))
+    assert here == Version(releases[0]) or (here.is_devrelease and here > Version(releases[0]))
     (script,) = metadata.entry_points(name="gcl-hard", group="console_scripts")
     assert script.load() is any_command
