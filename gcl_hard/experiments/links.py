@@ -179,6 +179,8 @@ def new_scorer(config: LinkConfig, data: LinkSet, parts: Parts | None) -> Any:
 def ranks(scorer: Any, data: LinkSet, part: Part) -> AnswerRanks:
     """Filtered ranks of the right answers of a part, tails first, then heads.
 
+    Ranks of validation facts leave out training and validation facts alone.
+
     Args:
         scorer: a model, or a function from queries to their scores with all entities, [B, E].
         data: the facts.
@@ -188,7 +190,7 @@ def ranks(scorer: Any, data: LinkSet, part: Part) -> AnswerRanks:
     size = SCORES if data.train.device.type == "cpu" else SCORES_ON_GPU
     found = []
     for batch in data.queries(part).split(max(1, size // data.n_entities)):
-        known = data.all_facts.pairs(data.key(batch))
+        known = data.facts_until(part).pairs(data.key(batch))
         found.append(filtered_ranks(score(batch), batch.answer, known))
     return AnswerRanks.joined(found)
 

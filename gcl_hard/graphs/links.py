@@ -379,8 +379,25 @@ class LinkSet:
 
     @cached_property
     def all_facts(self) -> Facts:
-        """The facts of all parts, which filtered ranks leave out; for evaluation alone."""
+        """The facts of all parts, which filtered ranks of test facts leave out."""
         return self._facts(PARTS)
+
+    @cached_property
+    def _until_valid(self) -> Facts:
+        return self._facts(("train", "valid"))
+
+    def facts_until(self, part: Part) -> Facts:
+        """What filtered ranks of a part leave out: its facts and those of the parts before it.
+
+        So nothing that is chosen by validation facts depends on test facts.
+
+        Args:
+            part: ``train``, ``valid`` or ``test``.
+        """
+        check_option("part", part, PARTS)
+        if part == "test":
+            return self.all_facts
+        return self._until_valid if part == "valid" else self.training_facts
 
     def _facts(self, parts: Sequence[Part]) -> Facts:
         found = [self.queries(part) for part in parts]

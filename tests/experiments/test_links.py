@@ -112,6 +112,29 @@ def test_frequency_counts_training_answers(ring: Path) -> None:
     assert scored.folds[0].predicted[0] == 2
 
 
+def test_choices_and_epochs_do_not_depend_on_test_facts(tmp_path: Path) -> None:
+    """Of facts that differ in the test part alone, where filtering by it would move ranks."""
+    draw = np.random.default_rng(0)
+    every = [(f"e{i}", "r", f"e{j}") for i in range(12) for j in range(12)]
+    order = draw.permutation(len(every))
+    train, valid, rest = ([every[i] for i in order[a:b]] for a, b in ((0, 60), (60, 80), (80, 144)))
+    context, experiment, found = made_context(tmp_path), LinkExperiment(), []
+    config = LinkConfig("own", "hucl", epochs=6, dim=4, candidates=4, lr=0.1, patience=1)
+    for part in (0, 1):
+        links = LinkSet.from_triples(train, valid, rest[part::2])
+        weights, scores = [], []
+        for inner in (True, False):
+            run = Run(config, 0, inner=inner)
+            trained = experiment.train_run(run, links, context, silent)
+            scored = experiment.score(trained, links, context)
+            weights.append(trained.embeddings.entities.weight)
+            scores += scored.scores(["mrr"])["mrr"] if inner else scored.validation
+        found.append((weights, scores, trained.scores))
+    (one, of_one, epoch), (other, of_other, other_epoch) = found
+    assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+    assert (of_one, epoch) == (of_other, other_epoch)
+
+
 @pytest.mark.exact
 def test_nothing_of_test_facts_reaches_a_model_or_a_choice(ring: Path) -> None:
     """Other test facts: the same models, the same settings chosen."""
