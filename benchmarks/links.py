@@ -3,8 +3,9 @@
 Run: python benchmarks/links.py [--parts epoch,ranking,sparse] [--data-dir DIR] [--repeats 3]
      [--out results.csv]
 
-One thread. Epoch: DistMult of 64 dimensions on FB15k-237, steps of 512 queries, scaled to the two
-queries of each training fact; on both sides facts with their inverses, fused Adam, no regulariser.
+One thread; seconds are CPU time. Epoch: DistMult of 64 dimensions on FB15k-237, some steps of 512
+queries (``STEPS``), scaled to the two queries of each training fact; on both sides facts with their
+inverses, fused Adam, no regulariser.
 
 - *512 candidates*: ours are drawn for a batch, PyKEEN's for each query; *shared* is a loop of a
   few lines around PyKEEN's model and loss, of negatives that 64 queries share. NSSA is the
@@ -19,8 +20,8 @@ times as long with the 512 negatives of all 512 queries at once, 4 times with al
 Ranking: filtered ranks of all test facts, heads and tails, of the same vectors, whole numbers, so
 that all ranks must be equal; PyKEEN at 4 facts a time, its fastest here (it takes 32 if none are
 given). Sparse: a step of DistMult of 32 dimensions, 512 queries and 512 candidates, 200,000 random
-facts, with gradients and Adam of a batch's rows or of the whole table; CPU time, and the memory
-that a process of its own adds to its peak, optimiser included.
+facts, with gradients and Adam of a batch's rows or of the whole table, and the memory that a
+process of its own adds to its peak, optimiser included.
 
 Without PyKEEN (``pip install pykeen``) its rows are left out.
 """
@@ -35,7 +36,7 @@ import math
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ import numpy as np
 import torch
 from live_tensors import peak_resident
 from nodes import alone
-from pairs import Table, Values, ratios, take_turns, timed
+from pairs import T, Table, Values, ratios
 from torch import Tensor, nn
 
 from gcl_hard.evaluation.ranking import (
@@ -74,6 +75,24 @@ WARM_STEPS, TIMED_STEPS = 3, 10
 MEMORY, TABLES = 8e9, 7
 """Adam of whole tables is not run where so many of them would take more bytes: weights, two
 moments, the gradient and those of three look-ups that it is the sum of."""
+
+
+def timed(call: Callable[[], T]) -> tuple[float, T]:
+    """CPU seconds that a call takes, and what it returns."""
+    start = time.process_time()
+    result = call()
+    return time.process_time() - start, result
+
+
+def take_turns(contenders: Mapping[str, Callable[[], None]], rounds: int) -> Values:
+    """CPU seconds of every contender, A B A B …, after a round that is not timed."""
+    seconds: Values = {name: [] for name in contenders}
+    for number in range(rounds + 1):
+        for name, call in contenders.items():
+            spent, _ = timed(call)
+            if number:
+                seconds[name].append(spent)
+    return seconds
 
 
 def peer() -> Any:

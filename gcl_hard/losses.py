@@ -99,9 +99,9 @@ class ContrastiveLoss(nn.Module):
             anchor, 0 for those that are left out.
         streaming: ``"auto"`` takes large batches of InfoNCE in blocks of scores: the same value and
             gradient in memory that grows with the batch and not with its square, but no second
-            derivative; not inside torch.func or torch.compile. True and False decide. JSD,
-            ``draws``, synthetic negatives, hard positives, optimal transport and hardenings of
-            your own do not stream.
+            derivative; not inside torch.func or torch.compile. True and False decide. JSD (but that
+            of scores with ``hardness_scale="score"``), ``draws``, synthetic negatives, hard
+            positives, optimal transport and hardenings of your own do not stream.
         hardness_scale: what a hardening sees of JSD's scores, which have no bounds: ``"rank"``
             (normal scores of ranks among the anchor's others, under admission ``"rest"`` among all
             but the anchor; None), ``"anchor"`` (deviations from
@@ -499,16 +499,17 @@ class ContrastiveLoss(nn.Module):
                     queries @ candidates.T + bias, own, known=known,
                     anchor_weights=anchor_weights, log_proposal=log_proposal, repeated=repeated,
                 )  # fmt: skip
-            if batch.anchor_weights is not None:
-                weights = batch.anchor_weights.to(queries.dtype)
-                batch = batch._replace(anchor_weights=weights)
-            sums = blocks_of_products(queries, candidates, batch, plan, bias)
-
-            def scores() -> Tensor:
-                return queries.detach() @ candidates.detach().T + bias
-
-            self._seen_of_scores(sums, batch, scores, plan)
-            return self._of_queries(sums.total, sums, batch, summed_up=True)
+            weights = batch.anchor_weights
+            summed_up = self.reduction != "none" and not (
+                weights is not None and weights.requires_grad
+            )
+            inside = weights.to(queries.dtype) if weights is not None and summed_up else None
+            plan = plan if summed_up else plan._replace(reduction="none")
+            sums = blocks_of_products(
+                queries, candidates, batch._replace(anchor_weights=inside), plan, bias
+            )
+            self._kept(self._counted(sums.number, sums.empty, len(own), _no_measures))
+            return self._of_queries(sums.total, sums, batch, summed_up=summed_up)
 
     def _checked(self, shape: tuple[int, int], own: Tensor, **given: Any) -> ScoredBatch:
         """A batch of queries and candidates, checked."""
@@ -569,6 +570,10 @@ class ContrastiveLoss(nn.Module):
                 self.hardness_scale not in (None, *get_args(ScoredScale))
             ),
             "gathered negatives": self.negatives == "gathered",
+            "detach_candidates: detach those that scores are made of": self.detach_candidates,
+            "streaming=True and a hardening that does not stream there: pass streaming='auto'": (
+                self.streaming is True and not streams(self._plan(sampler))
+            ),
             "class_prior under InfoNCE, whose bound is that of a cosine: take JSD": (
                 self.class_prior is not None and self.objective == "infonce"
             ),
@@ -577,7 +582,8 @@ class ContrastiveLoss(nn.Module):
         for reason, applies in reasons.items():
             if applies:
                 raise InputError(f"scores of any model do not go with {reason}")
-        sampler.hardening.check(_value_of(self.temperature), bounded=False)
+        if not isinstance(self.temperature, nn.Parameter):  # of a GPU it would be waited for
+            sampler.hardening.check(self.temperature, bounded=False)
 
     def _label_use(self, *, class_positives: bool) -> LabelUse:
         user = 'positives="class"' if class_positives else None
@@ -774,6 +780,11 @@ def _refuse_with_jsd(
         )
     if pooling != "pair" or weight != "others":
         raise InputError("pooling and weight belong to InfoNCE: leave them out with JSD")
+
+
+def _no_measures(labels: bool) -> Measured:
+    """What nothing asks for: of products the counts alone are kept."""
+    raise NotImplementedError
 
 
 def _at_least_single(x: Tensor) -> Tensor:

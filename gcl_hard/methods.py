@@ -267,7 +267,8 @@ def contrastive_loss(
         _hardening(hardening, own) if hardening else None,
         synthetic=_built(SYNTHETIC[synthetic], own, seed=seed) if synthetic else None,
     )
-    prior = _class_prior(row, class_prior)
+    incomplete = of_loss.get("unknown") is not None
+    prior = _class_prior(row, class_prior, incomplete=incomplete)
     return ContrastiveLoss(sampler, positives=positives, class_prior=prior, **of_loss)
 
 
@@ -309,15 +310,16 @@ def default_threshold(**options: Unpack[LossOptions]) -> Linear:
     return DEFAULT_DEVIATIONS if relative else DEFAULT_THRESHOLD
 
 
-def _class_prior(row: Method, given: float | None) -> float | None:
+def _class_prior(row: Method, given: float | None, *, incomplete: bool) -> float | None:
     if row.debias:
         return DEFAULT_CLASS_PRIOR if given is None else given
-    if given is None:
-        return None
+    if given is None or (row.label_aware and incomplete):
+        return given
     if row.label_aware:
         raise InputError(
             f"class prior {given} with {row.name}: a label-aware method admits no negative of the "
-            f"anchor's class, so there is nothing to debias; leave it out"
+            f"anchor's class, so there is nothing to debias, unless unknown=-1 says that labels "
+            f"are incomplete; leave it out"
         )
     *some, last = (m.name for m in METHODS.values() if m.takes_prior)
     raise InputError(

@@ -138,6 +138,11 @@ def test_what_is_not_known_can_be_debiased(method: str, streaming_: bool) -> Non
     )
 
 
+def test_a_label_aware_method_takes_a_class_prior_where_labels_are_incomplete() -> None:
+    made = contrastive_loss("hscl", positives="view", class_prior=0.1, unknown=-1)
+    assert made.class_prior == 0.1
+
+
 def test_debiasing_what_labels_leave_out_needs_them_to_be_incomplete() -> None:
     with pytest.raises(InputError, match=r"class_prior\b.*\bunknown=-1\b"):
         ContrastiveLoss(NegativeSampler("other_labels"), class_prior=0.1)
@@ -212,6 +217,24 @@ def test_blocks_have_the_value_and_gradient_of_the_whole_table(
             value = made.scored(ends[0] @ ends[1].T - 0.7, OWN, **given)
         (value * (weights if of == "none" else 3.0)).sum().backward()
         found.append([value.detach(), *(end.grad for end in ends)])
+    for other in found[1:]:
+        for one, expected in zip(other, found[0], strict=True):
+            torch.testing.assert_close(one, expected, rtol=1e-10, atol=1e-13)
+
+
+def test_weights_that_are_learned_have_their_gradient() -> None:
+    found = []
+    for way in ("dense", "scored", "against"):
+        draw = torch.Generator().manual_seed(3)
+        q, c = (torch.randn(n, 4, generator=draw, dtype=torch.float64) for n in (B, C))
+        weights = torch.rand(B, generator=draw, dtype=torch.float64).requires_grad_()
+        made = loss("hucl", "infonce", streaming=way != "dense")
+        if way == "against":
+            value = made.against(q.requires_grad_(), c, OWN, anchor_weights=weights)
+        else:
+            value = made.scored(q.requires_grad_() @ c.T, OWN, anchor_weights=weights)
+        value.backward()
+        found.append((weights.grad, q.grad))
     for other in found[1:]:
         for one, expected in zip(other, found[0], strict=True):
             torch.testing.assert_close(one, expected, rtol=1e-10, atol=1e-13)
@@ -350,6 +373,9 @@ def test_vectors_that_do_not_fit_are_named() -> None:
         ({"own": OWN[:2]}, r"own\b.*\[5\]"),
         ({"own": OWN + 1}, r"own\b.*\b0 to 8\b.*\b1 to 9\b"),
         ({"known": torch.zeros(B, 2, dtype=torch.bool)}, r"known\b.*\[5, 9\]"),
+        ({"known": [True]}, r"known\b.*list"),
+        ({"anchor_weights": [1.0]}, r"anchor_weights\b.*list"),
+        ({"log_proposal": [1.0]}, r"log_proposal\b.*list"),
         ({"known": (OWN, OWN + 1)}, r"known\b.*\[5, 9\]"),
         ({"known": None}, r"other_labels\b.*\bknown\b"),
         ({"anchor_weights": torch.ones(2)}, r"anchor_weights\b.*\[5\]"),
@@ -371,6 +397,13 @@ def test_what_does_not_fit_is_named(changed: dict[str, Any], words: str) -> None
         (lambda: loss("hucl", "jsd", hardness_scale="cosine"), r'"score"'),
         (lambda: loss("hcl", "infonce"), r"class_prior"),
         (lambda: loss("progcl", "infonce"), r"MixturePosterior"),
+        (lambda: loss("hucl", "infonce", detach_candidates=True), r"detach_candidates"),
+        (
+            lambda: ContrastiveLoss(
+                NegativeSampler(hardening=Threshold(cosine=0.0)), streaming=True
+            ),
+            r"streaming=True",
+        ),
     ],
 )
 def test_losses_that_need_embeddings_are_refused(made: Any, words: str) -> None:

@@ -36,7 +36,6 @@ class BenchOptions:
         tuple[str, ...] | None,
         "scores shown, such as accuracy,balanced_accuracy,f1_macro; tests and --select use the "
         "first",
-        COMMON,
     ] = None
     select: Annotated[
         bool, "choose β, thresholds, lr, epochs inside training data, if several are given", COMMON

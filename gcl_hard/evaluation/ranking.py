@@ -67,6 +67,8 @@ def filtered_ranks(
             f"scores and answers must be [B, E] and [B], got {[*scores.shape]} and "
             f"{[*answer.shape]}"
         )
+    if known is not None:
+        known = _checked(known, scores.shape)
     scores = scores.detach()
     own = scores.gather(1, answer[:, None])
     if not own.isfinite().all():  # else what is not a number is neither above nor level
@@ -90,6 +92,26 @@ def _count(compare: Any, scores: Tensor, own: Tensor) -> Tensor:
     found = torch.empty(scores.shape, dtype=kind, device=scores.device)
     compare(scores, own, out=found)
     return found.sum(1).double()
+
+
+def _checked(known: Any, shape: torch.Size) -> tuple[Tensor, Tensor]:
+    """Rows and columns of pairs.
+
+    Raises:
+        InputError: for anything else.
+    """
+    fits = isinstance(known, tuple) and len(known) == 2 and all(
+        isinstance(one, Tensor) and one.dtype == torch.int64 and one.dim() == 1
+        and len(one) == len(known[0]) and bool(((one >= 0) & (one < size)).all())
+        for one, size in zip(known, shape, strict=True)
+    )  # fmt: skip
+    if not fits:
+        raise InputError(
+            f"known must be rows and columns of pairs within {[*shape]}, int64 [K] each; of a mask "
+            f"they are mask.nonzero(as_tuple=True)"
+        )
+    rows, columns = known
+    return rows, columns
 
 
 def _others(known: tuple[Tensor, Tensor], answer: Tensor, n: int) -> tuple[Tensor, Tensor]:

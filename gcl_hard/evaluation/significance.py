@@ -172,19 +172,20 @@ def crossed_interval(differences: ArrayLike, draws: ArrayLike, *, level: float =
     return Interval(mean, mean - half, mean + half)
 
 
-def crossed_test(values: ArrayLike, *, level: float = 0.95) -> PairedTest:
-    """Whether a mean over seeds and test items differs from 0, both of which vary.
+def crossed_test(a: ArrayLike, b: ArrayLike | None = None, *, level: float = 0.95) -> PairedTest:
+    """Whether a mean over seeds and test items differs from 0, or that of others; both vary.
 
     As :func:`crossed_interval`, with the covariances of infinitely many draws: of means of n items
     those are the items' own covariances (n in their denominator) divided by n.
 
     Args:
-        values: differences [S, n] of seeds and items, or values themselves, whose interval alone
-            then has a meaning; n >= 2.
+        a: values [S, n] of seeds and items, n >= 2.
+        b: those of another method on the same; None for the mean of ``a`` itself.
         level: level of confidence of the interval, in (0, 1).
 
     Returns:
-        Mean with its interval, t and p. One seed leaves the items alone to vary.
+        Mean of a − b with its interval, t and p. One seed leaves the items alone to vary. Of two
+        seeds the interval covers less than it says, .87 to .95 in simulations; of more it does.
 
     Raises:
         InputError: other shapes, values that are not finite numbers, or a level out of range.
@@ -196,12 +197,16 @@ def crossed_test(values: ArrayLike, *, level: float = 0.95) -> PairedTest:
         >>> test.difference, round(test.low, 2), round(test.high, 2)
         (1.25, -0.73, 3.23)
     """
-    x = check_numbers("values", values, ("S", "n"))
+    x = check_numbers("a", a, ("S", "n"))
+    y = np.zeros_like(x) if b is None else check_numbers("b", b, ("S", "n"))
     check_share("level", level, usual=0.95)
-    if x.shape[1] < 2 or not len(x):
-        raise InputError(f"values: expected one seed or more of two or more items, [S, n], got "
-                         f"{[*x.shape]}")  # fmt: skip
+    if x.shape[1] < 2 or not len(x) or y.shape != x.shape:
+        raise InputError(f"expected one seed or more of two or more items, [S, n], the same of "
+                         f"both, got {[*x.shape]} and {[*y.shape]}")  # fmt: skip
+    settled, x = _rounded(x - y, x, y), x - y
     d = x.mean(axis=1)
+    if not settled.any():
+        return PairedTest(0.0, 0.0, 0.0, 0.0, np.inf, 1.0)
     error, degrees = _crossed(d, np.cov(x, bias=True).reshape(len(x), len(x)) / x.shape[1])
     mean, half = float(d.mean()), float(-stdtrit(degrees, (1 - level) / 2)) * error
     t = mean / error if error else float(np.copysign(np.inf, mean)) if mean else 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -14,8 +15,16 @@ from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation.ranking import AnswerRanks, filtered_ranks, mean_reciprocal_rank
 from gcl_hard.experiments.custom import own_part
 from gcl_hard.graphs.link_files import load_links
-from gcl_hard.graphs.link_models import RGCN, SCORERS, LinkContrast, scores_of
+from gcl_hard.graphs.link_models import (
+    RGCN,
+    SCORERS,
+    LinkContrast,
+    encoded_scores,
+    encoding,
+    scores_of,
+)
 from gcl_hard.graphs.links import KINDS, LinkSet, Part, Queries
+from gcl_hard.models import evaluating
 from gcl_hard.runs import hardware
 from gcl_hard.runs.experiment import (
     Clock,
@@ -29,7 +38,7 @@ from gcl_hard.runs.experiment import (
 )
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import Scored, Tested
-from gcl_hard.settings.links import FREQUENCY, LinkConfig
+from gcl_hard.settings.links import FREQUENCY, RGCN_BLOCKS, LinkConfig
 from gcl_hard.training.loop import train
 from gcl_hard.training.stopping import EarlyStopping
 
@@ -78,7 +87,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
                     + (", by which settings and epochs are chosen" if part == "valid" else "")
                 )
         if own_part(config.encoder, context.parts) is not None:
-            _check_own(config, data, context.parts)
+            _try(config, data, context.parts)
 
     def train_run(self, run: Run, data: LinkSet, context: RunContext, report: Report) -> TrainedRun:
         """Train the model of a run."""
@@ -91,11 +100,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         losses: list[float] = []
         epochs = config.epochs
         if not config.is_baseline:
-            model = LinkContrast(
-                scorer, data, loss=config.loss(seed),
-                candidates=config.candidates or _pool(config.candidate_pool),
-                rare=config.rare, n3=config.n3, seed=seed,
-            )  # fmt: skip
+            model = new_model(config, data, scorer, seed)
             stopping = None
             if config.patience:
                 stopping = EarlyStopping(
@@ -171,9 +176,18 @@ def new_scorer(config: LinkConfig, data: LinkSet, parts: Parts | None) -> Any:
             )
         return found
     if config.encoder == "rgcn":
-        return RGCN(data, config.dim, layers=config.layers or 1, bias=bias)
+        return RGCN(data, config.dim, layers=config.layers or 1, blocks=RGCN_BLOCKS, bias=bias)
     made = SCORERS[config.encoder]
     return made(data.n_entities, data.n_relations, config.dim, bias=bias, sparse=config.sparse)
+
+
+def new_model(config: LinkConfig, data: LinkSet, scorer: Any, seed: int) -> LinkContrast:
+    """What trains a scorer."""
+    pool: Literal["batch", "all"] = "batch" if config.candidate_pool == "batch" else "all"
+    return LinkContrast(
+        scorer, data, loss=config.loss(seed), candidates=config.candidates or pool,
+        rare=config.rare, n3=config.n3, seed=seed,
+    )  # fmt: skip
 
 
 def ranks(scorer: Any, data: LinkSet, part: Part) -> AnswerRanks:
@@ -186,7 +200,13 @@ def ranks(scorer: Any, data: LinkSet, part: Part) -> AnswerRanks:
         data: the facts.
         part: its name.
     """
-    score = partial(scores_of, scorer) if isinstance(scorer, nn.Module) else scorer
+    if isinstance(scorer, nn.Module):
+        with evaluating(scorer), encoding(scorer):
+            return _ranks(partial(encoded_scores, scorer), data, part)
+    return _ranks(scorer, data, part)
+
+
+def _ranks(score: Callable[[Queries], Tensor], data: LinkSet, part: Part) -> AnswerRanks:
     size = SCORES if data.train.device.type == "cpu" else SCORES_ON_GPU
     found = []
     for batch in data.queries(part).split(max(1, size // data.n_entities)):
@@ -195,16 +215,16 @@ def ranks(scorer: Any, data: LinkSet, part: Part) -> AnswerRanks:
     return AnswerRanks.joined(found)
 
 
-def _pool(name: str) -> Literal["batch", "all"]:
-    return "batch" if name == "batch" else "all"
-
-
-def _check_own(config: LinkConfig, data: LinkSet, parts: Parts | None) -> None:
+def _try(config: LinkConfig, data: LinkSet, parts: Parts | None) -> None:
     """Check the user's own model on two queries, before anything is trained."""
     asked = data.queries("train").at(slice(2))
     with torch.random.fork_rng(devices=[]):
         try:
-            found = scores_of(new_scorer(config, data, parts).to(data.train.device), asked)
+            scorer = new_scorer(config, data, parts).to(data.train.device)
+            found = scores_of(scorer, asked)
+            _check_shape(config, found, (asked.number, data.n_entities))
+            if not config.is_baseline:
+                new_model(config, data, scorer, 0)(asked).backward()
         except InputError:
             raise
         except Exception as error:  # from the user's code, which may raise anything
@@ -212,10 +232,13 @@ def _check_own(config: LinkConfig, data: LinkSet, parts: Parts | None) -> None:
                 f"{config.encoder} fails on {asked.number} queries ({type(error).__name__}: "
                 f"{error})"
             ) from error
-    if found.shape != (asked.number, data.n_entities):
+
+
+def _check_shape(config: LinkConfig, scores: Tensor, shape: tuple[int, int]) -> None:
+    if scores.shape != shape:
         raise InputError(
-            f"{config.encoder} must score each query with all entities, "
-            f"[{asked.number}, {data.n_entities}], got {[*found.shape]}"
+            f"{config.encoder} must score each query with all entities, {[*shape]}, got "
+            f"{[*scores.shape]}"
         )
 
 

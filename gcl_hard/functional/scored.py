@@ -20,6 +20,7 @@ from gcl_hard.functional.streaming import (
     in_blocks,
     of_products,
     refuse_second_derivative,
+    row_blocks,
 )
 
 Known = Tensor | tuple[Tensor, Tensor]
@@ -55,13 +56,17 @@ class ScoredBatch(NamedTuple):
         own, device = self.own[:, None], self.own.device
         items = tuple(torch.arange(n, device=device) for n in self.shape)
         barred = [self.repeated, self.known if plan.admit == "other_labels" else None]
-        pairs = [_pairs(one) for one in barred if one is not None]
+        given = [_pairs(one) for one in barred if one is not None]
+        pairs = None
+        if given:
+            rows, columns = (torch.cat([*of]) for of in zip(*given, strict=True))
+            pairs = Barred.of_pairs(rows, columns, row_blocks(*self.shape, device))
         if plan.objective == "infonce":  # where it cancels
             bias = 0.0
         return Work(
             plan, own, own, None, None, (items[0], items[1]), plan.hardening.slope(1.0) or 0.0,
             None, None, 1.0, 0.0, plan.log_m(max(self.shape[1] - 1, 0)),
-            _barred(pairs, self.shape[0]) if pairs else None, self.anchor_weights, bias,
+            pairs, self.anchor_weights, bias,
         )  # fmt: skip
 
     def log_weights_of(self, rows: Tensor, columns: Tensor, dtype: torch.dtype) -> Tensor | None:
@@ -140,7 +145,9 @@ def checked(
     for name, given, n in (
         ("anchor_weights", anchor_weights, rows), ("log_proposal", log_proposal, columns),
     ):  # fmt: skip
-        if given is not None and (given.shape != (n,) or not given.is_floating_point()):
+        if given is not None and (
+            not isinstance(given, Tensor) or given.shape != (n,) or not given.is_floating_point()
+        ):
             raise InputError(f"{name} must be float [{n}], got {_of(given)}")
     if anchor_weights is not None and readable(anchor_weights):
         usable = (anchor_weights >= 0) & (anchor_weights < math.inf)
@@ -218,16 +225,6 @@ def _pairs(given: Known) -> tuple[Tensor, Tensor]:
     return given
 
 
-def _barred(parts: list[tuple[Tensor, Tensor]], n: int) -> Barred:
-    """Pairs in the order of their queries."""
-    rows, columns = (torch.cat([*of]) for of in zip(*parts, strict=True))
-    if bool((rows[1:] < rows[:-1]).any()):
-        order = rows.argsort()
-        rows, columns = rows[order], columns[order]
-    edges = torch.arange(n + 1, device=rows.device)
-    return Barred(rows, columns, torch.searchsorted(rows, edges).tolist())
-
-
 def _check_pairs(name: str, given: Known | None, shape: tuple[int, int]) -> None:
     if isinstance(given, tuple):
         fits = len(given) == 2 and all(
@@ -238,7 +235,9 @@ def _check_pairs(name: str, given: Known | None, shape: tuple[int, int]) -> None
             if len(one) and readable(one):
                 fits = fits and 0 <= int(one.min()) <= int(one.max()) < size
     else:
-        fits = given is None or (given.shape == shape and given.dtype == torch.bool)
+        fits = given is None or (
+            isinstance(given, Tensor) and given.shape == shape and given.dtype == torch.bool
+        )
     if not fits:
         described = ", ".join(map(_of, given)) if isinstance(given, tuple) else _of(given)
         raise InputError(

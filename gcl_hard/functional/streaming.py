@@ -16,6 +16,7 @@ is :mod:`gcl_hard.functional.dense`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -41,19 +42,31 @@ SCORES = 2**19
 """Scores of a block on a CPU: 2 MB in float32, a second-level cache."""
 FEWEST_ROWS, MOST_ROWS = 32, 512
 """Rows of a block on a CPU."""
-ROWS_ELSEWHERE = 2048
-"""Rows of a block on another device."""
+ROWS_ELSEWHERE, SCORES_ELSEWHERE = 2048, 2**26
+"""Rows of a block on another device, and its scores: 256 MB in float32."""
 
 
 class Barred(NamedTuple):
     """Pairs that are no negatives, of anchors and candidates."""
 
-    rows: Tensor  # int64 [K], ascending
+    rows: Tensor  # int64 [K], ascending if there are several blocks
     columns: Tensor  # int64 [K]
-    starts: list[int]  # [A + 1], where the pairs of each anchor begin; empty for one block
+    starts: dict[int, int]  # where the pairs of an anchor begin with which a block begins or ends
+
+    @classmethod
+    def of_pairs(cls, rows: Tensor, columns: Tensor, parts: Sequence[slice]) -> Self:
+        """Pairs in any order, for blocks of anchors; of several it waits for a device."""
+        if len(parts) < 2:
+            return cls(rows, columns, {})
+        if bool((rows[1:] < rows[:-1]).any()):
+            order = rows.argsort()
+            rows, columns = rows[order], columns[order]
+        edges = [0, *(part.stop for part in parts)]
+        starts = torch.searchsorted(rows, torch.tensor(edges, device=rows.device)).tolist()
+        return cls(rows, columns, dict(zip(edges, starts, strict=True)))
 
     def of(self, part: slice) -> tuple[Tensor, Tensor]:
-        """Those of some anchors, which count from 0."""
+        """Those of a block, whose anchors count from 0."""
         if not self.starts:
             return self.rows, self.columns
         which = slice(self.starts[part.start], self.starts[part.stop])
@@ -386,13 +399,20 @@ def _share(positives: _Positives, empty: Tensor, work: Work, weights: Tensor | N
     return share if weights is None else share * weights
 
 
+def row_blocks(n_rows: int, n_columns: int, device: torch.device) -> list[slice]:
+    """Blocks of the rows of a table, of bounded memory."""
+    if device.type == "cpu":
+        size = min(max(SCORES // max(n_columns, 1), FEWEST_ROWS), MOST_ROWS)
+    else:
+        size = min(max(SCORES_ELSEWHERE // max(n_columns, 1), 1), ROWS_ELSEWHERE)
+    starts = range(0, n_rows, size)
+    return [slice(start, min(start + size, n_rows)) for start in starts]
+
+
 def _parts(work: Work, rows: Tensor) -> list[tuple[slice, slice]]:
     """Blocks of rows, each with the window of columns that have one of its labels."""
-    size, n_columns = ROWS_ELSEWHERE, len(work.items[1])
-    if rows.device.type == "cpu":
-        size = min(max(SCORES // max(n_columns, 1), FEWEST_ROWS), MOST_ROWS)
-    starts = range(0, len(rows), size)
-    parts = [slice(start, min(start + size, len(rows))) for start in starts]
+    n_columns = len(work.items[1])
+    parts = row_blocks(len(rows), n_columns, rows.device)
     if work.labels is None or not work.by_class or len(parts) == 1:
         return [(part, slice(0, n_columns)) for part in parts]
     of_rows, of_columns = work.labels

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from gcl_hard import locating
 from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.graphs.links import PARTS, LinkSet, Part, Triple
+from gcl_hard.graphs.node_parts import count
 from gcl_hard.io import cache_root, check_regular, expanded, refuse_bomb
 from gcl_hard.locating import Download, Wanted
 
@@ -224,8 +225,14 @@ def read_links(path: str | Path, *, name: str | None = None) -> LinkSet:
     path = Path(path)
     name = name or canonical_name(path.name.partition(".tar")[0].removesuffix(".tgz"))
     texts = _texts(path)
-    triples = {part: [*_triples(text, f"{path}, {part}.txt")] for part, text in texts.items()}
-    return LinkSet.from_triples(*(triples[part] for part in PARTS), name=name)
+    spaced = set[str]()
+    triples = {
+        part: [*_triples(text, f"{path}, {part}.txt", spaced)] for part, text in texts.items()
+    }
+    notes = []
+    if spaced:
+        notes.append(f"spaces around {count(len(spaced), 'name')} dropped, such as {min(spaced)!r}")
+    return LinkSet.from_triples(*(triples[part] for part in PARTS), name=name, notes=notes)
 
 
 def _texts(path: Path) -> dict[Part, str]:
@@ -263,15 +270,20 @@ def _text(content: bytes, where: str) -> str:
     return text
 
 
-def _triples(text: str, where: str) -> Iterator[Triple]:
-    """The facts of a text; a line ends with \\n, \\r\\n or \\r, and blank ones are none."""
+def _triples(text: str, where: str, spaced: set[str]) -> Iterator[Triple]:
+    """The facts of a text; a line ends with \\n, \\r\\n or \\r, and blank ones are none.
+
+    Names with spaces around them, which are dropped, are added to ``spaced``.
+    """
     for number, line in enumerate(io.StringIO(text, newline=None), 1):
         if not line.strip():
             continue
-        names = [one.strip() for one in line.rstrip("\n").split("\t")]
+        given = line.rstrip("\n").split("\t")
+        names = [one.strip() for one in given]
         if len(names) != FIELDS or not all(names):
             raise InputError(
                 f"{where}, line {number}: expected head, relation and tail, separated by tabs, got "
                 f"{line.strip()[:80]!r}"
             )
+        spaced.update(one for one, bare in zip(given, names, strict=True) if one != bare)
         yield names[0], names[1], names[2]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, Literal
 
 import torch
@@ -15,12 +17,16 @@ from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of
 from gcl_hard.seeds import Generators
 
+ELEMENTS = 2**24
+"""Numbers of a tensor of queries × candidates × width."""
+
 
 class Scorer(nn.Module, ABC):
     """Base of models that score a query (entity, relation, ?) against candidates.
 
     A module of your own needs ``query`` and ``candidates``; ``compare`` and, with candidates that
-    are drawn, ``pairwise``, where scores are no dot products; and ``relations`` with ``n3``.
+    are drawn, ``pairwise``, where scores are no dot products; and ``relations`` with ``n3``. To dot
+    products its ``bias`` is added, if that is a number.
 
     Args:
         n_entities: E.
@@ -172,8 +178,7 @@ class RotatE(Scorer):
 
     .. math:: s(h, r, t) = b - \sum_k \lvert h_k e^{i \theta_k} - t_k \rvert
 
-    Its sum of moduli is no matrix product: a step takes a hundred times as long as DistMult's on
-    a CPU.
+    Its sum of moduli is no matrix product: on a CPU a step takes many times as long as DistMult's.
 
     Args:
         n_entities: E.
@@ -208,12 +213,13 @@ class RotatE(Scorer):
 
     def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
         """Scores by distances, [B, C]."""
-        return self.pairwise(queries[:, None], candidates)
+        parts = torch.split(candidates, max(1, ELEMENTS // max(queries.numel(), 1)))
+        return torch.cat([self.pairwise(queries[:, None], part) for part in parts], 1)
 
     def pairwise(self, queries: Tensor, candidates: Tensor) -> Tensor:
         """The score of each query with a candidate of its own, [B]."""
-        real, imaginary = (queries - candidates).chunk(2, -1)
-        distance: Tensor = torch.hypot(real, imaginary).sum(-1)
+        halves = torch.stack((queries - candidates).chunk(2, -1))
+        distance: Tensor = torch.linalg.vector_norm(halves, dim=0).sum(-1)
         return self.bias - distance
 
 
@@ -264,27 +270,27 @@ class RGCN(DistMult):
         facts = links.queries("train")
         self.register_buffer("edges", torch.stack([facts.entity, facts.answer]), persistent=False)
         self.register_buffer("kinds", facts.relation, persistent=False)
-        self._encoded: tuple[Tensor, tuple[object, ...]] | None = None
+        self._encoded: Tensor | None = None
 
-    def encode(self) -> None:
-        """Encode all entities, which is done once a step, and once for all ranks."""
+    @contextmanager
+    def encoding(self) -> Iterator[None]:
+        """Encode all entities once for what is inside, such as a step, or all ranks."""
+        self._encoded = self._all()
+        try:
+            yield
+        finally:
+            self._encoded = None
+
+    def _all(self) -> Tensor:
         x: Tensor = self.entities.weight
         for k, layer in enumerate(self.layers):
             x = x.relu() if k else x
             x = x + layer(x, self.edges, self.kinds)
-        self._encoded = x, self._state
-
-    @property
-    def _state(self) -> tuple[object, ...]:
-        """What encoded entities depend on: which weights, and whether they have a gradient."""
-        return torch.is_grad_enabled(), *(one._version for one in self.parameters())
+        return x
 
     def candidates(self, entities: Tensor | None = None) -> Tensor:
         """Encoded vectors of some entities, or of all."""
-        if self._encoded is None or self._encoded[1] != self._state:
-            self.encode()
-        assert self._encoded is not None
-        x = self._encoded[0]
+        x = self._all() if self._encoded is None else self._encoded
         return x if entities is None else x[entities]
 
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:
@@ -311,8 +317,8 @@ class LinkContrast(nn.Module):
     read. Every method takes positives ``"view"`` here: the one answer of the query.
 
     Args:
-        scorer: a :class:`Scorer`, or a module of your own with its methods; its ``encode()``, if
-            it has one, is called once a step.
+        scorer: a :class:`Scorer`, or a module of your own with its methods. A context manager
+            ``encoding()``, if it has one, is around each step, and around all ranks.
         links: the set; its training facts are what label-aware methods leave out of the negatives.
         method: a name of ``METHODS``; ignored if ``loss`` is given.
         loss: a :class:`ContrastiveLoss` of your own, whose positives are ``"view"``.
@@ -368,11 +374,18 @@ class LinkContrast(nn.Module):
         self._known = links.training_facts
         answers = links.queries("train").answer
         self._frequency = torch.bincount(answers, minlength=links.n_entities) / len(answers)
+        self._where: tuple[Tensor, Tensor] | None = None
         self._generators = Generators(seed)
 
     def forward(self, batch: Queries) -> Tensor:
-        """Loss of a batch of training queries, float [], nats, with the regulariser."""
-        _encode(self.scorer)
+        """Loss of a batch of training queries, float [], nats, with the regulariser.
+
+        On a GPU it waits for the device where candidates are drawn or known facts left out.
+        """
+        with encoding(self.scorer):
+            return self._loss(batch)
+
+    def _loss(self, batch: Queries) -> Tensor:
         device = batch.entity.device
         self._known = self._known.to(device)
         query = self.scorer.query(batch.entity, batch.relation)
@@ -392,20 +405,21 @@ class LinkContrast(nn.Module):
         if self.rare:
             given["anchor_weights"] = self._rarity(batch).to(query.dtype)
         if self.n_candidates == "batch" and entities is not None:
-            share = self._frequency.to(device)[entities].double()
+            if self._frequency.device != device:
+                self._frequency = self._frequency.to(device)
+            share = self._frequency[entities].double()
             given["log_proposal"] = (-torch.expm1(batch.number * torch.log1p(-share))).log()
         candidates, answers = self.scorer.candidates(entities), None
         if where is not None and self.n_candidates != "batch":
             answers = self.scorer.candidates(batch.answer)
             rows = torch.arange(batch.number, device=device)
-            again = where[batch.answer]
-            given["repeated"] = rows[again > 0], again[again > 0]
+            # where the answer is not drawn, its own column, which is barred anyway
+            given["repeated"] = rows, where[batch.answer].clamp(min=0)
             right = _pairwise(self.scorer, query, answers)
             scores = torch.cat([right[:, None], _compare(self.scorer, query, candidates)], 1)
             value: Tensor = self.loss.scored(scores, own, **given)
         elif _are_products(self.scorer):
-            bias = getattr(self.scorer, "bias", 0.0)
-            value = self.loss.against(query, candidates, own, bias=bias, **given)
+            value = self.loss.against(query, candidates, own, bias=_bias(self.scorer), **given)
         else:
             value = self.loss.scored(_compare(self.scorer, query, candidates), own, **given)
         if self.n3:
@@ -422,9 +436,17 @@ class LinkContrast(nn.Module):
         return found
 
     def _columns(self, entities: Tensor, after: int = 0) -> Tensor:
-        """The column of each entity among some, −1 where it is none."""
-        where = torch.full((self._links.n_entities,), -1, device=entities.device)
+        """The column of each entity among some, −1 where it is none.
+
+        One table for all steps, so that a step does not depend on the number of entities.
+        """
+        if self._where is None or self._where[0].device != entities.device:
+            empty = torch.full((self._links.n_entities,), -1, device=entities.device)
+            self._where = empty, entities[:0]
+        where, before = self._where
+        where[before] = -1
         where[entities] = torch.arange(after, after + len(entities), device=entities.device)
+        self._where = where, entities
         return where
 
     def _rarity(self, batch: Queries) -> Tensor:
@@ -482,9 +504,11 @@ class LinkContrast(nn.Module):
         """
         if (head is None) == (tail is None):
             raise InputError("give the head or the tail: the other one is what is asked for")
-        entity = _index("entity", head or tail or "", links.entities)
-        r = _index("relation", relation, links.relations) + (links.n_relations if tail else 0)
-        device = next(self.parameters()).device
+        check_at_least("k", k, 1)
+        entity = _index("entity", tail if head is None else head, links.entities)
+        r = _index("relation", relation, links.relations)
+        r += 0 if tail is None else links.n_relations
+        device = next((one.device for one in self.parameters()), links.train.device)
         asked = Queries(*(torch.tensor([one], device=device) for one in (entity, r, 0)))
         scores = self.scores(asked)[0].cpu()
         if filtered:
@@ -501,15 +525,27 @@ class LinkContrast(nn.Module):
 
 def scores_of(scorer: Any, queries: Queries) -> Tensor:
     """Scores of queries by a :class:`Scorer` against all entities, [B, E], in evaluation mode."""
-    with evaluating(scorer):
-        query = scorer.query(queries.entity, queries.relation)
-        return _compare(scorer, query, scorer.candidates())
+    with evaluating(scorer), encoding(scorer):
+        return encoded_scores(scorer, queries)
 
 
-def _encode(scorer: Any) -> None:
-    encode = getattr(scorer, "encode", None)
-    if encode is not None:
-        encode()
+def encoded_scores(scorer: Any, queries: Queries) -> Tensor:
+    """The same inside of :func:`encoding`, in the mode that the model is in."""
+    return _compare(scorer, scorer.query(queries.entity, queries.relation), scorer.candidates())
+
+
+@contextmanager
+def encoding(scorer: Any) -> Iterator[None]:
+    """What a model has around each step, and around all ranks."""
+    around = getattr(scorer, "encoding", nullcontext)
+    with around():
+        yield
+
+
+def _bias(scorer: Any) -> float:
+    """A number that a model adds to its scores; parameters are its own affair."""
+    found = getattr(scorer, "bias", 0.0)
+    return float(found) if isinstance(found, int | float) else 0.0
 
 
 def _are_products(scorer: Any) -> bool:
@@ -522,7 +558,7 @@ def _compare(scorer: Any, queries: Tensor, candidates: Tensor) -> Tensor:
     if hasattr(scorer, "compare"):
         found = scorer.compare(queries, candidates)
     else:
-        found = queries @ candidates.T
+        found = queries @ candidates.T + _bias(scorer)
     return found
 
 
@@ -531,16 +567,16 @@ def _pairwise(scorer: Any, queries: Tensor, candidates: Tensor) -> Tensor:
     if hasattr(scorer, "pairwise"):
         found = scorer.pairwise(queries, candidates)
     elif _are_products(scorer):
-        found = (queries * candidates).sum(1)
+        found = (queries * candidates).sum(1) + _bias(scorer)
     else:
         raise InputError(
             f"{type(scorer).__name__} compares queries and candidates by a function of its own: "
-            f'give it pairwise(queries, candidates), too, or candidates="all" or "batch"'
+            f"give it pairwise(queries, candidates), too, or take the pool batch or all"
         )
     return found
 
 
-def _index(kind: str, name: str, names: tuple[str, ...]) -> int:
-    if name not in names:
-        raise unknown(kind, name, names[:20])
+def _index(kind: str, name: str | None, names: tuple[str, ...]) -> int:
+    if name is None or name not in names:
+        raise unknown(kind, str(name), names[:20])
     return names.index(name)

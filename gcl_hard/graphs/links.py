@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -23,6 +24,8 @@ PARTS: tuple[Part, ...] = get_args(Part)
 Triple = tuple[str, str, str]
 KINDS = ("1_1", "1_n", "n_1", "n_n")
 """Kinds of relations: how many entities ask, and how many answer."""
+APART = ("train_mask", "val_mask", "test_mask", "train_edge_index", "test_edge_index")
+"""What graphs of PyTorch Geometric have where their edges are not all of one part."""
 MANY = 1.5
 """Answers of a query on average from which they are several."""
 
@@ -156,6 +159,13 @@ class LinkSet:
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
+        for kind, names in (("entities", self.entities), ("relations", self.relations)):
+            if not all(isinstance(name, str) for name in names):
+                wrong = next(name for name in names if not isinstance(name, str))
+                raise InputError(f"names of {kind} are text, got {wrong!r}")
+            if len(set(names)) < len(names):
+                again = next(name for name, n in Counter(names).items() if n > 1)
+                raise InputError(f"names of {kind} are different ones, and {again!r} stands twice")
         sizes = torch.tensor([self.n_entities, self.n_relations, self.n_entities])
         for part in PARTS:
             facts = self.part(part)
@@ -211,6 +221,14 @@ class LinkSet:
             InputError: for a fact in several parts; names it and counts them.
         """
         given = {part: [*facts] for part, facts in zip(PARTS, (train, valid, test), strict=True)}
+        for part, facts in given.items():
+            for one in facts:
+                if not (isinstance(one, tuple | list) and len(one) == 3
+                        and all(isinstance(name, str) for name in one)):  # fmt: skip
+                    raise InputError(
+                        f"{part} must be triples of text, (head, relation, tail), got {one!r}; of "
+                        f"numbers LinkSet.from_graphs makes a set"
+                    )
         every = [fact for facts in given.values() for fact in facts]
         entities = sorted({end for head, _, tail in every for end in (head, tail)})
         relations = sorted({relation for _, relation, _ in every})
@@ -264,11 +282,18 @@ class LinkSet:
         ids = [_triples(one, part) for one, part in zip((train, valid, test), PARTS, strict=True)]
         ends = torch.cat([one[:, [0, 2]].reshape(-1) for one in ids])
         kinds = torch.cat([one[:, 1] for one in ids])
+        if train is None:
+            raise InputError("train must be a graph with edge_index and edge_type, got None")
+        if entities is not None:
+            with warnings.catch_warnings(action="ignore"):
+                n = max(int(getattr(one, "num_nodes", 0) or 0) for one in graphs)
+            if n > len(entities):
+                raise InputError(f"names of {n} entities are needed, got {len(entities)}")
         if entities is None:
             with warnings.catch_warnings(action="ignore"):  # PyTorch Geometric guesses as below
                 given = [int(getattr(one, "num_nodes", 0) or 0) for one in graphs]
             seen = int(ends.max()) + 1 if len(ends) else 0
-            entities = [str(i) for i in range(max(seen, *given))]
+            entities = [str(i) for i in range(max([seen, *given]))]
         if relations is None:
             relations = [str(i) for i in range(int(kinds.max()) + 1 if len(kinds) else 0)]
         return cls._of_ids(ids, entities, relations, name, ())
@@ -434,6 +459,13 @@ def _triples(graph: Any, part: str) -> Tensor:
     if graph is None:
         return torch.empty(0, 3, dtype=torch.int64)
     ends, kinds = getattr(graph, "edge_index", None), getattr(graph, "edge_type", None)
+    apart = [name for name in APART if getattr(graph, name, None) is not None]
+    if apart:
+        raise InputError(
+            f"{part} has {', '.join(apart)}, which tell its facts apart: give a graph of the facts "
+            f"of each part, without inverse edges, such as "
+            f"Data(edge_index=data.edge_index[:, data.train_mask], edge_type=…)"
+        )
     if (
         isinstance(ends, Tensor) and isinstance(kinds, Tensor)
         and ends.shape == (2, len(kinds)) and {ends.dtype, kinds.dtype} == {torch.int64}

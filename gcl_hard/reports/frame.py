@@ -269,7 +269,7 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
             f"commands"
         )
     if over_units:
-        t = crossed_test(np.stack(a.units) - np.stack(b.units))
+        t = crossed_test(np.stack(a.units), np.stack(b.units))
     else:
         t = corrected_t_test(a.flat, b.flat, test_share=max(a.test_share, b.test_share))
     p_wilcoxon = wilcoxon(a.means, b.means)
@@ -330,7 +330,7 @@ class Selection:
     def scores(self) -> Scores:
         """Test scores of the chosen settings."""
         taken = self.choice.taken([one.folds for one in self.outer])
-        return replace(self.outer[0], folds=tuple(map(tuple, taken.tolist())))
+        return replace(self.outer[0], folds=tuple(map(tuple, taken.tolist())), units=())
 
     @property
     def best(self) -> int | None:

@@ -251,6 +251,8 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         (c.epochs, c.without, *(getattr(c, name, None) for name in ("label_noise", "known_labels")))
         for c in configs
     }
+    if first.chooses_once:  # not even the paper's way
+        return found
     if len(conditions) > 1:  # a maximum of test scores over them is the best of nothing to choose
         return found
     best = replace(empty, kind="best", paper=paper)

@@ -663,6 +663,12 @@ def remarks(rows: Sequence[Row]) -> list[str]:
         for row in rows
         for note in row.notes
     )
+    said |= dict.fromkeys(
+        f"{row.label} on {row.dataset}: intervals and tests over seeds alone, as some of its "
+        f"results have no predictions."
+        for row in rows
+        if row.unit and row.scores is not None and not row.scores.units
+    )
     blind = dict.fromkeys(f"{row.method} on {row.dataset}" for row in rows if row.blind)
     found = [
         *said,
@@ -729,7 +735,10 @@ def notes(rows: Sequence[Row]) -> list[str]:
         ", which is the paper's way and no estimate for new data.": "best" in kinds,
         "inside: the setting was chosen on a part of the training data that the encoder had not "
         f"seen, once or by every {'seed' if split else 'training fold'}.": (
-            "inside" in kinds and (split or fold == "fold")
+            "inside" in kinds and (split or fold == "fold") and not unit
+        ),
+        f"inside: the setting was chosen on validation {item}s, once, by one run of each.": (
+            "inside" in kinds and bool(unit)
         ),
         f"inside: the setting was chosen on {item}s held out of training and test, once or by "
         "every seed and split.": "inside" in kinds and not split and fold == "split",

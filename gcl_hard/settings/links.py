@@ -40,6 +40,9 @@ LinkProtocol = Literal["split"]
 LINK_MODELS = ("distmult", "complex", "transe", "rotate", "rgcn")
 CandidatePool = Literal["uniform", "batch", "all"]
 DISTANCES = ("transe", "rotate")
+SPARSE = ("distmult", "complex", "transe", "rotate")
+RGCN_BLOCKS = 4
+"""Blocks of the weights of an R-GCN."""
 
 
 def _is_jsd(above: Values) -> bool:
@@ -48,8 +51,6 @@ def _is_jsd(above: Values) -> bool:
 
 def _bias(above: Values) -> float:
     """What a score begins at: most candidates are wrong, and distances are below 0."""
-    if not _is_jsd(above):
-        return 0.0
     return 6.0 if above["encoder"] in DISTANCES else -3.0
 
 
@@ -130,7 +131,9 @@ class LinkConfig(RunConfig):
             symbol="b",
             several=True,
             chosen=True,
+            applies=_is_jsd,
             usual=_bias,
+            space=(-8.0, 8.0),
         ),
     ] = None
     temperature: Annotated[
@@ -172,6 +175,7 @@ class LinkConfig(RunConfig):
             chosen=True,
             applies=lambda above: above["candidate_pool"] == "uniform",
             usual=lambda above: 512,
+            space=(64, 4096, "log"),
         ),
     ] = None
     rare: Annotated[
@@ -213,11 +217,18 @@ class LinkConfig(RunConfig):
                 f"encoder is {', '.join(LINK_MODELS)} or your own module:Name, with the module in "
                 f"the working folder or installed, got {self.encoder!r}"
             )
-        if self.sparse and (self.candidate_pool == "all" or self.encoder == "rgcn"):
-            reason = "encoder rgcn" if self.encoder == "rgcn" else "candidate-pool all"
+        halves = self.encoder in ("complex", "rotate") and self.dim % 2
+        if halves or (self.encoder == "rgcn" and self.dim % RGCN_BLOCKS):
+            of = 2 if halves else RGCN_BLOCKS
             raise InputError(
-                f"sparse updates the vectors of a batch alone, and {reason} has gradients of all "
-                f"entities: leave one of them out"
+                f"encoder {self.encoder} needs a dim that is a multiple of {of}, got {self.dim}"
+            )
+        if self.sparse and (self.candidate_pool == "all" or self.encoder not in SPARSE):
+            reason = f"encoder {self.encoder}"
+            reason = "candidate-pool all" if self.encoder in SPARSE else reason
+            raise InputError(
+                f"sparse updates the vectors of a batch alone ({', '.join(SPARSE)}), and {reason} "
+                f"has gradients of all: leave one of them out"
             )
         if self.sparse and self.weight_decay:
             raise InputError("sparse updates go without weight-decay: leave one of them out")

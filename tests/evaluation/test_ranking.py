@@ -84,3 +84,12 @@ def test_batches_join() -> None:
 def test_shapes_that_do_not_fit_are_named(given: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         filtered_ranks(*given)
+
+
+@pytest.mark.parametrize("known", [
+    torch.zeros(2, 3, dtype=torch.bool), (torch.tensor([0]), torch.tensor([3])),
+    (torch.tensor([0]), torch.tensor([-1])), (torch.tensor([0, 1]), torch.tensor([1])),
+])  # fmt: skip
+def test_known_answers_are_pairs_within_the_scores(known: object) -> None:
+    with pytest.raises(InputError, match="nonzero"):
+        filtered_ranks(torch.zeros(2, 3), torch.tensor([0, 1]), known)  # type: ignore[arg-type]

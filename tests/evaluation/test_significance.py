@@ -417,5 +417,7 @@ def test_the_p_value_is_that_of_its_interval() -> None:
     assert min(abs(edge.low), abs(edge.high)) == pytest.approx(0, abs=1e-12)
     nothing = crossed_test(np.zeros((2, 5)))
     assert (nothing.difference, nothing.p) == (0, 1)
+    rounded = crossed_test(np.full((2, 5), 0.1 * 3), np.full((2, 5), 0.3))
+    assert (rounded.difference, rounded.p) == (0, 1)
     with pytest.raises(InputError):
         crossed_test([[1.0]])

@@ -197,6 +197,8 @@ def test_ranks_in_batches_are_those_of_all_at_once(
         (["--sparse=true", "--encoder=rgcn"], ["sparse", "rgcn"]),
         (["--sparse=true", "--weight-decay=0.1"], ["sparse", "weight-decay"]),
         (["--patience=-1"], ["patience", 0]),
+        (["--encoder=complex", "--dim=7"], ["complex", 2, 7]),
+        (["--encoder=rgcn", "--dim=6"], ["rgcn", 4, 6]),
         (["--hardness-scale=cosine", "--objective=jsd"], ["hardness-scale", "score"]),
         (["--n3=-1"], ["n3", 0]),
         (["--drop-edges=0.1"], ["drop-edges"]),
@@ -285,6 +287,19 @@ class Narrow(Plain):
     def candidates(self, entities=None):
         return self.entities.weight[:3]
 
+class Unpaired(Plain):
+    def compare(self, queries, candidates):
+        return -torch.cdist(queries, candidates)
+
+class NoRelations(Plain):
+    def __init__(self, *given, bias=0.0):
+        super().__init__(*given)
+        self.kinds = self.relations
+        del self.relations
+
+    def query(self, entity, relation):
+        return self.entities(entity) + self.kinds(relation)
+
 class Lacking(torch.nn.Module):
     def __init__(self, *given, bias=0.0):
         super().__init__()
@@ -304,8 +319,12 @@ def test_a_model_of_ones_own_is_named(
         assert saved["embeddings"].shape == (30, 8)
         assert saved["entity_names"][0] == "p0"
     capsys.readouterr()
-    for name, facts in (("Narrow", ["30", "3"]), ("Lacking", ["query", "candidates"])):
-        assert bench.main([*command, f"--encoder=own_scorers:{name}"]) == 2
+    for name, facts, more in (
+        ("Narrow", ["30", "3"], []), ("Lacking", ["query", "candidates"], []),
+        ("Unpaired", ["pairwise"], []), ("Plain", ["sparse"], ["--sparse=true"]),
+        ("NoRelations", ["relations"], ["--n3=0.1"]),
+    ):  # fmt: skip
+        assert bench.main([*command, f"--encoder=own_scorers:{name}", *more]) == 2
         assert says(capsys.readouterr().err, name, *facts)
 
 
@@ -320,7 +339,7 @@ def test_intervals_are_over_seeds_and_facts(seeds: int, ring: Path) -> None:
         for name in ("ucl", "hucl")
     }
     reciprocal = {name: 100 / of.reshape(seeds, 2, -1) for name, of in by_method.items()}
-    expected = crossed_test((reciprocal["hucl"] - reciprocal["ucl"]).mean(1))
+    expected = crossed_test(reciprocal["hucl"].mean(1), reciprocal["ucl"].mean(1))
     configs = list(dict.fromkeys(one.run.config for one in found))
     results = Results(configs, tuple(range(seeds)), {one.run: one for one in found}, False)
     (row,) = (one for one in rows(results) if one.method == "hucl")

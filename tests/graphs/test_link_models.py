@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cmath
+import copy
 import math
 from itertools import product
 from pathlib import Path
@@ -19,6 +20,7 @@ from gcl_hard.evaluation import (
     filtered_ranks,
     mean_reciprocal_rank,
 )
+from gcl_hard.experiments.links import ranks as ranks_of_part
 from gcl_hard.graphs import (
     RGCN,
     ComplEx,
@@ -256,9 +258,12 @@ def test_a_graph_network_over_the_training_facts_scores_and_learns() -> None:
     with torch.no_grad():
         assert torch.allclose(scorer.candidates(), expected, atol=1e-5)
     before = encoded[0]
-    for _ in range(3):
-        model.scores(triples.at(slice(2)))
-    assert encoded[0] == before  # nothing has changed
+    ranks_of_part(scorer, links, "test")
+    assert encoded[0] == before + 1  # once for all batches
+    twin = copy.deepcopy(model).double()
+    assert twin.scores(triples.at(slice(2))).dtype == torch.float64
+    for _ in range(2):
+        scorer.candidates().sum().backward()
 
 
 def test_a_model_of_ones_own_needs_two_functions() -> None:
@@ -346,6 +351,61 @@ def test_umls_is_learned(objective: str) -> None:
     assert adjusted_mean_rank_index(after) > 0.8
 
 
+@pytest.mark.parametrize("kind", [TransE, RotatE])
+def test_distances_of_0_have_finite_gradients(kind: Any) -> None:
+    links = LinkSet.from_triples([("a", "r", "a"), ("b", "r", "c")])
+    scorer = kind(3, 1, dim=4)
+    torch.nn.init.zeros_(scorer.relations.weight)
+    LinkContrast(scorer, links, method="ucl", candidates="all")(links.queries("train")).backward()
+    assert scorer.entities.weight.grad.isfinite().all()
+
+
+def test_rotate_compares_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    model = RotatE(7, 2, dim=4)
+    q = model.query(torch.arange(5), torch.zeros(5, dtype=torch.int64))
+    whole = model.compare(q, model.candidates())
+    monkeypatch.setattr("gcl_hard.graphs.link_models.ELEMENTS", 60)
+    assert torch.allclose(model.compare(q, model.candidates()), whole)
+
+
+@pytest.mark.parametrize("candidates", [5, "batch", "all"])
+def test_a_number_of_a_model_of_ones_own_is_added_in_every_pool(candidates: Any) -> None:
+    class Own(torch.nn.Module):
+        bias = -3.0
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Embedding(7, 4)
+
+        def query(self, entity: Tensor, relation: Tensor) -> Tensor:
+            return self.table(entity)
+
+        def candidates(self, entities: Tensor | None = None) -> Tensor:
+            return self.table.weight if entities is None else self.table(entities)
+
+    class Same(Own):
+        bias = torch.nn.Parameter(torch.zeros(()))  # its own affair
+
+        def query(self, entity: Tensor, relation: Tensor) -> Tensor:
+            return torch.cat([self.table(entity), torch.ones(len(entity), 1)], 1)
+
+        def candidates(self, entities: Tensor | None = None) -> Tensor:
+            x = super().candidates(entities)
+            return torch.cat([x, torch.full((len(x), 1), -3.0)], 1)
+
+    links, found = facts(), []
+    for kind in (Own, Same):
+        torch.manual_seed(0)
+        scorer = kind()
+        model = LinkContrast(scorer, links, method="hscl", objective="jsd", seed=1,
+                             candidates=candidates)  # fmt: skip
+        batch = links.queries("train").at(slice(6))
+        found.append((model(batch), model.scores(batch)))
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
+
+
 def test_answers_have_names_and_known_ones_are_left_out() -> None:
     links = facts()
     torch.manual_seed(0)
@@ -365,6 +425,13 @@ def test_answers_have_names_and_known_ones_are_left_out() -> None:
         Queries(torch.tensor([0]), torch.tensor([r + 2]), torch.tensor([0]))
     )
     assert asked[0][0] == links.entities[int(expected.argmax())]
+    with pytest.raises(InputError, match=r"\bk\b"):
+        model.predict(links, head, relation, k=-1)
+    empty = LinkSet.from_triples([("a", "r", ""), ("", "r", "b")])
+    of_empty = LinkContrast(DistMult(3, 1, dim=4), empty)
+    heads = of_empty.predict(empty, None, "r", "", filtered=False, k=3)
+    expected = of_empty.scores(Queries(*(torch.tensor([x]) for x in (0, 1, 0))))[0]
+    assert heads[0][0] == empty.entities[int(expected.argmax())]
     for wrong in (("zoe", "r", None), ("a", "q", None), ("a", "r", "b"), (None, "r", None)):
         with pytest.raises(InputError):
             model.predict(links, *wrong)

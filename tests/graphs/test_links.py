@@ -77,6 +77,13 @@ def test_lines_end_as_on_any_system(ending: str, tmp_path: Path) -> None:
         assert named(found, part) == facts(text)
 
 
+def test_spaces_around_names_are_dropped_and_told(tmp_path: Path) -> None:
+    folder(tmp_path, valid="ann \tgrandparent\tcid\n")
+    found = load_links("family", data_dir=tmp_path)
+    assert named(found, "valid") == {("ann", "grandparent", "cid")}
+    assert says(" ".join(found.notes), 1, "'ann '")
+
+
 def test_what_training_has_not_seen_is_kept_and_counted(tmp_path: Path) -> None:
     found = read_links(folder(tmp_path))
     assert "dan" in found.entities
@@ -227,8 +234,12 @@ def test_graphs_with_kinds_of_edges_are_sets_of_facts() -> None:
     assert says(" ".join(links.notes), 1, "repeated", 2, "entities")
     named = LinkSet.from_graphs(parts[0], entities=["a", "b", "c"], relations=["r", "s"])
     assert named.entities == ("a", "b", "c")
+    masked = Data(edge_index=parts[0].edge_index, edge_type=parts[0].edge_type,
+                  train_mask=torch.tensor([True, False, False]))  # fmt: skip
     for wrong, words in (
         ((Data(edge_index=parts[0].edge_index),), ["edge_type"]),
+        ((masked,), ["train_mask"]),
+        ((None,), ["train", "None"]),
         ((parts[0], parts[0]), ["train", "valid", "0 0 1"]),
         ((Data(edge_index=torch.zeros(2, 0, dtype=torch.int64),
                edge_type=torch.zeros(0, dtype=torch.int64)),), ["no training"]),
@@ -236,5 +247,12 @@ def test_graphs_with_kinds_of_edges_are_sets_of_facts() -> None:
         with pytest.raises(InputError) as error:
             LinkSet.from_graphs(*wrong)
         assert says(str(error.value), *words)
-    with pytest.raises(InputError):
-        LinkSet.from_graphs(parts[0], entities=["a"])
+    for given in (["a"], ["a", "b"], ["a", "a", "b"], [1, 2, 3]):
+        with pytest.raises(InputError):
+            LinkSet.from_graphs(parts[0], entities=given)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"\b9\b.*\b3\b"):
+        LinkSet.from_graphs(Data(edge_index=parts[0].edge_index, edge_type=parts[0].edge_type,
+                                 num_nodes=9), entities=["a", "b", "c"])  # fmt: skip
+    for facts in ([(0, 1, 2)], [("a", "b")], ["abc"], [torch.zeros(3)]):
+        with pytest.raises(InputError, match="triples of text"):
+            LinkSet.from_triples(facts)  # type: ignore[arg-type]
