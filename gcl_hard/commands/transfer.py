@@ -75,6 +75,7 @@ class TransferOptions:
 
     dataset: Annotated[tuple[str, ...], "sets of molecules, or files NAME.csv", COMMON] = ("BACE",)
     targets: Annotated[tuple[str, ...] | None, _help("targets")] = None
+    smiles: Annotated[str | None, _help("smiles")] = None
     embeddings: Annotated[
         tuple[str, ...],
         "a file of gcl_hard.pretrain, untrained, untrained:FILE (of a file's shape), ecfp, wl or "
@@ -197,7 +198,12 @@ class TransferOptions:
         if settings["method"] == SUPERVISED and fixed:
             return None
         config = MoleculeConfig(
-            targets=self.targets, joined=tuple(fixed), probe=self.probe, **data, **settings
+            targets=self.targets,
+            smiles=self.smiles,
+            joined=tuple(fixed),
+            probe=self.probe,
+            **data,
+            **settings,
         )
         drawn = config.is_new or "{seed}" in embedding or config.encoders > 0
         return Run(config, seed if drawn or config.train_share < 1 else 0)

@@ -66,7 +66,9 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
                 )
             name = own.path
         with split_checked_later():
-            found = load_molecules(name, data_dir=context.data_dir, targets=config.targets)
+            found = load_molecules(
+                name, data_dir=context.data_dir, smiles=config.smiles, targets=config.targets
+            )
         return Labelled(found)
 
     def facts(self, data: Labelled) -> dict[str, Any]:

@@ -60,7 +60,8 @@ def pretrain(options: PretrainOptions) -> Pretrained:
     hardware.choose_device(options.device)
     torch.set_num_threads(options.threads or 1)
     whole = loaded(
-        options.config.dataset, data_dir=options.data_dir, jobs=options.jobs
+        options.config.dataset, data_dir=options.data_dir, jobs=options.jobs,
+        smiles=options.smiles, unlabelled=True,
     ).molecules  # fmt: skip
     chosen = _drawn(len(whole), options.subset, options.config.data_seed)
     if len(chosen) < 2:

@@ -127,7 +127,9 @@ def load_molecules(
     data_dir: str | Path | None = None,
     download: bool = True,
     cache_dir: str | Path | None = None,
+    smiles: str | None = None,
     targets: Sequence[str] | None = None,
+    unlabelled: bool = False,
     limit: int | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
@@ -143,7 +145,9 @@ def load_molecules(
         data_dir: the data folder; by default that of ``GCL_HARD_DATA``.
         download: whether the network may be used.
         cache_dir: root of the cache, as for :func:`gcl_hard.io.cache_root`.
+        smiles: column of SMILES of a file; found by its name if None.
         targets: columns of targets of a file; None for all others that are numbers.
+        unlabelled: whether no column of a file is a target.
         limit: only the first so many rows; None for all.
         jobs: processes that parse.
         progress: called with the number of SMILES parsed since the last call.
@@ -165,10 +169,13 @@ def load_molecules(
         "limit": limit, "jobs": jobs, "progress": progress, "cache_dir": cache_dir
     }  # fmt: skip
     if is_file(name):
-        return read_molecules(name, targets=targets, **how)
+        kind: Kind | None = "unlabelled" if unlabelled else None
+        return read_molecules(name, smiles=smiles, targets=targets, kind=kind, **how)
     name = canonical(name)
     if targets is not None:
         raise InputError(f"{name} has targets of its own, got targets {', '.join(targets)}")
+    if smiles is not None:
+        raise InputError(f"{name} has a column of SMILES of its own, got {smiles}")
     source = SOURCES[name]
     path = locate(name, data_dir=data_dir, download=download, cache_dir=cache_dir)
     columns = _header(path)
@@ -315,7 +322,9 @@ def read_molecules(
     of_smiles = smiles or next((by_name[one] for one in SMILES if one in by_name), None)
     if of_smiles not in columns:
         looked = of_smiles or " or ".join(SMILES)
-        hint = "rename it to smiles" if len(columns) > 1 else "are its columns separated by commas?"
+        hint = "name it by smiles (--smiles COLUMN)"
+        if len(columns) == 1:
+            hint = "are its columns separated by commas?"
         raise InputError(
             f"{path} has no column {looked} of SMILES, it has {', '.join(columns)}: {hint}"
         )
@@ -465,7 +474,8 @@ def _numbers(
             )
     if not found:
         raise InputError(
-            f"{first or path}: there is no column of numbers: give kind unlabelled, or targets"
+            f"{first or path}: there is no column of numbers, so no target: name those that are "
+            f"(--targets), or give kind='unlabelled' (pretrain reads no target)"
         )
     if words:
         warnings.warn(

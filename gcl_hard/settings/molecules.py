@@ -207,6 +207,14 @@ class MoleculeConfig(RunConfig):
             canonical=lambda given, above: given or None,
         ),
     ] = None
+    smiles: Annotated[
+        str | None,
+        Setting(
+            "column of SMILES of a table; smiles, canonical_smiles or mol if not given",
+            "data",
+            read_by=MOLECULE_BASELINES,
+        ),
+    ] = None
     split: Annotated[
         str | None,
         Setting(
@@ -255,6 +263,10 @@ class MoleculeConfig(RunConfig):
         if self.targets is not None and not is_table(self.dataset):
             raise InputError(
                 f"targets are columns of files of yours, and {self.dataset} has its own"
+            )
+        if self.smiles is not None and not is_table(self.dataset):
+            raise InputError(
+                f"smiles is a column of files of yours, and {self.dataset} has its own"
             )
         if self.encoder != UNTRAINED and not self.shape and not is_pretrained(self.encoder):
             raise InputError(

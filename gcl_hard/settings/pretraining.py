@@ -37,6 +37,9 @@ class PretrainOptions:
     output: Annotated[Path, "file of the encoder, NAME.pt; its checkpoint is NAME.ckpt", COMMON] = (
         Path("encoder.pt")
     )
+    smiles: Annotated[
+        str | None, "column of SMILES of a CSV; smiles or the like if not given", COMMON
+    ] = None
     subset: Annotated[
         int | None, "number of molecules, drawn at random; all if not given", COMMON
     ] = None

@@ -79,6 +79,24 @@ def test_the_command_trains_saves_and_does_not_repeat(
     assert path.stat().st_mtime_ns != written
 
 
+def test_words_beside_the_smiles_are_no_targets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file as others have them: ids and notes in words, SMILES under a name of its own."""
+    found = []
+    for head, more in (("smiles", []), ("structure", ["--smiles=structure"])):
+        path = tmp_path / "own.csv"
+        lines = [f"id,{head},note", "A1,CCO,x", "A2,CCC,", "A3,CCN,1", "A4,c1ccccc1,y"]
+        path.write_text("\n".join(lines), encoding="utf-8")
+        command = [f"--dataset={path}", "--method=hucl", "--epochs=1", "--threads=1", "--force",
+                   f"--output={tmp_path / 'own.pt'}"]  # fmt: skip
+        assert main([*command, *more]) == 0
+        found.append(load_pretrained(tmp_path / "own.pt").about["run"]["data"])
+    assert found[0] == found[1]
+    assert main(command) == 2
+    assert says(capsys.readouterr().err, "structure", "--smiles")
+
+
 def test_a_last_step_that_diverges_saves_nothing(
     csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
