@@ -185,7 +185,7 @@ class InfoGraph(GraphContrast):
         encoder: any module ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])``; its
             weights are not initialised again.
         out_dim: d; read from ``encoder.out_dim`` if None.
-        method: a name of ``METHODS``.
+        method: a name of ``METHODS``; ``"ucl"`` is InfoGraph itself.
         loss: a :class:`ContrastiveLoss` of your own instead of a method's.
         **options: options of :func:`gcl_hard.contrastive_loss`: ``beta``, ``threshold``,
             ``class_prior``, ``objective`` (JSD here by default), ``temperature``,
@@ -213,7 +213,7 @@ class InfoGraph(GraphContrast):
         encoder: nn.Module,
         out_dim: int | None = None,
         *,
-        method: str = "hscl",
+        method: str = "ucl",
         loss: ContrastiveLoss | None = None,
         **options: Any,
     ) -> None:

@@ -96,7 +96,8 @@ def train_ensemble(
     Example:
         >>> from gcl_hard.graphs import GIN, Ensemble, InfoGraph, load
         >>> mutag = load("MUTAG")
-        >>> models = [InfoGraph(GIN(mutag.n_features), beta=beta) for beta in (1.0, 10.0)]
+        >>> betas = {"method": "hscl", "beta": 1.0}, {"method": "hscl", "beta": 10.0}
+        >>> models = [InfoGraph(GIN(mutag.n_features), **one) for one in betas]
         >>> losses = train_ensemble(Ensemble(models, mutag), Optimisation(epochs=2))
         >>> [len(of_model) for of_model in losses]
         [2, 2]
