@@ -354,7 +354,7 @@ def made_links(n: int) -> LinkSet:
 
 
 def measured_step(n: int, sparse: bool) -> tuple[float, float]:
-    """CPU milliseconds of a step, and MB that the process adds once the set is there."""
+    """CPU milliseconds of the median step, and MB that the process adds once the set is there."""
     torch.set_num_threads(1)
     for size in (1000, n):  # the first one imports what is needed
         links = made_links(size)
@@ -364,14 +364,14 @@ def measured_step(n: int, sparse: bool) -> tuple[float, float]:
         model = LinkContrast(scorer, links, method="hucl", temperature=GAMMA, candidates=CANDIDATES)
         parameters = [*model.parameters()]
         optimiser = sparse_adam(parameters, lr=LR) if sparse else adam_of(parameters, lr=LR)
-        for number, batch in enumerate(batches):
-            if number == WARM_STEPS:
-                start = time.process_time()
+        seconds = []
+        for batch in batches:
+            start = time.process_time()
             optimiser.zero_grad()
             model(batch).backward()
             optimiser.step()
-        milliseconds = (time.process_time() - start) * 1000 / TIMED_STEPS
-    return milliseconds, peak_resident() - before
+            seconds.append(time.process_time() - start)
+    return float(np.median(seconds[WARM_STEPS:])) * 1000, peak_resident() - before
 
 
 def compare_sizes(table: Table, repeats: int) -> None:

@@ -129,3 +129,43 @@ def test_graphs_are_not_trained_together(tmp_path: Path) -> None:
     status, said = torchrun(2, "gcl_hard.bench", "--dataset=MUTAG", "--epochs=2", folder=tmp_path)
     assert status != 0
     assert says(said, "torchrun", "image", "--jobs", "--scheduler")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="a batch script of a Unix system")
+def test_the_batch_script_of_the_docs_saves_and_queues_itself_again(tmp_path: Path) -> None:
+    """Without Slurm: its scontrol is one that writes down what it is asked for."""
+    text = (ROOT / "docs/several-gpus.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"```bash\n(#!/bin/bash\n#SBATCH.*?)```", text, re.DOTALL)
+    (tmp_path / "job.sh").write_text(script, encoding="utf-8")
+    fake = tmp_path / "bin"
+    fake.mkdir()
+    (fake / "scontrol").write_text('#!/bin/bash\necho "$@" >> requeued\n', encoding="utf-8")
+    (fake / "scontrol").chmod(0o755)
+    (fake / "torchrun").write_text(
+        f'#!/bin/bash\nexec {sys.executable} -m torch.distributed.run "$@"\n', encoding="utf-8"
+    )
+    (fake / "torchrun").chmod(0o755)
+    path = os.pathsep.join((str(fake), os.environ["PATH"]))
+
+    def job(epochs: int) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            ["bash", "job.sh", *SMALL[1:], f"--epochs={epochs}", "--checkpoint-minutes=0"],
+            cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PATH": path,
+                 "NPROC": "2", "SLURM_JOB_ID": "7"},
+        )  # fmt: skip
+
+    with job(4000) as process:
+        wait_for(lambda: [*tmp_path.glob("results/*.ckpt")], process)
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+    assert (tmp_path / "requeued").read_text(encoding="utf-8").split() == ["requeue", "7"]
+    (tmp_path / "requeued").unlink()
+    for checkpoint in tmp_path.glob("results/*.ckpt"):
+        checkpoint.unlink()
+    with job(1) as process:
+        said = process.communicate()[1]
+    assert process.returncode == 0, said
+    assert not (tmp_path / "requeued").exists()
+    assert [*tmp_path.glob("results/*_seed0.json")]
