@@ -126,6 +126,14 @@ TABLES = {
             ("`import torch` alone, s", "import torch alone", plain),
         ],
     ),
+    "links": (
+        "links",
+        [
+            ("sparse", "sparse", plain),
+            ("dense", "dense", plain),
+            ("dense / sparse", "dense / sparse", ratio),
+        ],
+    ),
     "image-step": (
         "images-*",
         [
