@@ -22,12 +22,13 @@ LIBRARY = CORE | {"graphs", "images", "training", "evaluation"}
 FLOORS = ("settings", "runs", "experiments", "tuning", "reports", "commands")
 """Over the library, from below: each imports those under it."""
 ENTRY_POINTS = {"bench", "tune", "figures", "pretrain", "transfer"}
-ANYWHERE = {"errors", "extras", "lazy", "version"}
+ANYWHERE = {"errors", "extras", "lazy", "signals", "version"}
 # layer -> the layers it may import, besides itself and these; "" is gcl_hard/__init__.py
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "extras": set(),  # what is installed
     "version": set(),
+    "signals": set(),  # Ctrl-C, and SIGTERM
     "moved": set(),  # old names of modules, arguments and flags
     "lazy": {"moved"},
     "functional": {"setting"},

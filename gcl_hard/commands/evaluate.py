@@ -332,21 +332,13 @@ class Evaluation:
         Raises:
             InputError: for a run that was not asked for, or has no predictions of classes.
         """
-        from pandas import DataFrame, Index
+        from gcl_hard.reports.rows import confusion
 
         config = self._config(method, settings)
-        folds = [fold for record in self.results.of(config) for fold in record.tested()]
-        if not folds or folds[0].predicted.dtype.kind != "i":
+        found = confusion(self.results.of(config))
+        if found is None:
             raise InputError(f"{config} has no predicted classes")
-        names = self.results.of(config)[0].data.get("class_names")
-        classes = np.unique(np.concatenate([x for f in folds for x in (f.targets, f.predicted)]))
-        counts = np.zeros((len(classes), len(classes)), np.int64)
-        for fold in folds:
-            at = (np.searchsorted(classes, of) for of in (fold.targets, fold.predicted))
-            np.add.at(counts, tuple(at), 1)
-        labels = [names[k] for k in classes] if names else classes
-        return DataFrame(counts, index=Index(labels, name="class"),
-                         columns=Index(labels, name="predicted"))  # fmt: skip
+        return found
 
     def _check_data(self, run: Run, path: Path, digest: str) -> None:
         """Refuse files of other data, which took the place of these since."""

@@ -195,7 +195,7 @@ def crossed_test(a: ArrayLike, b: ArrayLike | None = None, *, level: float = 0.9
     Example:
         >>> test = crossed_test([[1, 0, 2, 1], [2, 1, 2, 1]])
         >>> test.difference, round(test.low, 2), round(test.high, 2)
-        (1.25, -0.73, 3.23)
+        (1.25, 0.27, 2.23)
     """
     x = check_numbers("a", a, ("S", "n"))
     y = np.zeros_like(x) if b is None else check_numbers("b", b, ("S", "n"))

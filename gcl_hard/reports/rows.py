@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from gcl_hard.evaluation.significance import Interval
 from gcl_hard.reports.frame import (
     Comparison,
@@ -383,6 +385,28 @@ def rows_frame(rows: Sequence[Row]) -> DataFrame:
     if any(row.knn for row in rows):
         frame["knn"] = [statistics.fmean(row.knn) if row.knn else None for row in rows]
     return frame
+
+
+def confusion(records: Sequence[RunResult]) -> DataFrame | None:
+    """How often test items of each class are predicted as each, over the folds of some results.
+
+    Returns:
+        Counts, true classes down and predicted ones across; None without predicted classes.
+    """
+    from pandas import DataFrame, Index
+
+    folds = [fold for record in records for fold in record.tested()]
+    if not folds or folds[0].predicted.dtype.kind != "i":
+        return None
+    names = records[0].data.get("class_names")
+    classes = np.unique(np.concatenate([x for f in folds for x in (f.targets, f.predicted)]))
+    counts = np.zeros((len(classes), len(classes)), np.int64)
+    for fold in folds:
+        at = (np.searchsorted(classes, of) for of in (fold.targets, fold.predicted))
+        np.add.at(counts, tuple(at), 1)
+    labels = [names[k] for k in classes] if names else classes
+    heads = [Index(labels, name=name) for name in ("class", "predicted")]
+    return DataFrame(counts, index=heads[0], columns=heads[1])
 
 
 def _split_columns(rows: Sequence[Row]) -> dict[str, Any]:
