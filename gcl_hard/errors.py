@@ -9,7 +9,8 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -295,3 +296,27 @@ def _refusal(error: Exception) -> str | None:
 
 def _is_path(given: object) -> bool:
     return isinstance(given, (str, bytes, os.PathLike))
+
+
+@contextmanager
+def calling_own(what: str, hint: str = "") -> Iterator[None]:
+    """InputError for anything that the user's own code raises inside, which may be anything.
+
+    Args:
+        what: what was called on what, and fails.
+        hint: what to do, after the error.
+
+    Example:
+        >>> with calling_own("the encoder f fails on 2 nodes"):
+        ...     1 / 0
+        Traceback (most recent call last):
+        ...
+        gcl_hard.errors.InputError: the encoder f fails on 2 nodes (ZeroDivisionError: division by \
+zero)
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{what} ({type(error).__name__}: {error}){hint}") from error

@@ -442,7 +442,12 @@ class ContrastiveLoss(nn.Module):
                 sums = blocks_of_scores(scores, batch._replace(anchor_weights=None), plan)
             else:
                 sums = dense(None, plan, batch.dense(scores, plan))
-            seen = self._seen_of_scores(sums, batch, scores.detach, plan)
+            given = scores.detach()
+
+            def measure(labels: bool) -> Measured:
+                return measured_scores(batch.dense(given, plan), plan, labels)
+
+            seen = self._kept(self._counted(sums.number, sums.empty, len(own), measure))
             return self._of_queries(sums.total, sums, batch, summed_up=False), seen
 
     def against(
@@ -530,14 +535,6 @@ class ContrastiveLoss(nn.Module):
         if self.streaming is False or not streams(plan) or transformed():
             return False
         return self.streaming is True or n_scores >= STREAMED_FROM
-
-    def _seen_of_scores(
-        self, sums: Totals, batch: ScoredBatch, scores: Callable[[], Tensor], plan: Plan
-    ) -> Diagnostics:
-        def measure(labels: bool) -> Measured:
-            return measured_scores(batch.dense(scores(), plan), plan, labels)
-
-        return self._kept(self._counted(sums.number, sums.empty, batch.shape[0], measure))
 
     def _of_queries(
         self, total: Tensor, sums: Totals, batch: ScoredBatch, *, summed_up: bool

@@ -37,7 +37,7 @@ def terminated_as_interrupted() -> Iterator[Termination]:
         yield before
         return
     found = Termination()
-    if before is not signal.SIG_DFL:  # another thread, or somebody else's handler
+    if before is not signal.SIG_DFL:  # in another thread, or where there is a handler
         yield found
         return
     signal.signal(signal.SIGTERM, found)

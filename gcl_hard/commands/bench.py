@@ -23,7 +23,6 @@ from gcl_hard.commands.parser import (
 )
 from gcl_hard.commands.running import run_command
 from gcl_hard.errors import InputError, check_at_least, check_processes
-from gcl_hard.evaluation.metrics import metric
 from gcl_hard.io import write_json
 from gcl_hard.runs.experiment import RunOptions
 from gcl_hard.settings.base import HEAD, RunConfig, defaults, flag, known
@@ -110,8 +109,6 @@ def _check_bench(
     check_processes(threads=values["threads"], jobs=values["jobs"])
     check_report(values["report"])
     _check_selection(values, config)
-    for name in values["metric"] or ():
-        metric(name)  # refuses an unknown one
     if stated.get("resume") and values["force"]:
         raise InputError("resume continues from checkpoints, force starts over: give one of them")
 

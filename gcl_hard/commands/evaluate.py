@@ -21,7 +21,6 @@ from gcl_hard.commands.datasets import domain_of
 from gcl_hard.commands.execute import execute
 from gcl_hard.commands.options import BenchOptions, bench_configs
 from gcl_hard.errors import GclHardError, InputError, check_processes, unknown
-from gcl_hard.evaluation.metrics import metric as metric_named
 from gcl_hard.experiments.custom import (
     EncoderMaker,
     UserParts,
@@ -175,10 +174,11 @@ def evaluate(
     except (ArgumentTypeError, TypeError) as error:
         raise InputError(f"seeds: {error}") from error
     configs = bench_configs(kind, values, None, {*values})
+    metrics = (metric,) if isinstance(metric, str) else tuple(metric or ())
     options = BenchOptions(
         tuple(dict.fromkeys(configs)),
         RunOptions(save_encoder=save_encoders, save_embeddings=save_embeddings),
-        select=select, metric=_metrics(metric), seeds=chosen, output=Path(output), force=force,
+        select=select, metric=metrics or None, seeds=chosen, output=Path(output), force=force,
         jobs=jobs, scheduler=scheduler, device=device, threads=threads,
         data_dir=None if data_dir is None else Path(data_dir),
         report=None if report is None else Path(report),
@@ -193,16 +193,6 @@ def evaluate(
 
         write(results, options.report, command="gcl_hard.evaluate(…)", quick=False)
     return Evaluation(results, options.output, own)
-
-
-def _metrics(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """The names of metrics, each of which is known."""
-    if given is None:
-        return None
-    names = (given,) if isinstance(given, str) else tuple(given)
-    for one in names:
-        metric_named(one)
-    return names or None
 
 
 def _check(name: object, jobs: int, threads: int | None, report: str | Path | None) -> None:

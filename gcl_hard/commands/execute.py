@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gcl_hard.commands.options import BenchOptions, shortened
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.metrics import alike
+from gcl_hard.evaluation.metrics import alike, metric
 from gcl_hard.experiments.custom import UserParts
 from gcl_hard.experiments.registry import canonical, experiment_of
 from gcl_hard.gathering import world_size
@@ -45,6 +45,8 @@ def execute(options: BenchOptions, own: UserParts, console: Console) -> tuple[Re
     from gcl_hard.reports.frame import Results
 
     _check_targets(options)
+    for name in options.metric or ():
+        metric(name)  # refuses an unknown one
     resolved = map(own.resolved, options.configs)
     configs = [one if one.dataset in own.graphs else canonical(one) for one in resolved]
     configs = list(dict.fromkeys(configs))
@@ -87,8 +89,8 @@ def _by_metrics(
         )
     found = [{run: seen for run, one in records.items() if (seen := one.by(name)) is not None}
              for name in names]  # fmt: skip
+    known = dict.fromkeys(one for record in records.values() for one in alike(record.metric))
     for name, of_name in zip(names, found, strict=True):
-        known = dict.fromkeys(one for record in records.values() for one in alike(record.metric))
         if not of_name and name not in known:
             raise InputError(
                 f"these runs predict what is scored by {', '.join(known)}, and not by {name}"

@@ -186,11 +186,11 @@ METRICS: dict[str, Metric] = {
         for k in (1, 3, 10)
     },
     **{
-        f"mrr_{kind.replace('-', '_').lower()}": Metric(
-            f"MRR of {kind} questions", _of_ranks(mean_reciprocal_rank), **_RANKS,
-            mask=kind.replace("-", "_").lower(),
+        f"mrr_{kind}": Metric(
+            f"MRR of {kind.replace('_', '-').upper()} questions",
+            _of_ranks(mean_reciprocal_rank), mask=kind, **_RANKS,
         )
-        for kind in ("1-1", "1-N", "N-1", "N-N")
+        for kind in ("1_1", "1_n", "n_1", "n_n")
     },
     "amri": Metric(
         "AMRI", _of_ranks(adjusted_mean_rank_index), of="ranks", unit="", digits=3, most=1.0

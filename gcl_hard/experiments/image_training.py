@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from gcl_hard.errors import DivergenceError, GclHardError, InputError
+from gcl_hard.errors import DivergenceError, GclHardError, InputError, calling_own
 from gcl_hard.evaluation import FoldScore, ProbeRecipe, inner_holdout, linear_probe, weighted_knn
 from gcl_hard.experiments.custom import check_call, own_part
 from gcl_hard.experiments.image_data import ImageData
@@ -122,16 +122,9 @@ def check_encoder(config: ImageConfig, data: ImageData, parts: Parts | None) -> 
                 f"the encoder {named} cannot be made ({type(error).__name__}: {error})"
             ) from error
         model = ImageContrast(encoder, method="ucl")
-    try:
-        with evaluating(model):
-            model.encode(torch.zeros(2, 3, size, size))
-    except InputError:
-        raise
-    except Exception as error:  # from the user's code or a library's, which may raise anything
-        raise InputError(
-            f"the encoder {named} fails on images of {size} pixels ({type(error).__name__}: "
-            f"{error}); --size gives them another size"
-        ) from error
+    what = f"the encoder {named} fails on images of {size} pixels"
+    with calling_own(what, "; --size gives them another size"), evaluating(model):
+        model.encode(torch.zeros(2, 3, size, size))
 
 
 def build(config: ImageConfig, data: ImageData, seed: int, parts: Parts | None = None) -> Encoding:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.errors import DivergenceError, InputError, calling_own
 from gcl_hard.evaluation.ranking import AnswerRanks, filtered_ranks, mean_reciprocal_rank
 from gcl_hard.experiments.custom import own_part
 from gcl_hard.graphs.link_files import load_links
@@ -218,41 +218,30 @@ def _ranks(score: Callable[[Queries], Tensor], data: LinkSet, part: Part) -> Ans
 def _try(config: LinkConfig, data: LinkSet, parts: Parts | None) -> None:
     """Check the user's own model on two queries, before anything is trained."""
     asked = data.queries("train").at(slice(2))
-    with torch.random.fork_rng(devices=[]):
-        try:
-            scorer = new_scorer(config, data, parts).to(data.train.device)
-            found = scores_of(scorer, asked)
-            _check_shape(config, found, (asked.number, data.n_entities))
-            if not config.is_baseline:
-                new_model(config, data, scorer, 0)(asked).backward()
-        except InputError:
-            raise
-        except Exception as error:  # from the user's code, which may raise anything
+    what = f"{config.encoder} fails on {asked.number} queries"
+    with torch.random.fork_rng(devices=[]), calling_own(what):
+        scorer = new_scorer(config, data, parts).to(data.train.device)
+        found = scores_of(scorer, asked)
+        if found.shape != (asked.number, data.n_entities):
             raise InputError(
-                f"{config.encoder} fails on {asked.number} queries ({type(error).__name__}: "
-                f"{error})"
-            ) from error
-
-
-def _check_shape(config: LinkConfig, scores: Tensor, shape: tuple[int, int]) -> None:
-    if scores.shape != shape:
-        raise InputError(
-            f"{config.encoder} must score each query with all entities, {[*shape]}, got "
-            f"{[*scores.shape]}"
-        )
+                f"{config.encoder} must score each query with all entities, "
+                f"[{asked.number}, {data.n_entities}], got {[*found.shape]}"
+            )
+        if not config.is_baseline:
+            new_model(config, data, scorer, 0)(asked).backward()
 
 
 def _frequencies(data: LinkSet) -> Tensor:
-    """How often each entity answers each relation in training, float [2 R, E]."""
+    """How often each entity answers each relation in training, then how often any, [2 R, E]."""
     known = data.queries("train")
     shape, device = (2 * data.n_relations, data.n_entities), known.answer.device
     counts = torch.zeros(shape, device=device)
     ones = torch.ones(known.number, device=device)
     counts.index_put_((known.relation, known.answer), ones, accumulate=True)
-    return counts
-
-
-def _by_frequency(counts: Tensor, queries: Queries) -> Tensor:
-    """How often each entity answers the query's relation in training, then how often any."""
     every = counts.sum(0)
-    return counts[queries.relation] + every / (every.max() + 1)
+    return counts + every / (every.max() + 1)
+
+
+def _by_frequency(frequencies: Tensor, queries: Queries) -> Tensor:
+    """Those of the queries' relations."""
+    return frequencies[queries.relation]

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.errors import DivergenceError, InputError, calling_own
 from gcl_hard.evaluation.folds import ThreeWaySplit
 from gcl_hard.evaluation.metrics import metric
 from gcl_hard.evaluation.splits import (
@@ -280,16 +280,9 @@ def _check_encoder(config: NodeConfig, data: NodeSet, parts: Parts | None) -> No
     part = Neighbourhoods(data.to(torch.device("cpu")), (1,)).around(
         np.arange(min(2, data.n_nodes)), np.random.default_rng(0)
     )
-    with torch.random.fork_rng(devices=[]):
-        try:
-            embed_nodes(new_encoder(config, data.n_features, parts), part)
-        except InputError:
-            raise
-        except Exception as error:  # from the user's code, which may raise anything
-            raise InputError(
-                f"the encoder {name_of(make)} fails on {part.num_nodes} nodes "
-                f"({type(error).__name__}: {error})"
-            ) from error
+    what = f"the encoder {name_of(make)} fails on {part.num_nodes} nodes"
+    with torch.random.fork_rng(devices=[]), calling_own(what):
+        embed_nodes(new_encoder(config, data.n_features, parts), part)
 
 
 class _Training:

@@ -391,30 +391,26 @@ class LinkContrast(nn.Module):
         query = self.scorer.query(batch.entity, batch.relation)
         entities: Tensor | None = None
         where: Tensor | None = None
+        given: dict[str, Any] = {}
         if self.n_candidates == "all":
             own = batch.answer
         elif self.n_candidates == "batch":
             entities, own = torch.unique(batch.answer, return_inverse=True)
             where = self._columns(entities)
+            given["log_proposal"] = self._log_present(entities, batch.number)
         else:
             entities, own = self._drawn(batch), torch.zeros_like(batch.answer)
             where = self._columns(entities, after=1)
-        given: dict[str, Any] = {}
+            # where the answer is not drawn, its own column, which is barred anyway
+            again = where[batch.answer].clamp(min=0)
+            given["repeated"] = torch.arange(batch.number, device=device), again
         if self.loss.sampler.needs_labels:
             given["known"] = self._known.pairs(self._links.key(batch), where)
         if self.rare:
             given["anchor_weights"] = self._rarity(batch).to(query.dtype)
-        if self.n_candidates == "batch" and entities is not None:
-            if self._frequency.device != device:
-                self._frequency = self._frequency.to(device)
-            share = self._frequency[entities].double()
-            given["log_proposal"] = (-torch.expm1(batch.number * torch.log1p(-share))).log()
         candidates, answers = self.scorer.candidates(entities), None
-        if where is not None and self.n_candidates != "batch":
+        if "repeated" in given:  # the answer of each query stands before what is drawn
             answers = self.scorer.candidates(batch.answer)
-            rows = torch.arange(batch.number, device=device)
-            # where the answer is not drawn, its own column, which is barred anyway
-            given["repeated"] = rows, where[batch.answer].clamp(min=0)
             right = _pairwise(self.scorer, query, answers)
             scores = torch.cat([right[:, None], _compare(self.scorer, query, candidates)], 1)
             value: Tensor = self.loss.scored(scores, own, **given)
@@ -425,6 +421,12 @@ class LinkContrast(nn.Module):
         if self.n3:
             value = value + self.n3 * self._cubes(batch, answers)
         return value
+
+    def _log_present(self, entities: Tensor, n: int) -> Tensor:
+        """Log of the chance that an answer is among those of n training queries, float64."""
+        self._frequency = self._frequency.to(entities.device)
+        share = self._frequency[entities].double()
+        return (-torch.expm1(n * torch.log1p(-share))).log()
 
     def _drawn(self, batch: Queries) -> Tensor:
         assert isinstance(self.n_candidates, int)

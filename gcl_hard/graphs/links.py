@@ -284,16 +284,14 @@ class LinkSet:
         kinds = torch.cat([one[:, 1] for one in ids])
         if train is None:
             raise InputError("train must be a graph with edge_index and edge_type, got None")
-        if entities is not None:
-            with warnings.catch_warnings(action="ignore"):
-                n = max(int(getattr(one, "num_nodes", 0) or 0) for one in graphs)
-            if n > len(entities):
-                raise InputError(f"names of {n} entities are needed, got {len(entities)}")
+        seen = int(ends.max()) + 1 if len(ends) else 0
+        with warnings.catch_warnings(action="ignore"):  # PyTorch Geometric guesses what is seen
+            given = [int(getattr(one, "num_nodes", 0) or 0) for one in graphs]
+        number = max([seen, *given])
         if entities is None:
-            with warnings.catch_warnings(action="ignore"):  # PyTorch Geometric guesses as below
-                given = [int(getattr(one, "num_nodes", 0) or 0) for one in graphs]
-            seen = int(ends.max()) + 1 if len(ends) else 0
-            entities = [str(i) for i in range(max([seen, *given]))]
+            entities = [str(i) for i in range(number)]
+        if number > len(entities):
+            raise InputError(f"names of {number} entities are needed, got {len(entities)}")
         if relations is None:
             relations = [str(i) for i in range(int(kinds.max()) + 1 if len(kinds) else 0)]
         return cls._of_ids(ids, entities, relations, name, ())

@@ -37,10 +37,10 @@ _REFUSED = {
     if name not in SCORED
 }
 LinkProtocol = Literal["split"]
-LINK_MODELS = ("distmult", "complex", "transe", "rotate", "rgcn")
 CandidatePool = Literal["uniform", "batch", "all"]
 DISTANCES = ("transe", "rotate")
 SPARSE = ("distmult", "complex", "transe", "rotate")
+LINK_MODELS = (*SPARSE, "rgcn")
 RGCN_BLOCKS = 4
 """Blocks of the weights of an R-GCN."""
 
