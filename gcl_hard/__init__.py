@@ -35,7 +35,9 @@ from gcl_hard.synthetic import AdversarialNegatives, HardMixing
 from gcl_hard.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from gcl_hard.commands.evaluate import evaluate, load_encoder
+    from gcl_hard.commands.embed import embed
+    from gcl_hard.commands.encoders import load_encoder
+    from gcl_hard.commands.evaluate import evaluate
     from gcl_hard.commands.study import study
     from gcl_hard.graphs.pretrained import load_pretrained
     from gcl_hard.training.loop import fit
@@ -71,6 +73,7 @@ __all__ = [
     "Transport",
     "Uniform",
     "contrastive_loss",
+    "embed",
     "evaluate",
     "fit",
     "gather",
@@ -82,9 +85,10 @@ __all__ = [
 
 
 _LAZY = {
+    "embed": ("gcl_hard.commands.embed", "bench"),
     "evaluate": ("gcl_hard.commands.evaluate", "bench"),
     "fit": ("gcl_hard.training.loop", ""),
-    "load_encoder": ("gcl_hard.commands.evaluate", "bench"),
+    "load_encoder": ("gcl_hard.commands.encoders", "bench"),
     "load_pretrained": ("gcl_hard.graphs.pretrained", "graphs"),
     "study": ("gcl_hard.commands.study", "tune"),
 }

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 
-from gcl_hard.commands.running import run_command
+from gcl_hard.commands.running import entry_point, run_command
 from gcl_hard.errors import unknown
 from gcl_hard.version import __version__
 
@@ -16,6 +15,7 @@ COMMANDS = {
     "figures": "draw the figures of the papers from results",
     "pretrain": "train an encoder of molecules on a large set",
     "transfer": "score encoders of molecules on labelled sets",
+    "embed": "embed new data by a saved encoder, each row with its name",
 }
 USAGE = "\n".join([
     "usage: gcl-hard COMMAND [...]", "",
@@ -41,8 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def command() -> int:
         if name not in COMMANDS:
             raise unknown("command", name, COMMANDS)
-        status: int = import_module(f"gcl_hard.{name}").main(rest)
-        return status
+        return entry_point(name, "tune" if name == "tune" else "bench")(rest)
 
     return run_command(command, stopped=lambda: "stopped")
 

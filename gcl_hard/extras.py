@@ -29,6 +29,7 @@ EXTRAS = {
     "scatter": ("torch_scatter",),
     "timm": (*IMAGES, "timm"),
     "postgres": (*TUNE, "psycopg"),
+    "parquet": ("pyarrow",),
 }
 """Modules that each extra of ``pyproject.toml`` installs, beside PyTorch and NumPy."""
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "gcl_hard").rglob("*.py"))
 CORE = {
     "functional", "gathering", "pairing", "synthetic", "queue", "sampling", "losses", "methods",
-    "models", "io", "kept", "locating", "seeds", "setting", "stored",
+    "models", "ids", "io", "kept", "locating", "seeds", "setting", "stored",
 }  # fmt: skip
 LIBRARY = CORE | {"graphs", "images", "training", "evaluation"}
 FLOORS = ("settings", "runs", "experiments", "tuning", "reports", "commands")
@@ -42,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "methods": {"functional", "sampling", "losses", "setting", "synthetic"},
     "models": {"losses", "methods"},
     "io": set(),
+    "ids": set(),  # what items are called
     "kept": {"io"},
     "stored": {"io"},
     "locating": {"io", "kept"},

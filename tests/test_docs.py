@@ -23,6 +23,7 @@ import yaml
 
 from benchmarks.recipe.__main__ import COMMANDS, parse, parser_of
 from gcl_hard.commands.bench import bench_parser, parse_bench
+from gcl_hard.commands.embed import embed_parser, parse_embed
 from gcl_hard.commands.figures import figures_parser, parse_figures
 from gcl_hard.commands.pretrain import parse_pretrain, pretrain_parser
 from gcl_hard.commands.transfer import parse_transfer, transfer_parser
@@ -41,11 +42,12 @@ PARSERS: dict[str, tuple[Callable[[list[str]], object], Callable[[], ArgumentPar
     "figures": (parse_figures, figures_parser),
     "pretrain": (parse_pretrain, pretrain_parser),
     "transfer": (parse_transfer, transfer_parser),
+    "embed": (parse_embed, embed_parser),
     **{f"recipe {name}": (partial(parse, name), partial(parser_of, name)) for name in COMMANDS},
 }
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MODULE = re.compile(r'^```python title="(\w+)\.py"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-CALL = re.compile(r"python -m (?:gcl_hard|benchmarks)\.(recipe \w+|\w+)(.*)")
+CALL = re.compile(r"(?:python -m (?:gcl_hard|benchmarks)\.|gcl-hard )(recipe \w+|\w+)(.*)")
 QUOTED = re.compile(r"`([^`\n]+)`")
 OF_OTHERS = {"--estimator", "--dataset_name", "--gradient_imp", "--nthreads", "--nproc-per-node"}
 """Flags of published programs, of Dask and of torchrun."""

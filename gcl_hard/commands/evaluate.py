@@ -1,11 +1,11 @@
-"""Evaluation of your own encoders and graphs from Python, and saved encoders."""
+"""Evaluation of your own encoders and graphs from Python."""
 
 from __future__ import annotations
 
 import io
 import warnings
 from argparse import ArgumentTypeError
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
 from gcl_hard.commands.datasets import domain_of
+from gcl_hard.commands.encoders import encoders_of, read_encoders
 from gcl_hard.commands.execute import execute
 from gcl_hard.commands.options import BenchOptions, bench_configs
 from gcl_hard.errors import GclHardError, InputError, check_processes, unknown
@@ -25,21 +25,17 @@ from gcl_hard.experiments.custom import (
     EncoderMaker,
     UserParts,
     check_maker,
-    named_object,
     own_graphs,
 )
-from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.graphs.features import CODES
-from gcl_hard.io import reading
-from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS, Parts, RunOptions
+from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS, RunOptions
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.store import Store
-from gcl_hard.settings.base import RunConfig, defaults, is_own, is_pretrained, known
-from gcl_hard.settings.domains import CONFIGS, from_dict
+from gcl_hard.settings.base import RunConfig, defaults, known
+from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.nodes import NodeConfig
 from gcl_hard.settings.values import as_seeds, check_report
-from gcl_hard.stored import check_weights, load_torch
 
 if TYPE_CHECKING:
     from gcl_hard.graphs import GraphSet, NodeSet
@@ -305,9 +301,9 @@ class Evaluation:
     ) -> list[nn.Module]:
         """Trained encoders of one run, one per fold or one; arguments as of :meth:`embeddings`."""
         run, path = self._file(method, seed, settings, ENCODERS)
-        saved = _saved(path)
+        saved = read_encoders(path)
         self._check_data(run, path, saved["data"])
-        return _encoders(path, saved, self.own.parts)
+        return encoders_of(path, saved, self.own.parts)
 
     def confusion(self, method: str | None = None, **settings: Any) -> Any:
         """How often test items of each class are predicted as each, over all folds and seeds.
@@ -365,122 +361,3 @@ class Evaluation:
             known = "; ".join(dict.fromkeys(map(str, self.results.configs)))
             raise InputError(f"no run has {what}; there are: {known}")
         return configs[0]
-
-
-def load_encoder(
-    path: str | Path, encoder: EncoderMaker | None = None, *, fold: int = 0, trust: bool = False
-) -> nn.Module:
-    """A trained encoder that ``bench --save-encoder`` or :func:`evaluate` saved.
-
-    Args:
-        path: file NAME.pt; it is read as data (``weights_only``).
-        encoder: your own, as it was given when it was trained; not needed for ours.
-        fold: which encoder, where a run has one for each fold.
-        trust: whether ``module:Name``, where the file names its encoder so, may be imported and
-            called: it may be any code that Python finds, so trust your own files alone.
-
-    Returns:
-        The encoder, on the CPU, in evaluation mode. Graphs: ``gcl_hard.graphs.embed(encoder,
-        graphs)`` gives embeddings. Images: views are to be normalised as ``mean`` and ``std`` in
-        the file say.
-
-    Raises:
-        InputError: for a file that holds no encoder, an encoder that does not fit it, a fold that
-            it does not have, or a name in it that is neither given nor trusted; shows the name.
-
-    Example:
-        >>> load_encoder("results/missing.pt")
-        Traceback (most recent call last):
-        ...
-        gcl_hard.errors.InputError: cannot read results/missing.pt: No such file or directory
-    """
-    saved = _saved(Path(path))
-    if encoder is None and trust and ":" in (named := _named(saved["config"])):
-        encoder = named_object(named, "encoder")
-    found = _encoders(Path(path), saved, encoder)
-    if not 0 <= fold < len(found):
-        raise InputError(f"{path} has encoders 0 to {len(found) - 1}, got fold {fold}")
-    return found[fold]
-
-
-def _named(config: Any) -> str:
-    """The user's own encoder by its name in a configuration, without the digest of its code."""
-    return str(config.encoder).partition("@")[0] if is_own(config.encoder) else ""
-
-
-def _saved(path: Path) -> dict[str, Any]:
-    """What a file of encoders holds."""
-    saved: dict[str, Any] = load_torch(path, "a file of encoders", {
-        "config": dict[str, Any], "encoders": list[dict[str, Any]] | None,
-        "encoder": dict[str, Any] | None,
-    })  # fmt: skip
-    with reading(path, "a file of encoders"):
-        saved["config"] = from_dict(saved["config"])
-        if saved.get("encoders") is None:
-            if saved.get("encoder") is None:
-                raise KeyError("encoders")
-            saved["encoders"] = [saved["encoder"]]
-        if missing := experiment_of(saved["config"]).shape - {*saved}:
-            raise KeyError(*missing)
-    return saved
-
-
-def _encoders(
-    path: Path, saved: dict[str, Any], own: Parts | EncoderMaker | None
-) -> list[nn.Module]:
-    """The encoders in a file, made by the user's own or by its name among several."""
-    config, found = saved["config"], list[nn.Module]()
-    for state in saved["encoders"]:
-        with torch.random.fork_rng(devices=[]):
-            if own is None and not is_own(config.encoder):
-                _check_shape(path, config, saved, state)
-            encoder = _new(path, config, saved, own)
-        try:
-            encoder.load_state_dict(state)
-        except RuntimeError as error:
-            raise InputError(f"the encoders of {path} are other ones: {error}") from error
-        check_weights(path, encoder)
-        found.append(encoder.eval())
-    return found
-
-
-def _check_shape(path: Path, config: Any, saved: dict[str, Any], state: Mapping[str, Any]) -> None:
-    """Refuse an encoder of another shape than its weights, which might not fit into memory."""
-    with reading(path, "a file of encoders"):
-        if (layers := getattr(config, "layers", 0)) > len(state):
-            raise InputError(
-                f"the encoders of {path} are other ones: they have not {layers} layers"
-            )
-        with torch.device("meta"):
-            expected = _new(path, config, saved, None).state_dict()
-        for name, one in expected.items():
-            if name in state and (shape := state[name].shape) != one.shape:
-                raise InputError(
-                    f"the encoders of {path} are other ones: {name} is {[*shape]}, and by its "
-                    f"settings {[*one.shape]}"
-                )
-
-
-def _new(
-    path: Path, config: Any, saved: dict[str, Any], own: Parts | EncoderMaker | None
-) -> nn.Module:
-    if own is None and is_own(config.encoder):
-        named = _named(config)
-        if is_pretrained(named):
-            named = f"lambda n: gcl_hard.load_pretrained({named!r}).encoder"
-        elif ":" in named:
-            raise InputError(
-                f"{path} names its encoder {named}, code that would be imported and called: give "
-                f"it, as encoder={named.rpartition(':')[2]}, or if the file is yours trust=True"
-            )
-        raise InputError(f"{path} holds encoders of {named}: give it, as encoder={named}")
-    parts: Any = own
-    if callable(own):
-        parts = {config.encoder: own}
-        if UserParts().add(own).partition("@")[2] != config.encoder.partition("@")[2]:
-            warnings.warn(
-                f"the code of the encoders in {path} was another one: {config.encoder}",
-                stacklevel=4,
-            )
-    made: nn.Module = experiment_of(config).new_encoder(config, saved, parts)
-    return made

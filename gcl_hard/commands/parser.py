@@ -86,7 +86,7 @@ def add_version(parser: argparse.ArgumentParser) -> argparse.Action:
 
 
 def entry_parser(
-    entry_point: str, description: str, example: str, *, domains: bool = False
+    entry_point: str, description: str, example: str, *, domains: bool = False, usage: str = ""
 ) -> ArgumentParser:
     """The parser of an entry point, without flags of its own.
 
@@ -95,12 +95,13 @@ def entry_parser(
         description: what the command does.
         example: a command line, without ``python -m`` and the entry point.
         domains: whether it takes data of any domain.
+        usage: what the help shows first, if it is another one than that of training.
     """
     parser = ArgumentParser(
         prog=f"python -m {entry_point}",
         description=description,
         epilog=f"Example: python -m {entry_point} {example}",
-        usage=f"python -m {entry_point} [--dataset NAME] [--method NAME] [...]",
+        usage=usage or f"python -m {entry_point} [--dataset NAME] [--method NAME] [...]",
         formatter_class=_Help,
         allow_abbrev=False,
         exit_on_error=False,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -17,7 +18,8 @@ from torch import Tensor, nn
 from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.evaluation.folds import inner_folds
-from gcl_hard.experiments.custom import own_part
+from gcl_hard.experiments.custom import graphs_named, own_graphs, own_part
+from gcl_hard.experiments.embedded import items_of_graphs, with_columns_of
 from gcl_hard.experiments.ensembles import Encoder, Result, train_encoders, use_threads
 from gcl_hard.experiments.protocols import (
     check_classes,
@@ -29,9 +31,10 @@ from gcl_hard.experiments.protocols import (
     score_embeddings,
 )
 from gcl_hard.graphs import GraphSet, Supervised, from_tu, tudataset
-from gcl_hard.graphs.features import CODES
+from gcl_hard.graphs.features import CODES, KINDS
 from gcl_hard.graphs.models import GraphContrast, GraphModel
 from gcl_hard.graphs.refinement import FEATURES, wl_start
+from gcl_hard.runs.embedding import Items, Reading, set_named
 from gcl_hard.runs.experiment import (
     ENCODERS,
     Clock,
@@ -166,8 +169,33 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         """A GIN, or another encoder that the configuration names."""
         return new_encoder(config, saved["n_features"], saved["edge_dim"], parts)
 
+    def items(
+        self,
+        encoder: nn.Module,
+        saved: Mapping[str, Any],
+        data: Any,
+        context: RunContext,
+        reading: Reading,
+    ) -> Items:
+        """Graphs, or all of their nodes, with the features that the encoder was trained on."""
+        config, kind = saved["config"], saved.get("features")
+        if kind in KINDS:
+            config = replace(config, features=kind)
+        if isinstance(data, str | Path):
+            name, folder = set_named(data)
+            config = replace(config, dataset=name)
+            context = replace(context, data_dir=folder or context.data_dir)
+            own = graphs_named(name, config.features) if ":" in name else None
+        else:
+            own = own_graphs(data, name="custom", features=config.features)
+        graphs = self.load(config, context, own)
+        digest = self.facts(graphs)["edge_digest"]
+        graphs, notes = with_columns_of(saved, graphs)
+        device = torch.device(context.device)
+        return items_of_graphs(encoder, graphs, digest, reading, device=device, notes=notes)
+
     def arrays(self, trained: TrainedRun, data: GraphSet) -> dict[str, NDArray[Any]]:
-        """``embeddings`` float32 [encoders, G, d], ``labels`` [G], and ``fold`` [G].
+        """``embeddings`` float32 [encoders, G, d], ``ids`` [G], ``labels`` [G], and ``fold`` [G].
 
         ``fold`` is the number of the fold that a graph is tested in: under the protocol
         ``inductive`` encoder k has not seen the graphs of fold k.
@@ -178,7 +206,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         for k, fold in enumerate(folds):
             number[fold.test] = k
         z = np.stack(trained.embeddings).astype(np.float32)
-        return {"embeddings": z, "labels": labels, "fold": number}
+        return {"embeddings": z, "ids": data.names, "labels": labels, "fold": number}
 
 
 def fold_scores(
@@ -321,6 +349,9 @@ class _InTraining:
             "seed": run.seed,
             "n_features": graphs.n_features,
             "edge_dim": graphs.edge_dim,
+            "features": graphs.features,
+            "columns": list(graphs.columns),
+            "edge_columns": list(graphs.edge_columns),
         }
 
 

@@ -196,17 +196,27 @@ def _shared(config: ImageConfig, found: ImageSet, kept: dict[str, Tensor | None]
     return position[probe]
 
 
+HASHED = 2**12
+"""Images that are hashed at a time, which may be mapped from the disk."""
+
+
+def digest_of_images(*parts: Split) -> str:
+    """Sixteen hexadecimal digits of the SHA-256 of the pixels and labels of some images."""
+    digest = hashlib.sha256()
+    for part in parts:
+        for piece in torch.split(part.images, HASHED):
+            digest.update(piece.cpu().contiguous().numpy().data)
+        digest.update(part.labels.cpu().numpy().data)
+    return digest.hexdigest()[:16]
+
+
 def image_facts(data: ImageData) -> dict[str, Any]:
     """Sizes and a digest of the images themselves.
 
     ``n_official`` and ``n_official_test`` are how many training and test images the whole set has,
     where that is known; ``classes`` are the names of those of other sets.
     """
-    digest = hashlib.sha256()
     parts = {id(part): part for part in (data.pretrain, data.probe, data.test)}
-    for part in parts.values():
-        digest.update(part.images.cpu().contiguous().numpy().data)
-        digest.update(part.labels.cpu().numpy().data)
     known = KNOWN.get(data.name)
     return {
         "n_pretrain": len(data.pretrain),
@@ -217,5 +227,5 @@ def image_facts(data: ImageData) -> dict[str, Any]:
         "n_classes": data.n_classes,
         **({} if known else {"classes": [*data.class_names]}),
         "side": data.side,
-        "digest": digest.hexdigest()[:16],
+        "digest": digest_of_images(*parts.values()),
     }

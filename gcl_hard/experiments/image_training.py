@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -88,6 +88,36 @@ class Encoding:
         return found
 
 
+def items_of(
+    encoder: nn.Module, saved: Mapping[str, Any], images: Split, device: torch.device, n: int | None
+) -> tuple[NDArray[np.int64], Callable[[int], Floats]]:
+    """Bounds of the batches of some images, and what an encoder makes of a batch.
+
+    Args:
+        encoder: on the device.
+        saved: what its file says.
+        images: what is embedded.
+        device: batches are moved there.
+        n: images in a batch; None for as many as a run embeds at a time.
+    """
+    config = saved["config"]
+    views = Views(
+        config.view_recipe(), size=saved["size"],
+        mean=saved["mean"], std=saved["std"],
+    ).to(device)  # fmt: skip
+    model = ImageContrast(encoder, method="ucl", channels_last=config.channels_last).to(device)
+    step = n or min(EMBEDDED_AT_A_TIME, 2 * config.batch_size)
+    bounds = np.minimum(np.arange(0, len(images) + step, step), len(images))
+
+    def encode(k: int) -> Floats:
+        pixels = images.images[bounds[k] : bounds[k + 1]]
+        z = model.embed(pixels, views, batch_size=step, precision=HALF[config.precision])
+        found: Floats = z.cpu().numpy()
+        return found
+
+    return bounds, encode
+
+
 def views_of(config: ImageConfig, data: ImageData) -> Views:
     """The views of a config, normalised by the images that its encoder is trained on."""
     mean, std = channel_statistics(data.pretrain.images)
@@ -127,7 +157,14 @@ def check_encoder(config: ImageConfig, data: ImageData, parts: Parts | None) -> 
         model.encode(torch.zeros(2, 3, size, size))
 
 
-def build(config: ImageConfig, data: ImageData, seed: int, parts: Parts | None = None) -> Encoding:
+def build(
+    config: ImageConfig,
+    data: ImageData,
+    seed: int,
+    parts: Parts | None = None,
+    *,
+    unknown: int | None = None,
+) -> Encoding:
     """The untrained model of a config; the global random state is left as it was.
 
     The encoder starts from the same weights for every method.
@@ -137,6 +174,7 @@ def build(config: ImageConfig, data: ImageData, seed: int, parts: Parts | None =
         data: decides sizes and statistics.
         seed: seed of weights and views.
         parts: the user's own encoders.
+        unknown: label of images whose class is not known, as of :class:`ContrastiveLoss`.
 
     Returns:
         The model, on the device of the images.
@@ -152,7 +190,7 @@ def build(config: ImageConfig, data: ImageData, seed: int, parts: Parts | None =
             model: ImageContrast = ImageClassifier(encoder, data.n_classes, **memory)
         else:
             of = ImageConfig(method="ucl") if config.is_baseline else config
-            model = ImageContrast(encoder, loss=of.loss(view_seed), **memory)
+            model = ImageContrast(encoder, loss=of.loss(view_seed, unknown), **memory)
     device = data.test.images.device
     encoding = Encoding(model.to(device), views_of(config, data).to(device), view_seed)
     if config.compile and config.encoders:
@@ -211,7 +249,7 @@ def train_run(
     clock.evaluate()
     found.seconds_train, found.seconds_eval = clock.seconds
     if ENCODERS in context.saves(run):
-        found.encoders = encoder_state(run, encoding)
+        found.encoders = encoder_state(run, encoding, data.side)
     return found
 
 
@@ -246,8 +284,18 @@ def fit_run(
     *,
     report: Report,
     on_epoch_end: OnEpochEnd | None,
+    checkpoint: Checkpoint | None = None,
 ) -> Clock:
     """Train, from a checkpoint if there is one to resume; fills in losses, curve and snapshots.
+
+    Args:
+        found: the run, to be filled in.
+        data: its images.
+        encoding: its model and views.
+        context: where and how.
+        report: as of :func:`train_run`, as is ``on_epoch_end``.
+        on_epoch_end: called after every epoch.
+        checkpoint: where training is kept; beside the run's result if None.
 
     Returns:
         A clock with the time that training took.
@@ -255,7 +303,7 @@ def fit_run(
     run, config = found.run, cast("ImageConfig", found.run.config)
     options, device = context.options, data.test.images.device
     every = 0 if config.is_baseline else options.diagnostics
-    checkpoint = _checkpoint(run, context, every)
+    checkpoint = checkpoint or _checkpoint(run, context, every)
     split, views = data.pretrain, encoding.views
     if options.loader_workers:  # their views are made on the CPU
         split, views = split.to(torch.device("cpu")), views_of(config, data)
@@ -408,11 +456,12 @@ def pixels(views: Views, split: Split) -> Floats:
     return found
 
 
-def encoder_state(run: Run, encoding: Encoding) -> dict[str, Any]:
+def encoder_state(run: Run, encoding: Encoding, side: int) -> dict[str, Any]:
     """What is saved of a trained encoder.
 
     ``encoder`` (its state dict), ``config``, ``seed``, the ``stem`` and ``size`` of views that
-    "auto" resolved to, and ``mean`` and ``std`` of the channels.
+    "auto" resolved to, ``side`` of the images before that, and ``mean`` and ``std`` of the
+    channels.
     """
     config = cast("ImageConfig", run.config)
     return {
@@ -421,6 +470,7 @@ def encoder_state(run: Run, encoding: Encoding) -> dict[str, Any]:
         "seed": run.seed,
         "stem": config.stem_at(encoding.views.size),
         "size": encoding.views.size,
+        "side": side,
         "mean": encoding.views.mean.flatten().tolist(),
         "std": encoding.views.std.flatten().tolist(),
     }

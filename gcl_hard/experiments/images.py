@@ -16,11 +16,17 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import inner_holdout
-from gcl_hard.experiments.image_data import ImageData, image_data, image_facts
+from gcl_hard.experiments.image_data import (
+    ImageData,
+    digest_of_images,
+    image_data,
+    image_facts,
+)
 from gcl_hard.experiments.image_training import (
     build,
     check_encoder,
     fit_run,
+    items_of,
     new_encoder,
     score_run,
     train_run,
@@ -29,9 +35,13 @@ from gcl_hard.extras import check_extra
 from gcl_hard.gathering import world_size
 from gcl_hard.images import (
     ImageContrast,
+    ImageSet,
+    Split,
 )
+from gcl_hard.images.datasets import load, load_folder
 from gcl_hard.methods import method
 from gcl_hard.runs import hardware
+from gcl_hard.runs.embedding import Items, Reading, set_named
 from gcl_hard.runs.experiment import (
     Experiment,
     Parts,
@@ -175,11 +185,65 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         """A ResNet, or another encoder that the configuration names."""
         return new_encoder(config, saved["size"], parts)
 
+    def items(
+        self,
+        encoder: nn.Module,
+        saved: Mapping[str, Any],
+        data: Any,
+        context: RunContext,
+        reading: Reading,
+    ) -> Items:
+        """All images of a folder, or of a set, in squares as the encoder's were."""
+        side = int(saved.get("side", saved["size"]))
+        split, columns, notes = _to_embed(data, context.data_dir, side)
+        if (found := split.images.shape[-1]) != side:
+            notes += (f"images of {found} pixels, and the encoder's had {side}: they are scaled",)
+        device = torch.device(context.device)
+        bounds, encode = items_of(encoder, saved, split, device, reading.batch_size)
+        return Items(columns, digest_of_images(split), bounds, encode, notes)
+
     def arrays(self, trained: TrainedRun, data: ImageData) -> dict[str, NDArray[Any]]:
-        """``train`` float32 [n, d] and ``test``, with ``train_labels`` and ``test_labels``."""
-        train, test = trained.embeddings
-        labels = {"train_labels": data.probe.labels, "test_labels": data.test.labels}
-        return {"train": train, "test": test} | {k: v.cpu().numpy() for k, v in labels.items()}
+        """``train`` float32 [n, d] and ``test``, with ``_labels`` and ``_ids`` of each."""
+        found: dict[str, NDArray[Any]] = {}
+        for name, z, part in zip(
+            ("train", "test"), trained.embeddings, (data.probe, data.test), strict=True
+        ):
+            found |= {name: z, f"{name}_labels": part.labels.cpu().numpy()}
+            found |= {f"{name}_ids": np.asarray(part.ids)}
+        return found
+
+
+def _to_embed(
+    data: Any, data_dir: Path | None, side: int
+) -> tuple[Split, dict[str, NDArray[Any]], tuple[str, ...]]:
+    """Images, what their rows are called, and what is to be said of them.
+
+    Of a named set the column ``part`` says which are training and which test images.
+    """
+    if isinstance(data, str | Path) and Path(data).is_dir():
+        found = load_folder(data, side=side, whole=True)
+        (split,) = found.splits.values()
+        return split, {"id": np.asarray(split.ids)}, ()
+    if isinstance(data, str | Path):
+        name, folder = set_named(data)
+        data = load(name, data_dir=folder or data_dir)
+    if isinstance(data, ImageSet):
+        parts = data.splits
+        joined = Split(
+            torch.cat([one.images for one in parts.values()]),
+            torch.cat([one.labels for one in parts.values()]),
+            np.concatenate([np.asarray(one.ids) for one in parts.values()]),
+        )
+        part = np.repeat([*parts], [len(one) for one in parts.values()])
+        return joined, {"id": np.asarray(joined.ids), "part": part}, ()
+    if isinstance(data, Tensor):
+        data = Split(data, torch.full((len(data),), -1))
+    if not isinstance(data, Split):
+        raise InputError(
+            f"images are a folder, a set, a gcl_hard.images.Split, or uint8 [n, 3, S, S], got "
+            f"{type(data).__name__}"
+        )
+    return data, {"id": np.asarray(data.ids)}, ()
 
 
 def _check_classes(config: ImageConfig, data: ImageData) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
 from typing import Any, ClassVar, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.sparse import hstack
+from torch import nn
 
 from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
 from gcl_hard.evaluation.transfer import (
@@ -24,12 +26,15 @@ from gcl_hard.evaluation.transfer import (
     standardised,
 )
 from gcl_hard.experiments.custom import FileEncoder, OwnTable
+from gcl_hard.experiments.embedded import items_of_graphs
 from gcl_hard.experiments.finetuning import diverged, finetune, new_encoder, train_head
 from gcl_hard.experiments.labelled import Labelled, kernels_of
-from gcl_hard.graphs import embed, load_molecules
+from gcl_hard.experiments.pretraining import digest_of_smiles, loaded
+from gcl_hard.graphs import Molecules, embed, load_molecules
 from gcl_hard.graphs.moleculenet import split_checked_later
 from gcl_hard.io import digest_of_arrays, file_digest
 from gcl_hard.runs import hardware
+from gcl_hard.runs.embedding import Items, Reading
 from gcl_hard.runs.engine import on_interrupt
 from gcl_hard.runs.experiment import (
     ENCODERS,
@@ -178,10 +183,34 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
             f"{result.metric}: {', '.join(names)}"
         )
 
+    def items(
+        self,
+        encoder: nn.Module,
+        saved: Mapping[str, Any],
+        data: Any,
+        context: RunContext,
+        reading: Reading,
+    ) -> Items:
+        """Molecules of a CSV file, or of a known set, or their atoms."""
+        if not isinstance(data, Molecules):
+            data = loaded(
+                str(data), data_dir=context.data_dir, jobs=context.cores, smiles=reading.smiles,
+                ids=reading.ids, unlabelled=True,
+            ).molecules  # fmt: skip
+        digest = digest_of_smiles(data.smiles)
+        return items_of_graphs(encoder, data, digest, reading, device=torch.device(context.device))
+
     def arrays(self, trained: TrainedRun, data: Labelled) -> dict[str, NDArray[Any]]:
-        """``embeddings`` float [G, d], ``labels`` [G] or [G, T], and ``test``, ids of that part."""
-        test = data.split_of(trained.run).test
-        return {"embeddings": np.asarray(trained.embeddings), "labels": data.y, "test": test}
+        """``embeddings`` float [G, d], ``ids`` [G], ``labels`` [G] or [G, T], and ``part`` [G]:
+        train, valid or test, or nothing for what a share of the training part leaves out.
+        """
+        part = np.full(len(data.molecules), "", "<U5")
+        for name, rows in data.split_of(trained.run)._asdict().items():
+            part[rows] = name
+        return {
+            "embeddings": np.asarray(trained.embeddings), "ids": data.molecules.names,
+            "labels": data.y, "part": part,
+        }  # fmt: skip
 
 
 def _config(run: Run) -> MoleculeConfig:

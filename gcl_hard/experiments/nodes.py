@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -38,6 +39,7 @@ from gcl_hard.graphs.node_views import NodeBatch
 from gcl_hard.graphs.nodes import NodeSet
 from gcl_hard.graphs.sparse import to_scipy
 from gcl_hard.runs import hardware
+from gcl_hard.runs.embedding import Items, Reading, set_named
 from gcl_hard.runs.experiment import (
     ENCODERS,
     Clock,
@@ -200,6 +202,39 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         """A GCN, or another encoder that the configuration names."""
         return new_encoder(config, saved["n_features"], parts)
 
+    def items(
+        self,
+        encoder: nn.Module,
+        saved: Mapping[str, Any],
+        data: Any,
+        context: RunContext,
+        reading: Reading,
+    ) -> Items:
+        """All nodes of a graph, in one batch."""
+        config = saved["config"]
+        if kind := saved.get("features"):
+            config = replace(config, features=kind)
+        own = None
+        if isinstance(data, str | Path):
+            name, folder = set_named(data)
+            config = replace(config, dataset=name)
+            context = replace(context, data_dir=folder or context.data_dir)
+        else:
+            own = data if isinstance(data, NodeSet) else NodeSet.from_graph(data)
+        nodes = self.load(config, context, own)
+        if nodes.n_features != saved.get("n_features", nodes.n_features):
+            raise InputError(
+                f"the encoder reads {saved['n_features']} columns of node features, and "
+                f"{nodes.name} has {nodes.n_features}: give nodes with the features that it was "
+                f"trained on"
+            )
+        bounds = np.array([0, nodes.n_nodes])
+        notes = ("the columns of node features have no names: they are taken in their order",)
+        return Items(
+            {"id": nodes.names}, nodes.digest(), bounds, lambda _: embed_nodes(encoder, nodes),
+            notes,
+        )  # fmt: skip
+
     def arrays(self, trained: TrainedRun, data: NodeSet) -> dict[str, NDArray[Any]]:
         """``embeddings`` float32 [N, d], or [splits, N, d] where every split has an encoder,
         ``nodes``, what they are called, ``labels`` [N], −1 where unknown, and ``split`` int8
@@ -210,11 +245,8 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         for k, split in enumerate(splits_of(config, data)):
             for number, ids in enumerate(split):
                 parts[k, ids] = number
-        nodes = np.arange(data.n_nodes) if data.ids is None else np.array(data.ids)
-        if nodes.ndim != 1 or nodes.dtype == object:  # of several types, which a file cannot hold
-            nodes = np.array([str(one) for one in data.ids or ()])
         return {
-            "embeddings": np.asarray(trained.embeddings, np.float32), "nodes": nodes,
+            "embeddings": np.asarray(trained.embeddings, np.float32), "nodes": data.names,
             "labels": data.y.cpu().numpy(), "split": parts,
         }  # fmt: skip
 

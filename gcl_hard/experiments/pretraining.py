@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.errors import (
@@ -27,6 +28,7 @@ from gcl_hard.graphs.pretrained import Pretrained, load_pretrained, vocabulary
 from gcl_hard.io import atomic_write, check_writable, locked
 from gcl_hard.runs import hardware
 from gcl_hard.runs.engine import on_interrupt
+from gcl_hard.runs.progress import bar_of
 from gcl_hard.seeds import seeded
 from gcl_hard.settings.pretraining import OTHERS, PretrainOptions
 from gcl_hard.training.checkpoint import Checkpoint
@@ -59,46 +61,71 @@ def pretrain(options: PretrainOptions) -> Pretrained:
         check_writable(output.absolute().parent)
     hardware.choose_device(options.device)
     torch.set_num_threads(options.threads or 1)
+    config = options.molecules
     whole = loaded(
-        options.config.dataset, data_dir=options.data_dir, jobs=options.jobs,
-        smiles=options.smiles, unlabelled=True,
+        options.source, data_dir=options.data_dir, jobs=options.jobs, smiles=options.smiles,
+        unlabelled=True,
     ).molecules  # fmt: skip
-    chosen = _drawn(len(whole), options.subset, options.config.data_seed)
+    chosen = drawn(len(whole), options.subset, config.data_seed, "molecules")
     if len(chosen) < 2:
-        raise InputError(f"{options.config.dataset} has one molecule: contrast takes two or more")
+        raise InputError(f"{options.source} has one molecule: contrast takes two or more")
     run = _run(options, whole, chosen)
-    if (found := _finished(options, run)) is not None:
-        return found
+    trained_once(options, run, _run_of, lambda: _trained(options, whole, chosen, run))
+    return load_pretrained(options.output)
+
+
+def trained_once(
+    options: PretrainOptions,
+    run: dict[str, Any],
+    run_of: Callable[[Path], dict[str, Any]],
+    train: Callable[[], None],
+) -> None:
+    """Train, unless an earlier command has, or another one does.
+
+    Args:
+        options: name the file.
+        run: what is trained.
+        run_of: what a file says that it was trained by.
+        train: trains, and writes the file.
+
+    Raises:
+        InputError: for a file of another run, or one that another command is training.
+    """
+    output = options.output
+
+    def finished() -> bool:
+        if options.force or not output.exists():
+            return False
+        if run_of(output) != run:
+            raise InputError(f"{output} belongs to another run: name another file, or give --force")
+        print(f"{output} was finished before")
+        return True
+
+    if options.force or not output.exists():
+        check_writable(output.absolute().parent)
+    if finished():
+        return
     with locked(output.with_name(f".{output.name}.lock")) as mine:
         if not mine:
             raise InputError(
                 f"{output} is being trained by another command: wait until it has ended, or name "
                 f"another file"
             )
-        # Another command may have ended it meanwhile.
-        return _finished(options, run) or _trained(options, whole, chosen, run)
+        if not finished():  # another command may have ended it meanwhile
+            train()
 
 
-def _finished(options: PretrainOptions, run: dict[str, Any]) -> Pretrained | None:
-    """The encoder of an earlier command, None if there is none or it is trained again."""
-    if options.force or not options.output.exists():
-        return None
-    found = load_pretrained(options.output)
-    before = found.about["run"]
-    if {**before, "config": _without_folder(before["config"])} != run:
-        raise InputError(
-            f"{options.output} belongs to another run: name another file, or give --force"
-        )
-    print(f"{options.output} was finished before")
-    return found
+def _run_of(path: Path) -> dict[str, Any]:
+    before: dict[str, Any] = load_pretrained(path).about["run"]
+    return {**before, "config": without_folder(before["config"])}
 
 
 def _trained(
     options: PretrainOptions, whole: Molecules, chosen: Tensor, run: dict[str, Any]
-) -> Pretrained:
+) -> None:
     device = hardware.choose_device(options.device)
-    config, graphs, groups = options.config, whole, None
-    if options.labels is not None:
+    config, graphs, groups = options.molecules, whole, None
+    if options.label_kind is not None:
         groups = _groups(whole, chosen, options.jobs, key=run["data"])
         if len(torch.unique(groups[chosen])) < 2:
             raise InputError(
@@ -114,7 +141,7 @@ def _trained(
     )  # fmt: skip
     total = config.epochs * len(chosen)
     interrupted = on_interrupt(lambda *_: checkpoint.stop())
-    with _bar("training", " molecules", total) as bar, interrupted:
+    with bar_of("training", " molecules", total) as bar, interrupted:
 
         def batches(epoch: int) -> Iterator[GraphBatch]:
             bar.update((epoch - 1) * len(chosen) - bar.n)
@@ -149,7 +176,6 @@ def _trained(
     print(
         f"{options.output}: {len(chosen)} molecules, {config.epochs} epochs, loss {losses[-1]:.3f}"
     )
-    return load_pretrained(options.output)
 
 
 def order(
@@ -194,40 +220,49 @@ def order(
 
 def loaded(name: str, **how: Any) -> MoleculeData:
     """A set as of :func:`load_molecules`, with progress, and a line on SMILES that are left out."""
-    with split_checked_later(), _bar("parsing all, once", " SMILES") as bar:
-        data = load_molecules(name, progress=bar.update, **how)
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr)
+
+    with split_checked_later(), bar_of("parsing all, once", " SMILES") as bar:
+        data = load_molecules(name, progress=bar.update, on_columns=say, **how)
     if left_out := data.molecules.left_out(data.molecules.name):
         print(left_out, file=sys.stderr)
     return data
 
 
-def _drawn(total: int, n: int | None, seed: int) -> Tensor:
-    """Ids of a random draw; a larger draw holds a smaller one."""
+def drawn(total: int, n: int | None, seed: int, what: str) -> Tensor:
+    """Ids of a random draw of so many ``what``; a larger draw holds a smaller one."""
     if n is not None and n > total:
-        raise InputError(f"subset is {n}, and the set has {total} molecules")
+        raise InputError(f"subset is {n}, and the set has {total} {what}")
     return torch.randperm(total, generator=seeded(seed))[: n or total].sort().values
 
 
 def _run(options: PretrainOptions, whole: Molecules, chosen: Tensor) -> dict[str, Any]:
     """What is trained, as the checkpoint and the file name it."""
-    digest = hashlib.sha256()
-    for part in np.array_split(chosen.numpy(), max(1, math.ceil(len(chosen) / 100_000))):
-        digest.update(b"\n".join(whole.smiles[part]))
-    read = {k: v for k, v in asdict(options.config).items() if k not in OTHERS}
+    read = {k: v for k, v in asdict(options.molecules).items() if k not in OTHERS}
     return {
-        "config": _without_folder(read), "seed": options.seed, "labels": options.labels,
-        "n": len(chosen), "data": digest.hexdigest()[:16],
+        "config": without_folder(read), "seed": options.seed, "labels": options.label_kind,
+        "n": len(chosen), "data": digest_of_smiles(whole.smiles[chosen.numpy()]),
     }  # fmt: skip
 
 
-def _without_folder(config: Mapping[str, Any]) -> dict[str, Any]:
+def digest_of_smiles(smiles: NDArray[np.object_]) -> str:
+    """Sixteen hexadecimal digits of the SHA-256 of SMILES, which are bytes objects."""
+    digest = hashlib.sha256()
+    for part in np.array_split(smiles, max(1, math.ceil(len(smiles) / 100_000))):
+        digest.update(b"\n".join(part))
+    return digest.hexdigest()[:16]
+
+
+def without_folder(config: Mapping[str, Any]) -> dict[str, Any]:
     """Settings whose data set has no folder of this machine: its digest tells it apart."""
     return {**config, "dataset": PurePath(str(config.get("dataset", ""))).name}
 
 
 def _groups(whole: Molecules, chosen: Tensor, jobs: int, key: str) -> Tensor:
     """Scaffolds as whole numbers, −1 for what is not chosen; a molecule without one is alone."""
-    with _bar("scaffolds", " molecules", len(chosen)) as bar:
+    with bar_of("scaffolds", " molecules", len(chosen)) as bar:
         found = scaffolds(
             whole.smiles[chosen.numpy()], chirality=True, jobs=jobs, progress=bar.update, key=key
         )  # fmt: skip
@@ -235,12 +270,3 @@ def _groups(whole: Molecules, chosen: Tensor, jobs: int, key: str) -> Tensor:
     groups = torch.full((len(whole),), -1)
     groups[chosen] = torch.from_numpy(np.unique(names, return_inverse=True)[1])
     return groups
-
-
-def _bar(what: str, unit: str, total: int | None = None) -> Any:
-    from tqdm import tqdm
-
-    return tqdm(
-        total=total, desc=what, unit=unit, unit_scale=True, file=sys.stderr, mininterval=1.0,
-        leave=total is not None, delay=1.0,
-    )  # fmt: skip

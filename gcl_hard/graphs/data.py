@@ -17,8 +17,10 @@ from torch.utils.data import Dataset
 
 from gcl_hard.errors import InputError
 from gcl_hard.functional.negatives import check_dense, readable
-from gcl_hard.graphs.features import node_features, standardise
+from gcl_hard.graphs.attributes import Attributes, read_attributes
+from gcl_hard.graphs.features import column_names, node_features, standardise
 from gcl_hard.graphs.order import Ids, checked_ids, epoch_batches
+from gcl_hard.ids import checked_names
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -43,6 +45,11 @@ class RawGraphs:
         node_attributes: float32 [N, A], or None.
         edge_labels: float32 [E, K] one-hot, or None.
         edge_attributes: float32 [E, D], or None.
+        node_label_names: what the L columns stand for, such as ``label=3``; none if not known.
+        node_attribute_names: likewise, of the A columns.
+        edge_label_names: likewise, of the K columns.
+        edge_attribute_names: likewise, of the D columns.
+        ids: what the graphs are called, [G]; None for their numbers.
     """
 
     edge_index: Tensor
@@ -53,6 +60,11 @@ class RawGraphs:
     node_attributes: Tensor | None
     edge_labels: Tensor | None
     edge_attributes: Tensor | None
+    node_label_names: tuple[str, ...] = ()
+    node_attribute_names: tuple[str, ...] = ()
+    edge_label_names: tuple[str, ...] = ()
+    edge_attribute_names: tuple[str, ...] = ()
+    ids: NDArray[Any] | None = None
 
 
 @dataclass(eq=False)
@@ -153,6 +165,10 @@ class GraphSet:
         features: kind of node features, never ``auto``.
         edge_attr: float32 [E, K], or None.
         n_encoded: number of columns at the end of ``x`` that are structural encodings.
+        columns: what the F columns of ``x`` stand for, such as ``label=3``, ``degree=2`` or
+            ``element=C``; none if that is not known.
+        edge_columns: likewise, of the K columns of ``edge_attr``.
+        ids: what the graphs are called, NumPy [G]; None for their numbers.
 
     Example:
         >>> from gcl_hard.graphs import load
@@ -174,6 +190,9 @@ class GraphSet:
     features: str
     edge_attr: Tensor | None = None
     n_encoded: int = 0
+    columns: tuple[str, ...] = ()
+    edge_columns: tuple[str, ...] = ()
+    ids: NDArray[Any] | None = None
 
     @property
     def n_graphs(self) -> int:
@@ -222,6 +241,11 @@ class GraphSet:
     def n_features(self) -> int:
         """F."""
         return self.x.shape[1]
+
+    @property
+    def names(self) -> NDArray[Any]:
+        """``ids``, or the numbers 0 to G − 1 without any."""
+        return checked_names(self.ids, self.n_graphs, "graph")
 
     @property
     def edge_dim(self) -> int | None:
@@ -318,7 +342,7 @@ class GraphSet:
         node_ptr, edge_ptr = (ptr.to(self.y.device) for ptr in ptrs)
         return replace(
             self, x=chosen.x, edge_index=chosen.edge_index, y=chosen.y, node_ptr=node_ptr,
-            edge_ptr=edge_ptr, edge_attr=chosen.edge_attr,
+            edge_ptr=edge_ptr, edge_attr=chosen.edge_attr, ids=self.names[ids.numpy()],
         )  # fmt: skip
 
     def standardised_on(self, index: Tensor) -> GraphSet:
@@ -345,6 +369,9 @@ class GraphSet:
         name: str = "custom",
         features: str = "auto",
         directed: bool = False,
+        node_attrs: Sequence[str] | None = None,
+        edge_attrs: Sequence[str] | None = None,
+        ids: Sequence[Any] | NDArray[Any] | None = None,
     ) -> GraphSet:
         """A set of your own graphs.
 
@@ -361,6 +388,13 @@ class GraphSet:
                 otherwise as in :func:`gcl_hard.graphs.features.node_features`.
             directed: whether an edge may be given in one direction only, along which messages
                 then flow.
+            node_attrs: names of the attributes of nodes that are read in place of x, such as
+                ``["element", "charge"]``: words and whole numbers become one-hot, real numbers
+                are columns as they are. ``columns`` of the set says what each column is.
+            edge_attrs: likewise, in place of edge_attr.
+            ids: what the graphs are called, a number or a word for each; by default their
+                attribute ``name``, where every graph has one (NetworkX: ``graph.graph["name"]``),
+                and else their numbers.
 
         Returns:
             The set; classes are renumbered 0..C-1 in increasing order. Targets are float32 where
@@ -384,7 +418,9 @@ class GraphSet:
             >>> GraphSet.from_graphs(graphs).y
             tensor([0, 1])
         """
-        raw = collate(graphs, directed=directed)
+        raw = collate(graphs, directed=directed, node_attrs=node_attrs, edge_attrs=edge_attrs)
+        if ids is not None:
+            raw = replace(raw, ids=checked_names(ids, len(raw.y), "graph"))
         if features == "auto" and raw.node_attributes is not None:
             features = "attributes"
         return cls.from_raw(raw, name=name, features=features)
@@ -422,7 +458,59 @@ class GraphSet:
             n_classes=0 if raw.y.is_floating_point() else int(raw.y.max()) + 1,
             features=kind,
             edge_attr=torch.cat(edge_columns, dim=1) if edge_columns else None,
+            columns=column_names(kind, x, raw.node_attribute_names, raw.node_label_names),
+            edge_columns=raw.edge_attribute_names + raw.edge_label_names,
+            ids=raw.ids,
         )
+
+    def aligned(self, columns: Sequence[str], edge_columns: Sequence[str] = ()) -> GraphSet:
+        """The set with the columns of another one, such as that an encoder was trained on.
+
+        Columns are found by their names; those that no graph here has are 0.
+
+        Args:
+            columns: names of the columns of ``x``.
+            edge_columns: names of those of ``edge_attr``.
+
+        Returns:
+            The set, or itself if it has these columns.
+
+        Raises:
+            InputError: if a graph has what none of the columns stands for; names it and counts the
+                graphs.
+
+        Example:
+            >>> from gcl_hard.graphs import load
+            >>> mutag = load("MUTAG", download=False)
+            >>> mutag.aligned([*mutag.columns, "label=7"], mutag.edge_columns).n_features
+            8
+        """
+        nodes = self._aligned("x", self.columns, columns, self.node_ptr)
+        edges = self._aligned("edge_attr", self.edge_columns, edge_columns, self.edge_ptr)
+        return replace(self, **nodes, **edges)
+
+    def _aligned(
+        self, what: str, ours: Sequence[str], wanted: Sequence[str], ptr: Tensor
+    ) -> dict[str, Any]:
+        """Features of nodes or of edges in the columns that are wanted, with the names of these."""
+        values, named = getattr(self, what), "columns" if what == "x" else "edge_columns"
+        if values is None or (*wanted,) == (*ours,):
+            return {}
+        unseen = [i for i, one in enumerate(ours) if one not in wanted]
+        strange = values[:, unseen] != 0
+        rows = strange.any(1).nonzero().flatten()
+        if len(rows):
+            graphs = len({*torch.searchsorted(ptr, rows, right=True).tolist()})
+            some = [ours[i] for i, one in zip(unseen, strange.any(0).tolist(), strict=True) if one]
+            raise InputError(
+                f"{graphs} of {self.n_graphs} graphs have features ({what}) that are not among the "
+                f"{len(wanted)} columns: {', '.join(some[:5])}{', …' * (len(some) > 5)}; leave "
+                f"these graphs out"
+            )
+        at = {name: i for i, name in enumerate(ours)}
+        wide = torch.cat([values, values.new_zeros(len(values), 1)], 1)
+        index = torch.tensor([at.get(one, len(ours)) for one in wanted], device=values.device)
+        return {what: wide[:, index.long()], named: (*wanted,)}
 
 
 def _slices(ptr: Tensor, ids: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -440,12 +528,20 @@ def _moved(of: GraphBatch | GraphSet, device: torch.device | str) -> dict[str, A
     return {name: value.to(device) for name, value in fields if isinstance(value, Tensor)}
 
 
-def collate(graphs: Iterable[Any], *, directed: bool = False) -> RawGraphs:
+def collate(
+    graphs: Iterable[Any],
+    *,
+    directed: bool = False,
+    node_attrs: Sequence[str] | None = None,
+    edge_attrs: Sequence[str] | None = None,
+) -> RawGraphs:
     """Concatenate graphs on the CPU; their features become attributes.
 
     Args:
         graphs: as for :meth:`GraphSet.from_graphs`.
         directed: likewise.
+        node_attrs: likewise.
+        edge_attrs: likewise.
 
     Returns:
         The set; classes are renumbered 0..C-1 in increasing order, edges are kept as given.
@@ -460,12 +556,20 @@ def collate(graphs: Iterable[Any], *, directed: bool = False) -> RawGraphs:
         >>> collate([graph, graph]).edge_index.tolist()
         [[0, 1, 2, 3], [1, 0, 3, 2]]
     """
-    items = _listed(graphs)
+    items = _listed(graphs, {*(node_attrs or ())}, {*(edge_attrs or ())})
     if not items:
         raise InputError("graphs is empty; expected at least one graph")
-    x = _column_block([graph.x for graph in items], "x")
-    edge_attr = _column_block(_edge_blocks(items), "edge_attr")
-    node_ptr = _pointer([_n_nodes(graph, i) for i, graph in enumerate(items)])
+    sizes = [_n_nodes(graph, i) for i, graph in enumerate(items)]
+    n_edges = [graph.edge_index.shape[1] for graph in items]
+    if node_attrs is not None:
+        nodes = read_attributes(items, node_attrs, sizes, "node")
+    else:
+        nodes = Attributes(numbers=_column_block([graph.x for graph in items], "x"))
+    if edge_attrs is not None:
+        edges = read_attributes(items, edge_attrs, n_edges, "edge")
+    else:
+        edges = Attributes(numbers=_column_block(_edge_blocks(items), "edge_attr"))
+    node_ptr = _pointer(sizes)
     shifted = [g.edge_index.cpu() + start for g, start in zip(items, node_ptr[:-1], strict=True)]
     edge_index = torch.cat(shifted, dim=1)
     if not directed:
@@ -473,21 +577,42 @@ def collate(graphs: Iterable[Any], *, directed: bool = False) -> RawGraphs:
     return RawGraphs(
         edge_index=edge_index,
         node_ptr=node_ptr,
-        edge_ptr=_pointer([graph.edge_index.shape[1] for graph in items]),
+        edge_ptr=_pointer(n_edges),
         y=_targets([getattr(graph, "y", None) for graph in items]),
-        node_labels=None,
-        node_attributes=x,
-        edge_labels=None,
-        edge_attributes=edge_attr,
+        node_labels=nodes.labels,
+        node_attributes=nodes.numbers,
+        edge_labels=edges.labels,
+        edge_attributes=edges.numbers,
+        node_label_names=nodes.label_names,
+        node_attribute_names=nodes.number_names,
+        edge_label_names=edges.label_names,
+        edge_attribute_names=edges.number_names,
+        ids=_names_of(items),
     )
+
+
+def _names_of(graphs: Sequence[GraphLike]) -> NDArray[Any] | None:
+    """The attributes ``name`` of graphs; None if not all have one."""
+    names = [getattr(graph, "name", None) for graph in graphs]
+    if not all(isinstance(name, str) and name for name in names):
+        return None
+    return np.array(names)
 
 
 READ = {"edge_index", "num_nodes", "x", "edge_attr", "y"}
 """What a graph is read from."""
 
 
-def _listed(graphs: Any) -> list[GraphLike]:
-    """Graphs one by one: those of NetworkX converted, those of batches and sets taken out."""
+def _listed(
+    graphs: Any, of_nodes: Collection[str] = (), of_edges: Collection[str] = ()
+) -> list[GraphLike]:
+    """Graphs one by one: those of NetworkX converted, those of batches and sets taken out.
+
+    Args:
+        graphs: as for :meth:`GraphSet.from_graphs`.
+        of_nodes: attributes of nodes that are read by their names.
+        of_edges: likewise, of edges.
+    """
     from torch_geometric.data import Batch, Data
 
     if isinstance(graphs, Batch):
@@ -512,7 +637,8 @@ def _listed(graphs: Any) -> list[GraphLike]:
                 f"torch_geometric.data.Data, or a NetworkX graph"
             )
         graph = _from_networkx(given, i) if is_networkx(given) else given
-        unread |= unread_of(graph) if graph is given else {*graph.to_dict()} - READ
+        read = {*READ, *of_nodes, *of_edges}
+        unread |= unread_of(graph, read) if graph is given else {*graph.to_dict()} - read - {"name"}
         items += _of_batch(graph, i)
     warn_of_unread(unread, stacklevel=4)
     return items

@@ -191,11 +191,14 @@ def encoded(graphs: GraphSet, names: Sequence[str]) -> GraphSet:
             f"encodings {', '.join(names)} cannot be added to features 'degree-scalar'; "
             "expected features of another kind, say 'constant' and the encoding 'degree'"
         )
-    added = torch.cat([ENCODINGS[name](graphs) for name in names], dim=1)
+    blocks = {name: ENCODINGS[name](graphs) for name in names}
+    named = [f"{name} {i}" for name, block in blocks.items() for i in range(block.shape[1])]
+    added = torch.cat([*blocks.values()], dim=1)
     return replace(
         graphs,
         x=torch.cat([graphs.x, added], dim=1),
         n_encoded=graphs.n_encoded + added.shape[1],
+        columns=graphs.columns and (*graphs.columns, *named),
     )
 
 

@@ -88,6 +88,27 @@ def node_features(
     return torch.nn.functional.one_hot(degree).float(), kind
 
 
+def column_names(
+    kind: str, x: Tensor, attributes: tuple[str, ...] = (), labels: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """What the columns of node features stand for; none if that is not known.
+
+    Args:
+        kind: of the features, never ``auto``.
+        x: [N, F], the features.
+        attributes: names of continuous attributes.
+        labels: names of one-hot labels.
+
+    Example:
+        >>> column_names("degree-onehot", torch.eye(3))
+        ('degree=0', 'degree=1', 'degree=2')
+    """
+    if kind == "degree-onehot":
+        return tuple(f"degree={d}" for d in range(x.shape[1]))
+    found = {"labels": labels, "attributes": attributes + labels}.get(kind, (kind,))
+    return found if len(found) == x.shape[1] else ()
+
+
 def _by_degree(degree: Tensor) -> str:
     low, high = (int(bound) for bound in degree.aminmax())
     if low == high:

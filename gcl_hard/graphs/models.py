@@ -57,24 +57,31 @@ class GraphModel(nn.Module):
         self.encoder: nn.Module = encoder
 
     @overload
-    def embed(self, graphs: Graphs) -> Tensor: ...
+    def embed(self, graphs: Graphs, *, nodes: bool = False) -> Tensor: ...
 
     @overload
     def embed(
-        self, graphs: GraphSet | Iterable[Any], batch_size: int | None = None
+        self,
+        graphs: GraphSet | Iterable[Any],
+        batch_size: int | None = None,
+        *,
+        nodes: bool = False,
     ) -> NDArray[np.float32]: ...
 
-    def embed(self, graphs: Any, batch_size: int | None = None) -> Tensor | NDArray[np.float32]:
+    def embed(
+        self, graphs: Any, batch_size: int | None = None, *, nodes: bool = False
+    ) -> Tensor | NDArray[np.float32]:
         """Embeddings of graphs for downstream tasks: the readout in evaluation mode, no gradient.
 
         Args:
             graphs: a batch; or a :class:`GraphSet`, a loader of batches, or what
                 :meth:`GraphSet.from_graphs` takes, which are embedded batch by batch.
             batch_size: graphs in a batch; None for as many as have some 250,000 nodes together.
+            nodes: whether embeddings of all their nodes are returned, graph by graph.
 
         Returns:
-            float [G, d]; for a batch a tensor, otherwise a NumPy array of float32. The mode of
-            every module is restored.
+            float [G, d], or [N, d] of nodes; for a batch a tensor, otherwise a NumPy array of
+            float32. The mode of every module is restored.
 
         Raises:
             InputError: for anything else, or a batch size together with batches.
@@ -86,13 +93,14 @@ class GraphModel(nn.Module):
             if getattr(graphs, "batch", None) is not None and not isinstance(graphs, GraphSet):
                 if batch_size is not None:
                     raise InputError("batch_size cuts a set of graphs, and this is a batch already")
-                return encode(self.encoder, self._read(graphs), self.out_dim)[1]
+                return encode(self.encoder, self._read(graphs), self.out_dim)[0 if nodes else 1]
             self._told = frozenset()  # a warning for each call, as from_graphs gives
             device = next((p.device for p in self.parameters()), torch.device("cpu"))
-            parts = [
-                encode(self.encoder, self._read(batch).to(device), self.out_dim)[1].float().cpu()
+            found = (
+                encode(self.encoder, self._read(batch).to(device), self.out_dim)
                 for batch in _batches(graphs, batch_size)
-            ]
+            )
+            parts = [(of_nodes if nodes else whole).float().cpu() for of_nodes, whole in found]
         return torch.cat(parts).numpy() if parts else np.empty((0, self.out_dim), np.float32)
 
     def _read(self, graphs: Any) -> GraphBatch:
@@ -106,7 +114,7 @@ class GraphModel(nn.Module):
 
 
 def embed(
-    encoder: nn.Module, graphs: Any, batch_size: int | None = None
+    encoder: nn.Module, graphs: Any, batch_size: int | None = None, *, nodes: bool = False
 ) -> Tensor | NDArray[np.float32]:
     """Embeddings of graphs by an encoder alone; see :meth:`GraphModel.embed`.
 
@@ -115,7 +123,7 @@ def embed(
         >>> embed(GIN(7), load("MUTAG", download=False)).shape
         (188, 96)
     """
-    return GraphModel(encoder).embed(graphs, batch_size)
+    return GraphModel(encoder).embed(graphs, batch_size, nodes=nodes)
 
 
 class GraphContrast(GraphModel):
@@ -395,15 +403,18 @@ def _batches(graphs: Any, batch_size: int | None) -> Iterator[Any]:
         return
     if not isinstance(graphs, GraphSet):
         graphs = GraphSet.from_graphs(graphs, directed=True)
+    for part in embedded_together(graphs, batch_size):
+        yield graphs.batch(part)
+
+
+def embedded_together(graphs: GraphSet, batch_size: int | None = None) -> Sequence[Tensor]:
+    """Ids of the graphs of each batch; arguments as of :meth:`GraphModel.embed`."""
     ids = torch.arange(len(graphs))
     if batch_size is not None:
-        parts = torch.split(ids, batch_size)
-    else:
-        fill = graphs.node_ptr[1:].cpu() // MOST_NODES
-        sizes = torch.unique_consecutive(fill, return_counts=True)[1]
-        parts = torch.split(ids, sizes.tolist())
-    for part in parts:
-        yield graphs.batch(part)
+        return torch.split(ids, batch_size)
+    fill = graphs.node_ptr[1:].cpu() // MOST_NODES
+    sizes = torch.unique_consecutive(fill, return_counts=True)[1]
+    return torch.split(ids, sizes.tolist())
 
 
 def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Tensor]:

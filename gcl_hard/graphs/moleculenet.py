@@ -10,7 +10,7 @@ import math
 import re
 import warnings
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -128,11 +128,13 @@ def load_molecules(
     download: bool = True,
     cache_dir: str | Path | None = None,
     smiles: str | None = None,
+    ids: str | None = None,
     targets: Sequence[str] | None = None,
     unlabelled: bool = False,
     limit: int | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
+    on_columns: Callable[[str], Any] | None = None,
 ) -> MoleculeData:
     """A set of molecules by name, or of a CSV file of your own.
 
@@ -146,11 +148,14 @@ def load_molecules(
         download: whether the network may be used.
         cache_dir: root of the cache, as for :func:`gcl_hard.io.cache_root`.
         smiles: column of SMILES of a file; found by its name if None.
+        ids: column of a file with what molecules are called, see :func:`read_molecules`.
         targets: columns of targets of a file; None for all others that are numbers.
         unlabelled: whether no column of a file is a target.
         limit: only the first so many rows; None for all.
         jobs: processes that parse.
         progress: called with the number of SMILES parsed since the last call.
+        on_columns: called, before molecules are parsed, with a line that says what the columns of
+            a file are taken for.
 
     Returns:
         The set, on the CPU.
@@ -170,17 +175,24 @@ def load_molecules(
     }  # fmt: skip
     if is_file(name):
         kind: Kind | None = "unlabelled" if unlabelled else None
-        return read_molecules(name, smiles=smiles, targets=targets, kind=kind, **how)
+        return read_molecules(
+            name, smiles=smiles, ids=ids, targets=targets, kind=kind, on_columns=on_columns, **how
+        )
     name = canonical(name)
     if targets is not None:
         raise InputError(f"{name} has targets of its own, got targets {', '.join(targets)}")
     if smiles is not None:
         raise InputError(f"{name} has a column of SMILES of its own, got {smiles}")
+    if ids is not None:
+        raise InputError(f"{name} has rows without names, got ids {ids}")
     source = SOURCES[name]
     path = locate(name, data_dir=data_dir, download=download, cache_dir=cache_dir)
     columns = _header(path)
     own = [column for column in columns if column in source.target] or None
-    return read_molecules(path, name=name, targets=own, kind=source.kind, **how)
+    return read_molecules(
+        path, name=name, targets=own, kind=source.kind,
+        on_columns=on_columns or (lambda line: None), **how,
+    )  # fmt: skip
 
 
 class _UnreadSplit(UserWarning):
@@ -277,12 +289,14 @@ def read_molecules(
     *,
     name: str | None = None,
     smiles: str | None = None,
+    ids: str | None = None,
     targets: Sequence[str] | None = None,
     kind: Kind | None = None,
     limit: int | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
     cache_dir: str | Path | None = None,
+    on_columns: Callable[[str], Any] | None = None,
 ) -> MoleculeData:
     """Molecules of a CSV file, which may be gzipped.
 
@@ -290,6 +304,8 @@ def read_molecules(
         path: the file, with a line of column names.
         name: name of the set in results; that of the file if None.
         smiles: column of SMILES; ``smiles``, ``canonical_smiles`` or ``mol`` in any case if None.
+        ids: column with what molecules are called; if None, the only one of words, all different,
+            if there is one, and else the rows' numbers.
         targets: columns of targets; None for all others that are numbers, or yes and no in words.
             A warning names the others, and one that numbers the rows.
         kind: what they are; if None, ``"classes"`` for one column of whole numbers from 0 on,
@@ -299,6 +315,8 @@ def read_molecules(
         jobs: processes that parse.
         progress: called with the number of SMILES parsed since the last call.
         cache_dir: root of the cache.
+        on_columns: called, before molecules are parsed, with a line that says what the columns are
+            taken for.
 
     Raises:
         InputError: for a file that cannot be read, without such columns, with two of one name,
@@ -318,53 +336,50 @@ def read_molecules(
     columns = _header(path)
     if isinstance(targets, str):
         targets = [targets]
-    by_name = _by_name(columns)
-    of_smiles = smiles or next((by_name[one] for one in SMILES if one in by_name), None)
-    if of_smiles not in columns:
-        looked = of_smiles or " or ".join(SMILES)
-        hint = "name it by smiles (--smiles COLUMN)"
-        if len(columns) == 1:
-            hint = "are its columns separated by commas?"
-        raise InputError(
-            f"{path} has no column {looked} of SMILES, it has {', '.join(columns)}: {hint}"
-        )
+    of_smiles = _smiles_column(path, columns, smiles)
     special = _special(columns)
     wanted = [one for one in columns if one not in ("", of_smiles, *OTHERS, *special.values())]
     wanted += [""] * (columns.count("") == 1)  # as of a table's index
     for one in targets or ():
         if one not in columns:
             raise unknown(f"target of {path.name}", one, wanted or columns)
-    wanted = [] if kind == "unlabelled" else [*targets] if targets else wanted
-    wanted = [*dict.fromkeys(wanted)]
-    _refuse_twins(path, columns, [of_smiles, *wanted, *special.values()], smiles is None)
-    rows = _rows(path, columns, [of_smiles, *wanted, *special.values()], limit)
-    y, table = [], {one: list[str]() for one in special}
-
-    def texts() -> Iterator[str]:
-        for row in rows:
-            yield row[0]
-
-    if wanted or special:  # small enough to be held
-        held = [*rows]
-        rows = iter(held)
-        y = [row[1 : 1 + len(wanted)] for row in held]
-        table = {one: [row[i - len(special)] for row in held] for i, one in enumerate(special)}
+    if ids is not None and ids not in columns:
+        raise unknown(f"column of ids of {path.name}", ids, [*dict.fromkeys(columns)])
+    others = [*dict.fromkeys(one for one in columns if one not in (of_smiles, *special.values()))]
+    used = [*targets] if targets else [] if kind == "unlabelled" else wanted
+    used = [*dict.fromkeys(used)]
+    named_once = [of_smiles, *used, *([] if ids is None else [ids]), *special.values()]
+    _refuse_twins(path, columns, named_once, smiles is None)
+    read = [*dict.fromkeys([of_smiles, *others, *special.values()])]
+    held = [*_rows(path, columns, read, limit)]
+    table = {name: [row[i] for row in held] for i, name in enumerate(read)}
+    named = _ids(table, ids, [one for one in others if one not in (targets or ())])
+    wanted = [one for one in used if targets or one != named.column]
+    if on_columns is not None:
+        numbers = [one for one in wanted if targets or any(map(_is_known, table[one]))]
+        on_columns(f"{path.name}: {_said_of_columns(table, of_smiles, named, numbers)}")
+    elif named.column and ids is None:
+        warnings.warn(f"{path}: ids are taken from column {named.column}", stacklevel=2)
+    y = [[row[read.index(one)] for one in wanted] for row in held]
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     molecules = from_smiles(
-        texts(), name=name or path.name.partition(".")[0], jobs=jobs, progress=progress,
+        table[of_smiles], name=name or path.name.partition(".")[0], jobs=jobs, progress=progress,
         cache_dir=cache_dir, key=f"{digest} {of_smiles} {limit}",
     )  # fmt: skip
+    if named.column:
+        molecules = molecules.called(np.array(table[named.column]))
     at = molecules.rows
-    found = {one: np.array(values)[at] for one, values in table.items()}
+    found = {one: np.array(table[column])[at] for one, column in special.items()}
     if wanted:
         molecules, kind = _with_targets(molecules, y, wanted, path, kind, named=targets is not None)
     found = {one: np.char.lower(np.char.strip(values)) for one, values in found.items()}
     part, unread = found.get("split"), None
-    if part is not None and (unread := _unread_split(path, part, at)) is not None:
-        part = None
-        if wanted:
-            warnings.warn(f"{unread}, so that the column is not used", _UnreadSplit, stacklevel=2)
+    if part is not None:
+        unread = _unread_split(path, part, at)
+        part = part if unread is None else None
+    if unread is not None and wanted:
+        warnings.warn(f"{unread}, so that the column is not used", _UnreadSplit, stacklevel=2)
     valid = None if part is None else np.isin(part, VALID)
     return MoleculeData(
         molecules, kind or "unlabelled", unread_split=unread,
@@ -372,6 +387,67 @@ def read_molecules(
         valid=valid if valid is not None and valid.any() else None,
         cliffs=np.isin(found["cliff_mol"], CLIFF) if "cliff_mol" in found else None,
     )  # fmt: skip
+
+
+def _smiles_column(path: Path, columns: Sequence[str], given: str | None) -> str:
+    """The column of SMILES, which is named or found by its name."""
+    by_name = _by_name(columns)
+    found = given or next((by_name[one] for one in SMILES if one in by_name), None)
+    if found is None or found not in columns:
+        looked = found or " or ".join(SMILES)
+        hint = "name it by smiles (--smiles COLUMN)"
+        if len(columns) == 1:
+            hint = "are its columns separated by commas?"
+        raise InputError(
+            f"{path} has no column {looked} of SMILES, it has {', '.join(columns)}: {hint}"
+        )
+    return found
+
+
+class _Ids(NamedTuple):
+    """The column of ids, empty for none, and others that could be."""
+
+    column: str
+    others: Sequence[str]
+
+
+def _ids(table: Mapping[str, list[str]], column: str | None, names: Sequence[str]) -> _Ids:
+    """The column that is named, or the only one among some of words that are all different."""
+    if column is not None:
+        return _Ids(column, ())
+    found = [
+        name for name in names
+        if len({*table[name]}) == len(table[name]) and all(map(_is_word, table[name]))
+    ]  # fmt: skip
+    return _Ids(found[0], ()) if len(found) == 1 else _Ids("", found)
+
+
+def _said_of_columns(
+    table: Mapping[str, list[str]], smiles: str, ids: _Ids, targets: Sequence[str]
+) -> str:
+    """What the columns of a file are taken for."""
+    taken = (smiles, ids.column, *targets, *_special([*table]).values())
+    left = [one or "one without a name" for one in table if one not in taken]
+    said = [
+        f"SMILES from {smiles}",
+        f"ids from {ids.column}" if ids.column else "ids are the rows' numbers",
+        f"targets from {', '.join(targets)}" if targets else "no targets",
+        *[f"not read: {', '.join(left)}"] * bool(left),
+        *[f"--ids names a column of ids, such as {' or '.join(ids.others)}"] * bool(ids.others),
+    ]
+    return "; ".join(said)
+
+
+def _is_word(text: str) -> bool:
+    """Whether a text is no number, no measured value, no answer, and stands for none of these."""
+    text = text.strip()
+    return _number(text) is None and not MEASURED.fullmatch(text) and text.casefold() not in WORDS
+
+
+def _is_known(text: str) -> bool:
+    """Whether a text is a number, or an answer in words."""
+    number = _number(WORDS.get(text.strip().casefold(), text.strip()))
+    return number is not None and not math.isnan(number)
 
 
 def _refuse_twins(

@@ -30,6 +30,7 @@ from gcl_hard.extras import check_extra
 from gcl_hard.graphs.data import NO_LABEL, GraphSet, checked_targets
 from gcl_hard.graphs.features import CODES
 from gcl_hard.graphs.order import Ids, checked_ids
+from gcl_hard.ids import checked_names
 from gcl_hard.io import cache_root
 from gcl_hard.kept import kept_folder
 
@@ -77,6 +78,7 @@ class Molecules(GraphSet):
     Attributes:
         smiles: bytes objects [G], as given.
         rows: int64 [G], row of each molecule among what was given; for a part of a set, its own.
+        ids: what the molecules are called, [G]; by default their rows.
         tasks: names of the targets, one for each column of ``y``.
         invalid: what could not be read.
 
@@ -135,6 +137,22 @@ labels)
             f"{name}: {len(self.invalid)} of {len(self) + len(self.invalid)} SMILES cannot be read "
             f"and are left out: {', '.join(first)}{', …' * (len(self.invalid) > 3)}"
         )
+
+    def called(self, ids: Any) -> Molecules:
+        """The same molecules under other names.
+
+        Args:
+            ids: a number or a word for each SMILES that was given, those of invalid ones too.
+
+        Raises:
+            InputError: for another number of ids, or for anything else.
+
+        Example:
+            >>> from_smiles(["CO", "no", "CCO"]).called(["a", "b", "c"]).names.tolist()
+            ['a', 'c']
+        """
+        given = len(self.rows) + len(self.invalid)
+        return replace(self, ids=checked_names(ids, given, "molecule")[self.rows])
 
     def with_targets(
         self, targets: Any, *, classes: bool = False, tasks: Sequence[str] = ()
@@ -418,7 +436,7 @@ def _read(folder: Path, name: str, *, mapped: bool) -> Molecules:
         y=torch.full((len(parts["rows"]),), NO_LABEL), node_ptr=_ends(tensors["n_atoms"]),
         edge_ptr=_ends(tensors["n_edges"]), n_classes=0, features=CODES,
         edge_attr=tensors["bonds"], smiles=texts, rows=np.asarray(parts["rows"]),
-        invalid=tuple(Invalid(*one) for one in about["invalid"]),
+        invalid=tuple(Invalid(*one) for one in about["invalid"]), ids=np.asarray(parts["rows"]),
     )  # fmt: skip
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.errors import InputError
@@ -16,6 +18,7 @@ from gcl_hard.graphs.node_sources import RawNodes, from_object
 from gcl_hard.graphs.node_views import NodeBatch
 from gcl_hard.graphs.order import Ids, checked_ids
 from gcl_hard.graphs.sparse import csr, in_degree, rows_of
+from gcl_hard.ids import checked_names
 from gcl_hard.io import digest_of_arrays
 
 
@@ -71,6 +74,14 @@ class NodeSet:
             f"{'sparse ' * self.is_sparse}features, {self.n_edges // 2} edges, {self.n_classes} "
             f"classes{given})"
         )
+
+    @property
+    def names(self) -> NDArray[Any]:
+        """``ids`` as an array, [N]; the numbers 0 to N − 1 without any."""
+        ids = self.ids
+        if ids is not None and not all(isinstance(one, int | np.integer) for one in ids):
+            ids = tuple(map(str, ids))  # those of several types, which no file holds
+        return checked_names(ids, self.n_nodes, "node")
 
     @property
     def n_nodes(self) -> int:

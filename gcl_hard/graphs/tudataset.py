@@ -416,6 +416,10 @@ def parse(texts: dict[str, str], origin: str) -> RawGraphs:
         node_attributes=_real(tables.get("node_attributes")),
         edge_labels=_one_hot(tables.get("edge_labels"), first),
         edge_attributes=_real(tables.get("edge_attributes"), first),
+        node_label_names=_label_names(tables.get("node_labels")),
+        node_attribute_names=_numbered(tables.get("node_attributes")),
+        edge_label_names=_label_names(tables.get("edge_labels")),
+        edge_attribute_names=_numbered(tables.get("edge_attributes")),
     )
 
 
@@ -510,6 +514,19 @@ def _one_hot(table: Array | None, rows: Array | slice = EVERY) -> Tensor | None:
     values = torch.from_numpy(table - table.min(axis=0))
     blocks = [torch.nn.functional.one_hot(column) for column in values.unbind(1)]
     return torch.cat(blocks, dim=1).float()[rows]
+
+
+def _label_names(table: Array | None) -> tuple[str, ...]:
+    """What the columns of :func:`_one_hot` stand for."""
+    if table is None or not len(table):
+        return ()
+    ranges = [range(int(one.min()), int(one.max()) + 1) for one in table.T]
+    names = ["label"] if len(ranges) == 1 else [f"label{i}" for i in range(len(ranges))]
+    return tuple(f"{name}={v}" for name, of in zip(names, ranges, strict=True) for v in of)
+
+
+def _numbered(table: Array | None) -> tuple[str, ...]:
+    return () if table is None else tuple(f"attribute {i}" for i in range(table.shape[1]))
 
 
 def _real(table: Array | None, rows: Array | slice = EVERY) -> Tensor | None:

@@ -9,12 +9,15 @@ from typing import Any, overload
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.errors import InputError, check_option
+from gcl_hard.ids import checked_names
 from gcl_hard.images import files
 from gcl_hard.images.decoding import Images, Labels
 from gcl_hard.images.files import KNOWN, canonical_name
+from gcl_hard.images.folders import read_labels
 from gcl_hard.locating import npz_kind
 
 
@@ -28,13 +31,16 @@ class Split:
     Attributes:
         images: uint8 [n, 3, S, S].
         labels: int64 [n]; −1 where there is none.
+        ids: what the images are called, NumPy [n]: of a folder the paths of the files in it; by
+            default their numbers.
 
     Raises:
-        InputError: for images or labels of another type or shape.
+        InputError: for images, labels or ids of another type or shape.
     """
 
     images: Tensor
     labels: Tensor
+    ids: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         for what in ("images", "labels"):
@@ -53,6 +59,7 @@ class Split:
                 f"labels must be the classes of {len(self.images)} images, [{len(self.images)}], "
                 f"got {[*self.labels.shape]}; of one-hot rows labels.argmax(1)"
             )
+        object.__setattr__(self, "ids", checked_names(self.ids, len(self.images), "image"))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -70,16 +77,20 @@ class Split:
     def __getitem__(self, index: Any) -> tuple[Tensor, int] | Split:
         if isinstance(index, int | np.integer):
             return self.images[index], int(self.labels[index])
-        return Split(self.images[index], self.labels[index])
+        if isinstance(index, Tensor):
+            return self.take(index)
+        assert self.ids is not None
+        return Split(self.images[index], self.labels[index], self.ids[index])
 
     def to(self, device: torch.device) -> Split:
         """A copy on a device."""
-        return Split(self.images.to(device), self.labels.to(device))
+        return Split(self.images.to(device), self.labels.to(device), self.ids)
 
     def take(self, index: Tensor) -> Split:
         """The images at some indices, int64 [m], on the same device."""
-        index = index.to(self.labels.device)
-        return Split(self.images[index], self.labels[index])
+        assert self.ids is not None
+        of_ids, index = self.ids[index.cpu().numpy()], index.to(self.labels.device)
+        return Split(self.images[index], self.labels[index], of_ids)
 
 
 def _tensor(what: str, values: Any) -> Tensor:
@@ -271,10 +282,60 @@ def load(
         arrays, class_names = read(found.path, wanted, cache)
     parts = {}
     for split in wanted:  # one at a time: the largest is 2.7 GB
-        images, labels = arrays.pop(split)
-        parts[split] = Split(*checked(images, labels, len(class_names), f"{where}: {split}"))
+        images, labels, ids = arrays.pop(split)
+        pixels, classes = checked(images, labels, len(class_names), f"{where}: {split}")
+        parts[split] = Split(pixels, classes, ids)
     _check_sizes(name, parts, len(class_names), where)
     return ImageSet(name, parts, class_names)
+
+
+def load_folder(
+    path: str | Path,
+    *,
+    side: int | None = None,
+    classes: bool = False,
+    whole: bool = False,
+    labels: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+) -> ImageSet:
+    """The images of a folder for training or embedding: all of them, none split off for tests.
+
+    They are read and kept as by :func:`load`. Of a folder with ``train/`` and ``test/`` the
+    training images are read, which a warning says, or the ``whole`` folder.
+
+    Args:
+        path: the folder.
+        side: pixels of the square that images are scaled and cropped to, such as that of an
+            encoder's images; the shortest side of all, at most 224, if None.
+        classes: whether its folders are classes; else images have no labels, wherever they are.
+        whole: whether test images are read as well; without ``classes``.
+        labels: a CSV file with columns ``file`` and ``label``; images that it does not name have
+            no label.
+        cache_dir: the cache's root.
+
+    Returns:
+        A set of one split, ``train`` or ``all``, with the paths of the files as ``ids``, on the
+        CPU.
+
+    Raises:
+        InputError: if it holds no images, or some cannot be read; names them.
+    """
+    path = Path(path)
+    if labels is not None and classes:
+        raise InputError(f"labels are in {labels}, or in the names of folders: give one of them")
+    if whole and classes:
+        raise InputError("test images are read as of no class: leave whole or classes out")
+    arrays, names = files.from_folder(
+        path, files.cache_folder(cache_dir), side=side, classes=classes, whole=whole
+    )
+    ((part, found),) = arrays.items()
+    pixels, known = checked(found.images, found.labels, max(len(names), 1), str(path))
+    split = Split(pixels, known, found.ids)
+    if labels is not None:
+        assert split.ids is not None
+        given, names = read_labels(Path(labels), split.ids.tolist())
+        split = replace(split, labels=torch.tensor(given))
+    return ImageSet(path.name, {part: split}, names)
 
 
 def _check_sizes(name: str, parts: dict[str, Split], n_classes: int, where: str) -> None:

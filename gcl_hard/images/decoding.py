@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
-from gcl_hard.images.folders import Listed
+from gcl_hard.images.folders import Listed, shown
 from gcl_hard.io import file_digest, file_stamp
 from gcl_hard.kept import kept_folder
 
@@ -38,8 +38,24 @@ Images = NDArray[Any]
 """What should be uint8 [n, S, S, 3]."""
 Labels = NDArray[Any]
 """What should be integers [n] in 0 … C − 1, or −1 for none."""
-Arrays = dict[str, tuple[Images, Labels]]
-"""By split; as they are in the files, not yet checked."""
+
+
+class Stored(NamedTuple):
+    """The images of a split as they are in the files, not yet checked.
+
+    Attributes:
+        images: the pixels.
+        labels: their classes.
+        ids: what they are called, [n]; None for their numbers.
+    """
+
+    images: Images
+    labels: Labels
+    ids: NDArray[Any] | None = None
+
+
+Arrays = dict[str, Stored]
+"""By split."""
 
 
 def decoded(
@@ -49,6 +65,7 @@ def decoded(
     *,
     name: str,
     side: int | None = None,
+    scale_to: int | None = None,
     others: Sequence[Path] = (),
 ) -> Arrays:
     """Images as RGB in squares of one size, decoded into files of the cache that memory maps.
@@ -64,21 +81,24 @@ def decoded(
         path: their folder.
         cache: the folder in which decoded images are kept, as ``NAME-WHERE-STATE``.
         name: name of the set.
-        side: pixels of the square that they must have; if None they are scaled and cropped to the
-            shortest side of all, at most :data:`LARGEST`.
+        side: pixels of the square that they must have; if None they are scaled and cropped.
+        scale_to: pixels of the square that they are scaled and cropped to; the shortest side of
+            all, at most :data:`LARGEST`, if None.
         others: further files of the set, such as one with labels.
 
     Raises:
         InputError: if there are images that cannot be read, or are too small; names them.
     """
-    where, state = _digest(str(path.resolve())), _state(listed, path, others)
+    kind = [] if len(listed) > 1 and scale_to is None else [*listed, str(scale_to)]
+    where, state = _digest(str(path.resolve()), *kind), _state(listed, path, others)
     kept = cache / f"{name}-{where}-{state}"
     fit = side is None
     every = [item for part in listed.values() for item in part]
 
     @lru_cache
     def plan() -> tuple[int, str, dict[str, Any]]:
-        final, note = _common_side(every, name) if side is None else (side, "")
+        given = side if side is not None else scale_to
+        final, note = _common_side(every, name) if given is None else (given, "")
         square = partial(_square, side=final, fit=fit)
         of_each = {s: partial(_of_each, of, square, f"{name} {s}") for s, of in listed.items()}
         return final, note, of_each
@@ -101,11 +121,11 @@ def decoded(
             raise
         _, note, images = plan()
         _warn(note)
-        return {s: (np.stack([*images[s]()]), _labels(of)) for s, of in listed.items()}
+        return {s: _stored(np.stack([*images[s]()]), of, path) for s, of in listed.items()}
     for earlier in cache.glob(f"{glob.escape(f'{name}-{where}')}-*"):
         if earlier != kept:
             shutil.rmtree(earlier, ignore_errors=True)
-    return _kept(listed, kept)
+    return _kept(listed, kept, path)
 
 
 def _digest(*lines: str) -> str:
@@ -123,13 +143,20 @@ def _state(listed: dict[str, Listed], path: Path, others: Sequence[Path]) -> str
     return _digest(file_digest(__file__), __version__, *stamps)
 
 
-def _kept(listed: dict[str, Listed], kept: Path) -> Arrays:
+def _kept(listed: dict[str, Listed], kept: Path, path: Path) -> Arrays:
     """The images of a folder in the cache."""
     _warn((kept / NOTE).read_text(encoding="utf-8", errors="surrogateescape"))
     images = {split: np.load(kept / f"{split}.npy", mmap_mode="c") for split in listed}
     return {
-        split: (np.moveaxis(images[split], 1, -1), _labels(part)) for split, part in listed.items()
+        split: _stored(np.moveaxis(images[split], 1, -1), part, path)
+        for split, part in listed.items()
     }
+
+
+def _stored(images: Images, listed: Listed, path: Path) -> Stored:
+    """Images with their labels, called as their files in a folder are."""
+    names = [shown(file.relative_to(path).as_posix()) for file, _ in listed]
+    return Stored(images, np.array([label for _, label in listed], np.int64), np.array(names))
 
 
 def _warn(note: str) -> None:
@@ -161,10 +188,6 @@ def _common_side(listed: Listed, name: str) -> tuple[int, str]:
             f"in {several[0]}"
         )
     return min(LARGEST, least), "\n".join(notes)
-
-
-def _labels(listed: Listed) -> Labels:
-    return np.array([label for _, label in listed], np.int64)
 
 
 def _write(images: Iterable[Images], path: Path, shape: tuple[int, ...]) -> None:

@@ -14,8 +14,14 @@ from numpy.lib.npyio import NpzFile
 
 from gcl_hard import locating
 from gcl_hard.errors import InputError, check_option, nearest, unknown
-from gcl_hard.images.decoding import Arrays, Images, Labels, decoded
-from gcl_hard.images.folders import Listed, has_classes, has_images, list_images
+from gcl_hard.images.decoding import Arrays, Labels, Stored, decoded
+from gcl_hard.images.folders import (
+    Listed,
+    has_classes,
+    has_images,
+    list_images,
+    list_unlabelled,
+)
 from gcl_hard.io import array_of, cache_root, expanded, opened_npz, texts_of
 from gcl_hard.locating import Download, Wanted
 
@@ -255,7 +261,7 @@ def digits(splits: Sequence[str] = PLAIN) -> tuple[Arrays, tuple[str, ...]]:
     grey = np.rint(bunch.images * (255 / DIGIT_LEVELS)).astype(np.uint8)
     images, labels = np.repeat(grey[..., None], 3, axis=-1), bunch.target.astype(np.int64)
     ids = _fixed_split(labels, "digits")
-    arrays = {split: (images[ids[split]], labels[ids[split]]) for split in splits}
+    arrays = {one: Stored(images[ids[one]], labels[ids[one]], ids[one]) for one in splits}
     return arrays, tuple(map(str, range(10)))
 
 
@@ -293,18 +299,18 @@ def from_npz(path: Path, name: str, splits: Sequence[str]) -> tuple[Arrays, tupl
         return arrays, _class_names(stored, path)
 
 
-def _npz_split(stored: NpzFile, path: Path, split: str) -> tuple[Images, Labels]:
+def _npz_split(stored: NpzFile, path: Path, split: str) -> Stored:
     if split == "train+unlabeled":
         parts = [_npz_split(stored, path, part) for part in split.split("+")]
-        images, labels = zip(*parts, strict=True)
+        images, labels = [one.images for one in parts], [one.labels for one in parts]
         if images[0].shape[1:] != images[1].shape[1:]:
             sizes = " and ".join(str(list(part.shape)) for part in images)
             raise InputError(f"{path}: {split} would join images of different size: {sizes}")
-        return np.concatenate(images), np.concatenate(labels)
+        return Stored(np.concatenate(images), np.concatenate(labels))
     pixels = array_of(stored, path, f"{split}_images")
     if split == "unlabeled":
-        return pixels, np.full(len(pixels), -1)
-    return pixels, array_of(stored, path, f"{split}_labels")
+        return Stored(pixels, np.full(len(pixels), -1))
+    return Stored(pixels, array_of(stored, path, f"{split}_labels"))
 
 
 def _class_names(stored: NpzFile, path: Path) -> tuple[str, ...]:
@@ -336,10 +342,10 @@ def from_torchvision(
         for split in splits:
             if name == "STL10":
                 found = kind(path.parent, split=split)
-                arrays[split] = np.moveaxis(found.data, 1, -1), found.labels
+                arrays[split] = Stored(np.moveaxis(found.data, 1, -1), found.labels)
             else:
                 found = kind(path.parent, train=split == "train")
-                arrays[split] = found.data, np.asarray(found.targets)
+                arrays[split] = Stored(found.data, np.asarray(found.targets))
             names = tuple(found.classes)
     except (RuntimeError, OSError, AttributeError) as error:  # the last: no list of classes
         faults = _faults(path, kind)
@@ -422,6 +428,27 @@ def from_class_folders(
         listed = {split: [whole[i] for i in ids[split]] for split in PLAIN}
     arrays = decoded(listed, path, cache, name=path.name)
     return {split: arrays[split] for split in splits}, found.names
+
+
+def from_folder(
+    path: Path, cache: Path, *, side: int | None, classes: bool, whole: bool
+) -> tuple[Arrays, tuple[str, ...]]:
+    """The images of a folder under one name of a part, ``train`` or ``all``; no fifth is split off.
+
+    Args:
+        path: the folder.
+        cache: as of :func:`~gcl_hard.images.decoding.decoded`.
+        side: pixels of the square that they are scaled and cropped to; the shortest side of all if
+            None.
+        classes: whether its folders are classes.
+        whole: whether the test images of a split are read as well.
+    """
+    found = list_images(path) if classes else list_unlabelled(path, whole=whole)
+    for note in found.notes:
+        warnings.warn(note, stacklevel=2)
+    name = "train" if "train" in found.parts else "all"
+    arrays = decoded({name: found.parts[name]}, path, cache, name=path.name, scale_to=side)
+    return arrays, found.names
 
 
 def _text(file: Path) -> str:

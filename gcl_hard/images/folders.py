@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import mimetypes
 import os
 import re
@@ -40,6 +41,8 @@ GLUED = re.compile("(.+?)(?:sets?|data|images|imgs)")
 BORDERS = re.compile(r"[\W\d_]+|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """What lies between the words of a name, such as trainA, train_a, or ATrain."""
 NAMED = 3  # examples in a message
+UNLABELLED = -1
+"""Label of images without one."""
 
 Listed = list[tuple[Path, int]]
 """Image files with their labels."""
@@ -93,11 +96,8 @@ def list_images(path: Path) -> Listing:
             test images has no images, if a file would belong to two classes, or if something cannot
             be read; names it.
     """
-    walk, folder = _Walk(path), path
-    inside = walk.inside(path)
-    while not (split := _split(inside.folders)) and len(inside.folders) == 1 and not inside.images:
-        folder = inside.folders[0]
-        inside = walk.inside(folder)
+    walk = _Walk(path)
+    folder, split = _find_split(walk)
     if split:
         names, parts = _of_split(walk, folder, split)
     else:
@@ -107,10 +107,93 @@ def list_images(path: Path) -> Listing:
         names = [one.name for one in walk.inside(path).folders]
         parts = {"all": walk.classes(path, names)}
     parts = walk.each_once(parts)
-    return Listing(parts, tuple(map(_shown, names)), walk.notes())
+    return Listing(parts, tuple(map(shown, names)), walk.notes())
 
 
-def _shown(name: str) -> str:
+def list_unlabelled(path: Path, *, whole: bool) -> Listing:
+    """The images anywhere below a folder as of no class.
+
+    Args:
+        path: the folder; its folders are not read as classes.
+        whole: whether all parts of a split are read, or its training part alone.
+
+    Returns:
+        The images under ``train`` if there is such a part, and else under ``all``.
+
+    Raises:
+        InputError: if there are none, or something cannot be read; names it.
+    """
+    walk = _Walk(path)
+    split = {} if whole else _find_split(walk)[1]
+    part, top = ("train", split["train"][0]) if split else ("all", path)
+    listed = walk.each_once({part: [(file, UNLABELLED) for file in walk.images(top)]})
+    if not listed[part]:
+        raise InputError(
+            f"{path} holds no images (images are {', '.join(SUFFIXES)} and others that Pillow "
+            f"opens)"
+        )
+    notes = [f"{path}: of its parts, the images in {top.name}/ alone"] if split else []
+    return Listing(listed, (), (*notes, *walk.notes()))
+
+
+def read_labels(path: Path, files: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
+    """Classes of some images of a folder, from a CSV file.
+
+    Args:
+        path: the file, with a line of column names: ``file`` and ``label``, or the only two that
+            it has, in this order. A file is named by its path in the folder, or by its name alone
+            where no other has it; without a label it has none.
+        files: paths of the images in the folder.
+
+    Returns:
+        The label of each image, −1 without one, and the names of the classes, sorted.
+
+    Raises:
+        InputError: for a file that cannot be read, has other columns, names an image that is not
+            there or two of them, or gives one two labels; names it.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as text:
+            rows = [row for row in csv.reader(text) if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(
+            f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
+        ) from error
+    header = [one.strip().casefold() for one in rows[0]] if rows else []
+    if {"file", "label"} <= {*header}:
+        at = header.index("file"), header.index("label")
+    elif len(header) == 2:
+        at = 0, 1
+    else:
+        raise InputError(
+            f"{path} needs columns file and label, and has {', '.join(header) or 'none'}"
+        )
+    places = {one: [i] for i, one in enumerate(files)}
+    for i, one in enumerate(files):
+        if "/" in one:
+            places.setdefault(one.rpartition("/")[2], []).append(i)
+    said: dict[int, str] = {}
+    for number, row in enumerate(rows[1:], start=2):
+        if len(row) != len(header):
+            raise InputError(f"{path}, line {number}: {len(row)} columns, expected {len(header)}")
+        name, label = row[at[0]].strip(), row[at[1]].strip()
+        found = places.get(name, [])
+        if len(found) != 1:
+            several = " and ".join(files[i] for i in found[:2])
+            raise InputError(
+                f"{path}, line {number}: {name} is "
+                + (f"both {several}: give its path" if found else "not among the images")
+            )
+        if said.setdefault(found[0], label) != label:
+            raise InputError(
+                f"{path}, line {number}: {name} is {label}, and {said[found[0]]} above"
+            )
+    names = tuple(sorted({label for label in said.values() if label}))
+    number_of = {name: k for k, name in enumerate(names)}
+    return [number_of.get(said.get(i, ""), UNLABELLED) for i in range(len(files))], names
+
+
+def shown(name: str) -> str:
     """A name as text: bytes of it that are no UTF-8 are written as numbers."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
@@ -121,6 +204,16 @@ def _some(paths: Iterable[Path]) -> str:
 
 
 # Parts of a split
+
+
+def _find_split(walk: _Walk) -> tuple[Path, dict[str, list[Path]]]:
+    """The folder that holds the parts of a split, and these; none if there is no split."""
+    folder = walk.path
+    inside = walk.inside(folder)
+    while not (split := _split(inside.folders)) and len(inside.folders) == 1 and not inside.images:
+        folder = inside.folders[0]
+        inside = walk.inside(folder)
+    return folder, split
 
 
 def _part(folder: Path) -> tuple[str, tuple[str, ...]] | None:

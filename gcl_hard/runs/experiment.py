@@ -20,6 +20,7 @@ from gcl_hard.runs.plan import Run
 from gcl_hard.settings.base import RunConfig
 
 if TYPE_CHECKING:
+    from gcl_hard.runs.embedding import Items, Reading
     from gcl_hard.runs.record import RunResult, Scored
     from gcl_hard.runs.snapshots import Points, Snapshot
 
@@ -270,6 +271,31 @@ class Experiment(ABC, Generic[C, D]):
             parts: the user's own, by their names in configurations.
         """
         raise InputError(f"encoders of {config.domain} are not made again from files")
+
+    def items(
+        self,
+        encoder: nn.Module,
+        saved: Mapping[str, Any],
+        data: Any,
+        context: RunContext,
+        reading: Reading,
+    ) -> Items:
+        """What a trained encoder embeds, for ``gcl-hard embed``.
+
+        Args:
+            encoder: on ``context.device``, in evaluation mode.
+            saved: what its file says, ``config`` among it.
+            data: name or path of the data, or the user's own.
+            context: ``data_dir`` is an offline mirror.
+            reading: how the data are read.
+
+        Raises:
+            InputError: for data that are not available, or that the encoder does not take.
+        """
+        raise InputError(
+            f"encoders of {saved['config'].domain} embed nothing but what they were trained on: "
+            f"--save-embeddings of python -m gcl_hard.bench writes that"
+        )
 
     def arrays(self, trained: TrainedRun, data: D) -> dict[str, NDArray[Any]]:
         """The embeddings of a trained run, with labels and folds, as they are saved."""

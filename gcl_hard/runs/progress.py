@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -131,3 +132,19 @@ def progress(console: Console, *, every: float = 60.0, **options: Any) -> Iterat
             ended.set()
             if plain:
                 thread.join()
+
+
+def bar_of(what: str, unit: str, total: int | None = None) -> Any:
+    """A bar of tqdm for work that takes long, on standard error.
+
+    Args:
+        what: what is done.
+        unit: what is counted.
+        total: of these; None if not known.
+    """
+    from tqdm import tqdm
+
+    return tqdm(
+        total=total, desc=what, unit=unit, unit_scale=True, file=sys.stderr, mininterval=1.0,
+        leave=total is not None, delay=1.0,
+    )  # fmt: skip

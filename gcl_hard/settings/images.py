@@ -399,11 +399,12 @@ class ImageConfig(RunConfig):
         precision = FABRIC[self.precision]
         return replace(super().optimisation(), precision=precision, accumulate=self.accumulate)
 
-    def loss(self, seed: int = 0) -> ContrastiveLoss:
+    def loss(self, seed: int = 0, unknown: int | None = None) -> ContrastiveLoss:
         """A new loss with these settings; the seed draws synthetic negatives."""
         return self._loss(
-            seed, objective="infonce", positives=self.positives, negatives=self.negatives
-        )
+            seed, objective="infonce", positives=self.positives, negatives=self.negatives,
+            unknown=unknown,
+        )  # fmt: skip
 
 
 def is_image_encoder(name: str) -> bool:

@@ -121,6 +121,8 @@ PRETRAINING: dict[str, Any] = {
     "epochs": 1, "batch_size": 256, "lr": 0.001,
 }  # fmt: skip
 """Settings of graphs in pre-training that differ from their defaults."""
+PRETRAINING_IMAGES: dict[str, Any] = {"method": "hucl"}
+"""Likewise, of images."""
 
 SMALL: dict[str, Any] = {
     "dataset": ("CIFAR10", "CIFAR100"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -14,13 +14,19 @@ from gcl_hard.errors import (
     check_processes,
 )
 from gcl_hard.methods import method
-from gcl_hard.settings.base import COMMON, of_part
+from gcl_hard.settings.base import COMMON, flag, of_part
 from gcl_hard.settings.graphs import NOT_OF_MOLECULES, GraphConfig
+from gcl_hard.settings.images import ImageConfig
 
 OTHERS = (
     *of_part(GraphConfig, "split"), *of_part(GraphConfig, "probe"), *NOT_OF_MOLECULES, "encoder",
 )  # fmt: skip
 """Settings of ``GraphConfig`` that pre-training does not read."""
+IMAGE_OTHERS = (
+    *of_part(ImageConfig, "split"), *of_part(ImageConfig, "probe"),
+    "probe_split", "subset", "classes", "label_noise",
+)  # fmt: skip
+"""Settings of ``ImageConfig`` that pre-training does not read."""
 PseudoLabels = Literal["scaffold"]
 
 
@@ -29,29 +35,42 @@ class PretrainOptions:
     """The options of ``python -m gcl_hard.pretrain``.
 
     Attributes:
-        config: data, method, encoder and training.
+        config: data, method, encoder and training; of molecules as of graphs.
+        source: the data as they were named.
         output: file of the encoder, NAME.pt; its checkpoint is next to it.
     """
 
-    config: GraphConfig
+    config: GraphConfig | ImageConfig
+    source: str
     output: Annotated[Path, "file of the encoder, NAME.pt; its checkpoint is NAME.ckpt", COMMON] = (
         Path("encoder.pt")
     )
     smiles: Annotated[
-        str | None, "column of SMILES of a CSV; smiles or the like if not given", COMMON
+        str | None, "molecules: column of SMILES of a CSV; smiles or the like if not given", COMMON
     ] = None
     subset: Annotated[
-        int | None, "number of molecules, drawn at random; all if not given", COMMON
+        int | None, "number of molecules or images, drawn at random; all if not given", COMMON
     ] = None
     pseudo_labels: Annotated[
-        PseudoLabels | None, "labels of label-aware methods: scaffold (their default)", COMMON
+        PseudoLabels | None,
+        "molecules: labels of label-aware methods, scaffold (their default)",
+        COMMON,
+    ] = None
+    labels: Annotated[
+        Path | None,
+        "images: a CSV with columns file and label, of some images of a folder; else "
+        "label-aware methods read its folders as classes",
+        COMMON,
     ] = None
     seed: Annotated[int, "seed of weights and views", COMMON] = 0
     data_dir: Annotated[Path | None, "folder with the molecules (or set GCL_HARD_DATA)", COMMON] = (
         None
     )
     device: Annotated[str, "auto, cpu, cuda or cuda:N", COMMON] = "auto"
-    jobs: Annotated[int, "processes that parse SMILES, the first time"] = 1
+    jobs: Annotated[int, "molecules: processes that parse SMILES, the first time"] = 1
+    loader_workers: Annotated[
+        int, "images: processes that make views on the CPU; 0: on the device"
+    ] = 0
     threads: Annotated[int | None, "CPU threads"] = None
     checkpoint_minutes: Annotated[float, "minutes between checkpoints"] = 5.0
     force: Annotated[bool, "start over", COMMON] = False
@@ -60,6 +79,8 @@ class PretrainOptions:
         if self.subset is not None:
             check_at_least("subset", self.subset, 2)
         check_processes(threads=self.threads, jobs=self.jobs)
+        check_processes(least=0, loader_workers=self.loader_workers)
+        self._check_domain()
         check_number("checkpoint-minutes", self.checkpoint_minutes, least=0)
         check_at_least("seed", self.seed, 0)
         if self.output.suffix != ".pt":
@@ -69,8 +90,27 @@ class PretrainOptions:
         if self.pseudo_labels is not None:
             check_option("pseudo-labels", self.pseudo_labels, get_args(PseudoLabels))
 
+    def _check_domain(self) -> None:
+        """Refuse options of the other kind of data."""
+        of_images = isinstance(self.config, ImageConfig)
+        usual = {one.name: one.default for one in fields(self)}
+        for name in (
+            ("smiles", "pseudo_labels", "jobs") if of_images else ("labels", "loader_workers")
+        ):
+            if getattr(self, name) != usual[name]:
+                there, here = ("molecules", "images") if of_images else ("images", "molecules")
+                raise InputError(
+                    f"{flag(name)} applies to {there}, and {self.source} was taken for {here}"
+                )
+
     @property
-    def labels(self) -> PseudoLabels | None:
+    def molecules(self) -> GraphConfig:
+        """The configuration, of molecules."""
+        assert isinstance(self.config, GraphConfig)
+        return self.config
+
+    @property
+    def label_kind(self) -> PseudoLabels | None:
         """Pseudo-labels; scaffolds where the method needs labels and none are named."""
         if self.pseudo_labels is None and method(self.config.method).label_aware:
             return "scaffold"

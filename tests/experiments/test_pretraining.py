@@ -175,11 +175,11 @@ def test_a_killed_run_is_resumed(csv: Path, tmp_path: Path) -> None:
 
 
 def test_a_larger_draw_holds_a_smaller_one_and_seeds_differ(csv: Path, tmp_path: Path) -> None:
-    draws = [set(pretraining._drawn(60, n, 3).tolist()) for n in (5, 20, None)]
+    draws = [set(pretraining.drawn(60, n, 3, "molecules").tolist()) for n in (5, 20, None)]
     assert [len(one) for one in draws] == [5, 20, 60]
     assert draws[0] < draws[1] < draws[2]
     with pytest.raises(InputError, match=r"\bsubset\b\D+61\D+60 molecules"):
-        pretraining._drawn(60, 61, 0)
+        pretraining.drawn(60, 61, 0, "molecules")
     paths = [tmp_path / f"{seed}.pt" for seed in (0, 1)]
     for seed, path in enumerate(paths):
         assert main(flags(csv, path, "--subset=20", f"--seed={seed}")) == 0
@@ -312,7 +312,7 @@ def test_settings_are_printed_and_read_back(
     options = parse_pretrain(["--config", str(path)])
     assert options == parse_pretrain(["--method=hscl", "--subset=50"])
     assert isinstance(options, PretrainOptions)
-    assert json.dumps(options.labels) == '"scaffold"'
+    assert json.dumps(options.label_kind) == '"scaffold"'
 
 
 def test_the_benchmark_begins_with_a_pre_trained_encoder(

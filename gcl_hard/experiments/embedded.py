@@ -1,0 +1,87 @@
+"""Graphs as items that are embedded, whatever they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from gcl_hard.errors import InputError
+from gcl_hard.graphs import GraphSet, embed
+from gcl_hard.graphs.models import embedded_together
+from gcl_hard.runs.embedding import Items, Reading
+
+
+def items_of_graphs(
+    encoder: nn.Module,
+    graphs: GraphSet,
+    digest: str,
+    reading: Reading,
+    *,
+    device: torch.device,
+    notes: tuple[str, ...] = (),
+) -> Items:
+    """The graphs of a set, or all of their nodes, as what an encoder embeds.
+
+    Args:
+        encoder: on the device.
+        graphs: the set.
+        digest: its digest.
+        reading: whether nodes are embedded.
+        device: batches are moved there.
+        notes: what was said of the data.
+    """
+    parts, nodes = embedded_together(graphs, reading.batch_size), reading.level == "nodes"
+    columns = {"id": graphs.names}
+    sizes = [len(part) for part in parts]
+    if nodes:
+        of_graph = graphs.node_ptr.cpu().diff().numpy()
+        starts = np.repeat(np.cumsum(of_graph) - of_graph, of_graph)
+        columns = {"id": np.repeat(graphs.names, of_graph), "node": np.arange(len(starts)) - starts}
+        sizes = [int(of_graph[part.numpy()].sum()) for part in parts]
+
+    def encode(k: int) -> Any:
+        found = embed(encoder, graphs.batch(parts[k]).to(device), nodes=nodes)
+        return torch.as_tensor(found).float().cpu().numpy()
+
+    return Items(columns, digest, np.cumsum([0, *sizes]), encode, notes)
+
+
+def with_columns_of(saved: Mapping[str, Any], graphs: GraphSet) -> tuple[GraphSet, tuple[str, ...]]:
+    """Graphs with the features that an encoder was trained on, and what is to be said of it.
+
+    Args:
+        saved: what its file says.
+        graphs: the set.
+
+    Raises:
+        InputError: for features that it does not have; says which.
+    """
+    notes: list[str] = []
+    if "n_features" not in saved:  # an encoder without a file
+        return graphs, ()
+    columns, edge_columns = saved.get("columns") or (), saved.get("edge_columns") or ()
+    if columns and graphs.columns:
+        graphs = graphs.aligned(columns, edge_columns or graphs.edge_columns)
+        if graphs.name != saved["config"].dataset and graphs.features == "labels":
+            notes.append(
+                f"labels are taken to mean in {graphs.name} what they mean in "
+                f"{saved['config'].dataset}"
+            )
+    elif graphs.n_features == saved["n_features"]:
+        notes.append("the columns of node features have no names: they are taken in their order")
+    for what, got, wanted in (
+        ("node", graphs.n_features, saved["n_features"]),
+        ("edge", graphs.edge_dim, saved["edge_dim"]),
+    ):
+        if got != wanted:
+            raise InputError(
+                f"the encoder reads {wanted or 'no'} columns of {what} features, and {graphs.name} "
+                f"has {got or 'none'}: give graphs with the features that it was trained on"
+            )
+    if graphs.features == "degree-scalar":
+        notes.append("degrees are standardised by those of these graphs")
+    return graphs, tuple(notes)

@@ -1,0 +1,423 @@
+"""Embeddings of new data by saved encoders, each row with its name."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import gcl_hard
+from gcl_hard import InputError, bench
+from gcl_hard.__main__ import main as gcl_hard_main
+from gcl_hard.graphs import GIN, GraphSet, InfoGraph, load
+from gcl_hard.pretrain import main as pretrain
+from gcl_hard.runs import embedding
+from tests.said import says
+
+ROOT = Path(__file__).parents[2]
+GRAPHS = ["--dataset=MUTAG", "--method=ucl", "--epochs=1", "--seeds=1", "--layers=2", "--dim=4",
+          "--threads=1", "--save-encoder", "--save-embeddings"]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GCL_HARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def embed(*arguments: object) -> int:
+    return gcl_hard_main(["embed", *map(str, arguments)])
+
+
+def saved_run(*arguments: str) -> tuple[Path, dict[str, Any]]:
+    """The encoder of one run, and the embeddings that are saved with it."""
+    assert bench.main([*arguments, "--output=runs"]) == 0
+    (encoder,) = Path("runs").glob("*.pt")
+    (file,) = Path("runs").glob("*.embeddings.npz")
+    with np.load(file) as arrays:
+        return encoder, {name: arrays[name] for name in arrays}
+
+
+def rows(path: str | Path) -> list[dict[str, str]]:
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        return [*csv.DictReader(file)]
+
+
+def picture(path: Path, seed: int, side: int = 12) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 256, (side, side, 3), np.uint8)
+    Image.fromarray(pixels).save(path)
+
+
+# Graphs
+
+
+def test_graphs_are_embedded_as_in_the_run_that_saved_the_encoder() -> None:
+    encoder, arrays = saved_run(*GRAPHS)
+    assert embed(encoder, "MUTAG", "-o", "z.npz") == 0
+    with np.load("z.npz") as found:
+        np.testing.assert_allclose(found["embeddings"], arrays["embeddings"][0], atol=1e-6)
+        np.testing.assert_array_equal(found["ids"], arrays["ids"])
+        np.testing.assert_array_equal(found["ids"], np.arange(188))
+    again = gcl_hard.embed(encoder, load("MUTAG", download=False))
+    np.testing.assert_allclose(again.values, arrays["embeddings"][0], atol=1e-6)
+
+
+def test_nodes_of_graphs_add_up_to_them_layer_by_layer() -> None:
+    encoder, arrays = saved_run(*GRAPHS)
+    found = gcl_hard.embed(encoder, "MUTAG", level="nodes")
+    sums = np.zeros_like(arrays["embeddings"][0])
+    np.add.at(sums, found.ids, found.values)  # the readout is a sum
+    np.testing.assert_allclose(sums, arrays["embeddings"][0], rtol=1e-4, atol=1e-4)
+    mutag = load("MUTAG", download=False)
+    assert [*zip(found.ids[-3:], found.columns["node"][-3:], strict=True)] == [
+        (187, mutag[187].num_nodes - k) for k in (3, 2, 1)
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_tables_have_the_numbers_of_the_arrays(suffix: str) -> None:
+    encoder, _ = saved_run(*GRAPHS)
+    for name in ("z.npz", f"z.{suffix}"):
+        assert embed(encoder, "MUTAG", f"--output={name}", "--level=nodes") == 0
+    if suffix == "csv":
+        table = rows("z.csv")
+        columns = {name: [row[name] for row in table] for name in table[0]}
+    else:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        columns = parquet.ParquetFile("z.parquet").read(use_threads=False).to_pydict()
+    with np.load("z.npz") as found:
+        z = np.stack([np.float32(columns[f"z{i}"]) for i in range(found["embeddings"].shape[1])], 1)
+        np.testing.assert_array_equal(z, found["embeddings"])
+        np.testing.assert_array_equal(np.int64(columns["id"]), found["ids"])
+        np.testing.assert_array_equal(np.int64(columns["node"]), found["node"])
+        assert {*columns["model"]} == {str(found["model"])}
+        assert {*columns["data"]} == {str(found["data"])}
+
+
+def elements(*words: str, name: str = "", y: int = 0) -> nx.Graph:
+    graph = nx.path_graph(len(words))
+    graph.graph |= {"y": y, **({"name": name} if name else {})}
+    nx.set_node_attributes(graph, dict(enumerate(words)), "element")
+    return graph
+
+
+def test_columns_are_found_by_their_names_and_new_ones_are_refused() -> None:
+    known = [elements(*"CNO", y=k % 2) for k in range(24)]
+    graphs = GraphSet.from_graphs(known, node_attrs=["element"])
+    found = gcl_hard.evaluate(
+        GIN, graphs, "ucl", seeds=1, epochs=1, folds=2, baselines=[], output="own", threads=1
+    )
+    (file,) = found.folder.glob("*.pt")
+    some = GraphSet.from_graphs([elements(*"OO"), elements(*"CN")], node_attrs=["element"])
+    same = GraphSet.from_graphs([elements(*"OO"), elements(*"CN"), *known], node_attrs=["element"])
+    encoder = {"encoder": GIN, "fold": 0}
+    np.testing.assert_allclose(
+        gcl_hard.embed(file, some, **encoder).values,
+        gcl_hard.embed(file, same, **encoder).values[:2],
+        atol=1e-6,
+    )
+    other = GraphSet.from_graphs([elements(*"OS"), elements(*"CN")], node_attrs=["element"])
+    with pytest.raises(InputError) as error:
+        gcl_hard.embed(file, other, **encoder)
+    assert says(str(error.value), "1 of 2", "element=S")
+
+
+def test_graphs_are_called_by_their_names() -> None:
+    graphs = [elements(*"CNO", name=f"mol {k}") for k in range(3)]
+    made = GraphSet.from_graphs(graphs, node_attrs=["element"])
+    assert made[[2, 0]].names.tolist() == ["mol 2", "mol 0"]
+    own = GraphSet.from_graphs(graphs, node_attrs=["element"], ids=[7, 5, 3])
+    assert gcl_hard.embed(GIN(3), own[1:]).ids.tolist() == [5, 3]
+    with pytest.raises(InputError):
+        GraphSet.from_graphs(graphs, node_attrs=["element"], ids=["a"])
+
+
+def test_an_encoder_by_itself_embeds_what_it_is_given() -> None:
+    mutag = load("MUTAG", download=False)
+    model = InfoGraph(GIN(7))
+    found = gcl_hard.embed(model.encoder, mutag)
+    np.testing.assert_allclose(found.values, model.embed(mutag), atol=1e-6)
+    assert found.model != gcl_hard.embed(GIN(7), mutag).model
+    for other in ("MUTAG", torch.zeros(2, 3, 8, 8, dtype=torch.uint8)):
+        with pytest.raises(InputError):
+            gcl_hard.embed(model.encoder, other)
+
+
+def test_which_of_several_encoders_must_be_said(capsys: pytest.CaptureFixture[str]) -> None:
+    encoder, arrays = saved_run(*GRAPHS, "--protocol=inductive", "--folds=2")
+    assert embed(encoder, "MUTAG") == 2
+    assert says(capsys.readouterr().err, "2 encoders", "fold")
+    assert embed(encoder, "MUTAG", "--fold=1", "-o", "z.npz") == 0
+    with np.load("z.npz") as found:
+        np.testing.assert_allclose(found["embeddings"], arrays["embeddings"][1], atol=1e-6)
+
+
+# Nodes
+
+
+def test_nodes_of_one_graph_keep_their_names() -> None:
+    graph = nx.Graph([*nx.karate_club_graph().edges])
+    named = nx.relabel_nodes(graph, {k: f"member {k}" for k in graph})
+    for node, data in named.nodes(data=True):
+        k = int(node.split()[1])
+        data |= {"x": np.eye(34, dtype=np.float32)[k], "y": k % 2}
+    nodes = gcl_hard.graphs.NodeSet.from_graph(named)
+    found = gcl_hard.embed(gcl_hard.graphs.GCN(34, dim=4), nodes)
+    assert found.ids.tolist() == [*named]
+    assert found.values.shape == (34, 4)
+
+
+# Molecules
+
+
+@pytest.fixture
+def molecules() -> Path:
+    pytest.importorskip("rdkit")
+    lines = ["compound,smiles,logp", *(f"c{n},{'C' * n}O,{n / 10}" for n in range(1, 9))]
+    path = Path("mine.csv")
+    path.write_text("\n".join([*lines[:4], "bad,nonsense,1", *lines[4:]]) + "\n")
+    return path
+
+
+def test_molecules_are_embedded_under_the_ids_of_their_table(molecules: Path) -> None:
+    flags = [f"--dataset={molecules}", "--epochs=1", "--layers=2", "--dim=4", "--output=e.pt"]
+    assert pretrain(flags) == 0
+    assert embed("e.pt", molecules, "-o", "z.csv") == 0
+    assert [row["id"] for row in rows("z.csv")] == [f"c{n}" for n in range(1, 9)]
+    assert embed("e.pt", molecules, "--ids", "logp", "-o", "y.csv") == 0
+    assert [row["id"] for row in rows("y.csv")] == [f"{n / 10}" for n in range(1, 9)]
+    z, y = (np.float32([[*row.values()][3:] for row in rows(f"{n}.csv")]) for n in "zy")
+    np.testing.assert_array_equal(z, y)
+
+
+def test_rows_are_numbered_where_two_columns_could_be_ids(
+    molecules: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = molecules.read_text().splitlines()
+    other = ["name", *(f"n{k}" for k in range(len(lines) - 1))]
+    molecules.write_text("\n".join(f"{a},{b}" for a, b in zip(lines, other, strict=True)))
+    found = gcl_hard.graphs.read_molecules(molecules, kind="unlabelled", cache_dir="cache")
+    assert found.molecules.names.tolist() == [0, 1, 2, 4, 5, 6, 7, 8]
+    flags = [f"--dataset={molecules}", "--epochs=1", "--layers=1", "--dim=4", "--output=e.pt"]
+    assert pretrain(flags) == 0
+    assert says(capsys.readouterr().err, "compound", "name", "--ids")
+
+
+# Images
+
+
+def photos(n: int = 6) -> Path:
+    for k in range(n):
+        picture(Path("photos", "more" if k % 2 else "", f"p{k}.png"), k)
+    return Path("photos")
+
+
+FAST = ["--encoder=fast", "--width=4", "--epochs=1", "--batch-size=4", "--output=e.pt"]
+
+
+def test_photos_without_classes_are_trained_on_and_embedded_by_their_paths() -> None:
+    folder = photos()
+    assert pretrain(["--dataset=photos/", "--method=hucl", *FAST]) == 0
+    assert embed("e.pt", folder, "-o", "z.csv") == 0
+    assert [row["id"] for row in rows("z.csv")] == [
+        "p0.png", "p2.png", "p4.png", "more/p1.png", "more/p3.png", "more/p5.png"
+    ]  # fmt: skip
+    about = torch.load("e.pt", weights_only=True)["about"]
+    assert about["n"] == 6  # none is held out
+
+
+def test_photos_of_other_sizes_are_scaled_as_the_encoders_were() -> None:
+    photos()
+    assert pretrain(["--dataset=photos/", *FAST]) == 0
+    folder = Path("others")
+    picture(folder / "small.png", 1, side=6)  # alone it would shrink the others
+    picture(folder / "large.png", 2, side=48)
+    both = gcl_hard.embed("e.pt", folder)
+    (folder / "small.png").unlink()
+    alone = gcl_hard.embed("e.pt", folder)
+    assert both.ids.tolist() == ["large.png", "small.png"]
+    np.testing.assert_allclose(both.values[0], alone.values[0], atol=1e-6)
+
+
+def test_a_set_of_images_says_the_part_of_each_row() -> None:
+    flags = ["--dataset=digits", "--method=ucl", *FAST[:-2], "--batch-size=512", "--seeds=1"]
+    encoder, arrays = saved_run(*flags, "--save-encoder", "--save-embeddings")
+    found = gcl_hard.embed(encoder, "digits")
+    for part in ("train", "test"):
+        at = found.columns["part"] == part
+        np.testing.assert_allclose(found.values[at], arrays[part], atol=1e-5)
+        np.testing.assert_array_equal(found.ids[at], arrays[f"{part}_ids"])
+    assert sorted(found.ids) == [*range(1797)]  # rows of scikit-learn's digits
+
+
+def test_some_labels_come_from_a_file() -> None:
+    photos(8)
+    Path("labels.csv").write_text("file,label\np0.png,cat\np1.png,dog\np2.png,cat\np3.png,dog\n")
+    flags = ["--dataset=photos", "--method=hscl", *FAST]
+    with pytest.warns(UserWarning, match="p0"):
+        assert pretrain(flags) == 2  # no labels
+    assert pretrain([*flags, "--labels=labels.csv"]) == 0
+    assert torch.load("e.pt", weights_only=True)["about"]["class_names"] == ["cat", "dog"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("file,label\nno.png,cat\n", ["line 2", "no.png"]),
+        ("file,label\np0.png,cat\np0.png,dog\n", ["line 3", "cat", "dog"]),
+        ("a,b,c\np0.png,cat,1\n", ["file", "label"]),
+        ("file,label\np0.png\n", ["line 2", "columns"]),
+    ],
+)
+def test_a_file_of_labels_that_does_not_fit_is_refused(
+    text: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    photos(4)
+    Path("labels.csv").write_text(text)
+    assert pretrain(["--dataset=photos", "--method=hscl", *FAST, "--labels=labels.csv"]) == 2
+    assert says(capsys.readouterr().err, "labels.csv", *words)
+
+
+def test_flags_of_the_other_kind_of_data_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    photos(4)
+    for flag in ("--smiles=a", "--layers=3", "--pseudo-labels=scaffold", "--probe=adam"):
+        assert pretrain(["--dataset=photos", *FAST, flag]) == 2
+        assert says(capsys.readouterr().err, flag.partition("=")[0].removeprefix("--"))
+
+
+# Files, and what is stopped
+
+
+def test_a_finished_file_is_left_and_that_of_other_data_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    encoder, _ = saved_run(*GRAPHS)
+    for suffix in ("npz", "csv"):
+        target = Path(f"z.{suffix}")
+        assert embed(encoder, "MUTAG", "-o", target) == 0
+        before = target.stat().st_mtime_ns
+        assert embed(encoder, "MUTAG", "-o", target) == 0
+        assert target.stat().st_mtime_ns == before
+        other = torch.load(encoder, weights_only=True)
+        torch.save(other | {"more": 1}, "other.pt")
+        assert embed("other.pt", "MUTAG", "-o", target) == 2
+        assert says(capsys.readouterr().err, "--force", str(target))
+        assert embed("other.pt", "MUTAG", "-o", target, "--force") == 0
+    Path("z.npz").write_text("something else")
+    assert embed(encoder, "MUTAG", "-o", "z.npz") == 2
+    assert Path("z.npz").read_text() == "something else"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["none.pt", "MUTAG"], ["none.pt"]),
+        (["RUN", "some/none"], ["some/none"]),
+        (["RUN", "NOTHING"], ["NOTHING"]),
+        (["RUN", "MUTAG", "-o", "z.txt"], ["z.txt", ".npz"]),
+        (["RUN", "MUTAG", "--level=edges"], ["level", "edges"]),
+        (["RUN", "MUTAG", "--ids=a"], ["ids", "graphs"]),
+        (["RUN"], ["DATA"]),
+        ([], ["MODEL"]),
+        (["RUN", "MUTAG", "more"], ["more"]),
+    ],
+)
+def test_mistakes_are_one_message(
+    arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    encoder, _ = saved_run(*GRAPHS)
+    capsys.readouterr()
+    assert embed(*(str(encoder) if one == "RUN" else one for one in arguments)) == 2
+    said = capsys.readouterr().err
+    assert says(said, *words)
+    assert len([line for line in said.splitlines() if line.startswith("error")]) == 1
+
+
+def test_a_stopped_embedding_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    mutag = load("MUTAG", download=False)
+    encoder = GIN(7, dim=4, layers=2)
+    whole = gcl_hard.embed(encoder, mutag, batch_size=20)
+    made: list[int] = []
+    first = embedding._batch
+
+    def stopped(items: embedding.Items, k: int) -> Any:
+        if len(made) == 4:
+            raise KeyboardInterrupt
+        made.append(k)
+        return first(items, k)
+
+    monkeypatch.setattr(embedding, "_batch", stopped)
+    with pytest.raises(KeyboardInterrupt, match="80 of 188"):
+        gcl_hard.embed(encoder, mutag, output="z.npz", batch_size=20)
+    assert not Path("z.npz").exists()
+    monkeypatch.setattr(embedding, "_batch", lambda items, k: (made.append(k), first(items, k))[1])
+    gcl_hard.embed(encoder, mutag, output="z.npz", batch_size=20)
+    assert made == [*range(10)]
+    with np.load("z.npz") as found:
+        np.testing.assert_array_equal(found["embeddings"], whole.values)
+    assert [one.name for one in Path().iterdir() if "rows" in one.name] == []
+
+
+@pytest.mark.slow
+def test_sigterm_keeps_what_was_embedded(tmp_path: Path) -> None:
+    photos(40)
+    assert pretrain(["--dataset=photos/", *FAST]) == 0
+    script = tmp_path / "slow.py"
+    script.write_text(
+        "import sys, time\n"
+        "from gcl_hard.runs import embedding\n"
+        "from gcl_hard.__main__ import main\n"
+        "first = embedding._batch\n"
+        "def slow(items, k):\n"
+        "    print('batch', k, flush=True)\n"
+        "    time.sleep(0.3 * (k > 3))\n"
+        "    return first(items, k)\n"
+        "embedding._batch = slow\n"
+        "sys.exit(main(['embed', 'e.pt', 'photos', '-o', 'z.npz', '--batch-size', '1']))\n"
+    )
+    run = [sys.executable, str(script)]
+    with subprocess.Popen(
+        run, stdout=subprocess.PIPE, text=True, env=dict(os.environ, PYTHONPATH=str(ROOT))
+    ) as process:
+        assert process.stdout is not None
+        while "batch 5" not in process.stdout.readline():
+            pass
+        process.send_signal(signal.SIGTERM)
+        process.stdout.read()
+    assert process.returncode == 143
+    (state,) = Path().glob(".z.npz.rows/state.json")
+    assert json.loads(state.read_text())["done"] >= 5
+    assert embed("e.pt", "photos", "-o", "z.npz", "--batch-size", "1") == 0
+    with np.load("z.npz") as found:
+        np.testing.assert_allclose(
+            found["embeddings"], gcl_hard.embed("e.pt", "photos", batch_size=1).values, atol=1e-6
+        )
+
+
+def test_an_embedding_that_is_not_finite_names_its_item() -> None:
+    graphs = GraphSet.from_graphs(
+        [elements(*"CN", name="good"), elements(*"CCC", name="bad")], node_attrs=["element"]
+    )
+
+    class Overflowing(torch.nn.Module):
+        out_dim = 1
+
+        def forward(self, x: Any, edge_index: Any, batch: Any) -> Any:
+            z = x[:, :1] * 2e38
+            return z, z.new_zeros(int(batch.max()) + 1, 1).index_add(0, batch, z)
+
+    with pytest.raises(gcl_hard.DivergenceError, match="bad"):
+        gcl_hard.embed(Overflowing(), graphs)
