@@ -29,6 +29,7 @@ from gcl_hard.experiments.custom import (
 )
 from gcl_hard.graphs.features import CODES
 from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS, RunOptions
+from gcl_hard.runs.logs import Logger
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.store import Store
 from gcl_hard.settings.base import RunConfig, defaults, known
@@ -64,6 +65,7 @@ def evaluate(
     threads: int | None = None,
     data_dir: str | Path | None = None,
     progress: bool = True,
+    logger: Logger | None = None,
     **settings: Any,
 ) -> Evaluation:
     """Evaluate an encoder on graphs, or on the nodes of one, both perhaps your own, as the command
@@ -107,6 +109,8 @@ def evaluate(
         threads: CPU threads, None to choose.
         data_dir: folder with your sets.
         progress: whether progress is shown.
+        logger: takes losses and scores as they come, by ``log_metrics(metrics, step)``, as the
+            loggers of Lightning do.
         **settings: of :class:`GraphConfig` or :class:`NodeConfig`: ``epochs``, ``batch_size``,
             ``contrast``, …; of ``beta``, ``threshold_start``, ``threshold_end``, ``lr`` and
             ``epochs`` a list gives every combination. ``augmentations`` may be functions, as of
@@ -179,7 +183,7 @@ def evaluate(
         data_dir=None if data_dir is None else Path(data_dir),
         report=None if report is None else Path(report),
     )  # fmt: skip
-    results, failures = execute(options, own, Console(quiet=not progress))
+    results, failures = execute(options, own, Console(quiet=not progress), logger)
     if not results.records:
         raise GclHardError("\n".join(failures))
     for failure in failures:

@@ -17,6 +17,7 @@ from gcl_hard.io import check_writable
 from gcl_hard.runs import hardware, processes
 from gcl_hard.runs.choice import choices
 from gcl_hard.runs.experiment import RunContext
+from gcl_hard.runs.logs import Log, Logger, opened_log
 from gcl_hard.runs.plan import Run, candidate_groups, inner_run, plan
 from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.runner import Runner
@@ -28,13 +29,16 @@ if TYPE_CHECKING:
     from gcl_hard.reports.frame import Results
 
 
-def execute(options: BenchOptions, own: UserParts, console: Console) -> tuple[Results, list[str]]:
+def execute(
+    options: BenchOptions, own: UserParts, console: Console, logger: Logger | None = None
+) -> tuple[Results, list[str]]:
     """Execute the runs of a command that are not finished.
 
     Args:
         options: which.
         own: the user's own encoders and graphs; those that options name are added.
         console: console for progress.
+        logger: the user's own, which takes losses and scores as they come.
 
     Returns:
         Results of finished runs, and a message for every run that failed.
@@ -42,8 +46,6 @@ def execute(options: BenchOptions, own: UserParts, console: Console) -> tuple[Re
     Raises:
         InputError: for anything wrong with data, device or folders, before training starts.
     """
-    from gcl_hard.reports.frame import Results
-
     _check_targets(options)
     for name in options.metric or ():
         metric(name)  # refuses an unknown one
@@ -53,7 +55,16 @@ def execute(options: BenchOptions, own: UserParts, console: Console) -> tuple[Re
     if options.select and options.table is None:  # a part of a table may have no choice
         _check_selection(configs)
     console.print("\n".join(protocol_lines(configs)), style="dim", highlight=False)
-    runner, shorter = runner_of(options, own, console), dict[RunConfig, Run]()
+    with opened_log(options.log or (), options.output, logger) as log:
+        return _execute(options, configs, runner_of(options, own, console, log))
+
+
+def _execute(
+    options: BenchOptions, configs: list[RunConfig], runner: Runner
+) -> tuple[Results, list[str]]:
+    from gcl_hard.reports.frame import Results
+
+    shorter = dict[RunConfig, Run]()
     tried, first_failures = dict[Run, RunResult](), list[str]()
     if shortened(vars(options)) or (options.select and any(c.chooses_once for c in configs)):
         shorter = _shorter_runs(options, configs)
@@ -122,7 +133,9 @@ def protocol_lines(configs: Sequence[RunConfig]) -> list[str]:
     return [note for note in dict.fromkeys(said) if note]
 
 
-def runner_of(options: BenchOptions, own: UserParts, console: Console) -> Runner:
+def runner_of(
+    options: BenchOptions, own: UserParts, console: Console, log: Log | None = None
+) -> Runner:
     """The runner of a command's options, for the user's own parts and graphs in ``own``."""
     context = RunContext(
         output=options.output,
@@ -138,7 +151,7 @@ def runner_of(options: BenchOptions, own: UserParts, console: Console) -> Runner
     )
     return Runner(
         context, console, jobs=options.jobs, scheduler=options.scheduler, force=options.force,
-        report_only=options.report_only, own_sets=own.graphs,
+        report_only=options.report_only, own_sets=own.graphs, log=log or Log(),
     )  # fmt: skip
 
 

@@ -67,6 +67,11 @@ class BenchOptions:
         "page.md with CSV, LaTeX, figures; or page.html",
         COMMON,
     ] = None
+    log: Annotated[
+        tuple[str, ...] | None,
+        "write losses and scores as they come: csv, tensorboard, wandb, or several",
+        COMMON,
+    ] = None
     report_only: Annotated[bool, "run nothing: show what is finished", COMMON] = False
     force: Annotated[bool, "repeat finished runs"] = False
     compact: Annotated[

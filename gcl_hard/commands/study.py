@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from gcl_hard.errors import unknown
 from gcl_hard.experiments.custom import EncoderMaker, own_graphs
 from gcl_hard.io import check_writable, write_json
 from gcl_hard.moved import FLAGS, renames
+from gcl_hard.runs.logs import Log, Logger, opened_log
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.searches import PrunerName, SamplerName
@@ -23,16 +25,21 @@ from gcl_hard.tuning.search import PreparedSearch
 from gcl_hard.tuning.storage import OWN, exclusive, opened, reachable
 
 if TYPE_CHECKING:
+    from optuna import Study
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
     from optuna.storages import BaseStorage
+    from optuna.trial import FrozenTrial
     from rich.console import Console
 
     from gcl_hard.graphs import GraphSet
 
 
 def search(
-    options: TuneOptions, console: Console, command: str = "gcl_hard.study(…)"
+    options: TuneOptions,
+    console: Console,
+    command: str = "gcl_hard.study(…)",
+    logger: Logger | None = None,
 ) -> tuple[SearchResult, list[Path]]:
     """Run the remaining trials, score the best settings on the outer parts, save the result.
 
@@ -40,6 +47,7 @@ def search(
         options: options of the search.
         console: console for progress.
         command: command that the page shows.
+        logger: the user's own, which takes scores of trials as they end.
 
     Returns:
         The result, and the files written.
@@ -63,10 +71,13 @@ def search(
         with reachable(url):
             studies = prepared.studies(own or opened(url, create=False))
     else:
-        with exclusive(url), reachable(url):
+        with (
+            exclusive(url), reachable(url),
+            opened_log(options.log or (), options.output, logger) as log,
+        ):  # fmt: skip
             storage = opened(url) if own is None else mended(own)
             studies = prepared.studies(storage)
-            prepared.run(studies, storage, console)
+            _logged(prepared, log).run(studies, storage, console)
     with reachable(url):
         base, first = prepared.options.base, prepared.metric
         findings = tuple(Finding.of(study, base, first) for study in studies)
@@ -76,6 +87,17 @@ def search(
     if options.report is not None:
         written += write(result, options.report, command=command)
     return result, written
+
+
+def _logged(prepared: PreparedSearch, log: Log) -> PreparedSearch:
+    """A search whose trials are logged as they end."""
+
+    def ended(study: Study, trial: FrozenTrial) -> None:
+        if trial.values is not None:
+            log.numbers(study.study_name, {prepared.metric: trial.values[0]}, trial.number)
+
+    options = prepared.options
+    return replace(prepared, options=replace(options, callbacks=(*options.callbacks, ended)))
 
 
 @renames(**FLAGS["gcl_hard.tune"])
@@ -104,6 +126,7 @@ def study(
     data_dir: str | Path | None = None,
     threads: int | None = None,
     progress: bool = True,
+    logger: Logger | None = None,
     **settings: Any,
 ) -> SearchResult:
     r"""Search settings of a method; score the best ones once on data that the search never saw.
@@ -149,6 +172,8 @@ def study(
         data_dir: folder with your data sets.
         threads: CPU threads, None to choose.
         progress: whether progress is shown.
+        logger: takes scores of trials as they end, by ``log_metrics(metrics, step)``, as the
+            loggers of Lightning do.
         **settings: configuration settings that are not searched: ``epochs``, ``lr``, ``layers``, ….
 
     Returns:
@@ -196,4 +221,4 @@ def study(
         report=None if report is None else Path(report), device=device,
         data_dir=None if data_dir is None else Path(data_dir), threads=threads, graphs=graphs,
     )  # fmt: skip
-    return search(options, Console(quiet=not progress))[0]
+    return search(options, Console(quiet=not progress), logger=logger)[0]

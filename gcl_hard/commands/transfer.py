@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -25,6 +25,7 @@ from gcl_hard.extras import check_extra
 from gcl_hard.graphs.moleculenet import SOURCES, canonical, has_split, is_file
 from gcl_hard.io import check_writable
 from gcl_hard.methods import METHODS
+from gcl_hard.runs.logs import opened_log
 from gcl_hard.runs.plan import Run
 from gcl_hard.settings.base import COMMON, HEAD, known
 from gcl_hard.settings.flags import add_flag, add_options, options_of
@@ -104,6 +105,11 @@ class TransferOptions:
     against: Annotated[str | None, "label of a row that the page compares all others with, too"] = (
         None
     )
+    log: Annotated[
+        tuple[str, ...] | None,
+        "write losses and scores as they come: csv, tensorboard, wandb, or several",
+        COMMON,
+    ] = None
     report_only: Annotated[bool, "run nothing: show what is finished", COMMON] = False
     compact: Annotated[Path | None, "move a folder's result files into one file, and exit"] = None
     data_dir: Annotated[Path | None, "folder with the molecules (or set GCL_HARD_DATA)", COMMON] = (
@@ -286,7 +292,9 @@ def transfer(options: TransferOptions, command: str = "") -> list[Shown]:
     if not options.report_only:
         _say_other_shape(given)
         too_large = _too_large(runs, runner)
-    results, failures = runner.run([run for run in runs if run not in too_large])
+    with opened_log(options.log or (), options.output) as log:
+        runner = replace(runner, log=log)
+        results, failures = runner.run([run for run in runs if run not in too_large])
     n_open = len(runs) - len(results) - len(too_large)
     failed = GclHardError("\n".join([f"{n_open} of {len(runs)} runs failed:", *failures]))
     if failures and not results:

@@ -23,6 +23,7 @@ from gcl_hard.methods import method
 from gcl_hard.runs import hardware
 from gcl_hard.runs.engine import on_interrupt
 from gcl_hard.runs.experiment import RunContext, RunOptions, TrainedRun
+from gcl_hard.runs.logs import opened_log
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.progress import bar_of
 from gcl_hard.settings.images import RESNETS, ImageConfig
@@ -158,10 +159,15 @@ def _train(
         ),
     )  # fmt: skip
     total = config.epochs * len(data.pretrain)
-    with bar_of("training", " images", total) as bar, on_interrupt(lambda *_: checkpoint.stop()):
+    with (
+        opened_log(options.log or (), options.output.absolute().parent) as log,
+        bar_of("training", " images", total) as bar,
+        on_interrupt(lambda *_: checkpoint.stop()),
+    ):
 
         def report(_: Run, share: float, loss: float) -> bool:
             bar.update(round(share * total) - bar.n)
+            log.epoch(options.output.stem, math.floor(share * config.epochs + 1e-9), loss)
             if not math.isnan(loss):
                 bar.set_postfix(loss=f"{loss:.3f}")
             return True

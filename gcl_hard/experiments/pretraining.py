@@ -28,6 +28,7 @@ from gcl_hard.graphs.pretrained import Pretrained, load_pretrained, vocabulary
 from gcl_hard.io import atomic_write, check_writable, locked
 from gcl_hard.runs import hardware
 from gcl_hard.runs.engine import on_interrupt
+from gcl_hard.runs.logs import opened_log
 from gcl_hard.runs.progress import bar_of
 from gcl_hard.seeds import seeded
 from gcl_hard.settings.pretraining import OTHERS, PretrainOptions
@@ -141,7 +142,11 @@ def _trained(
     )  # fmt: skip
     total = config.epochs * len(chosen)
     interrupted = on_interrupt(lambda *_: checkpoint.stop())
-    with bar_of("training", " molecules", total) as bar, interrupted:
+    with (
+        opened_log(options.log or (), options.output.absolute().parent) as log,
+        bar_of("training", " molecules", total) as bar,
+        interrupted,
+    ):
 
         def batches(epoch: int) -> Iterator[GraphBatch]:
             bar.update((epoch - 1) * len(chosen) - bar.n)
@@ -149,10 +154,14 @@ def _trained(
                 bar.update(len(ids))
                 yield graphs.batch(ids).to(device)
 
+        def ended(epoch: int, loss: float) -> None:
+            bar.set_postfix(loss=f"{loss:.3f}")
+            log.epoch(options.output.stem, epoch, loss)
+
         losses = train(
             model, batches, config.optimisation(), device=device, checkpoint=checkpoint,
             setting=f"{config}, seed {options.seed}",
-            on_epoch=lambda epoch, loss: bar.set_postfix(loss=f"{loss:.3f}"),
+            on_epoch=ended,
         )  # fmt: skip
     few = graphs.batch(chosen[:CHECKED]).to(device)
     if not torch.as_tensor(embed(model.encoder, few)).isfinite().all():

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
+
+from gcl_hard.runs.logs import Log
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,8 +37,13 @@ class Bars:
     """Progress bars: one over all runs, and one per training run if they are few."""
 
     def __init__(
-        self, bars: Progress, costs: Mapping[Any, float], scoring: Mapping[Any, float]
+        self,
+        bars: Progress,
+        costs: Mapping[Any, float],
+        scoring: Mapping[Any, float],
+        log: Log | None = None,
     ) -> None:
+        self._log = log or Log()
         self._bars, self._costs, self._scoring = bars, costs, scoring
         self._runs = {run.key: run for run in costs}
         self._all = bars.add_task(f"0 of {len(costs)} runs done", total=sum(costs.values()))
@@ -52,6 +60,7 @@ class Bars:
         """Show the progress of a run; never stops it."""
         run = self._runs.get(key)
         if run is not None:
+            self._log.epoch(str(run), math.floor(share * run.epochs + 1e-9), loss)
             # Not before: runs that wait in the queue need no bar.
             if run not in self._tasks and len(self._tasks) < MOST_BARS:
                 self._tasks[run] = self._bars.add_task(str(run), total=1.0)
@@ -87,7 +96,8 @@ class Bars:
 def progress(console: Console, *, every: float = 60.0, **options: Any) -> Iterator[Progress]:
     """Progress bars: the share done, the time passed and left, and a description.
 
-    Where the output is no terminal, each unfinished bar is a plain line at regular intervals.
+    Where the output is no terminal, each unfinished bar is a plain line at regular intervals, with
+    the time since the command began.
 
     Args:
         console: console to draw on.
@@ -110,13 +120,14 @@ def progress(console: Console, *, every: float = 60.0, **options: Any) -> Iterat
         TextColumn("{task.description}", table_column=text, markup=False),
         console=console, transient=True, expand=True, **options,
     )  # fmt: skip
-    ended = threading.Event()
+    ended, begun = threading.Event(), time.monotonic()
 
     def lines() -> None:
         while not ended.wait(every):
             for task in bars.tasks:
                 if task.visible and not task.finished:
-                    passed, left = timedelta(seconds=int(task.elapsed or 0)), task.time_remaining
+                    left = task.time_remaining
+                    passed = timedelta(seconds=int(time.monotonic() - begun))
                     eta = "" if left is None else f", ETA {timedelta(seconds=int(left))}"
                     line = f"{task.percentage:.0f} % after {passed}{eta}: {task.description}"
                     console.print(line, style="dim", highlight=False, markup=False, soft_wrap=True)

@@ -22,6 +22,7 @@ from gcl_hard.runs.datasets import DataSets
 from gcl_hard.runs.engine import Task, check_engine, engine
 from gcl_hard.runs.execution import Execution, OpenGroup, failure_message
 from gcl_hard.runs.experiment import EMBEDDINGS, Experiment, RunContext, TrainedRun
+from gcl_hard.runs.logs import Log
 from gcl_hard.runs.plan import Run, groups_of
 from gcl_hard.runs.progress import Bars, progress
 from gcl_hard.runs.record import RunResult
@@ -58,6 +59,7 @@ class Runner:
         force: whether finished runs are repeated.
         report_only: whether nothing is run.
         own_sets: the user's own data, by name.
+        log: takes losses and scores as they come.
     """
 
     context: RunContext
@@ -67,6 +69,7 @@ class Runner:
     force: bool = False
     report_only: bool = False
     own_sets: Mapping[str, Any] = field(default_factory=dict)
+    log: Log = field(default_factory=Log)
     _before: dict[Run, RunResult | None] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -229,7 +232,7 @@ class Runner:
         scoring = {run: run.config.cost(size)[1] for run, size in sizes.items()}
         context = share_of(self.context, jobs if self.scheduler is None else self.context.cores)
         with progress(self.console) as shown, ExitStack() as locks:
-            bars = Bars(shown, costs, scoring)
+            bars = Bars(shown, costs, scoring, self.log)
             with engine(jobs, self.scheduler, bars.report) as workers:
                 execution = _Execution(
                     workers, locks, bars, self.console, {*pending}, runner=self, context=context
@@ -298,6 +301,8 @@ class _Execution(Execution[Run]):
         store.put_arrays(run, scored.embeddings, EMBEDDINGS)
         store.put(run, scored.result)
         self.runner.context.checkpoint(run).unlink(missing_ok=True)
+        score = sum(scored.result.values) / len(scored.result.values)
+        self.runner.log.numbers(str(run), {scored.result.metric: score}, run.epochs)
         return scored.result
 
     def clean_up(self, run: Run, error: Exception) -> None:

@@ -72,6 +72,11 @@ class PretrainOptions:
         int, "images: processes that make views on the CPU; 0: on the device"
     ] = 0
     threads: Annotated[int | None, "CPU threads"] = None
+    log: Annotated[
+        tuple[str, ...] | None,
+        "write losses and scores as they come: csv, tensorboard, wandb, or several",
+        COMMON,
+    ] = None
     checkpoint_minutes: Annotated[float, "minutes between checkpoints"] = 5.0
     force: Annotated[bool, "start over", COMMON] = False
 

@@ -67,6 +67,11 @@ class SearchOptions:
     ] = None
     study_name: Annotated[str | None, "default: data set, method and protocol"] = None
     output: Annotated[Path, "folder of the storage and of the result", COMMON] = Path("results")
+    log: Annotated[
+        tuple[str, ...] | None,
+        "write scores of trials as they come: csv, tensorboard, wandb, or several",
+        COMMON,
+    ] = None
     report: Annotated[Path | None, "page.md to write, with figures, page.html and YAML", COMMON] = (
         None
     )

@@ -1,0 +1,161 @@
+"""Numbers of a command's runs as they come: to a CSV file, TensorBoard, Weights & Biases, or own.
+
+A logger is any object with ``log_metrics(metrics, step)``, as those of Lightning have.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from gcl_hard.errors import InputError, MissingExtraError, check_option
+
+KINDS = ("csv", "tensorboard", "wandb")
+"""What ``--log`` takes."""
+PROJECT = "gcl_hard"
+"""Project of Weights & Biases, if ``WANDB_PROJECT`` names none."""
+
+
+class Logger(Protocol):
+    """What takes numbers, such as a logger of Lightning."""
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        """Take numbers by name, of an epoch or a trial."""
+
+
+class Log:
+    """Where the numbers of runs go; each is named ``RUN/NAME``.
+
+    Args:
+        loggers: those that take them.
+    """
+
+    def __init__(self, loggers: Sequence[Logger] = ()) -> None:
+        self.loggers = tuple(loggers)
+        self._epochs: dict[str, int] = {}
+
+    def epoch(self, run: str, epoch: int, loss: float) -> None:
+        """The mean loss of an epoch that has ended, once."""
+        if epoch > self._epochs.get(run, 0) and not math.isnan(loss):
+            self._epochs[run] = epoch
+            self.numbers(run, {"loss": loss}, epoch)
+
+    def numbers(self, run: str, values: Mapping[str, float], step: int) -> None:
+        """Numbers of a run, after an epoch or a trial."""
+        for one in self.loggers:
+            one.log_metrics({f"{run}/{name}": value for name, value in values.items()}, step)
+
+
+@contextmanager
+def opened_log(kinds: Sequence[str], folder: Path, given: Logger | None = None) -> Iterator[Log]:
+    """A log for as long as a command runs.
+
+    Args:
+        kinds: of :data:`KINDS`.
+        folder: of the results, in which ``log.csv`` and the folder ``tensorboard`` are.
+        given: the user's own logger.
+
+    Raises:
+        InputError: for another kind.
+        MissingExtraError: without the library; names it.
+    """
+    with ExitStack() as stack:
+        loggers: list[Logger] = [] if given is None else [checked_logger(given)]
+        for kind in kinds:
+            open_one = _OPENED[check_option("log", kind, KINDS)]
+            loggers.append(stack.enter_context(open_one(folder)))
+        yield Log(loggers)
+
+
+def checked_logger(given: Any) -> Logger:
+    """A logger, checked to take numbers.
+
+    Raises:
+        InputError: if it does not.
+    """
+    if not callable(getattr(given, "log_metrics", None)):
+        raise InputError(
+            f"logger must have log_metrics(metrics, step), as loggers of Lightning have, got "
+            f"{type(given).__name__}"
+        )
+    logger: Logger = given
+    return logger
+
+
+class _Csv:
+    """Lines of run, name, step and value, each on the disk at once."""
+
+    def __init__(self, file: Any, *, new: bool) -> None:
+        self._file, self._lines = file, csv.writer(file, lineterminator="\n")
+        if new:
+            self._lines.writerow(["run", "name", "step", "value"])
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        for name, value in metrics.items():
+            run, _, what = name.rpartition("/")
+            self._lines.writerow([run, what, step, f"{value:.9g}"])
+        self._file.flush()
+
+
+@contextmanager
+def _csv(folder: Path) -> Iterator[Logger]:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "log.csv"
+    new = not path.exists()
+    with path.open("a", encoding="utf-8", newline="") as file:
+        yield _Csv(file, new=new)
+
+
+class _TensorBoard:
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        for name, value in metrics.items():
+            self._writer.add_scalar(name, value, step)
+
+
+@contextmanager
+def _tensorboard(folder: Path) -> Iterator[Logger]:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise MissingExtraError("--log tensorboard needs it: pip install tensorboard") from error
+    with SummaryWriter(str(folder / "tensorboard")) as writer:
+        yield _TensorBoard(writer)
+
+
+class _Wandb:
+    """Each run's numbers against its own epochs, for several runs may be under way."""
+
+    def __init__(self, run: Any) -> None:
+        self._run, self._known = run, set[str]()
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        for run in {name.rpartition("/")[0] for name in metrics} - self._known:
+            self._known.add(run)
+            self._run.define_metric(f"{run}/*", step_metric=f"{run}/step")
+        steps = {f"{name.rpartition('/')[0]}/step": step for name in metrics}
+        self._run.log({**metrics, **steps})
+
+
+@contextmanager
+def _wandb(folder: Path) -> Iterator[Logger]:
+    try:
+        import wandb
+    except ImportError as error:
+        raise MissingExtraError("--log wandb needs it: pip install wandb") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    run = wandb.init(project=os.environ.get("WANDB_PROJECT", PROJECT), dir=str(folder))
+    try:
+        yield _Wandb(run)
+    finally:
+        run.finish()
+
+
+_OPENED = {"csv": _csv, "tensorboard": _tensorboard, "wandb": _wandb}

@@ -1,0 +1,113 @@
+"""Losses and scores of runs as they come: in a CSV, TensorBoard, or a logger of one's own."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+import gcl_hard
+from gcl_hard import InputError, bench, tune
+from gcl_hard.graphs import GIN, load
+from gcl_hard.runs.record import RunResult
+from gcl_hard.runs.store import Store
+from tests.said import says
+
+RUN = ["--dataset=MUTAG", "--method=ucl", "--epochs=3", "--layers=1", "--dim=4", "--folds=2",
+       "--c-grid=1", "--threads=1"]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def lines() -> list[dict[str, str]]:
+    with Path("out/log.csv").open(encoding="utf-8", newline="") as file:
+        return [*csv.DictReader(file)]
+
+
+def results() -> list[RunResult]:
+    return [*Store(Path("out")).rows()]
+
+
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_table_has_the_losses_of_epochs_and_the_score_of_each_run(jobs: int) -> None:
+    assert bench.main([*RUN, "--seeds=2", "--output=out", "--log=csv", f"--jobs={jobs}"]) == 0
+    found, of_runs = lines(), results()
+    assert len({line["run"] for line in found}) == 2
+    scores = sorted(float(one["value"]) for one in found if one["name"] == "accuracy")
+    assert scores == pytest.approx(sorted(sum(one.values) / len(one.values) for one in of_runs))
+    for run in {line["run"] for line in found}:
+        losses = [line for line in found if line["run"] == run and line["name"] == "loss"]
+        steps = [int(line["step"]) for line in losses]
+        assert steps == sorted({*steps})
+        assert {*steps} <= {1, 2, 3}
+        assert jobs > 1 or steps == [1, 2, 3]
+
+
+def test_a_command_that_goes_on_adds_to_its_table() -> None:
+    assert bench.main([*RUN, "--seeds=1", "--output=out", "--log=csv"]) == 0
+    before = lines()
+    assert bench.main([*RUN, "--seeds=2", "--output=out", "--log=csv"]) == 0
+    assert lines()[: len(before)] == before
+    assert len({line["run"] for line in lines()}) == 2
+
+
+def test_tensorboard_reads_what_is_written() -> None:
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    assert bench.main([*RUN, "--seeds=1", "--output=out", "--log=tensorboard,csv"]) == 0
+    found = events.EventAccumulator("out/tensorboard").Reload()
+    for tag in found.Tags()["scalars"]:
+        run, _, name = tag.rpartition("/")
+        expected = {
+            int(line["step"]): float(line["value"]) for line in lines()
+            if (line["run"], line["name"]) == (run, name)
+        }  # fmt: skip
+        assert {one.step: one.value for one in found.Scalars(tag)} == pytest.approx(expected)
+    assert len(found.Tags()["scalars"]) == 2
+
+
+class Kept:
+    """A logger such as Lightning's."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, list[tuple[int | None, float]]] = {}
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        for name, value in metrics.items():
+            self.found.setdefault(name, []).append((step, value))
+
+
+def test_python_takes_a_logger() -> None:
+    logger, mutag = Kept(), load("MUTAG", download=False)
+    found = gcl_hard.evaluate(
+        lambda n: GIN(n, dim=4, layers=1), mutag, "ucl", seeds=1, folds=2, epochs=2, c_grid=(1.0,),
+        baselines=[], output="out", progress=False, logger=logger, threads=1,
+    )  # fmt: skip
+    (loss,) = [name for name in logger.found if name.endswith("/loss")]
+    assert [step for step, _ in logger.found[loss]] == [1, 2]
+    (score,) = [name for name in logger.found if name.endswith("/accuracy")]
+    (record,) = found.results.records.values()
+    assert logger.found[score][0][1] == pytest.approx(sum(record.values) / len(record.values))
+    with pytest.raises(InputError, match="log_metrics"):
+        gcl_hard.evaluate(GIN, mutag, "ucl", output="out", logger=print)  # type: ignore[arg-type]
+
+
+def test_a_search_logs_its_trials() -> None:
+    flags = ["--dataset=MUTAG", "--method=hucl", "--epochs=1", "--layers=1", "--dim=4",
+             "--trials=3", "--threads=1", "--output=out", "--c-grid=1"]  # fmt: skip
+    assert tune.main([*flags, "--log=csv"]) == 0
+    (file,) = Path("out").glob("*_search.json")
+    assert [line["step"] for line in lines()] == ["0", "1", "2"]
+    best = max(float(line["value"]) for line in lines())
+    assert f"{best:.4f}"[:6] in file.read_text()
+
+
+def test_an_unknown_log_is_refused_before_anything_runs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert bench.main([*RUN, "--seeds=1", "--output=out", "--log=tensorbord"]) == 2
+    assert says(capsys.readouterr().err, "tensorbord", "tensorboard")
+    assert results() == []
