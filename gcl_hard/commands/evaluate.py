@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import warnings
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Sequence
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from gcl_hard.commands.datasets import domain_of
+from gcl_hard.commands.datasets import domain_of, named_paths
 from gcl_hard.commands.encoders import encoders_of, read_encoders
 from gcl_hard.commands.execute import execute
 from gcl_hard.commands.options import BenchOptions, bench_configs
@@ -27,6 +28,7 @@ from gcl_hard.experiments.custom import (
     check_maker,
     own_graphs,
 )
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.graphs.features import CODES
 from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS, RunOptions
 from gcl_hard.runs.logs import Logger
@@ -35,17 +37,17 @@ from gcl_hard.runs.store import Store
 from gcl_hard.settings.base import RunConfig, defaults, known
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.nodes import NodeConfig
 from gcl_hard.settings.values import as_seeds, check_report
 
 if TYPE_CHECKING:
-    from gcl_hard.graphs import GraphSet, NodeSet
+    from gcl_hard.graphs import GraphSet, LinkSet, NodeSet
+    from gcl_hard.images import ImageSet
     from gcl_hard.reports.frame import Results
 
 
 def evaluate(
-    encoder: EncoderMaker | str,
-    graphs: str | GraphSet | NodeSet | Iterable[Any],
+    encoder: EncoderMaker | str | Sequence[EncoderMaker | str],
+    graphs: str | GraphSet | NodeSet | LinkSet | ImageSet | Iterable[Any],
     method: str | Sequence[str] = "hscl",
     *,
     protocol: str | Sequence[str] | None = None,
@@ -68,22 +70,24 @@ def evaluate(
     logger: Logger | None = None,
     **settings: Any,
 ) -> Evaluation:
-    """Evaluate an encoder on graphs, or on the nodes of one, both perhaps your own, as the command
-    ``bench`` does.
+    """Evaluate encoders on data, both perhaps your own, as the command ``bench`` does.
 
-    For every method and seed, encoders are trained from new weights and their embeddings scored by
-    the nested SVM, or those of nodes by a logistic regression, on the folds or splits that
-    baselines are scored on. Finished seeds are kept in ``output``:
-    the same call loads them, and one with changed code, data or settings trains again.
+    For every encoder, method and seed, encoders are trained from new weights and scored as the
+    domain is: embeddings of graphs by the nested SVM, those of nodes and images by a linear probe,
+    links by ranks, on the folds, splits or facts that baselines are scored on. Finished seeds are
+    kept in ``output``: the same call loads them, and one with changed code, data or settings trains
+    again.
 
     Args:
         encoder: called as ``encoder(n_features)`` for every training, with ``edge_dim=K`` too if it
             has such a parameter; returns a module ``(x, edge_index, batch) -> (nodes [N, d],
             graphs [G, d])``, or of nodes ``(x, edge_index) -> [N, d]``, with an ``out_dim`` (docs:
-            bring your own). Or ``"gin"``, ``"gcn"`` or ``"sage"``, or ``"module:Name"``.
-        graphs: a set of graphs, or one of nodes; graphs that :meth:`GraphSet.from_graphs` takes;
-            the name of a set that ``bench`` takes; or ``"module:name"`` of graphs or of a function
-            that returns some. They have classes.
+            bring your own); of images called as ``encoder()``; of links as ``bench --encoder``
+            says. Or a name, such as ``"gin"``, ``"sage"``, ``"resnet18"`` or ``"module:Name"``; or
+            several of these, which are compared in one table.
+        graphs: a set of graphs, of nodes, links or images; graphs that
+            :meth:`GraphSet.from_graphs` takes; name or path of a set that ``bench`` takes, of
+            molecules too; or ``"module:name"`` of graphs or of a function that returns some.
         method: one or several of ``METHODS``.
         protocol: ``"inductive"`` (default): an encoder for each fold, trained on its training
             graphs; ``"transductive"``: the paper's, one encoder trained on all graphs; of nodes
@@ -146,18 +150,22 @@ def evaluate(
     beside = kind.usual_baselines if baselines is None else baselines
     values = _settings(kind, settings) | {"method": (*_words(method), *_words(beside))}
     values["protocol"] = _words(kind.baseline_protocol if protocol is None else protocol)
-    if not isinstance(encoder, str):
-        check_maker(encoder)
-        encoder = own.add(encoder)
-    values["encoder"] = encoder
-    if values["augmentations"]:
+    given_encoders = encoder if isinstance(encoder, list | tuple) else (encoder,)
+    for one in given_encoders:
+        if not isinstance(one, str):
+            check_maker(one)
+    values["encoder"] = tuple(
+        one if isinstance(one, str) else own.add(one) for one in given_encoders
+    )
+    if values.get("augmentations"):
         given = _words(values["augmentations"])
         values["augmentations"] = tuple(own.add(a) if callable(a) else a for a in given)
     if isinstance(graphs, str):
-        values["dataset"] = (graphs,)
-    elif kind is NodeConfig:
-        nodes = cast("NodeSet", graphs)
-        values["dataset"], own.graphs[nodes.name] = (nodes.name,), nodes
+        where = _where(graphs, data_dir)
+        values["dataset"], data_dir = where["dataset"], where.get("data_dir")
+    elif kind is not GraphConfig:
+        own_data = cast("Any", graphs)
+        values["dataset"], own.graphs[own_data.name] = (own_data.name,), own_data
     else:
         own_set = own_graphs(graphs, name=name, features=values["features"])
         if settings.get("features", own_set.features) != own_set.features:
@@ -177,7 +185,10 @@ def evaluate(
     metrics = (metric,) if isinstance(metric, str) else tuple(metric or ())
     options = BenchOptions(
         tuple(dict.fromkeys(configs)),
-        RunOptions(save_encoder=save_encoders, save_embeddings=save_embeddings),
+        RunOptions(
+            save_encoder=save_encoders and "save_encoder" in experiment_of(kind).options,
+            save_embeddings=save_embeddings,
+        ),
         select=select, metric=metrics or None, seeds=chosen, output=Path(output), force=force,
         jobs=jobs, scheduler=scheduler, device=device, threads=threads,
         data_dir=None if data_dir is None else Path(data_dir),
@@ -207,11 +218,15 @@ def _words(given: Any) -> tuple[Any, ...]:
 
 
 def _kind(graphs: Any, data_dir: str | Path | None) -> type[RunConfig]:
-    """The configurations of graphs, or of the nodes of one."""
-    from gcl_hard.graphs import NodeSet
-
-    if isinstance(graphs, NodeSet):
-        return NodeConfig
+    """The configurations of some data."""
+    for domain, module, kind in (
+        ("nodes", "gcl_hard.graphs.nodes", "NodeSet"),
+        ("links", "gcl_hard.graphs.links", "LinkSet"),
+        ("images", "gcl_hard.images.datasets", "ImageSet"),
+    ):
+        loaded = sys.modules.get(module)  # its objects are there only if it is
+        if loaded is not None and isinstance(graphs, getattr(loaded, kind)):
+            return CONFIGS[domain]
     if not isinstance(graphs, str) or ":" in graphs:
         if hasattr(graphs, "is_directed") and getattr(graphs, "batch", None) is None:
             raise InputError(
@@ -219,14 +234,15 @@ def _kind(graphs: Any, data_dir: str | Path | None) -> type[RunConfig]:
                 f"give gcl_hard.graphs.NodeSet.from_graph(graph), and of several graphs a list"
             )
         return GraphConfig
-    folder = None if data_dir is None else Path(data_dir)
-    domain = domain_of({"dataset": (graphs,), "data_dir": folder})
-    if domain not in (GraphConfig.domain, NodeConfig.domain):
-        raise InputError(
-            f"{graphs} is a set of {domain}, and encoders of graphs or of nodes are evaluated "
-            f"here: give it to python -m gcl_hard.bench"
-        )
-    return CONFIGS[domain]
+    return CONFIGS[domain_of(_where(graphs, data_dir))]
+
+
+def _where(name: str, data_dir: str | Path | None) -> dict[str, Any]:
+    """Name and folder of a set that is named, or given as a path."""
+    stated: dict[str, Any] = {"dataset": (name,)}
+    if data_dir is not None:
+        stated["data_dir"] = Path(data_dir)
+    return stated | named_paths(stated)
 
 
 def _settings(kind: type[RunConfig], given: dict[str, Any]) -> dict[str, Any]:

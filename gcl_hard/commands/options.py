@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.methods import METHODS
 from gcl_hard.runs.experiment import RunOptions
-from gcl_hard.settings.base import COMMON, RunConfig, defaults, known
+from gcl_hard.settings.base import COMMON, RunConfig, defaults, known, of_part
 from gcl_hard.settings.presets import PRESETS, Preset, best_recipe
 
 
@@ -138,6 +138,10 @@ def bench_configs(
         stated = {n for n, f in known(config).items() if given & {n, *f.setting.follows}}
         usual = {name: value for name, value in usual.items() if name not in stated}
         settings = one | shared | usual
+        if len(values.get("encoder", ())) > 1:  # the others read what this one does not
+            usual = {name: defaults(config)[name] for name in of_part(config, "gin")}
+            unread = config(**settings | usual).unread
+            settings |= {name: value for name, value in usual.items() if name in unread}
         if one["method"].casefold() not in with_prior and (with_prior or "class_prior" in usual):
             settings["class_prior"] = None  # only for methods that have one
         found.append(config(**settings))

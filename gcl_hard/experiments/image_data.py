@@ -78,7 +78,12 @@ class ImageData:
 
 
 def image_data(
-    config: ImageConfig, data_dir: Path | None, device: torch.device, *, on_cpu: bool = False
+    config: ImageConfig,
+    data_dir: Path | None,
+    device: torch.device,
+    *,
+    on_cpu: bool = False,
+    own: ImageSet | None = None,
 ) -> ImageData:
     """The images of a configuration.
 
@@ -88,6 +93,7 @@ def image_data(
         data_dir: an offline mirror, or None.
         device: for the images.
         on_cpu: whether all but the test images stay on the CPU, for lack of memory on the device.
+        own: the user's own set, in place of a named one.
 
     Returns:
         The images; a subset is the same stratified draw for every configuration.
@@ -96,7 +102,7 @@ def image_data(
         InputError: if the set is not available, or lacks the splits or images of the configuration.
     """
     names = dict.fromkeys((config.pretrain_split, config.probe_split, "test"))
-    found = load(config.dataset, data_dir=data_dir, splits=tuple(names))
+    found = own or load(config.dataset, data_dir=data_dir, splits=tuple(names))
     if config.classes is not None:
         found = _of_classes(found, config.classes)
     kept = {

@@ -63,10 +63,10 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
     shape: ClassVar[frozenset[str]] = frozenset({"size"})
 
     def load(
-        self, config: ImageConfig, context: RunContext, own: ImageData | None = None
+        self, config: ImageConfig, context: RunContext, own: ImageData | ImageSet | None = None
     ) -> ImageData:
         """The splits of a configuration; with loader workers only the test one is on the device."""
-        if own is not None:
+        if isinstance(own, ImageData):
             return own
         if config.encoder.startswith("timm:"):
             check_extra("timm", config.encoder)
@@ -77,7 +77,7 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
                 f"keeps its training images on the CPU"
             )
         ):
-            return image_data(config, context.data_dir, device, on_cpu=on_cpu)
+            return image_data(config, context.data_dir, device, on_cpu=on_cpu, own=own)
 
     def facts(self, data: ImageData) -> dict[str, Any]:
         """Sizes and a digest."""

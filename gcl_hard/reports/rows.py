@@ -308,7 +308,9 @@ def _shown(given: Any) -> str:
         return "+".join(map(_shown, given))
     if isinstance(given, str):
         return given.partition("@")[0]
-    return f"{given:g}" if isinstance(given, float) else str(given).lower()
+    if isinstance(given, bool):
+        return str(given).lower()
+    return f"{given:g}" if isinstance(given, float) else str(given)
 
 
 def in_symbols(config: RunConfig, names: Iterable[str]) -> str:

@@ -102,14 +102,17 @@ def count(n: int, word: str) -> str:
 
 def values(configs: Iterable[RunConfig], name: str) -> str:
     """The distinct values of a setting, in order, as flags spell them."""
-    found = dict.fromkeys(getattr(config, name) for config in configs)
+    read = (config for config in configs if name not in config.unread)
+    found = dict.fromkeys(getattr(config, name) for config in read)
     return ", ".join(_flag(value) for value in found if value is not None)
 
 
 def _flag(given: object) -> str:
     if isinstance(given, tuple):
         return "+".join(map(_flag, given))
-    return f"{given:g}" if isinstance(given, float) else str(given).lower()
+    if isinstance(given, bool):
+        return str(given).lower()
+    return f"{given:g}" if isinstance(given, float) else str(given)
 
 
 def between(numbers: Iterable[float]) -> str:

@@ -643,6 +643,11 @@ class RunConfig(ABC):
             positives=positives, without=without, seed=seed, **options,
         )  # fmt: skip
 
+    @property
+    def unread(self) -> frozenset[str]:
+        """Settings of our encoders, which one of the user's own does not read."""
+        return frozenset()
+
     def resolved(self, facts: dict[str, Any]) -> dict[str, Any]:
         """Settings resolved from the data, for the result."""
         return {}

@@ -187,6 +187,7 @@ class GraphConfig(RunConfig):
             "module:Name, called as Name(n_features)",
             "encoder",
             own=True,
+            several=True,
             common=True,
             read_by=TRAINED,
         ),
@@ -308,6 +309,11 @@ class GraphConfig(RunConfig):
             named = [name for name in self.augmentations or () if not is_own(name)]
             check_views(named, self.strength or 0.0)
 
+    @property
+    def unread(self) -> frozenset[str]:
+        """Settings of the GIN, if another encoder replaces it."""
+        return frozenset(of_part(type(self), "gin") if is_own(self.encoder) else ())
+
     def _check_encoder(self) -> None:
         """Refuse an encoder that is neither the GIN nor named, and settings of the GIN for it."""
         if self.encoder == GIN:
@@ -329,8 +335,7 @@ class GraphConfig(RunConfig):
                 f"{self.encoder!r}{hint}"
             )
         usual = defaults(type(self))
-        given = [name for name in of_part(type(self), "gin") if getattr(self, name) != usual[name]]
-        if given:
+        if given := sorted(name for name in self.unread if getattr(self, name) != usual[name]):
             raise InputError(
                 f"{flag(given[0])} is a setting of the GIN, which your encoder replaces: "
                 f"{'leave it out' if self.of_molecules else 'give yours a setting of its own'}"

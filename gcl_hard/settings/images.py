@@ -152,6 +152,7 @@ class ImageConfig(RunConfig):
             "resnet50, resnet18, fast, torchvision:NAME, timm:NAME, or your own module:Name",
             "encoder",
             own=True,
+            several=True,
             common=True,
             read_by=ENCODED,
         ),

@@ -104,6 +104,7 @@ class LinkConfig(RunConfig):
             "distmult, complex, transe, rotate, rgcn, or module:Name",
             "encoder",
             own=True,
+            several=True,
             common=True,
             read_by=(UNTRAINED,),
         ),

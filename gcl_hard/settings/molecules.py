@@ -194,6 +194,7 @@ class MoleculeConfig(RunConfig):
         Setting(
             "untrained, untrained:FILE.pt, or FILE.pt of gcl_hard.pretrain",
             "encoder",
+            several=True,
             common=True,
             read_by=ENCODED,
         ),

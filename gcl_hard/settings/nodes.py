@@ -217,6 +217,7 @@ class NodeConfig(RunConfig):
             "gcn, sage, or your own module:Name",
             "encoder",
             own=True,
+            several=True,
             common=True,
             read_by=ENCODED,
         ),
@@ -326,12 +327,17 @@ class NodeConfig(RunConfig):
                 f"folder or installed, got {self.encoder!r}"
             )
         usual = defaults(type(self))
-        own = [n for n in of_part(type(self), "gin") if n not in ("projection", "dropout")]
-        if given := [name for name in own if getattr(self, name) != usual[name]]:
+        if given := sorted(name for name in self.unread if getattr(self, name) != usual[name]):
             raise InputError(
                 f"{flag(given[0])} is a setting of gcn and sage, which your encoder replaces: give "
                 f"yours a setting of its own"
             )
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """Settings of gcn and sage, if another encoder replaces them."""
+        own = {*of_part(type(self), "gin")} - {"projection", "dropout"}
+        return frozenset(own if is_own(self.encoder) else ())
 
     @classmethod
     def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:

@@ -565,3 +565,67 @@ def test_nothing_in_a_file_of_weights_is_executed(load_file: Any, tmp_path: Path
     assert not proof.exists()
     torch.load(path, weights_only=False)
     assert proof.exists()
+
+
+# Several encoders, and other data
+
+
+def test_encoders_stand_side_by_side_each_with_its_own_settings(tmp_path: Path) -> None:
+    mutag = load("MUTAG", download=False)
+    how: dict[str, Any] = {
+        "seeds": 1, "folds": 2, "epochs": 1, "c_grid": (1.0,), "progress": False, "threads": 1,
+    }  # fmt: skip
+    report = tmp_path / "page.md"
+    both = gcl_hard.evaluate(
+        [Sums, "gin"], mutag, "ucl", layers=2, dim=4, baselines=[], report=report,
+        output=tmp_path / "both", **how,
+    )  # fmt: skip
+    alone = [
+        gcl_hard.evaluate(Sums, mutag, "ucl", baselines=[], output=tmp_path / "own", **how),
+        gcl_hard.evaluate(
+            "gin", mutag, "ucl", layers=2, dim=4, baselines=[], output=tmp_path / "gin", **how
+        ),
+    ]
+    expected = [next(iter(one.results.records.values())).values for one in alone]
+    found = {
+        run.config.encoder.partition("@")[0]: one.values
+        for run, one in both.results.records.items()
+    }
+    assert found == dict(zip(("Sums", "gin"), expected, strict=True))
+    rows = {choice.partition("@")[0] for choice in both.table["choice"]}
+    assert rows >= {"Sums", "gin"}
+    own = tmp_path / "own.md"
+    gcl_hard.evaluate(Sums, mutag, "ucl", baselines=[], report=own, output=tmp_path / "own", **how)
+    assert "readout" in report.read_text()
+    assert "readout" not in own.read_text()  # of the GIN, which Sums replaces
+
+
+def test_links_and_images_of_ones_own_are_evaluated(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"seeds": 1, "epochs": 1, "progress": False, "threads": 1}
+    folder = tmp_path / "kin"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    pairs = rng.permutation([(a, b) for a in range(9) for b in range(9)])
+    for part, rows in (("train", pairs[:60]), ("valid", pairs[60:70]), ("test", pairs[70:])):
+        lines = [f"e{a}\trelated\te{b}" for a, b in rows]
+        (folder / f"{part}.txt").write_text("\n".join(lines) + "\n")
+    links = gcl_hard.graphs.read_links(folder)
+    found = gcl_hard.evaluate(
+        ["distmult", "transe"], links, "ucl", dim=4, baselines=[], output=tmp_path / "links", **how
+    )
+    assert {one.metric for one in found.results.records.values()} == {"mrr"}
+    assert len(found.results.records) == 2
+
+    pixels = rng.integers(0, 256, (40, 3, 8, 8), np.uint8)
+    parts = {
+        name: gcl_hard.images.Split(pixels[rows], np.arange(40)[rows] % 2)
+        for name, rows in (("train", slice(30)), ("test", slice(30, 40)))
+    }
+    images = gcl_hard.images.ImageSet("mine", parts, ("a", "b"))
+    found = gcl_hard.evaluate(
+        "fast", images, "ucl", width=4, batch_size=10, baselines=["majority"],
+        output=tmp_path / "images", **how,
+    )  # fmt: skip
+    scores = {run.config.method: one.values for run, one in found.results.records.items()}
+    assert [*scores["majority"]] == [50.0]
+    assert 0 <= scores["ucl"][0] <= 100
