@@ -75,6 +75,12 @@ class Queue(nn.Module):
         self.pointer.zero_()
         self.filled.zero_()
 
+    def extra_repr(self) -> str:
+        """Its size, and how many embeddings it holds, as in a module's repr."""
+        size, dim = self.embeddings.shape
+        known = "" if self.unknown is None else f", unknown={self.unknown}"
+        return f"size={size}, dim={dim}, holds={len(self)}{known}"
+
     def __len__(self) -> int:
         if self.pointer.is_meta:
             return 0

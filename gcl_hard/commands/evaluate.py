@@ -21,7 +21,7 @@ from gcl_hard.commands.datasets import domain_of, named_paths
 from gcl_hard.commands.encoders import encoders_of, read_encoders
 from gcl_hard.commands.execute import execute
 from gcl_hard.commands.options import BenchOptions, bench_configs
-from gcl_hard.errors import GclHardError, InputError, check_processes, unknown
+from gcl_hard.errors import GclHardError, InputError, check_option, check_processes, unknown
 from gcl_hard.experiments.custom import (
     EncoderMaker,
     UserParts,
@@ -292,6 +292,35 @@ class Evaluation:
         console = Console(file=io.StringIO(), width=100)
         console.print(tables.terminal(rows(self.results)))
         return cast("io.StringIO", console.file).getvalue().rstrip()
+
+    def plot(self, path: str | Path | None = None, *, protocol: str | None = None) -> Any:
+        """Mean scores with 95 % intervals, as on a page.
+
+        Args:
+            path: file to write, NAME.pdf, NAME.svg or NAME.png; None for none.
+            protocol: whose rows are drawn, if there are several.
+
+        Returns:
+            Matplotlib's figure.
+
+        Raises:
+            InputError: for several protocols of which none is named, or without a finished run.
+        """
+        from gcl_hard.reports import theme
+        from gcl_hard.reports.result_figures import score_figure
+        from gcl_hard.reports.rows import rows
+
+        found = rows(self.results)
+        names = [*dict.fromkeys(row.protocol for row in found)]
+        if protocol is None and len(names) > 1:
+            raise InputError(f"there are runs of {' and '.join(names)}: say which by protocol")
+        named = check_option("protocol", protocol or names[0], names)
+        figure = score_figure([row for row in found if row.protocol == named])
+        if figure is None:
+            raise InputError("no run is finished: there is nothing to draw")
+        if path is not None:
+            theme.save(figure, Path(path))
+        return figure
 
     def embeddings(
         self, method: str | None = None, seed: int | None = None, **settings: Any

@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
 
+from gcl_hard.errors import check_option
 from gcl_hard.io import atomic_write
 from gcl_hard.methods import METHODS
 from gcl_hard.reports.tables import no_formula
@@ -180,24 +181,31 @@ def heading(figure: Figure, text: str) -> None:
     )  # fmt: skip
 
 
+UNDATED: dict[str, dict[str, Any] | None] = {
+    ".png": None, ".svg": {"Date": None}, ".pdf": {"CreationDate": None},
+}  # fmt: skip
+"""Kinds of files of figures, with what keeps their date out."""
+
+
 @themed
 def save(figure: Figure, path: Path, *, dpi: int = DPI) -> None:
-    """Write a figure as PNG or SVG; the same figure gives the same bytes.
+    """Write a figure as PNG, SVG or PDF; the same figure gives the same bytes.
 
     Args:
         figure: the picture; text outside it is kept.
-        path: path of the file, ``.png`` or ``.svg``; it is written whole or not at all.
+        path: path of the file, whose suffix says which; it is written whole or not at all.
         dpi: dpi of a PNG.
 
     Raises:
-        InputError: if the path cannot be written to; names it.
+        InputError: for another suffix, or if the path cannot be written to; names it.
     """
+    check_option("suffix of a figure", path.suffix, UNDATED)
     with atomic_write(path) as file:
         file.write(drawn_as(figure, path.suffix.removeprefix("."), dpi=dpi))
 
 
 def drawn_as(figure: Figure, suffix: str, *, dpi: int = DPI) -> bytes:
-    """A figure as the content of a file, ``png`` or ``svg``; see :func:`save`."""
+    """A figure as the content of a file, ``png``, ``svg`` or ``pdf``; see :func:`save`."""
     drawn = io.BytesIO()
     outside = any(not 0 <= text.get_position()[1] <= 1 for text in figure.texts)
     if outside:  # fix the layout, or a tight box would move the legend
@@ -206,10 +214,10 @@ def drawn_as(figure: Figure, suffix: str, *, dpi: int = DPI) -> bytes:
         for key in figure.legends:
             key.set_bbox_to_anchor((0, 0, 1, 1), figure.transFigure)
     figure.savefig(
-        drawn, format=suffix, dpi=dpi, metadata={"Date": None} if suffix == "svg" else None,
+        drawn, format=suffix, dpi=dpi, metadata=UNDATED[f".{suffix}"],
         bbox_inches="tight" if outside else None,
     )  # fmt: skip
-    if suffix == "svg":
+    if suffix != "png":
         return drawn.getvalue()
     # in 256 colours, which look the same in a third of the bytes
     image = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)

@@ -127,7 +127,8 @@ class SearchResult:
         facts, n = self.facts, len(self.findings)
         search = f"{facts['method']} on {facts['dataset']}, {facts['protocol']}"
         studies = "" if n == 1 else f" of {n} studies"
-        params = {name: getattr(self.best, name, None) for name in facts["dimensions"]}
+        drawn = self.findings[0].best.params
+        params = {name: getattr(self.best, name, drawn.get(name)) for name in facts["dimensions"]}
         shown = ", ".join(
             f"{name}={value!r}" for name, value in params.items() if value is not None
         )

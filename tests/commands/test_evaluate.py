@@ -629,3 +629,28 @@ def test_links_and_images_of_ones_own_are_evaluated(tmp_path: Path) -> None:
     scores = {run.config.method: one.values for run, one in found.results.records.items()}
     assert [*scores["majority"]] == [50.0]
     assert 0 <= scores["ucl"][0] <= 100
+
+
+def test_a_result_is_drawn_into_a_file(tmp_path: Path) -> None:
+    how: dict[str, Any] = {
+        "seeds": 2, "folds": 2, "epochs": 1, "c_grid": (1.0,), "progress": False, "threads": 1,
+        "baselines": [], "output": tmp_path,
+    }  # fmt: skip
+    mutag = load("MUTAG", download=False)
+    found = gcl_hard.evaluate(OneLayer, mutag, "ucl", **how)
+    for suffix, head in ((".pdf", b"%PDF"), (".svg", b"<?xml"), (".png", b"\x89PNG")):
+        first, second = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
+        figure = found.plot(first)
+        found.plot(second)
+        assert first.read_bytes().startswith(head)
+        assert first.read_bytes() == second.read_bytes()
+    (mean,) = found.table["mean"]
+    lines = [line.get_xdata() for line in figure.axes[0].lines]
+    assert any(len(x) == 1 and x[0] == pytest.approx(mean) for x in lines)
+    with pytest.raises(InputError, match=r"\.txt"):
+        found.plot(tmp_path / "a.txt")
+    both = gcl_hard.evaluate(OneLayer, mutag, "ucl", protocol=["inductive", "transductive"], **how)
+    with pytest.raises(InputError) as error:
+        both.plot()
+    assert says(str(error.value), "inductive", "transductive", "protocol")
+    assert both.plot(protocol="transductive") is not None
