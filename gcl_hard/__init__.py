@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gcl_hard import moved
+from gcl_hard.caching import cached_backward
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, MissingExtraError
 from gcl_hard.extras import check_extra
 from gcl_hard.functional.diagnostics import Diagnostics
@@ -70,6 +71,7 @@ __all__ = [
     "Threshold",
     "Transport",
     "Uniform",
+    "cached_backward",
     "contrastive_loss",
     "evaluate",
     "fit",

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "gcl_hard").rglob("*.py"))
 CORE = {
     "functional", "gathering", "pairing", "synthetic", "queue", "sampling", "losses", "methods",
-    "models", "io", "kept", "locating", "seeds", "setting", "stored",
+    "models", "caching", "io", "kept", "locating", "seeds", "setting", "stored",
 }  # fmt: skip
 LIBRARY = CORE | {"graphs", "images", "training", "evaluation"}
 FLOORS = ("settings", "runs", "experiments", "tuning", "reports", "commands")
@@ -41,6 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "losses": {"functional", "gathering", "pairing", "sampling", "synthetic"},
     "methods": {"functional", "sampling", "losses", "setting", "synthetic"},
     "models": {"losses", "methods"},
+    "caching": {"functional", "gathering", "losses"},
     "io": set(),
     "kept": {"io"},
     "stored": {"io"},
