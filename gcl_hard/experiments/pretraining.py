@@ -85,7 +85,9 @@ def _finished(options: PretrainOptions, run: dict[str, Any]) -> Pretrained | Non
         return None
     found = load_pretrained(options.output)
     before = found.about["run"]
-    if {**before, "config": _without_folder(before["config"])} != run:
+    # A file of an earlier version lacks the settings that have come since.
+    config = {"parts": 1, **_without_folder(before["config"])}
+    if {**before, "config": config} != run:
         raise InputError(
             f"{options.output} belongs to another run: name another file, or give --force"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, cast, get_args
 
 import torch
@@ -19,7 +20,7 @@ from gcl_hard.extras import check_extra
 from gcl_hard.images.augment import Views
 from gcl_hard.images.batching import ViewPair
 from gcl_hard.losses import ContrastiveLoss
-from gcl_hard.models import evaluating, loss_of, width
+from gcl_hard.models import InParts, evaluating, loss_of, width
 
 ResNet = Literal["resnet18", "resnet50"]
 Stem = Literal["cifar", "imagenet"]
@@ -315,11 +316,30 @@ class ImageContrast(nn.Module):
 
     def forward(self, pair: ViewPair) -> Tensor:
         """Loss of a batch of two images or more, float [], nats."""
+        (whole,), loss = self.in_parts(pair, 1)
+        return loss(*self.encode_part(whole))
+
+    def in_parts(self, pair: ViewPair, parts: int) -> InParts:
+        """A batch in parts of two images or more for :meth:`encode_part`, and the loss of what that
+        returns, joined; see :func:`gcl_hard.cached_backward`.
+        """
         _check_pair(pair)
+        self._check(pair)
+        number, found = min(parts, len(pair) // 2), [pair.views]  # BatchNorm takes two
+        if number > 1:
+            found = [*zip(*(view.tensor_split(number) for view in pair.views), strict=True)]
+        return found, partial(self._loss_of, pair)
+
+    def encode_part(self, part: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """What the loss contrasts of each view."""
+        return tuple(self.of_views(part, self.project))
+
+    def _check(self, pair: ViewPair) -> None:
         if len(pair) < 2:
             raise InputError(f"a batch must have at least 2 images, got {len(pair)}")
-        z = self.of_views(pair.views, self.project)
-        loss: Tensor = self.loss(tuple(z), labels=pair.labels)
+
+    def _loss_of(self, pair: ViewPair, *z: Tensor) -> Tensor:
+        loss: Tensor = self.loss(z, labels=pair.labels)
         return loss
 
     def of_views(self, views: Sequence[Tensor], encode: Callable[[Tensor], Tensor]) -> list[Tensor]:
@@ -428,12 +448,17 @@ class ImageClassifier(ImageContrast):
         head = nn.Linear(width(encoder, options.get("out_dim")), n_classes)
         super().__init__(encoder, method="ucl", head=head, **options)
 
-    def forward(self, pair: ViewPair) -> Tensor:
-        """Cross-entropy of a batch, mean over images and views, float [], nats."""
-        _check_pair(pair)
+    def encode_part(self, part: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The logits of each view."""
+        return tuple(self.of_views(part, lambda x: self.head(self.encode(x))))
+
+    def _check(self, pair: ViewPair) -> None:
         if pair.labels is None:
             raise InputError("a classifier needs the images' labels, and this ViewPair has none")
-        logits = torch.cat(self.of_views(pair.views, lambda x: self.head(self.encode(x))))
+
+    def _loss_of(self, pair: ViewPair, *z: Tensor) -> Tensor:
+        """Cross-entropy of a batch, mean over images and views."""
+        logits = torch.cat(z)
         labels = torch.as_tensor(pair.labels, device=logits.device).repeat(len(pair.views))
         if labels.is_floating_point():
             raise InputError(f"labels must be integers, the images' classes, got {labels.dtype}")

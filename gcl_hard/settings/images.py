@@ -16,6 +16,7 @@ from gcl_hard.losses import ContrastiveLoss, Negatives, Positives
 from gcl_hard.methods import method
 from gcl_hard.setting import Setting, declared
 from gcl_hard.settings.base import (
+    BATCH_PARTS,
     BATCH_SIZE,
     EPOCHS,
     LR,
@@ -245,6 +246,7 @@ class ImageConfig(RunConfig):
         int,
         Setting("batches whose mean gradient makes one step", "training", least=1, read_by=TRAINED),
     ] = 1
+    parts: Annotated[int, BATCH_PARTS] = 1
     negatives: Annotated[
         Negatives,
         Setting(
@@ -397,7 +399,10 @@ class ImageConfig(RunConfig):
     def optimisation(self) -> Optimisation:
         """How the encoder is optimised."""
         precision = FABRIC[self.precision]
-        return replace(super().optimisation(), precision=precision, accumulate=self.accumulate)
+        return replace(
+            super().optimisation(), precision=precision, accumulate=self.accumulate,
+            parts=self.parts,
+        )  # fmt: skip
 
     def loss(self, seed: int = 0) -> ContrastiveLoss:
         """A new loss with these settings; the seed draws synthetic negatives."""

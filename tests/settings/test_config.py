@@ -99,6 +99,7 @@ CHANGED_GRAPHS: dict[str, tuple[Settings, Any]] = {
     "kernel": ({}, "rbf+wl"),
     "c_grid": ({}, (0.5, 2.0)),
     "train_share": ({"protocol": "inductive"}, 0.5),
+    "parts": ({}, 2),
 }
 CHANGED_IMAGES: dict[str, tuple[Settings, Any]] = {
     **CHANGED_LOSS,
@@ -107,6 +108,7 @@ CHANGED_IMAGES: dict[str, tuple[Settings, Any]] = {
     "temperature": ({}, 0.2),
     "lr": ({}, 0.01),
     "positives": ({}, "view"),
+    "parts": ({}, 2),
     "class_pairs": ({}, True),
     "balanced": ({}, True),
     "encoder": ({}, "resnet18"),
@@ -475,6 +477,7 @@ BAD_FOR_IMAGES: dict[str, list[Settings]] = {
     "forward": [{"forward": "both"}],
     "precision": [{"precision": "fp8"}],
     "accumulate": [{"accumulate": 0}],
+    "parts": [{"parts": 0}],
     "negatives": [{"negatives": "all"}],
     "probe": [{"probe": "svm"}],
     "probe-lr": [
@@ -625,6 +628,7 @@ def test_what_trains_together_shares_data_shapes_views_and_batches() -> None:
                   {"method": "supervised"}):  # fmt: skip
         assert small(**other).group_key != key
     assert small(objective="infonce").group_key is None
+    assert small(parts=2).group_key is None
     assert small("untrained").group_key is None
     assert ImageConfig().group_key is None
 
@@ -723,8 +727,8 @@ def test_running_a_baseline_reads_what_is_said_here(name: str, tmp_path: Path) -
     if trained.scores is None:
         experiment.score(trained, graphs, context(tmp_path))
     settings = {field.name for field in fields(GraphConfig)}
-    # Threads go by the size of a batch; a majority has its whole folds.
-    always = {"method", "folds", "batch_size", "dim", "layers"}
+    # Threads go by the size of a batch; a majority has its whole folds; parts are always 1.
+    always = {"method", "folds", "batch_size", "dim", "layers", "parts"}
     always |= {"train_share"} if name == "majority" else set()
     assert spy.read & settings - always == READ[name] - {"features", "encodings"} - always
 
