@@ -30,6 +30,7 @@ from gcl_hard.functional.schedules import Annealed, Constant, Cosine, Linear, Sc
 from gcl_hard.gathering import gather
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.methods import METHODS, Method, contrastive_loss, method
+from gcl_hard.momentum import MomentumEncoder
 from gcl_hard.queue import Queue
 from gcl_hard.sampling import NegativeSampler
 from gcl_hard.synthetic import AdversarialNegatives, HardMixing
@@ -62,6 +63,7 @@ __all__ = [
     "Method",
     "MissingExtraError",
     "MixturePosterior",
+    "MomentumEncoder",
     "NegativeSampler",
     "Queue",
     "RankPosterior",

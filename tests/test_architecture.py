@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "gcl_hard").rglob("*.py"))
 CORE = {
     "functional", "gathering", "pairing", "synthetic", "queue", "sampling", "losses", "methods",
-    "models", "caching", "io", "kept", "locating", "seeds", "setting", "stored",
+    "models", "caching", "momentum", "io", "kept", "locating", "seeds", "setting", "stored",
 }  # fmt: skip
 LIBRARY = CORE | {"graphs", "images", "training", "evaluation"}
 FLOORS = ("settings", "runs", "experiments", "tuning", "reports", "commands")
@@ -36,6 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sampling": {"functional", "seeds", "synthetic"},
     "synthetic": {"functional", "pairing", "seeds", "setting"},
     "queue": {"functional"},
+    "momentum": set(),
     "gathering": set(),
     "pairing": {"functional", "gathering"},
     "losses": {"functional", "gathering", "pairing", "sampling", "synthetic"},

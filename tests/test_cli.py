@@ -213,6 +213,7 @@ IMAGE_SETTINGS: dict[str, Any] = {
     "noise": 0.1, "forward": "split", "precision": "bf16", "channels_last": False,
     "compile": True, "accumulate": 2, "negatives": "gathered", "probe": "adam",
     "classes": 5, "label_noise": 0.4, "views": 3, "parts": 4, "probe_lr": [0.1, 0.5],
+    "momentum_encoder": 0.9, "queue": 64,
     "probe_weight_decay": 0.5, "probe_epochs": 7, "probe_batch_size": 64,
 }  # fmt: skip
 BOTH = pytest.mark.parametrize(

@@ -109,6 +109,8 @@ CHANGED_IMAGES: dict[str, tuple[Settings, Any]] = {
     "lr": ({}, 0.01),
     "positives": ({}, "view"),
     "parts": ({}, 2),
+    "momentum_encoder": ({}, 0.99),
+    "queue": ({}, 512),
     "class_pairs": ({}, True),
     "balanced": ({}, True),
     "encoder": ({}, "resnet18"),
@@ -478,6 +480,8 @@ BAD_FOR_IMAGES: dict[str, list[Settings]] = {
     "precision": [{"precision": "fp8"}],
     "accumulate": [{"accumulate": 0}],
     "parts": [{"parts": 0}],
+    "momentum-encoder": [{"momentum_encoder": -0.1}, {"momentum_encoder": 1.0}],
+    "queue": [{"queue": 0}, {"queue": 255}],
     "negatives": [{"negatives": "all"}],
     "probe": [{"probe": "svm"}],
     "probe-lr": [
@@ -592,7 +596,8 @@ def test_what_does_not_apply_is_emptied(method: str, empty: set[str]) -> None:
     config = ImageConfig(method=method)
     of_others = {k for k, (where, _) in OF_ONE.items() if where["method"] != method}
     found = {k for k, v in asdict(config).items() if v is None}
-    assert found == {*empty, *of_others, "size", "subset", "width", "classes"}
+    others = {"size", "subset", "width", "classes", "momentum_encoder", "queue"}
+    assert found == {*empty, *of_others, *others}
 
 
 def test_encoder_config_leaves_out_what_only_the_svm_sees() -> None:
