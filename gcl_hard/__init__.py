@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gcl_hard import moved
+from gcl_hard.caching import cached_backward
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, MissingExtraError
 from gcl_hard.extras import check_extra
 from gcl_hard.functional.diagnostics import Diagnostics
@@ -29,6 +30,7 @@ from gcl_hard.functional.schedules import Annealed, Constant, Cosine, Linear, Sc
 from gcl_hard.gathering import gather
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.methods import METHODS, Method, contrastive_loss, method
+from gcl_hard.momentum import MomentumEncoder
 from gcl_hard.queue import Queue
 from gcl_hard.sampling import NegativeSampler
 from gcl_hard.synthetic import AdversarialNegatives, HardMixing
@@ -63,6 +65,7 @@ __all__ = [
     "Method",
     "MissingExtraError",
     "MixturePosterior",
+    "MomentumEncoder",
     "NegativeSampler",
     "Queue",
     "RankPosterior",
@@ -72,6 +75,7 @@ __all__ = [
     "Threshold",
     "Transport",
     "Uniform",
+    "cached_backward",
     "contrastive_loss",
     "embed",
     "evaluate",

@@ -37,15 +37,15 @@ class InStep:
     def __init__(self) -> None:
         self._group: Any = distributed.new_group(backend="gloo")
 
-    def check(self, number: int, what: str) -> None:
+    def check(self, number: int, what: str, units: str = "batches") -> None:
         """InputError on all processes if they do not have the same number of batches next."""
         found = [of for (of,) in _of_all([number], torch.device("cpu"), self._group)]
         if len(set(found)) > 1:
+            such = ", such as a DistributedSampler does" if units == "batches" else ""
             least = [str(one) for one, n in enumerate(found) if n == min(found)]
             raise InputError(
-                f"processes that train together must have as many batches each, and {what} process "
-                f"{', '.join(least)} of {world_size()} had fewer: give each the same number, such "
-                f"as a DistributedSampler does"
+                f"processes that train together must have as many {units} each, and {what} process "
+                f"{', '.join(least)} of {world_size()} had fewer: give each the same number{such}"
             )
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.methods import contrastive_loss
+
+InParts = tuple[Sequence[Any], Callable[..., Tensor]]
+"""The parts of a batch, and the loss of what is encoded of them, joined."""
 
 
 def width(encoder: nn.Module, out_dim: int | None) -> int:

@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "gcl_hard").rglob("*.py"))
 CORE = {
     "functional", "gathering", "pairing", "synthetic", "queue", "sampling", "losses", "methods",
-    "models", "ids", "io", "kept", "locating", "seeds", "setting", "stored",
+    "models", "caching", "momentum", "ids", "io", "kept", "locating", "seeds", "setting",
+    "stored",
 }  # fmt: skip
 LIBRARY = CORE | {"graphs", "images", "training", "evaluation"}
 FLOORS = ("settings", "runs", "experiments", "tuning", "reports", "commands")
@@ -36,11 +37,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sampling": {"functional", "seeds", "synthetic"},
     "synthetic": {"functional", "pairing", "seeds", "setting"},
     "queue": {"functional"},
+    "momentum": set(),
     "gathering": set(),
     "pairing": {"functional", "gathering"},
     "losses": {"functional", "gathering", "pairing", "sampling", "synthetic"},
     "methods": {"functional", "sampling", "losses", "setting", "synthetic"},
     "models": {"losses", "methods"},
+    "caching": {"functional", "gathering", "losses"},
     "io": set(),
     "ids": set(),  # what items are called
     "kept": {"io"},

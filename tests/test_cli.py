@@ -201,7 +201,7 @@ GRAPH_SETTINGS: dict[str, Any] = {
     "layers": 2, "dim": 8, "readout": "mean", "features": "constant", "standardise": False,
     "folds": 4, "data_seed": 11, "jk": "last", "edge_labels": True, "virtual_node": True,
     "encodings": ["cycles", "degree"], "encoder": "gin", "probe": "svm", "kernel": "rbf+wl",
-    "c_grid": [0.5, 2.0], "train_share": 0.5, "views": 3,
+    "c_grid": [0.5, 2.0], "train_share": 0.5, "views": 3, "parts": 4,
 }  # fmt: skip
 IMAGE_SETTINGS: dict[str, Any] = {
     "dataset": "CIFAR10", "method": "hcl", "protocol": "split", "beta": 3.0, "beta_changes": 2,
@@ -212,7 +212,8 @@ IMAGE_SETTINGS: dict[str, Any] = {
     "subset": 200, "crop": 0.2, "flip": 0.25, "jitter": 0.5, "grayscale": 0.1, "blur": 0.0,
     "noise": 0.1, "forward": "split", "precision": "bf16", "channels_last": False,
     "compile": True, "accumulate": 2, "negatives": "gathered", "probe": "adam",
-    "classes": 5, "label_noise": 0.4, "views": 3, "probe_lr": [0.1, 0.5],
+    "classes": 5, "label_noise": 0.4, "views": 3, "parts": 4, "probe_lr": [0.1, 0.5],
+    "momentum_encoder": 0.9, "queue": 64,
     "probe_weight_decay": 0.5, "probe_epochs": 7, "probe_batch_size": 64,
 }  # fmt: skip
 BOTH = pytest.mark.parametrize(

@@ -89,6 +89,12 @@ class Encoder:
         )  # fmt: skip
         return model.to(self.graphs.x.device)
 
+    def refusal(self, model: GraphModel | None = None) -> str | None:
+        """Why it is trained by itself, or None."""
+        if self.config.parts > 1:
+            return "batches in parts are those of one model"
+        return refusal(model or self.build())
+
 
 @dataclass(frozen=True, eq=False)
 class TrainedEncoder:
@@ -146,7 +152,7 @@ def train_encoders(
         OutOfMemory: if an ensemble does not fit into memory; names a size to try.
     """
     one_each = {encoder.config: encoder for encoder in encoders}
-    refused = {config: refusal(encoder.build()) for config, encoder in one_each.items()}
+    refused = {config: encoder.refusal() for config, encoder in one_each.items()}
     groups: dict[object, list[int]] = {}
     for number, encoder in enumerate(encoders):
         kind = number if refused[encoder.config] else _shares(encoder)
@@ -255,7 +261,8 @@ def ensemble_of(encoders: Sequence[Encoder], graphs: GraphSet) -> Ensemble:
     models, first = [encoder.build() for encoder in encoders], encoders[0]
     held_out, features = [encoder.held_out for encoder in encoders], None
     whole: GraphSet | ColouredSet = first.graphs
-    if refusal(models[0]) is None and not first.config.two_view:
+    alone = first.refusal(models[0])
+    if alone is None and not first.config.two_view:
         gin = models[0].encoder
         assert isinstance(gin, GIN)
         whole = coloured(graphs, len(gin.convs))
@@ -263,7 +270,7 @@ def ensemble_of(encoders: Sequence[Encoder], graphs: GraphSet) -> Ensemble:
             features = [encoder.graphs.x for encoder in encoders]
     return Ensemble(
         models, whole, batch_size=first.config.batch_size, data_seed=first.config.data_seed,
-        held_out=held_out, features=features,
+        held_out=held_out, features=features, alone=alone,
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from gcl_hard.runs.experiment import RunContext, RunOptions, TrainedRun
 from gcl_hard.runs.logs import opened_log
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.progress import bar_of
+from gcl_hard.settings.base import defaults
 from gcl_hard.settings.images import RESNETS, ImageConfig
 from gcl_hard.settings.pretraining import IMAGE_OTHERS, PretrainOptions
 from gcl_hard.stored import load_torch
@@ -133,7 +134,8 @@ def _run_of(path: Path) -> dict[str, Any]:
     """What an earlier command trained."""
     saved = load_torch(path, "a pre-trained encoder of images", {"about": dict[str, Any]})
     run: dict[str, Any] = saved["about"].get("run", {})
-    return run
+    usual = {name: one for name, one in defaults(ImageConfig).items() if name not in IMAGE_OTHERS}
+    return {**run, "config": usual | run.get("config", {})}
 
 
 def _train(

@@ -28,7 +28,9 @@ from gcl_hard.images import (
     channel_statistics,
     image_encoder,
 )
+from gcl_hard.images.models import PROJECTED
 from gcl_hard.models import evaluating
+from gcl_hard.queue import Queue
 from gcl_hard.runs.experiment import (
     ENCODERS,
     Clock,
@@ -190,7 +192,11 @@ def build(
             model: ImageContrast = ImageClassifier(encoder, data.n_classes, **memory)
         else:
             of = ImageConfig(method="ucl") if config.is_baseline else config
-            model = ImageContrast(encoder, loss=of.loss(view_seed, unknown), **memory)
+            queue = None if of.queue is None else Queue(of.queue, PROJECTED)
+            model = ImageContrast(
+                encoder, loss=of.loss(view_seed, unknown), momentum=of.momentum_encoder,
+                queue=queue, **memory,
+            )  # fmt: skip
     device = data.test.images.device
     encoding = Encoding(model.to(device), views_of(config, data).to(device), view_seed)
     if config.compile and config.encoders:

@@ -31,6 +31,8 @@ from gcl_hard.runs.engine import on_interrupt
 from gcl_hard.runs.logs import opened_log
 from gcl_hard.runs.progress import bar_of
 from gcl_hard.seeds import seeded
+from gcl_hard.settings.base import defaults
+from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.pretraining import OTHERS, PretrainOptions
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.loop import train
@@ -118,7 +120,9 @@ def trained_once(
 
 def _run_of(path: Path) -> dict[str, Any]:
     before: dict[str, Any] = load_pretrained(path).about["run"]
-    return {**before, "config": without_folder(before["config"])}
+    usual = {name: one for name, one in defaults(GraphConfig).items() if name not in OTHERS}
+    # A file of an earlier version lacks the settings that have come since.
+    return {**before, "config": without_folder(usual | before["config"])}
 
 
 def _trained(

@@ -134,6 +134,26 @@ class GraphBatch:
             edge_attr=torch.cat(attributes) if len(attributes) == 2 else None,
         )
 
+    def split(self, parts: int) -> list[GraphBatch]:
+        """The batch in parts of about as many graphs each, in their order; at most one a graph."""
+        parts = max(1, min(parts, self.n_graphs))
+        if parts == 1:
+            return [self]
+        cuts = [self.n_graphs * part // parts for part in range(parts + 1)]
+        return [self._between(first, end) for first, end in pairwise(cuts)]
+
+    def _between(self, first: int, end: int) -> GraphBatch:
+        nodes = (self.batch >= first) & (self.batch < end)
+        edges = nodes[self.edge_index[0]]
+        return GraphBatch(
+            x=self.x[nodes],
+            edge_index=(nodes.cumsum(0) - 1)[self.edge_index[:, edges]],
+            batch=self.batch[nodes] - first,
+            y=self.y if self.y is None else self.y[first:end],
+            n_graphs=end - first,
+            edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+        )
+
 
 class GraphLike(Protocol):
     """A graph with the fields of ``torch_geometric.data.Data``."""

@@ -59,6 +59,7 @@ class Ensemble:
         features: for each model, its own node features, float [N, F]: nodes with equal features
             in ``graphs`` must have equal ones here (an inductive fold's scaling of degrees). Of
             two views there is one table, that of ``graphs``.
+        alone: why the models are trained one by one in any case, such as for batches in parts.
 
     Attributes:
         alone: why the models cannot share their steps, or None.
@@ -84,6 +85,7 @@ class Ensemble:
         data_seed: int = 0,
         held_out: Sequence[Tensor | None] | None = None,
         features: Sequence[Tensor] | None = None,
+        alone: str | None = None,
     ) -> None:
         if not models:
             raise InputError("an ensemble needs at least one model, got none")
@@ -99,7 +101,9 @@ class Ensemble:
             None if ids is None else checked_ids(ids, self.graphs.n_graphs, "held_out", least=0)
             for ids in held_out or [None] * len(models)
         ]
-        self.alone = next((why for model in models if (why := refusal(model)) is not None), None)
+        self.alone = alone or next(
+            (why for model in models if (why := refusal(model)) is not None), None
+        )
         if self.alone is not None:
             return
         gin = self.models[0].encoder

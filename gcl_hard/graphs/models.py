@@ -6,6 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, reduce
+from itertools import accumulate
 from typing import Any, Protocol, overload
 
 import numpy as np
@@ -20,7 +21,7 @@ from gcl_hard.graphs.augment import Transform, augment, check_views
 from gcl_hard.graphs.data import GraphBatch, GraphSet, unread_of, warn_of_unread
 from gcl_hard.graphs.encoders import GIN, xavier
 from gcl_hard.losses import ContrastiveLoss
-from gcl_hard.models import evaluating, loss_of, width
+from gcl_hard.models import InParts, evaluating, loss_of, width
 from gcl_hard.seeds import Generators
 
 MOST_NODES = 250_000
@@ -149,6 +150,24 @@ class GraphContrast(GraphModel):
         super().__init__(encoder, out_dim)
         self.loss: ContrastiveLoss = chosen
 
+    def forward(self, graphs: Graphs) -> Tensor:
+        """Loss of a batch, float [], nats."""
+        (whole,), loss = self._split(self._read(graphs), 1)
+        return loss(*self.encode_part(whole))
+
+    def in_parts(self, graphs: Graphs, parts: int) -> InParts:
+        """A batch in parts for :meth:`encode_part`, at most one a graph, and the loss of what that
+        returns, joined; see :func:`gcl_hard.cached_backward`. Views are drawn here.
+        """
+        return self._split(self._read(graphs), parts)
+
+    def encode_part(self, part: Any) -> tuple[Tensor, ...]:
+        """The embeddings of a part that the loss contrasts."""
+        raise NotImplementedError
+
+    def _split(self, graphs: GraphBatch, parts: int) -> InParts:
+        raise NotImplementedError
+
     def set_epoch(self, epoch: int, epochs: int) -> None:
         """Set the schedules of the loss to ``epoch`` (1 … ``epochs``)."""
         self.loss.set_epoch(epoch, epochs)
@@ -231,13 +250,17 @@ class InfoGraph(GraphContrast):
         self.node_head = Head(self.out_dim)
         self.graph_head = Head(self.out_dim)
 
-    def forward(self, graphs: Graphs) -> Tensor:
-        """Loss of a batch, float [], nats."""
-        graphs = self._read(graphs)
-        nodes, z = encode(self.encoder, graphs, self.out_dim)
-        return self.loss.local_global(
-            self.node_head(nodes), self.graph_head(z), graphs.batch, graphs.y
-        )
+    def encode_part(self, part: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Projected embeddings of nodes and of graphs."""
+        nodes, z = encode(self.encoder, part, self.out_dim)
+        return self.node_head(nodes), self.graph_head(z)
+
+    def _split(self, graphs: GraphBatch, parts: int) -> InParts:
+        found, batch = graphs.split(parts), graphs.batch
+        if len(found) > 1:  # in the order of the joined nodes
+            before = [0, *accumulate(part.n_graphs for part in found)]
+            batch = torch.cat([part.batch + n for part, n in zip(found, before, strict=False)])
+        return found, lambda nodes, z: self.loss.local_global(nodes, z, batch, graphs.y)
 
 
 class TwoView(GraphContrast):
@@ -302,22 +325,22 @@ class TwoView(GraphContrast):
         self.seed = seed
         self._generators = Generators(seed)
 
-    def forward(self, graphs: Graphs) -> Tensor:
-        """Loss of a batch, float [], nats."""
-        batch = self._read(graphs)
-        if batch.x.ndim == 1:  # codes, of which no augmentation knows
-            _check_columns(batch)
-        try:
-            views = self.views_of(batch, self._generators.on(batch.x, batch.edge_index.T))
-        except IndexError:
-            _check_columns(batch)
-            raise
+    def encode_part(self, part: Sequence[GraphBatch]) -> tuple[Tensor, ...]:
+        """Projected embeddings of each view."""
         if self.one_forward:
-            z = self.project(reduce(GraphBatch.followed_by, views)).chunk(self.views)
-        else:
-            z = tuple(self.project(view) for view in views)
-        loss: Tensor = self.loss(z, labels=batch.y)
-        return loss
+            return self.project(reduce(GraphBatch.followed_by, part)).chunk(self.views)
+        return tuple(self.project(view) for view in part)
+
+    def _split(self, graphs: GraphBatch, parts: int) -> InParts:
+        if graphs.x.ndim == 1:  # codes, of which no augmentation knows
+            _check_columns(graphs)
+        try:
+            views = self.views_of(graphs, self._generators.on(graphs.x, graphs.edge_index.T))
+        except IndexError:
+            _check_columns(graphs)
+            raise
+        found = [*zip(*(view.split(parts) for view in views), strict=True)]
+        return found, lambda *z: self.loss(z, labels=graphs.y)
 
     def views_of(self, graphs: GraphBatch, generator: torch.Generator) -> list[GraphBatch]:
         """All views of every graph; the generator is on their device."""

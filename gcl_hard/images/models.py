@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, cast, get_args
 
 import torch
@@ -19,7 +20,9 @@ from gcl_hard.extras import check_extra
 from gcl_hard.images.augment import Views
 from gcl_hard.images.batching import ViewPair
 from gcl_hard.losses import ContrastiveLoss
-from gcl_hard.models import evaluating, loss_of, width
+from gcl_hard.models import InParts, evaluating, loss_of, width
+from gcl_hard.momentum import MomentumEncoder
+from gcl_hard.queue import Queue
 
 ResNet = Literal["resnet18", "resnet50"]
 Stem = Literal["cifar", "imagenet"]
@@ -272,12 +275,18 @@ class ImageContrast(nn.Module):
         one_forward: encode all views in one forward pass, with joint BatchNorm statistics; False
             takes a pass for each, as the papers' code does.
         channels_last: whether views and the encoder's weights are in channels-last memory format.
+        momentum: m in [0, 1) of a :class:`~gcl_hard.MomentumEncoder` of encoder and head, which
+            gives all views but the first, without a gradient; it moves as a batch of training
+            begins. None for none.
+        queue: a :class:`~gcl_hard.Queue` of such views of earlier batches, which are further
+            candidates; as wide as the head's outputs (128), with the ``unknown`` of the loss.
         **options: options of :func:`gcl_hard.contrastive_loss`.
 
     Raises:
-        InputError: if the encoder's width is unknown, or its output does not have that width.
+        InputError: if the encoder's width is unknown, or its output does not have that width; for
+            a momentum or a queue with hard positives.
 
-    Source: Chen et al. (2020), *SimCLR*; H-SCL paper, section V-A.
+    Source: Chen et al. (2020), *SimCLR*; H-SCL paper, section V-A; He et al. (2020), *MoCo*.
 
     Example:
         >>> from gcl_hard.images import resnet
@@ -297,6 +306,8 @@ class ImageContrast(nn.Module):
         head: nn.Module | None = None,
         one_forward: bool = True,
         channels_last: bool = False,
+        momentum: float | None = None,
+        queue: Queue | None = None,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -308,6 +319,17 @@ class ImageContrast(nn.Module):
         self.channels_last = channels_last
         if channels_last:
             self.encoder.to(memory_format=torch.channels_last)
+        if self.loss.takes_items and (momentum is not None or queue is not None):
+            raise InputError(
+                f"hard positives are chosen from views that one encoder gives, so leave out "
+                f"momentum={momentum} and queue={queue}"
+            )
+        self.momentum = None if momentum is None else MomentumEncoder(self._network, momentum)
+        self.queue = queue
+
+    @property
+    def _network(self) -> nn.Sequential:
+        return nn.Sequential(self.encoder, self.head)
 
     def set_epoch(self, epoch: int, epochs: int) -> None:
         """Set the loss's schedules to ``epoch`` (1 … ``epochs``)."""
@@ -315,11 +337,49 @@ class ImageContrast(nn.Module):
 
     def forward(self, pair: ViewPair) -> Tensor:
         """Loss of a batch of two images or more, float [], nats."""
+        (whole,), loss = self.in_parts(pair, 1)
+        return loss(*self.encode_part(whole))
+
+    def in_parts(self, pair: ViewPair, parts: int) -> InParts:
+        """A batch in parts of two images or more for :meth:`encode_part`, and the loss of what that
+        returns, joined; see :func:`gcl_hard.cached_backward`.
+        """
         _check_pair(pair)
+        self._check(pair)
+        if self.momentum is not None and self._trains:
+            self.momentum.update(self._network)
+        number, found = min(parts, len(pair) // 2), [pair.views]  # BatchNorm takes two
+        if number > 1:
+            found = [*zip(*(view.tensor_split(number) for view in pair.views), strict=True)]
+        return found, partial(self._loss_of, pair)
+
+    def encode_part(self, part: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """What the loss contrasts of each view."""
+        if self.momentum is None:
+            return tuple(self.of_views(part, self.project))
+        first, others = self.of_views(part[:1], self.project), self.of_views(part[1:], self._keys)
+        return *first, *others
+
+    def _keys(self, images: Tensor) -> Tensor:
+        """Unit projections by the momentum encoder."""
+        assert self.momentum is not None
+        return nn.functional.normalize(self.momentum(self._formatted(images)).float(), dim=1)
+
+    @property
+    def _trains(self) -> bool:
+        """Whether a batch changes the momentum encoder and the queue."""
+        return self.training and torch.is_grad_enabled()
+
+    def _check(self, pair: ViewPair) -> None:
         if len(pair) < 2:
             raise InputError(f"a batch must have at least 2 images, got {len(pair)}")
-        z = self.of_views(pair.views, self.project)
-        loss: Tensor = self.loss(tuple(z), labels=pair.labels)
+
+    def _loss_of(self, pair: ViewPair, *z: Tensor) -> Tensor:
+        more = {} if self.queue is None else self.queue.candidates()
+        loss: Tensor = self.loss(z, labels=pair.labels, **more)
+        if self.queue is not None and self._trains:
+            of_others = None if pair.labels is None else pair.labels.repeat(len(z) - 1)
+            self.queue.add(torch.cat(z[1:]), of_others)
         return loss
 
     def of_views(self, views: Sequence[Tensor], encode: Callable[[Tensor], Tensor]) -> list[Tensor]:
@@ -353,9 +413,7 @@ class ImageContrast(nn.Module):
 
     def encode(self, images: Tensor) -> Tensor:
         """Embeddings float [B, d] of normalised images, in the encoder's current mode."""
-        if self.channels_last:
-            images = images.contiguous(memory_format=torch.channels_last)
-        z: Tensor = self.encoder(images)
+        z: Tensor = self.encoder(self._formatted(images))
         if not isinstance(z, Tensor) or z.shape != (len(images), self.out_dim):
             got = f"{list(z.shape)}" if isinstance(z, Tensor) else type(z).__name__
             raise InputError(
@@ -363,6 +421,11 @@ class ImageContrast(nn.Module):
                 f"is out_dim={self.out_dim} its width?"
             )
         return z
+
+    def _formatted(self, images: Tensor) -> Tensor:
+        return (
+            images.contiguous(memory_format=torch.channels_last) if self.channels_last else images
+        )
 
     def embed(
         self,
@@ -425,15 +488,25 @@ class ImageClassifier(ImageContrast):
     """
 
     def __init__(self, encoder: nn.Module, n_classes: int, **options: Any) -> None:
+        for name in ("momentum", "queue"):
+            if options.get(name) is not None:
+                raise InputError(
+                    f"{name} belongs to contrast, and a classifier has none: leave it out"
+                )
         head = nn.Linear(width(encoder, options.get("out_dim")), n_classes)
         super().__init__(encoder, method="ucl", head=head, **options)
 
-    def forward(self, pair: ViewPair) -> Tensor:
-        """Cross-entropy of a batch, mean over images and views, float [], nats."""
-        _check_pair(pair)
+    def encode_part(self, part: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The logits of each view."""
+        return tuple(self.of_views(part, lambda x: self.head(self.encode(x))))
+
+    def _check(self, pair: ViewPair) -> None:
         if pair.labels is None:
             raise InputError("a classifier needs the images' labels, and this ViewPair has none")
-        logits = torch.cat(self.of_views(pair.views, lambda x: self.head(self.encode(x))))
+
+    def _loss_of(self, pair: ViewPair, *z: Tensor) -> Tensor:
+        """Cross-entropy of a batch, mean over images and views."""
+        logits = torch.cat(z)
         labels = torch.as_tensor(pair.labels, device=logits.device).repeat(len(pair.views))
         if labels.is_floating_point():
             raise InputError(f"labels must be integers, the images' classes, got {labels.dtype}")

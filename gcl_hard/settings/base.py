@@ -109,6 +109,11 @@ EPOCHS = Setting(
 BATCH_SIZE = Setting(
     "samples in a batch", "training", least=2, several=True, read_by=("supervised",)
 )
+BATCH_PARTS = Setting(
+    "parts of a batch that are encoded one at a time: less memory, all negatives; BatchNorm's "
+    "statistics are those of a part",
+    "training", least=1,
+)  # fmt: skip
 DETACH_WEIGHTS = Setting("whether q is a constant to the gradient")
 WEIGHT_DECAY = Setting("weight decay of Adam", "training", least=0, read_by=("supervised",))
 

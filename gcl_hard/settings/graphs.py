@@ -15,6 +15,7 @@ from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.methods import method
 from gcl_hard.setting import Setting
 from gcl_hard.settings.base import (
+    BATCH_PARTS,
     BATCH_SIZE,
     EPOCHS,
     Domain,
@@ -31,6 +32,7 @@ from gcl_hard.settings.base import (
     row,
 )
 from gcl_hard.settings.images import is_image_encoder
+from gcl_hard.training.loop import Optimisation
 
 GIN, MOLECULE_GIN = "gin", "molecule-gin"
 """The encoders of graphs that are ours; the second takes molecules, whose features are codes."""
@@ -277,6 +279,7 @@ class GraphConfig(RunConfig):
             read_by=FOLDS_USED,
         ),
     ] = 1.0
+    parts: Annotated[int, BATCH_PARTS] = 1
 
     def _check(self) -> None:
         if not self.is_baseline and self.contrast != "two-view":
@@ -430,7 +433,7 @@ class GraphConfig(RunConfig):
         one_view = self.contrast == "local-global"
         if self.encoders == 0 or (one_view and self.objective == "infonce"):
             return None
-        if self.encoder != GIN:
+        if self.encoder != GIN or self.parts > 1:
             return None
         trained = self.encoder_config
         shape = tuple(
@@ -453,6 +456,10 @@ class GraphConfig(RunConfig):
         """
         n_nodes, n_graphs = size
         return n_nodes * self.epochs * self.encoders, 0.4 * n_graphs**2
+
+    def optimisation(self) -> Optimisation:
+        """How the encoder is optimised."""
+        return replace(super().optimisation(), parts=self.parts)
 
     def loss(self, seed: int = 0) -> ContrastiveLoss:
         """A new loss with these settings; the seed draws synthetic negatives."""

@@ -16,6 +16,7 @@ from gcl_hard.losses import ContrastiveLoss, Negatives, Positives
 from gcl_hard.methods import method
 from gcl_hard.setting import Setting, declared
 from gcl_hard.settings.base import (
+    BATCH_PARTS,
     BATCH_SIZE,
     EPOCHS,
     LR,
@@ -246,6 +247,26 @@ class ImageConfig(RunConfig):
         int,
         Setting("batches whose mean gradient makes one step", "training", least=1, read_by=TRAINED),
     ] = 1
+    parts: Annotated[int, BATCH_PARTS] = 1
+    momentum_encoder: Annotated[
+        float | None,
+        Setting(
+            "MoCo's m, such as 0.999: a slowly moving copy of the encoder gives all views but the "
+            "first; none if not given",
+            "training",
+            least=0,
+            below=1,
+            space=(0.9, 0.9999),
+        ),
+    ] = None
+    queue: Annotated[
+        int | None,
+        Setting(
+            "embeddings of earlier batches that are candidates, too; none if not given",
+            "training",
+            least=1,
+        ),
+    ] = None
     negatives: Annotated[
         Negatives,
         Setting(
@@ -281,6 +302,7 @@ class ImageConfig(RunConfig):
 
     def _check(self) -> None:
         self.view_recipe()
+        self._check_keys()
         if not is_image_encoder(self.encoder) and not is_own(self.encoder):
             libraries = ("torchvision:NAME", "timm:NAME", "your own module:Name")
             raise unknown("encoder", self.encoder, [*RESNETS, FAST, *libraries])
@@ -298,6 +320,22 @@ class ImageConfig(RunConfig):
                 raise InputError(
                     f"{flag(name)} must not be test: nothing is trained on test images"
                 )
+
+    def _check_keys(self) -> None:
+        """Refuse a momentum encoder or a queue where it cannot be."""
+        for name in ("momentum_encoder", "queue"):
+            if self.positives == "hard" and getattr(self, name) is not None:
+                raise InputError(
+                    f"{flag(name)} {getattr(self, name)} does not go with hard positives, chosen "
+                    f"from views that one encoder gives: leave it out, or choose another method "
+                    f"than {self.method}"
+                )
+        needed = self.batch_size * ((self.views or 2) - 1)
+        if self.queue is not None and self.queue < needed:
+            raise InputError(
+                f"queue must hold a batch, {needed} embeddings of batch-size {self.batch_size}, "
+                f"got {self.queue}"
+            )
 
     @property
     def canonical_dataset(self) -> str:
@@ -398,7 +436,10 @@ class ImageConfig(RunConfig):
     def optimisation(self) -> Optimisation:
         """How the encoder is optimised."""
         precision = FABRIC[self.precision]
-        return replace(super().optimisation(), precision=precision, accumulate=self.accumulate)
+        return replace(
+            super().optimisation(), precision=precision, accumulate=self.accumulate,
+            parts=self.parts,
+        )  # fmt: skip
 
     def loss(self, seed: int = 0, unknown: int | None = None) -> ContrastiveLoss:
         """A new loss with these settings; the seed draws synthetic negatives."""

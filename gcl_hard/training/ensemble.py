@@ -118,10 +118,12 @@ def train_ensemble(
             "optimiser or schedule one by one, by gcl_hard.fit"
         )
     for one in each:
-        if PRECISIONS.get(one.precision) != dtype or one.accumulate != 1:
+        whole = one.accumulate == one.parts == 1
+        if PRECISIONS.get(one.precision) != dtype or not whole:
             raise InputError(
-                f"models of an ensemble train without accumulation in the precision that they "
-                f"are in, {dtype}, got {one.precision} and accumulate {one.accumulate}"
+                f"models of an ensemble train on whole batches, without accumulation, in the "
+                f"precision that they are in, {dtype}, got {one.precision}, accumulate "
+                f"{one.accumulate} and parts {one.parts}: train models one by one, by gcl_hard.fit"
             )
     with memory_for(lambda: f"out of memory with {n} models in an ensemble"):
         return _Run(copy.copy(ensemble), each, names).train(on_epoch, snapshots)

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
+from gcl_hard.caching import cached_backward
 from gcl_hard.errors import (
     DivergenceError,
     InputError,
@@ -67,6 +69,10 @@ class Optimisation:
             fewer. A batch's negatives stay its own: accumulation does not add any.
         optimiser: another one than Adam, such as ``torch.optim.AdamW``: called as
             ``optimiser(parameters, lr=lr, weight_decay=weight_decay)``.
+        parts: parts ≥ 1 in which a batch is encoded, by :func:`gcl_hard.cached_backward`: all
+            negatives, and memory for the activations of one part. With BatchNorm each part has
+            statistics of its own, so that the gradient is not that of the whole batch. A small
+            batch has fewer parts.
 
     Raises:
         InputError: for a value out of range.
@@ -85,10 +91,12 @@ class Optimisation:
     precision: Precision = "32-true"
     accumulate: int = 1
     optimiser: OptimizerMaker | None = None
+    parts: int = 1
 
     def __post_init__(self) -> None:
         check_at_least("epochs", self.epochs, 1)
         check_at_least("accumulate", self.accumulate, 1)
+        check_at_least("parts", self.parts, 1)
         check_number("lr", self.lr, above=0)
         check_number("weight-decay", self.weight_decay, least=0)
         if not callable(self.lr_schedule):
@@ -117,7 +125,9 @@ def train(
 
     Args:
         model: ``model(batch)`` is the loss, float []; its ``set_epoch(epoch, epochs)``, if it has
-            one, is called as an epoch begins.
+            one, is called as an epoch begins. For more parts than one ``model.in_parts(batch, n)``
+            is a list of parts and the loss of what ``model.encode_part(part)`` returns, joined, as
+            ``InfoGraph``, ``TwoView`` and ``ImageContrast`` have them.
         batches: a function from the epoch (from 1) to its batches on ``device``, or a loader that
             is iterated over once an epoch.
         optimisation: settings of the optimiser.
@@ -293,6 +303,36 @@ class _Alone:
         loss.backward()  # type: ignore[no-untyped-call]
 
 
+class _Encoding(nn.Module):
+    """A model that is called with a part of a batch, by what trains on several devices, too."""
+
+    def __init__(self, model: nn.Module, parts: int) -> None:
+        super().__init__()
+        kind = type(model)
+        if not (hasattr(model, "in_parts") and hasattr(model, "encode_part")):
+            raise InputError(
+                f"parts is {parts}, and {kind.__name__} encodes whole batches: leave it out, or "
+                f"give the model in_parts(batch, n) and encode_part(part), as InfoGraph, TwoView "
+                f"and ImageContrast have them"
+            )
+        of = {name: _depth(kind, name) for name in ("forward", "in_parts")}
+        if of["forward"] < of["in_parts"]:
+            raise InputError(
+                f"parts is {parts}, and {kind.__name__} has a forward of its own, whose loss is "
+                f"not that of in_parts: give it in_parts(batch, n), too, or leave parts out"
+            )
+        self.model: Any = model
+
+    def forward(self, part: Any) -> SimpleNamespace:
+        # Fabric makes float32 of float64 where it finds any.
+        return SimpleNamespace(rows=self.model.encode_part(part))
+
+
+def _depth(kind: type, name: str) -> int:
+    """How far up a class gets a method from."""
+    return next(depth for depth, one in enumerate(kind.__mro__) if name in vars(one))
+
+
 class _Run:
     """State of training: model, optimiser, epoch and batch."""
 
@@ -342,7 +382,8 @@ class _Run:
                 f"{type(self.optimizer).__name__} calls the model several times in a step, and a "
                 f"step here is one call: give an optimiser such as torch.optim.AdamW"
             )
-        self.wrapped, self.wrapped_optimizer = self.fabric.setup(model, self.optimizer)
+        called = model if optimisation.parts == 1 else _Encoding(model, optimisation.parts)
+        self.wrapped, self.wrapped_optimizer = self.fabric.setup(called, self.optimizer)
         self.scheduler: torch.optim.lr_scheduler.LRScheduler | None = None
         if callable(optimisation.lr_schedule):
             self.scheduler = optimisation.lr_schedule(self.optimizer)
@@ -376,13 +417,15 @@ class _Run:
 
         def ran_out() -> str:
             size, images = _size(group), ""
+            more = "raise parts (all negatives, activations of one part), "
+            in_parts = more if hasattr(self.model, "in_parts") else ""
             if self.images is not None:  # known while a batch's views are made, too
                 size, images = " ({} images of {} pixels)".format(*self.images), "size, or "
             return (
                 f"out of memory in epoch {epoch}, batch {len(self.losses) + 1}{size}"
-                f"{_of(self.setting)}: lower {images}batch-size (accumulate then averages several "
-                f"batches a step, each with fewer negatives), or use precision bf16 or a smaller "
-                f"encoder"
+                f"{_of(self.setting)}: {in_parts}lower {images}batch-size (accumulate then "
+                f"averages several batches a step, each with fewer negatives), or use precision "
+                f"bf16 or a smaller encoder"
             )
 
         with memory_for(ran_out):
@@ -421,11 +464,26 @@ class _Run:
         for batch in group:
             for one in self.contrasts:
                 one.counts = None
-            loss = _checked(self.wrapped(batch))
-            self.fabric.backward(loss if len(group) == 1 else loss / len(group))
-            self._keep(loss.detach())
+            self._keep(self._backward(batch, len(group)))
         self.wrapped_optimizer.step()
         self.step += len(group)
+
+    def _backward(self, batch: Any, of: int) -> Tensor:
+        """The loss of a batch, one of so many whose mean gradient makes a step."""
+
+        def backward(loss: Tensor) -> None:
+            self.fabric.backward(loss if of == 1 else loss / of)
+
+        if self.optimisation.parts > 1:
+            model: Any = self.model
+            parts, of_joined = model.in_parts(batch, self.optimisation.parts)
+            return cached_backward(
+                lambda part: self.wrapped(part).rows, parts, lambda *z: _checked(of_joined(*z)),
+                backward=backward, modules=self.wrapped,
+            )  # fmt: skip
+        loss = _checked(self.wrapped(batch))
+        backward(loss)
+        return loss.detach()
 
     def _keep(self, loss: Tensor) -> None:
         """Keep a batch's loss, and whether it trained anything; no GPU is waited for."""

@@ -22,7 +22,14 @@ class Model(nn.Module):
 
     def forward(self, batch):
         x, y = batch
-        return self.loss(self.encoder(x), self.encoder(x + 0.1), y)
+        return self.loss(*self.encode_part(x), y)
+
+    def in_parts(self, batch, n):
+        x, y = batch
+        return x.tensor_split(n), lambda first, second: self.loss(first, second, y)
+
+    def encode_part(self, x):
+        return self.encoder(x), self.encoder(x + 0.1)
 
 
 def batches(epoch):
@@ -32,7 +39,7 @@ def batches(epoch):
         yield tuple(of.tensor_split(gathering.world_size())[gathering.rank()] for of in (x, LABELS))
 
 
-def main(rank: int, world: int, path: str) -> None:
+def main(rank: int, world: int, path: str, parts: int = 1) -> None:
     """One of several processes, with the environment that torchrun gives it."""
     torch.set_num_threads(1)
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world)}
@@ -41,9 +48,8 @@ def main(rank: int, world: int, path: str) -> None:
             "gloo", init_method=f"file://{path}.meet", rank=rank, world_size=world
         )
     model = Model()
-    losses = train(
-        model, batches, Optimisation(epochs=4, lr=0.05, precision="64-true"), together=True
-    )
+    how = Optimisation(epochs=4, lr=0.05, precision="64-true", parts=parts)
+    losses = train(model, batches, how, together=True)
     if rank == 0:
         torch.save((losses, model.state_dict()), path)
     if world > 1:

@@ -48,16 +48,17 @@ def torchrun(n: int, *arguments: str, folder: Path) -> tuple[int, str]:
 def test_processes_train_the_weights_of_one(tmp_path: Path) -> None:
     importlib.import_module("lightning_fabric")  # once, and not in every fork
     found = []
-    for n in (1, 3):
-        path = tmp_path / f"{n}.pt"
+    for n, parts in ((1, 1), (3, 1), (3, 2)):
+        path = tmp_path / f"{n}-{parts}.pt"
         multiprocessing.start_processes(
-            small_training.main, (n, str(path)), nprocs=n, start_method="fork"
+            small_training.main, (n, str(path), parts), nprocs=n, start_method="fork"
         )
         found.append(torch.load(path))
-    (losses, weights), (losses_of_three, weights_of_three) = found
-    assert losses_of_three == pytest.approx(losses, rel=1e-6)
-    for name, of_one in weights.items():
-        torch.testing.assert_close(weights_of_three[name], of_one, rtol=1e-6, atol=1e-9)
+    (losses, weights), *others = found
+    for losses_of_three, weights_of_three in others:
+        assert losses_of_three == pytest.approx(losses, rel=1e-6)
+        for name, of_one in weights.items():
+            torch.testing.assert_close(weights_of_three[name], of_one, rtol=1e-6, atol=1e-9)
 
 
 def test_a_search_is_started_without_it(monkeypatch: pytest.MonkeyPatch, capsys) -> None:

@@ -79,6 +79,20 @@ def test_the_command_trains_saves_and_does_not_repeat(
     assert path.stat().st_mtime_ns != written
 
 
+def test_a_file_from_before_there_were_parts_is_not_trained_again(
+    csv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.pt"
+    assert main(flags(csv, file)) == 0
+    whole = torch.load(file, weights_only=True)
+    assert whole["about"]["run"]["config"].pop("parts") == 1
+    torch.save(whole, file)
+    assert main(flags(csv, file)) == 0
+    assert says(capsys.readouterr().out, file.name, "before")
+    assert main(flags(csv, file, "--parts=2")) == 2
+    assert main(flags(csv, file, "--parts=2", "--force")) == 0
+
+
 def test_words_beside_the_smiles_are_no_targets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

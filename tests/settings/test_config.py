@@ -99,6 +99,7 @@ CHANGED_GRAPHS: dict[str, tuple[Settings, Any]] = {
     "kernel": ({}, "rbf+wl"),
     "c_grid": ({}, (0.5, 2.0)),
     "train_share": ({"protocol": "inductive"}, 0.5),
+    "parts": ({}, 2),
 }
 CHANGED_IMAGES: dict[str, tuple[Settings, Any]] = {
     **CHANGED_LOSS,
@@ -107,6 +108,9 @@ CHANGED_IMAGES: dict[str, tuple[Settings, Any]] = {
     "temperature": ({}, 0.2),
     "lr": ({}, 0.01),
     "positives": ({}, "view"),
+    "parts": ({}, 2),
+    "momentum_encoder": ({}, 0.99),
+    "queue": ({}, 512),
     "class_pairs": ({}, True),
     "balanced": ({}, True),
     "encoder": ({}, "resnet18"),
@@ -475,6 +479,9 @@ BAD_FOR_IMAGES: dict[str, list[Settings]] = {
     "forward": [{"forward": "both"}],
     "precision": [{"precision": "fp8"}],
     "accumulate": [{"accumulate": 0}],
+    "parts": [{"parts": 0}],
+    "momentum-encoder": [{"momentum_encoder": -0.1}, {"momentum_encoder": 1.0}],
+    "queue": [{"queue": 0}, {"queue": 255}],
     "negatives": [{"negatives": "all"}],
     "probe": [{"probe": "svm"}],
     "probe-lr": [
@@ -589,7 +596,8 @@ def test_what_does_not_apply_is_emptied(method: str, empty: set[str]) -> None:
     config = ImageConfig(method=method)
     of_others = {k for k, (where, _) in OF_ONE.items() if where["method"] != method}
     found = {k for k, v in asdict(config).items() if v is None}
-    assert found == {*empty, *of_others, "size", "subset", "width", "classes"}
+    others = {"size", "subset", "width", "classes", "momentum_encoder", "queue"}
+    assert found == {*empty, *of_others, *others}
 
 
 def test_encoder_config_leaves_out_what_only_the_svm_sees() -> None:
@@ -625,6 +633,7 @@ def test_what_trains_together_shares_data_shapes_views_and_batches() -> None:
                   {"method": "supervised"}):  # fmt: skip
         assert small(**other).group_key != key
     assert small(objective="infonce").group_key is None
+    assert small(parts=2).group_key is None
     assert small("untrained").group_key is None
     assert ImageConfig().group_key is None
 
@@ -723,8 +732,8 @@ def test_running_a_baseline_reads_what_is_said_here(name: str, tmp_path: Path) -
     if trained.scores is None:
         experiment.score(trained, graphs, context(tmp_path))
     settings = {field.name for field in fields(GraphConfig)}
-    # Threads go by the size of a batch; a majority has its whole folds.
-    always = {"method", "folds", "batch_size", "dim", "layers"}
+    # Threads go by the size of a batch; a majority has its whole folds; parts are always 1.
+    always = {"method", "folds", "batch_size", "dim", "layers", "parts"}
     always |= {"train_share"} if name == "majority" else set()
     assert spy.read & settings - always == READ[name] - {"features", "encodings"} - always
 

@@ -189,6 +189,8 @@ def test_lists_of_another_length_are_refused(mutag: GraphSet) -> None:
         train_ensemble(Ensemble(members, mutag), [Optimisation()])
     with pytest.raises(InputError, match=r"torch\.float32\b.*\bbf16-mixed\b.*\baccumulate 1\b"):
         train_ensemble(Ensemble(members, mutag), Optimisation(precision="bf16-mixed"))
+    with pytest.raises(InputError, match=r"\bparts 4\b.*\bfit\b"):
+        train_ensemble(Ensemble(members, mutag), Optimisation(parts=4))
 
 
 def test_held_out_graphs_that_leave_members_other_batches_are_refused(mutag: GraphSet) -> None:
