@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import types
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
@@ -137,16 +138,32 @@ def conforms(value: object, kind: Any) -> bool:
         >>> conforms({"a": [1, 2.5]}, dict[str, list[float]]), conforms(["a"], list[int])
         (True, False)
     """
+    return _check_of(kind)(value)
+
+
+@cache
+def _check_of(kind: Any) -> Callable[[Any], bool]:
+    """What tells whether a value has a type."""
     outer, of = get_origin(kind) or kind, get_args(kind)
     if outer in (Union, types.UnionType):
-        return any(conforms(value, one) for one in of)
-    if kind is Any or value is None:
-        return kind in (Any, None, types.NoneType)
+        several = [_check_of(one) for one in of]
+        return lambda value: any(check(value) for check in several)
+    if kind is Any:
+        return lambda value: True
+    if kind in (None, types.NoneType):
+        return lambda value: value is None
     if outer in (int, float):
-        return isinstance(value, (int, outer)) and not isinstance(value, bool)
-    parts = [(one, of[-1]) for one in _parts(value)] if of else []
-    parts += [(one, of[0]) for one in value] if of and isinstance(value, dict) else []
-    return isinstance(value, outer) and all(conforms(one, inner) for one, inner in parts)
+        return lambda value: isinstance(value, (int, outer)) and not isinstance(value, bool)
+    if not of:
+        return lambda value: isinstance(value, outer)
+    key, inner = _check_of(of[0]), _check_of(of[-1])
+
+    def check(value: Any) -> bool:
+        if not isinstance(value, outer) or not all(map(inner, _parts(value))):
+            return False
+        return not isinstance(value, dict) or all(map(key, value))
+
+    return check
 
 
 def _parts(value: object) -> Iterable[object]:

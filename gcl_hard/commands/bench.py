@@ -198,12 +198,12 @@ def _show(options: BenchOptions, results: Results, console: Console, command: st
     write_json(frame.result_json(results, quick=options.quick), path)
     if options.quick:
         console.print(SMOKE, style="bold yellow")
-    written = [path]
-    console.print(tables.terminal(rows(results)))
+    written, shown = [path], rows(results)
+    console.print(tables.terminal(shown))
     if options.report is not None:
         from gcl_hard.reports.page import write
 
-        written += write(results, options.report, command=command, quick=options.quick)
+        written += write(results, options.report, command=command, quick=options.quick, shown=shown)
     line = f"results: {', '.join(map(str, written))}"
     console.print(line, highlight=False, soft_wrap=True)
 

@@ -466,7 +466,8 @@ class UserParts:
                 changed[name] = tuple(self._part(part, name) for part in value)
             elif one.setting.own and value is not None:
                 changed[name] = self._part(value, name)
-        return replace(config, **changed)
+        changed = {name: one for name, one in changed.items() if one != getattr(config, name)}
+        return replace(config, **changed) if changed else config
 
     def _set_name(self, config: RunConfig) -> str:
         """The name of a set of graphs, which is imported if it is a ``module:Name``."""

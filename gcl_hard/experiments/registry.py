@@ -202,4 +202,4 @@ def canonical(config: Config) -> Config:
         raise InputError(
             f"dataset {name!r} is no UTF-8: give its file or folder a new name"
         ) from error
-    return replace(config, dataset=name)
+    return config if name == config.dataset else replace(config, dataset=name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from statistics import fmean, mean
 from typing import Any
 
@@ -70,7 +70,7 @@ def grid(results: Results) -> pd.DataFrame:
 def _others(config: RunConfig) -> str:
     """The other settings, as text."""
     of_grid = ("method", "beta", "temperature", "positives")
-    return str({k: v for k, v in asdict(config).items() if k not in of_grid})
+    return str({k: v for k, v in config.values.items() if k not in of_grid})
 
 
 def effective(record: RunResult, config: RunConfig) -> float | None:
@@ -171,12 +171,12 @@ def gains(results: Results) -> pd.DataFrame:
         paired difference with its 95 % interval. Without two seeds there is no line, nor where
         lines differ in β alone, which :func:`~gcl_hard.reports.result_figures.beta_figure` shows.
     """
-    hardened = {method: plain for plain, method in PAIRS.items()}
+    hardened, asked = {method: plain for plain, method in PAIRS.items()}, {*results.configs}
     compared = [
         (config, hardened[config.method], ours.metric, found)
         for config in results.configs
         if config.method in hardened
-        and (plain := replace(config, method=hardened[config.method])) in results.configs
+        and (plain := replace(config, method=hardened[config.method])) in asked
         and (ours := results.scores(config)) is not None
         and (found := compare(ours, results.scores(plain))) is not None
     ]

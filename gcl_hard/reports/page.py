@@ -29,7 +29,9 @@ ALT = {
 """What figures of results show, of a metric with a title."""
 
 
-def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Path]:
+def write(
+    results: Results, path: Path, *, command: str, quick: bool, shown: Sequence[Row] | None = None
+) -> list[Path]:
     """Write the page of results, with its CSV, LaTeX and figures next to it.
 
     Args:
@@ -39,6 +41,7 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
             where a protocol has scores by several metrics.
         command: the command that made the results.
         quick: whether they come from a smoke run.
+        shown: their rows, where these are made already.
 
     Returns:
         The files written, the page first.
@@ -50,7 +53,7 @@ def write(results: Results, path: Path, *, command: str, quick: bool) -> list[Pa
     from gcl_hard.reports.result_figures import FIGURES
 
     check_target(path, quick=quick)
-    shown = rows(results)
+    shown = rows(results) if shown is None else shown
     sections = tables.sections(shown)
     drawn = {
         path.with_name(f"{path.stem}-{slug(key, sections)}-{figure_name(name, key)}.png"): figure

@@ -180,7 +180,7 @@ def _by_metric(results: Results) -> list[Row]:
             for one in trained
         )  # fmt: skip
 
-    first = [c.protocol for c in trained]
+    first = dict.fromkeys(c.protocol for c in trained)
     own = [c.protocol for c in asked if not any(shared(c, protocol) for protocol in first)]
     found, usual = [], next(iter(results.records.values())).metric if results.records else ACCURACY
     for protocol in dict.fromkeys([*first, *own]):
@@ -192,11 +192,14 @@ def _by_metric(results: Results) -> list[Row]:
                 if c.set_name == dataset and (c.protocol == protocol or shared(c, protocol))
             ]
             records = [record for config in shown for record in results.of(config)]
-            methods = sorted(dict.fromkeys(c.method for c in shown), key=is_baseline)
+            name = metric_of(records) if records else usual
+            methods: dict[str, list[RunConfig]] = {}
+            for config in shown:
+                methods.setdefault(config.method, []).append(config)
             block = [
-                replace(row, metric=metric_of(records) if records else usual)
-                for method in methods
-                for row in _of_method(results, [c for c in shown if c.method == method], protocol)
+                replace(row, metric=name)
+                for method in sorted(methods, key=is_baseline)
+                for row in _of_method(results, methods[method], protocol)
             ]
             found += _tested(block)
     return found
@@ -225,11 +228,13 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         unit=first.unit,
     )
     chosen = {config: one for one in results.choices for config in one.candidates}
+    varied = {id(one): _varied(one.candidates) for one in results.choices}
+    all_varied = _varied(configs)
     found = []
     for config in configs:
         by = chosen.get(config)
-        others = configs if by is None else by.candidates
-        row = _filled(empty, config, others, results.of(config))
+        names = all_varied if by is None else varied[id(by)]
+        row = _filled(empty, config, names, results.of(config))
         row = replace(row, undefined=results.undefined(config))
         if by is not None:
             named = in_symbols(config, apart(configs))
@@ -263,24 +268,25 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
     if seeds:
         outer = [Scores.of_records(results.of(c, seeds=seeds), c) for c in configs]
         at = best_on_test(outer)
-        best = replace(_filled(best, configs[at], configs, []), scores=outer[at])
+        best = replace(_filled(best, configs[at], all_varied, []), scores=outer[at])
     return [*found, replace(best, optimism=selection.optimism if selection else None)]
 
 
+def _varied(configs: Sequence[RunConfig]) -> list[str]:
+    """β, and whatever else differs between rows of a method."""
+    return [
+        name
+        for name, one in known(type(configs[0])).items()
+        if one.setting.several
+        and (name == "beta" or len({getattr(config, name) for config in configs}) > 1)
+    ]
+
+
 def _filled(
-    row: Row, config: RunConfig, others: Sequence[RunConfig], records: Sequence[RunResult]
+    row: Row, config: RunConfig, varied: Sequence[str], records: Sequence[RunResult]
 ) -> Row:
     """The row with a configuration's setting, and its numbers if there are any."""
-    # β, and whatever else differs between rows of a method.
-    names = [
-        name
-        for name, one in known(type(config)).items()
-        if one.setting.several
-        and (
-            len({getattr(c, name) for c in others}) > 1
-            or (name == "beta" and config.beta is not None)
-        )
-    ]
+    names = [name for name in varied if name != "beta" or config.beta is not None]
     names.sort(key=lambda name: name not in symbols(type(config)))
     row = replace(
         row, setting=in_symbols(config, names), beta=config.beta if names == ["beta"] else None,

@@ -74,6 +74,7 @@ def read(paths: Iterable[Path]) -> tuple[list[RunResult], dict[Run, Path]]:
     """
     found: dict[Run, tuple[Any, RunResult, Path | None]] = {}
     undefined: dict[Run, None] = {}
+    stems: dict[Path, set[str]] = {}
     for source, record in (one for path in paths for one in _results(path)):
         if record.inner:
             continue
@@ -82,7 +83,10 @@ def read(paths: Iterable[Path]) -> tuple[list[RunResult], dict[Run, Path]]:
             if not defined(record):
                 undefined[record.run] = None
                 continue
-            points = _points(source, record)
+            folder = source.parent
+            if folder not in stems:
+                stems[folder] = {path.stem for path in folder.glob(f"*{POINTS}")}
+            points = _points(source, record) if stems[folder] else None
             kept = len(record.diagnostics), points is not None, len(record.curve), record.finished
             rank = *kept, record.values, record.versions.get("source", ""), str(source)
         known = found.get(record.run)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
@@ -17,6 +17,7 @@ from gcl_hard.evaluation.metrics import alike, metric
 from gcl_hard.io import BITS, json_text, packed, packed_bits, unpacked
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.snapshots import snapshot_epochs
+from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.domains import CONFIGS, from_dict
 from gcl_hard.stored import unlike
 
@@ -148,20 +149,22 @@ class RunResult:
 
     def stored(self) -> dict[str, Any]:
         """What is written, with a digest of it."""
-        content = asdict(self)
-        unknown = content.pop("unknown")
+        content = {name: getattr(self, name) for name in TYPES}
         content["scores"] = {name: _known(values) for name, values in self.scores.items()}
         content["validation"] = _known(self.validation)
-        content = {"schema_version": SCHEMA_VERSION, **content, **unknown}
-        return {**content, "digest": digest_of(content)}
+        content = _as_json({"schema_version": SCHEMA_VERSION, **content, **self.unknown})
+        return {**content, "digest": _digest(content)}
 
     @classmethod
-    def read(cls, stored: Mapping[str, Any], *, checked: bool = False) -> RunResult:
+    def read(
+        cls, stored: Mapping[str, Any], *, checked: bool = False, config: RunConfig | None = None
+    ) -> RunResult:
         """A record of this schema, or of the one before.
 
         Args:
-            stored: what was written.
+            stored: what was written, as JSON gives it back.
             checked: whether the digest is compared.
+            config: the configuration that it may be of, which is then not made again.
 
         Raises:
             InputError: for a setting or a domain that this version does not know; names it.
@@ -169,7 +172,7 @@ class RunResult:
         """
         content = dict(stored)
         digest = content.pop("digest", None)
-        altered = checked and digest is not None and digest != digest_of(content)
+        altered = checked and digest is not None and digest != _digest(content)
         version = content.pop("schema_version", SCHEMA_VERSION)
         for one in CONFIGS.values():
             if one.earlier is not None and one.earlier.knows(content):
@@ -180,13 +183,16 @@ class RunResult:
             scores = {ACCURACY: content.pop("fold_accuracies", [])}
             content |= {"scores": scores, "migrated": BEFORE}
         unknown = {name: content.pop(name) for name in [*content] if name not in NAMES}
-        config = from_dict(content["config"], content.get("domain", ""))
+        every = None if config is None else config.as_json()
+        if config is None or (content["config"], content.get("domain")) != (every, config.domain):
+            config = from_dict(content["config"], content.get("domain", ""))
+            every = config.as_json()
         if altered:  # which of another version's record cannot be told
             raise ValueError("its content is not what its digest says")
         content["scores"] = {name: _numbers(one) for name, one in content["scores"].items()}
         content["validation"] = _numbers(content.get("validation", []))
         # Every setting, whatever was stated.
-        content |= {"config": config.as_json(), "domain": config.domain}
+        content |= {"config": every, "domain": config.domain}
         declared = {name: kind for name, kind in TYPES.items() if name in content}
         why = unlike(content, declared) or unlike(content["data"], {"processes": int | None})
         if why is not None:
@@ -380,6 +386,17 @@ def says_nothing(value: Any) -> bool:
 
 def digest_of(content: Mapping[str, Any]) -> str:
     """Sixteen hexadecimal digits of a record, whatever the order of its fields and its form."""
+    return _digest(_as_json(content))
+
+
+def _as_json(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A record as JSON gives it back."""
+    found: dict[str, Any] = json.loads(json_text(content))
+    return found
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """The digest of a record that is as JSON gives it back."""
     said = {name: value for name, value in content.items() if not says_nothing(value)}
-    text = json.dumps(json.loads(json_text(said)), sort_keys=True)
+    text = json.dumps(said, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -33,6 +33,7 @@ from gcl_hard.io import (
 from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import BEFORE, SCHEMA_VERSION, RunResult, digest_of, says_nothing
+from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.domains import CONFIGS
 
 COMPACT, FORMER = "runs.jsonl.gz", "runs.jsonl"
@@ -102,8 +103,8 @@ class Store:
     def get(self, run: Run) -> RunResult | None:
         """The result of a run; None if there is none, or none that can be trusted."""
         name = self.path(run).stem
-        found = _read(self.path(run)) or _read(self._former(run))
-        line = self._line(name, fresh=True)
+        found = _read(self.path(run), run.config) or _read(self._former(run), run.config)
+        line = self._line(name, fresh=True, config=run.config)
         if found is None or _is_newer(line, found):
             found = line
         if not isinstance(found, RunResult) or not _is_whole(found, run) or found.name != name:
@@ -309,12 +310,14 @@ class Store:
 
     def _rename_beside(self, results: Mapping[str, RunResult]) -> None:
         """Give files beside results of the schema before the names of today."""
-        for name, result in results.items():
+        suffixes = ENCODERS, EMBEDDINGS, POINTS
+        there = {path.name for path in self.folder.iterdir() if path.name.endswith(suffixes)}
+        for name, result in results.items() if there else ():
             former = result.run.name(result.data.get("processes", 1), BEFORE)
-            for suffix in (ENCODERS, EMBEDDINGS, POINTS):
-                beside, new = (self.folder / f"{one}{suffix}" for one in (former, name))
-                if former != name and beside.exists() and not new.exists():
-                    beside.rename(new)
+            for suffix in suffixes:
+                beside, new = (f"{one}{suffix}" for one in (former, name))
+                if former != name and beside in there and new not in there:
+                    (self.folder / beside).rename(self.folder / new)
 
     def _set_aside(self, older: Sequence[RunResult]) -> None:
         """Keep results of which there are newer ones, where no command reads them."""
@@ -367,12 +370,16 @@ class Store:
             for one in CONFIGS.values() if one.earlier is not None for name in one.earlier.FILES
         ]  # fmt: skip
 
-    def _line(self, name: str, *, fresh: bool = False) -> RunResult | Unread | None:
-        """A line of the compact form; ``fresh`` looks whether that has changed."""
+    def _line(
+        self, name: str, *, fresh: bool = False, config: RunConfig | None = None
+    ) -> RunResult | Unread | None:
+        """A line of the compact form; ``fresh`` looks whether that has changed, and ``config`` is
+        the configuration that it may be of.
+        """
         lines = self._rows() if fresh else self._lines
         found = lines.get(name)
         if isinstance(found, dict):
-            found = lines[name] = _read_line(found, self._compact_file(), name)
+            found = lines[name] = _read_line(found, self._compact_file(), name, config)
         return found
 
     def _compact(self, *, fresh: bool) -> tuple[dict[str, RunResult], list[Unread]]:
@@ -421,27 +428,29 @@ def _row(result: RunResult) -> dict[str, Any]:
     return {name: one for name, one in stored.items() if not says_nothing(one)}
 
 
-def _read_line(row: Mapping[str, Any], path: Path, name: str) -> RunResult | Unread:
+def _read_line(
+    row: Mapping[str, Any], path: Path, name: str, config: RunConfig | None = None
+) -> RunResult | Unread:
     """The result in a line of the compact form.
 
     Raises:
         InputError: if the line is damaged; names it.
     """
     try:
-        return _result_of(row)
+        return _result_of(row, config)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
             f"{path}: the line of {name} is damaged: restore the file, or remove the line"
         ) from error
 
 
-def _result_of(row: Mapping[str, Any]) -> RunResult | Unread:
+def _result_of(row: Mapping[str, Any], config: RunConfig | None = None) -> RunResult | Unread:
     """The result in a line of the compact form."""
     content = {name: value for name, value in row.items() if name != "run"}
     if content["schema_version"] == BEFORE:
         content = {"fold_accuracies": []} | content
     try:
-        return RunResult.read(content, checked=True)
+        return RunResult.read(content, checked=True, config=config)
     except InputError as error:
         del content["schema_version"]
         return Unread(row["run"], str(error), content)
@@ -475,8 +484,13 @@ def _is_undefined(result: RunResult, folds: Sequence[int]) -> bool:
     return all(k < len(tested) and math.isnan(tested[k].score(result.metric)) for k in folds)
 
 
-def _read(path: Path) -> RunResult | Unread | str | None:
-    """The result in a single file, or why it cannot be used; None if there is none."""
+def _read(path: Path, config: RunConfig | None = None) -> RunResult | Unread | str | None:
+    """The result in a single file, or why it cannot be used; None if there is none.
+
+    Args:
+        path: the file.
+        config: the configuration that it may be of.
+    """
     check_regular(path)
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
@@ -484,7 +498,7 @@ def _read(path: Path) -> RunResult | Unread | str | None:
         earlier = [one.earlier for one in CONFIGS.values() if one.earlier is not None]
         known = any(version == one.SCHEMA and one.knows(stored) for one in earlier)
         if known or version in (SCHEMA_VERSION, BEFORE):
-            return RunResult.read(stored, checked=True)
+            return RunResult.read(stored, checked=True, config=config)
         if isinstance(version, int) and version > SCHEMA_VERSION:
             return Unread(path.name, f"it has schema {version}: upgrade gcl_hard", stored)
         found = f"has the older schema {version}"

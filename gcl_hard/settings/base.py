@@ -317,6 +317,7 @@ def selectable(config: type[RunConfig]) -> list[str]:
     return [name for name, one in known(config).items() if one.setting.chosen]
 
 
+@cache
 def symbols(config: type[RunConfig]) -> dict[str, str]:
     """How tables write the settings that have a symbol, in their order."""
     return {name: one.setting.symbol for name, one in known(config).items() if one.setting.symbol}
@@ -685,8 +686,7 @@ class RunConfig(ABC):
             >>> GraphConfig(contrast="two-view", lr=0.1, temperature=0.5).stated()
             {'contrast': 'two-view', 'lr': 0.1}
         """
-        found = stated(known(type(self)), self.values)
-        return {name: value for name, value in found.items() if name not in HEAD}
+        return {name: value for name, value in _stated(self).items() if name not in HEAD}
 
     def changed(self) -> dict[str, Any]:
         """Settings that differ from those of a configuration of the method alone."""
@@ -717,7 +717,12 @@ def _check_once(config: RunConfig) -> None:
 _CHECKED: set[Hashable] = set()
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2**16)
+def _stated(config: RunConfig) -> dict[str, Any]:
+    return stated(known(type(config)), config.values)
+
+
+@lru_cache(maxsize=2**16)
 def _key(config: RunConfig, schema: int | None) -> str:
     content: dict[str, Any]
     if schema == 2:

@@ -52,7 +52,7 @@ def from_dict(stored: Mapping[str, Any], domain: str = "") -> RunConfig:
     return _read(json.dumps(stored), domain, tuple(CONFIGS.values()))
 
 
-@lru_cache(maxsize=4096)  # a folder has many seeds of few configurations
+@lru_cache(maxsize=2**16)  # a folder has several seeds of each configuration
 def _read(text: str, domain: str, configs: tuple[type[RunConfig], ...]) -> RunConfig:
     stored: dict[str, Any] = json.loads(text)
     if domain and domain not in CONFIGS:
