@@ -104,7 +104,7 @@ class ImageConfig(RunConfig):
     has_settings_of: ClassVar[tuple[type, ...]] = (ViewRecipe,)
     quick: ClassVar[Mapping[str, Any]] = {
         "dataset": ("digits",),
-        "encoder": "resnet18",
+        "encoder": ("resnet18",),
         "seeds": (0, 1),
         "epochs": (3,),
         "beta": (1.0, 5.0),

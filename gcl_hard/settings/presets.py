@@ -133,7 +133,7 @@ SMALL: dict[str, Any] = {
     "threshold_end": (0.0,),
     "select_epochs": 10,
     "select_subset": 10_000,
-    "encoder": "fast",
+    "encoder": ("fast",),
     "precision": "bf16",
     "subset": 20_000,
     "epochs": (15,),
