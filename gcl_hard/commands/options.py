@@ -70,7 +70,6 @@ class BenchOptions:
     log: Annotated[
         tuple[str, ...] | None,
         "write losses and scores as they come: csv, tensorboard, wandb, or several",
-        COMMON,
     ] = None
     report_only: Annotated[bool, "run nothing: show what is finished", COMMON] = False
     force: Annotated[bool, "repeat finished runs"] = False

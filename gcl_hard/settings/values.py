@@ -114,12 +114,11 @@ def several() -> dict[str, Callable[[Any], tuple[Any, ...]]]:
         >>> several()["lr"]("0.1,0.01")
         (0.1, 0.01)
     """
-    return {
-        name: reader(one)
-        for config in CONFIGS.values()
-        for name, one in known(config).items()
-        if one.setting.several
-    }
+    found: dict[str, Callable[[Any], tuple[Any, ...]]] = {}
+    for name, one in (item for config in CONFIGS.values() for item in known(config).items()):
+        if one.setting.several and (one.optional or name not in found):
+            found[name] = reader(one)
+    return found
 
 
 def as_declared(
