@@ -83,6 +83,8 @@ def _images(config: ImageConfig, options: PretrainOptions) -> tuple[Split, tuple
     if path.is_dir():
         classes = reads and options.labels is None
         found = load_folder(path, labels=options.labels, classes=classes)
+    elif options.source.endswith("/"):
+        raise InputError(f"there is no folder {options.source}")
     elif options.labels is not None:
         raise InputError(
             f"labels are of the images of a folder, and {options.source} is a set with its own"
