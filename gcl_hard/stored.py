@@ -1,7 +1,4 @@
-"""Reading what was stored: whether fields have their types, files of PyTorch, and YAML.
-
-And safetensors, which are written here too.
-"""
+"""Reading what was stored: types of fields, files of PyTorch, safetensors, and YAML."""
 
 from __future__ import annotations
 

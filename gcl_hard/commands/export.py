@@ -123,6 +123,8 @@ def export(
     _check_suffix(path)
     if path.exists() and not force:
         raise InputError(f"{path} is there: give another name, or force=True (--force)")
+    if like is not None and not isinstance(model, nn.Module):
+        raise InputError(f"like is for an encoder by itself, and {model} says what it embeds")
     found = (
         _without_file(model, like) if isinstance(model, nn.Module)
         else model_of_file(Path(model), encoder, fold=fold, trust=trust)
@@ -170,6 +172,11 @@ def _named(model: Model) -> str:
 
 def _without_file(encoder: nn.Module, like: Any) -> Model:
     """An encoder by itself, with what data say of its inputs."""
+    if hasattr(encoder, "query"):
+        raise InputError(
+            f"{type(encoder).__name__} is a model of links, which scores the entities that it was "
+            f"trained on and embeds no others: its vectors are those of --save-embeddings"
+        )
     encoder = copy.deepcopy(encoder).cpu()
     if hasattr(like, "plain"):  # Views
         state = [one for _, one in sorted(encoder.state_dict().items())]
@@ -243,8 +250,8 @@ def run(options: ExportOptions) -> None:
         what = "weights, and the settings that make the encoder"
     else:
         what = f"{', '.join(done.inputs)} -> {', '.join(done.outputs)}; " + (
-            f"embeddings of {' and '.join(map(str, CHECKED))} made at random are the encoder's "
-            f"within {TOLERANCE:g} of the largest"
+            f"compared with the encoder on {' and '.join(map(str, CHECKED))} made at random: equal "
+            f"within {TOLERANCE:g} of the largest value"
             if done.checked
             else "not compared with the encoder, for ONNX Runtime is not installed"
         )

@@ -57,7 +57,8 @@ def graphs_exportable(encoder: nn.Module, saved: Mapping[str, Any]) -> Exportabl
             found["edge_attr"] = features(edge_index.shape[1], edge_dim, [*BONDS.values()])
         return found
 
-    facts = {name: saved[name] for name in ("features", "columns", "edge_columns") if name in saved}
+    named = ("features", "columns", *(("edge_columns",) if edge_dim is not None else ()))
+    facts = {name: saved[name] for name in named if name in saved}
     return Exportable(
         module, inputs, {"nodes": "nodes", "graphs": "graphs"}, made,
         {**facts, **(vocabulary() if codes else {})},

@@ -132,7 +132,7 @@ def exportable_of(encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
         shape = n, 3, side, side
         return {"images": torch.randint(256, shape, generator=drawn, dtype=torch.uint8)}
 
-    facts = {"side": side, "mean": list(saved["mean"]), "std": list(saved["std"])}
+    facts = {name: saved[name] for name in ("size", "mean", "std")} | {"side": side}
     inputs = {"images": {0: Dim("images", min=1)}}
     return Exportable(PixelEncoder(encoder, views), inputs, {"embeddings": "images"}, made, facts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -231,6 +232,48 @@ def test_own_encoders_are_embedded_alike(suffix: str) -> None:
     check_graphs(f"own.{suffix}", encoder, sets, edges=False)
 
 
+OWN = """
+import torch
+from torch_geometric.nn import GINEConv, global_mean_pool
+
+class Encoder(torch.nn.Module):
+    out_dim = 4
+    def __init__(self, n_features):
+        super().__init__()
+        self.conv = GINEConv(torch.nn.Linear(n_features, 4), edge_dim=4)
+    def forward(self, x, edge_index, batch, edge_attr, n_graphs=None):
+        nodes = self.conv(x, edge_index, edge_attr)
+        return nodes, global_mean_pool(nodes, batch, n_graphs)
+"""
+
+
+def test_a_file_of_an_own_encoder_is_exported_with_its_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("own_exported.py").write_text(OWN)
+    monkeypatch.syspath_prepend(".")
+    flags = [one for one in MUTAG if not one.startswith(("--layers", "--dim"))]
+    assert bench.main([*flags, "--encoder=own_exported:Encoder"]) == 0
+    (file,) = Path("runs").glob("*.pt")
+    assert export(file, "-o", "own.pt2") == 2
+    assert says(capsys.readouterr().err, "own_exported:Encoder")
+    assert export(file, "--encoder", "own_exported:Encoder", "-o", "own.pt2") == 0
+    encoder = gcl_hard.load_encoder(file, trust=True)
+    mutag = load("MUTAG", download=False)
+    check_graphs("own.pt2", encoder, [mutag[:1], mutag[4:21]], edges=True)
+
+
+def test_a_program_of_pytorch_needs_nothing_else() -> None:
+    gcl_hard.export(GIN(5, 4, layers=1), "gin.pt2", like=random_graphs(2, 5))
+    code = (
+        "import sys, torch; run = torch.export.load('gin.pt2').module(); "
+        "found = run(x=torch.ones(2, 5), edge_index=torch.tensor([[0, 1], [1, 0]]), "
+        "ptr=torch.tensor([0, 2])); assert found[1].shape == (1, 4); "
+        "assert not {'gcl_hard', 'torch_geometric'} & {*sys.modules}"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
 class OwnNodes(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -286,6 +329,7 @@ def test_images_are_embedded_alike_at_the_size_of_training_and_at_another(size: 
     saved = torch.load("e.pt", weights_only=True)
     facts = {one.key: one.value for one in onnx.load("e.onnx").metadata_props}
     assert json.loads(facts["side"]) == 12
+    assert json.loads(facts["size"]) == size
     assert json.loads(facts["mean"]) == saved["mean"]
     assert json.loads(facts["std"]) == saved["std"]
     kept = {exporting.FACTS: ""}
@@ -309,7 +353,8 @@ def test_an_encoder_by_itself_is_exported_with_its_views() -> None:
     [
         (Branching(5), random_graphs(2, 5), ["Branching", "x.mean() > 0"]),
         (GCN(3, dim=4), node_set(4), ["GCN", "sparse"]),
-        (DistMult(5, 2, dim=4), None, ["like"]),
+        (DistMult(5, 2, dim=4), None, ["DistMult", "links"]),
+        (GIN(5), None, ["like"]),
         (GIN(5), "MUTAG", ["NAME.pt"]),
     ],
 )
@@ -458,6 +503,12 @@ def test_damaged_weights_are_refused(damage: str) -> None:
         with pytest.raises(InputError) as error:
             read(bad)
         assert says(str(error.value), "bad.safetensors")
+
+
+def test_what_a_file_embeds_is_not_said_again() -> None:
+    with pytest.raises(InputError) as error:
+        gcl_hard.export("e.pt", "e.pt2", like=random_graphs(2, 5))
+    assert says(str(error.value), "e.pt", "like")
 
 
 def test_weights_by_themselves_have_no_settings() -> None:
