@@ -79,7 +79,7 @@ test-oldest: .venv-oldest/.installed ## tests with the oldest versions that pypr
 
 # An environment for each extra, with what pip brings for it and nothing else; uv links files that
 # environments share. `core` has none.
-EXTRAS := core evaluation graphs images molecules bench tune cluster timm postgres parquet
+EXTRAS := core evaluation graphs images molecules bench tune cluster timm postgres parquet onnx
 .venv-extras/%/.done: pyproject.toml $(wildcard gcl_hard/*.py gcl_hard/*/*.py)
 	@mkdir -p $(@D)
 	$(BIN)/uv venv --quiet --clear $(@D)/venv

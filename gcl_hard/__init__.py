@@ -4,8 +4,8 @@ A negative distribution is an admission rule times a hardening function; a loss 
 taken under that distribution; graphs and images only differ in how they make embeddings.
 
 Importing this package imports torch and nothing heavier; the backends are ``gcl_hard.graphs``
-and ``gcl_hard.images``. ``evaluate``, ``fit``, ``load_encoder``, ``load_pretrained`` and
-``study`` are imported when they are used.
+and ``gcl_hard.images``. ``evaluate``, ``export``, ``fit``, ``load_encoder``, ``load_pretrained``
+and ``study`` are imported when they are used.
 """
 
 from importlib import import_module
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from gcl_hard.commands.embed import embed
     from gcl_hard.commands.encoders import load_encoder
     from gcl_hard.commands.evaluate import evaluate
+    from gcl_hard.commands.export import export
     from gcl_hard.commands.study import study
     from gcl_hard.graphs.pretrained import load_pretrained
     from gcl_hard.training.loop import fit
@@ -79,6 +80,7 @@ __all__ = [
     "contrastive_loss",
     "embed",
     "evaluate",
+    "export",
     "fit",
     "gather",
     "load_encoder",
@@ -91,6 +93,7 @@ __all__ = [
 _LAZY = {
     "embed": ("gcl_hard.commands.embed", "bench"),
     "evaluate": ("gcl_hard.commands.evaluate", "bench"),
+    "export": ("gcl_hard.commands.export", "bench"),
     "fit": ("gcl_hard.training.loop", ""),
     "load_encoder": ("gcl_hard.commands.encoders", "bench"),
     "load_pretrained": ("gcl_hard.graphs.pretrained", "graphs"),

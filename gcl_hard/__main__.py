@@ -16,6 +16,7 @@ COMMANDS = {
     "pretrain": "train an encoder of molecules on a large set",
     "transfer": "score encoders of molecules on labelled sets",
     "embed": "embed new data by a saved encoder, each row with its name",
+    "export": "write a saved encoder as ONNX, torch.export or safetensors",
 }
 USAGE = "\n".join([
     "usage: gcl-hard COMMAND [...]", "",

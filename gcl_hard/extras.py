@@ -30,6 +30,7 @@ EXTRAS = {
     "timm": (*IMAGES, "timm"),
     "postgres": (*TUNE, "psycopg"),
     "parquet": ("pyarrow",),
+    "onnx": ("onnx", "onnxscript", "onnxruntime", "safetensors"),
 }
 """Modules that each extra of ``pyproject.toml`` installs, beside PyTorch and NumPy."""
 

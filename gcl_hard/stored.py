@@ -1,7 +1,8 @@
-"""Reading what was stored: whether fields have their types, files of PyTorch, and YAML."""
+"""Reading what was stored: types of fields, files of PyTorch, safetensors, and YAML."""
 
 from __future__ import annotations
 
+import json
 import math
 import types
 import zipfile
@@ -11,17 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 from gcl_hard.errors import GclHardError, InputError
-from gcl_hard.io import check_regular, reading, refuse_bomb
+from gcl_hard.extras import check_extra
+from gcl_hard.io import check_regular, json_text, reading, refuse_bomb
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 
 def load_torch(path: Path, what: str, declared: Mapping[str, Any], remedy: str = "") -> Any:
     """The content of a file of PyTorch; nothing in it is executed (``weights_only``).
 
     Args:
-        path: the file.
+        path: the file; NAME.safetensors has settings and weights, as :func:`safetensors_of` writes.
         what: it should be, for the message.
         declared: types of the fields that it must have.
         remedy: what to do about a damaged one; how the message ends.
@@ -32,11 +34,16 @@ def load_torch(path: Path, what: str, declared: Mapping[str, Any], remedy: str =
     """
     import torch
 
+    if path.suffix == SAFETENSORS:
+        check_extra("onnx", f"reading {path.name}", "safetensors")
     with reading(path, what, remedy):
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
                 refuse_bomb(archive, path)
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        found = (
+            _of_safetensors(path) if path.suffix == SAFETENSORS
+            else torch.load(path, map_location="cpu", weights_only=True)
+        )  # fmt: skip
         if (why := unlike(found, declared)) is not None:
             raise ValueError(why)
         for one in _tensors(found):
@@ -44,6 +51,34 @@ def load_torch(path: Path, what: str, declared: Mapping[str, Any], remedy: str =
             if one.numel() > MOST_EXPANDED and one.numel() * one.element_size() > held:
                 raise ValueError("a tensor that repeats what it holds")
     return found
+
+
+SAFETENSORS = ".safetensors"
+
+
+def safetensors_of(
+    weights: Mapping[str, Tensor], settings: Mapping[str, Any], **facts: str
+) -> bytes:
+    """The content of NAME.safetensors: weights, and what makes the encoder that has them.
+
+    Args:
+        weights: the state of the encoder.
+        settings: what else :func:`load_torch` gives back, as JSON.
+        facts: what others read in the header.
+    """
+    from safetensors.torch import save
+
+    # Those that share memory are refused, and so is what is not contiguous.
+    copies = {name: one.contiguous().clone() for name, one in weights.items()}
+    return save(copies, {"format": "pt", **facts, "settings": json_text({**settings})})
+
+
+def _of_safetensors(path: Path) -> dict[str, Any]:
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:
+        settings = json.loads(file.metadata()["settings"])
+        return {**settings, "encoder": {name: file.get_tensor(name) for name in file.keys()}}  # noqa: SIM118
 
 
 MOST_EXPANDED = 10**6

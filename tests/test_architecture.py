@@ -66,6 +66,9 @@ DOMAINS = ("graphs", "images", "settings.graphs", "settings.images", "settings.m
 OWNERS = {
     "torch_geometric": {"graphs"},
     "rdkit": {"graphs"},
+    "onnx": {"runs"},
+    "onnxruntime": {"runs"},
+    "safetensors": {"stored"},
     "torchvision": {"images"},
     "kornia": {"images"},
     "timm": {"images"},

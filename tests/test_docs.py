@@ -24,6 +24,7 @@ import yaml
 from benchmarks.recipe.__main__ import COMMANDS, parse, parser_of
 from gcl_hard.commands.bench import bench_parser, parse_bench
 from gcl_hard.commands.embed import embed_parser, parse_embed
+from gcl_hard.commands.export import export_parser, parse_export
 from gcl_hard.commands.figures import figures_parser, parse_figures
 from gcl_hard.commands.pretrain import parse_pretrain, pretrain_parser
 from gcl_hard.commands.transfer import parse_transfer, transfer_parser
@@ -43,6 +44,7 @@ PARSERS: dict[str, tuple[Callable[[list[str]], object], Callable[[], ArgumentPar
     "pretrain": (parse_pretrain, pretrain_parser),
     "transfer": (parse_transfer, transfer_parser),
     "embed": (parse_embed, embed_parser),
+    "export": (parse_export, export_parser),
     **{f"recipe {name}": (partial(parse, name), partial(parser_of, name)) for name in COMMANDS},
 }
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

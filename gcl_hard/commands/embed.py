@@ -229,11 +229,11 @@ def model_of_file(
         trust: as of :func:`gcl_hard.load_encoder`.
     """
     digest = file_digest(path)
-    if "vocabulary" in load_torch(path, "a file of encoders", {}):
+    if "vocabulary" in (pretrained := load_torch(path, "a file of encoders", {})):
         check_extra("molecules", "an encoder of molecules")
         from gcl_hard.graphs.pretrained import load_pretrained
 
-        return Model(load_pretrained(path).encoder, "molecules", {}, digest)
+        return Model(load_pretrained(path).encoder, "molecules", pretrained, digest)
     saved = read_encoders(path)
     encoder = encoder_in(path, saved, own, fold=fold, trust=trust)
     return Model(encoder, saved["config"].domain, saved, digest)

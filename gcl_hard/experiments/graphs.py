@@ -21,6 +21,7 @@ from gcl_hard.evaluation.folds import inner_folds
 from gcl_hard.experiments.custom import graphs_named, own_graphs, own_part
 from gcl_hard.experiments.embedded import items_of_graphs, with_columns_of
 from gcl_hard.experiments.ensembles import Encoder, Result, train_encoders, use_threads
+from gcl_hard.experiments.exported import graphs_exportable
 from gcl_hard.experiments.protocols import (
     check_classes,
     check_encoder,
@@ -45,6 +46,7 @@ from gcl_hard.runs.experiment import (
     TrainedRun,
     refuse_together,
 )
+from gcl_hard.runs.exporting import Exportable
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import Scored
 from gcl_hard.runs.snapshots import snapshot_epochs
@@ -193,6 +195,10 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         graphs, notes = with_columns_of(saved, graphs)
         device = torch.device(context.device)
         return items_of_graphs(encoder, graphs, digest, reading, device=device, notes=notes)
+
+    def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
+        """Nodes and graphs, of features, edges and pointers."""
+        return graphs_exportable(encoder, saved)
 
     def arrays(self, trained: TrainedRun, data: GraphSet) -> dict[str, NDArray[Any]]:
         """``embeddings`` float32 [encoders, G, d], ``ids`` [G], ``labels`` [G], and ``fold`` [G].

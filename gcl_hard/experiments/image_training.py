@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.export import Dim
 
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, calling_own
 from gcl_hard.evaluation import FoldScore, ProbeRecipe, inner_holdout, linear_probe, weighted_knn
@@ -24,11 +25,12 @@ from gcl_hard.images import (
     Split,
     ViewPair,
     ViewPairs,
+    ViewRecipe,
     Views,
     channel_statistics,
     image_encoder,
 )
-from gcl_hard.images.models import PROJECTED
+from gcl_hard.images.models import PROJECTED, PixelEncoder
 from gcl_hard.models import evaluating
 from gcl_hard.queue import Queue
 from gcl_hard.runs.experiment import (
@@ -40,6 +42,7 @@ from gcl_hard.runs.experiment import (
     TrainedRun,
     seeded_weights,
 )
+from gcl_hard.runs.exporting import Exportable
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.snapshots import snapshot_epochs
 from gcl_hard.seeds import seed_for
@@ -118,6 +121,21 @@ def items_of(
         return found
 
     return bounds, encode
+
+
+def exportable_of(encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
+    """An encoder of uint8 images; arguments as of :func:`items_of`."""
+    views = Views(ViewRecipe(), size=saved["size"], mean=saved["mean"], std=saved["std"])
+    side = int(saved.get("side", saved["size"]))
+
+    def made(n: int) -> dict[str, torch.Tensor]:
+        drawn = torch.Generator().manual_seed(n)
+        shape = n, 3, side, side
+        return {"images": torch.randint(256, shape, generator=drawn, dtype=torch.uint8)}
+
+    facts = {name: saved[name] for name in ("size", "mean", "std")} | {"side": side}
+    inputs = {"images": {0: Dim("images", min=1)}}
+    return Exportable(PixelEncoder(encoder, views), inputs, {"embeddings": "images"}, made, facts)
 
 
 def views_of(config: ImageConfig, data: ImageData) -> Views:

@@ -25,6 +25,7 @@ from gcl_hard.experiments.image_data import (
 from gcl_hard.experiments.image_training import (
     build,
     check_encoder,
+    exportable_of,
     fit_run,
     items_of,
     new_encoder,
@@ -50,6 +51,7 @@ from gcl_hard.runs.experiment import (
     TrainedRun,
     silent,
 )
+from gcl_hard.runs.exporting import Exportable
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import Scored
 from gcl_hard.settings.images import RESNETS, ImageConfig
@@ -201,6 +203,10 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         device = torch.device(context.device)
         bounds, encode = items_of(encoder, saved, split, device, reading.batch_size)
         return Items(columns, digest_of_images(split), bounds, encode, notes)
+
+    def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
+        """Images as they are loaded, which the program resizes and normalises."""
+        return exportable_of(encoder, saved)
 
     def arrays(self, trained: TrainedRun, data: ImageData) -> dict[str, NDArray[Any]]:
         """``train`` float32 [n, d] and ``test``, with ``_labels`` and ``_ids`` of each."""

@@ -27,6 +27,7 @@ from gcl_hard.evaluation.transfer import (
 )
 from gcl_hard.experiments.custom import FileEncoder, OwnTable
 from gcl_hard.experiments.embedded import items_of_graphs
+from gcl_hard.experiments.exported import molecules_exportable
 from gcl_hard.experiments.finetuning import diverged, finetune, new_encoder, train_head
 from gcl_hard.experiments.labelled import Labelled, kernels_of
 from gcl_hard.experiments.pretraining import digest_of_smiles, loaded
@@ -46,6 +47,7 @@ from gcl_hard.runs.experiment import (
     TrainedRun,
     refuse_together,
 )
+from gcl_hard.runs.exporting import Exportable
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import RunResult, Scored, Tested
 from gcl_hard.settings.molecules import SUPERVISED, UNTRAINED, MoleculeConfig
@@ -199,6 +201,10 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
             ).molecules  # fmt: skip
         digest = digest_of_smiles(data.smiles)
         return items_of_graphs(encoder, data, digest, reading, device=torch.device(context.device))
+
+    def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
+        """Atoms and molecules, of codes, bonds and pointers."""
+        return molecules_exportable(encoder)
 
     def arrays(self, trained: TrainedRun, data: Labelled) -> dict[str, NDArray[Any]]:
         """``embeddings`` float [G, d], ``ids`` [G], ``labels`` [G] or [G, T], and ``part`` [G]:

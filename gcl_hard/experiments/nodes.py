@@ -24,6 +24,7 @@ from gcl_hard.evaluation.splits import (
     random_splits,
 )
 from gcl_hard.experiments.custom import check_call, name_of, own_part
+from gcl_hard.experiments.exported import nodes_exportable
 from gcl_hard.graphs.augment import seeded_globally
 from gcl_hard.graphs.neighbours import Neighbourhoods
 from gcl_hard.graphs.node_encoders import NODE_ENCODERS, normalised_adjacency
@@ -52,6 +53,7 @@ from gcl_hard.runs.experiment import (
     seeded_weights,
     silent,
 )
+from gcl_hard.runs.exporting import Exportable
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import Scored, Tested
 from gcl_hard.settings.nodes import RAW, SGC, SUPERVISED, UNTRAINED, NodeConfig
@@ -234,6 +236,10 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
             {"id": nodes.names}, nodes.digest(), bounds, lambda _: embed_nodes(encoder, nodes),
             notes,
         )  # fmt: skip
+
+    def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
+        """Nodes, of dense features and edges."""
+        return nodes_exportable(encoder, saved)
 
     def arrays(self, trained: TrainedRun, data: NodeSet) -> dict[str, NDArray[Any]]:
         """``embeddings`` float32 [N, d], or [splits, N, d] where every split has an encoder,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Literal, Protocol, get_args
 
 import torch
@@ -124,7 +125,12 @@ class GIN(nn.Module):
         xavier(self)
 
     def forward(
-        self, x: Tensor, edge_index: Tensor, batch: Tensor, edge_attr: Tensor | None = None
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        batch: Tensor,
+        edge_attr: Tensor | None = None,
+        n_graphs: int | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Embed a batch of graphs.
 
@@ -133,6 +139,7 @@ class GIN(nn.Module):
             edge_index: int64 [2, E], both directions of every edge.
             batch: int64 [N], graph of each node, ascending.
             edge_attr: float [E, K]; ignored without an ``edge_dim``.
+            n_graphs: G; read from ``batch`` if None, which ``torch.export`` cannot.
 
         Returns:
             Node embeddings float [N, d] and graph embeddings float [G, d], d = ``out_dim``.
@@ -153,7 +160,7 @@ class GIN(nn.Module):
         virtual: Tensor | None = None
         for k, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
             if k and len(self.virtual):
-                pooled = global_add_pool(layers[-1], batch)
+                pooled = global_add_pool(layers[-1], batch, n_graphs)
                 virtual = self.virtual[k - 1](pooled if virtual is None else virtual + pooled)
                 x = x + virtual[batch]
             x = norm(torch.relu(conv(x, edge_index, *edges)))
@@ -162,7 +169,7 @@ class GIN(nn.Module):
         pools = READOUTS[self.readout]
         return (
             torch.cat([nodes] * len(pools), 1),
-            torch.cat([pool(nodes, batch) for pool in pools], 1),
+            torch.cat([pool(nodes, batch, n_graphs) for pool in pools], 1),
         )
 
 
@@ -184,15 +191,18 @@ class Codes(nn.Module):
 
     def __init__(self, sizes: Sequence[int], dim: int) -> None:
         super().__init__()
-        ends = torch.tensor([*sizes]).cumsum(0)
         self.sizes = tuple(sizes)
-        self.table = nn.EmbeddingBag(int(ends[-1]), dim, mode="sum")
+        self.table = nn.EmbeddingBag(sum(sizes), dim, mode="sum")
         nn.init.xavier_uniform_(self.table.weight)
-        self.register_buffer("starts", ends - torch.tensor([*sizes]), persistent=False)
+        starts = torch.tensor([*accumulate(sizes, initial=0)][:-1])
+        self.register_buffer("starts", starts, persistent=False)
 
     def forward(self, codes: Tensor) -> Tensor:
         """Embed integer codes [N, fields] as float [N, d]."""
-        embedded: Tensor = self.table(codes + self.starts)
+        rows = codes + self.starts
+        if torch.compiler.is_exporting():  # ONNX has no bags, but for a loop over all rows
+            return nn.functional.embedding(rows, self.table.weight).sum(1)
+        embedded: Tensor = self.table(rows)
         return embedded
 
 
@@ -239,7 +249,12 @@ class MoleculeGIN(nn.Module):
         self.out_dim = self.gin.out_dim
 
     def forward(
-        self, x: Tensor, edge_index: Tensor, batch: Tensor, edge_attr: Tensor
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        batch: Tensor,
+        edge_attr: Tensor,
+        n_graphs: int | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Embed a batch of molecules.
 
@@ -248,6 +263,7 @@ class MoleculeGIN(nn.Module):
             edge_index: int64 [2, E], both directions of every bond.
             batch: int64 [N], molecule of each atom, ascending.
             edge_attr: integer [E, 4], codes of the bonds.
+            n_graphs: G, as of :class:`GIN`.
 
         Returns:
             Embeddings of atoms float [N, d] and of molecules float [G, d], d = ``out_dim``.
@@ -259,6 +275,6 @@ class MoleculeGIN(nn.Module):
                     f"{list(codes.shape)}: gcl_hard.graphs.from_smiles makes such graphs"
                 )
         found: tuple[Tensor, Tensor] = self.gin(
-            self.atoms(x), edge_index, batch, self.bonds(edge_attr)
+            self.atoms(x), edge_index, batch, self.bonds(edge_attr), n_graphs
         )
         return found

@@ -458,6 +458,30 @@ class ImageContrast(nn.Module):
         return torch.cat(found)
 
 
+class PixelEncoder(nn.Module):
+    """An encoder of images as they are loaded, as it is exported.
+
+    Args:
+        encoder: any module from float [B, 3, S, S] to embeddings [B, d].
+        views: whose :meth:`~gcl_hard.images.Views.plain` resizes and normalises images.
+
+    Example:
+        >>> from gcl_hard.images import ViewRecipe
+        >>> views = Views(ViewRecipe(), size=8, mean=(0.5,) * 3, std=(0.5,) * 3)
+        >>> PixelEncoder(fast_net(4), views)(torch.zeros(2, 3, 8, 8, dtype=torch.uint8)).shape
+        torch.Size([2, 16])
+    """
+
+    def __init__(self, encoder: nn.Module, views: Views) -> None:
+        super().__init__()
+        self.encoder, self.views = encoder, views
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Embeddings float [B, d] of images uint8 [B, 3, H, W]."""
+        embedded: Tensor = self.encoder(self.views.plain(images))
+        return embedded
+
+
 def _check_pair(pair: Any) -> None:
     if not isinstance(pair, ViewPair):
         raise InputError(

@@ -21,6 +21,7 @@ from gcl_hard.settings.base import RunConfig
 
 if TYPE_CHECKING:
     from gcl_hard.runs.embedding import Items, Reading
+    from gcl_hard.runs.exporting import Exportable
     from gcl_hard.runs.record import RunResult, Scored
     from gcl_hard.runs.snapshots import Points, Snapshot
 
@@ -295,6 +296,20 @@ class Experiment(ABC, Generic[C, D]):
         raise InputError(
             f"encoders of {saved['config'].domain} embed nothing but what they were trained on: "
             f"--save-embeddings of python -m gcl_hard.bench writes that"
+        )
+
+    def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
+        """What ``gcl-hard export`` writes of a trained encoder.
+
+        Args:
+            encoder: on the CPU, in evaluation mode.
+            saved: what its file says, ``config`` among it.
+
+        Raises:
+            InputError: for an encoder that cannot be exported; says why.
+        """
+        raise InputError(
+            f"encoders of {saved['config'].domain} are not exported: their domain says no inputs"
         )
 
     def arrays(self, trained: TrainedRun, data: D) -> dict[str, NDArray[Any]]:

@@ -756,5 +756,6 @@ def flag(name: str) -> str:
 
 OWN = re.compile(r"(?!(?:torchvision|timm):)[\w.<>]+(:[\w.<>]+|(:[\w.<>]+)?@[0-9a-f]+)")
 """Names of the user's own parts: ``module:Name``, and ``Name@digest`` once they are known."""
-PRETRAINED = re.compile(r"[^@]*[^@/]\.pt(@[0-9a-f]+)?")
-"""Files of pre-trained encoders: ``FILE.pt``, and ``NAME.pt@digest`` once they are known."""
+PRETRAINED = re.compile(r"[^@]*[^@/]\.(pt|safetensors)(@[0-9a-f]+)?")
+"""Files of pre-trained encoders: ``FILE.pt`` or ``FILE.safetensors``, and ``NAME.pt@digest`` once
+they are known."""

@@ -346,7 +346,7 @@ class MoleculeConfig(RunConfig):
     @property
     def representation(self) -> str:
         """Name of what the probe reads, for tables."""
-        encoder = self.encoder.partition("@")[0].removesuffix(".pt")
+        encoder = self.encoder.partition("@")[0].removesuffix(".pt").removesuffix(".safetensors")
         return "+".join([encoder, *self.parts] if self.has_encoder else self.parts)
 
     def gap(self, kind: str) -> LabelGap:

@@ -1,0 +1,276 @@
+"""Saved encoders for other programs: the command ``export``, and :func:`gcl_hard.export`."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from jsonargparse import ArgumentParser
+from torch import nn
+
+from gcl_hard.commands.embed import Model, model_of_file, model_without_file
+from gcl_hard.commands.parser import entry_parser, option_defaults, print_config, read_arguments
+from gcl_hard.commands.running import run_command
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.custom import EncoderMaker, named_object, own_graphs
+from gcl_hard.experiments.registry import DOMAINS
+from gcl_hard.extras import check_extra
+from gcl_hard.io import atomic_write, digest_of_arrays
+from gcl_hard.runs.exporting import CHECKED, TOLERANCE, WRITERS
+from gcl_hard.settings.base import COMMON
+from gcl_hard.settings.flags import add_options, options_of
+from gcl_hard.settings.images import ImageConfig
+from gcl_hard.stored import SAFETENSORS, safetensors_of
+from gcl_hard.version import __version__
+
+SUFFIXES = (*WRITERS, SAFETENSORS)
+OF_WEIGHTS = {"encoder", "encoders", "held_out"}
+"""Fields of a file of encoders that are weights, or numbers of the data that they are from."""
+
+
+class Exported(NamedTuple):
+    """What was exported.
+
+    Attributes:
+        path: the file.
+        model: digest of the encoder.
+        inputs: names of the program's inputs, in their order; none of weights alone.
+        outputs: names of what it returns.
+        checked: whether its embeddings were compared with those of the encoder.
+    """
+
+    path: Path
+    model: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    checked: bool = False
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """The options of ``gcl-hard export``."""
+
+    model: Annotated[
+        Path | None,
+        "NAME.pt of pretrain, or of bench --save-encoder; also the first word of the command",
+        COMMON,
+    ] = None
+    output: Annotated[
+        Path, "NAME.onnx, NAME.pt2 of torch.export, or NAME.safetensors of weights alone", COMMON
+    ] = Path("encoder.onnx")
+    encoder: Annotated[str | None, "your own encoder, module:Name, of a file that names one"] = None
+    fold: Annotated[int | None, "which encoder, of a file with one for each fold"] = None
+    force: Annotated[bool, "replace a file that is there", COMMON] = False
+
+    def __post_init__(self) -> None:
+        _check_suffix(self.output)
+
+
+def export(
+    model: str | Path | nn.Module,
+    output: str | Path,
+    *,
+    like: Any = None,
+    encoder: EncoderMaker | None = None,
+    fold: int | None = None,
+    trust: bool = False,
+    force: bool = False,
+) -> Exported:
+    """Write an encoder for programs that have neither this package nor, of ONNX, PyTorch.
+
+    A program has an input ``images`` uint8 [B, 3, S, S], of the size that ``side`` in the file
+    says, which it resizes and normalises itself, and the output ``embeddings`` [B, d]; or of graphs
+    the inputs ``x`` [N, F], ``edge_index`` [2, E], ``ptr`` [G + 1], the first node of each graph
+    and N, and where the encoder reads edge features ``edge_attr`` [E, K], and the outputs ``nodes``
+    [N, d] and ``graphs`` [G, d]. Atoms and bonds of molecules are int64 codes. It computes in the
+    precision of the weights, float32, also where training was in a half one. It is run on data made
+    at random, of 1 graph or image and of 5, and refused if an embedding differs from the encoder's
+    by more than 1e-4 of the largest.
+
+    Args:
+        model: NAME.pt or NAME.safetensors, as of :func:`gcl_hard.embed`; or an encoder itself.
+        output: NAME.onnx (extra ``onnx``), NAME.pt2 for ``torch.export.load``, or
+            NAME.safetensors, the weights with the settings that make the encoder, which
+            :func:`gcl_hard.load_encoder` and :func:`gcl_hard.embed` read as they read NAME.pt.
+        like: of an encoder itself, data that it embeds: a :class:`gcl_hard.graphs.GraphSet`,
+            :class:`gcl_hard.graphs.Molecules`, or the :class:`gcl_hard.images.Views` that it was
+            trained with.
+        encoder: your own, as it was given when it was trained; not needed for ours.
+        fold: which encoder, of a file with one for each fold.
+        trust: as of :func:`gcl_hard.load_encoder`.
+        force: whether a file that is there is replaced.
+
+    Returns:
+        The path, and names of inputs and outputs.
+
+    Raises:
+        InputError: for a file that holds no encoder, an encoder that cannot be traced, with
+            PyTorch's reason, or a program that differs from it; nothing is written then.
+
+    Example:
+        >>> import tempfile
+        >>> from gcl_hard.graphs import GIN, load
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     mutag = load("MUTAG", download=False)
+        ...     export(GIN(7, layers=1), f"{folder}/gin.pt2", like=mutag).inputs
+        ('x', 'edge_index', 'ptr')
+    """
+    path = Path(output)
+    _check_suffix(path)
+    if path.exists() and not force:
+        raise InputError(f"{path} is there: give another name, or force=True (--force)")
+    if like is not None and not isinstance(model, nn.Module):
+        raise InputError(f"like is for an encoder by itself, and {model} says what it embeds")
+    found = (
+        _without_file(model, like) if isinstance(model, nn.Module)
+        else model_of_file(Path(model), encoder, fold=fold, trust=trust)
+    )  # fmt: skip
+    about = {"gcl_hard": __version__, "domain": found.domain, "model": found.digest}
+    if path.suffix == SAFETENSORS:
+        if isinstance(model, nn.Module):
+            raise InputError(
+                f"{path.name} has settings that make the encoder beside its weights, and "
+                f"{type(model).__name__} by itself has none: give its file NAME.pt"
+            )
+        content = safetensors_of(found.encoder.state_dict(), _settings(found.saved), **about)
+        done = Exported(path, found.digest)
+    else:
+        frozen = found.encoder.requires_grad_(False)
+        exportable = DOMAINS[found.domain].experiment().exportable(frozen, found.saved)
+        exportable = replace(exportable, facts={**about, **exportable.facts})
+        content, checked = WRITERS[path.suffix](exportable, _named(found))
+        inputs, outputs = tuple(exportable.inputs), tuple(exportable.outputs)
+        done = Exported(path, found.digest, inputs, outputs, checked)
+    with atomic_write(path) as file:
+        file.write(content)
+    return done
+
+
+def _check_suffix(path: Path) -> None:
+    """Refuse, before anything is read, what is not written here or lacks a library."""
+    if path.suffix not in SUFFIXES:
+        raise InputError(f"encoders are exported to {', '.join(SUFFIXES)}, got {path}")
+    if path.suffix == ".onnx":
+        check_extra("onnx", f"writing {path.name}", "onnx", "onnxscript")
+    if path.suffix == SAFETENSORS:
+        check_extra("onnx", f"writing {path.name}", "safetensors")
+
+
+def _settings(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says beside weights."""
+    found = {name: one for name, one in saved.items() if name not in OF_WEIGHTS}
+    return found | ({"config": asdict(found["config"])} if "config" in found else {})
+
+
+def _named(model: Model) -> str:
+    return f"the encoder {type(model.encoder).__name__}"
+
+
+def _without_file(encoder: nn.Module, like: Any) -> Model:
+    """An encoder by itself, with what data say of its inputs."""
+    if hasattr(encoder, "query"):
+        raise InputError(
+            f"{type(encoder).__name__} is a model of links, which scores the entities that it was "
+            f"trained on and embeds no others: its vectors are those of --save-embeddings"
+        )
+    encoder = copy.deepcopy(encoder).cpu()
+    if hasattr(like, "plain"):  # Views
+        state = [one for _, one in sorted(encoder.state_dict().items())]
+        saved = {
+            "config": ImageConfig(), "size": like.size,
+            "mean": like.mean.flatten().tolist(), "std": like.std.flatten().tolist(),
+        }  # fmt: skip
+        return Model(encoder, "images", saved, digest_of_arrays(*state))
+    if like is None:
+        raise InputError(
+            "an encoder by itself does not say what its inputs are: give its file NAME.pt, or like="
+            "data that it embeds, graphs, molecules or nodes, or the views of images"
+        )
+    found = model_without_file(encoder, like)
+    if found.domain == "graphs":
+        like = own_graphs(like, name="custom")
+    names = ("n_features", "edge_dim", "features", "columns", "edge_columns")
+    has = {name: getattr(like, name) for name in names if hasattr(like, name)}
+    return found._replace(saved={**found.saved, **has})
+
+
+def export_parser() -> ArgumentParser:
+    """The parser of ``gcl-hard export``."""
+    parser = entry_parser(
+        "gcl_hard export",
+        "Write a saved encoder for other programs, and compare its embeddings there.",
+        "encoder.pt -o encoder.onnx",
+        usage="python -m gcl_hard export MODEL [-o FILE] [...]",
+    )
+    add_options(parser, "exporting", ExportOptions, options_of(ExportOptions))
+    return parser
+
+
+def parse_export(arguments: Sequence[str]) -> ExportOptions:
+    """Read the command line of ``gcl-hard export``.
+
+    Args:
+        arguments: without the program's name; MODEL first, or as a flag.
+
+    Returns:
+        The options, checked.
+
+    Raises:
+        InputError: for anything that cannot be run; names the flag and the nearest ones.
+    """
+    rest = ["--output" if one == "-o" else one for one in arguments]
+    if rest and not rest[0].startswith("-"):
+        rest.insert(0, "--model")
+    stated = read_arguments(export_parser(), rest)
+    if stated.pop("print_config", False):
+        print_config(option_defaults(ExportOptions) | stated)
+    return ExportOptions(**stated)
+
+
+def run(options: ExportOptions) -> None:
+    """Export, and write the file.
+
+    Args:
+        options: as parsed.
+
+    Raises:
+        InputError: for a model that is missing or cannot be exported.
+    """
+    if options.model is None:
+        raise InputError("give a model: gcl-hard export MODEL -o FILE")
+    own = None if options.encoder is None else named_object(options.encoder, "encoder")
+    done = export(
+        options.model, options.output, encoder=own, fold=options.fold, force=options.force
+    )
+    if not done.inputs:
+        what = "weights, and the settings that make the encoder"
+    else:
+        what = f"{', '.join(done.inputs)} -> {', '.join(done.outputs)}; " + (
+            f"compared with the encoder on {' and '.join(map(str, CHECKED))} made at random: equal "
+            f"within {TOLERANCE:g} of the largest value"
+            if done.checked
+            else "not compared with the encoder, for ONNX Runtime is not installed"
+        )
+    print(f"{done.path}: {what}; model {done.model}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: arguments of the command line; ``sys.argv`` if None.
+
+    Returns:
+        Exit status: 0; 2 if something was wrong with the input; 130 after Ctrl-C.
+    """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+
+    def command() -> int:
+        run(parse_export(given))
+        return 0
+
+    return run_command(command, stopped=lambda: "stopped; nothing was written")

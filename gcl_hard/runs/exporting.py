@@ -1,0 +1,227 @@
+"""Encoders as programs of PyTorch and of ONNX, checked against the encoder that they are made of.
+
+An experiment says what is exported of an encoder; how it is traced and checked knows no domain.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+from torch.fx import GraphModule
+
+from gcl_hard.errors import GclHardError, InputError, calling_own
+from gcl_hard.extras import check_extra
+from gcl_hard.io import json_text
+from gcl_hard.models import evaluating
+
+TOLERANCE = 1e-4
+"""Largest difference between an exported file and its encoder, relative to the largest value."""
+CHECKED = (1, 5)
+"""Numbers of graphs, or of images, that an exported file is checked on."""
+TRACED = 4
+FACTS = "gcl_hard.json"
+"""The file in NAME.pt2 that has the facts."""
+
+
+@dataclass(frozen=True)
+class Exportable:
+    """What is exported of an encoder.
+
+    Attributes:
+        module: takes tensors by name, and returns one or several.
+        inputs: by the name of a tensor, those of its axes whose lengths vary.
+        outputs: by the name of what is returned, what its rows are.
+        made: arguments for so many graphs or images, made at random.
+        facts: what the file says beside the program, such as what columns of features stand for.
+        remedy: what to do if the module cannot be traced; how the message ends.
+    """
+
+    module: nn.Module
+    inputs: Mapping[str, Mapping[int, Dim]]
+    outputs: Mapping[str, str]
+    made: Callable[[int], dict[str, Tensor]]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    remedy: str = ""
+
+
+def program_of(exportable: Exportable, what: str) -> tuple[bytes, bool]:
+    """NAME.pt2, which ``torch.export.load`` reads, and that it was checked.
+
+    Args:
+        exportable: what is exported.
+        what: it is, for messages.
+
+    Raises:
+        InputError: if it cannot be traced, with PyTorch's reason, or differs from the encoder.
+    """
+    file = io.BytesIO()
+    with evaluating(exportable.module):
+        with _converting(what):
+            facts = {FACTS: json_text({**exportable.facts})}
+            torch.export.save(_traced(exportable, what), file, extra_files=facts)
+            loaded = torch.export.load(io.BytesIO(file.getvalue())).module()
+        _check(exportable, what, lambda given: loaded(**given))
+    return file.getvalue(), True
+
+
+def onnx_of(exportable: Exportable, what: str) -> tuple[bytes, bool]:
+    """NAME.onnx, and whether it was checked, for which ONNX Runtime must be installed.
+
+    Args:
+        exportable: what is exported.
+        what: it is, for messages.
+
+    Raises:
+        InputError: as of :func:`program_of`, and for operations that ONNX does not have.
+        MissingExtraError: without ``onnx`` or ``onnxscript``.
+    """
+    check_extra("onnx", f"exporting {what} to ONNX", "onnx", "onnxscript")
+    with evaluating(exportable.module):
+        with _converting(what):
+            program = torch.onnx.export(
+                _traced(exportable, what), dynamo=True, verbose=False,
+                input_names=[*exportable.inputs], output_names=[*exportable.outputs],
+            )  # fmt: skip
+            assert program is not None
+            model: Any = program.model_proto
+            _name_axes(model.graph, exportable)
+            for name, fact in exportable.facts.items():
+                text = fact if isinstance(fact, str) else json_text(fact)
+                model.metadata_props.add(key=name, value=text)
+            content: bytes = model.SerializeToString()
+        if find_spec("onnxruntime") is None:
+            return content, False
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        options.log_severity_level = 4  # what fails is raised
+        with calling_own(f"ONNX Runtime does not take {what}"):
+            session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
+        names = [one.name for one in session.get_inputs()]
+        _check(
+            exportable, what,
+            lambda given: session.run(None, {name: given[name].numpy() for name in names}),
+        )  # fmt: skip
+    return content, True
+
+
+WRITERS: Mapping[str, Callable[[Exportable, str], tuple[bytes, bool]]] = {
+    ".onnx": onnx_of,
+    ".pt2": program_of,
+}
+"""What is written, by the suffix of the file."""
+
+
+def _traced(exportable: Exportable, what: str) -> ExportedProgram:
+    given = exportable.made(TRACED)
+    axes = {name: dict(exportable.inputs[name]) for name in given}
+
+    def trace(*, strict: bool) -> ExportedProgram:
+        return torch.export.export(exportable.module, (), given, dynamic_shapes=axes, strict=strict)
+
+    try:
+        program = trace(strict=False)
+    except Exception as error:
+        try:
+            program = trace(strict=True)  # follows int(batch.max()) + 1 of others' readouts
+        except Exception:  # whose reason is harder to read
+            raise InputError(
+                f"{what} cannot be traced: {_reason(error)}. A program is the same for all data: "
+                f"no if, for or size may depend on what tensors hold{exportable.remedy}"
+            ) from error
+    for part in program.graph_module.modules():
+        for node in part.graph.nodes if isinstance(part, GraphModule) else ():
+            node.meta.pop("stack_trace", None)  # has the paths of this machine
+    return program
+
+
+def _name_axes(graph: Any, exportable: Exportable) -> None:
+    """Call the axes of an ONNX graph what they are, in the place of symbols."""
+    names: dict[str, str] = {}
+    for one in graph.input:
+        shape = one.type.tensor_type.shape.dim
+        names |= {
+            shape[k].dim_param: dim.__name__ for k, dim in exportable.inputs[one.name].items()
+        }
+    for one in graph.output:
+        symbol = one.type.tensor_type.shape.dim[0].dim_param
+        names.setdefault(symbol, exportable.outputs[one.name])
+    for one in (*graph.input, *graph.output, *graph.value_info):
+        for length in one.type.tensor_type.shape.dim:
+            if length.dim_param in names:
+                length.dim_param = names[length.dim_param]
+
+
+def _check(exportable: Exportable, what: str, run: Callable[[dict[str, Tensor]], Any]) -> None:
+    """Refuse an exported file whose embeddings are not those of the encoder."""
+    for n in CHECKED:
+        given = exportable.made(n)
+        with calling_own(f"{what} fails on data made for it"):
+            expected = exportable.module(**given)
+        with calling_own(f"{what} is exported, and then fails on data made for it"):
+            got = run(given)
+        for name, ours, other in zip(
+            exportable.outputs, _several(expected), map(torch.as_tensor, _several(got)), strict=True
+        ):
+            wrong = f"{what} is exported wrongly, and not written: "
+            if other.shape != ours.shape:
+                raise InputError(
+                    f"{wrong}{name} of {n} are {[*other.shape]}, and should be {[*ours.shape]}"
+                    f"{exportable.remedy}"
+                )
+            error = float((other - ours).abs().max() / ours.abs().max())
+            if not error <= TOLERANCE:
+                raise InputError(
+                    f"{wrong}{name} of {n} differ by {error:.2g} of their largest value, and may "
+                    f"by {TOLERANCE:g}{exportable.remedy}"
+                )
+
+
+def _several(found: Any) -> tuple[Any, ...]:
+    return tuple(found) if isinstance(found, tuple | list) else (found,)
+
+
+SOURCE = re.compile(r'File "([^"]+)", line (\d+), in \w+\n\s*(.+)')
+"""Where a message of PyTorch says that an error came from."""
+
+
+@contextmanager
+def _converting(what: str) -> Iterator[None]:
+    """InputError with PyTorch's reason, without what it prints beside it."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with redirect_stderr(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except GclHardError:
+        raise
+    except Exception as error:
+        raise InputError(f"{what} cannot be exported: {_reason(error)}") from error
+    finally:
+        logging.disable(disabled)
+
+
+def _reason(error: BaseException) -> str:
+    """What stopped an export: the first line of its first cause, and the line of code."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    said = str(error).strip() or type(error).__name__
+    reason = said.splitlines()[0]
+    if places := SOURCE.findall(said):
+        file, line, code = places[-1]
+        reason += f" ({Path(file).name}, line {line}: {code})"
+    return reason
