@@ -378,6 +378,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run(parse_embed(given))
         return 0
 
-    return run_command(
-        command, stopped=lambda: "stopped before any row; the same command begins again"
-    )
+    return run_command(command, stopped=lambda: STOPPED)

@@ -579,16 +579,17 @@ def collate(
     items = _listed(graphs, {*(node_attrs or ())}, {*(edge_attrs or ())})
     if not items:
         raise InputError("graphs is empty; expected at least one graph")
+    nodes = edges = Attributes()
+    if node_attrs is None:
+        nodes = Attributes(numbers=_column_block([graph.x for graph in items], "x"))
+    if edge_attrs is None:
+        edges = Attributes(numbers=_column_block(_edge_blocks(items), "edge_attr"))
     sizes = [_n_nodes(graph, i) for i, graph in enumerate(items)]
     n_edges = [graph.edge_index.shape[1] for graph in items]
     if node_attrs is not None:
         nodes = read_attributes(items, node_attrs, sizes, "node")
-    else:
-        nodes = Attributes(numbers=_column_block([graph.x for graph in items], "x"))
     if edge_attrs is not None:
         edges = read_attributes(items, edge_attrs, n_edges, "edge")
-    else:
-        edges = Attributes(numbers=_column_block(_edge_blocks(items), "edge_attr"))
     node_ptr = _pointer(sizes)
     shifted = [g.edge_index.cpu() + start for g, start in zip(items, node_ptr[:-1], strict=True)]
     edge_index = torch.cat(shifted, dim=1)

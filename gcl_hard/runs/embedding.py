@@ -40,9 +40,12 @@ WRITTEN = 2**24
 def set_named(data: str | Path) -> tuple[str, Path | None]:
     """Name of a set, and the folder that it is in where it is given as a path.
 
+    Raises:
+        InputError: for a path where nothing is.
+
     Example:
-        >>> set_named("MUTAG"), set_named("some/folder/MINE")
-        (('MUTAG', None), ('MINE', PosixPath('some/folder')))
+        >>> set_named("MUTAG")
+        ('MUTAG', None)
     """
     text = str(data)
     if "/" not in text and not isinstance(data, Path):

@@ -252,7 +252,7 @@ def test_columns_stand_behind_the_features_in_the_order_given() -> None:
     assert (graphs.n_features, graphs.n_encoded) == (7, 0)
     assert both.n_encoded == both.n_features - 7
     for name, value in vars(replace(graphs)).items():
-        assert name in {"x", "n_encoded"} or getattr(both, name) is value
+        assert name in {"x", "n_encoded", "columns"} or getattr(both, name) is value
 
 
 def test_encodings_one_after_the_other_are_those_at_once() -> None:
