@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,7 @@ def checked_names(ids: Any, n: int, item: str) -> NDArray[Any]:
     """Ids of n items as an array of whole numbers or of text.
 
     Args:
-        ids: a list or array of numbers or words; None for the numbers 0 to n − 1. Of ids of several
-            types each becomes text.
+        ids: a list or array of numbers or of words; None for the numbers 0 to n − 1.
         n: number of items.
         item: what one is called, for the message.
 
@@ -23,7 +23,8 @@ def checked_names(ids: Any, n: int, item: str) -> NDArray[Any]:
         [n], of integers or of text.
 
     Raises:
-        InputError: for another number of ids, or for ids that are neither numbers nor words.
+        InputError: for another number of ids, for ids that are neither numbers nor words, or some
+            of each, and for what has no order.
 
     Example:
         >>> checked_names(["a", "b"], 2, "graph").tolist(), checked_names(None, 2, "graph").tolist()
@@ -31,12 +32,23 @@ def checked_names(ids: Any, n: int, item: str) -> NDArray[Any]:
     """
     if ids is None:
         return np.arange(n)
+    if isinstance(ids, str | Mapping | Set) or not hasattr(ids, "__len__"):
+        raise InputError(
+            f"ids must be a list or an array in the order of the {item}s, got {ids!r:.60}"
+        )
     try:
         found = np.asarray(ids)
-        if found.dtype == object:
-            found = np.array([one if isinstance(one, str) else str(one) for one in found.tolist()])
+        listed = ids if isinstance(ids, list | tuple) else found.tolist()
+        kinds = {str if isinstance(one, str) else type(one) for one in listed}
+        if found.dtype == object and kinds == {str}:
+            found = np.array(listed)
     except ValueError:  # of rows of several lengths
-        found = np.empty(0, float)
+        found, kinds = np.empty(0, float), set()
+    if len(kinds) > 1 and str in kinds:
+        raise InputError(
+            f"ids must be words, or numbers, for all {item}s, got "
+            f"{' and '.join(sorted(one.__name__ for one in kinds))}"
+        )
     if found.ndim != 1 or len(found) != n or found.dtype.kind not in "iuU":
         raise InputError(
             f"ids must be a number or a word for each {item}, [{n}], got {found.dtype} "

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, overload
 
@@ -16,7 +18,7 @@ from gcl_hard.commands.encoders import encoder_in, read_encoders
 from gcl_hard.commands.parser import entry_parser, option_defaults, print_config, read_arguments
 from gcl_hard.commands.running import run_command
 from gcl_hard.errors import InputError, check_processes
-from gcl_hard.experiments.custom import EncoderMaker, named_object
+from gcl_hard.experiments.custom import EncoderMaker, code_digest, named_object
 from gcl_hard.experiments.registry import DOMAINS, experiment_of
 from gcl_hard.extras import check_extra
 from gcl_hard.ids import repeated
@@ -230,13 +232,26 @@ def model_of_file(
     """
     digest = file_digest(path)
     if "vocabulary" in (pretrained := load_torch(path, "a file of encoders", {})):
+        if fold is not None or own is not None:
+            what = "fold" if fold is not None else "encoder"
+            raise InputError(f"{path} has one encoder, which is ours: leave {what} out")
         check_extra("molecules", "an encoder of molecules")
         from gcl_hard.graphs.pretrained import load_pretrained
 
         return Model(load_pretrained(path).encoder, "molecules", pretrained, digest)
     saved = read_encoders(path)
     encoder = encoder_in(path, saved, own, fold=fold, trust=trust)
-    return Model(encoder, saved["config"].domain, saved, digest)
+    more = [] if own is None else [code_digest(own)]
+    if len(saved["encoders"]) > 1:
+        more.append(str(fold))
+    return Model(encoder, saved["config"].domain, saved, _joined(digest, *more))
+
+
+def _joined(digest: str, *more: str) -> str:
+    """A digest, or one of it and of what else tells two things apart."""
+    if not more:
+        return digest
+    return hashlib.sha256(" ".join([digest, *more]).encode()).hexdigest()[:16]
 
 
 def model_without_file(encoder: nn.Module, data: Any) -> Model:
@@ -251,9 +266,22 @@ def model_without_file(encoder: nn.Module, data: Any) -> Model:
             f"an encoder by itself embeds graphs, molecules or nodes that are given, got "
             f"{type(data).__name__}: give its file NAME.pt, which says how its data were read"
         )
-    weights = (one.detach() for _, one in sorted(encoder.state_dict().items()))
+    weights = [one.detach().cpu() for _, one in sorted(encoder.state_dict().items())]
+    numbers = [one.double() if one.is_floating_point() else one for one in weights]
     saved: dict[str, Any] = {"config": CONFIGS[domain](), "features": "stored"}
-    return Model(encoder.eval(), domain, saved, digest_of_arrays(*weights))
+    code = code_digest(type(encoder))
+    digest = _joined(digest_of_arrays(*numbers), code, repr(encoder), repr(_plain(encoder)))
+    return Model(encoder, domain, saved, digest)
+
+
+def _plain(encoder: nn.Module) -> list[tuple[str, str, object]]:
+    """Numbers and words that are attributes of modules, such as a kind of readout."""
+    return [
+        (name, key, value)
+        for name, one in encoder.named_modules()
+        for key, value in sorted(vars(one).items())
+        if key != "training" and isinstance(value, int | float | str | bool | None)
+    ]
 
 
 def _domain_of(data: Any) -> str | None:
@@ -289,7 +317,13 @@ def items_of(
         raise InputError(f"level nodes applies to graphs and molecules, not to {model.domain}")
     encoder = model.encoder.to(context.device)
     experiment = DOMAINS[model.domain].experiment()
-    return experiment.items(encoder, model.saved, data, context, reading)
+    found = experiment.items(encoder, model.saved, data, context, reading)
+    if not found.bounds[-1]:
+        raise InputError(
+            f"there is nothing to embed in {data if isinstance(data, str) else 'these data'}"
+        )
+    ids = digest_of_arrays(*found.columns.values())
+    return replace(found, digest=_joined(found.digest, ids, reading.level))
 
 
 def embed_parser() -> ArgumentParser:
@@ -317,14 +351,28 @@ def parse_embed(arguments: Sequence[str]) -> EmbedOptions:
     Raises:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
-    rest = ["--output" if one == "-o" else one for one in arguments]
-    first: list[str] = []
-    while rest and len(first) < 4 and not rest[0].startswith("-"):
-        first += [("--model", "--data")[len(first) // 2], rest.pop(0)]
-    stated = read_arguments(embed_parser(), [*first, *rest])
+    stated = read_arguments(embed_parser(), _as_flags(arguments))
     if stated.pop("print_config", False):
         print_config(option_defaults(EmbedOptions) | stated)
     return EmbedOptions(**stated)
+
+
+ALONE = ("--force", "--print-config", "--version", "--help", "-h")
+"""Flags without a value."""
+
+
+def _as_flags(arguments: Sequence[str]) -> list[str]:
+    """The first two words that are no values of flags are the model and the data."""
+    found: list[str] = []
+    names, words = iter(("--model", "--data")), iter(arguments)
+    for one in words:
+        if one.startswith("-"):
+            found.append("--output" if one == "-o" else one)
+            if one not in ALONE and "=" not in one:
+                found += islice(words, 1)
+        else:
+            found += [*([name] if (name := next(names, "")) else []), one]
+    return found
 
 
 def run(options: EmbedOptions) -> None:
@@ -351,6 +399,8 @@ def run(options: EmbedOptions) -> None:
         print(note, file=sys.stderr)
     if several := repeated(items.columns["id"]) if len(items.columns) == 1 else 0:
         print(f"{several} ids stand for several rows", file=sys.stderr)
+    if empty := int((items.columns["id"].astype(str) == "").sum()):
+        print(f"{empty} rows have an empty id", file=sys.stderr)
     rows = int(items.bounds[-1])
     with bar_of("embedding", " rows", rows) as bar:
         new = embed_to_file(

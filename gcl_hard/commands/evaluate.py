@@ -150,13 +150,9 @@ def evaluate(
     beside = kind.usual_baselines if baselines is None else baselines
     values = _settings(kind, settings) | {"method": (*_words(method), *_words(beside))}
     values["protocol"] = _words(kind.baseline_protocol if protocol is None else protocol)
-    given_encoders = encoder if isinstance(encoder, list | tuple) else (encoder,)
-    for one in given_encoders:
-        if not isinstance(one, str):
-            check_maker(one)
-    values["encoder"] = tuple(
-        one if isinstance(one, str) else own.add(one) for one in given_encoders
-    )
+    if not values["method"]:
+        raise InputError("method and baselines are empty: give at least one")
+    values["encoder"] = _named_encoders(encoder, own)
     if values.get("augmentations"):
         given = _words(values["augmentations"])
         values["augmentations"] = tuple(own.add(a) if callable(a) else a for a in given)
@@ -204,6 +200,17 @@ def evaluate(
 
         write(results, options.report, command="gcl_hard.evaluate(…)", quick=False)
     return Evaluation(results, options.output, own)
+
+
+def _named_encoders(given: Any, own: UserParts) -> tuple[str, ...]:
+    """Encoders as configurations name them; those of the user are added to the parts."""
+    several = given if isinstance(given, list | tuple) else (given,)
+    if not several:
+        raise InputError("encoder is empty: give at least one")
+    for one in several:
+        if not isinstance(one, str):
+            check_maker(one)
+    return tuple(one if isinstance(one, str) else own.add(one) for one in several)
 
 
 def _check(name: object, jobs: int, threads: int | None, report: str | Path | None) -> None:

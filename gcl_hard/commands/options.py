@@ -140,7 +140,9 @@ def bench_configs(
         if len(values.get("encoder", ())) > 1:  # the others read what this one does not
             usual = {name: defaults(config)[name] for name in of_part(config, "gin")}
             unread = config(**settings | usual).unread
-            settings |= {name: value for name, value in usual.items() if name in unread}
+            of_all = [config(**settings | usual | {"encoder": e}).unread for e in values["encoder"]]
+            read = {name for name in unread if not all(name in one for one in of_all)}
+            settings |= {name: value for name, value in usual.items() if name in read}
         if one["method"].casefold() not in with_prior and (with_prior or "class_prior" in usual):
             settings["class_prior"] = None  # only for methods that have one
         found.append(config(**settings))

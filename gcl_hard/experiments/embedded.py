@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs import GraphSet, embed
+from gcl_hard.graphs import GIN, GraphSet, embed
 from gcl_hard.graphs.models import embedded_together
 from gcl_hard.runs.embedding import Items, Reading
 
@@ -50,10 +51,13 @@ def items_of_graphs(
     return Items(columns, digest, np.cumsum([0, *sizes]), encode, notes)
 
 
-def with_columns_of(saved: Mapping[str, Any], graphs: GraphSet) -> tuple[GraphSet, tuple[str, ...]]:
+def with_columns_of(
+    encoder: nn.Module, saved: Mapping[str, Any], graphs: GraphSet
+) -> tuple[GraphSet, tuple[str, ...]]:
     """Graphs with the features that an encoder was trained on, and what is to be said of it.
 
     Args:
+        encoder: the encoder.
         saved: what its file says.
         graphs: the set.
 
@@ -63,6 +67,9 @@ def with_columns_of(saved: Mapping[str, Any], graphs: GraphSet) -> tuple[GraphSe
     notes: list[str] = []
     if "n_features" not in saved:  # an encoder without a file
         return graphs, ()
+    reads_edges = not isinstance(encoder, GIN) or encoder.edge_dim is not None
+    if not reads_edges:
+        graphs = replace(graphs, edge_attr=None, edge_columns=())
     columns, edge_columns = saved.get("columns") or (), saved.get("edge_columns") or ()
     if columns and graphs.columns:
         graphs = graphs.aligned(columns, edge_columns or graphs.edge_columns)
@@ -77,7 +84,7 @@ def with_columns_of(saved: Mapping[str, Any], graphs: GraphSet) -> tuple[GraphSe
         ("node", graphs.n_features, saved["n_features"]),
         ("edge", graphs.edge_dim, saved["edge_dim"]),
     ):
-        if got != wanted:
+        if got != wanted and (what == "node" or reads_edges):
             raise InputError(
                 f"the encoder reads {wanted or 'no'} columns of {what} features, and {graphs.name} "
                 f"has {got or 'none'}: give graphs with the features that it was trained on"

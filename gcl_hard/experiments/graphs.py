@@ -191,8 +191,8 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         else:
             own = own_graphs(data, name="custom", features=config.features)
         graphs = self.load(config, context, own)
-        digest = self.facts(graphs)["edge_digest"]
-        graphs, notes = with_columns_of(saved, graphs)
+        graphs, notes = with_columns_of(encoder, saved, graphs)
+        digest = self.facts(graphs)["edge_digest"]  # of the columns that the encoder reads
         device = torch.device(context.device)
         return items_of_graphs(encoder, graphs, digest, reading, device=device, notes=notes)
 

@@ -40,6 +40,7 @@ from gcl_hard.images import (
     Split,
 )
 from gcl_hard.images.datasets import load, load_folder
+from gcl_hard.images.files import KNOWN, canonical_name
 from gcl_hard.methods import method
 from gcl_hard.runs import hardware
 from gcl_hard.runs.embedding import Items, Reading, set_named
@@ -62,7 +63,7 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
     """Experiments on images; methods as in ``Experiment``."""
 
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
-    shape: ClassVar[frozenset[str]] = frozenset({"size"})
+    shape: ClassVar[frozenset[str]] = frozenset({"size", "mean", "std"})
 
     def load(
         self, config: ImageConfig, context: RunContext, own: ImageData | ImageSet | None = None
@@ -227,6 +228,11 @@ def _to_embed(
     Of a named set the column ``part`` says which are training and which test images.
     """
     if isinstance(data, str | Path) and Path(data).is_dir():
+        if canonical_name(str(data)) in KNOWN:
+            raise InputError(
+                f"{data} is a known set, and a folder here: give {data}/ for the folder, or work "
+                f"in another one"
+            )
         found = load_folder(data, side=side, whole=True)
         (split,) = found.splits.values()
         return split, {"id": np.asarray(split.ids)}, ()

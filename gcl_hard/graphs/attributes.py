@@ -56,6 +56,10 @@ def read_attributes(
         >>> read_attributes([graph], ["element", "charge"], [2], "node").label_names
         ('element=C', 'element=O')
     """
+    if isinstance(names, str):
+        raise InputError(
+            f"{what}_attrs is a list of names, got {names!r}: for one give [{names!r}]"
+        )
     kinds: list[tuple[Tensor, tuple[str, ...]]] = []
     numbers: list[tuple[Tensor, tuple[str, ...]]] = []
     for name in names:
@@ -63,6 +67,7 @@ def read_attributes(
             [
                 _rows(g, i, name, n, what)
                 for i, (g, n) in enumerate(zip(graphs, sizes, strict=True))
+                if n
             ],
             name,
             what,
@@ -79,7 +84,11 @@ def read_attributes(
         numbers.append(
             (rows, tuple(f"{name} {i}" if several else name for i in range(rows.shape[1])))
         )
-    return Attributes(*_side_by_side(kinds), *_side_by_side(numbers))
+    found = Attributes(*_side_by_side(kinds), *_side_by_side(numbers))
+    named = [*found.label_names, *found.number_names]
+    if twice := [one for one in dict.fromkeys(named) if named.count(one) > 1]:
+        raise InputError(f"two columns of {what} attributes are called {twice[0]}: rename one")
+    return found
 
 
 def _rows(graph: Any, i: int, name: str, n: int, what: str) -> NDArray[Any]:
@@ -92,7 +101,13 @@ def _rows(graph: Any, i: int, name: str, n: int, what: str) -> NDArray[Any]:
         values = given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
     except ValueError as error:  # rows of several lengths
         raise InputError(f"{what} attribute {name} of graph {i} cannot be read: {error}") from error
-    if values.dtype.kind not in "biufU" or values.ndim not in (1, 2) or len(values) != n:
+    most = 1 if values.dtype.kind == "U" else 2
+    types = {type(one) for one in given} if isinstance(given, list) else set()
+    if str in types and len(types) > 1:
+        raise InputError(
+            f"{what} attribute {name} of graph {i} has words and numbers: give one kind of them"
+        )
+    if values.dtype.kind not in "biufU" or not 0 < values.ndim <= most or len(values) != n:
         raise InputError(
             f"{what} attribute {name} of graph {i} is {values.dtype} {[*values.shape]}; "
             f"expected a word or a number, or several numbers, for each of its {n} {what}s"
@@ -101,10 +116,12 @@ def _rows(graph: Any, i: int, name: str, n: int, what: str) -> NDArray[Any]:
 
 
 def _joined(parts: Sequence[NDArray[Any]], name: str, what: str) -> NDArray[Any]:
+    if not parts:  # no graph has an edge
+        return np.empty(0, np.int64)
     first = parts[0]
     for i, one in enumerate(parts):
-        words = (one.dtype.kind == "U") != (first.dtype.kind == "U")
-        if words or one.shape[1:] != first.shape[1:]:
+        kinds = {"f" if part.dtype.kind in "iuf" else part.dtype.kind for part in (one, first)}
+        if len(kinds) > 1 or one.shape[1:] != first.shape[1:]:
             raise InputError(
                 f"{what} attribute {name} of graph {i} is {one.dtype} {[*one.shape]}, "
                 f"and of graph 0 {first.dtype} {[*first.shape]}: expected the same of all"

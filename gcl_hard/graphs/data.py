@@ -528,6 +528,11 @@ class GraphSet:
                 f"these graphs out"
             )
         at = {name: i for i, name in enumerate(ours)}
+        if lacking := [one for one in wanted if one not in at and "=" not in one]:
+            raise InputError(
+                f"{self.name} lacks the column {', '.join(lacking[:5])} of {what}, and what is no "
+                f"kind has no value where it is not given: add it"
+            )
         wide = torch.cat([values, values.new_zeros(len(values), 1)], 1)
         index = torch.tensor([at.get(one, len(ours)) for one in wanted], device=values.device)
         return {what: wide[:, index.long()], named: (*wanted,)}

@@ -350,14 +350,18 @@ def read_molecules(
     used = [*dict.fromkeys(used)]
     named_once = [of_smiles, *used, *([] if ids is None else [ids]), *special.values()]
     _refuse_twins(path, columns, named_once, smiles is None)
-    read = [*dict.fromkeys([of_smiles, *others, *special.values()])]
+    named = _Ids(ids or "", ())
+    if ids is None:
+        named = _ids(path, columns, [one for one in others if one not in (targets or ())], limit)
+        _refuse_twins(path, columns, [named.column] * bool(named.column), smiles is None)
+    wanted = [one for one in used if targets or one != named.column]
+    in_use = [of_smiles, *wanted, *[named.column] * bool(named.column), *special.values()]
+    read = [*dict.fromkeys(in_use)]
     held = [*_rows(path, columns, read, limit)]
     table = {name: [row[i] for row in held] for i, name in enumerate(read)}
-    named = _ids(table, ids, [one for one in others if one not in (targets or ())])
-    wanted = [one for one in used if targets or one != named.column]
     if on_columns is not None:
         numbers = [one for one in wanted if targets or any(map(_is_known, table[one]))]
-        on_columns(f"{path.name}: {_said_of_columns(table, of_smiles, named, numbers)}")
+        on_columns(f"{path.name}: {_said_of_columns(columns, of_smiles, named, numbers)}")
     elif named.column and ids is None:
         warnings.warn(f"{path}: ids are taken from column {named.column}", stacklevel=2)
     y = [[row[read.index(one)] for one in wanted] for row in held]
@@ -411,23 +415,29 @@ class _Ids(NamedTuple):
     others: Sequence[str]
 
 
-def _ids(table: Mapping[str, list[str]], column: str | None, names: Sequence[str]) -> _Ids:
-    """The column that is named, or the only one among some of words that are all different."""
-    if column is not None:
-        return _Ids(column, ())
-    found = [
-        name for name in names
-        if len({*table[name]}) == len(table[name]) and all(map(_is_word, table[name]))
-    ]  # fmt: skip
+def _ids(path: Path, columns: Sequence[str], names: Sequence[str], limit: int | None) -> _Ids:
+    """The only one among some columns of words that are all different.
+
+    The file is read once for it, and of a column no more is held than until a word is seen again.
+    """
+    seen: dict[str, set[str]] = {name: set() for name in names}
+    for row in _rows(path, columns, names, limit):
+        for name, text in zip(names, row, strict=True):
+            if name in seen:
+                if text in seen[name] or not _is_word(text):
+                    del seen[name]
+                else:
+                    seen[name].add(text)
+        if not seen:
+            break
+    found = [name for name in names if seen.get(name)]
     return _Ids(found[0], ()) if len(found) == 1 else _Ids("", found)
 
 
-def _said_of_columns(
-    table: Mapping[str, list[str]], smiles: str, ids: _Ids, targets: Sequence[str]
-) -> str:
+def _said_of_columns(columns: Sequence[str], smiles: str, ids: _Ids, targets: Sequence[str]) -> str:
     """What the columns of a file are taken for."""
-    taken = (smiles, ids.column, *targets, *_special([*table]).values())
-    left = [one or "one without a name" for one in table if one not in taken]
+    taken = (smiles, ids.column, *targets, *_special(columns).values())
+    left = [one or "one without a name" for one in columns if one not in taken]
     said = [
         f"SMILES from {smiles}",
         f"ids from {ids.column}" if ids.column else "ids are the rows' numbers",

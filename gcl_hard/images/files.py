@@ -446,6 +446,11 @@ def from_folder(
     found = list_images(path) if classes else list_unlabelled(path, whole=whole)
     for note in found.notes:
         warnings.warn(note, stacklevel=2)
+    if classes and not found.names:
+        raise InputError(
+            f"{path} has no folders, which would be classes: give labels in a file (--labels), or "
+            f"a method that reads none, such as hucl"
+        )
     name = "train" if "train" in found.parts else "all"
     arrays = decoded({name: found.parts[name]}, path, cache, name=path.name, scale_to=side)
     return arrays, found.names

@@ -154,12 +154,21 @@ def read_labels(path: Path, files: Sequence[str]) -> tuple[list[int], tuple[str,
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as text:
-            rows = [row for row in csv.reader(text) if row]
+            lines = csv.reader(text)
+            read = [(lines.line_num, row) for row in lines if row]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(
             f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
         ) from error
+    rows, numbers = [row for _, row in read], [number for number, _ in read]
     header = [one.strip().casefold() for one in rows[0]] if rows else []
+    names = {name for one in files for name in (one, one.rpartition("/")[2])}
+    if rows and rows[0][0].strip() in names:
+        raise InputError(
+            f"{path} begins with an image, {rows[0][0]}: give it a line file,label first"
+        )
+    if twice := [one for one in ("file", "label") if header.count(one) > 1]:
+        raise InputError(f"{path} has two columns {twice[0]}: rename one")
     if {"file", "label"} <= {*header}:
         at = header.index("file"), header.index("label")
     elif len(header) == 2:
@@ -173,7 +182,7 @@ def read_labels(path: Path, files: Sequence[str]) -> tuple[list[int], tuple[str,
         if "/" in one:
             places.setdefault(one.rpartition("/")[2], []).append(i)
     said: dict[int, str] = {}
-    for number, row in enumerate(rows[1:], start=2):
+    for number, row in zip(numbers[1:], rows[1:], strict=True):
         if len(row) != len(header):
             raise InputError(f"{path}, line {number}: {len(row)} columns, expected {len(header)}")
         name, label = row[at[0]].strip(), row[at[1]].strip()
@@ -186,11 +195,12 @@ def read_labels(path: Path, files: Sequence[str]) -> tuple[list[int], tuple[str,
             )
         if said.setdefault(found[0], label) != label:
             raise InputError(
-                f"{path}, line {number}: {name} is {label}, and {said[found[0]]} above"
+                f"{path}, line {number}: {name} is {label or 'of no label'}, and "
+                f"{said[found[0]] or 'of no label'} above"
             )
-    names = tuple(sorted({label for label in said.values() if label}))
-    number_of = {name: k for k, name in enumerate(names)}
-    return [number_of.get(said.get(i, ""), UNLABELLED) for i in range(len(files))], names
+    classes = tuple(sorted({label for label in said.values() if label}))
+    number_of = {name: k for k, name in enumerate(classes)}
+    return [number_of.get(said.get(i, ""), UNLABELLED) for i in range(len(files))], classes
 
 
 def shown(name: str) -> str:

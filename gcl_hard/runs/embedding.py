@@ -21,12 +21,14 @@ from gcl_hard.extras import check_extra
 from gcl_hard.io import (
     array_of,
     atomic_write,
+    check_writable,
     digest_of_arrays,
     expanded,
     locked,
     opened_npz,
     write_json,
 )
+from gcl_hard.stored import unlike
 
 Level = Literal["graphs", "nodes"]
 SUFFIXES = (".npz", ".parquet", ".csv")
@@ -140,8 +142,7 @@ def embed_items(
     for k in range(len(items.bounds) - 1):
         found.append(_batch(items, k))
         on_rows(len(found[-1]))
-    values = np.concatenate(found) if found else np.empty((0, 0), np.float32)
-    return Embeddings(values, items.columns, model, items.digest)
+    return Embeddings(np.concatenate(found), items.columns, model, items.digest)
 
 
 def embed_to_file(
@@ -174,10 +175,8 @@ def embed_to_file(
         KeyboardInterrupt: after Ctrl-C, with what was reached.
     """
     check_target(path)
-    identity = {
-        "model": model, "data": items.digest,
-        "rows": digest_of_arrays(*items.columns.values(), items.bounds),
-    }  # fmt: skip
+    check_writable(path.absolute().parent)
+    identity = {"model": model, "data": items.digest, "batches": digest_of_arrays(items.bounds)}
     with locked(path.with_name(f".{path.name}.lock")) as mine:
         if not mine:
             raise InputError(f"{path} is being written by another command: wait until it has ended")
@@ -190,12 +189,22 @@ def embed_to_file(
                 f"{model}, {items.digest}: give --force, or another file"
             )
         folder = path.with_name(f".{path.name}.rows")
+        if force:
+            _remove(folder)
         values = _kept_rows(items, folder, identity, on_rows)
         found = Embeddings(values, items.columns, model, items.digest)
         with atomic_write(path) as file:
             WRITERS[path.suffix](found, file)
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
         return True
+
+
+def _remove(folder: Path) -> None:
+    """Remove the rows of an earlier command, whatever is in their place."""
+    if folder.is_dir() and not folder.is_symlink():
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        folder.unlink(missing_ok=True)
 
 
 def check_target(path: Path) -> None:
@@ -224,16 +233,15 @@ def _kept_rows(
 ) -> NDArray[np.float32]:
     """All rows, in a file of a folder that an earlier command may have begun."""
     state, rows = folder / "state.json", folder / "rows.npy"
-    done = _reached(state, identity)
-    if done == 0:
-        shutil.rmtree(folder, ignore_errors=True)
+    done, values = _reached(items, folder, identity)
+    if not done:
+        _remove(folder)
     on_rows(int(items.bounds[done]))
-    values: Any = np.load(rows, mmap_mode="r+") if done else None
     kept_at, last = time.monotonic(), len(items.bounds) - 1
 
     def keep() -> None:
         values.flush()
-        write_json({**identity, "done": done}, state)
+        write_json({**identity, "done": done, "width": values.shape[1]}, state)
 
     try:
         while done < last:
@@ -259,30 +267,42 @@ def _kept_rows(
     return finished
 
 
-def _reached(state: Path, identity: Mapping[str, Any]) -> int:
-    """Batches that an earlier command has embedded of the same items by the same model."""
+def _reached(items: Items, folder: Path, identity: Mapping[str, Any]) -> tuple[int, Any]:
+    """Batches that an earlier command has embedded of the same items by the same model, and its
+    rows; 0 and None if there are none, or not all that its state says.
+    """
+    declared = {**dict.fromkeys(identity, str), "done": int, "width": int}
     try:
-        found = json.loads(state.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return 0
-    same = isinstance(found, dict) and {k: v for k, v in found.items() if k != "done"} == identity
-    return int(found["done"]) if same else 0
+        found = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        whole = unlike(found, declared) is None and 0 < found["done"] < len(items.bounds)
+        if not whole or any(found[name] != one for name, one in identity.items()):
+            return 0, None
+        rows = folder / "rows.npy"
+        there = np.load(rows, mmap_mode="r")  # which a file that was cut does not stand
+        shape = (int(items.bounds[-1]), found["width"])
+        if (there.shape, there.dtype) != (shape, np.float32):
+            return 0, None
+        return found["done"], np.load(rows, mmap_mode="r+")
+    except (OSError, ValueError, EOFError):
+        return 0, None
 
 
 # Files
 
 
 def _write_npz(found: Embeddings, file: BinaryIO) -> None:
-    named = {"ids" if name == "id" else name: one for name, one in found.columns.items()}
-    np.savez(
-        file, allow_pickle=False, embeddings=found.values, **named,
-        model=np.array(found.model), data=np.array(found.data),
-    )  # fmt: skip
+    named: dict[str, Any] = {
+        "ids" if name == "id" else name: one for name, one in found.columns.items()
+    }
+    named |= {"model": np.array(found.model), "data": np.array(found.data)}
+    np.savez(file, embeddings=found.values, **named)
 
 
 def _write_csv(found: Embeddings, file: BinaryIO) -> None:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-    lines = csv.writer(text, lineterminator="\n")
+    text = io.TextIOWrapper(
+        file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
+    )
+    lines = csv.writer(text)  # both letters of its line ends are quoted in ids
     lines.writerow([*found.columns, "model", "data", *_names(found)])
     for names, values in _pieces(found):
         for k, row in enumerate(values.tolist()):
@@ -304,7 +324,8 @@ def _write_parquet(found: Embeddings, file: BinaryIO) -> None:
     with parquet.ParquetWriter(file, schema) as writer:
         for names, values in _pieces(found):
             same = [[one] * len(values) for one in (found.model, found.data)]
-            columns = [*(one.tolist() for one in names), *same, *np.ascontiguousarray(values.T)]
+            ids = [_encodable(one.tolist()) for one in names]
+            columns = [*ids, *same, *np.ascontiguousarray(values.T)]
             arrays = [pa.array(one, of.type) for one, of in zip(columns, schema, strict=True)]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 
@@ -312,6 +333,14 @@ def _write_parquet(found: Embeddings, file: BinaryIO) -> None:
 WRITERS: Mapping[str, Callable[[Embeddings, BinaryIO], None]] = {
     ".npz": _write_npz, ".csv": _write_csv, ".parquet": _write_parquet,
 }  # fmt: skip
+
+
+def _encodable(ids: list[Any]) -> list[Any]:
+    """Ids whose text is UTF-8, with what is none written as numbers."""
+    return [
+        one.encode("utf-8", "backslashreplace").decode() if isinstance(one, str) else one
+        for one in ids
+    ]
 
 
 def _names(found: Embeddings) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import math
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -36,7 +37,7 @@ class Log:
     """
 
     def __init__(self, loggers: Sequence[Logger] = ()) -> None:
-        self.loggers = tuple(loggers)
+        self.loggers = [*loggers]
         self._epochs: dict[str, int] = {}
 
     def epoch(self, run: str, epoch: int, loss: float) -> None:
@@ -47,8 +48,16 @@ class Log:
 
     def numbers(self, run: str, values: Mapping[str, float], step: int) -> None:
         """Numbers of a run, after an epoch or a trial."""
-        for one in self.loggers:
-            one.log_metrics({f"{run}/{name}": value for name, value in values.items()}, step)
+        for one in [*self.loggers]:
+            try:
+                one.log_metrics({f"{run}/{name}": value for name, value in values.items()}, step)
+            except Exception as error:  # from a library or the user's code: a run is worth more
+                self.loggers.remove(one)
+                warnings.warn(
+                    f"{type(one).__name__} failed ({type(error).__name__}: {error}) and is not "
+                    f"called again",
+                    stacklevel=2,
+                )
 
 
 @contextmanager
@@ -78,7 +87,7 @@ def checked_logger(given: Any) -> Logger:
     Raises:
         InputError: if it does not.
     """
-    if not callable(getattr(given, "log_metrics", None)):
+    if isinstance(given, type) or not callable(getattr(given, "log_metrics", None)):
         raise InputError(
             f"logger must have log_metrics(metrics, step), as loggers of Lightning have, got "
             f"{type(given).__name__}"
@@ -94,6 +103,7 @@ class _Csv:
         self._file, self._lines = file, csv.writer(file, lineterminator="\n")
         if new:
             self._lines.writerow(["run", "name", "step", "value"])
+            file.flush()
 
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
         for name, value in metrics.items():
@@ -106,7 +116,7 @@ class _Csv:
 def _csv(folder: Path) -> Iterator[Logger]:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "log.csv"
-    new = not path.exists()
+    new = not path.exists() or not path.stat().st_size
     with path.open("a", encoding="utf-8", newline="") as file:
         yield _Csv(file, new=new)
 

@@ -101,6 +101,7 @@ class MoleculeConfig(RunConfig):
     baselines: ClassVar[tuple[str, ...]] = MOLECULE_BASELINES
     methods: ClassVar[tuple[str, ...]] = AWARE
     baseline_protocol: ClassVar[str] = "split"
+    usual_baselines: ClassVar[tuple[str, ...]] = ("untrained", "ecfp")
     domain: ClassVar[Domain] = "molecules"
     sets: ClassVar[str] = "molecules as --dataset (BACE, ESOL, …, or a table NAME.csv)"
     item: ClassVar[str] = "molecule"

@@ -280,6 +280,9 @@ def test_some_labels_come_from_a_file() -> None:
         ("file,label\np0.png,cat\np0.png,dog\n", ["line 3", "cat", "dog"]),
         ("a,b,c\np0.png,cat,1\n", ["file", "label"]),
         ("file,label\np0.png\n", ["line 2", "columns"]),
+        ("p0.png,cat\np1.png,dog\n", ["p0.png", "file,label"]),
+        ("file,label,label\np0.png,cat,dog\n", ["two columns", "label"]),
+        ("file,label\n\n\np0.png,cat\nno.png,dog\n", ["line 5", "no.png"]),
     ],
 )
 def test_a_file_of_labels_that_does_not_fit_is_refused(
@@ -421,3 +424,121 @@ def test_an_embedding_that_is_not_finite_names_its_item() -> None:
 
     with pytest.raises(gcl_hard.DivergenceError, match="bad"):
         gcl_hard.embed(Overflowing(), graphs)
+
+
+# What tells two files apart
+
+
+def test_another_fold_level_or_id_is_another_file(capsys: pytest.CaptureFixture[str]) -> None:
+    encoder, _ = saved_run(*GRAPHS, "--protocol=inductive", "--folds=2")
+    assert embed(encoder, "MUTAG", "--fold=0", "-o", "z.csv") == 0
+    for other in (["--fold=1"], ["--fold=0", "--level=nodes"]):
+        assert embed(encoder, "MUTAG", *other, "-o", "z.csv") == 2
+        assert says(capsys.readouterr().err, "z.csv", "--force")
+    mutag = load("MUTAG", download=False)
+    named = GraphSet.from_graphs([*mutag], ids=[f"m{k}" for k in range(188)])
+    first = gcl_hard.embed(encoder, mutag, fold=0)
+    second = gcl_hard.embed(encoder, named, fold=0)
+    np.testing.assert_allclose(first.values, second.values, atol=1e-6)
+    assert first.data != second.data
+
+
+def test_what_columns_mean_is_part_of_the_data() -> None:
+    words = [elements(*("CN" if k % 2 else "NNC"), y=k % 2) for k in range(24)]
+    known = GraphSet.from_graphs(words, node_attrs=["element"])
+    found = gcl_hard.evaluate(GIN, known, "ucl", seeds=1, epochs=1, folds=2, baselines=[],
+                              output="own", threads=1, progress=False)  # fmt: skip
+    (file,) = found.folder.glob("*.pt")
+    alike = [
+        GraphSet.from_graphs([elements(*word)], node_attrs=["element"]) for word in ("CC", "NN")
+    ]
+    assert torch.equal(alike[0].x, alike[1].x)
+    first, second = (gcl_hard.embed(file, one, encoder=GIN, fold=0) for one in alike)
+    assert first.data != second.data
+    assert not np.allclose(first.values, second.values)
+
+
+@pytest.mark.parametrize("what", ["short rows", "no rows", "odd state", "far state", "a file"])
+def test_rows_that_were_damaged_are_made_again(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutag, encoder = load("MUTAG", download=False), GIN(7, dim=4, layers=2)
+    whole = gcl_hard.embed(encoder, mutag, batch_size=20)
+    first, made = embedding._batch, list[int]()
+
+    def stopped(items: embedding.Items, k: int) -> Any:
+        if k == 4:
+            raise KeyboardInterrupt
+        return first(items, k)
+
+    monkeypatch.setattr(embedding, "_batch", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        gcl_hard.embed(encoder, mutag, output="z.npz", batch_size=20)
+    folder = Path(".z.npz.rows")
+    state, kept = folder / "state.json", folder / "rows.npy"
+    if what == "short rows":
+        kept.write_bytes(kept.read_bytes()[:150])
+    elif what == "no rows":
+        kept.unlink()
+    elif what == "odd state":
+        state.write_text('{"done": "x"}')
+    elif what == "far state":
+        state.write_text(json.dumps(json.loads(state.read_text()) | {"done": 99}))
+    else:
+        for one in (state, kept):
+            one.unlink()
+        folder.rmdir()
+        folder.write_text("x")
+    monkeypatch.setattr(embedding, "_batch", lambda items, k: (made.append(k), first(items, k))[1])
+    gcl_hard.embed(encoder, mutag, output="z.npz", batch_size=20)
+    assert made == [*range(10)]
+    with np.load("z.npz") as found:
+        np.testing.assert_array_equal(found["embeddings"], whole.values)
+
+
+def test_odd_ids_come_back_from_every_kind_of_file() -> None:
+    ids = ["a,b", 'q"q', "two\nlines", "\r", "cr\ronly", "ümläut", "", " "]
+    graphs = GraphSet.from_graphs([elements(*"CN") for _ in ids], node_attrs=["element"], ids=ids)
+    for suffix in ("npz", "csv"):
+        gcl_hard.embed(GIN(2), graphs, output=f"z.{suffix}")
+    assert [row["id"] for row in rows("z.csv")] == ids
+    with np.load("z.npz") as found:
+        assert found["ids"].tolist() == ids
+
+
+@pytest.mark.parametrize(
+    "ids", [{"a", "b"}, {"a": 1, "b": 2}, ["a", 1], ["a", None], [1.5, 2.5], "ab", ["a"]]
+)
+def test_ids_without_an_order_or_of_several_types_are_refused(ids: Any) -> None:
+    with pytest.raises(InputError, match="ids"):
+        GraphSet.from_graphs([elements(*"CN")] * 2, node_attrs=["element"], ids=ids)
+
+
+def test_an_encoder_is_told_apart_by_its_settings_too_and_left_as_it_was() -> None:
+    mutag = load("MUTAG", download=False)
+    first, second = GIN(7, dim=4), GIN(7, dim=4, readout="mean")
+    second.load_state_dict(first.state_dict())
+    first.train()
+    assert gcl_hard.embed(first, mutag).model != gcl_hard.embed(second, mutag).model
+    assert first.training
+
+
+def test_nothing_to_embed_and_a_missing_number_are_named() -> None:
+    made = []
+    for attrs in (["mass", "charge"], ["mass"]):
+        graph = nx.path_graph(3)
+        for name in attrs:
+            nx.set_node_attributes(graph, 1.5, name)
+        made.append(GraphSet.from_graphs([graph], node_attrs=attrs))
+    with pytest.raises(InputError, match="charge"):
+        made[1].aligned(made[0].columns)
+    photos(2)
+    assert pretrain(["--dataset=photos/", *FAST[:-1], "--batch-size=2", "--output=e.pt"]) == 0
+    with pytest.raises(InputError, match="nothing"):
+        gcl_hard.embed("e.pt", torch.zeros(0, 3, 8, 8, dtype=torch.uint8))
+
+
+def test_the_file_may_be_named_first() -> None:
+    encoder, _ = saved_run(*GRAPHS)
+    assert embed("-o", "z.npz", encoder, "MUTAG") == 0
+    assert embed(encoder, "--level", "graphs", "MUTAG", "--output=y.npz") == 0
+    with np.load("z.npz") as z, np.load("y.npz") as y:
+        np.testing.assert_array_equal(z["embeddings"], y["embeddings"])

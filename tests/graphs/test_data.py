@@ -550,3 +550,58 @@ def test_targets_keep_double_precision_and_none_is_beyond_single() -> None:
         with pytest.raises(InputError) as caught:
             GraphSet.from_graphs([graph(y=1.0), graph(y=bad)])
         assert says(str(caught.value), "graph", 1, f"{bad:g}")
+
+
+# Attributes by their names
+
+
+def named(values: dict[str, list[Any]], edges: list[tuple[int, int]] | None = None) -> nx.Graph:
+    graph = nx.Graph()
+    graph.add_nodes_from(range(len(next(iter(values.values())))))
+    graph.add_edges_from(edges or [])
+    for name, of in values.items():
+        nx.set_node_attributes(graph, dict(enumerate(of)), name)
+    return graph
+
+
+def test_words_and_whole_numbers_become_columns_of_their_values() -> None:
+    graphs = [
+        named({"kind": ["b", "a"], "n": [3, 1], "w": [0.5, 2.0]}),
+        named({"kind": ["c"], "n": [1], "w": [1.0]}),
+    ]
+    found = GraphSet.from_graphs(graphs, node_attrs=["kind", "n", "w"])
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.x.tolist()]
+    for row, kind, n, w in zip(rows, "bac", (3, 1, 1), (0.5, 2.0, 1.0), strict=True):
+        assert row["w"] == w
+        assert {name for name, one in row.items() if one and name != "w"} == {
+            f"kind={kind}",
+            f"n={n}",
+        }
+
+
+@pytest.mark.parametrize(
+    ("graphs", "attrs"),
+    [
+        ([{"v": ["a", 1]}], ["v"]),
+        ([{"v": ["a"]}, {"v": [1]}], ["v"]),
+        ([{"v": [True]}, {"v": [1]}], ["v"]),
+        ([{"v": [float("nan")]}], ["v"]),
+        ([{"v": [1.0]}, {"v": [[1.0, 2.0]]}], ["v"]),
+        ([{"v": [[1.0, 2.0]], "v 0": [1.0]}], ["v", "v 0"]),
+        ([{"v": [[1.0, 2.0]]}], "v"),
+        ([{"v": [["a", "b"]]}], ["v"]),
+    ],
+)
+def test_attributes_that_can_be_read_in_two_ways_are_refused(graphs: Any, attrs: Any) -> None:
+    with pytest.raises(InputError, match="v"):
+        GraphSet.from_graphs([named(one) for one in graphs], node_attrs=attrs)
+
+
+def test_graphs_without_edges_need_no_attributes_of_them() -> None:
+    linked, alone = named({"x": [1.0, 2.0]}, [(0, 1)]), named({"x": [1.0]})
+    linked.edges[0, 1]["bond"] = "single"
+    for graphs in ([linked, alone], [alone, linked]):
+        found = GraphSet.from_graphs(graphs, node_attrs=["x"], edge_attrs=["bond"])
+        assert found.edge_columns == ("bond=single",)
+        assert found.edge_attr is not None
+        assert found.edge_attr.tolist() == [[1.0], [1.0]]

@@ -731,3 +731,9 @@ def test_counts_are_those_of_a_loop_over_atoms_and_bonds() -> None:
             for column, size in enumerate(fields.values()):
                 expected += [int((codes[:, column] == code).sum()) for code in range(size)]
         assert counts.tolist() == expected
+
+
+def test_two_columns_of_one_name_are_no_ids(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.csv", ["smiles,name,name", "C,a,b", "CC,c,d"])
+    with pytest.raises(InputError, match="name"):
+        read_molecules(path, kind="unlabelled", cache_dir=tmp_path)

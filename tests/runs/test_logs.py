@@ -111,3 +111,19 @@ def test_an_unknown_log_is_refused_before_anything_runs(
     assert bench.main([*RUN, "--seeds=1", "--output=out", "--log=tensorbord"]) == 2
     assert says(capsys.readouterr().err, "tensorbord", "tensorboard")
     assert results() == []
+
+
+def test_a_logger_that_fails_costs_no_run(tmp_path: Path) -> None:
+    class Broken:
+        def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+            raise RuntimeError("full")
+
+    mutag = load("MUTAG", download=False)
+    with pytest.warns(UserWarning, match="Broken.*full"):
+        found = gcl_hard.evaluate(
+            "gin", mutag, "ucl", seeds=1, folds=2, epochs=2, layers=1, dim=4, c_grid=(1.0,),
+            baselines=[], output="out", progress=False, logger=Broken(), threads=1,
+        )  # fmt: skip
+    assert len(found.results.records) == 1
+    with pytest.raises(InputError, match="log_metrics"):
+        gcl_hard.evaluate("gin", mutag, "ucl", output="out", logger=Broken)  # type: ignore[arg-type]
