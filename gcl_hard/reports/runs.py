@@ -402,7 +402,8 @@ def stem(figure: str, config: RunConfig) -> str:
     objective = getattr(config, "objective", None) or "infonce"
     parts += ["two-view"] * (contrast == "two-view")
     parts += [objective] * (objective != "infonce" or contrast == "local-global")
-    parts += [config.protocol] * (config.protocol != known(type(config))["protocol"].default)
+    usual = known(type(config))["protocol"].keyed(config.values)
+    parts += [config.protocol] * (config.protocol != usual)
     return "-".join(parts)
 
 

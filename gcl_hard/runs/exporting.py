@@ -31,7 +31,7 @@ TOLERANCE = 1e-4
 CHECKED = (1, 5)
 """Numbers of graphs, or of images, that an exported file is checked on."""
 TRACED = 4
-FACTS = "gcl_hard.json"
+FACTS = "facts.json"
 """The file in NAME.pt2 that has the facts."""
 
 

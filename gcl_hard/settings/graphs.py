@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
@@ -65,7 +66,10 @@ def _usual_protocol(above: Values) -> str:
     """
     from gcl_hard.graphs.tudataset import canonical_name
 
-    return "transductive" if canonical_name(above["dataset"]) in OF_PAPER else "inductive"
+    name = ""
+    with suppress(InputError):  # of what is no name of such a set
+        name = canonical_name(above["dataset"])
+    return "transductive" if name in OF_PAPER else "inductive"
 
 
 def _protocol(given: str, above: Values) -> str:
