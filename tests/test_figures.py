@@ -95,7 +95,8 @@ def test_only_chooses_and_name_names(command: Command) -> None:
 
 def test_the_same_results_give_the_same_bytes_without_data_set_or_backend(command: Command) -> None:
     """Here and in a process of its own, where what is imported is seen."""
-    config = GraphConfig(dataset="PROTEINS", contrast="two-view")  # not in the package
+    # a set that is not in the package
+    config = GraphConfig(dataset="PROTEINS", protocol="transductive", contrast="two-view")
     paths = [str(made.save(command.results, config, seed, epochs=EPOCHS)) for seed in (0, 1)]
     place = command.output.with_name("other")
     door = ["-X", "importtime", "-m", "gcl_hard.figures"]

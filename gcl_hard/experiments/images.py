@@ -63,7 +63,7 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
     """Experiments on images; methods as in ``Experiment``."""
 
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
-    shape: ClassVar[frozenset[str]] = frozenset({"size", "mean", "std"})
+    shape: ClassVar[frozenset[str]] = frozenset({"size"})
 
     def load(
         self, config: ImageConfig, context: RunContext, own: ImageData | ImageSet | None = None
@@ -197,6 +197,8 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         reading: Reading,
     ) -> Items:
         """All images of a folder, or of a set, in squares as the encoder's were."""
+        if lacking := [name for name in ("mean", "std") if name not in saved]:
+            raise InputError(f"the file of this encoder lacks {lacking[0]} of its images")
         side = int(saved.get("side", saved["size"]))
         split, columns, notes = _to_embed(data, context.data_dir, side)
         if (found := split.images.shape[-1]) != side:

@@ -182,7 +182,8 @@ def _check(exportable: Exportable, what: str, run: Callable[[dict[str, Tensor]],
                     f"{wrong}{name} of {n} are {[*other.shape]}, and should be {[*ours.shape]}"
                     f"{exportable.remedy}"
                 )
-            error = float((other - ours).abs().max() / ours.abs().max())
+            largest = float(ours.abs().max()) or 1.0  # all may be 0
+            error = float((other - ours).abs().max()) / largest
             if not error <= TOLERANCE:
                 raise InputError(
                     f"{wrong}{name} of {n} differ by {error:.2g} of their largest value, and may "

@@ -511,3 +511,11 @@ def test_weights_by_themselves_have_no_settings() -> None:
     with pytest.raises(InputError) as error:
         gcl_hard.export(GIN(5), "e.safetensors", like=random_graphs(2, 5))
     assert says(str(error.value), "GIN", "NAME.pt")
+
+
+def test_embeddings_that_are_all_zero_are_exported() -> None:
+    encoder = GIN(5, 4, layers=1)
+    for one in encoder.parameters():
+        one.data.zero_()
+    gcl_hard.export(encoder, "zero.pt2", like=random_graphs(2, 5))
+    assert Path("zero.pt2").exists()
