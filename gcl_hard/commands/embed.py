@@ -6,7 +6,6 @@ import hashlib
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, overload
 
@@ -15,7 +14,13 @@ from jsonargparse import ArgumentParser
 from torch import Tensor, nn
 
 from gcl_hard.commands.encoders import encoder_in, read_encoders
-from gcl_hard.commands.parser import entry_parser, option_defaults, print_config, read_arguments
+from gcl_hard.commands.parser import (
+    entry_parser,
+    option_defaults,
+    print_config,
+    read_arguments,
+    words_as_flags,
+)
 from gcl_hard.commands.running import run_command
 from gcl_hard.errors import InputError, check_processes
 from gcl_hard.experiments.custom import EncoderMaker, code_digest, named_object
@@ -266,12 +271,16 @@ def model_without_file(encoder: nn.Module, data: Any) -> Model:
             f"an encoder by itself embeds graphs, molecules or nodes that are given, got "
             f"{type(data).__name__}: give its file NAME.pt, which says how its data were read"
         )
+    saved: dict[str, Any] = {"config": CONFIGS[domain](), "features": "stored"}
+    return Model(encoder, domain, saved, digest_of_encoder(encoder))
+
+
+def digest_of_encoder(encoder: nn.Module) -> str:
+    """Digest of an encoder without a file: its weights, its code, and its settings."""
     weights = [one.detach().cpu() for _, one in sorted(encoder.state_dict().items())]
     numbers = [one.double() if one.is_floating_point() else one for one in weights]
-    saved: dict[str, Any] = {"config": CONFIGS[domain](), "features": "stored"}
     code = code_digest(type(encoder))
-    digest = _joined(digest_of_arrays(*numbers), code, repr(encoder), repr(_plain(encoder)))
-    return Model(encoder, domain, saved, digest)
+    return _joined(digest_of_arrays(*numbers), code, repr(encoder), repr(_plain(encoder)))
 
 
 def _plain(encoder: nn.Module) -> list[tuple[str, str, object]]:
@@ -351,28 +360,11 @@ def parse_embed(arguments: Sequence[str]) -> EmbedOptions:
     Raises:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
-    stated = read_arguments(embed_parser(), _as_flags(arguments))
+    parser = embed_parser()
+    stated = read_arguments(parser, words_as_flags(parser, arguments, "model", "data"))
     if stated.pop("print_config", False):
         print_config(option_defaults(EmbedOptions) | stated)
     return EmbedOptions(**stated)
-
-
-ALONE = ("--force", "--print-config", "--version", "--help", "-h")
-"""Flags without a value."""
-
-
-def _as_flags(arguments: Sequence[str]) -> list[str]:
-    """The first two words that are no values of flags are the model and the data."""
-    found: list[str] = []
-    names, words = iter(("--model", "--data")), iter(arguments)
-    for one in words:
-        if one.startswith("-"):
-            found.append("--output" if one == "-o" else one)
-            if one not in ALONE and "=" not in one:
-                found += islice(words, 1)
-        else:
-            found += [*([name] if (name := next(names, "")) else []), one]
-    return found
 
 
 def run(options: EmbedOptions) -> None:

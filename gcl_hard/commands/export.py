@@ -12,14 +12,25 @@ from typing import Annotated, Any, NamedTuple
 from jsonargparse import ArgumentParser
 from torch import nn
 
-from gcl_hard.commands.embed import Model, model_of_file, model_without_file
-from gcl_hard.commands.parser import entry_parser, option_defaults, print_config, read_arguments
+from gcl_hard.commands.embed import (
+    Model,
+    digest_of_encoder,
+    model_of_file,
+    model_without_file,
+)
+from gcl_hard.commands.parser import (
+    entry_parser,
+    option_defaults,
+    print_config,
+    read_arguments,
+    words_as_flags,
+)
 from gcl_hard.commands.running import run_command
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.custom import EncoderMaker, named_object, own_graphs
 from gcl_hard.experiments.registry import DOMAINS
 from gcl_hard.extras import check_extra
-from gcl_hard.io import atomic_write, digest_of_arrays
+from gcl_hard.io import atomic_write
 from gcl_hard.runs.exporting import CHECKED, TOLERANCE, WRITERS
 from gcl_hard.settings.base import COMMON
 from gcl_hard.settings.flags import add_options, options_of
@@ -179,12 +190,11 @@ def _without_file(encoder: nn.Module, like: Any) -> Model:
         )
     encoder = copy.deepcopy(encoder).cpu()
     if hasattr(like, "plain"):  # Views
-        state = [one for _, one in sorted(encoder.state_dict().items())]
         saved = {
             "config": ImageConfig(), "size": like.size,
             "mean": like.mean.flatten().tolist(), "std": like.std.flatten().tolist(),
         }  # fmt: skip
-        return Model(encoder, "images", saved, digest_of_arrays(*state))
+        return Model(encoder, "images", saved, digest_of_encoder(encoder))
     if like is None:
         raise InputError(
             "an encoder by itself does not say what its inputs are: give its file NAME.pt, or like="
@@ -222,10 +232,8 @@ def parse_export(arguments: Sequence[str]) -> ExportOptions:
     Raises:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
-    rest = ["--output" if one == "-o" else one for one in arguments]
-    if rest and not rest[0].startswith("-"):
-        rest.insert(0, "--model")
-    stated = read_arguments(export_parser(), rest)
+    parser = export_parser()
+    stated = read_arguments(parser, words_as_flags(parser, arguments, "model"))
     if stated.pop("print_config", False):
         print_config(option_defaults(ExportOptions) | stated)
     return ExportOptions(**stated)

@@ -155,6 +155,32 @@ def read_arguments(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str
     return renamed(found, names)
 
 
+def words_as_flags(parser: ArgumentParser, arguments: Sequence[str], *names: str) -> list[str]:
+    """Arguments whose first words, which are no values of flags, are given their names.
+
+    Args:
+        parser: knows which flags have no value.
+        arguments: of the command line; ``-o`` is the output.
+        names: what the words are, in their order.
+    """
+    alone = {
+        option for one in parser._actions if one.nargs == 0 or isinstance(one, _HelpFlag)
+        for option in one.option_strings
+    }  # fmt: skip
+    found: list[str] = []
+    left, words = [*names], iter(arguments)
+    for one in words:
+        if one.startswith("-"):
+            found.append("--output" if one == "-o" else one)
+            if one not in alone and "=" not in one:
+                found += itertools.islice(words, 1)
+        elif left:
+            found += [f"--{left.pop(0)}", one]
+        else:
+            found.append(one)
+    return found
+
+
 def option_defaults(options: type) -> dict[str, Any]:
     """Flags of a dataclass with their defaults, by name."""
     return {name: default for name, (*_, default) in options_of(options).items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from torch import nn
 from gcl_hard.errors import InputError
 from gcl_hard.graphs import GIN, GraphSet, embed
 from gcl_hard.graphs.models import embedded_together
-from gcl_hard.runs.embedding import Items, Reading
+from gcl_hard.runs.embedding import Items, Reading, set_named
+from gcl_hard.runs.experiment import RunContext
+from gcl_hard.settings.base import Config
 
 
 def items_of_graphs(
@@ -49,6 +52,13 @@ def items_of_graphs(
         return torch.as_tensor(found).float().cpu().numpy()
 
     return Items(columns, digest, np.cumsum([0, *sizes]), encode, notes)
+
+
+def named_as(data: str | Path, config: Config, context: RunContext) -> tuple[Config, RunContext]:
+    """The configuration of a set that is named or given as a path, and where it is looked for."""
+    name, folder = set_named(data)
+    context = replace(context, data_dir=folder or context.data_dir)
+    return replace(config, dataset=name), context
 
 
 def with_columns_of(

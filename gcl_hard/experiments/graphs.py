@@ -19,7 +19,7 @@ from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.evaluation.folds import inner_folds
 from gcl_hard.experiments.custom import graphs_named, own_graphs, own_part
-from gcl_hard.experiments.embedded import items_of_graphs, with_columns_of
+from gcl_hard.experiments.embedded import items_of_graphs, named_as, with_columns_of
 from gcl_hard.experiments.ensembles import Encoder, Result, train_encoders, use_threads
 from gcl_hard.experiments.exported import graphs_exportable
 from gcl_hard.experiments.protocols import (
@@ -35,7 +35,7 @@ from gcl_hard.graphs import GraphSet, Supervised, from_tu, tudataset
 from gcl_hard.graphs.features import CODES, KINDS
 from gcl_hard.graphs.models import GraphContrast, GraphModel
 from gcl_hard.graphs.refinement import FEATURES, wl_start
-from gcl_hard.runs.embedding import Items, Reading, set_named
+from gcl_hard.runs.embedding import Items, Reading
 from gcl_hard.runs.experiment import (
     ENCODERS,
     Clock,
@@ -184,9 +184,8 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         if kind in KINDS:
             config = replace(config, features=kind)
         if isinstance(data, str | Path):
-            name, folder = set_named(data)
-            config = replace(config, dataset=name)
-            context = replace(context, data_dir=folder or context.data_dir)
+            config, context = named_as(data, config, context)
+            name = config.dataset
             own = graphs_named(name, config.features) if ":" in name else None
         else:
             own = own_graphs(data, name="custom", features=config.features)

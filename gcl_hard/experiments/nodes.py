@@ -24,6 +24,7 @@ from gcl_hard.evaluation.splits import (
     random_splits,
 )
 from gcl_hard.experiments.custom import check_call, name_of, own_part
+from gcl_hard.experiments.embedded import named_as
 from gcl_hard.experiments.exported import nodes_exportable
 from gcl_hard.graphs.augment import seeded_globally
 from gcl_hard.graphs.neighbours import Neighbourhoods
@@ -40,7 +41,7 @@ from gcl_hard.graphs.node_views import NodeBatch
 from gcl_hard.graphs.nodes import NodeSet
 from gcl_hard.graphs.sparse import to_scipy
 from gcl_hard.runs import hardware
-from gcl_hard.runs.embedding import Items, Reading, set_named
+from gcl_hard.runs.embedding import Items, Reading
 from gcl_hard.runs.experiment import (
     ENCODERS,
     Clock,
@@ -218,9 +219,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
             config = replace(config, features=kind)
         own = None
         if isinstance(data, str | Path):
-            name, folder = set_named(data)
-            config = replace(config, dataset=name)
-            context = replace(context, data_dir=folder or context.data_dir)
+            config, context = named_as(data, config, context)
         else:
             own = data if isinstance(data, NodeSet) else NodeSet.from_graph(data)
         nodes = self.load(config, context, own)
