@@ -67,7 +67,7 @@ def pretrain(options: PretrainOptions) -> Pretrained:
     config = options.molecules
     whole = loaded(
         options.source, data_dir=options.data_dir, jobs=options.jobs, smiles=options.smiles,
-        unlabelled=True,
+        ids=False, unlabelled=True,
     ).molecules  # fmt: skip
     chosen = drawn(len(whole), options.subset, config.data_seed, "molecules")
     if len(chosen) < 2:

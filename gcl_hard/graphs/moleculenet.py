@@ -128,7 +128,7 @@ def load_molecules(
     download: bool = True,
     cache_dir: str | Path | None = None,
     smiles: str | None = None,
-    ids: str | None = None,
+    ids: str | Literal[False] | None = None,
     targets: Sequence[str] | None = None,
     unlabelled: bool = False,
     limit: int | None = None,
@@ -183,7 +183,7 @@ def load_molecules(
         raise InputError(f"{name} has targets of its own, got targets {', '.join(targets)}")
     if smiles is not None:
         raise InputError(f"{name} has a column of SMILES of its own, got {smiles}")
-    if ids is not None:
+    if ids is not None and ids is not False:
         raise InputError(f"{name} has rows without names, got ids {ids}")
     source = SOURCES[name]
     path = locate(name, data_dir=data_dir, download=download, cache_dir=cache_dir)
@@ -289,7 +289,7 @@ def read_molecules(
     *,
     name: str | None = None,
     smiles: str | None = None,
-    ids: str | None = None,
+    ids: str | Literal[False] | None = None,
     targets: Sequence[str] | None = None,
     kind: Kind | None = None,
     limit: int | None = None,
@@ -305,7 +305,7 @@ def read_molecules(
         name: name of the set in results; that of the file if None.
         smiles: column of SMILES; ``smiles``, ``canonical_smiles`` or ``mol`` in any case if None.
         ids: column with what molecules are called; if None, the only one of words, all different,
-            if there is one, and else the rows' numbers.
+            if there is one, and else the rows' numbers; False for these, and no column is read.
         targets: columns of targets; None for all others that are numbers, or yes and no in words.
             A warning names the others, and one that numbers the rows.
         kind: what they are; if None, ``"classes"`` for one column of whole numbers from 0 on,
@@ -333,48 +333,31 @@ def read_molecules(
         ('classes', [1, 0], ('active',))
     """
     path = Path(path)
-    columns = _header(path)
     if isinstance(targets, str):
         targets = [targets]
-    of_smiles = _smiles_column(path, columns, smiles)
-    special = _special(columns)
-    wanted = [one for one in columns if one not in ("", of_smiles, *OTHERS, *special.values())]
-    wanted += [""] * (columns.count("") == 1)  # as of a table's index
-    for one in targets or ():
-        if one not in columns:
-            raise unknown(f"target of {path.name}", one, wanted or columns)
-    if ids is not None and ids not in columns:
-        raise unknown(f"column of ids of {path.name}", ids, [*dict.fromkeys(columns)])
-    others = [*dict.fromkeys(one for one in columns if one not in (of_smiles, *special.values()))]
-    used = [*targets] if targets else [] if kind == "unlabelled" else wanted
-    used = [*dict.fromkeys(used)]
-    named_once = [of_smiles, *used, *([] if ids is None else [ids]), *special.values()]
-    _refuse_twins(path, columns, named_once, smiles is None)
-    named = _Ids(ids or "", ())
-    if ids is None:
-        named = _ids(path, columns, [one for one in others if one not in (targets or ())], limit)
-        _refuse_twins(path, columns, [named.column] * bool(named.column), smiles is None)
-    wanted = [one for one in used if targets or one != named.column]
-    in_use = [of_smiles, *wanted, *[named.column] * bool(named.column), *special.values()]
-    read = [*dict.fromkeys(in_use)]
-    held = [*_rows(path, columns, read, limit)]
+    columns = _columns(path, smiles=smiles, ids=ids, targets=targets, kind=kind, limit=limit)
+    wanted, read = columns.targets, columns.read
+    rows = _rows(path, columns.all, read, limit)
+    # Millions of SMILES alone are not held, nor read where the cache has their molecules.
+    held = [*rows] if len(read) > 1 else []
     table = {name: [row[i] for row in held] for i, name in enumerate(read)}
     if on_columns is not None:
         numbers = [one for one in wanted if targets or any(map(_is_known, table[one]))]
-        on_columns(f"{path.name}: {_said_of_columns(columns, of_smiles, named, numbers)}")
-    elif named.column and ids is None:
-        warnings.warn(f"{path}: ids are taken from column {named.column}", stacklevel=2)
+        on_columns(f"{path.name}: {columns.said(numbers)}")
+    elif columns.ids and ids is None:
+        warnings.warn(f"{path}: ids are taken from column {columns.ids}", stacklevel=2)
     y = [[row[read.index(one)] for one in wanted] for row in held]
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     molecules = from_smiles(
-        table[of_smiles], name=name or path.name.partition(".")[0], jobs=jobs, progress=progress,
-        cache_dir=cache_dir, key=f"{digest} {of_smiles} {limit}",
+        table[columns.smiles] if held else (row[0] for row in rows),
+        name=name or path.name.partition(".")[0], jobs=jobs, progress=progress,
+        cache_dir=cache_dir, key=f"{digest} {columns.smiles} {limit}",
     )  # fmt: skip
-    if named.column:
-        molecules = molecules.called(np.array(table[named.column]))
+    if columns.ids:
+        molecules = molecules.called(np.array(table[columns.ids]))
     at = molecules.rows
-    found = {one: np.array(table[column])[at] for one, column in special.items()}
+    found = {one: np.array(table[column])[at] for one, column in columns.special.items()}
     if wanted:
         molecules, kind = _with_targets(molecules, y, wanted, path, kind, named=targets is not None)
     found = {one: np.char.lower(np.char.strip(values)) for one, values in found.items()}
@@ -393,6 +376,82 @@ def read_molecules(
     )  # fmt: skip
 
 
+class _Columns(NamedTuple):
+    """What the columns of a file are read for.
+
+    Attributes:
+        all: the names of all.
+        smiles: the column of SMILES.
+        ids: that of ids; empty for the rows' numbers.
+        targets: those of targets.
+        special: ``split`` and ``cliff_mol``, as of :func:`_special`.
+        could_be_ids: columns of words, if there are several.
+    """
+
+    all: Sequence[str]
+    smiles: str
+    ids: str
+    targets: Sequence[str]
+    special: Mapping[str, str]
+    could_be_ids: Sequence[str]
+
+    @property
+    def read(self) -> list[str]:
+        """The columns that are read, SMILES first."""
+        ids = [self.ids] * bool(self.ids)
+        return [*dict.fromkeys([self.smiles, *self.targets, *ids, *self.special.values()])]
+
+    def said(self, targets: Sequence[str]) -> str:
+        """What the columns are taken for, of which these targets hold numbers."""
+        taken = (self.smiles, self.ids, *targets, *self.special.values())
+        left = [one or "one without a name" for one in self.all if one not in taken]
+        could = " or ".join(self.could_be_ids)
+        said = [
+            f"SMILES from {self.smiles}",
+            f"ids from {self.ids}" if self.ids else "ids are the rows' numbers",
+            f"targets from {', '.join(targets)}" if targets else "no targets",
+            *[f"not read: {', '.join(left)}"] * bool(left),
+            *[f"--ids names a column of ids, such as {could}"] * bool(could),
+        ]
+        return "; ".join(said)
+
+
+def _columns(
+    path: Path,
+    *,
+    smiles: str | None,
+    ids: str | Literal[False] | None,
+    targets: Sequence[str] | None,
+    kind: Kind | None,
+    limit: int | None,
+) -> _Columns:
+    """What the columns of a file are; arguments as of :func:`read_molecules`."""
+    columns = _header(path)
+    of_smiles = _smiles_column(path, columns, smiles)
+    special = _special(columns)
+    wanted = [one for one in columns if one not in ("", of_smiles, *OTHERS, *special.values())]
+    wanted += [""] * (columns.count("") == 1)  # as of a table's index
+    for one in targets or ():
+        if one not in columns:
+            raise unknown(f"target of {path.name}", one, wanted or columns)
+    if ids is not None and ids is not False and ids not in columns:
+        raise unknown(f"column of ids of {path.name}", ids, [*dict.fromkeys(columns)])
+    used = [*targets] if targets else [] if kind == "unlabelled" else wanted
+    used = [*dict.fromkeys(used)]
+    named_once = [of_smiles, *used, *([ids] if ids else []), *special.values()]
+    _refuse_twins(path, columns, named_once, smiles is None)
+    named, could_be_ids = ids or "", list[str]()
+    if ids is None:
+        taken = (of_smiles, *special.values(), *(targets or ()))
+        others = dict.fromkeys(one for one in columns if one not in taken)
+        could_be_ids = _words_in(path, columns, [*others], limit)
+        if len(could_be_ids) == 1:
+            named = could_be_ids.pop()
+            _refuse_twins(path, columns, [named], smiles is None)
+    of_targets = [one for one in used if targets or one != named]
+    return _Columns(columns, of_smiles, named, of_targets, special, could_be_ids)
+
+
 def _smiles_column(path: Path, columns: Sequence[str], given: str | None) -> str:
     """The column of SMILES, which is named or found by its name."""
     by_name = _by_name(columns)
@@ -408,15 +467,10 @@ def _smiles_column(path: Path, columns: Sequence[str], given: str | None) -> str
     return found
 
 
-class _Ids(NamedTuple):
-    """The column of ids, empty for none, and others that could be."""
-
-    column: str
-    others: Sequence[str]
-
-
-def _ids(path: Path, columns: Sequence[str], names: Sequence[str], limit: int | None) -> _Ids:
-    """The only one among some columns of words that are all different.
+def _words_in(
+    path: Path, columns: Sequence[str], names: Sequence[str], limit: int | None
+) -> list[str]:
+    """Which columns hold words that are all different.
 
     The file is read once for it, and of a column no more is held than until a word is seen again.
     """
@@ -430,22 +484,7 @@ def _ids(path: Path, columns: Sequence[str], names: Sequence[str], limit: int | 
                     seen[name].add(text)
         if not seen:
             break
-    found = [name for name in names if seen.get(name)]
-    return _Ids(found[0], ()) if len(found) == 1 else _Ids("", found)
-
-
-def _said_of_columns(columns: Sequence[str], smiles: str, ids: _Ids, targets: Sequence[str]) -> str:
-    """What the columns of a file are taken for."""
-    taken = (smiles, ids.column, *targets, *_special(columns).values())
-    left = [one or "one without a name" for one in columns if one not in taken]
-    said = [
-        f"SMILES from {smiles}",
-        f"ids from {ids.column}" if ids.column else "ids are the rows' numbers",
-        f"targets from {', '.join(targets)}" if targets else "no targets",
-        *[f"not read: {', '.join(left)}"] * bool(left),
-        *[f"--ids names a column of ids, such as {' or '.join(ids.others)}"] * bool(ids.others),
-    ]
-    return "; ".join(said)
+    return [name for name in names if seen.get(name)]
 
 
 def _is_word(text: str) -> bool:

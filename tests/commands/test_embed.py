@@ -213,6 +213,8 @@ def test_rows_are_numbered_where_two_columns_could_be_ids(
     assert found.molecules.names.tolist() == [0, 1, 2, 4, 5, 6, 7, 8]
     flags = [f"--dataset={molecules}", "--epochs=1", "--layers=1", "--dim=4", "--output=e.pt"]
     assert pretrain(flags) == 0
+    assert "--ids" not in capsys.readouterr().err  # which is no flag of pretrain
+    assert embed("e.pt", molecules) == 0
     assert says(capsys.readouterr().err, "compound", "name", "--ids")
 
 
