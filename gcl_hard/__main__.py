@@ -13,7 +13,7 @@ COMMANDS = {
     "bench": "train encoders and score them: the tables",
     "tune": "search the settings of a method with Optuna",
     "figures": "draw the figures of the papers from results",
-    "pretrain": "train an encoder of molecules on a large set",
+    "pretrain": "train an encoder of molecules or images without targets",
     "transfer": "score encoders of molecules on labelled sets",
     "embed": "embed new data by a saved encoder, each row with its name",
     "export": "write a saved encoder as ONNX, torch.export or safetensors",

@@ -1,4 +1,4 @@
-"""``python -m gcl_hard.pretrain``: from a large set of molecules to an encoder."""
+"""``python -m gcl_hard.pretrain``: from molecules or images to an encoder."""
 
 import sys
 

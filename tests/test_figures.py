@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
-from gcl_hard.commands import figures
+from gcl_hard import figures
 from gcl_hard.commands.figures import FIGURES, OWN_FLAGS, figures_parser, parse_figures
 from gcl_hard.errors import InputError
 from gcl_hard.settings.graphs import GraphConfig

@@ -21,7 +21,6 @@ from gcl_hard.commands.parser import (
     public_command,
     read_arguments,
 )
-from gcl_hard.commands.running import run_command
 from gcl_hard.errors import InputError, check_at_least, check_processes
 from gcl_hard.io import write_json
 from gcl_hard.runs.experiment import RunOptions
@@ -239,14 +238,6 @@ def _value(given: Any) -> str:
 STOPPED = "stopped before any run; the same command begins again"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Args:
-        arguments: arguments of the command line; ``sys.argv`` if None.
-
-    Returns:
-        Exit status: 0; 2 if something was wrong with the input or a run failed; 130 after Ctrl-C.
-    """
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    return run_command(lambda: bench(parse_bench(given), given), stopped=lambda: STOPPED)
+def command(arguments: Sequence[str]) -> int:
+    """Run the command line, and return its exit status."""
+    return bench(parse_bench(arguments), arguments)

@@ -21,7 +21,6 @@ from gcl_hard.commands.parser import (
     read_arguments,
     words_as_flags,
 )
-from gcl_hard.commands.running import run_command
 from gcl_hard.errors import InputError, check_processes
 from gcl_hard.experiments.custom import EncoderMaker, code_digest, named_object
 from gcl_hard.experiments.registry import DOMAINS, experiment_of
@@ -405,19 +404,7 @@ def run(options: EmbedOptions) -> None:
 STOPPED = "stopped before any row; the same command begins again"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Args:
-        arguments: arguments of the command line; ``sys.argv`` if None.
-
-    Returns:
-        Exit status: 0; 2 if something was wrong with the input; 130 after Ctrl-C.
-    """
-    given = sys.argv[1:] if arguments is None else list(arguments)
-
-    def command() -> int:
-        run(parse_embed(given))
-        return 0
-
-    return run_command(command, stopped=lambda: STOPPED)
+def command(arguments: Sequence[str]) -> int:
+    """Run the command line, and return its exit status."""
+    run(parse_embed(arguments))
+    return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,7 +24,6 @@ from gcl_hard.commands.parser import (
     read_arguments,
     words_as_flags,
 )
-from gcl_hard.commands.running import run_command
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.custom import EncoderMaker, named_object, own_graphs
 from gcl_hard.experiments.registry import DOMAINS
@@ -266,19 +264,10 @@ def run(options: ExportOptions) -> None:
     print(f"{done.path}: {what}; model {done.model}")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
+STOPPED = "stopped; nothing was written"
 
-    Args:
-        arguments: arguments of the command line; ``sys.argv`` if None.
 
-    Returns:
-        Exit status: 0; 2 if something was wrong with the input; 130 after Ctrl-C.
-    """
-    given = sys.argv[1:] if arguments is None else list(arguments)
-
-    def command() -> int:
-        run(parse_export(given))
-        return 0
-
-    return run_command(command, stopped=lambda: "stopped; nothing was written")
+def command(arguments: Sequence[str]) -> int:
+    """Run the command line, and return its exit status."""
+    run(parse_export(arguments))
+    return 0

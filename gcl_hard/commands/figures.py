@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from gcl_hard.commands.parser import add_version
-from gcl_hard.commands.running import run_command
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.registry import import_domain
 
@@ -177,21 +175,12 @@ def make(options: argparse.Namespace) -> tuple[list[Path], str]:
     return write(drawn, options.output, name), drawn.note
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
+STOPPED = "stopped; every file that was written is complete"
 
-    Args:
-        arguments: arguments of the command line; ``sys.argv`` if None.
 
-    Returns:
-        Exit status: 0; 2 if something was wrong with the input; 130 after Ctrl-C.
-    """
-    given = sys.argv[1:] if arguments is None else list(arguments)
-
-    def command() -> int:
-        files, note = make(parse_figures(given))
-        print(note)
-        print(f"figure: {', '.join(map(str, files))}")
-        return 0
-
-    return run_command(command, stopped=lambda: "stopped; every file that was written is complete")
+def command(arguments: Sequence[str]) -> int:
+    """Run the command line, and return its exit status."""
+    files, note = make(parse_figures(arguments))
+    print(note)
+    print(f"figure: {', '.join(map(str, files))}")
+    return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import Any
@@ -15,7 +14,6 @@ from gcl_hard.commands.parser import (
     print_config,
     read_arguments,
 )
-from gcl_hard.commands.running import run_command
 from gcl_hard.errors import InputError
 from gcl_hard.extras import check_extra
 from gcl_hard.graphs.moleculenet import SOURCES, is_file
@@ -103,29 +101,17 @@ def _kind(
 STOPPED = "stopped; the same command goes on from the last checkpoint"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
+def command(arguments: Sequence[str]) -> int:
+    """Run the command line, and return its exit status."""
+    options = parse_pretrain(arguments)
+    if isinstance(options.config, ImageConfig):
+        check_extra("images", "pre-training on images")
+        from gcl_hard.experiments.image_pretraining import pretrain_images
 
-    Args:
-        arguments: arguments of the command line; ``sys.argv`` if None.
-
-    Returns:
-        Exit status: 0; 2 if something was wrong with the input; 130 after Ctrl-C.
-    """
-    given = sys.argv[1:] if arguments is None else list(arguments)
-
-    def command() -> int:
-        options = parse_pretrain(given)
-        if isinstance(options.config, ImageConfig):
-            check_extra("images", "pre-training on images")
-            from gcl_hard.experiments.image_pretraining import pretrain_images
-
-            pretrain_images(options)
-            return 0
-        check_extra("molecules", "pre-training on molecules")
-        from gcl_hard.experiments.pretraining import pretrain
-
-        pretrain(options)
+        pretrain_images(options)
         return 0
+    check_extra("molecules", "pre-training on molecules")
+    from gcl_hard.experiments.pretraining import pretrain
 
-    return run_command(command, stopped=lambda: STOPPED)
+    pretrain(options)
+    return 0

@@ -58,6 +58,9 @@ def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> in
 def entry_point(name: str, extra: str) -> Callable[..., int]:
     """The ``main`` of a command, whose module is imported when it is called.
 
+    The module has ``command(arguments)``, which returns the exit status, and ``STOPPED``, which is
+    printed after a Ctrl-C that has no message.
+
     Args:
         name: the command's.
         extra: the extra that it needs.
@@ -70,16 +73,20 @@ def entry_point(name: str, extra: str) -> Callable[..., int]:
             arguments: arguments of the command line; ``sys.argv`` if None.
 
         Returns:
-            Exit status: 0; 2 if something was wrong with the input, or a run failed; 130 after
-            Ctrl-C.
+            Exit status: 0; 1 if no trial of a search has a score; 2 if something was wrong with the
+            input, or a run failed; 130 after Ctrl-C.
         """
+        given, stopped = sys.argv[1:] if arguments is None else [*arguments], "stopped"
 
         def command() -> int:
+            nonlocal stopped
             check_extra(extra, f"gcl_hard.{name}")
-            status: int = import_module(f"gcl_hard.commands.{name}").main(arguments)
+            module = import_module(f"gcl_hard.commands.{name}")
+            stopped = module.STOPPED
+            status: int = module.command(given)
             return status
 
-        return run_command(command, stopped=lambda: "stopped")
+        return run_command(command, stopped=lambda: stopped)
 
     main.__module__, main.__qualname__ = f"gcl_hard.{name}", "main"
     return main

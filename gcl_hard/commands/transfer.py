@@ -19,7 +19,6 @@ from gcl_hard.commands.parser import (
     public_command,
     read_arguments,
 )
-from gcl_hard.commands.running import run_command
 from gcl_hard.errors import GclHardError, InputError, check_option, check_processes
 from gcl_hard.extras import check_extra
 from gcl_hard.graphs.moleculenet import SOURCES, canonical, has_split, is_file
@@ -440,19 +439,7 @@ def parse_transfer(arguments: Sequence[str]) -> TransferOptions:
 STOPPED = "stopped; what is finished is saved, the same command goes on"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Args:
-        arguments: arguments of the command line; ``sys.argv`` if None.
-
-    Returns:
-        Exit status: 0; 2 if something was wrong with the input; 130 after Ctrl-C.
-    """
-    given = sys.argv[1:] if arguments is None else list(arguments)
-
-    def command() -> int:
-        transfer(parse_transfer(given), public_command(given, "gcl_hard.transfer"))
-        return 0
-
-    return run_command(command, stopped=lambda: STOPPED)
+def command(arguments: Sequence[str]) -> int:
+    """Run the command line, and return its exit status."""
+    transfer(parse_transfer(arguments), public_command(arguments, "gcl_hard.transfer"))
+    return 0

@@ -18,7 +18,6 @@ from gcl_hard.commands.parser import (
     public_command,
     read_arguments,
 )
-from gcl_hard.commands.running import run_command
 from gcl_hard.errors import InputError
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.domains import CONFIGS
@@ -143,15 +142,6 @@ def tune(options: TuneOptions, arguments: Sequence[str]) -> int:
 STOPPED = "stopped; trials that have ended are saved, the same command continues"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Args:
-        arguments: arguments of the command line; ``sys.argv`` if None.
-
-    Returns:
-        Exit status: 0; 1 if no trial has a score; 2 if something was wrong with the input; 130
-        after Ctrl-C.
-    """
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    return run_command(lambda: tune(parse_tune(given), given), stopped=lambda: STOPPED)
+def command(arguments: Sequence[str]) -> int:
+    """Run the command line, and return its exit status."""
+    return tune(parse_tune(arguments), arguments)

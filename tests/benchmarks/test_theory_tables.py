@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from gcl_hard.commands.figures import main
+from gcl_hard.figures import main
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gcl_hard.commands.bench import main
+from gcl_hard.bench import main
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.grid import gains
 from gcl_hard.reports.rows import rows
