@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, overload
+from typing import Annotated, Any, overload
 
 import torch
 from jsonargparse import ArgumentParser
-from torch import Tensor, nn
+from torch import nn
 
-from gcl_hard.commands.encoders import encoder_in, read_encoders
+from gcl_hard.commands.encoders import Model, model_of_file, model_without_file
 from gcl_hard.commands.parser import (
     entry_parser,
     option_defaults,
@@ -22,11 +21,10 @@ from gcl_hard.commands.parser import (
     words_as_flags,
 )
 from gcl_hard.errors import InputError, check_processes
-from gcl_hard.experiments.custom import EncoderMaker, code_digest, named_object
+from gcl_hard.experiments.custom import EncoderMaker, named_object
 from gcl_hard.experiments.registry import DOMAINS, experiment_of
-from gcl_hard.extras import check_extra
 from gcl_hard.ids import repeated
-from gcl_hard.io import check_writable, digest_of_arrays, file_digest
+from gcl_hard.io import check_writable, digest_of_arrays, joined_digest
 from gcl_hard.runs import hardware
 from gcl_hard.runs.embedding import (
     Embeddings,
@@ -40,25 +38,7 @@ from gcl_hard.runs.embedding import (
 from gcl_hard.runs.experiment import RunContext
 from gcl_hard.runs.progress import bar_of
 from gcl_hard.settings.base import COMMON
-from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.flags import add_options, options_of
-from gcl_hard.stored import load_torch
-
-
-class Model(NamedTuple):
-    """A trained encoder, with what its file says.
-
-    Attributes:
-        encoder: in evaluation mode.
-        domain: the data that it embeds.
-        saved: what the file says, ``config`` among it.
-        digest: digest of the file, or of the weights of an encoder without one.
-    """
-
-    encoder: nn.Module
-    domain: str
-    saved: dict[str, Any]
-    digest: str
 
 
 @dataclass(frozen=True)
@@ -223,86 +203,6 @@ def embed(
     return path
 
 
-def model_of_file(
-    path: Path, own: EncoderMaker | None = None, *, fold: int | None, trust: bool = False
-) -> Model:
-    """The encoder of a file of ``pretrain``, ``bench`` or :func:`gcl_hard.evaluate`.
-
-    Args:
-        path: NAME.pt.
-        own: the user's own encoder.
-        fold: which encoder, if there are several.
-        trust: as of :func:`gcl_hard.load_encoder`.
-    """
-    digest = file_digest(path)
-    if "vocabulary" in (pretrained := load_torch(path, "a file of encoders", {})):
-        if fold is not None or own is not None:
-            what = "fold" if fold is not None else "encoder"
-            raise InputError(f"{path} has one encoder, which is ours: leave {what} out")
-        check_extra("molecules", "an encoder of molecules")
-        from gcl_hard.graphs.pretrained import load_pretrained
-
-        return Model(load_pretrained(path).encoder, "molecules", pretrained, digest)
-    saved = read_encoders(path)
-    encoder = encoder_in(path, saved, own, fold=fold, trust=trust)
-    more = [] if own is None else [code_digest(own)]
-    if len(saved["encoders"]) > 1:
-        more.append(str(fold))
-    return Model(encoder, saved["config"].domain, saved, _joined(digest, *more))
-
-
-def _joined(digest: str, *more: str) -> str:
-    """A digest, or one of it and of what else tells two things apart."""
-    if not more:
-        return digest
-    return hashlib.sha256(" ".join([digest, *more]).encode()).hexdigest()[:16]
-
-
-def model_without_file(encoder: nn.Module, data: Any) -> Model:
-    """An encoder that is given with its data, which are read as they are.
-
-    Raises:
-        InputError: for data that are named, or for images, whose normalisation a file says.
-    """
-    domain = _domain_of(data)
-    if domain is None:
-        raise InputError(
-            f"an encoder by itself embeds graphs, molecules or nodes that are given, got "
-            f"{type(data).__name__}: give its file NAME.pt, which says how its data were read"
-        )
-    saved: dict[str, Any] = {"config": CONFIGS[domain](), "features": "stored"}
-    return Model(encoder, domain, saved, digest_of_encoder(encoder))
-
-
-def digest_of_encoder(encoder: nn.Module) -> str:
-    """Digest of an encoder without a file: its weights, its code, and its settings."""
-    weights = [one.detach().cpu() for _, one in sorted(encoder.state_dict().items())]
-    numbers = [one.double() if one.is_floating_point() else one for one in weights]
-    code = code_digest(type(encoder))
-    return _joined(digest_of_arrays(*numbers), code, repr(encoder), repr(_plain(encoder)))
-
-
-def _plain(encoder: nn.Module) -> list[tuple[str, str, object]]:
-    """Numbers and words that are attributes of modules, such as a kind of readout."""
-    return [
-        (name, key, value)
-        for name, one in encoder.named_modules()
-        for key, value in sorted(vars(one).items())
-        if key != "training" and isinstance(value, int | float | str | bool | None)
-    ]
-
-
-def _domain_of(data: Any) -> str | None:
-    from gcl_hard.graphs import Molecules, NodeSet
-
-    if isinstance(data, NodeSet):
-        return "nodes"
-    if isinstance(data, Molecules):
-        return "molecules"
-    others = isinstance(data, str | Path | Tensor) or hasattr(data, "images")
-    return "graphs" if isinstance(data, Iterable) and not others else None
-
-
 def items_of(
     model: Model,
     data: Any,
@@ -331,7 +231,7 @@ def items_of(
             f"there is nothing to embed in {data if isinstance(data, str) else 'these data'}"
         )
     ids = digest_of_arrays(*found.columns.values())
-    return replace(found, digest=_joined(found.digest, ids, reading.level))
+    return replace(found, digest=joined_digest(found.digest, ids, reading.level))
 
 
 def embed_parser() -> ArgumentParser:

@@ -1,23 +1,40 @@
-"""Files of trained encoders: what they hold, and the encoders made of it."""
+"""Trained encoders: what their files hold, the encoders made of it, and those without a file."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.custom import EncoderMaker, UserParts, named_object
+from gcl_hard.experiments.custom import EncoderMaker, UserParts, code_digest, named_object
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.io import reading
+from gcl_hard.extras import check_extra
+from gcl_hard.io import digest_of_arrays, file_digest, joined_digest, reading
 from gcl_hard.runs.experiment import Parts
 from gcl_hard.settings.base import is_own, is_pretrained
-from gcl_hard.settings.domains import from_dict
+from gcl_hard.settings.domains import CONFIGS, from_dict
 from gcl_hard.stored import check_weights, load_torch
+
+
+class Model(NamedTuple):
+    """A trained encoder, with what its file says.
+
+    Attributes:
+        encoder: in evaluation mode.
+        domain: the data that it embeds.
+        saved: what the file says, ``config`` among it.
+        digest: digest of the file, or of the weights of an encoder without one.
+    """
+
+    encoder: nn.Module
+    domain: str
+    saved: dict[str, Any]
+    digest: str
 
 
 def load_encoder(
@@ -162,3 +179,76 @@ def _new(
             )
     made: nn.Module = experiment_of(config).new_encoder(config, saved, parts)
     return made
+
+
+def model_of_file(
+    path: Path, own: EncoderMaker | None = None, *, fold: int | None, trust: bool = False
+) -> Model:
+    """The encoder of a file of ``pretrain``, ``bench`` or :func:`gcl_hard.evaluate`.
+
+    Args:
+        path: NAME.pt.
+        own: the user's own encoder.
+        fold: which encoder, if there are several.
+        trust: as of :func:`gcl_hard.load_encoder`.
+    """
+    digest = file_digest(path)
+    if "vocabulary" in (pretrained := load_torch(path, "a file of encoders", {})):
+        if fold is not None or own is not None:
+            what = "fold" if fold is not None else "encoder"
+            raise InputError(f"{path} has one encoder, which is ours: leave {what} out")
+        check_extra("molecules", "an encoder of molecules")
+        from gcl_hard.graphs.pretrained import load_pretrained
+
+        return Model(load_pretrained(path).encoder, "molecules", pretrained, digest)
+    saved = read_encoders(path)
+    encoder = encoder_in(path, saved, own, fold=fold, trust=trust)
+    more = [] if own is None else [code_digest(own)]
+    if len(saved["encoders"]) > 1:
+        more.append(str(fold))
+    return Model(encoder, saved["config"].domain, saved, joined_digest(digest, *more))
+
+
+def model_without_file(encoder: nn.Module, data: Any) -> Model:
+    """An encoder that is given with its data, which are read as they are.
+
+    Raises:
+        InputError: for data that are named, or for images, whose normalisation a file says.
+    """
+    domain = _domain_of(data)
+    if domain is None:
+        raise InputError(
+            f"an encoder by itself embeds graphs, molecules or nodes that are given, got "
+            f"{type(data).__name__}: give its file NAME.pt, which says how its data were read"
+        )
+    saved: dict[str, Any] = {"config": CONFIGS[domain](), "features": "stored"}
+    return Model(encoder, domain, saved, digest_of_encoder(encoder))
+
+
+def digest_of_encoder(encoder: nn.Module) -> str:
+    """Digest of an encoder without a file: its weights, its code, and its settings."""
+    weights = [one.detach().cpu() for _, one in sorted(encoder.state_dict().items())]
+    numbers = [one.double() if one.is_floating_point() else one for one in weights]
+    code = code_digest(type(encoder))
+    return joined_digest(digest_of_arrays(*numbers), code, repr(encoder), repr(_plain(encoder)))
+
+
+def _plain(encoder: nn.Module) -> list[tuple[str, str, object]]:
+    """Numbers and words that are attributes of modules, such as a kind of readout."""
+    return [
+        (name, key, value)
+        for name, one in encoder.named_modules()
+        for key, value in sorted(vars(one).items())
+        if key != "training" and isinstance(value, int | float | str | bool | None)
+    ]
+
+
+def _domain_of(data: Any) -> str | None:
+    from gcl_hard.graphs import Molecules, NodeSet
+
+    if isinstance(data, NodeSet):
+        return "nodes"
+    if isinstance(data, Molecules):
+        return "molecules"
+    others = isinstance(data, str | Path | Tensor) or hasattr(data, "images")
+    return "graphs" if isinstance(data, Iterable) and not others else None

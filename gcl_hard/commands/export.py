@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 from jsonargparse import ArgumentParser
 from torch import nn
 
-from gcl_hard.commands.embed import (
+from gcl_hard.commands.encoders import (
     Model,
     digest_of_encoder,
     model_of_file,
