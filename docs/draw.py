@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from gcl_hard.commands.figures import main
+from gcl_hard.figures import main
 from gcl_hard.reports.rendering import write_files
 from gcl_hard.reports.transfer import Shown, frame, size_figure
 from gcl_hard.runs.store import Store

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.methods import METHODS
 from gcl_hard.runs.experiment import RunOptions
-from gcl_hard.settings.base import COMMON, RunConfig, defaults, known, of_part
+from gcl_hard.settings.base import COMMON, LogKinds, RunConfig, defaults, known, of_part
 from gcl_hard.settings.presets import PRESETS, Preset, best_recipe
 
 
@@ -67,10 +67,7 @@ class BenchOptions:
         "page.md with CSV, LaTeX, figures; or page.html",
         COMMON,
     ] = None
-    log: Annotated[
-        tuple[str, ...] | None,
-        "write losses and scores as they come: csv, tensorboard, wandb, or several",
-    ] = None
+    log: LogKinds = None
     report_only: Annotated[bool, "run nothing: show what is finished", COMMON] = False
     force: Annotated[bool, "repeat finished runs"] = False
     compact: Annotated[

@@ -22,7 +22,7 @@ from gcl_hard.settings.flags import add_options, add_settings, all_settings, opt
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
 from gcl_hard.settings.presets import PRETRAINING, PRETRAINING_IMAGES
-from gcl_hard.settings.pretraining import IMAGE_OTHERS, OTHERS, PretrainOptions
+from gcl_hard.settings.pretraining import IMAGE_OTHERS, OTHERS, PretrainOptions, of_others
 
 
 def pretrain_parser() -> ArgumentParser:
@@ -73,10 +73,7 @@ def parse_pretrain(arguments: Sequence[str]) -> PretrainOptions:
     settings = {name: stated.pop(name) for name in defaults(config) if name in stated}
     for name in stated:
         if name not in option_defaults(PretrainOptions):
-            raise InputError(
-                f"{flag(name)} applies to {'molecules' if config is ImageConfig else 'images'}, "
-                f"and {source} was taken for {'images' if config is ImageConfig else 'molecules'}"
-            )
+            raise of_others(name, config, source)
     for name in {*settings} & {*others}:
         raise InputError(f"{flag(name)} is not read by pre-training on {source}: leave it out")
     if printing:

@@ -26,7 +26,7 @@ from gcl_hard.io import check_writable
 from gcl_hard.methods import METHODS
 from gcl_hard.runs.logs import opened_log
 from gcl_hard.runs.plan import Run
-from gcl_hard.settings.base import COMMON, HEAD, known
+from gcl_hard.settings.base import COMMON, HEAD, LogKinds, known
 from gcl_hard.settings.flags import add_flag, add_options, options_of
 from gcl_hard.settings.molecules import (
     AWARE,
@@ -104,11 +104,7 @@ class TransferOptions:
     against: Annotated[str | None, "label of a row that the page compares all others with, too"] = (
         None
     )
-    log: Annotated[
-        tuple[str, ...] | None,
-        "write losses and scores as they come: csv, tensorboard, wandb, or several",
-        COMMON,
-    ] = None
+    log: Annotated[LogKinds, COMMON] = None
     report_only: Annotated[bool, "run nothing: show what is finished", COMMON] = False
     compact: Annotated[Path | None, "move a folder's result files into one file, and exit"] = None
     data_dir: Annotated[Path | None, "folder with the molecules (or set GCL_HARD_DATA)", COMMON] = (

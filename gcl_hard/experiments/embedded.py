@@ -18,6 +18,27 @@ from gcl_hard.runs.embedding import Items, Reading, set_named
 from gcl_hard.runs.experiment import RunContext
 from gcl_hard.settings.base import Config
 
+IN_ORDER = "the columns of node features have no names: they are taken in their order"
+
+
+def check_columns(
+    name: str, what: str, got: int | None, wanted: int | None, *, data: str = "graphs"
+) -> None:
+    """Refuse data with another number of features than an encoder reads.
+
+    Args:
+        name: of the data.
+        what: the features belong to, ``node`` or ``edge``.
+        got: columns of the data.
+        wanted: columns that the encoder reads.
+        data: what is to be given.
+    """
+    if got != wanted:
+        raise InputError(
+            f"the encoder reads {wanted or 'no'} columns of {what} features, and {name} has "
+            f"{got or 'none'}: give {data} with the features that it was trained on"
+        )
+
 
 def items_of_graphs(
     encoder: nn.Module,
@@ -89,16 +110,13 @@ def with_columns_of(
                 f"{saved['config'].dataset}"
             )
     elif graphs.n_features == saved["n_features"]:
-        notes.append("the columns of node features have no names: they are taken in their order")
+        notes.append(IN_ORDER)
     for what, got, wanted in (
         ("node", graphs.n_features, saved["n_features"]),
         ("edge", graphs.edge_dim, saved["edge_dim"]),
     ):
-        if got != wanted and (what == "node" or reads_edges):
-            raise InputError(
-                f"the encoder reads {wanted or 'no'} columns of {what} features, and {graphs.name} "
-                f"has {got or 'none'}: give graphs with the features that it was trained on"
-            )
+        if what == "node" or reads_edges:
+            check_columns(graphs.name, what, got, wanted)
     if graphs.features == "degree-scalar":
         notes.append("degrees are standardised by those of these graphs")
     return graphs, tuple(notes)

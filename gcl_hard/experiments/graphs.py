@@ -80,20 +80,15 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         """Sizes, the resolved kind of features, what WL takes of them if it is not all, and a
         digest of the graphs themselves.
         """
-        digest = hashlib.sha256()
-        for tensor in (data.x, data.edge_index, data.y, data.node_ptr):
-            digest.update(tensor.cpu().contiguous().numpy().tobytes())
-        edges = digest.copy()
-        if data.edge_attr is not None:
-            edges.update(data.edge_attr.cpu().contiguous().numpy().tobytes())
+        digest, edge_digest = _digests(data)
         start = wl_start(data)[1]
         return {
             "n_graphs": data.n_graphs,
             "n_classes": data.n_classes,
             "n_features": data.n_features,
             "features": data.features,
-            "digest": digest.hexdigest()[:16],
-            "edge_digest": edges.hexdigest()[:16],
+            "digest": digest,
+            "edge_digest": edge_digest,
             **({} if start == FEATURES else {"wl_start": start}),
         }
 
@@ -191,7 +186,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
             own = own_graphs(data, name="custom", features=config.features)
         graphs = self.load(config, context, own)
         graphs, notes = with_columns_of(encoder, saved, graphs)
-        digest = self.facts(graphs)["edge_digest"]  # of the columns that the encoder reads
+        _, digest = _digests(graphs)  # of the columns that the encoder reads
         device = torch.device(context.device)
         return items_of_graphs(encoder, graphs, digest, reading, device=device, notes=notes)
 
@@ -212,6 +207,17 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
             number[fold.test] = k
         z = np.stack(trained.embeddings).astype(np.float32)
         return {"embeddings": z, "ids": data.names, "labels": labels, "fold": number}
+
+
+def _digests(data: GraphSet) -> tuple[str, str]:
+    """Digests of graphs, without and with edge features."""
+    digest = hashlib.sha256()
+    for tensor in (data.x, data.edge_index, data.y, data.node_ptr):
+        digest.update(tensor.cpu().contiguous().numpy().tobytes())
+    edges = digest.copy()
+    if data.edge_attr is not None:
+        edges.update(data.edge_attr.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16], edges.hexdigest()[:16]
 
 
 def fold_scores(

@@ -171,7 +171,7 @@ def _train(
 
         def report(_: Run, share: float, loss: float) -> bool:
             bar.update(round(share * total) - bar.n)
-            log.epoch(options.output.stem, math.floor(share * config.epochs + 1e-9), loss)
+            log.epoch(options.output.stem, share * config.epochs, loss)
             if not math.isnan(loss):
                 bar.set_postfix(loss=f"{loss:.3f}")
             return True

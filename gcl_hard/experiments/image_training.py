@@ -77,9 +77,9 @@ class Encoding:
     views: Views
     view_seed: int
 
-    def embed(self, split: Split, config: ImageConfig) -> Floats:
-        """Embeddings of the images of a split, as many at a time as a training step has views."""
-        n = min(EMBEDDED_AT_A_TIME, 2 * config.batch_size)
+    def embed(self, split: Split, config: ImageConfig, n: int | None = None) -> Floats:
+        """Embeddings of the images of a split, n at a time; None as of :func:`at_a_time`."""
+        n = n or at_a_time(config)
         with memory_for(
             lambda: (
                 f"out of memory in embedding {n} images of {self.views.size} pixels at a time "
@@ -91,6 +91,11 @@ class Encoding:
             )
             found: Floats = z.cpu().numpy()
         return found
+
+
+def at_a_time(config: ImageConfig) -> int:
+    """How many images are embedded at a time: as many as a training step has views."""
+    return min(EMBEDDED_AT_A_TIME, 2 * config.batch_size)
 
 
 def items_of(
@@ -111,16 +116,9 @@ def items_of(
         mean=saved["mean"], std=saved["std"],
     ).to(device)  # fmt: skip
     model = ImageContrast(encoder, method="ucl", channels_last=config.channels_last).to(device)
-    step = n or min(EMBEDDED_AT_A_TIME, 2 * config.batch_size)
+    encoding, step = Encoding(model, views, view_seed=0), n or at_a_time(config)
     bounds = np.minimum(np.arange(0, len(images) + step, step), len(images))
-
-    def encode(k: int) -> Floats:
-        pixels = images.images[bounds[k] : bounds[k + 1]]
-        z = model.embed(pixels, views, batch_size=step, precision=HALF[config.precision])
-        found: Floats = z.cpu().numpy()
-        return found
-
-    return bounds, encode
+    return bounds, lambda k: encoding.embed(images[bounds[k] : bounds[k + 1]], config, step)
 
 
 def exportable_of(encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:

@@ -24,7 +24,7 @@ from gcl_hard.evaluation.splits import (
     random_splits,
 )
 from gcl_hard.experiments.custom import check_call, name_of, own_part
-from gcl_hard.experiments.embedded import named_as
+from gcl_hard.experiments.embedded import IN_ORDER, check_columns, named_as
 from gcl_hard.experiments.exported import nodes_exportable
 from gcl_hard.graphs.augment import seeded_globally
 from gcl_hard.graphs.neighbours import Neighbourhoods
@@ -223,17 +223,12 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         else:
             own = data if isinstance(data, NodeSet) else NodeSet.from_graph(data)
         nodes = self.load(config, context, own)
-        if nodes.n_features != saved.get("n_features", nodes.n_features):
-            raise InputError(
-                f"the encoder reads {saved['n_features']} columns of node features, and "
-                f"{nodes.name} has {nodes.n_features}: give nodes with the features that it was "
-                f"trained on"
-            )
+        wanted = saved.get("n_features", nodes.n_features)
+        check_columns(nodes.name, "node", nodes.n_features, wanted, data="nodes")
         bounds = np.array([0, nodes.n_nodes])
-        notes = ("the columns of node features have no names: they are taken in their order",)
         return Items(
             {"id": nodes.names}, nodes.digest(), bounds, lambda _: embed_nodes(encoder, nodes),
-            notes,
+            (IN_ORDER,),
         )  # fmt: skip
 
     def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:

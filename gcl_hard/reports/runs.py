@@ -74,7 +74,7 @@ def read(paths: Iterable[Path]) -> tuple[list[RunResult], dict[Run, Path]]:
     """
     found: dict[Run, tuple[Any, RunResult, Path | None]] = {}
     undefined: dict[Run, None] = {}
-    stems: dict[Path, set[str]] = {}
+    has_points: dict[Path, bool] = {}
     for source, record in (one for path in paths for one in _results(path)):
         if record.inner:
             continue
@@ -84,9 +84,9 @@ def read(paths: Iterable[Path]) -> tuple[list[RunResult], dict[Run, Path]]:
                 undefined[record.run] = None
                 continue
             folder = source.parent
-            if folder not in stems:
-                stems[folder] = {path.stem for path in folder.glob(f"*{POINTS}")}
-            points = _points(source, record) if stems[folder] else None
+            if folder not in has_points:
+                has_points[folder] = any(folder.glob(f"*{POINTS}"))
+            points = _points(source, record) if has_points[folder] else None
             kept = len(record.diagnostics), points is not None, len(record.curve), record.finished
             rank = *kept, record.values, record.versions.get("source", ""), str(source)
         known = found.get(record.run)

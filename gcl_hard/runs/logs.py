@@ -16,8 +16,6 @@ from typing import Any, Protocol
 
 from gcl_hard.errors import InputError, MissingExtraError, check_option
 
-KINDS = ("csv", "tensorboard", "wandb")
-"""What ``--log`` takes."""
 PROJECT = "gcl_hard"
 """Project of Weights & Biases, if ``WANDB_PROJECT`` names none."""
 
@@ -40,8 +38,15 @@ class Log:
         self.loggers = [*loggers]
         self._epochs: dict[str, int] = {}
 
-    def epoch(self, run: str, epoch: int, loss: float) -> None:
-        """The mean loss of an epoch that has ended, once."""
+    def epoch(self, run: str, reached: float, loss: float) -> None:
+        """The mean loss of the last epoch that has ended, once.
+
+        Args:
+            run: whose.
+            reached: epochs that have passed, such as 2.5 within the third.
+            loss: of the epoch that has ended; NaN is not logged.
+        """
+        epoch = math.floor(reached + 1e-9)  # 0.3 * 10 may be less than 3
         if epoch > self._epochs.get(run, 0) and not math.isnan(loss):
             self._epochs[run] = epoch
             self.numbers(run, {"loss": loss}, epoch)
@@ -65,7 +70,7 @@ def opened_log(kinds: Sequence[str], folder: Path, given: Logger | None = None) 
     """A log for as long as a command runs.
 
     Args:
-        kinds: of :data:`KINDS`.
+        kinds: of :data:`gcl_hard.settings.base.LogKind`.
         folder: of the results, in which ``log.csv`` and the folder ``tensorboard`` are.
         given: the user's own logger.
 
@@ -76,7 +81,7 @@ def opened_log(kinds: Sequence[str], folder: Path, given: Logger | None = None) 
     with ExitStack() as stack:
         loggers: list[Logger] = [] if given is None else [checked_logger(given)]
         for kind in kinds:
-            open_one = _OPENED[check_option("log", kind, KINDS)]
+            open_one = _OPENED[check_option("log", kind, _OPENED)]
             loggers.append(stack.enter_context(open_one(folder)))
         yield Log(loggers)
 

@@ -60,7 +60,7 @@ class Bars:
         """Show the progress of a run; never stops it."""
         run = self._runs.get(key)
         if run is not None:
-            self._log.epoch(str(run), math.floor(share * run.epochs + 1e-9), loss)
+            self._log.epoch(str(run), share * run.epochs, loss)
             # Not before: runs that wait in the queue need no bar.
             if run not in self._tasks and len(self._tasks) < MOST_BARS:
                 self._tasks[run] = self._bars.add_task(str(run), total=1.0)

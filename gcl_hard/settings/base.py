@@ -48,6 +48,12 @@ Domain = str
 OwnSets = Literal["module", "table"]
 COMMON = "common"
 """Marks an option of a command, ``Annotated[type, help, COMMON]``, that most people set."""
+LogKind = Literal["csv", "tensorboard", "wandb"]
+LogKinds = Annotated[
+    tuple[LogKind, ...] | None,
+    "write losses and scores as they come: csv, tensorboard, wandb, or several",
+]
+"""Type and help of the option ``log``."""
 Config = TypeVar("Config", bound="RunConfig")
 Values = Mapping[str, Any]
 

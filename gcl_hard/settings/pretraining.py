@@ -14,7 +14,7 @@ from gcl_hard.errors import (
     check_processes,
 )
 from gcl_hard.methods import method
-from gcl_hard.settings.base import COMMON, flag, of_part
+from gcl_hard.settings.base import COMMON, LogKinds, flag, of_part
 from gcl_hard.settings.graphs import NOT_OF_MOLECULES, GraphConfig
 from gcl_hard.settings.images import ImageConfig
 
@@ -28,6 +28,13 @@ IMAGE_OTHERS = (
 )  # fmt: skip
 """Settings of ``ImageConfig`` that pre-training does not read."""
 PseudoLabels = Literal["scaffold"]
+
+
+def of_others(name: str, config: type[GraphConfig | ImageConfig], source: str | Path) -> InputError:
+    """The error for an option or setting of the other kind of data."""
+    kinds = ["molecules", "images"]
+    here = kinds.pop(config is ImageConfig)
+    return InputError(f"{flag(name)} applies to {kinds[0]}, and {source} was taken for {here}")
 
 
 @dataclass(frozen=True)
@@ -72,11 +79,7 @@ class PretrainOptions:
         int, "images: processes that make views on the CPU; 0: on the device"
     ] = 0
     threads: Annotated[int | None, "CPU threads"] = None
-    log: Annotated[
-        tuple[str, ...] | None,
-        "write losses and scores as they come: csv, tensorboard, wandb, or several",
-        COMMON,
-    ] = None
+    log: Annotated[LogKinds, COMMON] = None
     checkpoint_minutes: Annotated[float, "minutes between checkpoints"] = 5.0
     force: Annotated[bool, "start over", COMMON] = False
 
@@ -103,10 +106,7 @@ class PretrainOptions:
             ("smiles", "pseudo_labels", "jobs") if of_images else ("labels", "loader_workers")
         ):
             if getattr(self, name) != usual[name]:
-                there, here = ("molecules", "images") if of_images else ("images", "molecules")
-                raise InputError(
-                    f"{flag(name)} applies to {there}, and {self.source} was taken for {here}"
-                )
+                raise of_others(name, type(self.config), self.source)
 
     @property
     def molecules(self) -> GraphConfig:

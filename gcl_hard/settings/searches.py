@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from gcl_hard.errors import InputError, check_option, check_processes
-from gcl_hard.settings.base import COMMON, flag
+from gcl_hard.settings.base import COMMON, LogKind, flag
 from gcl_hard.settings.values import check_report
 
 SamplerName = Literal["tpe", "cmaes", "random"]
@@ -68,7 +68,7 @@ class SearchOptions:
     study_name: Annotated[str | None, "default: data set, method and protocol"] = None
     output: Annotated[Path, "folder of the storage and of the result", COMMON] = Path("results")
     log: Annotated[
-        tuple[str, ...] | None,
+        tuple[LogKind, ...] | None,
         "write scores of trials as they come: csv, tensorboard, wandb, or several",
         COMMON,
     ] = None

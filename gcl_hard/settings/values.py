@@ -5,11 +5,11 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, check_option
 from gcl_hard.setting import Field
-from gcl_hard.settings.base import RunConfig, flag, known
+from gcl_hard.settings.base import LogKind, RunConfig, flag, known
 from gcl_hard.settings.domains import CONFIGS
 
 MOST_SEEDS = 10_000
@@ -39,6 +39,8 @@ def _list_of(kind: Callable[[str], Any], what: str) -> Callable[[Any], tuple[Any
         items = _items(value)
         try:
             return tuple(kind(str(item)) for item in items)
+        except BadValueError:
+            raise
         except ValueError:
             raise BadValueError(f"expected {what}, separated by commas, got {value}") from None
 
@@ -47,6 +49,13 @@ def _list_of(kind: Callable[[str], Any], what: str) -> Callable[[Any], tuple[Any
 
 _words, _numbers = _list_of(str, "names"), _list_of(float, "numbers")
 _WHOLE = _list_of(int, "whole numbers")
+
+
+def _log_kind(text: str) -> str:
+    try:
+        return check_option("log", text, get_args(LogKind))
+    except InputError as error:
+        raise BadValueError(str(error)) from None
 
 
 def _alone(values: tuple[Any, ...]) -> Any:
@@ -169,6 +178,7 @@ BY_TYPE: dict[Any, Callable[[Any], Any]] = {
     tuple[str, ...] | None: _optional(_words),
     tuple[float, ...] | None: _optional(_numbers),
     tuple[int, ...] | None: _optional(_WHOLE),
+    tuple[LogKind, ...] | None: _optional(_list_of(_log_kind, "kinds of logs")),
     int | tuple[int, ...] | None: _optional(lambda value: _alone(_WHOLE(value))),
 }
 """Readers of lists."""
