@@ -109,8 +109,11 @@ def entries(
     def row(
         part: Part, name: str, method: str, settings: Own, protocol: Any = "inductive"
     ) -> Entry:
+        # Its supervised runs are trained as long as all others, to their last epoch.
         configs = {
-            dataset: GraphConfig(dataset=dataset, method=method, protocol=protocol, **own)
+            dataset: GraphConfig(
+                dataset=dataset, method=method, protocol=protocol, patience=0, **own
+            )
             for dataset, own in settings.items()
             if own is not None
         }

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from gcl_hard.errors import unknown
 from gcl_hard.evaluation.ranking import (
@@ -240,3 +242,30 @@ def metric(name: str) -> Metric:
     if name not in METRICS:
         raise unknown("metric", name, METRICS)
     return METRICS[name]
+
+
+def predicted_by(logits: Any, name: str) -> NDArray[Any]:
+    """What a metric takes as predictions of logits [n, C]: classes, or how much the second of two
+    classes is above the first.
+    """
+    of_classes = np.asarray(logits)
+    if metric(name).of == "scores":
+        return np.asarray(of_classes[:, 1] - of_classes[:, 0])
+    return np.asarray(of_classes.argmax(1))
+
+
+def score_of_logits(logits: Tensor, targets: Tensor, name: str = "accuracy") -> tuple[float, float]:
+    """A metric of classes, and the log-likelihood, which decides where that is equal.
+
+    Args:
+        logits: float [n, C].
+        targets: int64 [n].
+        name: of the metric, of which more is better.
+
+    Example:
+        >>> score_of_logits(torch.zeros(2, 2), torch.tensor([0, 1]))
+        (50.0, -0.6931471824645996)
+    """
+    likelihood = -float(torch.nn.functional.cross_entropy(logits, targets))
+    predicted = predicted_by(logits.cpu(), name)
+    return metric(name).score(targets.cpu().numpy(), predicted), likelihood

@@ -192,7 +192,7 @@ def joins(encoder: Encoder) -> tuple[tuple[int, ...], ...]:
     kept = torch.ones(encoder.graphs.n_graphs, dtype=torch.bool)
     kept[encoder.held_out] = False
     config = encoder.config
-    return _joins(kept.numpy().tobytes(), config.batch_size, config.data_seed, config.epochs)
+    return _joins(kept.numpy().tobytes(), config.batch_size, config.data_seed, config.most_epochs)
 
 
 @lru_cache(maxsize=1024)
@@ -247,7 +247,14 @@ def _train(
 
 def _likeness(config: GraphConfig) -> tuple[object, ...]:
     beta = 0.0 if config.is_baseline else config.beta or 0.0
-    return config.lr, config.weight_decay, config.lr_schedule, config.epochs, config.method, beta
+    return (
+        config.lr,
+        config.weight_decay,
+        config.lr_schedule,
+        config.most_epochs,
+        config.method,
+        beta,
+    )
 
 
 def ensemble_of(encoders: Sequence[Encoder], graphs: GraphSet) -> Ensemble:

@@ -148,9 +148,9 @@ def finetune(
 
 def train_head(
     run: Run, labelled: Labelled, parts: Parts | None = None, on_epoch: OnEpoch | None = None
-) -> tuple[Probed, float]:
+) -> tuple[Probed, float, int]:
     """Predictions of a run's encoder with a linear head, trained on its training part, after the
-    epoch that is best on the validation part, and the last loss; arguments as of :func:`finetune`.
+    epoch that is best on the validation part, the last loss, and that epoch; arguments as of :func:`finetune`.
     """
     how, split = _config(run), labelled.split_of(run)
     y, classes = labelled.y, labelled.classes
@@ -178,7 +178,7 @@ def train_head(
         )
         error = math.inf if math.isnan(score) else -score if classes else score
         if error <= best["error"]:  # the last, where validation cannot tell
-            best.update(error=error, validation=score, test=model.predict(test))
+            best.update(error=error, validation=score, test=model.predict(test), epoch=epoch)
 
     def batches(epoch: int) -> Iterator[GraphBatch]:
         for ids in epoch_batches(len(part), how.batch_size, seed=_order(run), epoch=epoch):
@@ -191,7 +191,11 @@ def train_head(
     if classes:
         columns = of_train.reshape(len(of_train), -1)
         found[:, [len(set(one[np.isfinite(one)])) < 2 for one in columns.T]] = np.nan
-    return Probed(found[:, 0] if y.ndim == 1 else found, best["validation"]), losses[-1]
+    return (
+        Probed(found[:, 0] if y.ndim == 1 else found, best["validation"]),
+        losses[-1],
+        best["epoch"],
+    )
 
 
 def diverged(run: Run, what: str) -> DivergenceError:

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import FoldScore
-from gcl_hard.evaluation.folds import inner_folds
+from gcl_hard.evaluation.folds import inner_folds, inner_holdout
+from gcl_hard.evaluation.metrics import score_of_logits
 from gcl_hard.experiments.custom import graphs_named, own_graphs, own_part
 from gcl_hard.experiments.embedded import items_of_graphs, named_as, with_columns_of
 from gcl_hard.experiments.ensembles import Encoder, Result, train_encoders, use_threads
@@ -51,6 +52,7 @@ from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import Scored
 from gcl_hard.runs.snapshots import snapshot_epochs
 from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
     from gcl_hard.experiments.diagnostics import DiagnosticsCallback
@@ -158,7 +160,8 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
 
     def score(self, trained: TrainedRun, data: GraphSet, context: RunContext) -> Scored:
         """What the nested SVM predicts of the outer folds."""
-        return Scored.of(fold_scores(trained, data, context), data.y.cpu().numpy())
+        found = Scored.of(fold_scores(trained, data, context), data.y.cpu().numpy())
+        return replace(found, facts=trained.facts)
 
     def new_encoder(
         self, config: GraphConfig, saved: Mapping[str, Any], parts: Parts | None
@@ -257,6 +260,10 @@ def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:
     return TrainedRun(run, (), *clock.seconds, scores=scores)
 
 
+VALIDATION = 0.1
+"""Share of a training fold that a supervised training is ended by."""
+
+
 class _InTraining:
     """Runs that share their encoders and differ in scoring.
 
@@ -274,7 +281,19 @@ class _InTraining:
         self.folds = folds_of(config, self.labels, run.seed, inner=run.inner)
         measured = bool(every) and not run.inner and not config.is_baseline
         epochs = snapshot_epochs(every, config.epochs) if measured else ()
-        if config.encoders == config.folds:
+        self.validation: list[NDArray[np.int64]] = []
+        if config.patience:
+            held = [
+                inner_holdout(fold.train, self.labels, seed=run.seed, fraction=VALIDATION)
+                for fold in self.folds
+            ]
+            self.validation = [one.test for one in held]
+            every_epoch = range(1, config.most_epochs + 1)
+            self.encoders = [
+                Encoder.of_fold(config, graphs, run.seed, k, one, parts=own, snapshots=every_epoch)
+                for k, one in enumerate(held)
+            ]
+        elif config.encoders == config.folds:
             self.encoders = [
                 Encoder.of_fold(
                     config, graphs, run.seed, k, fold, parts=own, snapshots=() if k else epochs
@@ -294,11 +313,26 @@ class _InTraining:
             first = self.encoders[0]
             make = partial(graph_sampler, config, first.graphs, first.held_out)
             self.diagnostics = DiagnosticsCallback(config.epochs, every, make)
+        self.stopping: dict[int, EarlyStopping] = {}
         self.shares = [0.0] * config.encoders
         self.found: dict[int, tuple[float, Any]] = {}  # losses, and embeddings or scores
         self.left = config.encoders
         self.error: DivergenceError | None = None
         self.seconds_train = self.seconds_eval = 0.0
+
+    def ends(self, k: int, epoch: int, model: GraphModel) -> bool:
+        """Whether a supervised encoder ends, by the graphs that its fold holds out for this."""
+        if k not in self.stopping:
+            assert isinstance(model, Supervised)
+            graphs, valid = self.encoders[k].graphs, torch.from_numpy(self.validation[k])
+            held, y = graphs.batch(valid), graphs.y[valid]
+            self.stopping[k] = EarlyStopping(
+                model, lambda: score_of_logits(model.scores(held), y), patience=self.config.patience
+            )
+        goes_on = self.stopping[k](epoch)
+        if not goes_on:
+            self.shares[k] = 1.0
+        return not goes_on
 
     def embed(self, k: int, result: Result) -> None:
         """Keep the embeddings of a trained encoder; a supervised one is scored at once."""
@@ -311,6 +345,8 @@ class _InTraining:
         if self.states is not None:
             state = trained.model.encoder.state_dict()
             self.states[k] = {name: value.detach().cpu().clone() for name, value in state.items()}
+        if k in self.stopping:
+            self.stopping[k].restore()
         if isinstance(trained.model, Supervised):
             fold = self.folds[k]
             predicted = trained.model.predict(encoder.graphs.all()).cpu().numpy()[fold.test]
@@ -341,6 +377,9 @@ class _InTraining:
                 run, losses, self.seconds_train, self.seconds_eval,
                 embeddings=() if supervised else found, scores=found if supervised else None,
             )  # fmt: skip
+            if self.stopping:
+                epochs = [self.stopping[k].best_epoch for k in sorted(self.stopping)]
+                one.facts = {"best_epoch": epochs}
             if self.states is not None:
                 one.encoders = self._saved(run)
             if (diagnostics := self.diagnostics) is not None:
@@ -382,7 +421,7 @@ def _train_encoders(
         means: dict[_InTraining, list[float]] = {}
         for number, loss in zip(of, losses, strict=True):
             part, k = owner[number]
-            part.shares[k] = epoch / part.config.epochs
+            part.shares[k] = epoch / part.config.most_epochs
             means.setdefault(part, []).append(loss)
         for part, several in means.items():
             share = sum(part.shares) / len(part.shares)
@@ -390,13 +429,17 @@ def _train_encoders(
                 if not report(run, share, sum(several) / len(several)):
                     raise KeyboardInterrupt
 
-    def on_snapshot(epoch: int, models: Mapping[int, GraphModel]) -> tuple[int, ...]:
+    def on_snapshot(epoch: int, models: Mapping[int, GraphModel]) -> list[int]:
+        ending = []
         for number, model in models.items():
-            diagnostics = owner[number][0].diagnostics
-            assert diagnostics is not None
+            part, k = owner[number]
+            if part.validation:
+                ending += [number] if part.ends(k, epoch, model) else []
+                continue
+            assert part.diagnostics is not None
             assert isinstance(model, GraphContrast)
-            diagnostics(epoch, model, model.loss.sampler.current)
-        return ()
+            part.diagnostics(epoch, model, model.loss.sampler.current)
+        return ending
 
     encoders = [part.encoders[k] for part, k in owner]
     size = context.options.ensemble_size

@@ -98,7 +98,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         with seeded_weights(run.seed, 0) as seed:
             scorer = new_scorer(config, data, context.parts).to(data.train.device)
         losses: list[float] = []
-        epochs = config.epochs
+        facts: dict[str, Any] = {}
         if not config.is_baseline:
             model = new_model(config, data, scorer, seed)
             stopping = None
@@ -123,9 +123,9 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
                 return TrainedRun(run, error=error)
             if stopping is not None:
                 stopping.restore()
-                epochs = stopping.best_epoch
+                facts["best_epoch"] = stopping.best_epoch
         clock.train()
-        return TrainedRun(run, tuple(losses[-1:]), *clock.seconds, embeddings=scorer, scores=epochs)
+        return TrainedRun(run, tuple(losses[-1:]), *clock.seconds, embeddings=scorer, facts=facts)
 
     def score(self, trained: TrainedRun, data: LinkSet, context: RunContext) -> Scored:
         """The ranks of right answers, and the MRR of those of validation facts."""
@@ -147,9 +147,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         validation: tuple[float, ...] = ()
         if not trained.run.inner and "valid" in of_part:
             validation = (mean_reciprocal_rank(of_part["valid"]),)
-        config = cast("LinkConfig", trained.run.config)
-        facts = {"best_epoch": trained.scores} if config.patience else {}
-        return Scored((tested,), validation=validation, facts=facts)
+        return Scored((tested,), validation=validation, facts=trained.facts)
 
     def arrays(self, trained: TrainedRun, data: LinkSet) -> dict[str, NDArray[Any]]:
         """``embeddings`` float32 [E, d] of entities, ``relations`` [2 R, d], and their names."""

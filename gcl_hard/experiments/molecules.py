@@ -135,8 +135,8 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         loss: tuple[float, ...] = ()
         try:
             if config.method == SUPERVISED:
-                found["scores"], last = train_head(run, data, context.parts, on_epoch)
-                loss = (last,)
+                found["scores"], last, epoch = train_head(run, data, context.parts, on_epoch)
+                loss, found["facts"] = (last,), {"best_epoch": epoch}
             elif config.has_encoder:
                 found["embeddings"], loss, state = embeddings_of(run, data, context.parts, on_epoch)
                 if ENCODERS in context.saves(run):
@@ -164,6 +164,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         fold = Tested(molecules.rows[split.test], data.y[split.test], found.test, masks)
         validation = found.validation * (100 if data.classes else 1)
         facts: dict[str, Any] = {"split": data.split_name(config), "sizes": [*map(len, split)]}
+        facts |= trained.facts
         if config.method != SUPERVISED:
             facts["probe"] = data.probe_of(config)
         if config.has_encoder:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, InputError, calling_own
 from gcl_hard.evaluation.folds import ThreeWaySplit
-from gcl_hard.evaluation.metrics import metric
+from gcl_hard.evaluation.metrics import metric, predicted_by, score_of_logits
 from gcl_hard.evaluation.splits import (
     dense_if_full,
     given_splits,
@@ -59,6 +59,7 @@ from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import Scored, Tested
 from gcl_hard.settings.nodes import RAW, SGC, SUPERVISED, UNTRAINED, NodeConfig
 from gcl_hard.training.loop import OnEpoch, memory_for, train
+from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
     from gcl_hard.experiments.diagnostics import DiagnosticsCallback
@@ -186,6 +187,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
             "split": config.split,
             **dict(zip(("n_train", "n_valid", "n_test"), map(len, splits[0]), strict=True)),
             "features": _features(config, data),
+            **trained.facts,
         }  # fmt: skip
         if config.method == SGC:
             facts["hops"] = [one.hops for one in found]
@@ -333,6 +335,7 @@ class _Training:
         self.splits = splits_of(self.config, data)
         self.losses: list[float] = []
         self.found: list[Any] = []  # embeddings, or logits of a supervised encoder
+        self.best_epochs: list[int] = []
         self.states: list[dict[str, Tensor]] = []
         self.diagnostics: DiagnosticsCallback[NodeContrast] | None = None
         every = context.options.diagnostics
@@ -375,6 +378,8 @@ class _Training:
             self.run, tuple(self.losses), *clock.seconds,
             embeddings=None if supervised else found, scores=found if supervised else None,
         )  # fmt: skip
+        if self.best_epochs:
+            one.facts = {"best_epoch": self.best_epochs}
         if self.states:
             one.encoders = {
                 "encoders": self.states, "config": asdict(self.config), "seed": self.run.seed,
@@ -392,6 +397,7 @@ class _Training:
         graph = NodeBatch.of(self.data)._replace(y=self._labels(k))
         with seeded_weights(self.run.seed, k) as seed:
             model = self._model(seed).to(device)
+        stopping = self._stopping(k, model)
         if config.neighbours is None:
             batches: Any = [graph]
         else:
@@ -408,9 +414,24 @@ class _Training:
             with seeded_globally(draws):  # dropout draws from the global state
                 losses = train(
                     model, batches, config.optimisation(), device=device, setting=str(self.run),
-                    on_epoch=self._on_epoch(k, model),
+                    on_epoch=self._on_epoch(k, model, stopping),
                 )  # fmt: skip
+        if stopping is not None:
+            stopping.restore()
+            self.best_epochs.append(stopping.best_epoch)
         return model, losses[-1]
+
+    def _stopping(self, k: int, model: NodeModel) -> EarlyStopping | None:
+        """What ends a supervised training by the validation nodes of split k."""
+        config, valid = self.config, torch.from_numpy(self.splits[k].valid)
+        name = config.score or "accuracy"
+        if not config.patience or not isinstance(model, NodeClassifier):
+            return None
+        nodes, y = valid.to(self.data.y.device), self.data.y[valid]
+        return EarlyStopping(
+            model, lambda: score_of_logits(model.scores(self.data)[nodes], y, name),
+            patience=config.patience,
+        )  # fmt: skip
 
     def _model(self, seed: int) -> NodeModel:
         config, parts = self.config, self.context.parts
@@ -433,15 +454,16 @@ class _Training:
             y[known] = self.data.y[known]
         return y
 
-    def _on_epoch(self, k: int, model: NodeModel) -> OnEpoch:
+    def _on_epoch(self, k: int, model: NodeModel, stopping: EarlyStopping | None) -> OnEpoch:
         config, run = self.config, self.run
 
-        def on_epoch(epoch: int, loss: float) -> None:
+        def on_epoch(epoch: int, loss: float) -> bool:
             share = (k + epoch / run.epochs) / config.encoders
             if not self.report(run, share, loss):
                 raise KeyboardInterrupt
             if self.diagnostics is not None and k == 0 and isinstance(model, NodeContrast):
                 self.diagnostics(epoch, model, model.loss.sampler.current)
+            return stopping is None or stopping(epoch)
 
         return on_epoch
 
@@ -496,12 +518,10 @@ def _predictions(
 def _unprobed(trained: TrainedRun, y: NDArray[Any], k: int, split: ThreeWaySplit) -> NDArray[Any]:
     """Predictions of a supervised encoder, or the most frequent class of the training nodes."""
     config = _config(trained.run)
-    of_one = config.score == "auc"
+    assert config.score is not None
     if config.method == SUPERVISED:
-        logits: NDArray[Any] = trained.scores[k]
-        found: NDArray[Any] = logits[:, 1] - logits[:, 0] if of_one else logits.argmax(1)
-        return found
-    if of_one:
+        return predicted_by(trained.scores[k], config.score)
+    if config.score == "auc":
         return np.zeros(len(y))
     return np.full(len(y), np.bincount(y[split.train]).argmax())
 

@@ -405,10 +405,14 @@ class Supervised(GraphModel):
         batch = self._read(graphs)
         return nn.functional.cross_entropy(self._logits(batch), batch.y)
 
+    def scores(self, graphs: Graphs) -> Tensor:
+        """Logits of every graph in evaluation mode, float [G, C]."""
+        with evaluating(self):
+            return self._logits(self._read(graphs))
+
     def predict(self, graphs: Graphs) -> Tensor:
         """The most likely class of every graph in evaluation mode, int64 [G]."""
-        with evaluating(self):
-            return self._logits(self._read(graphs)).argmax(dim=1)
+        return self.scores(graphs).argmax(dim=1)
 
     def _logits(self, graphs: Graphs) -> Tensor:
         logits: Tensor = self.classifier(encode(self.encoder, graphs, self.out_dim)[1])

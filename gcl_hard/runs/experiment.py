@@ -139,6 +139,7 @@ class TrainedRun:
         snapshots: snapshots of the diagnostics.
         seconds_diagnostics: time of these.
         points: arrays of the last snapshot.
+        facts: what the record states beside the facts of the data.
         encoders: what is saved of the encoders, for ``torch.load(…, weights_only=True)``.
         error: why training failed, or None.
         device: name of the hardware that trained it.
@@ -155,6 +156,7 @@ class TrainedRun:
     snapshots: Sequence[Snapshot] = field(default_factory=list)
     seconds_diagnostics: float = 0.0
     points: Points | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
     encoders: dict[str, Any] | None = None
     error: DivergenceError | None = None
     device: str = ""

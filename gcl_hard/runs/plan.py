@@ -30,8 +30,8 @@ class Run(NamedTuple):
 
     @property
     def epochs(self) -> int:
-        """Passes of its encoders over the training data."""
-        return self.config.epochs
+        """Passes of its encoders over the training data, at most."""
+        return self.config.most_epochs
 
     def name(self, processes: int, schema: int | None = None) -> str:
         """Stem of the file names of its result.

@@ -185,7 +185,7 @@ class RunResult:
         unknown = {name: content.pop(name) for name in [*content] if name not in NAMES}
         every = None if config is None else config.as_json()
         if config is None or (content["config"], content.get("domain")) != (every, config.domain):
-            config = from_dict(content["config"], content.get("domain", ""))
+            config = from_dict(content["config"], content.get("domain", ""), recorded=True)
             every = config.as_json()
         if altered:  # which of another version's record cannot be told
             raise ValueError("its content is not what its digest says")

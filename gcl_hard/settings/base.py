@@ -120,6 +120,50 @@ BATCH_PARTS = Setting(
     "statistics are those of a part",
     "training", least=1,
 )  # fmt: skip
+
+
+OWN_EPOCHS = 5
+
+
+@dataclass(frozen=True)
+class OwnTraining:
+    """Settings of the supervised baseline's own training, which has a validation part."""
+
+    patience: Annotated[
+        int,
+        Setting(
+            "epochs without a better score on validation items after which supervised ends, with "
+            "the weights of its best one; 0: its last ones, after epochs",
+            "training",
+            least=0,
+            read_by=("supervised",),
+            applies=lambda above: above["method"] == "supervised",
+            otherwise=lambda above: 0,
+            before=(0,),
+        ),
+    ] = 100
+    supervised_epochs: Annotated[
+        int | None,
+        Setting(
+            f"epochs of supervised at most, if it has patience ({OWN_EPOCHS} × epochs)",
+            "training",
+            least=1,
+            read_by=("supervised",),
+            applies=lambda above: above["patience"] > 0,
+        ),
+    ] = None
+    supervised_lr: Annotated[
+        float | None,
+        Setting(
+            "learning rate of supervised, if it is another (lr)",
+            "training",
+            above=0,
+            read_by=("supervised",),
+            applies=lambda above: above["method"] == "supervised",
+        ),
+    ] = None
+
+
 DETACH_WEIGHTS = Setting("whether q is a constant to the gradient")
 WEIGHT_DECAY = Setting("weight decay of Adam", "training", least=0, read_by=("supervised",))
 
@@ -548,6 +592,14 @@ class RunConfig(ABC):
         return int(not self.is_baseline)
 
     @property
+    def most_epochs(self) -> int:
+        """Epochs that an encoder is trained for at most."""
+        if self.method != "supervised" or not getattr(self, "patience", False):
+            return self.epochs
+        own: int | None = self.supervised_epochs
+        return own or OWN_EPOCHS * self.epochs
+
+    @property
     def n_scores(self) -> int:
         """Number of test accuracies of one run."""
         return 1
@@ -624,12 +676,13 @@ class RunConfig(ABC):
         Args:
             size: size of the data set: nodes and graphs, or images to train on and to score.
         """
-        return float(self.encoders * self.epochs * size[0]), float(size[1])
+        return float(self.encoders * self.most_epochs * size[0]), float(size[1])
 
     def optimisation(self) -> Optimisation:
         """How the encoder is optimised."""
         return Optimisation(
-            epochs=self.epochs, lr=self.lr, weight_decay=self.weight_decay,
+            epochs=self.most_epochs, lr=getattr(self, "supervised_lr", None) or self.lr,
+            weight_decay=self.weight_decay,
             lr_schedule=self.lr_schedule,
         )  # fmt: skip
 

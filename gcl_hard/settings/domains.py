@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from gcl_hard.errors import InputError
-from gcl_hard.settings.base import RunConfig, defaults
+from gcl_hard.settings.base import RunConfig, defaults, known
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
 from gcl_hard.settings.links import LinkConfig
@@ -32,11 +32,13 @@ def is_baseline(name: str) -> bool:
     return any(name in config.baselines for config in CONFIGS.values())
 
 
-def from_dict(stored: Mapping[str, Any], domain: str = "") -> RunConfig:
+def from_dict(stored: Mapping[str, Any], domain: str = "", *, recorded: bool = False) -> RunConfig:
     """The configuration of a record.
 
     Args:
         stored: settings by name, also after JSON; those that are missing have their defaults.
+        recorded: whether all were stored that there were, so that those that are missing have the
+            defaults of that time.
         domain: its name; where that was not recorded, the one that has all the settings.
 
     Returns:
@@ -49,11 +51,13 @@ def from_dict(stored: Mapping[str, Any], domain: str = "") -> RunConfig:
         >>> from_dict({"method": "ucl", "lr": 0.1}) == GraphConfig(method="ucl", lr=0.1)
         True
     """
-    return _read(json.dumps(stored), domain, tuple(CONFIGS.values()))
+    return _read(json.dumps(stored), domain, tuple(CONFIGS.values()), recorded)
 
 
 @lru_cache(maxsize=2**16)  # a folder has several seeds of each configuration
-def _read(text: str, domain: str, configs: tuple[type[RunConfig], ...]) -> RunConfig:
+def _read(
+    text: str, domain: str, configs: tuple[type[RunConfig], ...], recorded: bool
+) -> RunConfig:
     stored: dict[str, Any] = json.loads(text)
     if domain and domain not in CONFIGS:
         raise InputError(
@@ -67,4 +71,5 @@ def _read(text: str, domain: str, configs: tuple[type[RunConfig], ...]) -> RunCo
     kind = next(kind for kind in kinds if set(stored) <= set(defaults(kind)))
     if not domain and stored.get("objective") == "jsd":  # as it was before it was a setting
         stored = {"hardness_scale": "batch-max", **stored}
-    return kind(**stored)
+    before = {n: one.setting.before[0] for n, one in known(kind).items() if one.setting.before}
+    return kind(**(before | stored if recorded else stored))

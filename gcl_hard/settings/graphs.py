@@ -21,6 +21,7 @@ from gcl_hard.settings.base import (
     EPOCHS,
     Domain,
     OwnSets,
+    OwnTraining,
     RunConfig,
     Values,
     configuration,
@@ -113,6 +114,7 @@ class GraphConfig(RunConfig):
     baselines: ClassVar[tuple[str, ...]] = GRAPH_BASELINES
     baseline_protocol: ClassVar[str] = "inductive"
     domain: ClassVar[Domain] = "graphs"
+    has_settings_of: ClassVar[tuple[type, ...]] = (OwnTraining,)
     in_search: ClassVar[Mapping[str, Any]] = {"protocol": "inductive"}
     sets: ClassVar[str] = "graphs as --dataset"
     item: ClassVar[str] = "graph"
@@ -474,7 +476,7 @@ class GraphConfig(RunConfig):
             size: nodes and graphs.
         """
         n_nodes, n_graphs = size
-        return n_nodes * self.epochs * self.encoders, 0.4 * n_graphs**2
+        return n_nodes * self.most_epochs * self.encoders, 0.4 * n_graphs**2
 
     def optimisation(self) -> Optimisation:
         """How the encoder is optimised."""

@@ -18,6 +18,7 @@ from gcl_hard.settings.base import (
     LR,
     WEIGHT_DECAY,
     Domain,
+    OwnTraining,
     RunConfig,
     Values,
     by_method,
@@ -116,7 +117,7 @@ class NodeConfig(RunConfig):
     methods: ClassVar[tuple[str, ...]] = NODE_METHODS
     baseline_protocol: ClassVar[str] = "transductive"
     domain: ClassVar[Domain] = "nodes"
-    has_settings_of: ClassVar[tuple[type, ...]] = (NodeViews,)
+    has_settings_of: ClassVar[tuple[type, ...]] = (NodeViews, OwnTraining)
     quick: ClassVar[Mapping[str, Any]] = {
         "seeds": (0, 1), "epochs": (3,), "beta": (1.0,), "splits": 2
     }  # fmt: skip
@@ -429,6 +430,8 @@ class NodeConfig(RunConfig):
         if not self.encoders:
             return self
         unseen = {name: defaults(type(self))[name] for name in of_part(type(self), "probe")}
+        if self.patience:  # the epoch is chosen by it
+            unseen["score"] = self.score
         return replace(self, **unseen)
 
     def cost(self, size: tuple[int, int]) -> tuple[float, float]:
@@ -438,7 +441,7 @@ class NodeConfig(RunConfig):
             size: nodes and edges, and nodes.
         """
         n_train, n_nodes = size
-        return float(n_train * (self.epochs or 0) * self.encoders), float(n_nodes * self.n_scores)
+        return float(n_train * self.most_epochs * self.encoders), float(n_nodes * self.n_scores)
 
     def node_views(self) -> NodeViews:
         """The views."""

@@ -14,12 +14,14 @@ from gcl_hard.errors import (
     check_processes,
 )
 from gcl_hard.methods import method
-from gcl_hard.settings.base import COMMON, LogKinds, flag, of_part
+from gcl_hard.setting import declared
+from gcl_hard.settings.base import COMMON, LogKinds, OwnTraining, flag, of_part
 from gcl_hard.settings.graphs import NOT_OF_MOLECULES, GraphConfig
 from gcl_hard.settings.images import ImageConfig
 
 OTHERS = (
     *of_part(GraphConfig, "split"), *of_part(GraphConfig, "probe"), *NOT_OF_MOLECULES, "encoder",
+    *declared(OwnTraining),
 )  # fmt: skip
 """Settings of ``GraphConfig`` that pre-training does not read."""
 IMAGE_OTHERS = (

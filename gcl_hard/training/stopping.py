@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 from torch import Tensor, nn
 
 from gcl_hard.errors import check_at_least
@@ -19,7 +20,7 @@ class EarlyStopping:
     Args:
         model: what is trained.
         score: scores the model as it is, on items that are neither trained nor tested on; NaN is
-            the worst.
+            the worst. Of several numbers, those after the first one decide between equal ones.
         patience: epochs without a better score after which training ends, at least 1.
         higher: whether more is better.
 
@@ -38,27 +39,33 @@ class EarlyStopping:
     """
 
     def __init__(
-        self, model: nn.Module, score: Callable[[], float], *, patience: int, higher: bool = True
+        self,
+        model: nn.Module,
+        score: Callable[[], float | tuple[float, ...]],
+        *,
+        patience: int,
+        higher: bool = True,
     ) -> None:
         check_at_least("patience", patience, 1)
         self.model, self.score = model, score
         self.patience, self.higher = patience, higher
-        self.best_epoch, self.best = 0, math.nan
+        self.best_epoch = 0
+        self.best: float | tuple[float, ...] = math.nan
         self._weights: dict[str, Tensor] = {}
 
     def __call__(self, epoch: int, loss: float = math.nan) -> bool:
         """Score the model after an epoch, from 1; returns whether to go on."""
         score = self.score()
-        if math.isnan(score):
-            better = not self._weights
-        else:
-            gain = score - self.best if self.higher else self.best - score
-            better = math.isnan(self.best) or gain > 0
-        if better:
+        if not self._weights or self._order(score) > self._order(self.best):
             self.best_epoch, self.best = epoch, score
             state = self.model.state_dict()
             self._weights = {name: one.detach().clone() for name, one in state.items()}
         return epoch - self.best_epoch < self.patience
+
+    def _order(self, score: float | tuple[float, ...]) -> tuple[float, ...]:
+        """More for a better score."""
+        signed = ((one if self.higher else -one) for one in np.atleast_1d(score).tolist())
+        return tuple(-math.inf if math.isnan(one) else one for one in signed)
 
     def restore(self) -> None:
         """Give the model the weights of its best epoch, if there was one."""

@@ -490,7 +490,7 @@ def test_the_supervised_head_beats_the_mean_where_there_is_something_to_learn(
     data = Labelled(read_molecules(write(tmp_path, "cliffs")))
     split = data.split("given")
     run = run_of("supervised", batch_size=16, split="given", dataset="mine.csv")
-    found, _ = finetuning.train_head(run, data)
+    found, _, _ = finetuning.train_head(run, data)
     assert isinstance(found, Probed)
     assert rmse(data.y[split.test], found.test) < 0.7 * data.y[split.test].std()
     assert 0 < found.validation < data.y[split.valid].std()

@@ -26,7 +26,8 @@ from gcl_hard.images import stem_for
 from gcl_hard.methods import METHODS
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.store import Store
-from gcl_hard.settings.base import RunConfig, defaults
+from gcl_hard.setting import declared
+from gcl_hard.settings.base import OwnTraining, RunConfig, defaults
 from gcl_hard.settings.domains import from_dict, is_baseline
 from gcl_hard.settings.graphs import GRAPH_BASELINES, GraphConfig
 from gcl_hard.settings.images import IMAGE_BASELINES, ImageConfig
@@ -100,6 +101,9 @@ CHANGED_GRAPHS: dict[str, tuple[Settings, Any]] = {
     "c_grid": ({}, (0.5, 2.0)),
     "train_share": ({"protocol": "inductive"}, 0.5),
     "parts": ({}, 2),
+    "patience": ({"method": "supervised"}, 5),
+    "supervised_epochs": ({"method": "supervised"}, 7),
+    "supervised_lr": ({"method": "supervised"}, 0.5),
 }
 CHANGED_IMAGES: dict[str, tuple[Settings, Any]] = {
     **CHANGED_LOSS,
@@ -641,7 +645,9 @@ def test_what_trains_together_shares_data_shapes_views_and_batches() -> None:
 # Baselines: what one reads tells its configurations apart, and nothing else does
 
 GIN = {"encodings", "layers", "dim", "readout", "jk", "edge_labels", "virtual_node"}
-OPTIMISATION = {"epochs", "lr", "lr_schedule", "weight_decay"}
+OPTIMISATION = {
+    "epochs", "lr", "lr_schedule", "weight_decay", "supervised_epochs", "supervised_lr",
+}  # fmt: skip
 READ: dict[str, set[str]] = {
     "majority": set(),
     "graph-size": {"standardise", "c_grid", "train_share"},
@@ -664,6 +670,7 @@ READ: dict[str, set[str]] = {
         "data_seed",
         "train_share",
         "encoder",
+        "patience",
         *GIN,
         *OPTIMISATION,
     },
@@ -820,7 +827,8 @@ def test_a_file_states_every_setting_and_can_be_run(path: Path) -> None:
     given = yaml.safe_load(path.read_text(encoding="utf-8"))
     configs = parse_bench(["--config", str(path)]).configs
     assert {type(config) for config in configs} <= {GraphConfig, ImageConfig}
-    assert {field.name for field in fields(configs[0])} - {*OF_ONE} <= set(given)
+    of_some = {*OF_ONE, *declared(OwnTraining)}
+    assert {field.name for field in fields(configs[0])} - of_some <= set(given)
 
 
 def test_there_is_a_file_for_every_image_set() -> None:

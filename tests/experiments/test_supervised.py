@@ -1,0 +1,127 @@
+"""The supervised baseline: it ends by validation items, with the weights of its best epoch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gcl_hard.evaluation import inner_holdout, outer_folds
+from gcl_hard.experiments.ensembles import Encoder, TrainedEncoder, train_encoders
+from gcl_hard.experiments.graphs import VALIDATION
+from gcl_hard.experiments.nodes import NodeExperiment, splits_of
+from gcl_hard.graphs import GraphSet, Supervised
+from gcl_hard.runs.experiment import TrainedRun
+from gcl_hard.runs.plan import Run
+from gcl_hard.runs.record import Scored
+from gcl_hard.settings.domains import from_dict
+from gcl_hard.settings.nodes import NodeConfig
+from tests.experiments import small
+from tests.experiments.made import mutag, score, train
+from tests.experiments.test_nodes import context as node_context
+from tests.experiments.test_nodes import data
+
+__all__ = ["mutag"]
+
+EPOCHS = 12
+OF_NODES: dict[str, Any] = {
+    "dataset": "mine", "method": "supervised", "dim": 4, "splits": 2, "supervised_lr": 0.05,
+}  # fmt: skip
+
+
+def of_nodes(folder: Path, **settings: Any) -> tuple[TrainedRun, Scored, list[float]]:
+    """A run on nodes, what it predicts, and the shares of its progress."""
+    nodes, where, told = data(), node_context(folder), list[float]()
+    run = Run(NodeConfig(**OF_NODES | settings), 0)
+
+    def report(_: Run, share: float, loss: float) -> bool:
+        told.append(share)
+        return True
+
+    trained = NodeExperiment().train_run(run, nodes, where, report)
+    return trained, NodeExperiment().score(trained, nodes, where), told
+
+
+def quality(logits: NDArray[Any], y: NDArray[Any]) -> tuple[float, float]:
+    """Share of right predictions, and the mean log-probability of the right ones."""
+    shifted = logits - logits.max(1, keepdims=True)
+    log_p = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+    return float(np.mean(logits.argmax(1) == y)), float(log_p[np.arange(len(y)), y].mean())
+
+
+def test_on_nodes_it_is_the_training_stopped_at_the_best_validation_epoch(tmp_path: Path) -> None:
+    """Those of the given budget, each trained anew to its end."""
+    found, scored, _ = of_nodes(tmp_path, patience=EPOCHS, supervised_epochs=EPOCHS)
+    nodes = data()
+    y = nodes.y.numpy()
+    ended = [of_nodes(tmp_path, patience=0, epochs=e)[0] for e in range(1, EPOCHS + 1)]
+    for k, split in enumerate(splits_of(NodeConfig(**OF_NODES), nodes)):
+        of_epoch = [quality(one.scores[k][split.valid], y[split.valid]) for one in ended]
+        best = max(range(EPOCHS), key=of_epoch.__getitem__)
+        assert scored.facts["best_epoch"][k] == best + 1
+        np.testing.assert_allclose(found.scores[k], ended[best].scores[k], rtol=1e-5, atol=1e-6)
+        assert scored.validation[k] == pytest.approx(100 * of_epoch[best][0])
+
+
+def test_on_nodes_it_ends_its_patience_after_the_best_epoch(tmp_path: Path) -> None:
+    patience = 3
+    _, scored, told = of_nodes(tmp_path, patience=patience, supervised_epochs=400)
+    epochs = [best + patience for best in scored.facts["best_epoch"]]
+    assert max(epochs) < 400
+    assert len(told) == sum(epochs)
+
+
+def test_on_graphs_it_is_the_training_stopped_at_the_best_validation_epoch(
+    mutag: GraphSet, tmp_path: Path
+) -> None:
+    """A tenth of a fold's training graphs are held out of all training; the test fold too."""
+    y, seed = mutag.y.numpy(), 2
+    config = small("supervised", patience=EPOCHS, supervised_epochs=EPOCHS, supervised_lr=0.02)
+    (trained,) = train([Run(config, seed)], mutag, tmp_path)
+    found = score(trained, mutag, tmp_path)
+    for k, fold in enumerate(outer_folds(y, seed=seed, n_folds=3)):
+        held = inner_holdout(fold.train, y, seed=seed, fraction=VALIDATION)
+        of_epoch: list[tuple[float, float]] = []
+        logits: list[NDArray[Any]] = []
+        for epochs in range(1, EPOCHS + 1):
+            ends = replace(config, patience=0, supervised_epochs=None, epochs=epochs)
+            encoder = Encoder.of_fold(ends, mutag, seed, k, held)
+            (result,) = train_encoders([encoder], mutag)
+            assert isinstance(result.trained, TrainedEncoder)
+            assert isinstance(result.trained.model, Supervised)
+            logits.append(result.trained.model.scores(encoder.graphs.all()).numpy())
+            of_epoch.append(quality(logits[-1][held.test], y[held.test]))
+        best = max(range(EPOCHS), key=of_epoch.__getitem__)
+        assert trained.facts["best_epoch"][k] == best + 1
+        np.testing.assert_array_equal(found[k].predicted, logits[best].argmax(1)[fold.test])
+
+
+def test_graphs_that_share_an_encoder_end_by_themselves(mutag: GraphSet, tmp_path: Path) -> None:
+    """Runs of an ensemble have the scores and the epochs that each has alone."""
+    patience, most = 4, 60
+    configs = [
+        small("supervised", patience=patience, supervised_epochs=most, lr=lr) for lr in (0.01, 0.05)
+    ]
+    runs = [Run(config, seed) for config in configs for seed in (0, 1)]
+    together = train(runs, mutag, tmp_path)
+    for run, one in zip(runs, together, strict=True):
+        (alone,) = train([run], mutag, tmp_path)
+        assert one.facts == alone.facts
+        assert score(one, mutag, tmp_path) == score(alone, mutag, tmp_path)
+    epochs = {epoch for one in together for epoch in one.facts["best_epoch"]}
+    assert len(epochs) > 1
+    assert max(epochs) <= most
+
+
+def test_a_record_of_before_was_trained_to_its_end() -> None:
+    now = NodeConfig("Cora", "supervised")
+    stored = {name: one for name, one in now.as_json().items() if "supervised_" not in name}
+    del stored["patience"]
+    before = from_dict(stored, "nodes", recorded=True)
+    assert before == NodeConfig("Cora", "supervised", patience=0)
+    assert before.key() != now.key()
+    assert (before.most_epochs, now.most_epochs) == (200, 1000)
