@@ -112,7 +112,7 @@ def entries(
         # Its supervised runs are trained as long as all others, to their last epoch.
         configs = {
             dataset: GraphConfig(
-                dataset=dataset, method=method, protocol=protocol, patience=0, **own
+                **own | {"dataset": dataset, "method": method, "protocol": protocol, "patience": 0}
             )
             for dataset, own in settings.items()
             if own is not None

@@ -10,6 +10,8 @@ import pytest
 
 from benchmarks.recipe.table import ABLATIONS, REPORTED, SHARES, Entry, entries
 from gcl_hard.methods import SETTINGS
+from gcl_hard.setting import declared
+from gcl_hard.settings.base import OwnTraining
 from gcl_hard.settings.flags import not_of_recipes
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.presets import TABLE_II
@@ -34,11 +36,11 @@ def rows(
 
 
 def ours(dataset: str, method: str = "hscl", protocol: str = "inductive") -> GraphConfig:
-    return GraphConfig(dataset=dataset, method=method, protocol=protocol, **RECIPE)
+    return GraphConfig(dataset=dataset, method=method, protocol=protocol, patience=0, **RECIPE)
 
 
 def papers(dataset: str, method: str = "hscl", protocol: str = "inductive") -> GraphConfig:
-    return GraphConfig(dataset=dataset, method=method, protocol=protocol, **PAPERS)
+    return GraphConfig(dataset=dataset, method=method, protocol=protocol, patience=0, **PAPERS)
 
 
 def differing(one: GraphConfig, other: GraphConfig) -> set[str]:
@@ -106,7 +108,9 @@ def test_the_two_recipes_are_the_file_s_and_the_defaults() -> None:
         for dataset, config in row.configs.items():
             assert config == ours(dataset, row.method, row.protocol)
     for row in rows("baselines"):
-        assert row.configs == {d: GraphConfig(dataset=d, method=row.method) for d in SETS}
+        assert row.configs == {
+            d: GraphConfig(dataset=d, method=row.method, patience=0) for d in SETS
+        }
 
 
 def test_a_set_s_own_recipe_is_its_own_in_every_row(recipes: Path) -> None:
@@ -187,6 +191,7 @@ def test_every_setting_of_a_recipe_belongs_to_one_ablation() -> None:
     order = {"data_seed", "parts"}
     """Name one order of batches or another, or how much of one is in memory: none is better."""
     lone = {f.name for f in fields(GraphConfig)} - {*not_of_recipes()} - of_others - order
+    lone -= {*declared(OwnTraining)}  # of supervised alone
     listed = [name for names in ABLATIONS.values() for name in names]
     assert sorted(listed) == sorted(lone)
     assert all(getattr(GraphConfig(method="hscl"), name) is None for name in of_others)
