@@ -4,8 +4,8 @@ A negative distribution is an admission rule times a hardening function; a loss 
 taken under that distribution; graphs and images only differ in how they make embeddings.
 
 Importing this package imports torch and nothing heavier; the backends are ``gcl_hard.graphs``
-and ``gcl_hard.images``. ``evaluate``, ``export``, ``fit``, ``load_encoder``, ``load_pretrained``
-and ``study`` are imported when they are used.
+and ``gcl_hard.images``. ``evaluate``, ``export``, ``fit``, ``load_encoder``, ``load_pretrained``,
+``pretrain_encoder`` and ``study`` are imported when they are used.
 """
 
 from importlib import import_module
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from gcl_hard.commands.encoders import load_encoder
     from gcl_hard.commands.evaluate import evaluate
     from gcl_hard.commands.export import export
+    from gcl_hard.commands.pretrain import pretrain_encoder
     from gcl_hard.commands.study import study
     from gcl_hard.graphs.pretrained import load_pretrained
     from gcl_hard.training.loop import fit
@@ -86,6 +87,7 @@ __all__ = [
     "load_encoder",
     "load_pretrained",
     "method",
+    "pretrain_encoder",
     "study",
 ]
 
@@ -97,6 +99,7 @@ _LAZY = {
     "fit": ("gcl_hard.training.loop", ""),
     "load_encoder": ("gcl_hard.commands.encoders", "bench"),
     "load_pretrained": ("gcl_hard.graphs.pretrained", "graphs"),
+    "pretrain_encoder": ("gcl_hard.commands.pretrain", "bench"),
     "study": ("gcl_hard.commands.study", "tune"),
 }
 """Names that are imported when they are used, their modules, and the extras that these need."""

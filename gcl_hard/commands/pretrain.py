@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
 from jsonargparse import ArgumentParser
+from torch import nn
 
+from gcl_hard.commands.encoders import model_of_file
 from gcl_hard.commands.parser import (
     entry_parser,
     option_defaults,
     print_config,
     read_arguments,
 )
-from gcl_hard.errors import InputError
+from gcl_hard.errors import InputError, unknown
+from gcl_hard.experiments.custom import EncoderMaker, UserParts
 from gcl_hard.extras import check_extra
 from gcl_hard.graphs.moleculenet import SOURCES, is_file
+from gcl_hard.runs.logs import Logger
 from gcl_hard.settings.base import defaults, flag
 from gcl_hard.settings.flags import add_options, add_settings, all_settings, options_of
 from gcl_hard.settings.graphs import GraphConfig
@@ -68,19 +72,38 @@ def parse_pretrain(arguments: Sequence[str]) -> PretrainOptions:
     """
     stated = read_arguments(pretrain_parser(), arguments)
     printing = stated.pop("print_config", False)
-    source = str(stated.get("dataset", PRETRAINING["dataset"]))
-    config, usual, others = _kind(source, stated.get("data_dir"))
-    settings = {name: stated.pop(name) for name in defaults(config) if name in stated}
-    for name in stated:
-        if name not in option_defaults(PretrainOptions):
-            raise of_others(name, config, source)
-    for name in {*settings} & {*others}:
-        raise InputError(f"{flag(name)} is not read by pre-training on {source}: leave it out")
+    options, values = _options(stated)
     if printing:
-        values = usual | option_defaults(PretrainOptions) | settings | stated
-        print_config({name: value for name, value in values.items() if name not in others})
+        print_config(values)
+    return options
+
+
+def _options(stated: Mapping[str, Any], **own: Any) -> tuple[PretrainOptions, dict[str, Any]]:
+    """The options of what is stated, and all values that are read.
+
+    Args:
+        stated: settings and options by name.
+        **own: parts of the user's own.
+    """
+    rest = dict(stated)
+    source = str(rest.get("dataset", PRETRAINING["dataset"]))
+    config, usual, others = _kind(source, rest.get("data_dir"))
+    settings = {name: rest.pop(name) for name in defaults(config) if name in rest}
+    options = option_defaults(PretrainOptions)
+    for name in rest:
+        if name in defaults(GraphConfig) or name in defaults(ImageConfig):
+            raise of_others(name, config, source)
+        if name not in options:
+            read = (one for one in defaults(config) if one not in others)
+            raise unknown("setting", name, dict.fromkeys([*read, *options]))
+    for name in sorted({*settings} & {*others}):
+        raise InputError(f"{flag(name)} is not read by pre-training on {source}: leave it out")
+    values = usual | options | settings | rest
     named = settings | {"dataset": PurePath(source).name if config is ImageConfig else source}
-    return PretrainOptions(config(**usual | named), source, **stated)
+    return (
+        PretrainOptions(config(**usual | named), source, **rest, **own),
+        {name: value for name, value in values.items() if name not in others},
+    )
 
 
 def _kind(
@@ -95,20 +118,102 @@ def _kind(
     return GraphConfig, PRETRAINING, OTHERS
 
 
+def pretrain_encoder(
+    data: str | Path,
+    method: str = "hucl",
+    *,
+    output: str | Path = "encoder.pt",
+    encoder: str | EncoderMaker | None = None,
+    smiles: str | None = None,
+    labels: str | Path | None = None,
+    subset: int | None = None,
+    seed: int = 0,
+    data_dir: str | Path | None = None,
+    device: str = "auto",
+    jobs: int = 1,
+    loader_workers: int = 0,
+    threads: int | None = None,
+    logger: Logger | None = None,
+    checkpoint_minutes: float = 5.0,
+    force: bool = False,
+    **settings: Any,
+) -> nn.Module:
+    """Train an encoder of molecules, or of images, without targets, as ``gcl_hard.pretrain`` does.
+
+    The same call goes on where it was stopped, and reads the file that it has finished.
+
+    Args:
+        data: images: a folder, all below which are trained on, or a set by its name. Molecules:
+            MOSES, a set of MoleculeNet's, or a file NAME.csv.
+        method: by which two views of each are contrasted, as ``--method``.
+        output: file of the encoder, NAME.pt; its checkpoint is next to it.
+        encoder: of images: a name, or a callable without arguments that makes your own.
+        smiles: column of SMILES of a CSV; one of the usual names if None.
+        labels: CSV with the columns file and label, of some images of a folder.
+        subset: number of molecules or images, drawn at random; all if None.
+        seed: seed of weights and views.
+        data_dir: folder with the data.
+        device: auto, cpu, cuda or cuda:N.
+        jobs: processes that parse SMILES, the first time.
+        loader_workers: processes that make views of images on the CPU; 0: on the device.
+        threads: CPU threads.
+        logger: takes the losses by ``log_metrics(metrics, step)``, as those of Lightning.
+        checkpoint_minutes: minutes between checkpoints.
+        force: whether to start over.
+        **settings: as the flags of ``python -m gcl_hard.pretrain``: ``epochs``, ``beta``,
+            ``batch_size``, ``pseudo_labels``, ….
+
+    Returns:
+        The encoder, on the CPU, in evaluation mode; :func:`embed` takes it, or its file.
+
+    Raises:
+        InputError: for data that are not available, a setting that is not known or not read, or
+            a file of another run.
+        DivergenceError: if a loss, or an embedding at the end, is not finite.
+
+    Example:
+        >>> pretrain_encoder("photos/", contrast="two-view")
+        Traceback (most recent call last):
+        ...
+        gcl_hard.errors.InputError: contrast applies to molecules, and photos/ was taken for images
+    """
+    parts = UserParts()
+    named = (
+        {} if encoder is None else {"encoder": parts.add(encoder) if callable(encoder) else encoder}
+    )
+    options: dict[str, Any] = {
+        "smiles": smiles, "labels": None if labels is None else Path(labels), "subset": subset,
+        "data_dir": None if data_dir is None else Path(data_dir),
+    }  # fmt: skip
+    stated: dict[str, Any] = {
+        "dataset": str(data), "method": method, "output": Path(output), "seed": seed,
+        "device": device, "jobs": jobs, "loader_workers": loader_workers, "threads": threads,
+        "checkpoint_minutes": checkpoint_minutes, "force": force,
+    }  # fmt: skip
+    stated |= {name: value for name, value in options.items() if value is not None}
+    found, _ = _options(stated | named | settings, parts=parts, logger=logger)
+    _run(found)
+    own = encoder if callable(encoder) else None
+    return model_of_file(found.output, own, fold=None).encoder
+
+
 STOPPED = "stopped; the same command goes on from the last checkpoint"
 
 
 def command(arguments: Sequence[str]) -> int:
     """Run the command line, and return its exit status."""
-    options = parse_pretrain(arguments)
+    _run(parse_pretrain(arguments))
+    return 0
+
+
+def _run(options: PretrainOptions) -> None:
     if isinstance(options.config, ImageConfig):
         check_extra("images", "pre-training on images")
         from gcl_hard.experiments.image_pretraining import pretrain_images
 
         pretrain_images(options)
-        return 0
+        return
     check_extra("molecules", "pre-training on molecules")
     from gcl_hard.experiments.pretraining import pretrain
 
     pretrain(options)
-    return 0

@@ -150,7 +150,8 @@ def train_head(
     run: Run, labelled: Labelled, parts: Parts | None = None, on_epoch: OnEpoch | None = None
 ) -> tuple[Probed, float, int]:
     """Predictions of a run's encoder with a linear head, trained on its training part, after the
-    epoch that is best on the validation part, the last loss, and that epoch; arguments as of :func:`finetune`.
+    epoch that is best on the validation part, the last loss, and that epoch; arguments as of
+    :func:`finetune`.
     """
     how, split = _config(run), labelled.split_of(run)
     y, classes = labelled.y, labelled.classes

@@ -51,7 +51,7 @@ def pretrain_images(options: PretrainOptions) -> None:
             settings.
         DivergenceError: if a loss, or an embedding at the end, is not finite.
     """
-    own = UserParts()
+    own = options.parts or UserParts()
     config = cast("ImageConfig", own.resolved(cast("ImageConfig", options.config)))
     hardware.use_threads(options.threads, math.inf, 1, hardware.available_cores())
     split, names = _images(config, options)
@@ -164,7 +164,7 @@ def _train(
     )  # fmt: skip
     total = config.epochs * len(data.pretrain)
     with (
-        opened_log(options.log or (), options.output.absolute().parent) as log,
+        opened_log(options.log or (), options.output.absolute().parent, options.logger) as log,
         bar_of("training", " images", total) as bar,
         on_interrupt(lambda *_: checkpoint.stop()),
     ):

@@ -147,7 +147,7 @@ def _trained(
     total = config.epochs * len(chosen)
     interrupted = on_interrupt(lambda *_: checkpoint.stop())
     with (
-        opened_log(options.log or (), options.output.absolute().parent) as log,
+        opened_log(options.log or (), options.output.absolute().parent, options.logger) as log,
         bar_of("training", " molecules", total) as bar,
         interrupted,
     ):

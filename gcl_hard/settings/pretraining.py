@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from gcl_hard.errors import (
     InputError,
@@ -46,6 +46,8 @@ class PretrainOptions:
     Attributes:
         config: data, method, encoder and training; of molecules as of graphs.
         source: the data as they were named.
+        logger: the user's own, from Python, as ``runs.logs.Logger``.
+        parts: the user's own encoder, from Python, as ``experiments.custom.UserParts``.
         output: file of the encoder, NAME.pt; its checkpoint is next to it.
     """
 
@@ -84,6 +86,8 @@ class PretrainOptions:
     log: Annotated[LogKinds, COMMON] = None
     checkpoint_minutes: Annotated[float, "minutes between checkpoints"] = 5.0
     force: Annotated[bool, "start over", COMMON] = False
+    logger: Any = None
+    parts: Any = None
 
     def __post_init__(self) -> None:
         if self.subset is not None:
