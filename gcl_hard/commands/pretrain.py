@@ -90,12 +90,11 @@ def _options(stated: Mapping[str, Any], **own: Any) -> tuple[PretrainOptions, di
     config, usual, others = _kind(source, rest.get("data_dir"))
     settings = {name: rest.pop(name) for name in defaults(config) if name in rest}
     options = option_defaults(PretrainOptions)
-    for name in rest:
+    for name in sorted({*rest} - {*options}):
         if name in defaults(GraphConfig) or name in defaults(ImageConfig):
             raise of_others(name, config, source)
-        if name not in options:
-            read = (one for one in defaults(config) if one not in others)
-            raise unknown("setting", name, dict.fromkeys([*read, *options]))
+        read = (one for one in defaults(config) if one not in others)
+        raise unknown("setting", name, dict.fromkeys([*read, *options]))
     for name in sorted({*settings} & {*others}):
         raise InputError(f"{flag(name)} is not read by pre-training on {source}: leave it out")
     values = usual | options | settings | rest
