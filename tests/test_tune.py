@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import optuna
 import pytest
 import torch
@@ -15,14 +16,14 @@ import yaml
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
-from gcl_hard import tune
+from gcl_hard import InputError, bench, study, tune
 from gcl_hard.commands import tune as tune_command
 from gcl_hard.errors import OutOfMemory
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
-from gcl_hard.experiments import ensembles, image_training
+from gcl_hard.experiments import ensembles, image_training, protocols
 from gcl_hard.experiments.graph_trials import GraphOuter
 from gcl_hard.experiments.image_trials import ImageOuter
-from gcl_hard.graphs import load, tudataset
+from gcl_hard.graphs import GraphSet, load, tudataset
 from gcl_hard.runs import hardware
 from gcl_hard.runs.trials import Candidate
 from gcl_hard.settings.graphs import GraphConfig
@@ -414,3 +415,99 @@ def test_a_missing_file_of_the_training_is_not_blamed_on_the_storage(
     assert command("--trials=1") == 2
     assert "weights.pt" in command.err
     assert "storage" not in command.err
+
+
+# Other metrics
+
+
+@pytest.mark.parametrize("inner_folds", [1, 3])
+@pytest.mark.parametrize("metric", ["balanced_accuracy", "f1_macro"])
+def test_trials_are_scored_by_the_metric_that_is_named(
+    metric: str, inner_folds: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """scikit-learn's score of what each fold's SVM predicts; a study of another is another."""
+    from sklearn.metrics import balanced_accuracy_score, f1_score
+
+    named = {
+        "balanced_accuracy": balanced_accuracy_score, "f1_macro": lambda *of: f1_score(
+            *of, average="macro", zero_division=0
+        ),
+    }[metric]  # fmt: skip
+    score, found = protocols.score_embeddings, list[float]()
+
+    def scored(config: GraphConfig, graphs: GraphSet, *given: Any, **settings: Any) -> Any:
+        folds, y = score(config, graphs, *given, **settings), graphs.y.numpy()
+        found.append(float(np.mean([100 * named(y[one.test], one.predicted) for one in folds])))
+        return folds
+
+    monkeypatch.setattr(protocols, "score_embeddings", scored)
+    given: dict[str, Any] = {
+        "trials": 2, "space": {"lr": (1e-3, 1e-1)}, "output": tmp_path, "progress": False,
+        "storage": str(tmp_path / "s.journal"), "inner_folds": inner_folds, "epochs": 1,
+        "layers": 1, "dim": 4, "device": "cpu", "threads": 1, "ensemble_size": 1,
+    }  # fmt: skip
+    result = study("MUTAG", "ucl", metric=metric, **given)
+    values = [trial.values[0] for trial in result.study.trials]
+    of_trials = np.reshape(found[:-1], (2, inner_folds)).mean(1)
+    assert values == pytest.approx(list(of_trials))
+    assert result.outer == pytest.approx(found[-1])
+    assert result.findings[0].metric == metric
+    with pytest.raises(InputError, match=metric):
+        study("MUTAG", "ucl", **given)
+
+
+def test_a_metric_of_other_predictions_is_refused(command: Command) -> None:
+    assert command("--metric=rmse", "--trials=1") == 2
+    assert says(command.err, "accuracy", "f1_macro", "rmse")
+    assert command("--metric=f1_makro", "--trials=1") == 2
+    assert says(command.err, "f1_makro", "f1_macro")
+
+
+def test_the_command_names_its_metric(command: Command) -> None:
+    assert command("--metric=f1_macro", "--trials=1", "--sampler=random") == 0
+    assert says(command.out, "macro-F1")
+
+
+MODULE = """
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv, global_add_pool
+
+def graphs():
+    found = []
+    for k in range(60):
+        ring = torch.arange(5 + k % 4)
+        ends = torch.stack([ring, ring.roll(1 + k % 2)])
+        x = torch.rand(len(ring), 3, generator=torch.Generator().manual_seed(k))
+        found.append(Data(x=x, edge_index=torch.cat([ends, ends.flip(0)], 1), y=k % 2))
+    return found
+
+class Encoder(torch.nn.Module):
+    out_dim = 4
+
+    def __init__(self, n_features):
+        super().__init__()
+        self.conv = GCNConv(n_features, 4)
+
+    def forward(self, x, edge_index, batch):
+        nodes = self.conv(x, edge_index).relu()
+        return nodes, global_add_pool(nodes, batch)
+"""
+
+
+def test_the_best_settings_of_ones_own_module_run_as_they_are_written(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own_of_tune.py").write_text(MODULE)
+    own = ["--dataset=own_of_tune:graphs", "--encoder=own_of_tune:Encoder", "--metric=f1_macro"]
+    flags = ["--epochs=1", "--device=cpu", "--threads=1"]
+    assert command(*own, "--trials=1", "--report=page.md", tiny=flags) == 0
+    best = yaml.safe_load(Path("page-best.yaml").read_text())
+    assert (best["dataset"], best["metric"]) == (["own_of_tune:graphs"], ["f1_macro"])
+    assert says(Path("page.md").read_text(), "gcl_hard.bench --config page-best.yaml")
+    given = ["--config=page-best.yaml", "--seeds=1", "--folds=2", "--json=table.json"]
+    assert bench.main([*given, "--output=runs", "--threads=1"]) == 0
+    (row,) = json.loads(Path("table.json").read_text())["configs"]
+    assert row["config"]["beta"] == best["beta"][0]
+    assert row["config"]["encoder"].startswith("own_of_tune:Encoder@")

@@ -112,6 +112,7 @@ def study(
     pruner: PrunerName | BasePruner = "none",
     callbacks: Sequence[Callback] = (),
     recipe: str = "paper",
+    metric: str | None = None,
     inner_folds: int = 1,
     outer_folds: int = 1,
     ensemble_size: int | None = None,
@@ -131,10 +132,11 @@ def study(
 ) -> SearchResult:
     r"""Search settings of a method; score the best ones once on data that the search never saw.
 
-    A trial's inner score is the accuracy of an SVM (graphs) or a linear probe (images) on samples
-    held out of the encoder's training inside the outer-training part. The best trial of N,
+    A trial's inner score is the metric, accuracy if none is named, of an SVM (graphs) or a linear
+    probe (images) on samples held out of the encoder's training inside the outer-training part.
+    The best trial of N,
 
-    .. math:: \hat\theta = \arg\max_\theta \widehat{\mathrm{acc}}_{\mathrm{inner}}(\theta)
+    .. math:: \hat\theta = \arg\max_\theta \widehat{\mathrm{score}}_{\mathrm{inner}}(\theta)
 
     is trained on the whole part and scored on the outer test part;
     ``optimism = inner - outer``. Called again with the same arguments it continues the study.
@@ -156,6 +158,7 @@ def study(
             or a pruner of Optuna, which gets scores by epochs, with several inner folds by folds.
         callbacks: called with study and trial after each trial; ``study.stop()`` ends the search.
         recipe: ``"best"`` for our recipe of the data set, in place of the paper's settings.
+        metric: what trials are scored by, such as ``"f1_macro"``; that of the data if None.
         inner_folds: ≥ 1 that score a trial; 1 is a stratified hold-out of 20 %.
         outer_folds: ≥ 1 studies; 1 is a stratified hold-out of 30 %.
         ensemble_size: trials trained as one ensemble, None to choose.
@@ -214,7 +217,8 @@ def study(
             raise unknown("setting", key, [*defaults(CONFIGS[domain]), *names])
     options = tune_options(
         domain, settings, usual={"dataset": name, "method": method}, space=space, encoder=encoder,
-        recipe=recipe, callbacks=tuple(callbacks), trials=trials, sampler=sampler, pruner=pruner,
+        recipe=recipe, metric=metric, callbacks=tuple(callbacks), trials=trials, sampler=sampler,
+        pruner=pruner,
         inner_folds=inner_folds, outer_folds=outer_folds, ensemble_size=ensemble_size, jobs=jobs,
         scheduler=scheduler, seed=seed,
         storage=storage, study_name=study_name, output=Path(output),

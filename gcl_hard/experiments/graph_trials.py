@@ -18,7 +18,7 @@ from gcl_hard.experiments.graphs import GraphExperiment
 from gcl_hard.graphs import GraphSet
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.runs.experiment import RunContext
-from gcl_hard.runs.trials import Candidate, Inner, Part, Score, Scoring, Trial, percent, split
+from gcl_hard.runs.trials import Candidate, Inner, Part, Score, Scoring, Trial, split
 from gcl_hard.settings.graphs import GraphConfig
 
 OUTER_SHARE = 0.3
@@ -110,8 +110,8 @@ def _train_graphs(
 
     def on_snapshot(epoch: int, models: Mapping[int, GraphModel]) -> list[int]:
         seen = {trials[n]: model for n, model in models.items()}
-        for trial, accuracy in _svm_accuracies(seen, embedded, fold).items():
-            trial.intermediate(epoch, accuracy)
+        for trial, value in _values(seen, embedded, fold).items():
+            trial.intermediate(epoch, value)
         return [n for n in models if not trials[n].goes_on]
 
     try:
@@ -132,14 +132,14 @@ def _train_graphs(
         for trial in trials:
             trial.error = trial.error or (None if trial in trained else error)
     done = {trial: model for trial, model in trained.items() if trial.goes_on}
-    for trial, accuracy in _svm_accuracies(done, embedded, fold).items():
-        trial.values.append(accuracy)
+    for trial, value in _values(done, embedded, fold).items():
+        trial.values.append(value)
 
 
-def _svm_accuracies(
+def _values(
     models: Mapping[Trial, GraphModel], graphs: GraphSet, fold: Fold | None
 ) -> dict[Trial, float]:
-    """Accuracies in percent; a model without finite embeddings has failed."""
+    """The metric of what the SVM predicts; a model without finite embeddings has failed."""
     found: dict[Trial, NDArray[np.float64]] = {}
     for trial, model in models.items():
         try:
@@ -152,7 +152,7 @@ def _svm_accuracies(
         return {}
 
     def score(trial: Trial) -> float:
-        return accuracy_of(found[trial], trial.config, graphs, trial.scoring.inner.seed, fold)
+        return value_of(found[trial], trial.config, graphs, trial.scoring.inner, fold)
 
     context = next(iter(found)).scoring.context
     with ThreadPoolExecutor(context.threads or context.cores) as pool:
@@ -218,18 +218,18 @@ def cut_graphs(graphs: GraphSet, n_folds: int, seed: int) -> list[Fold]:
     return split(graphs.y.cpu().numpy(), n_folds, seed, OUTER_SHARE)
 
 
-def accuracy_of(
-    z: NDArray[np.float64], config: GraphConfig, graphs: GraphSet, seed: int, fold: Fold | None
+def value_of(
+    z: NDArray[np.float64], config: GraphConfig, graphs: GraphSet, inner: Inner, fold: Fold | None
 ) -> float:
-    """Accuracy of the SVM in percent, on a fold's test part or by the cross-validation.
+    """The metric of what the SVM predicts of a fold's test part, or in the cross-validation.
 
     Args:
         z: float64 [G, d], embeddings of all graphs.
         config: the settings.
         graphs: the set.
-        seed: seed of the folds inside.
+        inner: names the metric, and the seed of the folds inside.
         fold: fold for the SVM; None for the cross-validation of the configuration.
     """
-    return percent(
-        protocols.score_embeddings(config, graphs, [z], None if fold is None else [fold], seed=seed)
-    )
+    folds = None if fold is None else [fold]
+    scores = protocols.score_embeddings(config, graphs, [z], folds, seed=inner.seed)
+    return inner.value(scores, graphs.y.cpu().numpy())

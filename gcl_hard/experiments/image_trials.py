@@ -27,7 +27,6 @@ from gcl_hard.runs.trials import (
     Scoring,
     Trial,
     hold_out_seeds,
-    percent,
 )
 from gcl_hard.settings.images import ImageConfig
 
@@ -77,7 +76,7 @@ class ImagePart(Part):
 
         def on_epoch_end(epoch: int, score: Callable[[], FoldScore]) -> None:
             if epoch in epochs:
-                trial.intermediate(epoch, percent([score()]))
+                trial.intermediate(epoch, _value(trial, score(), fold))
                 if trial.pruned:
                     raise _Pruned
 
@@ -108,6 +107,10 @@ class ImageOuter:
         return "the official test images"
 
 
+def _value(trial: Trial, score: FoldScore, data: ImageData) -> float:
+    return trial.scoring.inner.value([score], data.test.labels.cpu().numpy())
+
+
 def _train_images(trial: Trial, data: ImageData, on_epoch_end: OnEpochEnd | None = None) -> None:
     """Train an encoder and its probe."""
 
@@ -121,7 +124,7 @@ def _train_images(trial: Trial, data: ImageData, on_epoch_end: OnEpochEnd | None
         with tempfile.TemporaryDirectory() as folder:
             context = replace(context, output=Path(folder))
             trained = image_training.train_run(run, data, context, report, on_epoch_end)
-            trial.values.append(percent([image_training.score_run(trained, data)]))
+            trial.values.append(_value(trial, image_training.score_run(trained, data), data))
     except _Pruned:
         pass
     except (DivergenceError, OutOfMemory) as error:

@@ -27,6 +27,7 @@ from gcl_hard.io import check_regular, public_path
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.rendering import environment, line, rendered, write_files
 from gcl_hard.reports.tables import points, score, setting, settings, text_frame, value
+from gcl_hard.runs.record import ACCURACY
 from gcl_hard.settings.base import RunConfig, known
 from gcl_hard.tuning.storage import GRID, INTERRUPTED, SURPLUS, TrialCounts, complete, failure_of
 
@@ -52,7 +53,7 @@ FACTS = {
     "n_inner_test": "held-out items of an inner score",
     "n_outer_test": "held-out items of an outer score",
 }
-ELSEWHERE = ("dimensions", "grid", "encoder_own", "graphs_own")
+ELSEWHERE = ("dimensions", "grid", "encoder_own", "graphs_own", "graphs_name")
 """Facts that are shown elsewhere on the page."""
 
 
@@ -125,17 +126,18 @@ def numbers(result: SearchResult) -> list[Number]:
     """The inner score, and if there is one, the outer score and the optimism between them."""
     inner, outer, how = inner_error(result), outer_error(result), result.metric
     metric = result.findings[0].metric
-    name = "Score on the test folds" if on_test(result) else "Inner score"
+    what = "score" if metric == ACCURACY else how.title
+    name = f"{what[0].upper()}{what[1:]} on the test folds" if on_test(result) else f"Inner {what}"
     found = {"inner": (name, score(result.inner, metric), inner)}
     ratio = None
     if result.outer is not None and result.optimism is not None:
         error = None if inner is None or outer is None else math.hypot(inner, outer)
         ratio = abs(result.optimism) / error if error else None
-        found["outer"] = ("Outer score", score(result.outer, metric), outer)
+        found["outer"] = (f"Outer {what}", score(result.outer, metric), outer)
         gap = f"{how.difference(result.optimism)} {how.points}"
         found["optimism"] = ("Optimism", gap, error)
     elif result.outer_missing is not None:
-        found["none"] = ("Outer score", "none yet", None)
+        found["none"] = (f"Outer {what}", "none yet", None)
     context = {
         "items": items(result),
         "facts": result.facts,
@@ -338,7 +340,12 @@ def write(result: SearchResult, path: Path, *, command: str) -> list[Path]:
     }
     for finding, stem in both:
         config = _config(stem)
-        texts[config] = best_yaml(finding.config, _head(result, finding, config, command))
+        named: dict[str, Any] = {}
+        if result.facts.get("graphs_name"):
+            named["dataset"] = [result.facts["graphs_name"]]
+        if finding.metric != ACCURACY:
+            named["metric"] = [finding.metric]
+        texts[config] = best_yaml(finding.config, _head(result, finding, config, command), named)
     return [*write_files(texts, {}), *(figure for of_study in drawn for figure in of_study)]
 
 
@@ -501,16 +508,16 @@ def _head(result: SearchResult, finding: Finding, config: Path, command: str) ->
 def _not_in_config(result: SearchResult, finding: Finding) -> str:
     """What the config cannot hold, so that its command alone does not reproduce the trial."""
     facts, missing = result.facts, []
-    if facts.get("graphs_own"):
+    if facts.get("graphs_own") and not facts.get("graphs_name"):
         missing.append(f"the graphs of {facts['dataset']}, which are your own")
-    if facts.get("encoder_own"):
-        own = {k: v for k, v in finding.best.params.items() if k.startswith("encoder.")}
+    own = {k: v for k, v in finding.best.params.items() if k.startswith("encoder.")}
+    if facts.get("encoder_own") and (own or ":" not in facts["encoder"]):
         given = ", ".join(f"{name.removeprefix('encoder.')}={v!r}" for name, v in own.items())
         missing.append(f"your own encoder {facts.get('encoder')}({given})")
     return f"Not in it, as no config has them: {' and '.join(missing)}." if missing else ""
 
 
-def best_yaml(config: RunConfig, head: str) -> str:
+def best_yaml(config: RunConfig, head: str, named: Mapping[str, Any] | None = None) -> str:
     """A config of exactly one configuration, for ``python -m gcl_hard.bench --config``.
 
     Settings that a method does not have, such as β of hscl-tau, are left out where the flag takes
@@ -519,6 +526,7 @@ def best_yaml(config: RunConfig, head: str) -> str:
     Args:
         config: the settings.
         head: comment at the top; may have several lines.
+        named: values that flags take in place of a setting's, or beside the settings.
 
     Returns:
         YAML; numbers are read back with the same bits.
@@ -542,6 +550,7 @@ def best_yaml(config: RunConfig, head: str) -> str:
             stated[name] = list(given) if isinstance(given, tuple) else given
         elif given is not None:
             stated[name] = [given]
+    stated |= named or {}
     comment = "\n".join(f"# {line}".rstrip() for line in head.splitlines())
     body = yaml.safe_dump(
         stated, sort_keys=False, default_flow_style=None, allow_unicode=True, width=float("inf")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from gcl_hard.errors import DivergenceError, OutOfMemory
 from gcl_hard.evaluation import Fold, FoldScore, inner_holdout, outer_folds
 from gcl_hard.runs.experiment import Experiment, Parts, RunContext
 from gcl_hard.runs.plan import Run
+from gcl_hard.runs.record import ACCURACY, Scored
 from gcl_hard.seeds import seed_for
 from gcl_hard.settings.base import RunConfig
 
@@ -53,11 +54,13 @@ class Inner:
         folds: 1 for a stratified hold-out of a fifth; else of a stratified cross-validation.
         steps: what a trial has intermediate scores after: nothing, some epochs, or every fold.
         seed: seed of the split, and of the encoders.
+        metric: name of what trials are scored by.
     """
 
     folds: int = 1
     steps: Steps = "none"
     seed: int = 0
+    metric: str = ACCURACY
 
     def split(self, labels: NDArray[np.int64]) -> list[Fold]:
         """Inner folds, as indices into the labels.
@@ -66,6 +69,15 @@ class Inner:
             InputError: for a class that is too small.
         """
         return split(labels, self.folds, self.seed, INNER_SHARE)
+
+    def value(self, scores: Iterable[FoldScore], targets: ArrayLike) -> float:
+        """The mean of the metric over folds.
+
+        Args:
+            scores: with their predictions.
+            targets: int [n], the class of each item by its id.
+        """
+        return float(np.mean(Scored.of(scores, targets).scores([self.metric])[self.metric]))
 
     def report_epochs(self, epochs: int) -> tuple[int, ...]:
         """Epochs before the last after which a trial has an intermediate score.
@@ -213,11 +225,6 @@ class Part(ABC):
                         yield trial.score()
 
 
-def percent(scores: Sequence[FoldScore]) -> float:
-    """The mean accuracy of folds."""
-    return 100 * float(np.mean([score.accuracy for score in scores]))
-
-
 class Outer(Protocol):
     """A data set split into a part to search in and a part to score on.
 
@@ -311,5 +318,5 @@ def score_by_run(experiment: Experiment[Any, Any], data: Any, trial: Trial, run:
     except (DivergenceError, OutOfMemory) as error:
         trial.error = error
     else:
-        first = experiment.metrics(run.config, data)[0]
-        trial.values.append(float(np.mean(scored.scores([first])[first])))
+        name = trial.scoring.inner.metric
+        trial.values.append(float(np.mean(scored.scores([name])[name])))

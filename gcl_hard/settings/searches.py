@@ -46,6 +46,11 @@ class SearchOptions:
     pruner: Annotated[
         PrunerName, "none, median or hyperband (by epochs), wilcoxon (by folds)", COMMON
     ] = "none"
+    metric: Annotated[
+        str | None,
+        "what trials are scored by, such as balanced_accuracy or f1_macro; that of the data if "
+        "not given",
+    ] = None
     inner_folds: Annotated[
         int, "folds that score a trial, inside the outer-training part; 1: a hold-out of 20 %"
     ] = 1

@@ -65,6 +65,7 @@ class TuneOptions(SearchOptions):
         base: the settings that are not searched, with the user's own encoder.
         search_space: fitted to the base.
         graphs: the user's own set, or None.
+        graphs_name: ``module:name`` of it, where it was named so.
         callbacks: called with study and trial after each trial, as Optuna's.
         own_sampler: an object in place of the named one; likewise the other two.
     """
@@ -72,6 +73,7 @@ class TuneOptions(SearchOptions):
     base: Base
     search_space: Space
     graphs: Any = None
+    graphs_name: str | None = None
     callbacks: tuple[Callback, ...] = ()
     own_sampler: BaseSampler | None = None
     own_pruner: BasePruner | None = None
@@ -233,7 +235,7 @@ def tune_options(
         dataset = stated_settings.get("dataset", "")
         if stated.get("graphs") is None and ":" in dataset:
             features = stated_settings.get("features", "auto")
-            stated["graphs"] = graphs_named(dataset, features)
+            stated["graphs"], stated["graphs_name"] = graphs_named(dataset, features), dataset
             stated_settings["dataset"] = stated["graphs"].name
     elif is_own(stated_settings.get("encoder", "")):
         raise InputError("your own encoder can be searched on graphs only: leave it out")

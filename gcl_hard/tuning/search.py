@@ -19,7 +19,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from torch import nn
 
 from gcl_hard.errors import GclHardError, InputError
-from gcl_hard.evaluation.metrics import metric
+from gcl_hard.evaluation.metrics import alike, metric
 from gcl_hard.experiments.registry import canonical, experiment_of
 from gcl_hard.runs import hardware
 from gcl_hard.runs.engine import TRIES, Engine, Task, engine
@@ -110,7 +110,15 @@ class PreparedSearch:
         options, config = replace(options, base=base), base.config
         data = data_sets(context).load(config, graphs)
         digest = data_sets(context).facts(config, graphs)["digest"]
-        objective = Objective(config, options.inner, options.outer_folds, digest)
+        usual = experiment.metrics(config, data)[0]
+        scored_by = options.metric or usual
+        if metric(scored_by) and scored_by not in alike(usual):
+            raise InputError(
+                f"runs of {config.domain} predict what is scored by {', '.join(alike(usual))}, and "
+                f"not by {scored_by}"
+            )
+        inner = replace(options.inner, metric=scored_by)
+        objective = Objective(config, inner, options.outer_folds, digest)
         outers = objective.load(context, graphs)
         if base.make is not None:
             check_output(base, options.search_space, outers[0].part.graphs.to("cpu"))
@@ -121,8 +129,7 @@ class PreparedSearch:
                     f"a pruner by epochs needs scores after some epochs, which encoders of "
                     f"{config.domain} have not: give --pruner none, or wilcoxon"
                 )
-        first = experiment.metrics(config, data)[0]
-        return cls(options, context, objective, outers, first)
+        return cls(options, context, objective, outers, scored_by)
 
     @property
     def config(self) -> RunConfig:
@@ -199,8 +206,8 @@ class PreparedSearch:
             "outer": f"part {k + 1}, {outer.name(options.outer_folds)}",
             "sampler": _named(options.own_sampler) or options.sampler,
             "pruner": _named(options.own_pruner) or options.pruner, "seed": options.seed,
-            "encoder": self._own,
-        } | ({} if self.metric == ACCURACY else {"metric": self.metric})  # fmt: skip
+            "encoder": self._own, "metric": None if self.metric == ACCURACY else self.metric,
+        }  # fmt: skip
 
     @property
     def _own(self) -> str | None:
@@ -226,6 +233,7 @@ class PreparedSearch:
             "encoder": self._own and self._own.partition("@")[0],
             "encoder_own": self._own is not None,
             "graphs_own": options.graphs is not None,
+            "graphs_name": options.graphs_name,
             "n_inner_test": outer.part.n_scored(options.inner),
             "n_outer_test": outer.n_test or None,
             "study": self.stem,

@@ -306,7 +306,8 @@ class Space:
         """
         if not isinstance(given, Mapping):
             raise InputError(f"a search space is a mapping of settings, got {given!r}")
-        if given and not any(nearest(str(key), KEYS) for key in given):
+        settings = {name for config in CONFIGS.values() for name in defaults(config)}
+        if given and not any(nearest(str(key), KEYS) for key in given if key not in settings):
             given = {"space": given}
         for key in given:
             if key not in KEYS:

@@ -193,11 +193,11 @@ def test_degrees_outside_change_no_bit_of_what_is_scored(
 ) -> None:
     embedded: list[NDArray[np.float64]] = []
 
-    def accuracy_of(z: NDArray[np.float64], *_: Any) -> float:
+    def value_of(z: NDArray[np.float64], *_: Any) -> float:
         embedded.append(z)
         return 50.0
 
-    monkeypatch.setattr(graph_trials, "accuracy_of", accuracy_of)
+    monkeypatch.setattr(graph_trials, "value_of", value_of)
     (fold,) = cut_graphs(mutag, 1, seed=0)
     everyone = torch.arange(mutag.n_graphs)
     for graphs in (mutag, with_garbage(mutag, fold)):
