@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
 
 from gcl_hard.errors import InputError, check_option, unknown
 from gcl_hard.functional.hardening import Exponential, Hardening, Threshold
-from gcl_hard.functional.hardness import DEFAULT_SCALE, EmbeddedScale, HardnessScale, bounded
+from gcl_hard.functional.hardness import DEFAULT_SCALE, EmbeddedScale, bounded
 from gcl_hard.functional.mixture import MixturePosterior
-from gcl_hard.functional.objectives import Objective
 from gcl_hard.functional.pool import HardPositives
 from gcl_hard.functional.rowwise import RankPosterior, RelativeThreshold, Ring, Transport
 from gcl_hard.functional.schedules import Linear, Schedule
+from gcl_hard.keywords import LossOptions, OwnOptions
 from gcl_hard.losses import (
     ContrastiveLoss,
-    Negatives,
-    OnEmpty,
-    Pooling,
     Positives,
-    Reduction,
-    Streaming,
 )
 from gcl_hard.sampling import Admission, NegativeSampler
 from gcl_hard.setting import Field, declared, joined
 from gcl_hard.synthetic import AdversarialNegatives, HardMixing, SyntheticNegatives
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from gcl_hard.keywords import OwnOptions
 
 HardeningKind = Literal[
     "exponential", "threshold", "rank-posterior", "mixture-posterior", "relative", "ring",
@@ -142,23 +142,6 @@ PARTS = ("anchor", "hard-positives", "adversarial", "filter")
 """Parts of SPACL that can be left out."""
 
 
-class LossOptions(TypedDict, total=False):
-    """Arguments of :class:`ContrastiveLoss` that the method does not decide."""
-
-    temperature: float | None
-    objective: Objective
-    pooling: Pooling
-    weight: Literal["others", "kept"] | float
-    detach_weights: bool
-    detach_candidates: bool
-    reduction: Reduction | None
-    streaming: Streaming
-    hardness_scale: HardnessScale | None
-    negatives: Negatives
-    unknown: int | None
-    on_empty: OnEmpty
-
-
 def method(name: str) -> Method:
     """The method with a given name, in any case.
 
@@ -189,7 +172,7 @@ def contrastive_loss(
     positives: Positives | HardPositives | None = None,
     without: Sequence[str] = (),
     seed: int = 0,
-    **options: Any,
+    **options: Unpack[OwnOptions],
 ) -> ContrastiveLoss:
     """The loss of a method.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,7 +43,9 @@ def width(encoder: nn.Module, out_dim: int | None) -> int:
     return int(known)
 
 
-def loss_of(method: str, loss: ContrastiveLoss | None, options: dict[str, Any]) -> ContrastiveLoss:
+def loss_of(
+    method: str, loss: ContrastiveLoss | None, options: Mapping[str, Any]
+) -> ContrastiveLoss:
     """The loss given, or else that of a method.
 
     Args:

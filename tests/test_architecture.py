@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "gcl_hard").rglob("*.py"))
 CORE = {
     "functional", "gathering", "pairing", "synthetic", "queue", "sampling", "losses", "methods",
-    "models", "caching", "momentum", "ids", "io", "kept", "locating", "seeds", "setting",
-    "stored",
+    "models", "caching", "momentum", "ids", "io", "kept", "keywords", "locating", "seeds",
+    "setting", "stored",
 }  # fmt: skip
 LIBRARY = CORE | {"graphs", "images", "training", "evaluation"}
 FLOORS = ("settings", "runs", "experiments", "tuning", "reports", "commands")
@@ -41,7 +41,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "gathering": set(),
     "pairing": {"functional", "gathering"},
     "losses": {"functional", "gathering", "pairing", "sampling", "synthetic"},
-    "methods": {"functional", "sampling", "losses", "setting", "synthetic"},
+    "keywords": {"functional"},
+    "methods": {"functional", "keywords", "sampling", "losses", "setting", "synthetic"},
     "models": {"losses", "methods"},
     "caching": {"functional", "gathering", "losses"},
     "io": set(),

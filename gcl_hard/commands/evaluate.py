@@ -6,7 +6,7 @@ import io
 import sys
 import warnings
 from argparse import ArgumentTypeError
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -40,8 +40,11 @@ from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.values import as_seeds, check_report
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from gcl_hard.graphs import GraphSet, LinkSet, NodeSet
     from gcl_hard.images import ImageSet
+    from gcl_hard.keywords import EvaluateSettings
     from gcl_hard.reports.frame import Results
 
 
@@ -68,7 +71,7 @@ def evaluate(
     data_dir: str | Path | None = None,
     progress: bool = True,
     logger: Logger | None = None,
-    **settings: Any,
+    **settings: Unpack[EvaluateSettings],
 ) -> Evaluation:
     """Evaluate encoders on data, both perhaps your own, as the command ``bench`` does.
 
@@ -252,7 +255,7 @@ def _where(name: str, data_dir: str | Path | None) -> dict[str, Any]:
     return stated | named_paths(stated)
 
 
-def _settings(kind: type[RunConfig], given: dict[str, Any]) -> dict[str, Any]:
+def _settings(kind: type[RunConfig], given: Mapping[str, Any]) -> dict[str, Any]:
     """All settings of a domain, listed ones as tuples."""
     usual = defaults(kind)
     for name in given:

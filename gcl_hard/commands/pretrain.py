@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
 from torch import nn
@@ -27,6 +27,11 @@ from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
 from gcl_hard.settings.presets import PRETRAINING, PRETRAINING_IMAGES
 from gcl_hard.settings.pretraining import IMAGE_OTHERS, OTHERS, PretrainOptions, of_others
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from gcl_hard.keywords import PretrainSettings
 
 
 def pretrain_parser() -> ArgumentParser:
@@ -135,7 +140,7 @@ def pretrain_encoder(
     logger: Logger | None = None,
     checkpoint_minutes: float = 5.0,
     force: bool = False,
-    **settings: Any,
+    **settings: Unpack[PretrainSettings],
 ) -> nn.Module:
     """Train an encoder of molecules, or of images, without targets, as ``gcl_hard.pretrain`` does.
 

@@ -25,6 +25,8 @@ from gcl_hard.tuning.search import PreparedSearch
 from gcl_hard.tuning.storage import OWN, exclusive, opened, reachable
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from optuna import Study
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gcl_hard.graphs import GraphSet
+    from gcl_hard.keywords import StudySettings
 
 
 def search(
@@ -128,7 +131,7 @@ def study(
     threads: int | None = None,
     progress: bool = True,
     logger: Logger | None = None,
-    **settings: Any,
+    **settings: Unpack[StudySettings],
 ) -> SearchResult:
     r"""Search settings of a method; score the best ones once on data that the search never saw.
 
@@ -203,20 +206,20 @@ def study(
     """
     from rich.console import Console
 
-    graphs = None
+    graphs, given = None, dict[str, Any](settings)
     if not isinstance(dataset, str):
-        graphs = own_graphs(dataset, name="custom", features=settings.get("features", "auto"))
+        graphs = own_graphs(dataset, name="custom", features=given.get("features", "auto"))
     name = graphs.name if graphs is not None else str(dataset)
     if isinstance(encoder, str):
-        settings, encoder = {**settings, "encoder": encoder}, None
+        given["encoder"], encoder = encoder, None
     named = {} if graphs is not None else {"dataset": name, "data_dir": data_dir}
     domain = domain_of(named)
-    for key in settings:
+    for key in given:
         if key not in defaults(CONFIGS[domain]):
             names = inspect.signature(study).parameters
             raise unknown("setting", key, [*defaults(CONFIGS[domain]), *names])
     options = tune_options(
-        domain, settings, usual={"dataset": name, "method": method}, space=space, encoder=encoder,
+        domain, given, usual={"dataset": name, "method": method}, space=space, encoder=encoder,
         recipe=recipe, metric=metric, callbacks=tuple(callbacks), trials=trials, sampler=sampler,
         pruner=pruner,
         inner_folds=inner_folds, outer_folds=outer_folds, ensemble_size=ensemble_size, jobs=jobs,

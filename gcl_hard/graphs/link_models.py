@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,11 @@ from gcl_hard.graphs.links import LinkSet, Queries
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of
 from gcl_hard.seeds import Generators
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from gcl_hard.keywords import MethodOptions
 
 ELEMENTS = 2**24
 """Numbers of a tensor of queries × candidates × width."""
@@ -356,7 +361,7 @@ class LinkContrast(nn.Module):
         rare: bool = False,
         n3: float = 0.0,
         seed: int = 0,
-        **options: Any,
+        **options: Unpack[MethodOptions],
     ) -> None:
         super().__init__()
         if loss is None:

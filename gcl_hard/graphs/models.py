@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
 from itertools import accumulate
-from typing import Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import numpy as np
 import torch
@@ -23,6 +23,11 @@ from gcl_hard.graphs.encoders import GIN, xavier
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.models import InParts, evaluating, loss_of, width
 from gcl_hard.seeds import Generators
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from gcl_hard.keywords import MethodOptions, SeededOptions
 
 MOST_NODES = 250_000
 """Nodes that are embedded at a time."""
@@ -144,7 +149,7 @@ class GraphContrast(GraphModel):
         out_dim: int | None,
         method: str,
         loss: ContrastiveLoss | None,
-        options: dict[str, Any],
+        options: Mapping[str, Any],
     ) -> None:
         chosen = loss_of(method, loss, options)
         super().__init__(encoder, out_dim)
@@ -242,7 +247,7 @@ class InfoGraph(GraphContrast):
         *,
         method: str = "ucl",
         loss: ContrastiveLoss | None = None,
-        **options: Any,
+        **options: Unpack[SeededOptions],
     ) -> None:
         if loss is None:
             options = {"objective": "jsd", **options}
@@ -309,7 +314,7 @@ class TwoView(GraphContrast):
         views: int = 2,
         seed: int = 0,
         one_forward: bool = True,
-        **options: Any,
+        **options: Unpack[MethodOptions],
     ) -> None:
         super().__init__(encoder, out_dim, method, loss, options)
         check_views(augmentations, strength)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +19,11 @@ from gcl_hard.graphs.node_views import NodeBatch, NodeViews, transformed_by
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of, width
 from gcl_hard.seeds import Generators
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from gcl_hard.keywords import MethodOptions
 
 UNKNOWN = -1
 """The label of a node whose class is not known."""
@@ -105,7 +110,7 @@ class NodeContrast(NodeModel):
         projection: int | None = None,
         anchors: int | None = None,
         seed: int = 0,
-        **options: Any,
+        **options: Unpack[MethodOptions],
     ) -> None:
         if loss is None:
             options = {"reduction": "anchors", "unknown": UNKNOWN, **options}

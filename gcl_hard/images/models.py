@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,11 @@ from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.models import InParts, evaluating, loss_of, width
 from gcl_hard.momentum import MomentumEncoder
 from gcl_hard.queue import Queue
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from gcl_hard.keywords import SeededOptions
 
 ResNet = Literal["resnet18", "resnet50"]
 Stem = Literal["cifar", "imagenet"]
@@ -308,7 +313,7 @@ class ImageContrast(nn.Module):
         channels_last: bool = False,
         momentum: float | None = None,
         queue: Queue | None = None,
-        **options: Any,
+        **options: Unpack[SeededOptions],
     ) -> None:
         super().__init__()
         self.loss: ContrastiveLoss = loss_of(method, loss, options)

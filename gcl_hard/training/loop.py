@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,11 @@ from gcl_hard.training.checkpoint import (
     random_state,
     restore_random_state,
 )
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from gcl_hard.keywords import OptimisationOptions
 
 LrSchedule = Literal["constant", "cosine"]
 Precision = Literal["32-true", "64-true", "16-mixed", "bf16-mixed"]
@@ -198,7 +203,7 @@ def fit(
     device: str | torch.device | None = None,
     on_epoch: OnEpoch | None = None,
     checkpoint: Checkpoint | None = None,
-    **optimisation: Any,
+    **optimisation: Unpack[OptimisationOptions],
 ) -> list[float]:
     """Train a model in place on a set of graphs, or on a loader.
 
