@@ -42,6 +42,7 @@ from gcl_hard.settings.values import as_seeds, check_report
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from gcl_hard.evaluation.significance import PairedTest
     from gcl_hard.graphs import GraphSet, LinkSet, NodeSet
     from gcl_hard.images import ImageSet
     from gcl_hard.keywords import EvaluateSettings
@@ -384,6 +385,39 @@ class Evaluation:
         if found is None:
             raise InputError(f"{config} has no predicted classes")
         return found
+
+    def compare_items(
+        self,
+        ours: str | Mapping[str, Any],
+        theirs: str | Mapping[str, Any] = "ucl",
+        *,
+        metric: str | None = None,
+    ) -> PairedTest:
+        """The paired test of two methods over test items, from what both predicted of each.
+
+        Tables test over folds, which asks how methods do on other training data. This asks how
+        these encoders do on other items: seeds and items vary, the training data do not.
+
+        Args:
+            ours: a method or baseline, or settings that tell one row, ``{"method": "hscl",
+                "beta": 2}``.
+            theirs: what it is compared with.
+            metric: a mean over items, such as ``"accuracy"``; that of the table if None.
+
+        Returns:
+            Mean of ours less theirs in the unit of the metric, its 95 % interval, and p.
+
+        Raises:
+            InputError: for a row that was not asked for, results without predictions of the same
+                items, or a metric that is no mean over items, such as macro-F1.
+        """
+        from gcl_hard.reports.frame import over_items
+
+        asked = [{"method": one} if isinstance(one, str) else dict(one) for one in (ours, theirs)]
+        a, b = (self.results.of(self._config(None, one)) for one in asked)
+        if not a or not b:
+            raise InputError(f"{asked[0 if not a else 1]} has no finished run")
+        return over_items(a, b, metric)
 
     def _check_data(self, run: Run, path: Path, digest: str) -> None:
         """Refuse files of other data, which took the place of these since."""

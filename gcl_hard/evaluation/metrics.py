@@ -105,6 +105,10 @@ def _accuracy(targets: Any, predicted: Any) -> float:
     return 100 * float(np.mean(np.asarray(predicted) == np.asarray(targets)))
 
 
+def _rights(targets: Any, predicted: Any) -> Any:
+    return 100.0 * (np.asarray(predicted) == np.asarray(targets))
+
+
 def _auc(targets: Any, predicted: Any) -> float:
     from gcl_hard.evaluation.transfer import roc_auc
 
@@ -165,7 +169,7 @@ _RANKS: dict[str, Any] = {"of": "ranks", "least": 0.0, "most": 100.0}
 _NUMBERS: dict[str, Any] = {"of": "numbers", "unit": "", "digits": 3}
 
 METRICS: dict[str, Metric] = {
-    "accuracy": Metric("accuracy", _accuracy, share=True, **_CLASSES),
+    "accuracy": Metric("accuracy", _accuracy, share=True, each=_rights, **_CLASSES),
     "balanced_accuracy": Metric(
         "balanced accuracy", _by_sklearn("balanced_accuracy_score"), **_CLASSES
     ),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gcl_hard.errors import InputError
-from gcl_hard.evaluation.metrics import metric
+from gcl_hard.errors import InputError, check_option
+from gcl_hard.evaluation.metrics import alike, metric
 from gcl_hard.evaluation.significance import (
     Interval,
+    PairedTest,
     corrected_interval,
     corrected_t_test,
     crossed_test,
@@ -279,6 +280,58 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
     return Comparison(
         t.difference, t.low, t.high, len(seeds), t.p, p_wilcoxon, a.n_folds, is_partial
     )
+
+
+def over_items(
+    ours: Sequence[RunResult], theirs: Sequence[RunResult], name: str | None = None
+) -> PairedTest:
+    """The paired difference of two rows on the test items, which vary as the seeds do.
+
+    Args:
+        ours: results of the first row, one a seed.
+        theirs: those of the second.
+        name: of the metric; theirs if None.
+
+    Raises:
+        InputError: without predictions of the same items, a shared seed, or a metric that is a mean
+            over items.
+    """
+    known = alike(metric_of([*ours, *theirs]))
+    name = check_option("metric", name or ours[0].metric, known)
+    each = metric(name).each
+    if each is None:
+        can = [one for one in known if metric(one).each is not None]
+        raise InputError(
+            f"{name} is no mean over items, so that it has no paired test over them"
+            + (f": give metric={' or '.join(map(repr, can))}" if can else "")
+        )
+    a, b = ({one.seed: _of_items(one, each) for one in some} for some in (ours, theirs))
+    for some, values in ((ours, a), (theirs, b)):
+        if some[0].run.config.is_deterministic:  # one run stands for all seeds
+            values.update(dict.fromkeys({*a} | {*b}, values[some[0].seed]))
+    seeds = [seed for seed in a if seed in b]
+    if not seeds:
+        raise InputError("the two rows have no seed in common")
+    if any(a[seed].keys() != b[seed].keys() for seed in seeds) or not a[seeds[0]]:
+        raise InputError(
+            f"{ours[0].run} and {theirs[0].run} have no predictions of the same items: run both "
+            f"again by --force"
+        )
+    items = [*a[seeds[0]]]
+    pairs = ([[of[seed][item] for item in items] for seed in seeds] for of in (a, b))
+    return crossed_test(*pairs)
+
+
+def _of_items(record: RunResult, each: Callable[[Any, Any], Any]) -> dict[int, float]:
+    """The value of each test item, or unit of them, the mean over the folds that have it."""
+    found: dict[int, list[float]] = {}
+    config = record.run.config
+    for fold in record.tested():
+        values = config.of_units(each(fold.targets, fold.predicted))
+        items = range(len(values)) if config.unit else fold.items
+        for item, value in zip(items, values, strict=True):
+            found.setdefault(int(item), []).append(float(value))
+    return {item: statistics.fmean(found[item]) for item in sorted(found)}
 
 
 def _seeds_of_both(ours: Scores, theirs: Scores) -> Sequence[int]:

@@ -23,6 +23,7 @@ from gcl_hard import bench, tune
 from gcl_hard.commands.evaluate import Evaluation
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.evaluation import svm_fold
+from gcl_hard.evaluation.significance import crossed_test
 from gcl_hard.experiments.graphs import GraphExperiment
 from gcl_hard.experiments.protocols import folds_of
 from gcl_hard.graphs import GIN, GraphSet, embed, load
@@ -154,6 +155,21 @@ def test_further_scores_come_of_what_runs_predicted(tmp_path: Path, mutag: Graph
     ]  # fmt: skip
     row = table[(table["method"] == "hscl") & (table["metric"] == "f1_macro")]
     assert row["mean"].item() == pytest.approx(np.mean(expected))
+    tested = again.compare_items("hscl", "ucl", metric="accuracy")
+    right = {
+        method: [
+            {i: f.targets[k] == f.predicted[k] for f in one.tested() for k, i in enumerate(f.items)}
+            for run, one in sorted(again.results.records.items(), key=lambda pair: pair[0].seed)
+            if run.config.method == method
+        ]
+        for method in ("hscl", "ucl")
+    }
+    rights = [[[100.0 * of[i] for i in range(188)] for of in right[m]] for m in ("hscl", "ucl")]
+    assert tested == crossed_test(*rights)
+    with pytest.raises(InputError, match=r"f1_macro.*accuracy"):
+        again.compare_items("hscl", "ucl")
+    with pytest.raises(InputError, match=r"\bauc\b"):
+        again.compare_items("hscl", "ucl", metric="auc")
     found = again.confusion("hscl")
     y = np.concatenate([[f.targets, f.predicted] for one in records for f in one.tested()], axis=1)
     assert (found.to_numpy() == confusion_matrix(*y)).all()
