@@ -92,6 +92,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
             "digest": digest,
             "edge_digest": edge_digest,
             **({} if start == FEATURES else {"wl_start": start}),
+            **({"class_names": list(data.class_names)} if data.class_names else {}),
         }
 
     def size(self, data: GraphSet) -> tuple[int, int]:

@@ -50,6 +50,7 @@ class RawGraphs:
         edge_label_names: likewise, of the K columns.
         edge_attribute_names: likewise, of the D columns.
         ids: what the graphs are called, [G]; None for their numbers.
+        class_names: the C classes as the source calls them; none if not known.
     """
 
     edge_index: Tensor
@@ -65,6 +66,7 @@ class RawGraphs:
     edge_label_names: tuple[str, ...] = ()
     edge_attribute_names: tuple[str, ...] = ()
     ids: NDArray[Any] | None = None
+    class_names: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -189,6 +191,7 @@ class GraphSet:
             ``element=C``; none if that is not known.
         edge_columns: likewise, of the K columns of ``edge_attr``.
         ids: what the graphs are called, NumPy [G]; None for their numbers.
+        class_names: the C classes as the source calls them; none if that is not known.
 
     Example:
         >>> from gcl_hard.graphs import load
@@ -213,6 +216,7 @@ class GraphSet:
     columns: tuple[str, ...] = ()
     edge_columns: tuple[str, ...] = ()
     ids: NDArray[Any] | None = None
+    class_names: tuple[str, ...] = ()
 
     @property
     def n_graphs(self) -> int:
@@ -481,6 +485,7 @@ class GraphSet:
             columns=column_names(kind, x, raw.node_attribute_names, raw.node_label_names),
             edge_columns=raw.edge_attribute_names + raw.edge_label_names,
             ids=raw.ids,
+            class_names=raw.class_names,
         )
 
     def aligned(self, columns: Sequence[str], edge_columns: Sequence[str] = ()) -> GraphSet:
@@ -600,11 +605,12 @@ def collate(
     edge_index = torch.cat(shifted, dim=1)
     if not directed:
         _check_both_ways(edge_index, node_ptr)
+    y, class_names = _targets([getattr(graph, "y", None) for graph in items])
     return RawGraphs(
         edge_index=edge_index,
         node_ptr=node_ptr,
         edge_ptr=_pointer(n_edges),
-        y=_targets([getattr(graph, "y", None) for graph in items]),
+        y=y,
         node_labels=nodes.labels,
         node_attributes=nodes.numbers,
         edge_labels=edges.labels,
@@ -614,6 +620,7 @@ def collate(
         edge_label_names=edges.label_names,
         edge_attribute_names=edges.number_names,
         ids=_names_of(items),
+        class_names=class_names,
     )
 
 
@@ -848,13 +855,13 @@ def _check_both_ways(edge_index: Tensor, node_ptr: Tensor) -> None:
         )
 
 
-def _targets(given: Sequence[Any]) -> Tensor:
-    """Classes int64 [G] in increasing order of the labels, −1 without, or targets.
+def _targets(given: Sequence[Any]) -> tuple[Tensor, tuple[str, ...]]:
+    """Classes int64 [G] in increasing order of the labels, −1 without, or targets; and the labels.
 
     Targets stay in single precision if all are, since what counts as rounding depends on it.
     """
     if all(y is None for y in given):
-        return torch.full((len(given),), NO_LABEL)
+        return torch.full((len(given),), NO_LABEL), ()
     found: list[np.ndarray[Any, Any]] = []
     for i, y in enumerate(given):
         value = _array(y) if isinstance(y, Tensor) else np.asarray(y)
@@ -874,10 +881,11 @@ def _targets(given: Sequence[Any]) -> Tensor:
             )
     values = np.stack(found)
     if values.shape[1] == 1 and values.dtype.kind != "f":
-        return torch.from_numpy(np.unique(values[:, 0], return_inverse=True)[1].astype(np.int64))
+        labels, classes = np.unique(values[:, 0], return_inverse=True)
+        return torch.from_numpy(classes.astype(np.int64)), tuple(map(str, labels))
     single = all(value.dtype in (np.float16, np.float32) for value in found)
     values = values.astype(np.float32 if single else np.float64)
-    return torch.from_numpy(checked_targets(values, "graph")).squeeze(1)
+    return torch.from_numpy(checked_targets(values, "graph")).squeeze(1), ()
 
 
 def _array(y: Tensor) -> np.ndarray[Any, Any]:

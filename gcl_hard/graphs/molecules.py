@@ -179,12 +179,16 @@ labels)
             raise InputError(f"tasks names {len(tasks)} targets, and y has {[*y.shape]}")
         y = y[self.rows]
         if not classes:
-            return replace(self, y=torch.from_numpy(y), n_classes=0, tasks=(*tasks,))
+            return replace(
+                self, y=torch.from_numpy(y), n_classes=0, class_names=(), tasks=(*tasks,)
+            )
         whole = np.isfinite(y).all() and (y % 1 == 0).all() and (y >= 0).all()
         if y.ndim != 1 or not whole:
             raise InputError("classes must be whole numbers from 0 on, one for each molecule")
         labels = torch.from_numpy(y.astype(np.int64))
-        return replace(self, y=labels, n_classes=int(labels.max()) + 1, tasks=(*tasks,))
+        return replace(
+            self, y=labels, n_classes=int(labels.max()) + 1, class_names=(), tasks=(*tasks,)
+        )
 
 
 def _shown(smiles: str) -> str:

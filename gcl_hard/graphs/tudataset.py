@@ -407,11 +407,13 @@ def parse(texts: dict[str, str], origin: str) -> RawGraphs:
     edges, first = _edges(tables["A"], graph, origin)
     node_ptr = np.searchsorted(graph, np.arange(n_graphs + 1))
     edge_ptr = np.searchsorted(edges[0], node_ptr)
+    labels, classes = np.unique(tables["graph_labels"][:, 0], return_inverse=True)
     return RawGraphs(
         edge_index=torch.from_numpy(edges),
         node_ptr=torch.from_numpy(node_ptr),
         edge_ptr=torch.from_numpy(edge_ptr),
-        y=torch.from_numpy(np.unique(tables["graph_labels"][:, 0], return_inverse=True)[1]),
+        y=torch.from_numpy(classes),
+        class_names=tuple(f"{label:g}" for label in labels),
         node_labels=_one_hot(tables.get("node_labels")),
         node_attributes=_real(tables.get("node_attributes")),
         edge_labels=_one_hot(tables.get("edge_labels"), first),

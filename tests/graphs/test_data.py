@@ -605,3 +605,18 @@ def test_graphs_without_edges_need_no_attributes_of_them() -> None:
         assert found.edge_columns == ("bond=single",)
         assert found.edge_attr is not None
         assert found.edge_attr.tolist() == [[1.0], [1.0]]
+
+
+def test_classes_keep_the_words_that_the_graphs_had() -> None:
+    pair = torch.tensor([[0, 1], [1, 0]])
+    given = ["toxic", "safe", "toxic", "harmless"]
+    graphs = [
+        SimpleNamespace(x=None, edge_attr=None, edge_index=pair, y=word, num_nodes=2)
+        for word in given
+    ]
+    found = GraphSet.from_graphs(graphs)
+    assert [found.class_names[k] for k in found.y.tolist()] == given
+    part = found[:2]
+    assert [part.class_names[k] for k in part.y.tolist()] == given[:2]
+    numbers = [SimpleNamespace(**{**vars(one), "y": float(k)}) for k, one in enumerate(graphs)]
+    assert GraphSet.from_graphs(numbers).class_names == ()

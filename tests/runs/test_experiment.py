@@ -74,7 +74,10 @@ def test_facts_are_those_of_mutag(mirror: Path) -> None:
     data = new(mirror)
     found = data.facts(CONFIG)
     digest, edge_digest = found.pop("digest"), found.pop("edge_digest")
-    assert found == {"n_graphs": 188, "n_classes": 2, "n_features": 7, "features": "labels"}
+    assert found == {
+        "n_graphs": 188, "n_classes": 2, "n_features": 7, "features": "labels",
+        "class_names": ["-1", "1"],
+    }  # fmt: skip
     assert int(digest, 16) != int(edge_digest, 16)
     assert data.size(CONFIG) == (3371, 188)
 

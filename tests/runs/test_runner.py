@@ -105,7 +105,10 @@ def test_every_run_leaves_a_result_that_says_what_made_it(tmp_path: Path) -> Non
         assert store.get(run) == result
         assert (result.run, len(result.values), len(result.fold_c)) == (run, 2, 2)
         data = {k: v for k, v in result.data.items() if not k.endswith("digest")}
-        assert data == {"n_graphs": 188, "n_classes": 2, "n_features": 7, "features": "labels"}
+        assert data == {
+            "n_graphs": 188, "n_classes": 2, "n_features": 7, "features": "labels",
+            "class_names": ["-1", "1"],
+        }  # fmt: skip
         assert torch.__version__.startswith(result.versions["torch"])
         assert result.device.startswith("CPU")
         assert min(result.seconds_train, result.seconds_eval) > 0
