@@ -25,12 +25,12 @@ from gcl_hard.experiments.graph_trials import GraphOuter
 from gcl_hard.experiments.image_trials import ImageOuter
 from gcl_hard.graphs import GraphSet, load, tudataset
 from gcl_hard.runs import hardware
-from gcl_hard.runs.trials import Candidate
+from gcl_hard.runs.trials import Candidate, Inner, Scoring, Trial
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.tuning import objective
 from tests.experiments.tiny_images import Tiny
 from tests.said import says
-from tests.tuning.scoring import outer_accuracy
+from tests.tuning.scoring import context, outer_accuracy
 
 TINY = ["--epochs=1", "--layers=1", "--dim=4", "--device=cpu", "--threads=1"]
 DIGITS = [
@@ -456,6 +456,20 @@ def test_trials_are_scored_by_the_metric_that_is_named(
         study("MUTAG", "ucl", **given)
 
 
+def test_a_trial_whose_metric_is_not_defined_has_failed() -> None:
+    scoring = Scoring(context(), Inner(metric="auc"), 0, lambda *_, **__: True)
+    trial = Trial(Candidate(0, GraphConfig()), scoring, values=[50.0, float("nan")])
+    found = trial.score()
+    assert found.value is None
+    assert says(str(found.error), "auc", "not defined")
+
+
+@pytest.mark.parametrize("given", [["f1_macro"], "", 3])
+def test_a_metric_is_one_name(given: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"\bmetric\b"):
+        study("MUTAG", "ucl", metric=given, trials=1, output=tmp_path, progress=False)
+
+
 def test_a_metric_of_other_predictions_is_refused(command: Command) -> None:
     assert command("--metric=rmse", "--trials=1") == 2
     assert says(command.err, "accuracy", "f1_macro", "rmse")
@@ -511,3 +525,4 @@ def test_the_best_settings_of_ones_own_module_run_as_they_are_written(
     (row,) = json.loads(Path("table.json").read_text())["configs"]
     assert row["config"]["beta"] == best["beta"][0]
     assert row["config"]["encoder"].startswith("own_of_tune:Encoder@")
+    assert best.get("patience") is None  # supervised, if it is added, has its own

@@ -110,7 +110,7 @@ def read_encoders(path: Path) -> dict[str, Any]:
         "encoder": dict[str, Any] | None,
     })  # fmt: skip
     with reading(path, "a file of encoders"):
-        saved["config"] = from_dict(saved["config"])
+        saved["config"] = from_dict(saved["config"], recorded=True)
         if saved.get("encoders") is None:
             if saved.get("encoder") is None:
                 raise KeyError("encoders")

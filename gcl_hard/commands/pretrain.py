@@ -93,8 +93,10 @@ def _options(stated: Mapping[str, Any], **own: Any) -> tuple[PretrainOptions, di
     rest = dict(stated)
     source = str(rest.get("dataset", PRETRAINING["dataset"]))
     config, usual, others = _kind(source, rest.get("data_dir"))
-    settings = {name: rest.pop(name) for name in defaults(config) if name in rest}
     options = option_defaults(PretrainOptions)
+    settings = {
+        name: rest.pop(name) for name in defaults(config) if name in rest and name not in options
+    }
     for name in sorted({*rest} - {*options}):
         if name in defaults(GraphConfig) or name in defaults(ImageConfig):
             raise of_others(name, config, source)
@@ -181,6 +183,16 @@ def pretrain_encoder(
         ...
         gcl_hard.errors.InputError: contrast applies to molecules, and photos/ was taken for images
     """
+    if isinstance(encoder, nn.Module):
+        raise InputError(
+            f"encoder makes an encoder: give its class, or a function without arguments, got a "
+            f"module of {type(encoder).__name__}"
+        )
+    given = dict[str, Any](settings)
+    if "dataset" in given:
+        raise InputError("dataset is what the first argument names: give one of them")
+    if isinstance(given.get("log"), str):
+        given["log"] = tuple(one.strip() for one in given["log"].split(","))
     parts = UserParts()
     named = (
         {} if encoder is None else {"encoder": parts.add(encoder) if callable(encoder) else encoder}
@@ -195,7 +207,7 @@ def pretrain_encoder(
         "checkpoint_minutes": checkpoint_minutes, "force": force,
     }  # fmt: skip
     stated |= {name: value for name, value in options.items() if value is not None}
-    found, _ = _options(stated | named | settings, parts=parts, logger=logger)
+    found, _ = _options(stated | named | given, parts=parts, logger=logger)
     _run(found)
     own = encoder if callable(encoder) else None
     return model_of_file(found.output, own, fold=None).encoder

@@ -285,9 +285,12 @@ class _InTraining:
         self.validation: list[NDArray[np.int64]] = []
         if config.patience:
             held = [
-                inner_holdout(fold.train, self.labels, seed=run.seed, fraction=VALIDATION)
+                inner_holdout(
+                    fold.train, self.labels, seed=run.seed,
+                    fraction=max(VALIDATION, graphs.n_classes / len(fold.train)),
+                )
                 for fold in self.folds
-            ]
+            ]  # fmt: skip
             self.validation = [one.test for one in held]
             every_epoch = range(1, config.most_epochs + 1)
             self.encoders = [
@@ -323,6 +326,7 @@ class _InTraining:
 
     def ends(self, k: int, epoch: int, model: GraphModel) -> bool:
         """Whether a supervised encoder ends, by the graphs that its fold holds out for this."""
+        start = time.perf_counter()
         if k not in self.stopping:
             assert isinstance(model, Supervised)
             graphs, valid = self.encoders[k].graphs, torch.from_numpy(self.validation[k])
@@ -331,8 +335,7 @@ class _InTraining:
                 model, lambda: score_of_logits(model.scores(held), y), patience=self.config.patience
             )
         goes_on = self.stopping[k](epoch)
-        if not goes_on:
-            self.shares[k] = 1.0
+        self.seconds_train += time.perf_counter() - start
         return not goes_on
 
     def embed(self, k: int, result: Result) -> None:
@@ -343,11 +346,11 @@ class _InTraining:
         if isinstance(trained, DivergenceError):
             self.error = self.error or trained
             return
+        if k in self.stopping:
+            self.stopping[k].restore()
         if self.states is not None:
             state = trained.model.encoder.state_dict()
             self.states[k] = {name: value.detach().cpu().clone() for name, value in state.items()}
-        if k in self.stopping:
-            self.stopping[k].restore()
         if isinstance(trained.model, Supervised):
             fold = self.folds[k]
             predicted = trained.model.predict(encoder.graphs.all()).cpu().numpy()[fold.test]
@@ -393,9 +396,17 @@ class _InTraining:
         """What is saved of the encoders."""
         graphs = self.encoders[0].graphs
         assert self.states is not None
+        held_out = [encoder.held_out for encoder in self.encoders]
+        chosen_on = [torch.from_numpy(one) for one in self.validation]
+        if chosen_on:  # the epoch, so that the encoder is not tested on them
+            held_out = [
+                None if one is None else one[~torch.isin(one, valid)]
+                for one, valid in zip(held_out, chosen_on, strict=True)
+            ]
         return {
+            **({"validation": chosen_on} if chosen_on else {}),
             "encoders": [self.states[k] for k in sorted(self.states)],
-            "held_out": [encoder.held_out for encoder in self.encoders],
+            "held_out": held_out,
             "config": asdict(run.config),
             "seed": run.seed,
             "n_features": graphs.n_features,

@@ -100,7 +100,10 @@ def trained_once(
         if options.force or not output.exists():
             return False
         if run_of(output) != run:
-            raise InputError(f"{output} belongs to another run: name another file, or give --force")
+            raise InputError(
+                f"{output} belongs to another run: name another file, or start "
+                f"over by --force (in Python force=True)"
+            )
         print(f"{output} was finished before")
         return True
 

@@ -149,7 +149,7 @@ def numbers(result: SearchResult) -> list[Number]:
         "how": how,
     }
     return [
-        Number(*shown, meaning=line("search_numbers.j2", kind=kind, **context))
+        Number(*shown, meaning=line("search_numbers.j2", kind=kind, error=shown[2], **context))
         for kind, shown in found.items()
     ]
 
@@ -545,7 +545,9 @@ def best_yaml(config: RunConfig, head: str, named: Mapping[str, Any] | None = No
     stated: dict[str, Any] = {} if module is None else {"domain": module}
     declared = known(type(config))
     for name in sorted(declared, key=lambda name: not declared[name].setting.common):
-        given = getattr(config, name)
+        given, applies = getattr(config, name), declared[name].setting.applies
+        if given is not None and applies is not None and not applies(config.values):
+            continue  # another method that is added has its own
         if not declared[name].setting.several:
             stated[name] = list(given) if isinstance(given, tuple) else given
         elif given is not None:

@@ -224,6 +224,8 @@ class Tested(NamedTuple):
     def score(self, name: str) -> float:
         """The value of a metric."""
         how = metric(name)
+        if how.mask and how.mask not in self.masks:
+            return math.nan  # none of the items is known to be one of these
         which = self.masks[how.mask] if how.mask else slice(None)
         return how.score(self.targets[which], self.predicted[which])
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gcl_hard.errors import DivergenceError, OutOfMemory
+from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
 from gcl_hard.evaluation import Fold, FoldScore, inner_holdout, outer_folds
 from gcl_hard.runs.experiment import Experiment, Parts, RunContext
 from gcl_hard.runs.plan import Run
@@ -160,6 +160,9 @@ class Trial:
     def score(self) -> Score:
         """The mean of its values, if it has been scored."""
         mean = float(np.mean(self.values)) if self.goes_on else None
+        if mean is not None and not np.isfinite(mean):
+            name, mean = self.scoring.inner.metric, None
+            self.error = InputError(f"{name} is not defined on what this trial is scored on")
         return Score(self.candidate.number, mean, self.error)
 
 

@@ -594,10 +594,15 @@ class RunConfig(ABC):
     @property
     def most_epochs(self) -> int:
         """Epochs that an encoder is trained for at most."""
-        if self.method != "supervised" or not getattr(self, "patience", False):
+        own_training = self.method == "supervised" and OwnTraining in self.has_settings_of
+        if not own_training or not self.patience:
             return self.epochs
         own: int | None = self.supervised_epochs
         return own or OWN_EPOCHS * self.epochs
+
+    @property
+    def _own_lr(self) -> float | None:
+        return self.supervised_lr if OwnTraining in self.has_settings_of else None
 
     @property
     def n_scores(self) -> int:
@@ -681,7 +686,7 @@ class RunConfig(ABC):
     def optimisation(self) -> Optimisation:
         """How the encoder is optimised."""
         return Optimisation(
-            epochs=self.most_epochs, lr=getattr(self, "supervised_lr", None) or self.lr,
+            epochs=self.most_epochs, lr=self._own_lr or self.lr,
             weight_decay=self.weight_decay,
             lr_schedule=self.lr_schedule,
         )  # fmt: skip

@@ -100,6 +100,10 @@ class SearchOptions:
             if value < 1 and name != "seed":
                 raise InputError(f"{flag(name)} must be at least 1, got {value}")
         check_processes(jobs=self.jobs, threads=self.threads)
+        if self.metric is not None and (not isinstance(self.metric, str) or not self.metric):
+            raise InputError(
+                f"metric must be the name of one metric, such as f1_macro, got {self.metric!r}"
+            )
         if not 0 <= self.seed < 2**32:
             raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {self.seed}")
         check_option("sampler", self.sampler, get_args(SamplerName))

@@ -110,12 +110,13 @@ class PreparedSearch:
         options, config = replace(options, base=base), base.config
         data = data_sets(context).load(config, graphs)
         digest = data_sets(context).facts(config, graphs)["digest"]
-        usual = experiment.metrics(config, data)[0]
-        scored_by = options.metric or usual
-        if metric(scored_by) and scored_by not in alike(usual):
+        usual, *others = experiment.metrics(config, data)
+        scored_by, of_all = options.metric or usual, (n for n in alike(usual) if not metric(n).mask)
+        metrics = dict.fromkeys([usual, *of_all, *others])
+        if metric(scored_by) and scored_by not in metrics:
             raise InputError(
-                f"runs of {config.domain} predict what is scored by {', '.join(alike(usual))}, and "
-                f"not by {scored_by}"
+                f"runs on {config.dataset} predict what is scored by {', '.join(metrics)}, and not "
+                f"by {scored_by}"
             )
         inner = replace(options.inner, metric=scored_by)
         objective = Objective(config, inner, options.outer_folds, digest)

@@ -82,6 +82,14 @@ def test_photos_with_an_encoder_of_ones_own() -> None:
     assert torch.equal(encoder.linear.weight, again.linear.weight)
 
 
+def test_some_of_the_photos_and_a_log_in_a_file() -> None:
+    pretrain_encoder(
+        "photos/", encoder=Pixels, subset=4, batch_size=2, epochs=2, output="some.pt", log="csv"
+    )
+    assert torch.load("some.pt", weights_only=True)["about"]["n"] == 4
+    assert len(Path("log.csv").read_text().splitlines()) == 1 + 2
+
+
 @pytest.mark.parametrize(
     ("data", "settings", "words"),
     [
@@ -91,6 +99,9 @@ def test_photos_with_an_encoder_of_ones_own() -> None:
         ("photos/", {"classes": 3}, ["classes", "not read"]),
         ("chains.csv", {"labels": "labels.csv"}, ["labels", "images"]),
         ("photos/", {"logger": print}, ["log_metrics"]),
+        ("photos/", {"encoder": Pixels()}, ["Pixels", "class"]),
+        ("photos/", {"dataset": "digits"}, ["dataset"]),
+        ("photos/", {"log": "cvs"}, ["cvs", "csv"]),
         ("nowhere/", {}, ["nowhere"]),
     ],
 )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from gcl_hard.evaluation import inner_holdout, outer_folds
 from gcl_hard.experiments.ensembles import Encoder, TrainedEncoder, train_encoders
@@ -81,12 +84,14 @@ def test_on_graphs_it_is_the_training_stopped_at_the_best_validation_epoch(
     """A tenth of a fold's training graphs are held out of all training; the test fold too."""
     y, seed = mutag.y.numpy(), 2
     config = small("supervised", patience=EPOCHS, supervised_epochs=EPOCHS, supervised_lr=0.02)
-    (trained,) = train([Run(config, seed)], mutag, tmp_path)
-    found = score(trained, mutag, tmp_path)
+    (trained,) = train([Run(config, seed)], mutag, tmp_path, save_encoder=True)
+    found, saved = score(trained, mutag, tmp_path), trained.encoders
+    assert saved is not None
     for k, fold in enumerate(outer_folds(y, seed=seed, n_folds=3)):
         held = inner_holdout(fold.train, y, seed=seed, fraction=VALIDATION)
         of_epoch: list[tuple[float, float]] = []
         logits: list[NDArray[Any]] = []
+        states: list[dict[str, Tensor]] = []
         for epochs in range(1, EPOCHS + 1):
             ends = replace(config, patience=0, supervised_epochs=None, epochs=epochs)
             encoder = Encoder.of_fold(ends, mutag, seed, k, held)
@@ -95,9 +100,31 @@ def test_on_graphs_it_is_the_training_stopped_at_the_best_validation_epoch(
             assert isinstance(result.trained.model, Supervised)
             logits.append(result.trained.model.scores(encoder.graphs.all()).numpy())
             of_epoch.append(quality(logits[-1][held.test], y[held.test]))
+            states.append(result.trained.model.encoder.state_dict())
         best = max(range(EPOCHS), key=of_epoch.__getitem__)
         assert trained.facts["best_epoch"][k] == best + 1
         np.testing.assert_array_equal(found[k].predicted, logits[best].argmax(1)[fold.test])
+        for name, value in states[best].items():
+            torch.testing.assert_close(saved["encoders"][k][name], value)
+        assert saved["held_out"][k].tolist() == fold.test.tolist()
+        assert saved["validation"][k].tolist() == held.test.tolist()
+
+
+def test_every_class_is_held_out_where_a_tenth_is_fewer(tmp_path: Path) -> None:
+    pair = torch.tensor([[0, 1], [1, 0]])
+    graphs = GraphSet.from_graphs(
+        [
+            SimpleNamespace(x=None, edge_attr=None, edge_index=pair, y=k % 5, num_nodes=2 + k % 5)
+            for k in range(45)
+        ]
+    )
+    (trained,) = train(
+        [Run(small("supervised", supervised_epochs=3), 0)], graphs, tmp_path, save_encoder=True
+    )
+    assert trained.error is None
+    assert trained.encoders is not None
+    for valid in trained.encoders["validation"]:
+        assert torch.bincount(graphs.y[valid]).min() >= 1
 
 
 def test_graphs_that_share_an_encoder_end_by_themselves(mutag: GraphSet, tmp_path: Path) -> None:
