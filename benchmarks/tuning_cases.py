@@ -113,14 +113,14 @@ def whole_study(case: Case, *more: str) -> Searched:
 @contextmanager
 def clocked_scoring(spent: list[float]) -> Iterator[None]:
     """Note the seconds that every scoring of a part takes."""
-    score = graph_trials._svm_accuracies
+    score = graph_trials._values
 
     def clocked(*arguments: Any) -> Any:
         seconds, found = timed(lambda: score(*arguments))
         spent.append(seconds)
         return found
 
-    with patch.object(graph_trials, "_svm_accuracies", clocked):
+    with patch.object(graph_trials, "_values", clocked):
         yield
 
 

@@ -25,6 +25,8 @@ from gcl_hard.commands.running import run_command
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.methods import SETTINGS
 from gcl_hard.runs.experiment import RunOptions
+from gcl_hard.setting import declared
+from gcl_hard.settings.base import OwnTraining
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.flags import all_settings
 from gcl_hard.settings.graphs import GraphConfig
@@ -237,7 +239,8 @@ def test_every_setting_can_be_a_flag_and_a_file_says_the_same(
     kind: Any, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     unused = {"threshold_start", "threshold_end", "hardness_scale", *SETTINGS, "without"}
-    # of other methods, and of JSD
+    unused |= {*declared(OwnTraining)}
+    # of other methods, of JSD, and of supervised
     assert set(settings) == {field.name for field in fields(kind)} - unused
     config = asked(kind, settings)
     by_flags = parse_bench([*as_flags(settings), "--seeds=3,4", f"--data-dir={tmp_path}"])

@@ -115,13 +115,13 @@ def test_scoring_is_clocked_and_what_it_found_is_handed_on(
         time.sleep(0.02)
         return given
 
-    monkeypatch.setattr(graph_trials, "_svm_accuracies", score)
+    monkeypatch.setattr(graph_trials, "_values", score)
     spent: list[float] = []
     begin = time.perf_counter()
     with cases.clocked_scoring(spent):
-        found = [graph_trials._svm_accuracies(n, 3) for n in (1, 2)]  # type: ignore[call-arg, arg-type]
+        found = [graph_trials._values(n, 3) for n in (1, 2)]  # type: ignore[call-arg, arg-type]
     assert found == [(1, 3), (2, 3)]
-    assert graph_trials._svm_accuracies is score
+    assert graph_trials._values is score
     assert len(spent) == 2
     assert all(seconds >= 0.02 for seconds in spent)
     assert sum(spent) <= time.perf_counter() - begin
