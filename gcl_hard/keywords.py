@@ -61,19 +61,11 @@ class SeededOptions(MethodOptions, total=False):
     seed: int
 
 
-class RunSettings(TypedDict, total=False):
-    """Settings of a run."""
+class SharedSettings(TypedDict, total=False):
+    """Settings of a run that have one value."""
 
     contrast: Literal["local-global", "two-view"] | None
     objective: Literal["infonce", "jsd"] | None
-    hardness_scale: Literal["anchor", "batch-max", "cosine", "rank", "score"] | None
-    beta: float | None
-    threshold_start: float | None
-    threshold_end: float | None
-    lr: float | None
-    epochs: int | None
-    beta_changes: int
-    without: str | None
     auc: float | None
     hardness: float | None
     fit_after: float | None
@@ -85,11 +77,8 @@ class RunSettings(TypedDict, total=False):
     mixed_with_anchor: int | None
     quota: float | None
     hard_positives: int | None
-    views: int | None
-    temperature: float | None
     class_prior: float | None
     detach_weights: bool
-    batch_size: int
     lr_schedule: Literal["constant", "cosine"]
     weight_decay: float | None
     data_seed: int | None
@@ -113,27 +102,16 @@ class RunSettings(TypedDict, total=False):
     patience: int
     supervised_epochs: int | None
     supervised_lr: float | None
-    reduction: Literal["anchors", "pairs"]
-    anchors: int | None
     neighbours: int | Sequence[int] | None
-    known_labels: float
     activation: Literal["prelu", "relu"]
     dropout: float | None
     projection: int | None
-    split: str | None
     splits: int | None
     score: Literal["accuracy", "auc"] | None
     hops: Sequence[int] | None
-    drop_edges: float
-    mask_columns: float
-    second_drop_edges: float | None
-    second_mask_columns: float | None
     adaptive: bool
-    bias: float | None
     candidate_pool: Literal["all", "batch", "uniform"]
-    candidates: int | None
     rare: bool
-    n3: float
     sparse: bool
     positives: Literal["class", "hard", "view"] | None
     class_pairs: bool
@@ -143,8 +121,6 @@ class RunSettings(TypedDict, total=False):
     size: int | None
     pretrain_split: str
     probe_split: str
-    classes: int | None
-    label_noise: float
     flip: float | None
     forward: Literal["fused", "split"]
     precision: Literal["bf16", "fp16", "fp32"]
@@ -163,10 +139,39 @@ class RunSettings(TypedDict, total=False):
     grayscale: float
     blur: float
     noise: float
-    similarity: float
     label_gap: Sequence[float] | None
     targets: Sequence[str] | None
     joined: Sequence[str] | None
+
+
+class RunSettings(SharedSettings, total=False):
+    """Settings of a run."""
+
+    hardness_scale: Literal["anchor", "batch-max", "cosine", "rank", "score"] | None
+    beta: float | None
+    threshold_start: float | None
+    threshold_end: float | None
+    lr: float | None
+    epochs: int | None
+    beta_changes: int
+    without: str | None
+    views: int | None
+    temperature: float | None
+    batch_size: int
+    reduction: Literal["anchors", "pairs"]
+    anchors: int | None
+    known_labels: float
+    split: str | None
+    drop_edges: float
+    mask_columns: float
+    second_drop_edges: float | None
+    second_mask_columns: float | None
+    bias: float | None
+    candidates: int | None
+    n3: float
+    classes: int | None
+    label_noise: float
+    similarity: float
 
 
 class StudySettings(RunSettings, total=False):
@@ -184,11 +189,9 @@ class PretrainSettings(RunSettings, total=False):
     log: Sequence[Literal["csv", "tensorboard", "wandb"]] | None
 
 
-class EvaluateSettings(TypedDict, total=False):
+class EvaluateSettings(SharedSettings, total=False):
     """Settings of :func:`evaluate`; of some several values are compared."""
 
-    contrast: Literal["local-global", "two-view"] | None
-    objective: Literal["infonce", "jsd"] | None
     hardness_scale: (
         Literal["anchor", "batch-max", "cosine", "rank", "score"]
         | Sequence[Literal["anchor", "batch-max", "cosine", "rank"]]
@@ -202,101 +205,25 @@ class EvaluateSettings(TypedDict, total=False):
     epochs: int | Sequence[int] | None
     beta_changes: int | Sequence[int]
     without: str | Sequence[str] | None
-    auc: float | None
-    hardness: float | None
-    fit_after: float | None
-    ring_inner: float | None
-    ring_outer: float | None
-    epsilon: float | None
-    hardest: int | None
-    mixed: int | None
-    mixed_with_anchor: int | None
-    quota: float | None
-    hard_positives: int | None
     views: int | Sequence[int] | None
     temperature: float | Sequence[float] | None
-    class_prior: float | None
-    detach_weights: bool
     batch_size: int | Sequence[int]
-    lr_schedule: Literal["constant", "cosine"]
-    weight_decay: float | None
-    data_seed: int | None
-    augmentations: Callable[..., Any] | Sequence[str | Callable[..., Any]] | Sequence[str] | None
-    strength: float | None
-    layers: int | None
-    dim: int
-    readout: Literal["both", "mean", "sum"]
-    features: str
-    standardise: bool
-    folds: int
-    jk: Literal["cat", "last"]
-    edge_labels: bool
-    virtual_node: bool
-    encodings: Sequence[str] | None
-    probe: Literal["adam", "kernel", "linear", "logistic", "nystroem", "svm"] | None
-    kernel: Literal["linear", "rbf", "rbf+wl", "rbf+wl-oa"]
-    c_grid: Sequence[float] | None
-    train_share: float
-    parts: int
-    patience: int
-    supervised_epochs: int | None
-    supervised_lr: float | None
     reduction: Literal["anchors", "pairs"] | Sequence[Literal["anchors", "pairs"]]
     anchors: int | Sequence[int] | None
-    neighbours: int | Sequence[int] | None
     known_labels: float | Sequence[float]
-    activation: Literal["prelu", "relu"]
-    dropout: float | None
-    projection: int | None
     split: str | Sequence[str] | None
-    splits: int | None
-    score: Literal["accuracy", "auc"] | None
-    hops: Sequence[int] | None
     drop_edges: float | Sequence[float]
     mask_columns: float | Sequence[float]
     second_drop_edges: float | Sequence[float] | None
     second_mask_columns: float | Sequence[float] | None
-    adaptive: bool
     bias: float | Sequence[float] | None
-    candidate_pool: Literal["all", "batch", "uniform"]
     candidates: int | Sequence[int] | None
-    rare: bool
     n3: float | Sequence[float]
-    sparse: bool
-    positives: Literal["class", "hard", "view"] | None
-    class_pairs: bool
-    balanced: bool
-    width: int | None
-    stem: Literal["auto", "cifar", "imagenet"]
-    size: int | None
-    pretrain_split: str
-    probe_split: str
     subset: int | None
     classes: int | Sequence[int] | None
     label_noise: float | Sequence[float]
-    flip: float | None
-    forward: Literal["fused", "split"]
-    precision: Literal["bf16", "fp16", "fp32"]
-    channels_last: bool
-    compile: bool
-    accumulate: int
-    momentum_encoder: float | None
-    queue: int | None
-    negatives: Literal["gathered", "local"]
-    probe_lr: Sequence[float]
-    probe_weight_decay: float
-    probe_epochs: int
-    probe_batch_size: int
-    crop: float
-    jitter: float
-    grayscale: float
-    blur: float
-    noise: float
     similarity: float | Sequence[float]
-    label_gap: Sequence[float] | None
-    targets: Sequence[str] | None
     smiles: str | None
-    joined: Sequence[str] | None
 
 
 class OptimisationOptions(TypedDict, total=False):

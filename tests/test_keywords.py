@@ -107,6 +107,7 @@ def dictionaries() -> dict[str, tuple[str, str, Mapping[str, str]]]:
     """Of each dictionary its parent, its docstring and its keys."""
     one, many = settings(several=False), settings(several=True)
     common = set(one) - explicit(study) - explicit(pretrain_encoder) - {*HEAD}
+    alike = {n: one[n] for n in one if n in common - explicit(evaluate) and one[n] == many[n]}
     more = {name: joined(text_of(kind)) for name, (kind, *_) in options_of(PretrainOptions).items()}
 
     def beside(function: Callable[..., Any], all_of: Mapping[str, str]) -> dict[str, str]:
@@ -133,8 +134,10 @@ def dictionaries() -> dict[str, tuple[str, str, Mapping[str, str]]]:
             {name: joined(text_of(hints[name])) for name in named} | {"without": "Sequence[str]"},
         ),
         "SeededOptions": ("MethodOptions", "Options of :func:`contrastive_loss`.", {"seed": "int"}),
+        "SharedSettings": ("TypedDict", "Settings of a run that have one value.", alike),
         "RunSettings": (
-            "TypedDict", "Settings of a run.", {name: one[name] for name in one if name in common}
+            "SharedSettings", "Settings of a run.",
+            {name: one[name] for name in one if name in common - {*alike}},
         ),
         "StudySettings": ("RunSettings", "Settings of :func:`study`.", beside(study, one)),
         "PretrainSettings": (
@@ -142,8 +145,8 @@ def dictionaries() -> dict[str, tuple[str, str, Mapping[str, str]]]:
             beside(pretrain_encoder, {k: v for k, v in (one | more).items() if k not in HEAD}),
         ),
         "EvaluateSettings": (
-            "TypedDict", "Settings of :func:`evaluate`; of some several values are compared.",
-            {n: many[n] for n in many if n not in explicit(evaluate) | {"dataset", "method"}},
+            "SharedSettings", "Settings of :func:`evaluate`; of some several values are compared.",
+            {n: many[n] for n in many if n not in {*explicit(evaluate), *alike, *HEAD[:2]}},
         ),
         "OptimisationOptions": (
             "TypedDict", "Arguments of :class:`Optimisation`.",

@@ -197,16 +197,13 @@ def pretrain_encoder(
     named = (
         {} if encoder is None else {"encoder": parts.add(encoder) if callable(encoder) else encoder}
     )
-    options: dict[str, Any] = {
-        "smiles": smiles, "labels": None if labels is None else Path(labels), "subset": subset,
-        "data_dir": None if data_dir is None else Path(data_dir),
-    }  # fmt: skip
     stated: dict[str, Any] = {
         "dataset": str(data), "method": method, "output": Path(output), "seed": seed,
         "device": device, "jobs": jobs, "loader_workers": loader_workers, "threads": threads,
-        "checkpoint_minutes": checkpoint_minutes, "force": force,
+        "checkpoint_minutes": checkpoint_minutes, "force": force, "smiles": smiles,
+        "labels": None if labels is None else Path(labels), "subset": subset,
+        "data_dir": None if data_dir is None else Path(data_dir),
     }  # fmt: skip
-    stated |= {name: value for name, value in options.items() if value is not None}
     found, _ = _options(stated | named | given, parts=parts, logger=logger)
     _run(found)
     own = encoder if callable(encoder) else None

@@ -18,6 +18,7 @@ from gcl_hard.experiments.graphs import GraphExperiment
 from gcl_hard.graphs import GraphSet
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.runs.experiment import RunContext
+from gcl_hard.runs.record import Scored
 from gcl_hard.runs.trials import Candidate, Inner, Part, Score, Scoring, Trial, split
 from gcl_hard.settings.graphs import GraphConfig
 
@@ -232,4 +233,4 @@ def value_of(
     """
     folds = None if fold is None else [fold]
     scores = protocols.score_embeddings(config, graphs, [z], folds, seed=inner.seed)
-    return inner.value(scores, graphs.y.cpu().numpy())
+    return inner.value(Scored.of(scores, graphs.y.cpu().numpy()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -281,29 +281,28 @@ class _InTraining:
         self.labels = graphs.y.cpu().numpy()
         self.folds = folds_of(config, self.labels, run.seed, inner=run.inner)
         measured = bool(every) and not run.inner and not config.is_baseline
-        epochs = snapshot_epochs(every, config.epochs) if measured else ()
+        epochs: Container[int] = snapshot_epochs(every, config.epochs) if measured else ()
+        of_others: Container[int] = ()
         self.validation: list[NDArray[np.int64]] = []
+        trained_on = self.folds
         if config.patience:
-            held = [
+            trained_on = [
                 inner_holdout(
                     fold.train, self.labels, seed=run.seed,
                     fraction=max(VALIDATION, graphs.n_classes / len(fold.train)),
                 )
                 for fold in self.folds
             ]  # fmt: skip
-            self.validation = [one.test for one in held]
-            every_epoch = range(1, config.most_epochs + 1)
-            self.encoders = [
-                Encoder.of_fold(config, graphs, run.seed, k, one, parts=own, snapshots=every_epoch)
-                for k, one in enumerate(held)
-            ]
-        elif config.encoders == config.folds:
+            self.validation = [one.test for one in trained_on]
+            epochs = of_others = range(1, config.most_epochs + 1)
+        if config.encoders == config.folds:
             self.encoders = [
                 Encoder.of_fold(
-                    config, graphs, run.seed, k, fold, parts=own, snapshots=() if k else epochs
+                    config, graphs, run.seed, k, fold, parts=own,
+                    snapshots=of_others if k else epochs,
                 )
-                for k, fold in enumerate(self.folds)
-            ]
+                for k, fold in enumerate(trained_on)
+            ]  # fmt: skip
         else:
             self.encoders = [Encoder(config, graphs, run.seed, parts=own, snapshots=epochs)]
         self.states: dict[int, dict[str, Tensor]] | None = None

@@ -19,6 +19,7 @@ from gcl_hard.experiments.images import ImageExperiment
 from gcl_hard.runs import hardware
 from gcl_hard.runs.experiment import RunContext
 from gcl_hard.runs.plan import Run
+from gcl_hard.runs.record import Scored
 from gcl_hard.runs.trials import (
     Candidate,
     Inner,
@@ -108,7 +109,7 @@ class ImageOuter:
 
 
 def _value(trial: Trial, score: FoldScore, data: ImageData) -> float:
-    return trial.scoring.inner.value([score], data.test.labels.cpu().numpy())
+    return trial.scoring.inner.value(Scored.of([score], data.test.labels.cpu().numpy()))
 
 
 def _train_images(trial: Trial, data: ImageData, on_epoch_end: OnEpochEnd | None = None) -> None:

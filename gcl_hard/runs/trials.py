@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
-from gcl_hard.evaluation import Fold, FoldScore, inner_holdout, outer_folds
+from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
 from gcl_hard.runs.experiment import Experiment, Parts, RunContext
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import ACCURACY, Scored
@@ -70,14 +70,9 @@ class Inner:
         """
         return split(labels, self.folds, self.seed, INNER_SHARE)
 
-    def value(self, scores: Iterable[FoldScore], targets: ArrayLike) -> float:
-        """The mean of the metric over folds.
-
-        Args:
-            scores: with their predictions.
-            targets: int [n], the class of each item by its id.
-        """
-        return float(np.mean(Scored.of(scores, targets).scores([self.metric])[self.metric]))
+    def value(self, scored: Scored) -> float:
+        """The mean of the metric over folds."""
+        return float(np.mean(scored.scores([self.metric])[self.metric]))
 
     def report_epochs(self, epochs: int) -> tuple[int, ...]:
         """Epochs before the last after which a trial has an intermediate score.
@@ -321,5 +316,4 @@ def score_by_run(experiment: Experiment[Any, Any], data: Any, trial: Trial, run:
     except (DivergenceError, OutOfMemory) as error:
         trial.error = error
     else:
-        name = trial.scoring.inner.metric
-        trial.values.append(float(np.mean(scored.scores([name])[name])))
+        trial.values.append(trial.scoring.inner.value(scored))

@@ -71,5 +71,7 @@ def _read(
     kind = next(kind for kind in kinds if set(stored) <= set(defaults(kind)))
     if not domain and stored.get("objective") == "jsd":  # as it was before it was a setting
         stored = {"hardness_scale": "batch-max", **stored}
-    before = {n: one.setting.before[0] for n, one in known(kind).items() if one.setting.before}
-    return kind(**(before | stored if recorded else stored))
+    if recorded:
+        before = {n: one.setting.before[0] for n, one in known(kind).items() if one.setting.before}
+        stored = before | stored
+    return kind(**stored)
