@@ -20,6 +20,8 @@ class Termination:
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Handle the signal."""
         self.came = True
+        if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, signal.SIG_DFL):
+            raise KeyboardInterrupt  # a shell without job control lets background jobs ignore it
         signal.raise_signal(signal.SIGINT)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.layers import Sums
+from gcl_hard.graphs.sparse import csr
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,17 +23,14 @@ class PairedViews:
         neighbours: adjacency with self loops [n, n], or the incidence [n, e] of targets and
             edges where edges have features.
         readout: membership of nodes in graphs, [VB, n].
+        sizes: int64 [VB], nodes of each graph.
     """
 
     graphs: GraphBatch
     y: Tensor
     neighbours: Sums
     readout: Sums
-
-    @property
-    def sizes(self) -> Tensor:
-        """Nodes of each graph, int64 [VB]."""
-        return torch.bincount(self.graphs.batch, minlength=self.graphs.n_graphs)
+    sizes: Tensor
 
     @classmethod
     def of(cls, *views: GraphBatch, by_edge: bool) -> PairedViews:
@@ -48,7 +46,8 @@ class PairedViews:
             to, of = torch.cat([target, nodes]), torch.cat([source, nodes])
             neighbours = _sums(to, of, (n, n), both.x.dtype)
         readout = _sums(both.batch, nodes, (both.n_graphs, n), both.x.dtype)
-        return cls(both, views[0].y, neighbours, readout)
+        sizes = torch.bincount(both.batch, minlength=both.n_graphs)
+        return cls(both, views[0].y, neighbours, readout, sizes)
 
 
 def _sums(row: Tensor, column: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Sums:
@@ -60,5 +59,4 @@ def _csr(row: Tensor, column: Tensor, shape: tuple[int, int], dtype: torch.dtype
     order = torch.argsort(row * shape[1] + column)
     starts = torch.bincount(row, minlength=shape[0]).cumsum(0)
     starts = torch.cat([starts.new_zeros(1), starts])
-    times = torch.ones(len(row), dtype=dtype, device=row.device)
-    return torch.sparse_csr_tensor(starts, column[order], times, shape, check_invariants=False)
+    return csr(starts, column[order], torch.ones(len(row), dtype=dtype, device=row.device), shape)

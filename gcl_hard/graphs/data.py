@@ -18,6 +18,7 @@ from torch.utils.data import Dataset
 from gcl_hard.errors import InputError
 from gcl_hard.functional.negatives import check_dense, readable
 from gcl_hard.graphs.attributes import Attributes, read_attributes
+from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.features import column_names, node_features, standardise
 from gcl_hard.graphs.order import Ids, checked_ids, epoch_batches
 from gcl_hard.ids import checked_names
@@ -96,7 +97,7 @@ class GraphBatch:
 
     def to(self, device: torch.device | str) -> GraphBatch:
         """The batch on a device."""
-        return replace(self, **_moved(self, device))
+        return on_device(self, device)
 
     @classmethod
     def of(cls, graphs: Any) -> GraphBatch:
@@ -289,7 +290,7 @@ class GraphSet:
 
     def to(self, device: torch.device | str) -> GraphSet:
         """The same set on a device."""
-        return replace(self, **_moved(self, device))
+        return on_device(self, device)
 
     def all(self) -> GraphBatch:
         """Every graph, in order."""
@@ -550,12 +551,6 @@ def _slices(ptr: Tensor, ids: Tensor, total: int) -> tuple[Tensor, Tensor, Tenso
     positions = torch.arange(ids.numel(), device=ids.device)
     owner = torch.repeat_interleave(positions, sizes, output_size=total)
     return torch.arange(total, device=ids.device) + shift[owner], owner, shift
-
-
-def _moved(of: GraphBatch | GraphSet, device: torch.device | str) -> dict[str, Any]:
-    """The tensors of a batch or a set, on a device."""
-    fields = vars(of).items()
-    return {name: value.to(device) for name, value in fields if isinstance(value, Tensor)}
 
 
 def collate(

@@ -8,17 +8,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from gcl_hard.ahead import ahead
 from gcl_hard.errors import InputError
 from gcl_hard.functional import jsd
 from gcl_hard.functional.jsd import Classes, Rule, counted_jsd
 from gcl_hard.functional.negatives import check_labels
 from gcl_hard.graphs.batching import PairedViews
+from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.data import GraphBatch, GraphSet
 from gcl_hard.graphs.encoders import GIN
 from gcl_hard.graphs.layers import Counts, Sums, Tables, add_rows, linear, normed
 from gcl_hard.graphs.models import GraphModel, Head, InfoGraph, Supervised, TwoView
 from gcl_hard.graphs.order import checked_ids, epoch_batches, epoch_chunks
 from gcl_hard.graphs.refinement import ColouredBatch, ColouredSet
+from gcl_hard.graphs.view_losses import ViewLosses
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.sampling import NegativeSampler
 from gcl_hard.seeds import Generators
@@ -95,7 +98,8 @@ class Ensemble:
         self.models = list(models)
         some = next(self.models[0].parameters())
         self.device, self.dtype = some.device, some.dtype
-        self.graphs = graphs if isinstance(graphs, GraphSet) else graphs.graphs.to(self.device)
+        plain = graphs if isinstance(graphs, GraphSet) else graphs.graphs
+        self.graphs, self._host = plain.to(self.device), plain.to("cpu")
         self.batch_size, self.data_seed = batch_size, data_seed
         self.held_out = [
             None if ids is None else checked_ids(ids, self.graphs.n_graphs, "held_out", least=0)
@@ -125,8 +129,10 @@ class Ensemble:
         self._restrict()
         self.coloured: ColouredSet | None = None
         self.rules: list[Rule] = []
+        self._view_losses: ViewLosses | None = None
         if isinstance(self.models[0], TwoView):
             self._check_views(features)
+            self._take_view_losses()
             self._generators = Generators(self.models[0].seed)
         else:
             self._compress(graphs, features)
@@ -197,34 +203,53 @@ class Ensemble:
                 model.set_epoch(epoch, last)
             if isinstance(model, InfoGraph):
                 self.rules.append(model.loss.rule)
+        self._take_view_losses()
+
+    def _take_view_losses(self) -> None:
+        """The losses of two-view models, as they are in this epoch."""
+        losses = [model.loss for model in self.models if isinstance(model, TwoView)]
+        self._view_losses = ViewLosses(losses, self.device) if losses else None
 
     def batches(self, epoch: int) -> Iterator[Batch]:
-        """The batches of an epoch, of all graphs that some model trains on."""
-        if self.coloured is None:
-            yield from self._views(epoch)
-            return
+        """The batches of an epoch, of all graphs that some model trains on.
+
+        They are made on the CPU, for a GPU one ahead of the one in use.
+        """
+        if self.coloured is not None:
+            return ahead(self._coloured_batches(self.coloured, epoch), self.device)
+        views, first = self._views(epoch), self.models[0]
+        # The user's own augmentations draw from the global random states, as training may.
+        own = isinstance(first, TwoView) and any(map(callable, first.augmentations))
+        return views if own else ahead(views, self.device)
+
+    def _coloured_batches(self, coloured: ColouredSet, epoch: int) -> Iterator[ColouredBatch]:
         family = None if self.seen is None else self.seen.numpy().tobytes()
         for chunk in epoch_chunks(
             self.graphs.n_graphs, self.batch_size, seed=self.data_seed, epoch=epoch, kept=self.kept
         ):
             index = chunk if self.seen is None else chunk[self.seen[chunk]]
-            yield self.coloured.remembered(index, self.device, self.dtype, family)
+            yield coloured.remembered(index, self.device, self.dtype, family)
 
     def _views(self, epoch: int) -> Iterator[PairedViews]:
         first = self.models[0]
         assert isinstance(first, TwoView)
-        generator = self._generators.on(self.graphs.x[:0])
-        for batch in self.batches_of(0, epoch):
+        generator = self._generators.on(self._host.x[:0])
+        for batch in self._batches_of(0, epoch):
             views = first.views_of(batch, generator)
-            yield PairedViews.of(*views, by_edge=self._gin.edge_dim is not None)
+            paired = PairedViews.of(*views, by_edge=self._gin.edge_dim is not None)
+            yield on_device(paired, self.device)
 
     def batches_of(self, model: int, epoch: int) -> Iterator[GraphBatch]:
         """The batches of one model trained by itself."""
+        batches = self._batches_of(model, epoch)
+        return ahead((batch.to(self.device) for batch in batches), self.device)
+
+    def _batches_of(self, model: int, epoch: int) -> Iterator[GraphBatch]:
         for index in epoch_batches(
             self.graphs.n_graphs, self.batch_size, seed=self.data_seed, epoch=epoch,
             held_out=self.held_out[model],
         ):  # fmt: skip
-            yield self.graphs.batch(index)
+            yield self._host.batch(index)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continue with a subset of the models."""
@@ -233,6 +258,7 @@ class Ensemble:
         index = torch.tensor(rows)
         self.kept = None if self.kept is None else self.kept[index]
         self._restrict()
+        self._take_view_losses()
         if self.coloured is not None and len(self.features) > 1:
             self.features = self.features[index.to(self.device)]
 
@@ -273,11 +299,10 @@ class Ensemble:
         if isinstance(batch, PairedViews):
             _, z = self._encode(tables, batch, None)
             z = _dense(parameters, "projection.2", _dense(parameters, "projection.0", z).relu())
-            found = []
-            for model, own in zip(self.models, z, strict=True):
-                assert isinstance(model, TwoView)
-                found.append(model.loss(own.chunk(model.views), labels=batch.y))
-            return torch.stack(found)
+            views = batch.graphs.n_graphs // len(batch.y)
+            assert self._view_losses is not None
+            found, self._used = self._view_losses(z, views, batch.y)
+            return found
         kept = None if self.mask is None else self.mask[:, batch.graphs]
         nodes, graphs = self._encode(tables, batch, kept)
         if isinstance(self.models[0], Supervised):
@@ -291,9 +316,7 @@ class Ensemble:
         n_models = len(self.models)
         kept = batch.y.new_ones(n_models, len(batch.y), dtype=torch.bool)
         if isinstance(batch, PairedViews):
-            losses = [model.loss for model in self.models if isinstance(model, TwoView)]
-            counts = [loss.counts["contributing"] for loss in losses if loss.counts is not None]
-            return torch.stack([torch.as_tensor(one) for one in counts]) > 0, kept.sum(1)
+            return self._used > 0, kept.sum(1)
         if self.mask is not None:
             kept = self.mask[:, batch.graphs]
         sizes = kept.sum(1)

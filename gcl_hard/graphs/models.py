@@ -454,7 +454,8 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
 
     Args:
         encoder: a :class:`GraphEncoder`; one whose ``forward`` has a parameter ``edge_attr`` is
-            given the edge features.
+            given the edge features, and with a parameter ``n_graphs`` the number of graphs, which
+            pooling would else read from ``batch``, and wait for a GPU.
         graphs: a batch.
         out_dim: d, the required width of both outputs.
 
@@ -479,9 +480,11 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
     graphs = _with_features(graphs)
     x, batch = _as_read(graphs.x, encoder), graphs.batch
     _check_nodes(batch, graphs.num_graphs)
-    edges = _edge_features(encoder, graphs)
+    more: dict[str, Any] = _edge_features(encoder, graphs)
+    if _takes_number(type(_uncompiled(encoder)).forward):  # else a GPU is waited for
+        more["n_graphs"] = graphs.num_graphs
     try:
-        out = encoder(x, graphs.edge_index, batch, **edges)
+        out = encoder(x, graphs.edge_index, batch, **more)
     except ValueError as error:
         if "more than 1 value per channel" in str(error):
             raise InputError(
@@ -490,7 +493,7 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
             ) from error
         raise
     except TypeError as error:
-        _check_call(encoder, (x, graphs.edge_index, batch), edges, error)
+        _check_call(encoder, (x, graphs.edge_index, batch), more, error)
         raise
     except IndexError:
         _check_columns(graphs)
@@ -563,15 +566,15 @@ def _uncompiled(encoder: nn.Module) -> nn.Module:
 
 
 def _check_call(
-    encoder: nn.Module, given: tuple[Tensor, ...], edges: dict[str, Any], error: TypeError
+    encoder: nn.Module, given: tuple[Tensor, ...], more: dict[str, Any], error: TypeError
 ) -> None:
     """Say how an encoder is called, if its ``forward`` cannot be called so."""
     plain = _uncompiled(encoder)
     signature = inspect.signature(plain.forward)
     try:
-        signature.bind(*given, **edges)
+        signature.bind(*given, **more)
     except TypeError as reason:
-        named = ", edge_attr=edge_attr" * bool(edges)
+        named = "".join(f", {name}={name}" for name in more)
         raise InputError(
             f"an encoder is called as encoder(x, edge_index, batch{named}), and "
             f"{type(plain).__name__}.forward{signature} cannot be: {reason}"
@@ -600,6 +603,12 @@ def _edge_features(encoder: nn.Module, graphs: Graphs) -> dict[str, Tensor | Non
             f"features: give edge_attr a default, or take graphs that have some"
         )
     return {"edge_attr": edge_attr if edge_attr is None else _as_read(edge_attr, encoder)}
+
+
+@cache
+def _takes_number(forward: Callable[..., Any]) -> bool:
+    """Whether a function has a parameter ``n_graphs``."""
+    return "n_graphs" in inspect.signature(forward).parameters
 
 
 @cache

@@ -7,10 +7,9 @@ on the colours of K rounds of refinement, with how often each occurs.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,8 +20,10 @@ from torch import Tensor
 
 from gcl_hard.errors import check_at_least
 from gcl_hard.functional.jsd import BLOCK, Classes, Pairs
+from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.layers import Sums
+from gcl_hard.graphs.sparse import csr
 
 ROWS_AT_A_TIME = 1024
 """Graphs that a kernel compares with all others at a time."""
@@ -32,11 +33,6 @@ CACHE_BYTES = 256 * 2**20
 Integers = NDArray[np.int64]
 SALTS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
 """Salts of the two halves of a colour's name."""
-
-with warnings.catch_warnings():
-    # PyTorch says once per process that CSR matrices are in beta; users cannot change that.
-    warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-    torch.zeros(1, 1).to_sparse_csr()
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +68,7 @@ class ColouredBatch:
 
     def to(self, device: torch.device, dtype: torch.dtype) -> ColouredBatch:
         """The same on a device, counts in the precision of the embeddings."""
-        return ColouredBatch(**{k: _moved(v, device, dtype) for k, v in vars(self).items()})
+        return on_device(self, device, dtype)
 
     @property
     def n_bytes(self) -> int:
@@ -81,16 +77,6 @@ class ColouredBatch:
         return 2 * 12 * entries + 8 * (
             sum(map(len, self.parents)) + 3 * len(self.pairs.colour) + 4 * sum(self.n_colours)
         )
-
-
-def _moved(part: Any, device: torch.device, dtype: torch.dtype) -> Any:
-    """Tensors, also those in tuples, on a device; real numbers in a dtype."""
-    if isinstance(part, Tensor):
-        return part.to(device, dtype if part.is_floating_point() else part.dtype)
-    if isinstance(part, tuple):
-        parts = (_moved(one, device, dtype) for one in part)
-        return type(part)(*parts) if hasattr(part, "_fields") else tuple(parts)
-    return part
 
 
 class _Table(NamedTuple):
@@ -129,11 +115,8 @@ class _Table(NamedTuple):
 
     def csr(self, n_columns: int) -> Tensor:
         """As a PyTorch CSR tensor."""
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(self.starts), torch.from_numpy(self.column),
-            torch.from_numpy(self.times), (len(self.starts) - 1, n_columns),
-            check_invariants=False,
-        )  # fmt: skip
+        starts, column, times = map(torch.from_numpy, self)
+        return csr(starts, column, times, (len(self.starts) - 1, n_columns))
 
 
 class ColouredSet:

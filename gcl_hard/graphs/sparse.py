@@ -8,9 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+with warnings.catch_warnings():
+    # PyTorch says once per process that these are in beta; users cannot change that.
+    warnings.filterwarnings("ignore", category=UserWarning)
+    torch.zeros(1, 1).to_sparse_csr()
+    torch.sparse_csr_tensor(torch.tensor([0, 0]), torch.tensor([0])[:0], torch.zeros(0), (1, 1))
+
 
 def csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A ``torch.sparse_csr`` tensor, without PyTorch's note that these are new.
+    """A ``torch.sparse_csr`` tensor, whose parts are not checked.
 
     Args:
         starts: int64 [rows + 1], where each row begins among the values.
@@ -22,9 +28,7 @@ def csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int])
         >>> csr(torch.tensor([0, 1]), torch.tensor([1]), torch.ones(1), (1, 2)).to_dense()
         tensor([[0., 1.]])
     """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(starts, columns, values, shape, check_invariants=False)
+    return torch.sparse_csr_tensor(starts, columns, values, shape, check_invariants=False)
 
 
 def scaled_columns(x: Tensor, scale: Tensor) -> Tensor:

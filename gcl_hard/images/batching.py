@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gcl_hard.ahead import ahead
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.images.augment import Views
 from gcl_hard.images.datasets import Split
@@ -184,6 +185,12 @@ class ViewPair:
         labels = None if self.labels is None else self.labels.to(device, non_blocking=True)
         return ViewPair(first, second, labels, tuple(more))
 
+    def pin_memory(self) -> ViewPair:
+        """The same in pinned memory, from which copies to a GPU run beside its work."""
+        first, second, *more = (part.pin_memory() for part in self.views)
+        labels = None if self.labels is None else self.labels.pin_memory()
+        return ViewPair(first, second, labels, tuple(more))
+
 
 @dataclass(eq=False)
 class ViewPairs:
@@ -240,15 +247,20 @@ class ViewPairs:
         batches = epoch_batches(
             self._labels, self.batch_size, seed=self.data_seed, epoch=epoch, balanced=self.balanced
         )
+        there = self.split.images.device
+        if self._pairs is None and there.type != "cpu":  # moved once an epoch
+            sizes = [len(index) for index in batches]
+            batches = [*torch.split_with_sizes(torch.cat(batches).to(there), sizes)]
         # Any: a list serves as a data set, which PyTorch's annotations do not know.
         steps: Any = [(index, epoch, step) for step, index in enumerate(batches)]
         if not self.workers:
-            yield from starmap(self.pair, steps)
+            yield from ahead(starmap(self.pair, steps), there)
             return
         # A generator of its own: the loader would draw from the global one.
         loader: torch.utils.data.DataLoader[Any] = torch.utils.data.DataLoader(
             steps, batch_size=None, num_workers=self.workers, generator=seeded(self.seed, epoch),
             collate_fn=self._pair_of, worker_init_fn=leave_to_parent,
+            pin_memory=torch.device(self.device).type == "cuda",
         )  # fmt: skip
         for pair in loader:
             yield pair.to(self.device)
@@ -257,7 +269,9 @@ class ViewPairs:
         return self.pair(*step)
 
     def pair(self, index: Tensor, epoch: int, step: int) -> ViewPair:
-        """The views of a batch's images, int64 [B] on the CPU, in a step (from 0) of an epoch."""
+        """The views of a batch's images, int64 [B], in a step (from 0) of an epoch; on the CPU
+        where others of their classes are drawn.
+        """
         of_views = [index] * self.n_views
         if self._pairs is not None:
             generator = seeded(self.seed, epoch, step)

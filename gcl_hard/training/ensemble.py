@@ -155,15 +155,16 @@ class _Run:
         each = [self.optimisations[m] for m in self.numbers]
         self.ensemble.set_epoch(epoch, [o.epochs for o in each])
         self.adam.set_rates([_rate(o, epoch) for o in each])
-        found: list[tuple[Tensor, ...]] = []
+        found: list[Tensor] = []
         for batch in self.ensemble.batches(epoch):
             self.adam.zero_grad()
             losses = self.ensemble.losses(self.stacked.parameters, self.stacked.buffers, batch)
             losses.sum().backward()  # type: ignore[no-untyped-call]
             self.adam.step()
-            found.append((losses.detach().float(), *self.ensemble.trained(batch)))
-        losses, trained, sizes = (torch.stack(one).cpu() for one in zip(*found, strict=True))
-        return losses, trained, sizes
+            of_batch = losses.detach(), *self.ensemble.trained(batch)
+            found.append(torch.stack([one.float() for one in of_batch]))
+        losses, trained, sizes = torch.stack(found, 1).cpu()  # a device is waited for once
+        return losses, trained > 0, sizes.long()
 
     def _end_epoch(
         self,

@@ -186,7 +186,7 @@ def train(
         run.train_epoch(epoch, of_epoch)
         if not run.end_epoch(epoch, on_epoch):
             break
-    if not all(bool(one.isfinite().all()) for one in model.parameters()):
+    if not _finite(model.parameters()):
         raise DivergenceError(
             f"after the last step some weights are not finite{_of(setting)}; nothing of this run "
             f"was saved. Lower lr or beta, or raise temperature"
@@ -532,7 +532,7 @@ class _Run:
     def _save(self, checkpoint: Checkpoint) -> None:
         if not self.fabric.is_global_zero:
             return
-        if not all(bool(x.isfinite().all()) for x in (*self.losses, *self.model.parameters())):
+        if not _finite([*self.losses, *self.model.parameters()]):
             return  # diverging: the last good state is worth more
         now = random_state()
         checkpoint.save({
@@ -747,6 +747,11 @@ def mean_loss(
     if not len(losses):
         raise InputError(f"epoch {epoch} has no batch to train on{_of(setting)}")
     values = (losses if isinstance(losses, Tensor) else torch.stack(list(losses))).float()
+    those = values.isfinite()
+    if trained is not None:
+        those = (trained if isinstance(trained, Tensor) else torch.stack([*trained])).to(values)
+    values, those = torch.stack([values, those.float()]).cpu()  # a device is waited for once
+    those = those > 0
     bad = (~values.isfinite()).nonzero()
     if len(bad):
         batch = int(bad[0])
@@ -762,7 +767,6 @@ def mean_loss(
         )
     if trained is None:
         return float(values.mean())
-    those = (trained if isinstance(trained, Tensor) else torch.stack([*trained])).to(values.device)
     n_idle = len(those) - int(those.sum())
     if n_idle:
         said = (
@@ -785,6 +789,11 @@ def mean_loss(
             stacklevel=2,
         )
     return float(values[those].mean())
+
+
+def _finite(tensors: Iterable[Tensor]) -> bool:
+    """Whether all numbers are finite; waits once for a device."""
+    return bool(torch.stack([one.isfinite().all() for one in tensors]).all())
 
 
 def _checked(loss: Any) -> Tensor:

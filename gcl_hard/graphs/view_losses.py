@@ -1,0 +1,130 @@
+"""The losses of two-view models that are trained together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gcl_hard.functional.hardening import Exponential, Threshold, Uniform
+from gcl_hard.functional.labels import separated
+from gcl_hard.functional.negatives import nan_if_negative
+from gcl_hard.functional.stacked import Stack, stacked_infonce
+from gcl_hard.losses import ContrastiveLoss
+
+
+class _Form(NamedTuple):
+    """What losses that are taken together have in common."""
+
+    class_positives: bool
+    reads_labels: bool
+    unknown: int | None
+    weight: float | str
+    detach: bool
+    reduction: str
+
+
+class ViewLosses:
+    """Losses of models on the same views, in this epoch.
+
+    On a GPU those of one form, which differ in hardness, temperature and admission, are taken
+    together, so that a step has as many operations with eight models as with one. Others, and all
+    on a CPU, where that is faster, are taken one after the other.
+
+    Args:
+        losses: of the models, in their order.
+        device: of the embeddings.
+    """
+
+    def __init__(self, losses: Sequence[ContrastiveLoss], device: torch.device) -> None:
+        self.losses = losses
+        self._alone: list[int] = []
+        forms: dict[_Form, list[int]] = {}
+        for number, loss in enumerate(losses):
+            form = None if device.type == "cpu" else form_of(loss)
+            if form is None:
+                self._alone.append(number)
+            else:
+                forms.setdefault(form, []).append(number)
+        self._together = [
+            (form, torch.tensor(rows, device=device), [losses[row] for row in rows])
+            for form, rows in forms.items()
+        ]
+        order = [row for rows in forms.values() for row in rows] + self._alone
+        self._back = torch.tensor(order, device=device).argsort()
+        self._stacks: list[Stack] | None = None  # in the precision of the first embeddings
+
+    def __call__(self, z: Tensor, n_views: int, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of every model, float [P], and how many anchors contribute to it, int64 [P].
+
+        Args:
+            z: float [P, V G, d], view after view.
+            n_views: V.
+            labels: int64 [G].
+        """
+        found: list[Tensor] = []
+        used: list[Tensor] = []
+        if self._stacks is None:
+            self._stacks = [_stack(form, losses, z) for form, _, losses in self._together]
+        n_others = max(z.shape[1] - n_views, 1)
+        for (form, rows, _), stack in zip(self._together, self._stacks, strict=True):
+            weight = n_others if form.weight == "others" else float(form.weight)
+            settings = stack._replace(log_m=math.log(weight))
+            classes = None
+            if form.reads_labels:
+                classes = labels if form.unknown is None else separated(labels, form.unknown)
+            values, n = stacked_infonce(z[rows], n_views, settings, classes)
+            if classes is not None:
+                least = 0 if form.unknown is None else -len(classes)
+                values = nan_if_negative(values, classes, least)
+            found.append(values)
+            used.append(n)
+        for row in self._alone:
+            loss, seen = self.losses[row].with_diagnostics(z[row].chunk(n_views), labels=labels)
+            found.append(loss[None])
+            used.append(torch.as_tensor(seen.contributing, device=z.device)[None])
+        return torch.cat(found)[self._back], torch.cat(used)[self._back]
+
+
+def form_of(loss: ContrastiveLoss) -> _Form | None:
+    """What a loss must have in common with those that it is taken together with; None if it is
+    taken by itself.
+    """
+    sampler = loss.sampler
+    plain = (
+        loss.objective == "infonce" and loss.positives in ("view", "class")
+        and sampler.admit in ("others", "other_labels") and sampler.draws is None
+        and sampler.pair_weights is None and sampler.synthetic is None
+        and sampler.label_gap is None and loss.pooling == "pair" and loss.weight != "kept"
+        and loss.class_prior is None and not loss.detach_candidates and loss.reduction != "none"
+        and loss.negatives == "local" and loss.on_empty == "skip"
+        and isinstance(loss.temperature, int | float)
+        and type(sampler.current) in (Uniform, Exponential, Threshold)
+    )  # fmt: skip
+    if not plain:
+        return None
+    by_class = loss.positives == "class"
+    reads = by_class or sampler.needs_labels
+    return _Form(
+        by_class, reads, loss.unknown if reads else None, loss.weight, loss.detach_weights,
+        loss.reduction,
+    )  # fmt: skip
+
+
+def _stack(form: _Form, losses: Sequence[ContrastiveLoss], z: Tensor) -> Stack:
+    """The settings of losses of one form, as they are in this epoch."""
+    current = [loss.sampler.current for loss in losses]
+    least = [one.least(z.dtype) if isinstance(one, Threshold) else None for one in current]
+    numbers = [
+        [one.slope(loss.temperature) or 0.0 for one, loss in zip(current, losses, strict=True)],
+        [loss.temperature for loss in losses],
+        [-math.inf if one is None else one for one in least],
+    ]
+    slope, temperature, limit = torch.tensor(numbers, dtype=z.dtype).to(z.device)
+    other = torch.tensor([loss.sampler.needs_labels for loss in losses]).to(z.device)
+    return Stack(
+        slope, temperature, limit, other, 0.0, form.class_positives, form.detach, form.reduction
+    )

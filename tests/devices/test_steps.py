@@ -1,0 +1,115 @@
+"""Training steps on a GPU: no wait of the host, one copy a batch, launches that do not grow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph, Supervised, TwoView, load
+from gcl_hard.graphs.copies import on_device
+from gcl_hard.graphs.models import GraphModel
+from gcl_hard.training.ensemble import train_ensemble
+from gcl_hard.training.loop import Optimisation
+from tests.devices.pretended import OnDevice, Record, pretended
+
+GPU = "cuda"
+STEPS = 2  # of an epoch: MUTAG has two batches
+METHODS: list[dict[str, Any]] = [
+    {"method": "ucl"}, {"method": "hucl", "beta": 2.0}, {"method": "scl"},
+    {"method": "hscl", "beta": 1.0},
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def mutag() -> GraphSet:
+    return load("MUTAG", download=False)
+
+
+def info(graphs: GraphSet, **settings: Any) -> GraphModel:
+    return InfoGraph(GIN(graphs.n_features, dim=8, layers=2), **settings)
+
+
+def views(graphs: GraphSet, **settings: Any) -> GraphModel:
+    return TwoView(GIN(graphs.n_features, dim=8, layers=2), **settings)
+
+
+def supervised(graphs: GraphSet, **settings: Any) -> GraphModel:
+    return Supervised(GIN(graphs.n_features, dim=8, layers=2), n_classes=2)
+
+
+def on_both(
+    kind: Any, graphs: GraphSet, settings: Sequence[dict[str, Any]]
+) -> tuple[list[Any], list[Any], Record]:
+    """Losses on the CPU and there, and what a GPU was asked for by one epoch more."""
+    losses, records = [], []
+    for epochs, there in ((3, False), (1, True), (3, True)):
+        torch.manual_seed(0)
+        models = [kind(graphs, **one) for one in settings]
+        with pretended() as record:
+            moved = graphs
+            if there:
+                models, moved = [model.to(GPU) for model in models], graphs.to(GPU)
+            start = len(record)
+            losses.append(train_ensemble(Ensemble(models, moved), Optimisation(epochs=epochs)))
+        records.append(record[start:])
+    more = Counter(records[2]) - Counter(records[1])  # of two epochs
+    return losses[0], losses[2], Record(more.elements())
+
+
+@pytest.mark.parametrize("kind", [info, views, supervised])
+def test_an_ensemble_trains_there_as_here_and_a_step_waits_for_nothing(
+    kind: Any, mutag: GraphSet
+) -> None:
+    here, there, record = on_both(kind, mutag, METHODS)
+    torch.testing.assert_close(torch.tensor(there), torch.tensor(here), rtol=1e-4, atol=1e-5)
+    assert record.count("wait") == 2, record.of("wait")  # an epoch's losses
+    copies = Counter(one.what for one in record if one.kind == "to device")
+    assert copies["pinned"] == 2 * STEPS
+    assert copies["pageable"] <= 2 * 8, record.of("to device")  # an epoch's schedules
+    assert record.count("double") == 0
+
+
+@pytest.mark.parametrize("kind", [info, views, supervised])
+def test_launches_of_a_step_do_not_grow_with_the_models(kind: Any, mutag: GraphSet) -> None:
+    few, many = (
+        on_both(kind, mutag, [one for one in METHODS for _ in range(times)])[2].count("launch")
+        for times in (1, 4)
+    )
+    assert many <= 1.02 * few
+
+
+def test_a_model_trained_by_itself_waits_once_an_epoch(mutag: GraphSet) -> None:
+    _, _, record = on_both(info, mutag, [{"method": "hucl", "objective": "infonce"}])
+    assert record.count("wait") == 2, record.of("wait")
+
+
+def test_what_goes_to_a_device_goes_in_one_copy_and_keeps_types_shapes_and_sparsity() -> None:
+    csr = torch.eye(3, dtype=torch.float64).to_sparse_csr()
+    given = (torch.arange(5), [torch.ones(2, 3, dtype=torch.float64), csr], torch.tensor(True), "a")
+    with pretended() as record:
+        found = on_device(given, GPU, torch.float32)
+        assert record.count("to device") == 1
+        numbers, (ones, sparse), flag, word = found
+        assert all(isinstance(one, OnDevice) for one in (numbers, ones, sparse, flag))
+        assert (numbers.dtype, ones.dtype, sparse.layout) == (
+            torch.int64, torch.float32, torch.sparse_csr,
+        )  # fmt: skip
+        assert word == "a"
+        assert numbers.tolist() == [0, 1, 2, 3, 4]
+        assert (sparse @ ones.T.new_ones(3, 1)).flatten().tolist() == [1, 1, 1]
+        assert bool(flag)
+        assert ones.cpu().equal(torch.ones(2, 3))
+
+
+def test_gradients_pass_where_tensors_are_moved() -> None:
+    x: Tensor = torch.ones(2, requires_grad=True)
+    with pretended():
+        moved, _ = on_device((x, torch.ones(1)), GPU)
+        (3 * moved).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [3, 3]
