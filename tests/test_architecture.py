@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "gcl_hard").rglob("*.py"))
 CORE = {
     "ahead", "functional", "gathering", "pairing", "synthetic", "queue", "sampling", "losses",
-    "methods", "models", "caching", "momentum", "ids", "io", "kept", "keywords", "locating", "seeds",
-    "setting", "stored",
+    "methods", "models", "caching", "momentum", "ids", "io", "kept", "keywords", "locating",
+    "seeds", "setting", "stored",
 }  # fmt: skip
 LIBRARY = CORE | {"graphs", "images", "training", "evaluation"}
 FLOORS = ("settings", "runs", "experiments", "tuning", "reports", "commands")

@@ -223,6 +223,8 @@ def items_of(
             raise InputError(f"{name} names a column of molecules, and this encodes {model.domain}")
     if reading.level == "nodes" and model.domain not in ("graphs", "molecules"):
         raise InputError(f"level nodes applies to graphs and molecules, not to {model.domain}")
+    if isinstance(data, str | Path):
+        _check_kind(model.domain, Path(data))
     encoder = model.encoder.to(context.device)
     experiment = DOMAINS[model.domain].experiment()
     found = experiment.items(encoder, model.saved, data, context, reading)
@@ -232,6 +234,17 @@ def items_of(
         )
     ids = digest_of_arrays(*found.columns.values())
     return replace(found, digest=joined_digest(found.digest, ids, reading.level))
+
+
+def _check_kind(domain: str, path: Path) -> None:
+    """Refuse a file or a folder of another kind of data."""
+    is_table = path.suffix.lower() == ".csv" and path.is_file()
+    if is_table and domain != "molecules":
+        raise InputError(
+            f"{path} is a CSV, which molecules are read from, and this encodes {domain}"
+        )
+    if path.is_dir() and domain == "molecules":
+        raise InputError(f"{path} is a folder, and this encodes molecules: give a CSV of SMILES")
 
 
 def embed_parser() -> ArgumentParser:

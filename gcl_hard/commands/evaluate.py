@@ -447,10 +447,23 @@ class Evaluation:
         configs = [
             config
             for config in self.results.configs
-            if all(getattr(config, key, None) == value for key, value in asked.items())
+            if all(_has(config, key, value) for key, value in asked.items())
         ]
         if not configs:
             what = ", ".join(f"{key} {value}" for key, value in asked.items())
             known = "; ".join(dict.fromkeys(map(str, self.results.configs)))
             raise InputError(f"no run has {what}; there are: {known}")
-        return configs[0]
+        first = configs[0]
+        alike = [config for config in configs if config.method == first.method]
+        if len({config.encoder_read for config in alike}) > 1:
+            found = "; ".join(dict.fromkeys(map(str, alike)))
+            raise InputError(f"several encoders were run: say encoder=… of {found}")
+        return first
+
+
+def _has(config: RunConfig, name: str, value: Any) -> bool:
+    """Whether a setting has a value; an encoder of one's own goes by its name, too."""
+    given = getattr(config, name, None)
+    if name == "encoder" and isinstance(given, str):
+        return value in (given, given.partition("@")[0])
+    return bool(given == value)

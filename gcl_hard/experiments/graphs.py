@@ -126,6 +126,12 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
                 f"hardly two graphs of {data.name} share the features of a node: WL starts from "
                 f"their {start}"
             )
+        # The labels that TU sets have for edges are read by no encoder either, unless asked for.
+        if config.reads_wl and any(not one.startswith("label=") for one in data.edge_columns):
+            said.append(
+                f"WL reads the features of nodes and who is linked, not the {data.edge_dim} "
+                f"features of the edges of {data.name}"
+            )
         embedded = not config.is_baseline or config.method == "untrained"
         hours = SVM_HOURS * (len(data) / 8000) ** 1.9
         if config.probe == "svm" and embedded and hours >= LONG:

@@ -34,7 +34,7 @@ from gcl_hard.seeds import seeded
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.pretraining import OTHERS, PretrainOptions
-from gcl_hard.training.checkpoint import Checkpoint
+from gcl_hard.training.checkpoint import Checkpoint, differences
 from gcl_hard.training.loop import train
 
 SCHEMA_VERSION = 1
@@ -99,10 +99,11 @@ def trained_once(
     def finished() -> bool:
         if options.force or not output.exists():
             return False
-        if run_of(output) != run:
+        if (theirs := run_of(output)) != run:
+            what = f": {differences(theirs, run)}" if isinstance(theirs, dict) else ""
             raise InputError(
-                f"{output} belongs to another run: name another file, or start "
-                f"over by --force (in Python force=True)"
+                f"{output} belongs to another run{what}; name another file, or start over by "
+                f"--force (in Python force=True)"
             )
         print(f"{output} was finished before")
         return True

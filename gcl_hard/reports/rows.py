@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 CONTROLS = ("ucl", "scl")
 """Methods that all others of their data set and protocol are tested against."""
 
+CONDITIONS = ("label_noise", "known_labels", "encoder")
+"""Settings that are compared, beside epochs and what is left out, not chosen among."""
 Kind = Literal["fixed", "inside", "best", "baseline"]
 
 
@@ -70,6 +73,7 @@ class Row:
         n_folds: number of test folds of a seed; 1 if all seeds are tested on one part of the data.
         common_splits: whether fold k is the same for all rows and seeds, and is called a split.
         is_deterministic: whether every seed has the same scores, so that one was run.
+        encoder: name of its encoder, "" for a baseline without one.
         chosen_on: number of the splits on which its setting was chosen, if those are not all.
         item: what one sample of its data is called.
         unit: what intervals are over beside seeds; empty for nothing.
@@ -101,6 +105,7 @@ class Row:
     n_folds: int = 10
     common_splits: bool = False
     is_deterministic: bool = False
+    encoder: str = ""
     chosen_on: int | None = None
     item: str = "item"
     unit: str = ""
@@ -234,7 +239,8 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
     for config in configs:
         by = chosen.get(config)
         names = all_varied if by is None else varied[id(by)]
-        row = _filled(empty, config, names, results.of(config))
+        row = replace(empty, encoder=config.encoder_read)
+        row = _filled(row, config, names, results.of(config))
         row = replace(row, undefined=results.undefined(config))
         if by is not None:
             named = in_symbols(config, apart(configs))
@@ -255,8 +261,7 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         found.append(inside)
     selection = made[0] if len(made) == 1 and len(groups[0]) == len(configs) else None
     conditions = {
-        (c.epochs, c.without, *(getattr(c, name, None) for name in ("label_noise", "known_labels")))
-        for c in configs
+        (c.epochs, c.without, *(getattr(c, name, None) for name in CONDITIONS)) for c in configs
     }
     if first.chooses_once:  # not even the paper's way
         return found
@@ -352,23 +357,27 @@ def symbols_that_differ(configs: Sequence[RunConfig]) -> list[str]:
 def _tested(block: Sequence[Row]) -> list[Row]:
     """The rows of a data set and protocol with their tests, Holm-corrected for each control.
 
-    A row that is the best of several on the test folds is not tested, since it was chosen there;
-    nor is a blind baseline, which says nothing of the data.
+    With several encoders each is compared with a control of its own. A row that is the best of
+    several on the test folds is not tested, since it was chosen there; nor is a blind baseline,
+    which says nothing of the data.
     """
     found = list(block)
     for control in CONTROLS:
         own = [row for row in block if row.method == control and row.kind != "best"]
         own = [row for row in own if row.kind == "inside"] or own
-        if len(own) != 1:
-            continue
-        raw = {
-            index: test
-            for index, row in enumerate(block)
-            if row.kind != "best" and not row.blind and row.method != control
-            and (test := compare(row.scores, own[0].scores)) is not None
-        }  # fmt: skip
-        for index, test in zip(raw, corrected([*raw.values()]), strict=True):
-            found[index] = replace(found[index], tests={**found[index].tests, control: test})
+        of_encoder = Counter(row.encoder for row in own)
+        for one in own:
+            if of_encoder[one.encoder] > 1:
+                continue
+            raw = {
+                index: test
+                for index, row in enumerate(block)
+                if row.kind != "best" and not row.blind and row.method != control
+                and (len(own) == 1 or row.encoder == one.encoder)
+                and (test := compare(row.scores, one.scores)) is not None
+            }  # fmt: skip
+            for index, test in zip(raw, corrected([*raw.values()]), strict=True):
+                found[index] = replace(found[index], tests={**found[index].tests, control: test})
     return found
 
 

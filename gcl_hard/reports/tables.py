@@ -597,7 +597,14 @@ def terminal(rows: Sequence[Row]) -> RenderableType:
             parts.append(rich_table(DIFFERENCES, tested))
     said = notes(rows)
     if not fits and any(row.changed for row in rows):
-        several = dict.fromkeys(f"{row.method}: {_changed(row)}" for row in rows if row.changed)
+        named = Counter(
+            method for method, _ in {(row.method, row.changed) for row in rows if row.changed}
+        )
+        several = dict.fromkeys(
+            f"{row.method if named[row.method] == 1 else row.label}: {_changed(row)}"
+            for row in rows
+            if row.changed
+        )
         said = [f"Settings that are not usual: {'; '.join(several)}.", *said]
     return Group(*parts, *(Text(f"· {note}", style="dim") for note in said))
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from gcl_hard.runs.logs import Log
 
@@ -155,7 +155,23 @@ def bar_of(what: str, unit: str, total: int | None = None) -> Any:
     """
     from tqdm import tqdm
 
+    drawn = sys.stderr.isatty()
+    every = 1.0 if drawn else 60.0
     return tqdm(
-        total=total, desc=what, unit=unit, unit_scale=True, file=sys.stderr, mininterval=1.0,
-        leave=total is not None, delay=1.0,
+        total=total, desc=what, unit=unit, unit_scale=True, mininterval=every, delay=every,
+        leave=total is not None, file=sys.stderr if drawn else _Lines(sys.stderr),
     )  # fmt: skip
+
+
+class _Lines:
+    """A file in which each state of a bar becomes a line."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        if text.strip():
+            self._file.write(f"{text.strip()}\n")
+
+    def flush(self) -> None:
+        self._file.flush()

@@ -567,6 +567,14 @@ class RunConfig(ABC):
         return self.method in self.baselines
 
     @property
+    def encoder_read(self) -> str:
+        """The encoder that it trains or takes untrained; "" for a baseline that has none."""
+        one = known(type(self)).get("encoder")
+        if one is None or (self.is_baseline and self.method not in one.setting.read_by):
+            return ""
+        return getattr(self, "encoder", None) or ""
+
+    @property
     def reads_labels(self) -> bool:
         """Whether the encoder is trained with labels."""
         return not self.is_baseline and method(self.method).label_aware
@@ -760,6 +768,8 @@ class RunConfig(ABC):
     def __str__(self) -> str:
         """Name in messages and progress bars."""
         stated, words = self.stated(), [self.dataset, self.method]
+        if "encoder" in stated and (encoder := self.encoder_read):
+            words.append(encoder.partition("@")[0])
         for name, one in known(type(self)).items():
             if one.setting.symbol and (name in stated or name == "beta"):
                 value = getattr(self, name)

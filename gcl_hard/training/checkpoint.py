@@ -139,7 +139,7 @@ class Checkpoint:
             is_ours = bool(run == self.run)
         if not is_ours:
             raise InputError(
-                f"{self.path} belongs to another run: {_differences(run, self.run)}; run it as it "
+                f"{self.path} belongs to another run: {differences(run, self.run)}; run it as it "
                 f"was, or remove it to start over"
             )
         self.notes |= whole["notes"]
@@ -205,7 +205,14 @@ def _as_json(name: str, value: dict[str, Any]) -> Any:
         ) from error
 
 
-def _differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+    """What differs between two descriptions of runs, in words; those inside them are compared too.
+
+    Example:
+        >>> differences({"config": {"lr": 0.1, "n": 1}}, {"config": {"lr": 0.2, "n": 1}})
+        'lr 0.1 there, 0.2 here'
+    """
+    theirs, ours = _flat(theirs), _flat(ours)
     names = [n for n in (*ours, *theirs) if theirs.get(n) != ours.get(n)]
     names = list(dict.fromkeys(names))
     unset = "not set"
@@ -214,3 +221,11 @@ def _differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     ]
     more = len(names) - MOST_NAMED
     return ", ".join(said) + (f", and {more} more" if more > 0 else "")
+
+
+def _flat(given: dict[str, Any]) -> dict[str, Any]:
+    """A dictionary with those in it opened."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        found |= _flat(value) if isinstance(value, dict) else {name: value}
+    return found

@@ -616,6 +616,32 @@ def test_encoders_stand_side_by_side_each_with_its_own_settings(tmp_path: Path) 
     assert "readout" not in own.read_text()  # of the GIN, which Sums replaces
 
 
+def test_several_encoders_are_each_compared_with_their_own_control(tmp_path: Path) -> None:
+    mutag = load("MUTAG", download=False)
+    how: dict[str, Any] = {
+        "seeds": 2, "folds": 3, "epochs": 1, "c_grid": (1.0,), "progress": False, "threads": 1,
+    }  # fmt: skip
+    found = gcl_hard.evaluate(
+        [Sums, "gin"], mutag, ["ucl", "hucl"], layers=2, dim=4, baselines=["untrained"],
+        output=tmp_path / "both", **how,
+    )  # fmt: skip
+    alone = gcl_hard.evaluate(
+        "gin", mutag, ["ucl", "hucl"], layers=2, dim=4, baselines=["untrained"],
+        output=tmp_path / "both", **how,
+    )  # fmt: skip
+    both, one = (
+        table.set_index(["method", "choice"])["vs_ucl"] for table in (found.table, alone.table)
+    )
+    assert both.notna().sum() == 2 * one.notna().sum() == 4  # hucl and untrained of each
+    for (method, choice), difference in one.dropna().items():
+        assert both[method, f"{choice} gin".strip()] == pytest.approx(difference)
+    assert not any("best" in choice for choice in found.table["choice"])
+    assert len({str(config) for config in found.results.configs}) == 6  # what logs name runs by
+    with pytest.raises(InputError, match="encoder="):
+        found.confusion("hucl")
+    assert found.confusion("hucl", encoder="gin").equals(alone.confusion("hucl"))
+
+
 def test_links_and_images_of_ones_own_are_evaluated(tmp_path: Path) -> None:
     how: dict[str, Any] = {"seeds": 1, "epochs": 1, "progress": False, "threads": 1}
     folder = tmp_path / "kin"
