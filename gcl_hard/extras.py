@@ -58,5 +58,10 @@ def check_extra(extra: str, what: str, *modules: str) -> None:
         )
 
 
+def installed(extra: str) -> bool:
+    """Whether the modules of an extra can be found."""
+    return all(map(_is_there, EXTRAS[extra]))
+
+
 def _is_there(module: str) -> bool:
     return sys.modules[module] is not None if module in sys.modules else bool(find_spec(module))

@@ -99,7 +99,8 @@ class ContrastiveLoss(nn.Module):
             anchor, 0 for those that are left out.
         streaming: ``"auto"`` takes large batches of InfoNCE in blocks of scores: the same value and
             gradient in memory that grows with the batch and not with its square, but no second
-            derivative; not inside torch.func or torch.compile. True and False decide. JSD (but that
+            derivative; not inside torch.func or torch.compile; on a GPU with class positives in
+            several blocks it waits once for where classes begin. True and False decide. JSD (but that
             of scores with ``hardness_scale="score"``), ``draws``, synthetic negatives, hard
             positives, optimal transport and hardenings of your own do not stream.
         hardness_scale: what a hardening sees of JSD's scores, which have no bounds: ``"rank"``

@@ -51,7 +51,8 @@ class MomentumEncoder(nn.Module):
         super().__init__()
         check_number("momentum", momentum, least=0, below=1)
         self.momentum = momentum
-        self.average = AveragedModel(encoder, multi_avg_fn=get_ema_multi_avg_fn(momentum))  # type: ignore[no-untyped-call]
+        self._average_in = get_ema_multi_avg_fn(momentum)  # type: ignore[no-untyped-call]
+        self.average = AveragedModel(encoder, multi_avg_fn=self._average_in)
         self.average.requires_grad_(False)
         self.average.update_parameters(encoder)  # the first update copies
 
@@ -68,8 +69,17 @@ class MomentumEncoder(nn.Module):
                 f"{len(ours)} parameters of the same shapes, got a {type(encoder).__name__} with "
                 f"{len(theirs)}"
             )
+        # As AveragedModel.update_parameters, which asks a GPU whether this is the first time.
         with torch.no_grad():
-            self.average.update_parameters(encoder)
+            copy = self.average.module
+            mine, followed = (
+                [one.detach() for one in model.parameters()] for model in (copy, encoder)
+            )
+            self._average_in(mine, [new.to(old) for old, new in zip(mine, followed, strict=True)],
+                             self.average.n_averaged)  # fmt: skip
+            for old, new in zip(copy.buffers(), encoder.buffers(), strict=True):
+                old.copy_(new)
+            self.average.n_averaged += 1
 
     @torch.no_grad()
     def forward(self, *inputs: Any, **named: Any) -> Any:

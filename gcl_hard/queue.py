@@ -62,6 +62,10 @@ class Queue(nn.Module):
         self.labels = torch.full((size,), self._none)
         self.pointer = torch.zeros((), dtype=torch.int64)
         self.filled = torch.zeros((), dtype=torch.bool)
+        # What the host knows, so that a GPU is not asked: how many are held, and how many of the
+        # latest came with labels; None after a state was loaded.
+        self._held: int | None = 0
+        self._labelled: int | None = 0
 
     @property
     def _none(self) -> int:
@@ -74,6 +78,7 @@ class Queue(nn.Module):
         self.labels.fill_(self._none)
         self.pointer.zero_()
         self.filled.zero_()
+        self._held = self._labelled = 0
 
     def extra_repr(self) -> str:
         """Its size, and how many embeddings it holds, as in a module's repr."""
@@ -84,7 +89,9 @@ class Queue(nn.Module):
     def __len__(self) -> int:
         if self.pointer.is_meta:
             return 0
-        return len(self.embeddings) if self.filled else int(self.pointer)
+        if self._held is None:
+            self._held = len(self.embeddings) if self.filled else int(self.pointer)
+        return self._held
 
     @torch.no_grad()
     def add(self, z: Tensor, labels: Tensor | None = None) -> None:
@@ -117,6 +124,9 @@ class Queue(nn.Module):
         self.labels[at] = self._none if known is None else known.to(self.labels)
         self.filled |= self.pointer + len(z) >= size
         self.pointer.copy_((self.pointer + len(z)) % size)
+        if self._labelled is not None:
+            self._labelled = 0 if known is None else self._labelled + len(z)
+        self._held = min(size, len(self) + len(z)) if self._held is not None else None
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
@@ -132,6 +142,7 @@ class Queue(nn.Module):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *how: Any) -> None:
         metadata, strict, missing_keys, unexpected_keys, error_msgs = how
+        self._held = self._labelled = None
         for name in STATE:
             mine, given = getattr(self, name), state_dict.get(prefix + name)
             if given is None:
@@ -154,9 +165,16 @@ class Queue(nn.Module):
         if (n := len(self)) == 0:
             return {}
         found = {"candidates": self.embeddings[:n].clone()}
-        if self.unknown is not None or bool((self.labels[:n] >= 0).all()):
+        if self.unknown is not None or self._all_labelled(n):
             found["candidate_labels"] = self.labels[:n].clone()
         return found
+
+    def _all_labelled(self, n: int) -> bool:
+        """Whether all n embeddings have labels; on a GPU negative ones that were given count."""
+        if self._labelled is None or self.labels.device.type == "cpu":
+            known = bool((self.labels[:n] >= 0).all())
+            self._labelled = n if known else 0
+        return self._labelled >= n
 
 
 def _refuse_recomputed() -> None:

@@ -192,7 +192,7 @@ class AdversarialNegatives(SyntheticNegatives):
     layers have spectral norm 1, which bounds its slope. A batch that is not finite is left out. If
     training G or D comes to a value that is not finite, both are frozen as they were before, a
     warning says so, and training goes on. Of processes that train together each has its own game,
-    and all go on with that of the first after a restart.
+    and all go on with that of the first after a restart. On a GPU a batch waits for it twice.
 
     Args:
         number: negatives of each anchor, ≥ 1.
@@ -345,7 +345,8 @@ class _Game(nn.Module):
             self._descend(0, of_d)
             of_g = -nn.functional.softplus(self.discriminator(fake)).mean()
             self._descend(1, of_g)
-        if all(bool(x.isfinite().all()) for x in (of_d, of_g, *self.parameters())):
+        every = (of_d, of_g, *self.parameters())
+        if bool(torch.stack([x.isfinite().all() for x in every]).all()):
             return True
         with torch.no_grad():
             for x, known in zip(self.parameters(), before, strict=True):

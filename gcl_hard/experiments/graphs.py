@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 class GraphExperiment(Experiment[GraphConfig, GraphSet]):
     """Experiments on graphs; methods as in ``Experiment``."""
 
+    scores_on_cpu: ClassVar[bool] = True
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
     shape: ClassVar[frozenset[str]] = frozenset({"n_features", "edge_dim"})
 

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 class NodeExperiment(Experiment[NodeConfig, NodeSet]):
     """Experiments on nodes; methods as in ``Experiment``."""
 
+    scores_on_cpu: ClassVar[bool] = True
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
     shape: ClassVar[frozenset[str]] = frozenset({"n_features"})
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from gcl_hard.errors import InputError, check_number
 from gcl_hard.functional.hardening import Hardening, Rows, now
 from gcl_hard.functional.hardness import mid_ranks, rounding, sort
+from gcl_hard.functional.negatives import readable
 from gcl_hard.functional.schedules import Schedule, as_schedule
 from gcl_hard.functional.tracing import refuse_vmap
 from gcl_hard.setting import Setting
@@ -240,7 +241,7 @@ class Transport(Hardening):
     no anchor with what is not admitted. With the squared distance 2 − 2 s of unit vectors,
     :math:`P_{ij} = a_i b_j e^{2 s_{ij} / \varepsilon}`: the exponential tilt with β = 2 γ / ε, and
     a factor b_j that keeps any candidate from being everybody's negative. It depends on all rows of
-    the batch and has no gradient.
+    the batch and has no gradient. On a GPU it waits for the error once in twenty steps.
 
     Args:
         epsilon: ε > 0, or None for 2 γ, where the tilt is that of β = 1.
@@ -294,7 +295,7 @@ class Transport(Hardening):
         rows, columns = possible.any(1), possible.any(0)
         of_row, of_column = rows.to(log_p.dtype), columns.to(log_p.dtype)
         of_row, of_column = of_row / rows.sum().clamp(min=1), of_column / columns.sum().clamp(min=1)
-        error, done = math.inf, 0
+        error, done, few = math.inf, 0, readable(log_p)
         while done < self.steps:
             # In logs, so that what follows neither overflows nor underflows.
             for dim, share in ((1, of_row[:, None]), (0, of_column[None])):
@@ -303,17 +304,24 @@ class Transport(Hardening):
             done += 1
             p, scale = log_p.exp(), of_column.new_ones(len(of_column))
             by_row = of_row.new_ones(len(of_row))
+            goes_on, change = p.new_ones((), dtype=torch.bool), p.new_full((), error)
+            n_steps = torch.zeros((), dtype=p.dtype, device=p.device)
             for _ in range(max(1, min(BETWEEN_LOGS, self.steps - done))):
-                next_row = torch.where(rows, of_row / (p @ scale), 0.0)
-                next_scale = torch.where(columns, of_column / (next_row @ p), 0.0)
-                done += 1
-                scales = torch.cat([next_row[rows], next_scale[columns]])
-                if not ((scales > 1 / FAR) & (scales < FAR)).all():
-                    break  # without a coupling scales grow for ever: logarithms take over
-                error = float((scale / next_scale - 1).abs()[columns].max()) if len(scales) else 0.0
-                by_row, scale = next_row, next_scale
-                if error <= self.tolerance:
+                n_steps = n_steps + goes_on
+                next_row = torch.where(rows, of_row / (p @ scale), 1.0)
+                next_scale = torch.where(columns, of_column / (next_row @ p), 1.0)
+                scales = torch.cat([next_row, next_scale])
+                # Without a coupling scales grow for ever: then logarithms take over.
+                goes_on = goes_on & ((scales > 1 / FAR) & (scales < FAR)).all()
+                moved = torch.where(columns, (scale / next_scale - 1).abs(), 0.0).max()
+                change = torch.where(goes_on, moved, change)
+                by_row = torch.where(goes_on, next_row, by_row)
+                scale = torch.where(goes_on, next_scale, scale)
+                goes_on = goes_on & (change > self.tolerance)
+                if few and not bool(goes_on):
                     break
+            error, new = torch.stack([change, n_steps]).tolist()  # a GPU is waited for here alone
+            done += int(new)
             log_p = log_p + torch.where(rows, by_row.log(), 0.0)[:, None]
             log_p = log_p + torch.where(columns, scale.log(), 0.0)
             if error <= self.tolerance:

@@ -416,9 +416,10 @@ def _parts(work: Work, rows: Tensor) -> list[tuple[slice, slice]]:
     if work.labels is None or not work.by_class or len(parts) == 1:
         return [(part, slice(0, n_columns)) for part in parts]
     of_rows, of_columns = work.labels
-    edges = of_rows[[x for part in parts for x in (part.start, part.stop - 1)]]
-    low = torch.searchsorted(of_columns, edges[::2].contiguous())
-    high = torch.searchsorted(of_columns, edges[1::2].contiguous(), right=True)
+    first = of_rows[:: parts[0].stop].contiguous()
+    last = torch.cat([of_rows[parts[0].stop - 1 : -1 : parts[0].stop], of_rows[-1:]])
+    low = torch.searchsorted(of_columns, first)
+    high = torch.searchsorted(of_columns, last, right=True)
     windows = torch.stack([low, high], 1).tolist()  # waits once for a device
     return [(part, slice(*window)) for part, window in zip(parts, windows, strict=True)]
 

@@ -135,6 +135,18 @@ class Engine(ABC):
         if not self._told and not any(error):
             self._check_interrupt()
 
+    def _run(self, task: Task) -> Task:
+        """Run a task in this process."""
+        try:
+            given = [a.result() if isinstance(a, Task) else a for a in task.arguments]
+            task.value = task.function(*given, report=self._report)
+        except Exception as error:
+            task.error = error
+        return task
+
+    def _report(self, *values: Any, wait: bool = False) -> bool:
+        return self._on_report(*values) and not self._stopping
+
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         self._check_interrupt()
         self._stopping = True
@@ -145,13 +157,14 @@ class Engine(ABC):
             raise KeyboardInterrupt
 
 
-def engine(jobs: int, scheduler: str | None, on_report: OnReport) -> Engine:
+def engine(jobs: int, scheduler: str | None, on_report: OnReport, *, beside: int = 0) -> Engine:
     """The engine for a number of processes, or for a cluster.
 
     Args:
         jobs: processes on this machine; 1 runs tasks in this one.
         scheduler: address of a Dask scheduler, or None.
         on_report: called in the driver's thread with the reports of tasks.
+        beside: with one process, those that score beside it.
 
     Returns:
         The engine, not started.
@@ -160,7 +173,7 @@ def engine(jobs: int, scheduler: str | None, on_report: OnReport) -> Engine:
         InputError: for a cluster that cannot be reached or used.
     """
     if scheduler is None and jobs == 1:
-        return InProcess(on_report)
+        return Beside(beside, on_report) if beside else InProcess(on_report)
     return Cluster(jobs, scheduler, on_report)
 
 
@@ -215,17 +228,8 @@ class InProcess(Engine):
         """Run tasks; see :class:`Engine`."""
         self._check_interrupt()
         while self._queue:
-            task = self._next()
-            try:
-                given = [a.result() if isinstance(a, Task) else a for a in task.arguments]
-                task.value = task.function(*given, report=self._report)
-            except Exception as error:
-                task.error = error
-            yield task  # before a Ctrl-C is heeded: its result is stored
+            yield self._run(self._next())  # before a Ctrl-C is heeded: its result is stored
             self._check_interrupt()
-
-    def _report(self, *values: Any, wait: bool = False) -> bool:
-        return self._on_report(*values) and not self._stopping
 
 
 class Cluster(Engine):
@@ -333,8 +337,7 @@ class Cluster(Engine):
     def _send(self, task: Task) -> None:
         for argument in task.arguments:
             if isinstance(argument, Task) and argument.future is None:
-                self._queue.remove(argument)
-                self._send(argument)
+                self._provide(argument)
         given = [a.future if isinstance(a, Task) else a for a in task.arguments]
         task.future = self._client.submit(
             _call, task.function, self._topic, *given, pure=False, priority=int(task.urgent)
@@ -353,30 +356,39 @@ class Cluster(Engine):
 
         task.future.add_done_callback(done)
 
+    def _provide(self, task: Task) -> None:
+        """See to it that the workers have, or will have, what another task takes."""
+        self._queue.remove(task)
+        self._send(task)
+
     def completed(self) -> Iterator[Task]:
         """Tasks as they end; see :class:`Engine`."""
+        self._check_interrupt()
+        while self._sent:
+            yield from self._ended(1.0)
+
+    def _ended(self, seconds: float) -> Iterator[Task]:
+        """The task whose end is the next event, if there is one in this time."""
         from distributed import CancelledError
         from distributed.comm.core import CommClosedError
 
+        self._count_workers()
+        try:
+            kind, value = self._events.get(timeout=seconds)
+        except queue.Empty:
+            if self._client.status != "running":
+                raise self._lost() from None
+            return
         self._check_interrupt()
-        while self._sent:
-            self._count_workers()
-            try:
-                kind, value = self._events.get(timeout=1.0)
-            except queue.Empty:
-                if self._client.status != "running":
-                    raise self._lost() from None
-                continue
-            self._check_interrupt()
-            if kind == "report":
-                self._answer(value)
-                continue
-            self._sent.discard(value)
-            self._fill()
-            if isinstance(value.error, CancelledError | CommClosedError):
-                raise self._lost() from value.error
-            yield value
-            self._check_interrupt()
+        if kind == "report":
+            self._answer(value)
+            return
+        self._sent.discard(value)
+        self._fill()
+        if isinstance(value.error, CancelledError | CommClosedError):
+            raise self._lost() from value.error
+        yield value
+        self._check_interrupt()
 
     def _count_workers(self) -> None:
         """Count the workers of a running scheduler now and then: they may join and leave."""
@@ -419,6 +431,58 @@ class Cluster(Engine):
                     self._cluster.close(timeout=5)
         finally:
             super().__exit__(*error)
+
+
+class Beside(Cluster):
+    """Runs tasks whose results stay (training, on a GPU) one after the other in this process, and
+    all others (scoring) on worker processes meanwhile.
+
+    Args:
+        jobs: worker processes to start on this machine, with one thread each.
+        on_report: as of :class:`Cluster`.
+    """
+
+    def __init__(self, jobs: int, on_report: OnReport) -> None:
+        super().__init__(jobs, None, on_report)
+        self._here: list[Task] = []
+
+    def submit(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        urgent: bool = False,
+        remote: bool = False,
+    ) -> Task:
+        """Queue a task; see :class:`Engine`."""
+        if not remote:
+            return super().submit(function, *arguments, urgent=urgent)
+        task = Task(function, arguments, urgent, remote)
+        self._here.append(task)
+        return task
+
+    def _fill(self) -> None:
+        while self._queue:  # all of them: nothing is sent while this process trains
+            self._send(self._next())
+
+    def _provide(self, task: Task) -> None:
+        """Send the result of a task that has run here to the workers, once."""
+        task.future = self._client.scatter(task.result(), hash=False)
+
+    def completed(self) -> Iterator[Task]:
+        """Tasks as they end; see :class:`Engine`."""
+        self._check_interrupt()
+        while self._here or self._sent:
+            if self._here:
+                yield self._run(self._here.pop(0))
+                self._check_interrupt()
+            while not self._events.empty():
+                yield from self._ended(0.0)
+            if not self._here:
+                yield from self._ended(1.0)
+
+    def __exit__(self, *error: object) -> None:
+        self._here.clear()
+        super().__exit__(*error)
 
 
 def _warn_of_open(address: str, host: str) -> None:

@@ -176,8 +176,11 @@ class Experiment(ABC, Generic[C, D]):
         options: what it can do of ``diagnostics`` (:attr:`TrainedRun.snapshots`) and
             ``save_encoder`` (:attr:`TrainedRun.encoders`), which are refused otherwise.
         shape: what a file of encoders says of their shape, for :meth:`new_encoder`.
+        scores_on_cpu: whether :meth:`score` works on the CPU, so that other processes do it while a
+            GPU trains.
     """
 
+    scores_on_cpu: ClassVar[bool] = False
     options: ClassVar[frozenset[str]] = frozenset()
     shape: ClassVar[frozenset[str]] = frozenset()
 

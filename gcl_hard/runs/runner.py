@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
+from gcl_hard.errors import DivergenceError, InputError, OutOfMemory, check_main_guard
 from gcl_hard.evaluation.metrics import alike, metric
+from gcl_hard.extras import installed
 from gcl_hard.gathering import world_size
 from gcl_hard.io import check_writable
 from gcl_hard.runs import hardware, processes
@@ -222,6 +223,19 @@ class Runner:
         """Processes of this machine, unless there are fewer groups."""
         return self.jobs or (self.context.cores if self.context.device == "cpu" else 1)
 
+    def _scorers(self, pending: Sequence[Run]) -> int:
+        """Processes that score on the CPU while a GPU trains; 0 where this one does it."""
+        free = min(self.context.cores - 1, len(pending))
+        on_cpu = all(self.context.experiment_of(run.config).scores_on_cpu for run in pending)
+        few = free < 1 or len(pending) < 2
+        if self.context.device == "cpu" or not on_cpu or few or world_size() > 1:
+            return 0
+        try:
+            check_main_guard("scoring beside a GPU")
+        except InputError:  # of a script whose processes would execute it again
+            return 0
+        return free if installed("cluster") else 0
+
     def _execute(
         self, groups: Sequence[tuple[Run, ...]], pending: Sequence[Run]
     ) -> tuple[dict[Run, RunResult], list[str]]:
@@ -230,13 +244,18 @@ class Runner:
         sizes = {run: self.data.size(run.config, self.own(run.config)) for run in pending}
         costs = {run: run.cost(size) for run, size in sizes.items()}
         scoring = {run: run.config.cost(size)[1] for run, size in sizes.items()}
+        beside = self._scorers(pending) if jobs == 1 and self.scheduler is None else 0
         context = share_of(self.context, jobs if self.scheduler is None else self.context.cores)
+        scoring_context = context
+        if beside:
+            scoring_context = replace(context, device="cpu", cores=1, threads=1)
         with progress(self.console) as shown, ExitStack() as locks:
             bars = Bars(shown, costs, scoring, self.log)
-            with engine(jobs, self.scheduler, bars.report) as workers:
+            with engine(jobs, self.scheduler, bars.report, beside=beside) as workers:
                 execution = _Execution(
-                    workers, locks, bars, self.console, {*pending}, runner=self, context=context
-                )
+                    workers, locks, bars, self.console, {*pending}, runner=self, context=context,
+                    scoring_context=scoring_context,
+                )  # fmt: skip
                 execution.execute(groups)
         return execution.results, list(dict.fromkeys(execution.failures.values()))
 
@@ -258,6 +277,7 @@ class _Execution(Execution[Run]):
     _: KW_ONLY
     runner: Runner
     context: RunContext
+    scoring_context: RunContext
     remedy = "fewer --jobs or a smaller --ensemble-size"
     _sets: dict[str, Task] = field(default_factory=dict, init=False)
 
@@ -291,7 +311,7 @@ class _Execution(Execution[Run]):
     def score(self, run: Run, group: OpenGroup[Run], trained: Task | None) -> Task:
         number = group.runs.index(run)
         return self.workers.submit(
-            score_run, self.context, trained, number, self._own(run), urgent=True
+            score_run, self.scoring_context, trained, number, self._own(run), urgent=True
         )
 
     def store(self, run: Run, scored: Outcome) -> RunResult:

@@ -170,7 +170,7 @@ class _Dispatch(TorchDispatchMode):
         leaves, _ = tree_flatten((args, kwargs))
         tensors = [one for one in leaves if isinstance(one, Tensor)]
         to = kwargs.get("device")
-        made_there = to is not None and torch.device(to).type == "meta"
+        made_there = _is_there(to)
         if not made_there and not any(isinstance(one, OnDevice) for one in tensors):
             return func(*args, **kwargs)
         name = func._schema.name.removeprefix("aten::")
@@ -188,7 +188,7 @@ class _Dispatch(TorchDispatchMode):
         source = args[0] if name == "_to_copy" else args[1]
         if name == "_to_copy":
             to = kwargs.get("device")
-            there = isinstance(source, OnDevice) if to is None else to.type == "meta"
+            there = isinstance(source, OnDevice) if to is None else _is_there(to)
             if to is not None:
                 kwargs = {**kwargs, "device": HOST}
         else:
@@ -252,6 +252,10 @@ class _Dispatch(TorchDispatchMode):
         ):
             return wrapped
         return return_and_correct_aliasing(func, args, kwargs, wrapped)
+
+
+def _is_there(device: Any) -> bool:
+    return device is not None and torch.device(device).type in ("meta", "cuda")
 
 
 def _inner(one: Any) -> Any:

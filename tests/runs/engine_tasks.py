@@ -48,6 +48,13 @@ def work(name: str, seconds: float, *, report: Reporter) -> str:
     return f"{name} stopped"
 
 
+def timed(seconds: float, *given: Any, report: Reporter) -> tuple[int, float, float]:
+    """The process that it runs in, and when it began and ended."""
+    start = time.time()
+    time.sleep(seconds)
+    return os.getpid(), start, time.time()
+
+
 def meet(folder: str, n: int, *, report: Reporter) -> int:
     """The process that it runs in, once so many do this at the same time."""
     Path(folder, f"here-{os.getpid()}").touch()

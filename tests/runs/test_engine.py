@@ -169,6 +169,31 @@ def test_an_engine_works_in_any_thread() -> None:
     assert found == [8]
 
 
+# Beside a GPU
+
+
+def test_scoring_runs_on_workers_while_the_next_group_trains_here() -> None:
+    trained: dict[Any, tuple[int, float, float]] = {}
+    scored: list[tuple[int, float, float]] = []
+    with engine(1, None, watched([]), beside=1) as workers:
+        for _ in range(3):
+            trained[workers.submit(tasks.timed, 0.5, remote=True)] = (0, 0.0, 0.0)
+        bad = workers.submit(tasks.divide, 1, 0)
+        for task in workers.completed():
+            if task in trained:
+                trained[task] = task.result()
+                workers.submit(tasks.timed, 0.1, task, urgent=True)
+            elif task is not bad:
+                scored.append(task.result())
+        with pytest.raises(ZeroDivisionError):
+            bad.result()
+    assert {pid for pid, *_ in trained.values()} == {os.getpid()}
+    assert len(scored) == 3
+    assert os.getpid() not in {pid for pid, *_ in scored}
+    last = max(end for _, _, end in trained.values())
+    assert sum(start < last for _, start, _ in scored) >= 1  # before all were trained
+
+
 # On a cluster
 
 

@@ -1,0 +1,114 @@
+"""Commands with ``--device cuda``: every domain trains and scores there, as on the CPU."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcl_hard.commands.bench import command as bench
+from gcl_hard.commands.tune import command as tune
+from gcl_hard.runs.store import Store
+from tests.devices.pretended import Record, pretended
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
+SHORT = "--seeds=1 --threads=1 --epochs=2"
+
+
+@pytest.fixture(autouse=True)
+def in_one_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without workers, whose start takes seconds; slow tests have them."""
+    if request.node.get_closest_marker("slow") is None:
+        monkeypatch.setattr("gcl_hard.runs.runner.installed", lambda extra: False)
+
+
+def records(folder: Path) -> dict[str, Any]:
+    return {one.name: one for one in Store(folder).rows()}
+
+
+def ran_on_both(arguments: str, folder: Path) -> Record:
+    """Runs a command on the CPU and there; scores are about the same."""
+    for device in ("cpu", "cuda"):
+        given = [*arguments.split(), f"--device={device}", f"--output={folder / device}"]
+        with pretended() as record:
+            assert bench(given) == 0
+    here, there = records(folder / "cpu"), records(folder / "cuda")
+    assert here.keys() == there.keys()
+    for name, one in here.items():
+        assert there[name].values == pytest.approx(one.values, abs=15)  # two epochs of rounding
+        assert there[name].final_losses == pytest.approx(one.final_losses, rel=0.05)
+        assert there[name].device == "a pretended device"
+    return record
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--dataset=MUTAG --method=ucl,hscl,untrained --folds=2",
+        "--dataset=MUTAG --method=hscl,supervised --protocol=inductive --folds=2 --patience=0",
+        "--dataset=MUTAG --method=hscl --contrast=two-view --diagnostics=1 --folds=2",
+        "--dataset=MUTAG --method=hscl --objective=infonce --folds=2 --save-encoder",
+    ],
+)
+def test_graphs(arguments: str, tmp_path: Path) -> None:
+    ran_on_both(f"{arguments} {SHORT}", tmp_path)
+
+
+def test_training_graphs_waits_once_an_epoch(tmp_path: Path) -> None:
+    def waits(epochs: int) -> Counter[tuple[str, str]]:
+        given = (
+            f"--dataset=MUTAG --method=ucl,hscl --seeds=1 --threads=1 --folds=2 --device=cuda "
+            f"--epochs={epochs} --output={tmp_path / str(epochs)}"
+        )
+        with pretended() as record:
+            assert bench(given.split()) == 0
+        return record.of("wait")
+
+    assert sum((waits(4) - waits(2)).values()) == 2
+
+
+needs_data = pytest.mark.skipif(not (DATA / "nodes").exists(), reason="needs ../shared/data")
+
+
+@needs_data
+def test_nodes(tmp_path: Path) -> None:
+    methods = "ucl,hscl,progcl,untrained"
+    ran_on_both(
+        f"--dataset=Cora --data-dir={DATA / 'nodes'} --method={methods} --anchors=200 "
+        f"--dim=16 --splits=2 {SHORT}",
+        tmp_path,
+    )
+
+
+@needs_data
+def test_links(tmp_path: Path) -> None:
+    ran_on_both(
+        f"--dataset=UMLS --data-dir={DATA / 'links'} --method=ucl,hscl --dim=8 {SHORT}", tmp_path
+    )
+
+
+def test_a_search(tmp_path: Path) -> None:
+    given = (
+        f"--dataset=MUTAG --method=hscl --trials=2 --epochs=2 --folds=2 --device=cuda --threads=1 "
+        f"--output={tmp_path}"
+    )
+    with pretended():
+        assert tune(given.split()) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="scores beside the training")
+def test_scores_of_workers_are_those_of_one_process(tmp_path: Path) -> None:
+    arguments = "--dataset=MUTAG --method=hscl --folds=2 --epochs=2 --device=cuda --threads=1"
+    for seeds, name in ((2, "together"), (1, "alone")):
+        with pretended():
+            assert (
+                bench([*arguments.split(), f"--seeds={seeds}", f"--output={tmp_path / name}"]) == 0
+            )
+    found, alone = records(tmp_path / "together"), records(tmp_path / "alone")
+    assert len(found) == 2
+    (name,) = alone
+    assert found[name].values == alone[name].values
