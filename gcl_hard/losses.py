@@ -100,8 +100,8 @@ class ContrastiveLoss(nn.Module):
         streaming: ``"auto"`` takes large batches of InfoNCE in blocks of scores: the same value and
             gradient in memory that grows with the batch and not with its square, but no second
             derivative; not inside torch.func or torch.compile; on a GPU with class positives in
-            several blocks it waits once for where classes begin. True and False decide. JSD (but that
-            of scores with ``hardness_scale="score"``), ``draws``, synthetic negatives, hard
+            several blocks it waits once for where classes begin. True and False decide. JSD (but
+            that of scores with ``hardness_scale="score"``), ``draws``, synthetic negatives, hard
             positives, optimal transport and hardenings of your own do not stream.
         hardness_scale: what a hardening sees of JSD's scores, which have no bounds: ``"rank"``
             (normal scores of ranks among the anchor's others, under admission ``"rest"`` among all

@@ -27,10 +27,11 @@ from gcl_hard.sampling import NegativeSampler
 from gcl_hard.seeds import Generators
 
 # Tensors alive at once in a step, counted on one model. For compressed batches: what the encoder
-# keeps of a layer's colours, what the heads keep of embeddings, and the loss of scores. For views:
-# what a layer keeps of a node and of an edge, and the loss of its table of similarities.
-PER_COLOUR, PER_EMBEDDING, PER_SCORE = 8, 9, 10
-PER_NODE, PER_MESSAGE, PER_SIMILARITY = 10, 6, 8
+# keeps of a layer's colours, what the heads keep of embeddings, and the loss of scores, or of
+# those of pairs of colour and graph where η depends on an anchor's others. For views: what a layer
+# keeps of a node and of an edge, and the loss of its table of similarities.
+PER_COLOUR, PER_EMBEDDING, PER_SCORE, PER_PAIR = 8, 9, 3, 11
+PER_NODE, PER_MESSAGE, PER_SIMILARITY = 6, 6, 4
 
 # Names of parameters: the layers of a head, its shortcut last; a GIN's layer; a projection.
 HEAD = ("block.0", "block.2", "block.4", "shortcut")
@@ -279,11 +280,14 @@ class Ensemble:
     def _numbers_of(self, batch: ColouredBatch) -> int:
         _, *levels = batch.n_colours
         width, n_graphs = self.models[0].out_dim, len(batch.y)
-        tables = 1 if self.device.type == "cpu" else PER_SCORE
+        scores = levels[-1] * n_graphs
+        if self.device.type != "cpu":
+            of_pairs = PER_PAIR * len(batch.pairs.colour) * n_graphs
+            scores = of_pairs if any(map(_is_relative, self.models)) else PER_SCORE * scores
         return (
             PER_COLOUR * width // len(levels) * sum(levels)
             + PER_EMBEDDING * width * (levels[-1] + n_graphs)
-            + tables * levels[-1] * n_graphs
+            + scores
         )
 
     def _numbers_of_views(self, batch: GraphBatch) -> int:
@@ -461,6 +465,11 @@ def _refused_loss(loss: ContrastiveLoss) -> str | None:
     if loss.on_empty != "skip":
         return f"on_empty={loss.on_empty!r} cannot be stacked"
     return jsd.refusal(loss.sampler.hardening, loss.rule.scale)
+
+
+def _is_relative(model: GraphModel) -> bool:
+    """Whether η depends on an anchor's others, so that each pair has a row of scores."""
+    return isinstance(model, InfoGraph) and model.loss.rule.relative
 
 
 def _dense(parameters: Tables, name: str, x: Tensor) -> Tensor:

@@ -48,7 +48,8 @@ def test_a_step_of_images_waits_for_nothing(queue: int | None) -> None:
         encoder = nn.Sequential(nn.Flatten(), nn.Linear(192, 8))
         model = ImageContrast(
             encoder, 8, method="hscl", head=nn.Linear(8, 8),
-            momentum=None if queue is None else 0.9, queue=None if queue is None else Queue(queue, 8),
+            momentum=None if queue is None else 0.9,
+            queue=None if queue is None else Queue(queue, 8),
         )  # fmt: skip
         pairs = ViewPairs(split.to(GPU), views.to(GPU), batch_size=8, device=GPU)
         fit(model, pairs, epochs=epochs, lr=0.01, device=GPU)
@@ -85,7 +86,9 @@ def test_a_step_of_links_waits_where_candidates_are_drawn(method: str) -> None:
     def run(epochs: int) -> None:
         torch.manual_seed(0)
         there = links.to(GPU)
-        model = LinkContrast(DistMult(there.n_entities, there.n_relations, dim=4), there, method=method, candidates=6)
+        model = LinkContrast(
+            DistMult(there.n_entities, there.n_relations, dim=4), there, method=method, candidates=6
+        )
         fit(model, there, epochs=epochs, batch_size=40, lr=0.01, device=GPU)
 
     asked = more(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation
-from tests.devices.pretended import OnDevice, Record, pretended
+from tests.devices.pretended import OnDevice, Record, memory, pretended
 
 GPU = "cuda"
 STEPS = 2  # of an epoch: MUTAG has two batches
@@ -113,3 +114,30 @@ def test_gradients_pass_where_tensors_are_moved() -> None:
         (3 * moved).sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (InfoGraph, {"method": "hscl"}),
+        (InfoGraph, {"method": "hscl", "hardness_scale": "cosine"}),
+        (InfoGraph, {"method": "ucl"}),
+        (TwoView, {"method": "hscl"}),
+    ],
+)
+def test_the_memory_of_a_model_is_about_what_is_said(
+    kind: Any, settings: dict[str, Any], mutag: GraphSet
+) -> None:
+    peaks: list[int] = []
+    for n in (2, 4):
+        with pretended():
+            ensemble = Ensemble(
+                [kind(GIN(mutag.n_features), **settings).to(GPU) for _ in range(n)], mutag.to(GPU)
+            )
+            said = ensemble.memory_per_model()
+            gc.collect()
+            memory.peak = memory.bytes
+            train_ensemble(ensemble, Optimisation(epochs=1))
+            peaks.append(memory.peak)
+    found = (peaks[1] - peaks[0]) / 2
+    assert 0.7 * found <= said <= 1.5 * found
