@@ -172,6 +172,8 @@ class _CountedJSD(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         nodes, graphs, slopes = ctx.saved_tensors
         each = grad[:, None, None]
+        if each.is_cuda:  # cuBLAS warns if it is the first thing that a thread of autograd calls
+            each = each.clone()
         to_nodes = torch.bmm(slopes, graphs).mul_(each)
         to_graphs = torch.bmm(slopes.transpose(1, 2), nodes).mul_(each)
         return to_nodes, to_graphs, None, None, None, None

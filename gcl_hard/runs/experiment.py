@@ -41,7 +41,9 @@ def silent(run: Run, share: float, loss: float) -> bool:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of execution; only ``ensemble_size`` changes any numbers, by rounding."""
+    """Options of execution; only ``ensemble_size``, ``tf32`` and ``deterministic`` change any
+    numbers, by rounding.
+    """
 
     diagnostics: Annotated[
         int, "take a snapshot of the quantities of the theory every N epochs; 0: never"
@@ -63,6 +65,13 @@ class RunOptions:
     save_embeddings: Annotated[bool, "save embeddings next to results, as NAME.embeddings.npz"] = (
         False
     )
+
+    tf32: Annotated[
+        bool, "on a GPU: products of float32 in TF32, faster, to three digits; results say so"
+    ] = False
+    deterministic: Annotated[
+        bool, "on a GPU: the same bits for the same command, slower; results say so"
+    ] = False
 
     def __post_init__(self) -> None:
         check_at_least("loader-workers", self.loader_workers, 0)

@@ -7,7 +7,8 @@ import importlib.metadata
 import os
 import platform
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -55,6 +56,43 @@ def choose_device(asked: str) -> torch.device:
             f"device(s); use --device cpu"
         )
     return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
+
+
+@contextmanager
+def arithmetic(device: torch.device, *, tf32: bool, deterministic: bool) -> Iterator[str]:
+    """Compute on a GPU as is asked for; a CPU computes as it does.
+
+    Args:
+        device: where.
+        tf32: whether products of float32 are made of 10 bits of each factor. Convolutions are in
+            any case, as PyTorch has it, unless results are to be deterministic.
+        deterministic: whether algorithms whose sums depend on the order of atomics are left out;
+            an operation that has no other raises, and names itself.
+
+    Yields:
+        What is not usual, for the name of the device.
+
+    Example:
+        >>> with arithmetic(torch.device("cpu"), tf32=True, deterministic=False) as said:
+        ...     said
+        ''
+    """
+    if device.type != "cuda":
+        yield ""
+        return
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32, torch.are_deterministic_algorithms_enabled()
+    if deterministic:
+        # cuBLAS reads it as it starts; only with such workspaces its sums keep their order.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        cudnn.allow_tf32 = tf32
+    matmul.allow_tf32 = tf32
+    torch.use_deterministic_algorithms(deterministic or before[2])
+    try:
+        yield ", TF32" * tf32 + ", deterministic" * deterministic
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32 = before[:2]
+        torch.use_deterministic_algorithms(before[2])
 
 
 def device_name(device: torch.device) -> str:

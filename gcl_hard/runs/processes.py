@@ -60,7 +60,8 @@ def joined(device: torch.device) -> Iterator[bool]:
                 f"{torch.cuda.device_count()} CUDA device(s): lower --nproc-per-node"
             )
         torch.cuda.set_device(own_device(device))
-    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    # Others wait inside of NCCL while the first one monitors, takes snapshots or saves.
+    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=WAITING)
     _orders = distributed.new_group(backend="gloo", timeout=WAITING)
     leads = distributed.get_rank() == 0
     if not leads:  # the first one saves a checkpoint, and its end ends the others

@@ -381,9 +381,14 @@ def train_group(
     found: dict[Run, TrainedRun] = {}
     if processes.leads():
         processes.send((context, runs))
+    where, options = torch.device(context.device), context.options
+    unusual = ""
+    how = hardware.arithmetic(where, tf32=options.tf32, deterministic=options.deterministic)
     try:
-        for one in context.experiment_of(config).train(runs, data.load(config, own), context, tell):
-            found[one.run] = one
+        with how as unusual:
+            loaded = data.load(config, own)
+            for one in context.experiment_of(config).train(runs, loaded, context, tell):
+                found[one.run] = one
     except DivergenceError as error:
         if len(runs) > 1:
             raise
@@ -393,7 +398,7 @@ def train_group(
             raise
         # The other processes wait for this one, and only its end ends them.
         raise SystemExit(f"error: {failure_message(runs[0], error, _Execution.remedy)}") from error
-    device = hardware.device_name(torch.device(context.device))
+    device = f"{hardware.device_name(where)}{unusual}"
     if world_size() > 1:
         device = f"{world_size()} × {device}"
     for one in found.values():

@@ -180,6 +180,8 @@ class TuneOptions(SearchOptions):
         if self.base.config.group_key is None:
             return 1  # they train one by one: a crash loses one
         share = 8 if device == "cpu" else 4  # a sampler learns between ensembles
+        if device != "cpu" and self.sampler == "random" and self.own_sampler is None:
+            share = 1  # but this one
         return max(1, min(self.trials // share, LARGEST.get(device, 1)))
 
 

@@ -6,11 +6,14 @@ import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
+import torch
 
 from gcl_hard.commands.bench import command as bench
 from gcl_hard.commands.tune import command as tune
+from gcl_hard.graphs import Ensemble
 from gcl_hard.runs.store import Store
 from tests.devices.pretended import Record, pretended
 
@@ -112,3 +115,27 @@ def test_scores_of_workers_are_those_of_one_process(tmp_path: Path) -> None:
     assert len(found) == 2
     (name,) = alone
     assert found[name].values == alone[name].values
+
+
+def test_tf32_and_deterministic_sums_are_switched_on_for_the_run_and_said(tmp_path: Path) -> None:
+    def state() -> tuple[bool, bool]:
+        matmul = torch.backends.cuda.matmul
+        return matmul.allow_tf32, torch.are_deterministic_algorithms_enabled()
+
+    seen, before = [], state()
+
+    def losses(self: Ensemble, *given: Any) -> Any:
+        seen.append(state())
+        return usual(self, *given)
+
+    usual = Ensemble.losses
+    given = (
+        f"--dataset=MUTAG --method=ucl --folds=2 --device=cuda --tf32=true --deterministic=true {SHORT} "
+        f"--output={tmp_path}"
+    )
+    with pretended(), mock.patch.object(Ensemble, "losses", losses):
+        assert bench(given.split()) == 0
+    assert set(seen) == {(True, True)}
+    assert state() == before
+    (record,) = records(tmp_path).values()
+    assert record.device == "a pretended device, TF32, deterministic"
