@@ -5,7 +5,8 @@
 # of the TUDataset collection, and moses/train.csv.gz. Without parts all are run, one after the
 # other, until one is not finished. A part is stopped after MINUTES (10), and the same command goes
 # on where it was: runs have checkpoints, finished runs and measurements are not made again. EPOCHS
-# (200) is of the images, and OUT (DIR) a folder for what is only timed.
+# (200) belongs to the images, and OUT (DIR) is the folder that everything is written to. PYTHON is
+# .venv/bin/python, or python3 where there is none: the package need not be installed.
 #
 #   tests       the tests marked gpu
 #   step        a step of ResNet-50 against its network alone, in bf16: plain, compiled, and with
@@ -14,7 +15,7 @@
 #   methods     the loss of every method
 #   ensembles   seconds of a step, and memory, by the number of models
 #   tuning      a search, batched and one by one
-#   cifar10     Table I: ResNet-50, compiled, with the page docs/results-cifar10.md
+#   cifar10     Table I: ResNet-50, compiled, with its page
 #   cifar100    the same of CIFAR100
 #   time-to-94  seconds until neighbours of scl and hscl are right for 94 % of CIFAR10
 #   table2      Table II from end to end, under either protocol, timed, with a page of each
@@ -27,8 +28,10 @@ shift
 minutes="${MINUTES:-10}"
 epochs="${EPOCHS:-200}"
 out="${OUT:-$data}"
-python="${PYTHON:-.venv/bin/python}"
-results=benchmarks/results
+[ -x .venv/bin/python ] && usual=.venv/bin/python || usual=python3
+python="${PYTHON:-$usual}"
+export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
+mkdir -p "$out"
 TIMEFORMAT="%0R s"
 
 # Ctrl-C after the minutes of a part: the package saves a checkpoint and says so.
@@ -44,10 +47,10 @@ limited() {
 measured() {
   local script=$1 table=$2
   shift 2
-  if [ -e "$results/$table" ]; then
-    echo "$part: $results/$table is there; remove it to measure again"
+  if [ -e "$out/$table" ]; then
+    echo "$part: $out/$table is there; remove it to measure again"
   else
-    limited "benchmarks/$script" --device cuda --out "$results/$table" "$@"
+    limited "benchmarks/$script" --device cuda --out "$out/$table" "$@"
   fi
 }
 
@@ -56,18 +59,18 @@ images() {
   shift 2
   limited -m gcl_hard.bench --dataset "$name" --data-dir "$data" --epochs "$epochs" \
     --precision bf16 --device cuda --checkpoint-minutes 2 --resume \
-    --output "$results/tables" --report "$page" "$@"
+    --output "$out/tables" --report "$page" "$@"
 }
 
 table2() {
   time limited -m gcl_hard.bench --table 2 --protocol "$1" --seeds 10 --device cuda \
     --method ucl,hucl,scl,hscl --select false --data-dir "$data" --output "$out/table-$1" \
-    --report "docs/results-table-2-gpu-$1.md"
+    --report "$out/results-table-2-$1.md"
 }
 
 run() {
   case $part in
-    tests) limited -m pytest -m gpu ;;
+    tests) limited -m pytest -m gpu -p no:cacheprovider tests ;;
     step)
       measured images.py images-gpu.csv --encoder resnet50 --precision bf16
       measured images.py images-gpu-compiled.csv --encoder resnet50 --precision bf16 --compile
@@ -79,11 +82,11 @@ run() {
     ensembles) measured ensembles.py ensembles-gpu.csv --data-dir "$data" ;;
     tuning) measured tuning.py tuning-gpu.csv --pairs 3 --data-dir "$data" ;;
     cifar10 | cifar100)
-      images "${part^^}" "docs/results-$part.md" --seeds 1 --monitor-every 5 --beta 1 --compile true \
+      images "${part^^}" "$out/results-$part.md" --seeds 1 --monitor-every 5 --beta 1 --compile true \
         --method ucl,hucl,scl,hscl,supervised,majority,pixels,untrained
       ;;
     time-to-94)
-      images CIFAR10 docs/results-cifar10-time.md --seeds 1 --monitor-every 1 --beta 1 \
+      images CIFAR10 "$out/results-cifar10-time.md" --seeds 1 --monitor-every 1 --beta 1 \
         --method scl,hscl --encoder resnet18 --output "$out/time-to-94" &&
         "$python" benchmarks/time_to.py "$out/time-to-94" --accuracy 94
       ;;
@@ -95,7 +98,7 @@ run() {
       ;;
     recipe)
       time limited -m benchmarks.recipe table --device cuda --data-dir "$data" \
-        --output "$out/table-recipe" --report docs/results-recipe-gpu.md
+        --output "$out/table-recipe" --report "$out/results-recipe.md"
       ;;
     *)
       echo "unknown part $part; the parts are at the head of $0" >&2

@@ -130,8 +130,8 @@ def test_tf32_and_deterministic_sums_are_switched_on_for_the_run_and_said(tmp_pa
 
     usual = Ensemble.losses
     given = (
-        f"--dataset=MUTAG --method=ucl --folds=2 --device=cuda --tf32=true --deterministic=true {SHORT} "
-        f"--output={tmp_path}"
+        f"--dataset=MUTAG --method=ucl --folds=2 --device=cuda --tf32=true --deterministic=true "
+        f"{SHORT} --output={tmp_path}"
     )
     with pretended(), mock.patch.object(Ensemble, "losses", losses):
         assert bench(given.split()) == 0

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 DEBIAN = Path("/usr/lib/postgresql")
@@ -66,6 +65,8 @@ def free_port() -> int:
 
 def answers(url: str, process: subprocess.Popen[bytes], seconds: float = 60) -> bool:
     """Wait until the server lets us in; False when it ended instead."""
+    import psycopg  # not where tests are only collected
+
     deadline = time.monotonic() + seconds
     while process.poll() is None:
         try:
