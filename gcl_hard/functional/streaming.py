@@ -330,6 +330,8 @@ def _of_rest(
     """A block where each positive has negatives of its own; t is used up."""
     positives = _positives(t, work, where)
     log_w, kept = _admit(t, work, where)
+    if log_w is None and _is_supcon(work, where, t.shape[1]):
+        return _of_supcon(t, positives, work, weights, gradient=gradient)
     number = kept[:, None] - (positives.of(t) > -math.inf).long()
     some = positives.kept(number > 0, False)
     empty = (kept == 0) | ((positives.number > 0) & ~some.any(1))
@@ -355,6 +357,32 @@ def _of_rest(
         less, too_little = sums[0].slopes(push * -work.beta, *parts[0])
         slopes, excess = slopes.add_(less), excess.add_(too_little)
     positives.add_to(slopes, -(push + excess))
+    return _Block(totals, positives.number, empty, slopes)
+
+
+def _is_supcon(work: Work, where: _Where, n_columns: int) -> bool:
+    """Whether M E_q[e^t] is the sum over all columns but the anchor and the positive."""
+    plain = not work.beta and work.threshold is None and where.barred is None and n_columns > 2
+    if not plain:
+        return False
+    return work.log_m is None or math.isclose(work.log_m, math.log(n_columns - 2))
+
+
+def _of_supcon(
+    t: Tensor, positives: _Positives, work: Work, weights: Tensor | None, *, gradient: bool
+) -> _Block:
+    r"""SupCon's closed form, since 1 + e^{-t⁺}(Σ_j e^{t_j} − e^{t⁺}) = Σ_j e^{t_j} / e^{t⁺}; t, with
+    −inf at the anchors, is used up.
+    """
+    level = t.logsumexp(1, keepdim=True)
+    totals = positives.kept(level - positives.t, 0.0).sum(1)
+    empty = torch.zeros_like(positives.number, dtype=torch.bool)
+    if not gradient:
+        return _Block(totals, positives.number, empty, None)
+    push = _share(positives, empty, work, weights)[:, None]
+    slopes = t.sub_(level).exp_().mul_(push * positives.number[:, None])
+    own = torch.zeros_like(positives.t).sub_(push)
+    positives.add_to(slopes, positives.kept(own, 0.0))
     return _Block(totals, positives.number, empty, slopes)
 
 
