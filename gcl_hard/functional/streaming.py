@@ -371,7 +371,7 @@ def _is_supcon(work: Work, where: _Where, n_columns: int) -> bool:
 def _of_supcon(
     t: Tensor, positives: _Positives, work: Work, weights: Tensor | None, *, gradient: bool
 ) -> _Block:
-    r"""SupCon's closed form, since 1 + e^{-t⁺}(Σ_j e^{t_j} − e^{t⁺}) = Σ_j e^{t_j} / e^{t⁺}; t, with
+    r"""SupCon's closed form, as 1 + e^{-t⁺}(Σ_j e^{t_j} − e^{t⁺}) = Σ_j e^{t_j} / e^{t⁺}; t, with
     −inf at the anchors, is used up.
     """
     level = t.logsumexp(1, keepdim=True)
