@@ -446,19 +446,12 @@ class Beside(Cluster):
         super().__init__(jobs, None, on_report)
         self._here: list[Task] = []
 
-    def submit(
-        self,
-        function: Callable[..., Any],
-        *arguments: Any,
-        urgent: bool = False,
-        remote: bool = False,
-    ) -> Task:
+    def submit(self, *call: Any, **options: Any) -> Task:
         """Queue a task; see :class:`Engine`."""
-        if not remote:
-            return super().submit(function, *arguments, urgent=urgent)
-        task = Task(function, arguments, urgent, remote)
-        self._here.append(task)
-        return task
+        if not options.get("remote"):
+            return super().submit(*call, **options)
+        self._here.append(Task(call[0], call[1:], **options))
+        return self._here[-1]
 
     def _fill(self) -> None:
         while self._queue:  # all of them: nothing is sent while this process trains
