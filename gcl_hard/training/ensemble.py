@@ -6,6 +6,7 @@ import copy
 import warnings
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -326,7 +327,8 @@ class Stacked:
 
 
 class Adam:
-    """PyTorch's Adam on stacked parameters, one call per group of equal settings.
+    """PyTorch's Adam on stacked parameters: neighbouring rows of equal settings are one parameter,
+    so that a step costs the host the same whatever their number.
 
     Args:
         stacked: the table.
@@ -335,25 +337,56 @@ class Adam:
 
     def __init__(self, stacked: Stacked, settings: Sequence[tuple[float, float]]) -> None:
         self.stacked, self._settings = stacked, list(settings)
-        self._rows = [nn.Parameter(row) for row in stacked.flat.detach()]
-        self._adam = self._grouped()
+        self._group({})
 
-    def _grouped(self) -> torch.optim.Adam:
-        alike: dict[tuple[float, float], list[nn.Parameter]] = {}
-        for setting, row in zip(self._settings, self._rows, strict=True):
-            alike.setdefault(setting, []).append(row)
-        return adam([
-            {"params": rows, "lr": lr, "weight_decay": decay}
-            for (lr, decay), rows in alike.items()
+    def _group(self, moments: Mapping[str, Tensor]) -> None:
+        """Make the optimiser, with the moments [P, D] and steps [P] of the rows, if there are
+        any.
+        """
+        starts = [0, *(
+            row for row in range(1, len(self._settings))
+            if self._settings[row] != self._settings[row - 1]
+        )]  # fmt: skip
+        self._parts = [slice(*ends) for ends in pairwise([*starts, len(self._settings)])]
+        flat = self.stacked.flat.detach()
+        self._blocks = [nn.Parameter(flat[part]) for part in self._parts]
+        self._adam = adam([
+            {"params": [block], "lr": lr, "weight_decay": decay}
+            for block, (lr, decay) in zip(
+                self._blocks, (self._settings[start] for start in starts), strict=True
+            )
         ])  # fmt: skip
+        for block, part in zip(self._blocks, self._parts, strict=True):
+            if moments:
+                self._adam.state[block] = {
+                    name: of[part][0] if name == "step" else of[part]
+                    for name, of in moments.items()
+                }
+
+    @property
+    def _moments(self) -> dict[str, Tensor]:
+        """The moments and steps of all rows."""
+        states = [self._adam.state[block] for block in self._blocks]
+        if not states[0]:
+            return {}
+        return {
+            name: torch.cat([
+                state[name].expand(len(block)) if name == "step" else state[name]
+                for state, block in zip(states, self._blocks, strict=True)
+            ])
+            for name in states[0]
+        }  # fmt: skip
 
     def set_rates(self, rates: Sequence[float]) -> None:
         """Set the learning rate of each row."""
-        settings = [(rate, d) for rate, (_, d) in zip(rates, self._settings, strict=True)]
-        if settings != self._settings:
-            self._settings, moments = settings, self._adam.state
-            self._adam = self._grouped()
-            self._adam.state = moments
+        before = self._settings
+        self._settings = [(rate, d) for rate, (_, d) in zip(rates, before, strict=True)]
+        together = all(len({*self._settings[part]}) == 1 for part in self._parts)
+        if not together:
+            self._group(self._moments)
+            return
+        for group, part in zip(self._adam.param_groups, self._parts, strict=True):
+            group["lr"] = self._settings[part.start][0]
 
     def zero_grad(self) -> None:
         """Clear the gradient."""
@@ -362,20 +395,17 @@ class Adam:
     def step(self) -> None:
         """Update every row by its gradient."""
         assert self.stacked.flat.grad is not None
-        for row, grad in zip(self._rows, self.stacked.flat.grad, strict=True):
-            row.grad = grad
+        for block, part in zip(self._blocks, self._parts, strict=True):
+            block.grad = self.stacked.flat.grad[part]
         self._adam.step()
 
     def keep(self, rows: Sequence[int]) -> None:
         """Drop all other rows of the table too."""
-        moments = self._adam.state
+        index = torch.tensor(rows, device=self.stacked.flat.device)
+        moments = {name: of[index.to(of.device)] for name, of in self._moments.items()}
         self.stacked.keep(rows)
-        self._rows = [self._rows[row] for row in rows]
         self._settings = [self._settings[row] for row in rows]
-        for row, values in zip(self._rows, self.stacked.flat.detach(), strict=True):
-            row.data = values
-        self._adam = self._grouped()
-        self._adam.state = moments
+        self._group(moments)
 
 
 def _check_equal(modules: Sequence[nn.Module]) -> None:
