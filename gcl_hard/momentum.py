@@ -71,12 +71,13 @@ class MomentumEncoder(nn.Module):
             )
         # As AveragedModel.update_parameters, which asks a GPU whether this is the first time.
         with torch.no_grad():
-            copy = self.average.module
+            copy, n = self.average.module, self.average.n_averaged
             mine, followed = (
                 [one.detach() for one in model.parameters()] for model in (copy, encoder)
             )
-            self._average_in(mine, [new.to(old) for old, new in zip(mine, followed, strict=True)],
-                             self.average.n_averaged)  # fmt: skip
+            if mine:
+                followed = [new.to(old) for old, new in zip(mine, followed, strict=True)]
+                self._average_in(mine, followed, n)
             for old, new in zip(copy.buffers(), encoder.buffers(), strict=True):
                 old.copy_(new)
             self.average.n_averaged += 1

@@ -53,6 +53,11 @@ class Queue(nn.Module):
         (8, True)
     """
 
+    # What the host knows, so that a GPU is not asked: how many are held, and how many of the
+    # latest came with labels; None where a state was loaded.
+    _held: int | None = None
+    _labelled: int | None = None
+
     def __init__(self, size: int, dim: int, *, unknown: int | None = None) -> None:
         super().__init__()
         check_at_least("size", size, 1)
@@ -62,10 +67,7 @@ class Queue(nn.Module):
         self.labels = torch.full((size,), self._none)
         self.pointer = torch.zeros((), dtype=torch.int64)
         self.filled = torch.zeros((), dtype=torch.bool)
-        # What the host knows, so that a GPU is not asked: how many are held, and how many of the
-        # latest came with labels; None after a state was loaded.
-        self._held: int | None = 0
-        self._labelled: int | None = 0
+        self._held = self._labelled = 0
 
     @property
     def _none(self) -> int:
@@ -89,7 +91,7 @@ class Queue(nn.Module):
     def __len__(self) -> int:
         if self.pointer.is_meta:
             return 0
-        if self._held is None:
+        if self._held is None or self.pointer.device.type == "cpu":
             self._held = len(self.embeddings) if self.filled else int(self.pointer)
         return self._held
 
@@ -125,8 +127,9 @@ class Queue(nn.Module):
         self.filled |= self.pointer + len(z) >= size
         self.pointer.copy_((self.pointer + len(z)) % size)
         if self._labelled is not None:
-            self._labelled = 0 if known is None else self._labelled + len(z)
-        self._held = min(size, len(self) + len(z)) if self._held is not None else None
+            self._labelled = 0 if known is None else min(size, self._labelled + len(z))
+        if self._held is not None:
+            self._held = min(size, self._held + len(z))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]

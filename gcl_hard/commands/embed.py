@@ -223,11 +223,14 @@ def items_of(
             raise InputError(f"{name} names a column of molecules, and this encodes {model.domain}")
     if reading.level == "nodes" and model.domain not in ("graphs", "molecules"):
         raise InputError(f"level nodes applies to graphs and molecules, not to {model.domain}")
-    if isinstance(data, str | Path):
-        _check_kind(model.domain, Path(data))
     encoder = model.encoder.to(context.device)
     experiment = DOMAINS[model.domain].experiment()
-    found = experiment.items(encoder, model.saved, data, context, reading)
+    try:
+        found = experiment.items(encoder, model.saved, data, context, reading)
+    except InputError:
+        if isinstance(data, str | Path):
+            _check_kind(model.domain, Path(data))
+        raise
     if not found.bounds[-1]:
         raise InputError(
             f"there is nothing to embed in {data if isinstance(data, str) else 'these data'}"

@@ -69,7 +69,7 @@ def stacked_infonce(
     z = unit(z)
     cosine = z @ z.transpose(1, 2)
     t = cosine / temperature
-    admitted, own = others & (cosine.detach() >= least), ~others
+    admitted, own = others & ~(cosine.detach() < least), ~others
     if labels is not None:
         same = same_label(labels, labels).repeat(n_views, n_views)
         admitted = admitted & ~(same & other_labels)

@@ -363,7 +363,8 @@ def _of_rest(
 def _is_supcon(work: Work, where: _Where, n_columns: int) -> bool:
     """Whether M E_q[e^t] is the sum over all columns but the anchor and the positive."""
     plain = not work.beta and work.threshold is None and where.barred is None and n_columns > 2
-    if not plain:
+    # A single positive may have all of the sum, from which it could not be told by a difference.
+    if not plain or not work.plan.class_positives:
         return False
     return work.log_m is None or math.isclose(work.log_m, math.log(n_columns - 2))
 
@@ -441,7 +442,7 @@ def _parts(work: Work, rows: Tensor) -> list[tuple[slice, slice]]:
     """Blocks of rows, each with the window of columns that have one of its labels."""
     n_columns = len(work.items[1])
     parts = row_blocks(len(rows), n_columns, rows.device)
-    if work.labels is None or not work.by_class or len(parts) == 1:
+    if work.labels is None or not work.by_class or len(parts) < 2:
         return [(part, slice(0, n_columns)) for part in parts]
     of_rows, of_columns = work.labels
     first = of_rows[:: parts[0].stop].contiguous()

@@ -31,7 +31,7 @@ from gcl_hard.seeds import Generators
 # those of pairs of colour and graph where η depends on an anchor's others. For views: what a layer
 # keeps of a node and of an edge, and the loss of its table of similarities.
 PER_COLOUR, PER_EMBEDDING, PER_SCORE, PER_PAIR = 8, 9, 3, 11
-PER_NODE, PER_MESSAGE, PER_SIMILARITY = 6, 6, 4
+PER_NODE, PER_MESSAGE, PER_SIMILARITY = 5, 6, 11
 
 # Names of parameters: the layers of a head, its shortcut last; a GIN's layer; a projection.
 HEAD = ("block.0", "block.2", "block.4", "shortcut")

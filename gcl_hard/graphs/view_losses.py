@@ -14,6 +14,7 @@ from gcl_hard.functional.labels import separated
 from gcl_hard.functional.negatives import nan_if_negative
 from gcl_hard.functional.stacked import Stack, stacked_infonce
 from gcl_hard.losses import ContrastiveLoss
+from gcl_hard.sampling import NegativeSampler
 
 
 class _Form(NamedTuple):
@@ -83,9 +84,11 @@ class ViewLosses:
             found.append(values)
             used.append(n)
         for row in self._alone:
-            loss, seen = self.losses[row].with_diagnostics(z[row].chunk(n_views), labels=labels)
-            found.append(loss[None])
-            used.append(torch.as_tensor(seen.contributing, device=z.device)[None])
+            loss = self.losses[row]
+            loss.counts = None
+            found.append(loss(z[row].chunk(n_views), labels=labels)[None])
+            seen = {"contributing": z.shape[1]} if loss.counts is None else loss.counts
+            used.append(torch.as_tensor(seen["contributing"], device=z.device)[None])
         return torch.cat(found)[self._back], torch.cat(used)[self._back]
 
 
@@ -95,7 +98,8 @@ def form_of(loss: ContrastiveLoss) -> _Form | None:
     """
     sampler = loss.sampler
     plain = (
-        loss.objective == "infonce" and loss.positives in ("view", "class")
+        type(loss) is ContrastiveLoss and type(sampler) is NegativeSampler
+        and loss.objective == "infonce" and loss.positives in ("view", "class")
         and sampler.admit in ("others", "other_labels") and sampler.draws is None
         and sampler.pair_weights is None and sampler.synthetic is None
         and sampler.label_gap is None and loss.pooling == "pair" and loss.weight != "kept"

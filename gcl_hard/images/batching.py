@@ -248,7 +248,7 @@ class ViewPairs:
             self._labels, self.batch_size, seed=self.data_seed, epoch=epoch, balanced=self.balanced
         )
         there = self.split.images.device
-        if self._pairs is None and there.type != "cpu":  # moved once an epoch
+        if batches and self._pairs is None and there.type != "cpu":  # moved once an epoch
             sizes = [len(index) for index in batches]
             batches = [*torch.split_with_sizes(torch.cat(batches).to(there), sizes)]
         # Any: a list serves as a data set, which PyTorch's annotations do not know.

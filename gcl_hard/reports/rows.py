@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -363,18 +362,19 @@ def _tested(block: Sequence[Row]) -> list[Row]:
     """
     found = list(block)
     for control in CONTROLS:
-        own = [row for row in block if row.method == control and row.kind != "best"]
-        own = [row for row in own if row.kind == "inside"] or own
-        of_encoder = Counter(row.encoder for row in own)
-        for one in own:
-            if of_encoder[one.encoder] > 1:
+        controls = [row for row in block if row.method == control and row.kind != "best"]
+        encoders = {row.encoder for row in block if row.encoder}
+        for encoder in dict.fromkeys(row.encoder for row in controls):
+            own = [row for row in controls if row.encoder == encoder]
+            own = [row for row in own if row.kind == "inside"] or own
+            if len(own) != 1:
                 continue
             raw = {
                 index: test
                 for index, row in enumerate(block)
                 if row.kind != "best" and not row.blind and row.method != control
-                and (len(own) == 1 or row.encoder == one.encoder)
-                and (test := compare(row.scores, one.scores)) is not None
+                and (len(encoders) < 2 or row.encoder == encoder)
+                and (test := compare(row.scores, own[0].scores)) is not None
             }  # fmt: skip
             for index, test in zip(raw, corrected([*raw.values()]), strict=True):
                 found[index] = replace(found[index], tests={**found[index].tests, control: test})

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
+from pickle import PicklingError
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
@@ -457,21 +458,43 @@ class Beside(Cluster):
         while self._queue:  # all of them: nothing is sent while this process trains
             self._send(self._next())
 
-    def _provide(self, task: Task) -> None:
-        """Send the result of a task that has run here to the workers, once."""
-        task.future = self._client.scatter(task.result(), hash=False)
+    def _send(self, task: Task) -> None:
+        """Send a task with its arguments, so that another worker can do it if one dies; run it here
+        if they cannot be sent.
+        """
+        task.arguments = tuple(a.result() if isinstance(a, Task) else a for a in task.arguments)
+        try:
+            super()._send(task)
+        except (TypeError, AttributeError, PicklingError):
+            self._sent.add(task)
+            self._events.put(("done", self._run(task)))
 
     def completed(self) -> Iterator[Task]:
         """Tasks as they end; see :class:`Engine`."""
         self._check_interrupt()
         while self._here or self._sent:
             if self._here:
-                yield self._run(self._here.pop(0))
-                self._check_interrupt()
-            while not self._events.empty():
-                yield from self._ended(0.0)
+                try:
+                    task = self._run(self._here.pop(0))
+                except KeyboardInterrupt:  # what has been scored meanwhile is stored
+                    self._stopping = True
+                    yield from self._drained()
+                    self._check_interrupt()
+                yield task
+            yield from self._drained()
+            self._check_interrupt()
             if not self._here:
                 yield from self._ended(1.0)
+
+    def _drained(self) -> Iterator[Task]:
+        """The tasks that have ended."""
+        while not self._events.empty():
+            kind, task = self._events.get()
+            if kind == "done":
+                self._sent.discard(task)
+                yield task
+            elif kind == "report":
+                self._answer(task)
 
     def __exit__(self, *error: object) -> None:
         self._here.clear()

@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def arithmetic(device: torch.device, *, tf32: bool, deterministic: bool) -> Iter
     Args:
         device: where.
         tf32: whether products of float32 are made of 10 bits of each factor. Convolutions are in
-            any case, as PyTorch has it, unless results are to be deterministic.
+            any case, as PyTorch has it.
         deterministic: whether algorithms whose sums depend on the order of atomics are left out;
             an operation that has no other raises, and names itself.
 
@@ -80,19 +80,21 @@ def arithmetic(device: torch.device, *, tf32: bool, deterministic: bool) -> Iter
     if device.type != "cuda":
         yield ""
         return
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = matmul.allow_tf32, cudnn.allow_tf32, torch.are_deterministic_algorithms_enabled()
-    if deterministic:
-        # cuBLAS reads it as it starts; only with such workspaces its sums keep their order.
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        cudnn.allow_tf32 = tf32
-    matmul.allow_tf32 = tf32
-    torch.use_deterministic_algorithms(deterministic or before[2])
-    try:
+    with ExitStack() as restored:
+        if tf32:
+            matmul = torch.backends.cuda.matmul
+            restored.callback(setattr, matmul, "allow_tf32", matmul.allow_tf32)
+            matmul.allow_tf32 = True
+        if deterministic:
+            # cuBLAS reads it as it starts; only with such workspaces its sums keep their order.
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+            restored.callback(
+                torch.use_deterministic_algorithms,
+                torch.are_deterministic_algorithms_enabled(),
+                warn_only=torch.is_deterministic_algorithms_warn_only_enabled(),
+            )
+            torch.use_deterministic_algorithms(True)
         yield ", TF32" * tf32 + ", deterministic" * deterministic
-    finally:
-        matmul.allow_tf32, cudnn.allow_tf32 = before[:2]
-        torch.use_deterministic_algorithms(before[2])
 
 
 def device_name(device: torch.device) -> str:

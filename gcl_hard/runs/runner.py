@@ -227,9 +227,12 @@ class Runner:
         """Processes that score on the CPU while a GPU trains; 0 where this one does it."""
         free = min(self.context.cores - 1, len(pending))
         on_cpu = all(self.context.experiment_of(run.config).scores_on_cpu for run in pending)
-        few = free < 1 or len(pending) < 2
-        if self.context.device == "cpu" or not on_cpu or few or world_size() > 1:
+        own = any(self.own(run.config) is not None for run in pending)
+        few = len(pending) < 2 or self.jobs == 1 or (self.jobs is None and free < 1)
+        if self.context.device == "cpu" or not on_cpu or own or few or world_size() > 1:
             return 0
+        if self.jobs is not None:
+            return min(self.jobs - 1, len(pending))
         try:
             check_main_guard("scoring beside a GPU")
         except InputError:  # of a script whose processes would execute it again
@@ -239,12 +242,12 @@ class Runner:
     def _execute(
         self, groups: Sequence[tuple[Run, ...]], pending: Sequence[Run]
     ) -> tuple[dict[Run, RunResult], list[str]]:
-        jobs = self._most_jobs()
+        beside = self._scorers(pending) if self.scheduler is None else 0
+        jobs = 1 if beside else self._most_jobs()
         jobs = min(jobs, len(groups)) if self.scheduler is None else jobs
         sizes = {run: self.data.size(run.config, self.own(run.config)) for run in pending}
         costs = {run: run.cost(size) for run, size in sizes.items()}
         scoring = {run: run.config.cost(size)[1] for run, size in sizes.items()}
-        beside = self._scorers(pending) if jobs == 1 and self.scheduler is None else 0
         context = share_of(self.context, jobs if self.scheduler is None else self.context.cores)
         scoring_context = context
         if beside:
@@ -310,8 +313,11 @@ class _Execution(Execution[Run]):
 
     def score(self, run: Run, group: OpenGroup[Run], trained: Task | None) -> Task:
         number = group.runs.index(run)
+        given: Any = trained
+        if trained is not None and self.scoring_context is not self.context:  # alone, to be sent
+            given, number = [trained.result()[number]], 0
         return self.workers.submit(
-            score_run, self.scoring_context, trained, number, self._own(run), urgent=True
+            score_run, self.scoring_context, given, number, self._own(run), urgent=True
         )
 
     def store(self, run: Run, scored: Outcome) -> RunResult:
@@ -440,7 +446,12 @@ def score_run(
     Raises:
         DivergenceError: if the training diverged.
     """
-    trained = group[number]
+    where, options = torch.device(context.device), context.options
+    with hardware.arithmetic(where, tf32=options.tf32, deterministic=options.deterministic):
+        return _scored(context, group[number], own)
+
+
+def _scored(context: RunContext, trained: TrainedRun, own: Any) -> Outcome:
     run, data = trained.run, data_sets(context)
     if trained.error is not None:
         raise trained.error

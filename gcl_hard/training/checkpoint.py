@@ -212,10 +212,10 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
         >>> differences({"config": {"lr": 0.1, "n": 1}}, {"config": {"lr": 0.2, "n": 1}})
         'lr 0.1 there, 0.2 here'
     """
-    theirs, ours = _flat(theirs), _flat(ours)
-    names = [n for n in (*ours, *theirs) if theirs.get(n) != ours.get(n)]
-    names = list(dict.fromkeys(names))
     unset = "not set"
+    theirs, ours = _flat(theirs), _flat(ours)
+    names = [n for n in (*ours, *theirs) if theirs.get(n, unset) != ours.get(n, unset)]
+    names = list(dict.fromkeys(names))
     said = [
         f"{n} {theirs.get(n, unset)} there, {ours.get(n, unset)} here" for n in names[:MOST_NAMED]
     ]
@@ -227,5 +227,9 @@ def _flat(given: dict[str, Any]) -> dict[str, Any]:
     """A dictionary with those in it opened."""
     found: dict[str, Any] = {}
     for name, value in given.items():
-        found |= _flat(value) if isinstance(value, dict) else {name: value}
+        inner = _flat(value) if isinstance(value, dict) and value else {}
+        found |= {
+            key if key not in (found | given) else f"{name}.{key}": one
+            for key, one in inner.items()
+        } or {name: value}
     return found

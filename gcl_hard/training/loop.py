@@ -793,7 +793,8 @@ def mean_loss(
 
 def _finite(tensors: Iterable[Tensor]) -> bool:
     """Whether all numbers are finite; waits once for a device."""
-    return bool(torch.stack([one.isfinite().all() for one in tensors]).all())
+    found = [one.isfinite().all() for one in tensors]
+    return not found or bool(torch.stack(found).all())
 
 
 def _checked(loss: Any) -> Tensor:

@@ -17,7 +17,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -480,6 +480,8 @@ CUDA: Mapping[str, Any] = {
     "set_rng_state": lambda *args: None,
     "get_rng_state_all": lambda: [torch.get_rng_state()],
     "set_rng_state_all": lambda states: None,
+    "current_stream": lambda *args: None,
+    "stream": lambda stream: nullcontext(),
     "is_current_stream_capturing": lambda: False,
     "is_bf16_supported": lambda *args, **kwargs: True,
 }

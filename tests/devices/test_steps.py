@@ -11,9 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from gcl_hard import ContrastiveLoss, NegativeSampler, contrastive_loss
 from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph, Supervised, TwoView, load
 from gcl_hard.graphs.copies import on_device
 from gcl_hard.graphs.models import GraphModel
+from gcl_hard.graphs.view_losses import ViewLosses
 from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation
 from tests.devices.pretended import OnDevice, Record, memory, pretended
@@ -141,3 +143,35 @@ def test_the_memory_of_a_model_is_about_what_is_said(
             peaks.append(memory.peak)
     found = (peaks[1] - peaks[0]) / 2
     assert 0.7 * found <= said <= 1.5 * found
+
+
+def test_losses_that_are_not_finite_are_not_hidden_where_models_are_taken_together() -> None:
+    z = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0))
+    z[1, 3] = torch.nan
+    losses = [contrastive_loss("ucl"), contrastive_loss("hucl")]
+    y = torch.arange(4) % 2
+    here, used = ViewLosses(losses, torch.device("cpu"))(z, 2, y)
+    with pretended():
+        found, counted = ViewLosses(losses, torch.device(GPU))(z.to(GPU), 2, y.to(GPU))
+        there, counted = found.cpu(), counted.cpu()
+    torch.testing.assert_close(there, here, equal_nan=True)
+    assert counted.equal(used)
+
+
+def test_a_loss_of_ones_own_is_called() -> None:
+    class Thrice(ContrastiveLoss):
+        def forward(self, *given: Any, **named: Any) -> Tensor:
+            return 3 * super().forward(*given, **named)
+
+    z = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0))
+    y = torch.arange(4) % 2
+    once, thrice = (
+        [kind(NegativeSampler()) for _ in range(2)] for kind in (ContrastiveLoss, Thrice)
+    )
+    for device in ("cpu", GPU):
+        with pretended():
+            (one, _), (three, _) = (
+                ViewLosses(losses, torch.device(device))(z.to(device), 2, y.to(device))
+                for losses in (once, thrice)
+            )
+            torch.testing.assert_close(three.cpu(), 3 * one.cpu())

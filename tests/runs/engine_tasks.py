@@ -55,6 +55,19 @@ def timed(seconds: float, *given: Any, report: Reporter) -> tuple[int, float, fl
     return os.getpid(), start, time.time()
 
 
+def touch(path: str, *given: Any, report: Reporter) -> str:
+    Path(path).touch()
+    return path
+
+
+def interrupted(path: str, *, report: Reporter) -> None:
+    """Is stopped by Ctrl-C once a file is there."""
+    while not Path(path).exists():
+        time.sleep(0.02)
+    time.sleep(0.5)  # until the driver has been told that another task ended
+    raise KeyboardInterrupt
+
+
 def meet(folder: str, n: int, *, report: Reporter) -> int:
     """The process that it runs in, once so many do this at the same time."""
     Path(folder, f"here-{os.getpid()}").touch()

@@ -194,6 +194,35 @@ def test_scoring_runs_on_workers_while_the_next_group_trains_here() -> None:
     assert sum(start < last for _, start, _ in scored) >= 1  # before all were trained
 
 
+def test_what_was_scored_before_ctrl_c_is_kept(tmp_path: Path) -> None:
+    path, scored = str(tmp_path / "scored"), []
+    with (  # noqa: PT012
+        pytest.raises(KeyboardInterrupt),
+        engine(1, None, watched([]), beside=1) as workers,
+    ):
+        first = workers.submit(tasks.double, 1, remote=True)
+        workers.submit(tasks.interrupted, path, remote=True)
+        for task in workers.completed():
+            if task is first:
+                workers.submit(tasks.touch, path, task, urgent=True)
+            else:
+                scored.append(task.result())
+    assert scored == [path]
+
+
+def test_a_scoring_worker_that_dies_is_replaced(tmp_path: Path) -> None:
+    with engine(1, None, watched([]), beside=1) as workers:
+        first, found = workers.submit(tasks.double, 1, remote=True), []
+        for task in workers.completed():
+            if task is first:
+                workers.submit(tasks.die_once, str(tmp_path / "died"))
+                workers.submit(tasks.double, 2)
+            else:
+                found.append(task.result())
+    assert len(found) == 2
+    assert 4 in found
+
+
 # On a cluster
 
 
