@@ -338,7 +338,8 @@ class Cluster(Engine):
     def _send(self, task: Task) -> None:
         for argument in task.arguments:
             if isinstance(argument, Task) and argument.future is None:
-                self._provide(argument)
+                self._queue.remove(argument)
+                self._send(argument)
         given = [a.future if isinstance(a, Task) else a for a in task.arguments]
         task.future = self._client.submit(
             _call, task.function, self._topic, *given, pure=False, priority=int(task.urgent)
@@ -356,11 +357,6 @@ class Cluster(Engine):
             self._events.put(("done", task))
 
         task.future.add_done_callback(done)
-
-    def _provide(self, task: Task) -> None:
-        """See to it that the workers have, or will have, what another task takes."""
-        self._queue.remove(task)
-        self._send(task)
 
     def completed(self) -> Iterator[Task]:
         """Tasks as they end; see :class:`Engine`."""

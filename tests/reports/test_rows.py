@@ -18,6 +18,7 @@ from gcl_hard.runs.plan import Run
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
 from tests.experiments import record
+from tests.reports import made
 from tests.reports.test_frame import config, filled, noise
 from tests.said import says
 
@@ -535,3 +536,16 @@ def test_open_rows_and_rows_without_a_shared_seed_have_no_tests_and_do_not_count
     # Against ucl scl is alone, so its p is uncorrected.
     assert scl.tests["ucl"].p == pytest.approx(t_test(accuracies(scl), accuracies(ucl))[1])
     assert scl.tests["ucl"].seeds == 4
+
+
+def test_a_row_is_compared_with_the_control_of_its_own_encoder_alone() -> None:
+    own = "mine:Net@1f"
+    both = [made.config(method=m, encoder=e) for m in ("ucl", "hucl") for e in ("gin", own)]
+    for configs, tested in (
+        (both, {"gin", own}),
+        (both[1:], {own}),
+        ([*both[:1], *both[2:]], {"gin"}),
+    ):
+        found = {row.encoder: row for row in rows(made.results(*configs)) if row.method == "hucl"}
+        assert {encoder for encoder, row in found.items() if "ucl" in row.tests} == tested
+        assert not any(row.kind == "best" for row in found.values())
