@@ -17,6 +17,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 
 from gcl_hard.errors import InputError, check_at_least, check_number
 from gcl_hard.functional.dense import DenseScores
+from gcl_hard.functional.negatives import all_finite
 from gcl_hard.functional.plan import Pairing, Plan, unit
 from gcl_hard.functional.tracing import hooked, in_backward, refuse_vmap
 from gcl_hard.seeds import Drawing, Generators, Replay, seed_for, seeded
@@ -49,7 +50,7 @@ class Scene(NamedTuple):
     @property
     def finite(self) -> bool:
         """Whether all items and positives are; waits for a device."""
-        return bool(self.items.isfinite().all() & self.positives.isfinite().all())
+        return all_finite([self.items, self.positives])
 
 
 def scene_of(pairing: Pairing, scores: DenseScores, plan: Plan) -> Scene:
@@ -345,8 +346,7 @@ class _Game(nn.Module):
             self._descend(0, of_d)
             of_g = -nn.functional.softplus(self.discriminator(fake)).mean()
             self._descend(1, of_g)
-        every = (of_d, of_g, *self.parameters())
-        if bool(torch.stack([x.isfinite().all() for x in every]).all()):
+        if all_finite([of_d, of_g, *self.parameters()]):
             return True
         with torch.no_grad():
             for x, known in zip(self.parameters(), before, strict=True):

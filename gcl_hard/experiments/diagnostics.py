@@ -166,11 +166,6 @@ class Sample:
         return torch.cat([batch.candidates[: batch.n_items] for batch in self.batches])
 
 
-def finite(*parts: Tensor) -> bool:
-    """Whether all entries are finite."""
-    return all(bool(part.isfinite().all()) for part in parts)
-
-
 DIGITS = 6
 
 

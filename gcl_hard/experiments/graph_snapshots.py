@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from gcl_hard.experiments.diagnostics import SALT, Batch, Sample, Sampler, finite
+from gcl_hard.experiments.diagnostics import SALT, Batch, Sample, Sampler
+from gcl_hard.functional.negatives import all_finite
 from gcl_hard.graphs import GraphSet, InfoGraph, TwoView
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphModel, encode
@@ -68,7 +69,7 @@ def _local_global(
         with evaluating(model):
             nodes, z = encode(model.encoder, batch, model.out_dim)
             nodes, heads = model.node_head(nodes), model.graph_head(z)
-        if not finite(nodes, heads, z):
+        if not all_finite([nodes, heads, z]):
             return None
         return Batch.local_global(
             model.loss, nodes, heads, batch.batch, batch.y, rows=rows[number]
@@ -105,7 +106,7 @@ def _two_view(
         with evaluating(model):
             z1, z2 = (model.project(view) for view in views[number])
         z = model.embed(batch)
-        if not finite(z1, z2, z):
+        if not all_finite([z1, z2, z]):
             return None
         return Batch.two_view(model.loss, z1, z2, batch.y), z
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gcl_hard.experiments.diagnostics import SALT, Batch, Sample, Sampler, finite
+from gcl_hard.experiments.diagnostics import SALT, Batch, Sample, Sampler
+from gcl_hard.functional.negatives import all_finite
 from gcl_hard.images import ClassPairs, ImageContrast, Split, Views
 from gcl_hard.models import evaluating
 from gcl_hard.seeds import seed_for, seeded
@@ -47,7 +48,7 @@ def image_sampler(
         with evaluating(model), torch.autocast(device.type, dtype=precision, enabled=half):
             z: list[Tensor] = [model.project(view) for view in made]
         embedded = model.embed(images, views, batch_size=size, precision=precision)
-        if not finite(embedded, *z):
+        if not all_finite([embedded, *z]):
             return None
         batches = [
             Batch.two_view(model.loss, z1, z2, y)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from gcl_hard.experiments.diagnostics import SALT, Batch, Sample, Sampler, finite
+from gcl_hard.experiments.diagnostics import SALT, Batch, Sample, Sampler
+from gcl_hard.functional.negatives import all_finite
 from gcl_hard.graphs.node_models import UNKNOWN, NodeContrast
 from gcl_hard.graphs.node_views import NodeBatch
 from gcl_hard.graphs.nodes import NodeSet
@@ -44,7 +45,7 @@ def node_sampler(config: NodeConfig, data: NodeSet) -> Sampler[NodeContrast]:
         with evaluating(model):
             z1, z2 = (model.project(view) for view in views)
         embedded = torch.from_numpy(model.embed(graph))[index].to(device)
-        if not finite(embedded, z1, z2):
+        if not all_finite([embedded, z1, z2]):
             return None
         y = data.y[index.to(device)]
         batch = Batch.two_view(model.loss, z1[index], z2[partners], y)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -173,6 +173,17 @@ def check_dense(values: Tensor, what: str) -> None:
 def readable(values: Tensor) -> bool:
     """Whether values can be read without waiting for a device or leaving a compiled graph."""
     return values.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def all_finite(tensors: Iterable[Tensor]) -> bool:
+    """Whether all numbers of some tensors are finite; waits once for a device.
+
+    Example:
+        >>> all_finite([torch.ones(2), torch.tensor([math.nan])]), all_finite([])
+        (False, True)
+    """
+    found = [one.isfinite().all() for one in tensors]
+    return not found or bool(torch.stack(found).all())
 
 
 def warn_of_clamping(clamped: Tensor, of: float | Tensor, class_prior: float) -> None:

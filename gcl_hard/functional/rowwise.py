@@ -295,7 +295,7 @@ class Transport(Hardening):
         rows, columns = possible.any(1), possible.any(0)
         of_row, of_column = rows.to(log_p.dtype), columns.to(log_p.dtype)
         of_row, of_column = of_row / rows.sum().clamp(min=1), of_column / columns.sum().clamp(min=1)
-        error, done, few = math.inf, 0, readable(log_p)
+        error, done, on_cpu = math.inf, 0, readable(log_p)
         while done < self.steps:
             # In logs, so that what follows neither overflows nor underflows.
             for dim, share in ((1, of_row[:, None]), (0, of_column[None])):
@@ -318,7 +318,7 @@ class Transport(Hardening):
                 by_row = torch.where(goes_on, next_row, by_row)
                 scale = torch.where(goes_on, next_scale, scale)
                 goes_on = goes_on & (change > self.tolerance)
-                if few and not bool(goes_on):
+                if on_cpu and not bool(goes_on):
                     break
             error, new = torch.stack([change, n_steps]).tolist()  # a GPU is waited for here alone
             done += int(new)

@@ -100,7 +100,7 @@ class Ensemble:
         some = next(self.models[0].parameters())
         self.device, self.dtype = some.device, some.dtype
         plain = graphs if isinstance(graphs, GraphSet) else graphs.graphs
-        self.graphs, self._host = plain.to(self.device), plain.to("cpu")
+        self.graphs = plain.to("cpu")  # where batches are made
         self.batch_size, self.data_seed = batch_size, data_seed
         self.held_out = [
             None if ids is None else checked_ids(ids, self.graphs.n_graphs, "held_out", least=0)
@@ -130,10 +130,9 @@ class Ensemble:
         self._restrict()
         self.coloured: ColouredSet | None = None
         self.rules: list[Rule] = []
-        self._view_losses: ViewLosses | None = None
+        self._view_losses: ViewLosses | None = None  # of this epoch, once they are taken
         if isinstance(self.models[0], TwoView):
             self._check_views(features)
-            self._take_view_losses()
             self._generators = Generators(self.models[0].seed)
         else:
             self._compress(graphs, features)
@@ -204,12 +203,7 @@ class Ensemble:
                 model.set_epoch(epoch, last)
             if isinstance(model, InfoGraph):
                 self.rules.append(model.loss.rule)
-        self._take_view_losses()
-
-    def _take_view_losses(self) -> None:
-        """The losses of two-view models, as they are in this epoch."""
-        losses = [model.loss for model in self.models if isinstance(model, TwoView)]
-        self._view_losses = ViewLosses(losses, self.device) if losses else None
+        self._view_losses = None
 
     def batches(self, epoch: int) -> Iterator[Batch]:
         """The batches of an epoch, of all graphs that some model trains on.
@@ -234,7 +228,7 @@ class Ensemble:
     def _views(self, epoch: int) -> Iterator[PairedViews]:
         first = self.models[0]
         assert isinstance(first, TwoView)
-        generator = self._generators.on(self._host.x[:0])
+        generator = self._generators.on(self.graphs.x[:0])
         for batch in self._batches_of(0, epoch):
             views = first.views_of(batch, generator)
             paired = PairedViews.of(*views, by_edge=self._gin.edge_dim is not None)
@@ -250,7 +244,7 @@ class Ensemble:
             self.graphs.n_graphs, self.batch_size, seed=self.data_seed, epoch=epoch,
             held_out=self.held_out[model],
         ):  # fmt: skip
-            yield self._host.batch(index)
+            yield self.graphs.batch(index)
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continue with a subset of the models."""
@@ -259,7 +253,7 @@ class Ensemble:
         index = torch.tensor(rows)
         self.kept = None if self.kept is None else self.kept[index]
         self._restrict()
-        self._take_view_losses()
+        self._view_losses = None
         if self.coloured is not None and len(self.features) > 1:
             self.features = self.features[index.to(self.device)]
 
@@ -304,7 +298,9 @@ class Ensemble:
             _, z = self._encode(tables, batch, None)
             z = _dense(parameters, "projection.2", _dense(parameters, "projection.0", z).relu())
             views = batch.graphs.n_graphs // len(batch.y)
-            assert self._view_losses is not None
+            if self._view_losses is None:
+                of_models = [model.loss for model in self.models if isinstance(model, TwoView)]
+                self._view_losses = ViewLosses(of_models, z)
             found, self._used = self._view_losses(z, views, batch.y)
             return found
         kept = None if self.mask is None else self.mask[:, batch.graphs]

@@ -37,26 +37,29 @@ class ViewLosses:
 
     Args:
         losses: of the models, in their order.
-        device: of the embeddings.
+        like: a tensor of the dtype and on the device of the embeddings.
     """
 
-    def __init__(self, losses: Sequence[ContrastiveLoss], device: torch.device) -> None:
+    def __init__(self, losses: Sequence[ContrastiveLoss], like: Tensor) -> None:
         self.losses = losses
         self._alone: list[int] = []
         forms: dict[_Form, list[int]] = {}
         for number, loss in enumerate(losses):
-            form = None if device.type == "cpu" else form_of(loss)
+            form = None if like.device.type == "cpu" else form_of(loss)
             if form is None:
                 self._alone.append(number)
             else:
                 forms.setdefault(form, []).append(number)
         self._together = [
-            (form, torch.tensor(rows, device=device), [losses[row] for row in rows])
+            (
+                form,
+                torch.tensor(rows, device=like.device),
+                _stack(form, [losses[row] for row in rows], like),
+            )
             for form, rows in forms.items()
         ]
         order = [row for rows in forms.values() for row in rows] + self._alone
-        self._back = torch.tensor(order, device=device).argsort()
-        self._stacks: list[Stack] | None = None  # in the precision of the first embeddings
+        self._back = torch.tensor(order, device=like.device).argsort()
 
     def __call__(self, z: Tensor, n_views: int, labels: Tensor) -> tuple[Tensor, Tensor]:
         """The loss of every model, float [P], and how many anchors contribute to it, int64 [P].
@@ -68,10 +71,8 @@ class ViewLosses:
         """
         found: list[Tensor] = []
         used: list[Tensor] = []
-        if self._stacks is None:
-            self._stacks = [_stack(form, losses, z) for form, _, losses in self._together]
         n_others = max(z.shape[1] - n_views, 1)
-        for (form, rows, _), stack in zip(self._together, self._stacks, strict=True):
+        for form, rows, stack in self._together:
             weight = n_others if form.weight == "others" else float(form.weight)
             settings = stack._replace(log_m=math.log(weight))
             classes = None
@@ -118,17 +119,17 @@ def form_of(loss: ContrastiveLoss) -> _Form | None:
     )  # fmt: skip
 
 
-def _stack(form: _Form, losses: Sequence[ContrastiveLoss], z: Tensor) -> Stack:
+def _stack(form: _Form, losses: Sequence[ContrastiveLoss], like: Tensor) -> Stack:
     """The settings of losses of one form, as they are in this epoch."""
     current = [loss.sampler.current for loss in losses]
-    least = [one.least(z.dtype) if isinstance(one, Threshold) else None for one in current]
+    least = [one.least(like.dtype) if isinstance(one, Threshold) else None for one in current]
     numbers = [
         [one.slope(loss.temperature) or 0.0 for one, loss in zip(current, losses, strict=True)],
         [loss.temperature for loss in losses],
         [-math.inf if one is None else one for one in least],
     ]
-    slope, temperature, limit = torch.tensor(numbers, dtype=z.dtype).to(z.device)
-    other = torch.tensor([loss.sampler.needs_labels for loss in losses]).to(z.device)
+    slope, temperature, limit = torch.tensor(numbers, dtype=like.dtype).to(like.device)
+    other = torch.tensor([loss.sampler.needs_labels for loss in losses]).to(like.device)
     return Stack(
         slope, temperature, limit, other, 0.0, form.class_positives, form.detach, form.reduction
     )

@@ -238,8 +238,7 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
     for config in configs:
         by = chosen.get(config)
         names = all_varied if by is None else varied[id(by)]
-        row = replace(empty, encoder=config.encoder_read)
-        row = _filled(row, config, names, results.of(config))
+        row = _filled(empty, config, names, results.of(config))
         row = replace(row, undefined=results.undefined(config))
         if by is not None:
             named = in_symbols(config, apart(configs))
@@ -293,7 +292,8 @@ def _filled(
     names = [name for name in varied if name != "beta" or config.beta is not None]
     names.sort(key=lambda name: name not in symbols(type(config)))
     row = replace(
-        row, setting=in_symbols(config, names), beta=config.beta if names == ["beta"] else None,
+        row, encoder=config.encoder_read, setting=in_symbols(config, names),
+        beta=config.beta if names == ["beta"] else None,
         changed=tuple(
             f"{name}={_shown(given)}"
             for name, given in config.stated().items()
@@ -360,10 +360,9 @@ def _tested(block: Sequence[Row]) -> list[Row]:
     several on the test folds is not tested, since it was chosen there; nor is a blind baseline,
     which says nothing of the data.
     """
-    found = list(block)
+    found, encoders = list(block), {row.encoder for row in block if row.encoder}
     for control in CONTROLS:
         controls = [row for row in block if row.method == control and row.kind != "best"]
-        encoders = {row.encoder for row in block if row.encoder}
         for encoder in dict.fromkeys(row.encoder for row in controls):
             own = [row for row in controls if row.encoder == encoder]
             own = [row for row in own if row.kind == "inside"] or own

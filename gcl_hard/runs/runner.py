@@ -225,39 +225,37 @@ class Runner:
 
     def _scorers(self, pending: Sequence[Run]) -> int:
         """Processes that score on the CPU while a GPU trains; 0 where this one does it."""
-        free = min(self.context.cores - 1, len(pending))
-        on_cpu = all(self.context.experiment_of(run.config).scores_on_cpu for run in pending)
-        own = any(self.own(run.config) is not None for run in pending)
-        few = len(pending) < 2 or self.jobs == 1 or (self.jobs is None and free < 1)
-        if self.context.device == "cpu" or not on_cpu or own or few or world_size() > 1:
+        if self.context.device == "cpu" or self.scheduler is not None or world_size() > 1:
             return 0
-        if self.jobs is not None:
-            return min(self.jobs - 1, len(pending))
-        try:
-            check_main_guard("scoring beside a GPU")
-        except InputError:  # of a script whose processes would execute it again
-            return 0
-        return free if installed("cluster") else 0
+        for run in pending:
+            on_cpu = self.context.experiment_of(run.config).scores_on_cpu
+            if not on_cpu or self.own(run.config) is not None:
+                return 0
+        jobs = self.jobs
+        if jobs is None:
+            try:
+                check_main_guard("scoring beside a GPU")
+            except InputError:  # of a script whose processes would execute it again
+                return 0
+            jobs = self.context.cores if installed("cluster") else 1
+        return 0 if len(pending) < 2 else min(jobs - 1, len(pending))
 
     def _execute(
         self, groups: Sequence[tuple[Run, ...]], pending: Sequence[Run]
     ) -> tuple[dict[Run, RunResult], list[str]]:
-        beside = self._scorers(pending) if self.scheduler is None else 0
+        beside = self._scorers(pending)
         jobs = 1 if beside else self._most_jobs()
         jobs = min(jobs, len(groups)) if self.scheduler is None else jobs
         sizes = {run: self.data.size(run.config, self.own(run.config)) for run in pending}
         costs = {run: run.cost(size) for run, size in sizes.items()}
         scoring = {run: run.config.cost(size)[1] for run, size in sizes.items()}
         context = share_of(self.context, jobs if self.scheduler is None else self.context.cores)
-        scoring_context = context
-        if beside:
-            scoring_context = replace(context, device="cpu", cores=1, threads=1)
         with progress(self.console) as shown, ExitStack() as locks:
             bars = Bars(shown, costs, scoring, self.log)
             with engine(jobs, self.scheduler, bars.report, beside=beside) as workers:
                 execution = _Execution(
                     workers, locks, bars, self.console, {*pending}, runner=self, context=context,
-                    scoring_context=scoring_context,
+                    beside=beside > 0,
                 )  # fmt: skip
                 execution.execute(groups)
         return execution.results, list(dict.fromkeys(execution.failures.values()))
@@ -280,7 +278,7 @@ class _Execution(Execution[Run]):
     _: KW_ONLY
     runner: Runner
     context: RunContext
-    scoring_context: RunContext
+    beside: bool
     remedy = "fewer --jobs or a smaller --ensemble-size"
     _sets: dict[str, Task] = field(default_factory=dict, init=False)
 
@@ -312,13 +310,12 @@ class _Execution(Execution[Run]):
         self.split(group)
 
     def score(self, run: Run, group: OpenGroup[Run], trained: Task | None) -> Task:
-        number = group.runs.index(run)
+        number, context = group.runs.index(run), self.context
         given: Any = trained
-        if trained is not None and self.scoring_context is not self.context:  # alone, to be sent
+        if self.beside and trained is not None:  # it is sent to a process on the CPU, alone
             given, number = [trained.result()[number]], 0
-        return self.workers.submit(
-            score_run, self.scoring_context, given, number, self._own(run), urgent=True
-        )
+            context = replace(context, device="cpu", cores=1, threads=1)
+        return self.workers.submit(score_run, context, given, number, self._own(run), urgent=True)
 
     def store(self, run: Run, scored: Outcome) -> RunResult:
         store = self.runner.store

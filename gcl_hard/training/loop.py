@@ -29,6 +29,7 @@ from gcl_hard.errors import (
     unknown,
 )
 from gcl_hard.extras import check_extra
+from gcl_hard.functional.negatives import all_finite
 from gcl_hard.gathering import InStep, summed, world_size
 from gcl_hard.stored import unlike, unlike_ours
 from gcl_hard.training.checkpoint import (
@@ -186,7 +187,7 @@ def train(
         run.train_epoch(epoch, of_epoch)
         if not run.end_epoch(epoch, on_epoch):
             break
-    if not _finite(model.parameters()):
+    if not all_finite(model.parameters()):
         raise DivergenceError(
             f"after the last step some weights are not finite{_of(setting)}; nothing of this run "
             f"was saved. Lower lr or beta, or raise temperature"
@@ -532,7 +533,7 @@ class _Run:
     def _save(self, checkpoint: Checkpoint) -> None:
         if not self.fabric.is_global_zero:
             return
-        if not _finite([*self.losses, *self.model.parameters()]):
+        if not all_finite([*self.losses, *self.model.parameters()]):
             return  # diverging: the last good state is worth more
         now = random_state()
         checkpoint.save({
@@ -747,10 +748,10 @@ def mean_loss(
     if not len(losses):
         raise InputError(f"epoch {epoch} has no batch to train on{_of(setting)}")
     values = (losses if isinstance(losses, Tensor) else torch.stack(list(losses))).float()
-    those = values.isfinite()
-    if trained is not None:
-        those = (trained if isinstance(trained, Tensor) else torch.stack([*trained])).to(values)
-    values, those = torch.stack([values, those.float()]).cpu()  # a device is waited for once
+    if trained is not None and not isinstance(trained, Tensor):
+        trained = torch.stack([*trained])
+    those = torch.ones_like(values) if trained is None else trained.to(values)
+    values, those = torch.stack([values, those]).cpu()  # a device is waited for once
     those = those > 0
     bad = (~values.isfinite()).nonzero()
     if len(bad):
@@ -789,12 +790,6 @@ def mean_loss(
             stacklevel=2,
         )
     return float(values[those].mean())
-
-
-def _finite(tensors: Iterable[Tensor]) -> bool:
-    """Whether all numbers are finite; waits once for a device."""
-    found = [one.isfinite().all() for one in tensors]
-    return not found or bool(torch.stack(found).all())
 
 
 def _checked(loss: Any) -> Tensor:

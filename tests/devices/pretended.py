@@ -114,7 +114,7 @@ memory = _Memory()
 
 
 class _Held:
-    """A wrapper's part in a storage, as long as the wrapper lives."""
+    """Counts the storage of a wrapper until the wrapper is freed."""
 
     def __init__(self, place: int, size: int) -> None:
         self.place, self.size = place, size

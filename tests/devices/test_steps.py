@@ -150,9 +150,9 @@ def test_losses_that_are_not_finite_are_not_hidden_where_models_are_taken_togeth
     z[1, 3] = torch.nan
     losses = [contrastive_loss("ucl"), contrastive_loss("hucl")]
     y = torch.arange(4) % 2
-    here, used = ViewLosses(losses, torch.device("cpu"))(z, 2, y)
+    here, used = ViewLosses(losses, z)(z, 2, y)
     with pretended():
-        found, counted = ViewLosses(losses, torch.device(GPU))(z.to(GPU), 2, y.to(GPU))
+        found, counted = ViewLosses(losses, z.to(GPU))(z.to(GPU), 2, y.to(GPU))
         there, counted = found.cpu(), counted.cpu()
     torch.testing.assert_close(there, here, equal_nan=True)
     assert counted.equal(used)
@@ -171,7 +171,7 @@ def test_a_loss_of_ones_own_is_called() -> None:
     for device in ("cpu", GPU):
         with pretended():
             (one, _), (three, _) = (
-                ViewLosses(losses, torch.device(device))(z.to(device), 2, y.to(device))
+                ViewLosses(losses, z.to(device))(z.to(device), 2, y.to(device))
                 for losses in (once, thrice)
             )
             torch.testing.assert_close(three.cpu(), 3 * one.cpu())

@@ -31,7 +31,6 @@ from gcl_hard.experiments.diagnostics import (
     Batch,
     DiagnosticsCallback,
     Sample,
-    finite,
     plain,
     snapshot,
 )
@@ -39,6 +38,7 @@ from gcl_hard.experiments.graph_snapshots import graph_sampler
 from gcl_hard.experiments.image_snapshots import image_sampler
 from gcl_hard.experiments.image_training import build
 from gcl_hard.functional.hardening import Hardening, Uniform
+from gcl_hard.functional.negatives import all_finite
 from gcl_hard.functional.similarity import Objective
 from gcl_hard.graphs import load
 from gcl_hard.images import ImageContrast, Split
@@ -220,11 +220,11 @@ def test_nothing_finite_is_an_empty_snapshot() -> None:
     found = snapshot(None, Exponential(5.0), 7, last=True)
     assert found == {"epoch": 7, "anchors": 0, "settings": {}, "geometry": {}}
     z = numbers(3, 2, 0)
-    assert finite(z, z)
+    assert all_finite([z, z])
     for value in (math.nan, math.inf, -math.inf):
         broken = z.clone()
         broken[1, 1] = value
-        assert not finite(z, broken)
+        assert not all_finite([z, broken])
 
 
 def test_numbers_are_as_json_has_them() -> None:
