@@ -37,6 +37,12 @@ class DataSets:
         self._facts: dict[Hashable, dict[str, Any]] = {}
         self._notes: dict[Hashable, list[str]] = {}
         self._own: dict[int, Any] = {}
+        self._files: dict[Hashable, list[tuple[str, Any]]] = {}
+        self._seen = set[Hashable]()
+
+    def look_again(self) -> None:
+        """Read anew the named sets whose files, or whose folder's place, have changed."""
+        self._seen.clear()
 
     def load(self, config: RunConfig, own: Any = None) -> Any:
         """The data of a configuration.
@@ -71,8 +77,8 @@ class DataSets:
         if key not in self._facts and own is not None:
             self._facts[key] = self._read(config, own)
         if key not in self._facts:
-            files = config.files(self._context.data_dir)
-            stamps = [(str(file), file_stamp(file)) for file in files]
+            stamps = self._files[key]
+            files = [file for file, _ in stamps]
             text = json.dumps([*key[1:], self._context.versions["source"], stamps])
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
             cache = FactsCache(cache_root() / "facts.json")
@@ -112,7 +118,16 @@ class DataSets:
                 for kept in (self._sets, self._facts, self._notes):
                     for key in [key for key in kept if key[0] == old]:  # type: ignore[index]
                         del kept[key]
-        return None if own is None else id(own), config.domain, *config.data_key
+        found = (None if own is None else id(own), config.domain, *config.data_key)
+        if own is None and found not in self._seen:
+            files = [file.absolute() for file in config.files(self._context.data_dir)]
+            stamps = [(str(file), file_stamp(file)) for file in files]
+            if self._files.get(found) != stamps:
+                for kept in (self._sets, self._facts, self._notes):
+                    kept.pop(found, None)
+            self._files[found] = stamps
+            self._seen.add(found)
+        return found
 
 
 class FactsCache:

@@ -76,6 +76,7 @@ class Runner:
     def __post_init__(self) -> None:
         self.store = Store(self.context.output, processes=self.context.processes)
         self.data = data_sets(self.context)
+        self.data.look_again()
 
     def run(self, runs: Sequence[Run]) -> tuple[dict[Run, RunResult], list[str]]:
         """Load the results of finished runs, and execute the others.

@@ -108,8 +108,10 @@ class PreparedSearch:
         name = canonical(config).dataset if graphs is None else graphs.name
         base = replace(options.base, settings={**options.base.settings, "dataset": name})
         options, config = replace(options, base=base), base.config
-        data = data_sets(context).load(config, graphs)
-        digest = data_sets(context).facts(config, graphs)["digest"]
+        sets = data_sets(context)
+        sets.look_again()
+        data = sets.load(config, graphs)
+        digest = sets.facts(config, graphs)["digest"]
         usual, *others = experiment.metrics(config, data)
         scored_by, of_all = options.metric or usual, (n for n in alike(usual) if not metric(n).mask)
         metrics = dict.fromkeys([usual, *of_all, *others])

@@ -18,10 +18,11 @@ import torch
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.graphs import GraphExperiment
 from gcl_hard.experiments.registry import canonical
-from gcl_hard.graphs import load, tudataset
+from gcl_hard.graphs import GraphSet, load, tudataset
 from gcl_hard.graphs.tudataset import PACKAGED
 from gcl_hard.runs.datasets import DataSets, FactsCache
 from gcl_hard.runs.experiment import Clock, seeded_weights
+from gcl_hard.runs.runner import data_sets
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
 from tests.experiments.made import context
@@ -195,6 +196,43 @@ def test_two_files_of_one_name_are_two_sets(mirror: Path, tmp_path: Path, loads:
     for folder in (mirror, tmp_path / "other", None, mirror):
         new(folder).facts(CONFIG)
     assert len(loads) == 3
+
+
+def one_of(folder: Path, n_edges: int) -> None:
+    """A set, SET, of two chains, and of as many edges."""
+    folder.mkdir(exist_ok=True)
+    edges = "".join(f"{k}, {k + 1}\n{k + 1}, {k}\n" for k in range(1, n_edges + 1))
+    for name, text in {
+        "A": edges, "graph_indicator": "1\n" * 5 + "2\n" * 5, "graph_labels": "1\n2\n"
+    }.items():  # fmt: skip
+        (folder / f"SET_{name}.txt").write_text(text)
+
+
+def test_a_process_reads_anew_what_has_changed_between_two_calls(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notebook whose files are written again, or that goes to another folder."""
+    shown = []
+
+    def called() -> GraphSet:
+        data = data_sets(context(Path("results"), data_dir=Path()))
+        data.look_again()
+        config = GraphConfig(dataset="SET", features="constant")
+        shown.append(data.facts(config)["digest"])
+        found: GraphSet = data.load(config)
+        assert data.load(config) is found
+        return found
+
+    for name, n_edges in {"a": 3, "b": 2}.items():
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        one_of(Path("SET"), n_edges)
+        assert called().edge_index.shape[1] == 2 * n_edges
+    again = called()
+    assert called() is again
+    one_of(Path("SET"), 4)
+    assert called().edge_index.shape[1] == 8
+    assert len(set(shown)) == 3
 
 
 @pytest.mark.parametrize("where", ["MUTAG_graph_labels.txt", "MUTAG_node_labels.txt"])
