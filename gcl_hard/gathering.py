@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -155,6 +155,24 @@ def summed(x: Tensor) -> Tensor:
     total = x.detach().clone()
     distributed.all_reduce(total)
     return total
+
+
+def of_first(numbers: Sequence[float], device: torch.device) -> tuple[float, ...]:
+    """What the first process has, on all of them: they decide alike.
+
+    Args:
+        numbers: as many on every process.
+        device: one that the processes' backend sends from.
+
+    Example:
+        >>> of_first([1.0, 2.0], torch.device("cpu"))
+        (1.0, 2.0)
+    """
+    if world_size() == 1:
+        return tuple(numbers)
+    found = torch.tensor([*numbers], dtype=torch.float64, device=device)
+    distributed.broadcast(found, src=0)
+    return tuple(found.tolist())
 
 
 def sum_for_mean_gradients(x: Tensor) -> Tensor:

@@ -184,6 +184,23 @@ def inner_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int, fraction: f
     return Fold(np.sort(kept), np.sort(held_out))
 
 
+VALIDATION = 0.1
+"""Share of its training part that a supervised training is ended by."""
+
+
+def stopping_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int) -> Fold:
+    """Hold out a tenth of a training part, and as many as there are classes, to end training by.
+
+    Arguments, result and errors are those of :func:`inner_holdout`.
+
+    Example:
+        >>> stopping_holdout(range(40), [0, 1] * 30, seed=0).test.size
+        4
+    """
+    share = len(np.unique(np.asarray(labels))) / len(np.asarray(train))
+    return inner_holdout(train, labels, seed=seed, fraction=max(VALIDATION, share))
+
+
 @dataclass(frozen=True)
 class FoldScore:
     """The score of one fold.

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import FoldScore
-from gcl_hard.evaluation.folds import inner_folds, inner_holdout
+from gcl_hard.evaluation.folds import inner_folds, stopping_holdout
 from gcl_hard.evaluation.metrics import score_of_logits
 from gcl_hard.experiments.custom import graphs_named, own_graphs, own_part
 from gcl_hard.experiments.embedded import items_of_graphs, named_as, with_columns_of
@@ -268,10 +268,6 @@ def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:
     return TrainedRun(run, (), *clock.seconds, scores=scores)
 
 
-VALIDATION = 0.1
-"""Share of a training fold that a supervised training is ended by."""
-
-
 class _InTraining:
     """Runs that share their encoders and differ in scoring.
 
@@ -294,12 +290,8 @@ class _InTraining:
         trained_on = self.folds
         if config.patience:
             trained_on = [
-                inner_holdout(
-                    fold.train, self.labels, seed=run.seed,
-                    fraction=max(VALIDATION, graphs.n_classes / len(fold.train)),
-                )
-                for fold in self.folds
-            ]  # fmt: skip
+                stopping_holdout(fold.train, self.labels, seed=run.seed) for fold in self.folds
+            ]
             self.validation = [one.test for one in trained_on]
             epochs = of_others = range(1, config.most_epochs + 1)
         if config.encoders == config.folds:

@@ -16,9 +16,11 @@ from torch.export import Dim
 
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, calling_own
 from gcl_hard.evaluation import FoldScore, ProbeRecipe, inner_holdout, linear_probe, weighted_knn
+from gcl_hard.evaluation.folds import stopping_holdout
+from gcl_hard.evaluation.metrics import score_of_logits
 from gcl_hard.experiments.custom import check_call, own_part
 from gcl_hard.experiments.image_data import ImageData
-from gcl_hard.gathering import rank, world_size
+from gcl_hard.gathering import of_first, rank, world_size
 from gcl_hard.images import (
     ImageClassifier,
     ImageContrast,
@@ -49,6 +51,7 @@ from gcl_hard.seeds import seed_for
 from gcl_hard.settings.images import ImageConfig
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.loop import memory_for, train
+from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
     from gcl_hard.experiments.diagnostics import DiagnosticsCallback
@@ -326,27 +329,21 @@ def fit_run(
     options, device = context.options, data.test.images.device
     every = 0 if config.is_baseline else options.diagnostics
     checkpoint = checkpoint or _checkpoint(run, context, every)
-    split, views = data.pretrain, encoding.views
-    if options.loader_workers:  # their views are made on the CPU
-        split, views = split.to(torch.device("cpu")), views_of(config, data)
-    pairs = ViewPairs(
-        split, views,
-        batch_size=config.batch_size, seed=encoding.view_seed, data_seed=config.data_seed,
-        balanced=config.balanced, class_pairs=config.class_pairs, workers=options.loader_workers,
-        device=device, n_views=config.views or 2, with_item=encoding.model.loss.takes_items,
-        part=(rank(), world_size()),
-    )  # fmt: skip
-    monitored = snapshot_epochs(0 if run.inner else options.monitor_every, config.epochs)
+    split, stopping = data.pretrain, None
+    if config.patience:
+        split, stopping = _stopping(run, split, encoding, device)
+    pairs = _pairs(config, data, split, encoding, options.loader_workers)
+    monitored = snapshot_epochs(0 if run.inner else options.monitor_every, run.epochs)
     parts = _monitored(data.probe) if monitored else None
     diagnostics: DiagnosticsCallback[ImageContrast] | None = None
     if every and rank() == 0:
         diagnostics = _diagnostics(config, data, encoding, every)
     notes, last_mean = checkpoint.notes, math.nan
-    clock = Clock(notes)
-    n_steps = len(data.pretrain) // config.batch_size
+    clock, n_steps = Clock(notes), len(split) // config.batch_size
 
     def progress(epoch: float, loss: float) -> None:
-        if not report(run, epoch / config.epochs, loss):
+        over = stopping is not None and stopping.ended
+        if not report(run, 1.0 if over else epoch / run.epochs, loss):
             checkpoint.stop()
 
     def batches(epoch: int) -> Iterator[ViewPair]:
@@ -375,16 +372,52 @@ def fit_run(
 
     losses = train(
         encoding.model, batches, config.optimisation(), device=device, on_epoch=ended,
-        setting=str(run), checkpoint=checkpoint, together=world_size() > 1,
+        stopping=stopping, setting=str(run), checkpoint=checkpoint, together=world_size() > 1,
         images=(config.batch_size, encoding.views.size),
     )  # fmt: skip
     clock.train()
     found.losses = (losses[-1],)
+    if stopping is not None:
+        found.facts = {"best_epoch": stopping.best_epoch}
     found.curve = tuple((int(epoch), accuracy) for epoch, accuracy in notes.get("curve", []))
     if diagnostics is not None:
         found.snapshots, found.seconds_diagnostics = notes["diagnostics"]
         found.points = diagnostics.last_points(encoding.model)
     return clock
+
+
+def _pairs(
+    config: ImageConfig, data: ImageData, split: Split, encoding: Encoding, workers: int
+) -> ViewPairs:
+    """Pairs of views of the images to train on, those of this process."""
+    views, device = encoding.views, data.test.images.device
+    if workers:  # their views are made on the CPU
+        split, views = split.to(torch.device("cpu")), views_of(config, data)
+    return ViewPairs(
+        split, views,
+        batch_size=config.batch_size, seed=encoding.view_seed, data_seed=config.data_seed,
+        balanced=config.balanced, class_pairs=config.class_pairs, workers=workers,
+        device=device, n_views=config.views or 2, with_item=encoding.model.loss.takes_items,
+        part=(rank(), world_size()),
+    )  # fmt: skip
+
+
+def _stopping(
+    run: Run, split: Split, encoding: Encoding, device: torch.device
+) -> tuple[Split, EarlyStopping]:
+    """What a classifier is trained on, and what ends it by the images that are held out."""
+    config, model = cast("ImageConfig", run.config), encoding.model
+    labels = split.labels.cpu().numpy()
+    fold = stopping_holdout(np.arange(len(labels)), labels, seed=run.seed)
+    kept, valid = (split.take(torch.from_numpy(ids)) for ids in (fold.train, fold.test))
+
+    def score() -> tuple[float, ...]:
+        z = torch.from_numpy(encoding.embed(valid, config)).to(device)
+        with torch.no_grad():
+            logits = model.head(z)
+        return of_first(score_of_logits(logits, valid.labels.to(device)), device)
+
+    return kept, EarlyStopping(model, score, patience=config.patience)
 
 
 def _diagnostics(

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import inner_holdout
+from gcl_hard.evaluation.folds import stopping_holdout
 from gcl_hard.experiments.image_data import (
     ImageData,
     digest_of_images,
@@ -121,9 +122,10 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
                 f"{config.dataset}: split {config.pretrain_split} has one class only, and "
                 f"{config.method} takes its negatives from other classes"
             )
-        if config.batch_size > len(data.pretrain):
+        n = _n_trained_on(config, data)
+        if config.batch_size > n:
             raise InputError(
-                f"batch-size {config.batch_size} is larger than the {len(data.pretrain)} images of "
+                f"batch-size {config.batch_size} is larger than the {n} images of "
                 f"{config.dataset} to train on: lower it"
             )
         if config.batch_size < 2 * world_size():
@@ -180,7 +182,8 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         """What a linear probe predicts of the test images."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
         tested = data.held_out(trained.run.seed) if trained.run.inner else data
-        return Scored.of((score_run(trained, data),), tested.test.labels.cpu().numpy())
+        found = Scored.of((score_run(trained, data),), tested.test.labels.cpu().numpy())
+        return replace(found, facts=trained.facts)
 
     def new_encoder(
         self, config: ImageConfig, saved: Mapping[str, Any], parts: Parts | None
@@ -289,6 +292,20 @@ def _check_classes(config: ImageConfig, data: ImageData) -> None:
         raise InputError(
             f"{config.dataset}: the probe is chosen on a part of its {len(labels)} training "
             f"images: {error}; give more of them, or one --probe-lr, which needs no choice"
+        ) from error
+
+
+def _n_trained_on(config: ImageConfig, data: ImageData) -> int:
+    """How many images are trained on; a classifier is ended by some of them."""
+    if not config.patience:
+        return len(data.pretrain)
+    labels = data.pretrain.labels.cpu().numpy()
+    try:
+        return len(stopping_holdout(np.arange(len(labels)), labels, seed=0).train)
+    except InputError as error:
+        raise InputError(
+            f"{config.dataset}: {config.method} is ended by a tenth of its {len(labels)} training "
+            f"images: {error}; give more of them, or --patience 0, which holds none out"
         ) from error
 
 

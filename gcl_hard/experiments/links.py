@@ -108,21 +108,20 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
                     patience=config.patience,
                 )  # fmt: skip
 
-            def on_epoch(epoch: int, loss: float) -> bool:
-                goes_on = stopping is None or stopping(epoch)
-                if not report(run, epoch / config.epochs if goes_on else 1.0, loss):
+            def on_epoch(epoch: int, loss: float) -> None:
+                over = stopping is not None and stopping.ended
+                if not report(run, 1.0 if over else epoch / config.epochs, loss):
                     raise KeyboardInterrupt
-                return goes_on
 
             try:
                 losses = train(
                     model, data.batches(config.batch_size, seed=run.seed), config.optimisation(),
                     device=data.train.device, setting=str(run), on_epoch=on_epoch,
+                    stopping=stopping,
                 )  # fmt: skip
             except DivergenceError as error:
                 return TrainedRun(run, error=error)
             if stopping is not None:
-                stopping.restore()
                 facts["best_epoch"] = stopping.best_epoch
         clock.train()
         return TrainedRun(run, tuple(losses[-1:]), *clock.seconds, embeddings=scorer, facts=facts)

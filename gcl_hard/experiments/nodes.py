@@ -415,10 +415,9 @@ class _Training:
             with seeded_globally(draws):  # dropout draws from the global state
                 losses = train(
                     model, batches, config.optimisation(), device=device, setting=str(self.run),
-                    on_epoch=self._on_epoch(k, model, stopping),
+                    on_epoch=self._on_epoch(k, model), stopping=stopping,
                 )  # fmt: skip
         if stopping is not None:
-            stopping.restore()
             self.best_epochs.append(stopping.best_epoch)
         return model, losses[-1]
 
@@ -455,16 +454,15 @@ class _Training:
             y[known] = self.data.y[known]
         return y
 
-    def _on_epoch(self, k: int, model: NodeModel, stopping: EarlyStopping | None) -> OnEpoch:
+    def _on_epoch(self, k: int, model: NodeModel) -> OnEpoch:
         config, run = self.config, self.run
 
-        def on_epoch(epoch: int, loss: float) -> bool:
+        def on_epoch(epoch: int, loss: float) -> None:
             share = (k + epoch / run.epochs) / config.encoders
             if not self.report(run, share, loss):
                 raise KeyboardInterrupt
             if self.diagnostics is not None and k == 0 and isinstance(model, NodeContrast):
                 self.diagnostics(epoch, model, model.loss.sampler.current)
-            return stopping is None or stopping(epoch)
 
         return on_epoch
 

@@ -125,23 +125,19 @@ BATCH_PARTS = Setting(
 OWN_EPOCHS = 5
 
 
+PATIENCE = Setting(
+    "epochs without a better score on validation items after which supervised ends, with the "
+    "weights of its best one; 0: its last ones, after epochs",
+    "training", least=0, read_by=("supervised",),
+    applies=lambda above: above["method"] == "supervised", otherwise=lambda above: 0, before=(0,),
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class OwnTraining:
     """Settings of the supervised baseline's own training, which has a validation part."""
 
-    patience: Annotated[
-        int,
-        Setting(
-            "epochs without a better score on validation items after which supervised ends, with "
-            "the weights of its best one; 0: its last ones, after epochs",
-            "training",
-            least=0,
-            read_by=("supervised",),
-            applies=lambda above: above["method"] == "supervised",
-            otherwise=lambda above: 0,
-            before=(0,),
-        ),
-    ] = 100
+    patience: Annotated[int, PATIENCE] = 100
     supervised_epochs: Annotated[
         int | None,
         Setting(

@@ -20,8 +20,10 @@ from gcl_hard.settings.base import (
     BATCH_SIZE,
     EPOCHS,
     LR,
+    PATIENCE,
     WEIGHT_DECAY,
     Domain,
+    OwnTraining,
     RunConfig,
     Values,
     configuration,
@@ -101,7 +103,7 @@ class ImageConfig(RunConfig):
     baselines: ClassVar[tuple[str, ...]] = IMAGE_BASELINES
     baseline_protocol: ClassVar[str] = "split"
     domain: ClassVar[Domain] = "images"
-    has_settings_of: ClassVar[tuple[type, ...]] = (ViewRecipe,)
+    has_settings_of: ClassVar[tuple[type, ...]] = (ViewRecipe, OwnTraining)
     quick: ClassVar[Mapping[str, Any]] = {
         "dataset": ("digits",),
         "encoder": ("resnet18",),
@@ -136,6 +138,7 @@ class ImageConfig(RunConfig):
     ] = 256
     lr: Annotated[float, LR] = 0.001
     weight_decay: Annotated[float, WEIGHT_DECAY] = 1e-6
+    patience: Annotated[int, PATIENCE] = 20
     positives: Annotated[
         Positives | None,
         Setting(
@@ -431,7 +434,7 @@ class ImageConfig(RunConfig):
             size: images to train on and to score.
         """
         n_train, n_score = size
-        return n_train * self.epochs * self.encoders, (n_train + n_score) / 6
+        return n_train * self.most_epochs * self.encoders, (n_train + n_score) / 6
 
     def optimisation(self) -> Optimisation:
         """How the encoder is optimised."""

@@ -39,6 +39,7 @@ from gcl_hard.training.checkpoint import (
     random_state,
     restore_random_state,
 )
+from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -122,6 +123,7 @@ def train(
     *,
     device: str | torch.device = "cpu",
     on_epoch: OnEpoch | None = None,
+    stopping: EarlyStopping | None = None,
     setting: str = "",
     checkpoint: Checkpoint | None = None,
     together: bool = False,
@@ -140,6 +142,8 @@ def train(
         device: device to train on.
         on_epoch: called with the epoch and its mean loss as it ends, before it is saved; if it
             returns False, training ends.
+        stopping: ends the training some epochs after the best one, and gives the model its weights;
+            asked before ``on_epoch``, and kept in the checkpoint.
         setting: what is being trained, for the message when it diverges.
         checkpoint: file of the state, saved during training and resumed from; on a CPU a resumed
             run ends with the bits of an undisturbed one.
@@ -179,14 +183,17 @@ def train(
         )
     of_epoch = batches if callable(batches) else lambda epoch: batches
     run = _Run(
-        model, optimisation, torch.device(device), setting, checkpoint, together=together,
-        images=images,
+        model, optimisation, torch.device(device), setting, checkpoint,
+        stopping=stopping, together=together, images=images,
     )  # fmt: skip
     model.train()
-    for epoch in range(run.epoch, optimisation.epochs + 1):
+    over = stopping is not None and stopping.ended
+    for epoch in () if over else range(run.epoch, optimisation.epochs + 1):
         run.train_epoch(epoch, of_epoch)
         if not run.end_epoch(epoch, on_epoch):
             break
+    if stopping is not None:
+        stopping.restore()
     if not all_finite(model.parameters()):
         raise DivergenceError(
             f"after the last step some weights are not finite{_of(setting)}; nothing of this run "
@@ -203,6 +210,7 @@ def fit(
     seed: int = 0,
     device: str | torch.device | None = None,
     on_epoch: OnEpoch | None = None,
+    stopping: EarlyStopping | None = None,
     checkpoint: Checkpoint | None = None,
     **optimisation: Unpack[OptimisationOptions],
 ) -> list[float]:
@@ -218,7 +226,8 @@ def fit(
         device: device to train on; None for the model's own.
         on_epoch: called with the epoch and its mean loss, for example to log them; if it returns
             False, training ends.
-        checkpoint: as of :func:`train`.
+        stopping: as of :func:`train`, as is ``checkpoint``.
+        checkpoint: keeps the training, to be resumed.
         **optimisation: as of :class:`Optimisation`: ``epochs``, ``lr``, ``optimiser``, ….
 
     Returns:
@@ -262,7 +271,7 @@ def fit(
 
     return train(
         model.to(device), moved, Optimisation(**optimisation), device=device, on_epoch=on_epoch,
-        checkpoint=checkpoint,
+        stopping=stopping, checkpoint=checkpoint,
     )  # fmt: skip
 
 
@@ -350,11 +359,12 @@ class _Run:
         setting: str,
         checkpoint: Checkpoint | None,
         *,
+        stopping: EarlyStopping | None,
         together: bool,
         images: tuple[int, int] | None,
     ) -> None:
         self.model, self.optimisation, self.setting = model, optimisation, setting
-        self.images = images
+        self.images, self.stopping = images, stopping
         world = world_size() if together else 1
         if world > 1 and "LOCAL_RANK" not in os.environ:
             raise InputError(
@@ -514,8 +524,12 @@ class _Run:
             self.scheduler.step()
         self.epoch, self.step = epoch + 1, 0
         self.losses, self.trained, self.sizes = [], [], []
+        goes_on = True
+        if self.stopping is not None:
+            goes_on = self.stopping(epoch)
+            self.model.train()  # a score may have left it in evaluation mode
         answer: Any = None if on_epoch is None else on_epoch(epoch, self.means[-1])
-        goes_on = (answer.item() if hasattr(answer, "item") else answer) is not False
+        goes_on &= (answer.item() if hasattr(answer, "item") else answer) is not False
         self._checkpoint(last=not goes_on or epoch == self.optimisation.epochs)
         return goes_on
 
@@ -539,6 +553,7 @@ class _Run:
         checkpoint.save({
             "model": self.model.state_dict(),
             "modules": {n: m.run_state() for n, m in _with_run_state(self.model)},
+            "stopping": None if self.stopping is None else self.stopping.run_state(),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
             "scaler": self._scaler.state_dict() if self._scaler else {},
@@ -557,6 +572,11 @@ class _Run:
             self.model.load_state_dict(state["model"])
             for name, module in _with_run_state(self.model):
                 module.set_run_state(state["modules"][name])
+            kept = state.get("stopping")
+            if (kept is None) != (self.stopping is None):
+                raise ValueError("early stopping belongs to one of them only")
+            if self.stopping is not None and kept is not None:
+                self.stopping.set_run_state(kept)
         with fits(path, "state"):
             _check_state(state, self.optimizer, self.scheduler)
             self.optimizer.load_state_dict(state["optimizer"])

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 
 from gcl_hard.errors import check_at_least
+from gcl_hard.stored import unlike
 
 
 class EarlyStopping:
     """End a training some epochs after the best one, whose weights are kept.
 
-    Call it at the end of each epoch, as by ``fit(…, on_epoch=stopping)``, and ``restore`` it
-    after the last.
+    ``fit(…, stopping=stopping)`` calls it at the end of each epoch, restores it after the last,
+    and keeps it in its checkpoint; in a loop of your own, do the first two.
 
     Args:
         model: what is trained.
@@ -23,6 +25,11 @@ class EarlyStopping:
             the worst. Of several numbers, those after the first one decide between equal ones.
         patience: epochs without a better score after which training ends, at least 1.
         higher: whether more is better.
+
+    Attributes:
+        best_epoch: the best epoch, from 1; 0 before the first.
+        best: its score.
+        ended: whether the last epoch was the last one to train.
 
     Raises:
         InputError: for a patience below 1.
@@ -51,6 +58,7 @@ class EarlyStopping:
         self.patience, self.higher = patience, higher
         self.best_epoch = 0
         self.best: float | tuple[float, ...] = math.nan
+        self.ended = False
         self._weights: dict[str, Tensor] = {}
 
     def __call__(self, epoch: int, loss: float = math.nan) -> bool:
@@ -60,7 +68,8 @@ class EarlyStopping:
             self.best_epoch, self.best = epoch, score
             state = self.model.state_dict()
             self._weights = {name: one.detach().clone() for name, one in state.items()}
-        return epoch - self.best_epoch < self.patience
+        self.ended = epoch - self.best_epoch >= self.patience
+        return not self.ended
 
     def _order(self, score: float | tuple[float, ...]) -> tuple[float, ...]:
         """More for a better score."""
@@ -71,3 +80,21 @@ class EarlyStopping:
         """Give the model the weights of its best epoch, if there was one."""
         if self._weights:
             self.model.load_state_dict(self._weights)
+
+    def run_state(self) -> dict[str, Any]:
+        """What a checkpoint keeps: the best epoch, its score and weights, whether it is over."""
+        best = [float(one) for one in np.atleast_1d(self.best)]
+        return {
+            "epoch": self.best_epoch, "best": best, "ended": self.ended, "weights": self._weights
+        }  # fmt: skip
+
+    def set_run_state(self, state: dict[str, Any]) -> None:
+        """Take up what :meth:`run_state` returned."""
+        kinds = {"epoch": int, "best": list[float], "ended": bool, "weights": dict}
+        if why := unlike(state, kinds):
+            raise ValueError(why)
+        best = state["best"]
+        self.best_epoch, self.ended = state["epoch"], state["ended"]
+        self.best = best[0] if len(best) == 1 else tuple(best)
+        ours = self.model.state_dict()
+        self._weights = {n: one.to(ours[n].device) for n, one in state["weights"].items()}

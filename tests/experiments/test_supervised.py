@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.evaluation import inner_holdout, outer_folds
+from gcl_hard.evaluation.folds import VALIDATION
 from gcl_hard.experiments import graphs
 from gcl_hard.experiments.ensembles import Encoder, TrainedEncoder, train_encoders
-from gcl_hard.experiments.graphs import VALIDATION
+from gcl_hard.experiments.image_training import build, fit_run
+from gcl_hard.experiments.images import ImageExperiment
 from gcl_hard.experiments.nodes import NodeExperiment, splits_of
 from gcl_hard.graphs import GraphSet, Supervised
-from gcl_hard.runs.experiment import TrainedRun
+from gcl_hard.runs.experiment import TrainedRun, silent
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import Scored
 from gcl_hard.settings.domains import from_dict
@@ -29,8 +31,10 @@ from tests.experiments import small
 from tests.experiments.made import mutag, score, train
 from tests.experiments.test_nodes import context as node_context
 from tests.experiments.test_nodes import data
+from tests.experiments.tiny_images import few_digits, tiny_encoder
+from tests.experiments.tiny_images import small as small_images
 
-__all__ = ["mutag"]
+__all__ = ["mutag", "tiny_encoder"]
 
 EPOCHS = 12
 OF_NODES: dict[str, Any] = {
@@ -161,3 +165,35 @@ def test_a_record_of_before_was_trained_to_its_end() -> None:
     assert before == NodeConfig("Cora", "supervised", patience=0)
     assert before.key() != now.key()
     assert (before.most_epochs, now.most_epochs) == (200, 1000)
+
+
+def test_on_images_it_is_the_training_stopped_at_the_best_validation_epoch(
+    tmp_path: Path, tiny_encoder: None
+) -> None:
+    """A tenth of the training images, at least one of each class, are held out for this."""
+    seed, epochs = 2, 8
+    images, where = few_digits(), node_context(tmp_path)
+    config = small_images(
+        "supervised", patience=epochs, supervised_epochs=epochs, supervised_lr=0.01
+    )
+    (run,) = ImageExperiment().train([Run(config, seed)], images, where, silent)
+    found = ImageExperiment().score(run, images, where)
+    labels = images.pretrain.labels.numpy()
+    held = inner_holdout(np.arange(120), labels, seed=seed, fraction=VALIDATION)
+    kept, valid = (images.pretrain.take(torch.from_numpy(ids)) for ids in (held.train, held.test))
+    assert set(valid.labels.tolist()) == set(range(10))
+    of_epoch, embedded = list[tuple[float, float]](), list[NDArray[Any]]()
+    for n in range(1, epochs + 1):
+        ends = replace(config, patience=0, supervised_epochs=None, epochs=n)
+        encoding = build(ends, images, seed)
+        one = TrainedRun(Run(ends, seed))
+        given = replace(images, pretrain=kept)
+        fit_run(one, given, encoding, node_context(tmp_path / str(n)), report=silent,
+                on_epoch_end=None)  # fmt: skip
+        with torch.no_grad():
+            logits = encoding.model.head(torch.from_numpy(encoding.embed(valid, ends)))
+        of_epoch.append(quality(logits.numpy(), valid.labels.numpy()))
+        embedded.append(encoding.embed(images.test, ends))
+    best = max(range(epochs), key=of_epoch.__getitem__)
+    assert found.facts["best_epoch"] == best + 1
+    np.testing.assert_allclose(run.embeddings[1], embedded[best], rtol=1e-5, atol=1e-6)

@@ -112,7 +112,7 @@ def runs_in(folder: Path) -> Execute:
 
         def report(run: Run, share: float, loss: float) -> bool:
             reports.append((share, loss))
-            assert math.isnan(loss) == (share * config.epochs < 1)
+            assert math.isnan(loss) == (share * run.epochs < 1)
             return True
 
         of = context(where, **{"save_encoder": True, "monitor_every": 1, **options})

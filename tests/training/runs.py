@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from gcl_hard.training.loop import Optimisation, train
+from gcl_hard.training.stopping import EarlyStopping
 
 RUN = {"method": "hscl", "lr": 0.01, "views": ("crop", "flip"), "temperature": None}
 PER_EPOCH = 5  # batches
@@ -57,7 +58,20 @@ def seed_everything(seed):
     torch.manual_seed(seed)
 
 
-def fit(checkpoint, *, seed=0, batches=lazily, stop_at=math.inf, device="cpu", notes=None, **how):
+def stopping(model, scores=(0, 2, 1, 3, 0)):
+    """Early stopping by scores that the number of batches seen decides, in another mode."""
+
+    def score():
+        model.eval()
+        return scores[int(model.net[1].num_batches_tracked) // PER_EPOCH - 1]
+
+    return EarlyStopping(model, score, patience=2)
+
+
+def fit(
+    checkpoint, *, seed=0, batches=lazily, stop_at=math.inf, device="cpu", notes=None, stops=None,
+    epochs=4, **how,
+):  # fmt: skip
     """Train; the weights at the start and every global generator come from the seed."""
     seed_everything(seed)
     model = Noisy(stop_at=stop_at).to(device)
@@ -68,8 +82,8 @@ def fit(checkpoint, *, seed=0, batches=lazily, stop_at=math.inf, device="cpu", n
 
     defaults = {"lr": 0.05, "weight_decay": 0.01, "lr_schedule": "cosine"}
     losses = train(
-        model, batches, Optimisation(4, **(defaults | how)), device=device, checkpoint=checkpoint,
-        on_epoch=noted,
+        model, batches, Optimisation(epochs, **(defaults | how)), device=device,
+        checkpoint=checkpoint, on_epoch=noted, stopping=None if stops is None else stops(model),
     )  # fmt: skip
     return model, losses
 

@@ -11,6 +11,7 @@ import types
 import pytest
 import torch
 
+from gcl_hard.errors import InputError
 from gcl_hard.training import checkpoint as module
 from gcl_hard.training.checkpoint import Checkpoint
 from tests.training.runs import (
@@ -22,6 +23,7 @@ from tests.training.runs import (
     lazily,
     read,
     same,
+    stopping,
 )
 
 
@@ -50,10 +52,36 @@ def check_resumed(tmp_path, stop_at, resumes_after, **how):
         (PER_EPOCH + 4, PER_EPOCH + 2, {"accumulate": 2}),  # the second batch of a group
         (3 * PER_EPOCH, 3 * PER_EPOCH - 1, {"accumulate": 2}),  # the last group, of one
         (PER_EPOCH + 4, PER_EPOCH + 2, {"accumulate": 2, "precision": "bf16-mixed"}),
+        (2 * PER_EPOCH + 4, 2 * PER_EPOCH + 3, {"stops": stopping}),
     ],
 )
 def test_resumed_is_undisturbed_to_the_bit(tmp_path, stop_at, resumes_after, how, batches):
     check_resumed(tmp_path, stop_at, resumes_after, batches=batches, **how)
+
+
+def test_a_run_that_ended_early_has_its_best_weights_and_trains_no_more(tmp_path):
+    """Killed before its result was written, say."""
+
+    def ends(model):
+        return stopping(model, (0, 2, 1, 0, 5))
+
+    ended, losses = fit(Checkpoint(tmp_path / "run", RUN, every=0), stops=ends, epochs=6)
+    best = ended.net[1].num_batches_tracked
+    assert (ended.calls, len(losses), int(best)) == (4 * PER_EPOCH, 4, 2 * PER_EPOCH)
+    again, before = fit(
+        Checkpoint(tmp_path / "run", RUN, resume=True), seed=99, stops=ends, epochs=6
+    )
+    assert (again.calls, before) == (0, losses)
+    assert same(again.state_dict(), ended.state_dict())
+
+
+def test_early_stopping_begins_with_a_training(tmp_path):
+    """What was trained without it has no best epoch to go on from."""
+    path = tmp_path / "run"
+    for stops, then in [(None, stopping), (stopping, None)]:
+        fit(Checkpoint(path, RUN), stops=stops)
+        with pytest.raises(InputError, match=r"early stopping"):
+            fit(Checkpoint(path, RUN, resume=True), stops=then)
 
 
 @pytest.mark.gpu
