@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import warnings
 from dataclasses import fields, replace
 from importlib import metadata
 from itertools import product
@@ -21,7 +22,9 @@ from gcl_hard.bench import main
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.commands.datasets import domain_of
 from gcl_hard.commands.parser import public_command
+from gcl_hard.commands.pretrain import parse_pretrain
 from gcl_hard.commands.running import run_command
+from gcl_hard.commands.tune import parse_tune
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.methods import SETTINGS
 from gcl_hard.runs.experiment import RunOptions
@@ -665,3 +668,35 @@ def test_the_version_is_that_of_the_installed_package(capsys: pytest.CaptureFixt
     assert here == Version(releases[0]) or (here.is_devrelease and here > Version(releases[0]))
     (script,) = metadata.entry_points(name="gcl-hard", group="console_scripts")
     assert script.load() is any_command
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flags"),
+    [
+        (["--method=ucl", "--beta=3"], {"--beta"}),
+        (
+            ["--method=ucl,majority", "--beta=3", "--threshold-start=0"],
+            {"--beta", "--threshold-start"},
+        ),
+        (["--method=ucl,hucl", "--beta=3"], set()),
+        (["--method=ucl", "--protocol=inductive", "--patience=3"], {"--patience"}),
+        (["--method=hscl", "--seeds=1", "--lr=0.1"], set()),
+        (["--method=majority", "--epochs=1"], set()),
+        (["--config={folder}/a.yaml", "--method=ucl"], set()),
+    ],
+)
+def test_what_no_run_reads_is_named(arguments: list[str], flags: set[str], tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("method: [hucl]\nbeta: [1, 2]\n")
+    given = [one.format(folder=tmp_path) for one in arguments]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        parse_bench(given)
+    named = {word for one in said for word in re.findall(r"--[\w-]+", str(one.message))}
+    assert named == flags
+
+
+def test_what_a_search_and_a_training_do_not_read_is_named() -> None:
+    with pytest.warns(UserWarning, match=r"--beta\b"):
+        parse_tune(["--dataset=MUTAG", "--method=ucl", "--beta=3"])
+    with pytest.warns(UserWarning, match=r"--beta\b"):
+        parse_pretrain(["--dataset=digits", "--method=ucl", "--beta=3"])

@@ -15,6 +15,7 @@ from gcl_hard.commands.options import BenchOptions, bench_configs, shortened
 from gcl_hard.commands.parser import (
     check_domain,
     entry_parser,
+    flags_in,
     import_domains,
     option_defaults,
     print_config,
@@ -26,7 +27,7 @@ from gcl_hard.io import write_json
 from gcl_hard.runs.experiment import RunOptions
 from gcl_hard.settings.base import HEAD, RunConfig, defaults, flag, known
 from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.flags import add_options, add_settings, options_of
+from gcl_hard.settings.flags import add_options, add_settings, options_of, warn_of_unread
 from gcl_hard.settings.presets import PRESETS, SMALL
 from gcl_hard.settings.values import as_declared, check_report
 
@@ -95,6 +96,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     configs: list[RunConfig] = []
     if values["compact"] is None:
         configs = bench_configs(config, values, preset, {*stated, *quick})
+        warn_of_unread(configs, {n: values[n] for n in flags_in(arguments) & {*stated}})
     run = _run_options(given)
     if printing:
         print_config(values)

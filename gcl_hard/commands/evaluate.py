@@ -36,6 +36,7 @@ from gcl_hard.runs.plan import Run
 from gcl_hard.runs.store import Store
 from gcl_hard.settings.base import RunConfig, defaults, known
 from gcl_hard.settings.domains import CONFIGS
+from gcl_hard.settings.flags import warn_of_unread
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.values import as_seeds, check_report
 
@@ -182,6 +183,7 @@ def evaluate(
     except (ArgumentTypeError, TypeError) as error:
         raise InputError(f"seeds: {error}") from error
     configs = bench_configs(kind, values, None, {*values})
+    warn_of_unread(configs, {name: values[name] for name in settings})
     metrics = (metric,) if isinstance(metric, str) else tuple(metric or ())
     options = BenchOptions(
         tuple(dict.fromkeys(configs)),

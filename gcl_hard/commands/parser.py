@@ -155,6 +155,17 @@ def read_arguments(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str
     return renamed(found, names)
 
 
+def flags_in(arguments: Sequence[str]) -> set[str]:
+    """Names of the flags of a command line, without those of its ``--config``.
+
+    Example:
+        >>> sorted(flags_in(["--lr=0.1", "--c-grid", "1", "2"]))
+        ['c_grid', 'lr']
+    """
+    flags = (one[2:].partition("=")[0] for one in arguments if one.startswith("--"))
+    return {one.replace("-", "_") for one in flags}
+
+
 def words_as_flags(parser: ArgumentParser, arguments: Sequence[str], *names: str) -> list[str]:
     """Arguments whose first words, which are no values of flags, are given their names.
 

@@ -22,7 +22,13 @@ from gcl_hard.extras import check_extra
 from gcl_hard.graphs.moleculenet import SOURCES, is_file
 from gcl_hard.runs.logs import Logger
 from gcl_hard.settings.base import defaults, flag
-from gcl_hard.settings.flags import add_options, add_settings, all_settings, options_of
+from gcl_hard.settings.flags import (
+    add_options,
+    add_settings,
+    all_settings,
+    options_of,
+    warn_of_unread,
+)
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
 from gcl_hard.settings.presets import PRETRAINING, PRETRAINING_IMAGES
@@ -100,14 +106,16 @@ def _options(stated: Mapping[str, Any], **own: Any) -> tuple[PretrainOptions, di
     for name in sorted({*rest} - {*options}):
         if name in defaults(GraphConfig) or name in defaults(ImageConfig):
             raise of_others(name, config, source)
-        read = (one for one in defaults(config) if one not in others)
-        raise unknown("setting", name, dict.fromkeys([*read, *options]))
+        known = (one for one in defaults(config) if one not in others)
+        raise unknown("setting", name, dict.fromkeys([*known, *options]))
     for name in sorted({*settings} & {*others}):
         raise InputError(f"{flag(name)} is not read by pre-training on {source}: leave it out")
     values = usual | options | settings | rest
     named = settings | {"dataset": PurePath(source).name if config is ImageConfig else source}
+    read = config(**usual | named)
+    warn_of_unread([read], settings)
     return (
-        PretrainOptions(config(**usual | named), source, **rest, **own),
+        PretrainOptions(read, source, **rest, **own),
         {name: value for name, value in values.items() if name not in others},
     )
 

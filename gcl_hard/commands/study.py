@@ -17,6 +17,7 @@ from gcl_hard.moved import FLAGS, renames
 from gcl_hard.runs.logs import Log, Logger, opened_log
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.domains import CONFIGS
+from gcl_hard.settings.flags import warn_of_unread
 from gcl_hard.settings.searches import PrunerName, SamplerName
 from gcl_hard.tuning.journal import mended
 from gcl_hard.tuning.options import Callback, TuneOptions, tune_options
@@ -228,4 +229,5 @@ def study(
         report=None if report is None else Path(report), device=device,
         data_dir=None if data_dir is None else Path(data_dir), threads=threads, graphs=graphs,
     )  # fmt: skip
+    warn_of_unread([options.base.config], settings)
     return search(options, Console(quiet=not progress), logger=logger)[0]

@@ -12,6 +12,7 @@ from gcl_hard.commands.datasets import domain_of, named_paths
 from gcl_hard.commands.parser import (
     check_domain,
     entry_parser,
+    flags_in,
     import_domains,
     option_defaults,
     print_config,
@@ -21,7 +22,13 @@ from gcl_hard.commands.parser import (
 from gcl_hard.errors import InputError
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.flags import add_options, add_settings, all_settings, options_of
+from gcl_hard.settings.flags import (
+    add_options,
+    add_settings,
+    all_settings,
+    options_of,
+    warn_of_unread,
+)
 from gcl_hard.settings.searches import SearchOptions
 from gcl_hard.settings.values import as_declared
 
@@ -80,6 +87,9 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
     settings = as_declared(CONFIGS[domain], settings, listed=False)
     named = {"domain": stated.pop("domain")} if "domain" in stated else {}
     options = tune_options(domain, settings, **stated)
+    warn_of_unread(
+        [options.base.config], {n: settings[n] for n in flags_in(arguments) & {*settings}}
+    )
     if printing:
         config = CONFIGS[domain]
         usual = defaults(config) | {**config.in_search} | option_defaults(SearchOptions)

@@ -717,6 +717,11 @@ class RunConfig(ABC):
             positives=positives, without=without, seed=seed, **options,
         )  # fmt: skip
 
+    def reads(self, name: str) -> bool:
+        """Whether a setting applies, given the rest."""
+        applies = known(type(self))[name].setting.applies
+        return name not in self.unread and (applies is None or bool(applies(self.values)))
+
     @property
     def unread(self) -> frozenset[str]:
         """Settings of our encoders, which one of the user's own does not read."""

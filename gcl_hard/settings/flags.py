@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping
+import warnings
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache, reduce
 from operator import or_
@@ -248,3 +249,27 @@ def _explained_value(key: str, message: str) -> str:
 def _hint(word: str, options: list[str]) -> str:
     close = nearest(word, options)
     return f"; did you mean {' or '.join(close)}?" if close else "; --help lists them"
+
+
+def warn_of_unread(configs: Sequence[RunConfig], given: Mapping[str, Any]) -> None:
+    """Name what was given in vain: settings that none of some configurations reads.
+
+    Args:
+        configs: of one class.
+        given: values by name, or tuples of them; other names than those of settings are passed
+            over, and so are values that stand for "does not apply".
+    """
+    found = []
+    if all(one.is_baseline for one in configs):  # which have only the settings that they read
+        return
+    for name in [one for one in given if one in known(type(configs[0]))]:
+        values = given[name] if isinstance(given[name], tuple) else (given[name],)
+        if not any(one.reads(name) or getattr(one, name) in values for one in configs):
+            found.append(flag(name))
+    if found:
+        methods = ", ".join(dict.fromkeys(one.method for one in configs))
+        given_in_vain = ", ".join(f"--{one}" for one in found)
+        warnings.warn(
+            f"{given_in_vain}: read by no run of this command ({methods}), so left out",
+            stacklevel=2,
+        )

@@ -71,6 +71,11 @@ CHANGED_LOSS: dict[str, tuple[Settings, Any]] = {
     "weight_decay": ({}, 1e-4),
     "data_seed": ({}, 1),
 }
+CHANGED_OWN_TRAINING: dict[str, tuple[Settings, Any]] = {
+    "patience": ({"method": "supervised"}, 5),
+    "supervised_epochs": ({"method": "supervised"}, 7),
+    "supervised_lr": ({"method": "supervised"}, 0.5),
+}
 THRESHOLDS = ("threshold_start", "threshold_end")
 COSINE: Settings = {"hardness_scale": "cosine"}
 CHANGED_GRAPHS: dict[str, tuple[Settings, Any]] = {
@@ -101,12 +106,11 @@ CHANGED_GRAPHS: dict[str, tuple[Settings, Any]] = {
     "c_grid": ({}, (0.5, 2.0)),
     "train_share": ({"protocol": "inductive"}, 0.5),
     "parts": ({}, 2),
-    "patience": ({"method": "supervised"}, 5),
-    "supervised_epochs": ({"method": "supervised"}, 7),
-    "supervised_lr": ({"method": "supervised"}, 0.5),
+    **CHANGED_OWN_TRAINING,
 }
 CHANGED_IMAGES: dict[str, tuple[Settings, Any]] = {
     **CHANGED_LOSS,
+    **CHANGED_OWN_TRAINING,
     "dataset": ({"flip": 0.0}, "CIFAR10"),
     "method": ({"positives": "class"}, "hucl"),
     "temperature": ({}, 0.2),
@@ -497,6 +501,9 @@ BAD_FOR_IMAGES: dict[str, list[Settings]] = {
     ],
     "probe-epochs": [{"probe_epochs": 0}, {"probe": "logistic", "probe_epochs": 0}],
     "probe-batch-size": [{"probe_batch_size": 0}],
+    "patience": [{"method": "supervised", "patience": -1}],
+    "supervised-epochs": [{"method": "supervised", "supervised_epochs": 0}],
+    "supervised-lr": [{"method": "supervised", "supervised_lr": 0.0}],
 }  # fmt: skip
 
 
@@ -600,7 +607,8 @@ def test_what_does_not_apply_is_emptied(method: str, empty: set[str]) -> None:
     config = ImageConfig(method=method)
     of_others = {k for k, (where, _) in OF_ONE.items() if where["method"] != method}
     found = {k for k, v in asdict(config).items() if v is None}
-    others = {"size", "subset", "width", "classes", "momentum_encoder", "queue"}
+    others = {"size", "subset", "width", "classes", "momentum_encoder", "queue",
+              "supervised_epochs", "supervised_lr"}  # fmt: skip
     assert found == {*empty, *of_others, *others}
 
 
@@ -693,7 +701,7 @@ IMAGES_READ["untrained"] = IMAGES_READ["pixels"] | {
 IMAGES_READ["supervised"] = IMAGES_READ["untrained"] | {
     "epochs", "batch_size", "lr", "lr_schedule", "weight_decay", "data_seed", "label_noise",
     "balanced", "crop", "flip", "jitter", "grayscale", "blur", "noise", "forward", "compile",
-    "accumulate",
+    "accumulate", "patience", "supervised_epochs", "supervised_lr",
 }  # fmt: skip
 
 
