@@ -49,10 +49,10 @@ PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest
 PARALLEL := -n auto --maxprocesses 4 --dist worksteal
 TESTS ?=
 
-# PERTURB=1 moves matrix products by a unit in the last place, as another CPU might; SLOW=third adds
-# a third of the slow tests and a tenth of the faults, drawn by the commit, SLOW=all all of them;
+# PERTURB=1 moves matrix products by a unit in the last place, as another CPU might; SLOW=some adds
+# a fifth of the slow tests and a tenth of the faults, drawn by the commit, SLOW=all all of them;
 # TESTS are files or options.
-test: venv ## pytest: offline, no GPU, minutes; a process a core, four at most (PERTURB=1, SLOW=third)
+test: venv ## pytest: offline, no GPU, minutes; a process a core, four at most (PERTURB=1, SLOW=some)
 	$(PYTEST) $(PARALLEL) --slow $(or $(SLOW),none) $(if $(PERTURB),--perturb-matmul) $(TESTS)
 
 test-all: SLOW := all

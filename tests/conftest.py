@@ -20,7 +20,7 @@ from tests.perturbation import perturbed
 ROOT = Path(__file__).parents[1]
 
 
-SHARES = {"slow": 3, "faults": 10}
+SHARES = {"slow": 5, "faults": 10}
 """Markers of tests that take long, and of how many CI runs one."""
 
 
@@ -32,8 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "doctests and tests marked exact run as they are",
     )  # fmt: skip
     group.addoption(
-        "--slow", choices=["none", "third", "all"], default="none",
-        help="tests marked slow or faults that run too: none; a third of the slow and a tenth of "
+        "--slow", choices=["none", "some", "all"], default="none",
+        help="tests marked slow or faults that run too: none; a fifth of the slow and a tenth of "
         "the faults, drawn by the commit; or all",
     )  # fmt: skip
 
@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     match config.getoption("slow"):
         case "all":
             kept = slow
-        case "third":
+        case "some":
             kept = [item for one, of in SHARES.items() for item in shared(of_name[one], of)]
         case _:
             kept = []

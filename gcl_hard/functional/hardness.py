@@ -185,11 +185,10 @@ def mid_ranks(t: Tensor, others: Tensor) -> Tensor:
     t, others = t.detach().contiguous(), others.expand_as(t)
     n = others.sum(-1, keepdim=True).clamp(min=1).to(t.dtype)
     slack = rounding(torch.where(others, t, 0.0))
-    order = _argsort(t)
-    asked = t.gather(-1, order)  # sorted, so that they are found several times faster
-    among = others.gather(-1, order)
-    ordered = asked.masked_fill(~among, math.inf)
-    ordered = ordered.gather(-1, _argsort(ordered))
+    among = torch.where(others, t, math.inf)
+    order = _argsort(among)
+    ordered = among.gather(-1, order)
+    asked = t.gather(-1, order)  # nearly sorted, so that they are found several times faster
     below = torch.searchsorted(ordered, asked - slack)
     up_to = torch.searchsorted(ordered, asked + slack, right=True)
     share = (below + up_to).to(t.dtype) / (2 * n)

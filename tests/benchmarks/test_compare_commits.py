@@ -231,6 +231,7 @@ def test_what_scripts_print_is_compared_by_line_and_of_pages_the_tables(
     assert compared(old, old | {"a.printed": "exit status 0\nloss 0.25 of 3"}).differences
 
 
+@pytest.mark.slow
 def test_scripts_print_the_same_twice_but_for_what_is_their_own(tmp_path: Path) -> None:
     scripts = tmp_path / "scripts"
     scripts.mkdir()
@@ -382,6 +383,7 @@ def test_named_commands_come_with_those_whose_results_they_read(plan: ModuleType
     assert [c.name for c in plan.chosen([])] == list(plan.COMMANDS)
 
 
+@pytest.mark.slow
 def test_a_command_is_found_in_either_spelling(tmp_path: Path, shown: ModuleType) -> None:
     typed = {
         "bench": "--seeds 3", "tune": "--trials 4", "figures": "fig4 results -o .",
@@ -399,6 +401,7 @@ def test_a_command_is_found_in_either_spelling(tmp_path: Path, shown: ModuleType
     assert parsed[0][-1]["embeddings"] == ["ecfp", "a-{seed}.pt"]
 
 
+@pytest.mark.slow
 def test_documented_commands_parse_in_a_process_of_their_own(shown: ModuleType) -> None:
     commands = shown.documented(ROOT)
     pages = {one.page for one in commands}

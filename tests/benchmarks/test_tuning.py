@@ -28,6 +28,7 @@ def cases(bare_names: None) -> ModuleType:
     return importlib.import_module("tuning_cases")
 
 
+@pytest.mark.slow
 def test_quick_run_writes_all_rows(
     script: ModuleType,
     cases: ModuleType,
