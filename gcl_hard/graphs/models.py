@@ -509,10 +509,14 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
             f"the encoder must return {expected}, a pair of tensors, got {type(out).__name__}"
         )
     z_nodes, z_graphs = out
-    if z_nodes.shape != (len(x), out_dim) or z_graphs.shape != (n_graphs, out_dim):
+    wanted, got = [(len(x), out_dim), (n_graphs, out_dim)], [z_nodes.shape, z_graphs.shape]
+    if got != wanted:
+        hint = f"is out_dim={out_dim} its width?"
+        if got == wanted[::-1]:
+            hint = "it returns the graphs first: swap the two"
         raise InputError(
             f"the encoder must return {expected}, got (nodes {list(z_nodes.shape)}, graphs "
-            f"{list(z_graphs.shape)}); is out_dim={out_dim} its width?"
+            f"{list(z_graphs.shape)}); {hint}"
         )
     return z_nodes, z_graphs
 
@@ -588,11 +592,7 @@ def _edge_features(encoder: nn.Module, graphs: Graphs) -> dict[str, Tensor | Non
     parameter = _edge_parameter(type(plain).forward)
     if parameter is None:
         if edge_attr is not None:
-            warnings.warn(
-                f"the {[*edge_attr.shape, 1][1]} edge features of these graphs are not used: "
-                f"{type(plain).__name__}.forward has no parameter edge_attr",
-                stacklevel=2,
-            )
+            _tell_unused(type(plain).__qualname__, [*edge_attr.shape, 1][1])
         return {}
     columns = getattr(plain, "edge_dim", None)
     if columns and not graphs.edge_index.shape[1] and (edge_attr is None or edge_attr.ndim == 1):
@@ -603,6 +603,15 @@ def _edge_features(encoder: nn.Module, graphs: Graphs) -> dict[str, Tensor | Non
             f"features: give edge_attr a default, or take graphs that have some"
         )
     return {"edge_attr": edge_attr if edge_attr is None else _as_read(edge_attr, encoder)}
+
+
+@cache  # once for all encoders of a class, which there is one of in every fold
+def _tell_unused(kind: str, n_features: int) -> None:
+    warnings.warn(
+        f"the {n_features} edge features of these graphs are not used: {kind}.forward has "
+        f"no parameter edge_attr",
+        stacklevel=5,
+    )
 
 
 @cache

@@ -172,6 +172,27 @@ def test_a_wrong_encoder_is_told_both_shapes(mutag, encoder, out_dim, message):
         InfoGraph(encoder, out_dim)(small_batch(mutag))
 
 
+class Swapped(MyEncoder):
+    def forward(self, x, edge_index, batch):
+        return super().forward(x, edge_index, batch)[::-1]
+
+
+def test_graphs_before_nodes_are_told_apart_from_another_width(mutag):
+    with pytest.raises(InputError, match="swap"):
+        InfoGraph(Swapped(6), 6)(small_batch(mutag))
+
+
+def test_unused_edge_features_are_named_once_for_a_class(mutag):
+    class Deaf(MyEncoder):
+        """Has a name of its own, and no parameter for edges."""
+
+    batch = mutag.batch(torch.tensor([0, 1]))
+    with pytest.warns(UserWarning, match=r"\b4 edge features.*Deaf") as said:
+        for _ in range(2):  # as one of every fold is
+            InfoGraph(Deaf(6), 6).embed(batch)
+    assert len(said) == 1
+
+
 class Usual(MyEncoder):
     def forward(self, x, edge_index, edge_attr, batch):  # the order of PyTorch Geometric
         return super().forward(x, edge_index, batch)
