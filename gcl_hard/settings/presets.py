@@ -137,6 +137,7 @@ SMALL: dict[str, Any] = {
     "precision": "bf16",
     "subset": 20_000,
     "epochs": (15,),
+    "patience": 0,  # supervised is trained as long as the others are
     "seeds": (0, 1, 2),
     "monitor_every": 3,
     "diagnostics": 5,
