@@ -682,6 +682,9 @@ def test_the_version_is_that_of_the_installed_package(capsys: pytest.CaptureFixt
         (["--method=ucl", "--protocol=inductive", "--patience=3"], {"--patience"}),
         (["--method=hscl", "--seeds=1", "--lr=0.1"], set()),
         (["--method=majority", "--epochs=1"], set()),
+        (["--method=supervised", "--beta=2"], {"--beta"}),
+        (["--dataset=digits", "--method=ucl", "--label-noise=0,0.1"], {"--label-noise"}),
+        (["--method=hscl", "--temperature=0.5", "--contrast=two-view"], set()),
         (["--config={folder}/a.yaml", "--method=ucl"], set()),
     ],
 )
@@ -700,3 +703,17 @@ def test_what_a_search_and_a_training_do_not_read_is_named() -> None:
         parse_tune(["--dataset=MUTAG", "--method=ucl", "--beta=3"])
     with pytest.warns(UserWarning, match=r"--beta\b"):
         parse_pretrain(["--dataset=digits", "--method=ucl", "--beta=3"])
+    with pytest.raises(InputError, match="patience"):
+        parse_pretrain(["--dataset=digits", "--patience=3"])
+
+
+def test_what_some_trials_read_is_not_named(tmp_path: Path) -> None:
+    space = tmp_path / "space.yaml"
+    space.write_text(
+        "space:\n  method: {type: categorical, choices: [ucl, hscl-tau]}\n"
+        "  lr: {type: float, low: 0.001, high: 0.1, log: true}\n"
+    )
+    command = ["--dataset=MUTAG", f"--space={space}"]
+    parse_tune([*command, "--threshold-start=-0.3"])
+    with pytest.warns(UserWarning, match=r"--beta\b"):
+        parse_tune([*command, "--beta=2"])

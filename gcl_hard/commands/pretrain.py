@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from torch import nn
 from gcl_hard.commands.encoders import model_of_file
 from gcl_hard.commands.parser import (
     entry_parser,
+    flags_in,
     option_defaults,
     print_config,
     read_arguments,
@@ -83,17 +84,20 @@ def parse_pretrain(arguments: Sequence[str]) -> PretrainOptions:
     """
     stated = read_arguments(pretrain_parser(), arguments)
     printing = stated.pop("print_config", False)
-    options, values = _options(stated)
+    options, values = _options(stated, flags_in(arguments))
     if printing:
         print_config(values)
     return options
 
 
-def _options(stated: Mapping[str, Any], **own: Any) -> tuple[PretrainOptions, dict[str, Any]]:
+def _options(
+    stated: Mapping[str, Any], explicit: Container[str] | None = None, **own: Any
+) -> tuple[PretrainOptions, dict[str, Any]]:
     """The options of what is stated, and all values that are read.
 
     Args:
         stated: settings and options by name.
+        explicit: those of which it is said if they are not read; all if None.
         **own: parts of the user's own.
     """
     rest = dict(stated)
@@ -113,7 +117,9 @@ def _options(stated: Mapping[str, Any], **own: Any) -> tuple[PretrainOptions, di
     values = usual | options | settings | rest
     named = settings | {"dataset": PurePath(source).name if config is ImageConfig else source}
     read = config(**usual | named)
-    warn_of_unread([read], settings)
+    warn_of_unread(
+        [read], {n: one for n, one in settings.items() if explicit is None or n in explicit}
+    )
     return (
         PretrainOptions(read, source, **rest, **own),
         {name: value for name, value in values.items() if name not in others},

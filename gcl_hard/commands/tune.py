@@ -77,7 +77,7 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
         stated = read_arguments(parser, arguments)
     except InputError as error:
         raise _explained_tune(error) from error
-    from gcl_hard.tuning.options import tune_options
+    from gcl_hard.tuning.options import configs_of, tune_options
 
     stated |= named_paths(stated)
     printing = stated.pop("print_config", False)
@@ -87,9 +87,7 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
     settings = as_declared(CONFIGS[domain], settings, listed=False)
     named = {"domain": stated.pop("domain")} if "domain" in stated else {}
     options = tune_options(domain, settings, **stated)
-    warn_of_unread(
-        [options.base.config], {n: settings[n] for n in flags_in(arguments) & {*settings}}
-    )
+    warn_of_unread(configs_of(options), {n: settings[n] for n in flags_in(arguments) & {*settings}})
     if printing:
         config = CONFIGS[domain]
         usual = defaults(config) | {**config.in_search} | option_defaults(SearchOptions)

@@ -295,7 +295,7 @@ def _embed(run: Run, data: ImageData, encoding: Encoding) -> tuple[Floats, Float
     train_z, test_z = (encoding.embed(part, config) for part in (data.probe, data.test))
     if not (np.isfinite(train_z).all() and np.isfinite(test_z).all()):
         raise DivergenceError(
-            f"embeddings are not finite after epoch {config.epochs} ({run}); nothing of this run "
+            f"embeddings are not finite after training ({run}); nothing of this run "
             f"was saved. Lower lr or beta, raise temperature, or use precision fp32"
         )
     return train_z, test_z

@@ -185,15 +185,31 @@ def mid_ranks(t: Tensor, others: Tensor) -> Tensor:
     t, others = t.detach().contiguous(), others.expand_as(t)
     n = others.sum(-1, keepdim=True).clamp(min=1).to(t.dtype)
     slack = rounding(torch.where(others, t, 0.0))
-    among = torch.where(others, t, math.inf)
-    order = _argsort(among)
-    ordered = among.gather(-1, order)
-    asked = t.gather(-1, order)  # nearly sorted, so that they are found several times faster
+    order = _argsort(t)
+    asked = t.gather(-1, order)  # sorted, so that they are found several times faster
+    among = others.gather(-1, order)
+    ordered = asked.masked_fill(~among, math.inf)
+    if t.device.type == "cpu":  # where what is nearly sorted is sorted at once
+        ordered = ordered.gather(-1, _argsort(ordered))
+    else:
+        ordered = torch.empty_like(t).scatter_(-1, _places(among), ordered)
     below = torch.searchsorted(ordered, asked - slack)
     up_to = torch.searchsorted(ordered, asked + slack, right=True)
     share = (below + up_to).to(t.dtype) / (2 * n)
     share = torch.minimum(torch.maximum(share, 0.5 / n), 1 - 0.5 / n)
     return torch.empty_like(t).scatter_(-1, order, share)
+
+
+def _places(first: Tensor) -> Tensor:
+    """Where the entries of rows go so that some come first, each kind in its order.
+
+    Example:
+        >>> _places(torch.tensor([[False, True, False, True]]))
+        tensor([[2, 0, 3, 1]])
+    """
+    number = first.cumsum(-1)
+    after = torch.arange(first.shape[-1], device=first.device) - number + number[..., -1:]
+    return torch.where(first, number - 1, after)
 
 
 def _argsort(t: Tensor) -> Tensor:

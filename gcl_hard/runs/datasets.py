@@ -9,7 +9,7 @@ import os
 import warnings
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from gcl_hard.errors import InputError
 from gcl_hard.io import cache_root, file_stamp, write_json
@@ -39,10 +39,14 @@ class DataSets:
         self._own: dict[int, Any] = {}
         self._files: dict[Hashable, list[tuple[str, Any]]] = {}
         self._seen = set[Hashable]()
+        self._call = context.call
 
-    def look_again(self) -> None:
-        """Read anew the named sets whose files, or whose folder's place, have changed."""
-        self._seen.clear()
+    def of_call(self, call: str) -> Self:
+        """The same sets; another call of a process looks again whether their files have changed."""
+        if call != self._call:
+            self._call = call
+            self._seen.clear()
+        return self
 
     def load(self, config: RunConfig, own: Any = None) -> Any:
         """The data of a configuration.

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
+from uuid import uuid4
 
 import numpy as np
 import torch
@@ -94,6 +95,7 @@ class RunContext:
         digest: digest of the data of the run in training; checkpoints of other data are refused.
         parts: the user's own encoders and augmentations, by the names in configurations.
         processes: those that train a run together, under torchrun.
+        call: tells the context of one command or call from those of others, in all processes.
     """
 
     output: Path
@@ -107,6 +109,7 @@ class RunContext:
     digest: str = ""
     parts: Parts = field(default_factory=dict)
     processes: int = 1
+    call: str = field(default_factory=lambda: uuid4().hex, compare=False)
 
     def file(self, run: Run, suffix: str) -> Path:
         """Path of a file next to the result of a run."""

@@ -76,7 +76,6 @@ class Runner:
     def __post_init__(self) -> None:
         self.store = Store(self.context.output, processes=self.context.processes)
         self.data = data_sets(self.context)
-        self.data.look_again()
 
     def run(self, runs: Sequence[Run]) -> tuple[dict[Run, RunResult], list[str]]:
         """Load the results of finished runs, and execute the others.
@@ -349,7 +348,7 @@ def data_sets(context: RunContext) -> DataSets:
     """The data sets of this process."""
     on_cpu = context.options.loader_workers > 0
     key = context.data_dir, context.device, on_cpu, context.versions["source"]
-    return _DATA.setdefault(key, DataSets(context))
+    return _DATA.setdefault(key, DataSets(context)).of_call(context.call)
 
 
 def share(data: D, *, report: Callable[..., bool]) -> D:

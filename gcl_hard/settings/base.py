@@ -800,10 +800,10 @@ def _stated(config: RunConfig) -> dict[str, Any]:
 @lru_cache(maxsize=2**16)
 def _key(config: RunConfig, schema: int | None) -> str:
     content: dict[str, Any]
+    own = stated(known(type(config)), config.values, keyed=True)
     if schema == 2:
-        content = schema2(config.domain, config.values, config.stated())
+        content = schema2(config.domain, config.values, own)
     else:
-        own = stated(known(type(config)), config.values, keyed=True)
         content = {"domain": config.domain, **own}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
     return f"{config.dataset}_{config.method}_{config.protocol}_{digest}"

@@ -260,11 +260,12 @@ def warn_of_unread(configs: Sequence[RunConfig], given: Mapping[str, Any]) -> No
             over, and so are values that stand for "does not apply".
     """
     found = []
-    if all(one.is_baseline for one in configs):  # which have only the settings that they read
+    if not any(one.encoders for one in configs):  # nothing is trained, with whatever settings
         return
     for name in [one for one in given if one in known(type(configs[0]))]:
-        values = given[name] if isinstance(given[name], tuple) else (given[name],)
-        if not any(one.reads(name) or getattr(one, name) in values for one in configs):
+        values = given[name] if isinstance(given[name], tuple | list) else (given[name],)
+        of_runs = [getattr(one, name) for one in configs]
+        if not any(one.reads(name) for one in configs) and any(v not in of_runs for v in values):
             found.append(flag(name))
     if found:
         methods = ", ".join(dict.fromkeys(one.method for one in configs))

@@ -26,7 +26,7 @@ OTHERS = (
 """Settings of ``GraphConfig`` that pre-training does not read."""
 IMAGE_OTHERS = (
     *of_part(ImageConfig, "split"), *of_part(ImageConfig, "probe"),
-    "probe_split", "subset", "classes", "label_noise",
+    "probe_split", "subset", "classes", "label_noise", *declared(OwnTraining),
 )  # fmt: skip
 """Settings of ``ImageConfig`` that pre-training does not read."""
 PseudoLabels = Literal["scaffold"]

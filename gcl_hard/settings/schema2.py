@@ -44,8 +44,8 @@ def schema2(domain: str, values: Mapping[str, Any], stated: Mapping[str, Any]) -
     Args:
         domain: domain of the settings.
         values: all of them, resolved.
-        stated: those that differ from their defaults given the rest; settings added since count
-            only if they do.
+        stated: those that differ from their first defaults given the rest; settings added since
+            count only if they do.
     """
     usual = DEFAULTS.get(domain, {})
     found = {name: value for name, value in values.items() if value != usual.get(name, ...)}

@@ -181,6 +181,8 @@ def train(
             f"batches must be a loader, or a function from the epoch to its batches, got "
             f"{type(batches).__name__}"
         )
+    if stopping is not None and stopping.best_epoch:
+        raise InputError("this EarlyStopping has been through a training: give a new one")
     of_epoch = batches if callable(batches) else lambda epoch: batches
     run = _Run(
         model, optimisation, torch.device(device), setting, checkpoint,

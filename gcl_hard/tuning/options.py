@@ -6,8 +6,10 @@ import copy
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,7 +29,15 @@ from gcl_hard.experiments.custom import (
 from gcl_hard.runs.engine import check_engine
 from gcl_hard.runs.trials import Inner, Steps
 from gcl_hard.seeds import seed_for
-from gcl_hard.settings.base import Domain, flag, is_own, is_pretrained, of_part
+from gcl_hard.settings.base import (
+    Domain,
+    RunConfig,
+    flag,
+    is_own,
+    is_pretrained,
+    known,
+    of_part,
+)
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GIN, GraphConfig
 from gcl_hard.settings.presets import best_recipe
@@ -193,6 +203,27 @@ def plain(name: str) -> str:
         'MUTAG_ucl_GAT-1f'
     """
     return NO_NAME.sub("-", name)
+
+
+MOST_COMBINATIONS = 1_000
+
+
+def configs_of(options: TuneOptions) -> list[RunConfig]:
+    """What trials may train: the base with all combinations of the categories that are searched.
+
+    Args:
+        options: of a search; of very many combinations the first ones are made.
+    """
+    choices = {
+        one.name: getattr(one.distribution, "choices", None)
+        for one in options.search_space.dimensions if one.name in known(options.base.kind)
+    }  # fmt: skip
+    several = {name: of for name, of in choices.items() if of}
+    found = []
+    for drawn in islice(product(*several.values()), MOST_COMBINATIONS):
+        with suppress(InputError):  # a trial that fails
+            found.append(options.base.config_with(dict(zip(several, drawn, strict=True))))
+    return found or [options.base.config]
 
 
 def tune_options(

@@ -109,7 +109,6 @@ class PreparedSearch:
         base = replace(options.base, settings={**options.base.settings, "dataset": name})
         options, config = replace(options, base=base), base.config
         sets = data_sets(context)
-        sets.look_again()
         data = sets.load(config, graphs)
         digest = sets.facts(config, graphs)["digest"]
         usual, *others = experiment.metrics(config, data)
@@ -278,8 +277,13 @@ class PreparedSearch:
     def retrained(self, trial: FrozenTrial, seed: int) -> nn.Module:
         """A model trained with the settings of a trial on all data."""
         candidate = self.options.base.candidate(trial.number, trial.params)
-        own = self.options.graphs
-        data = data_sets(self.context).load(candidate.config, own)
+        own, sets = self.options.graphs, data_sets(self.context)
+        data = sets.load(candidate.config, own)
+        if sets.facts(candidate.config, own)["digest"] != self.objective.digest:
+            raise InputError(
+                f"{candidate.config.dataset} has changed since it was searched: give the files of "
+                f"then, or search again"
+            )
         context = replace(self.context, parts=candidate.parts)
         return experiment_of(candidate.config).fit(candidate.config, data, context, seed).eval()
 

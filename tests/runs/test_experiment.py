@@ -216,7 +216,6 @@ def test_a_process_reads_anew_what_has_changed_between_two_calls(
 
     def called() -> GraphSet:
         data = data_sets(context(Path("results"), data_dir=Path()))
-        data.look_again()
         config = GraphConfig(dataset="SET", features="constant")
         shown.append(data.facts(config)["digest"])
         found: GraphSet = data.load(config)

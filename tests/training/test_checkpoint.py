@@ -84,6 +84,18 @@ def test_early_stopping_begins_with_a_training(tmp_path):
             fit(Checkpoint(path, RUN, resume=True), stops=then)
 
 
+def test_early_stopping_is_for_one_training():
+    kept = []
+
+    def keep(model):
+        kept.append(kept[0] if kept else stopping(model))
+        return kept[0]
+
+    fit(None, stops=keep)
+    with pytest.raises(InputError, match="EarlyStopping"):
+        fit(None, stops=keep)
+
+
 @pytest.mark.gpu
 def test_loss_scale_and_generators_of_a_gpu_are_resumed(tmp_path):
     check_resumed(tmp_path, PER_EPOCH + 4, PER_EPOCH + 3, device="cuda", precision="16-mixed")
