@@ -27,9 +27,9 @@ from gcl_hard.io import write_json
 from gcl_hard.runs.experiment import RunOptions
 from gcl_hard.settings.base import HEAD, RunConfig, defaults, flag, known
 from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.flags import add_options, add_settings, options_of, warn_of_unread
+from gcl_hard.settings.flags import add_options, add_settings, options_of
 from gcl_hard.settings.presets import PRESETS, SMALL
-from gcl_hard.settings.values import as_declared, check_report
+from gcl_hard.settings.values import as_declared, check_report, warn_of_unread
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -36,9 +36,8 @@ from gcl_hard.runs.plan import Run
 from gcl_hard.runs.store import Store
 from gcl_hard.settings.base import RunConfig, defaults, known
 from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.flags import warn_of_unread
 from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.values import as_seeds, check_report
+from gcl_hard.settings.values import as_seeds, check_report, warn_of_unread
 
 if TYPE_CHECKING:
     from typing import Unpack

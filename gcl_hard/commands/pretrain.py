@@ -23,17 +23,12 @@ from gcl_hard.extras import check_extra
 from gcl_hard.graphs.moleculenet import SOURCES, is_file
 from gcl_hard.runs.logs import Logger
 from gcl_hard.settings.base import defaults, flag
-from gcl_hard.settings.flags import (
-    add_options,
-    add_settings,
-    all_settings,
-    options_of,
-    warn_of_unread,
-)
+from gcl_hard.settings.flags import add_options, add_settings, all_settings, options_of
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
 from gcl_hard.settings.presets import PRETRAINING, PRETRAINING_IMAGES
 from gcl_hard.settings.pretraining import IMAGE_OTHERS, OTHERS, PretrainOptions, of_others
+from gcl_hard.settings.values import warn_of_unread
 
 if TYPE_CHECKING:
     from typing import Unpack

@@ -17,8 +17,8 @@ from gcl_hard.moved import FLAGS, renames
 from gcl_hard.runs.logs import Log, Logger, opened_log
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.flags import warn_of_unread
 from gcl_hard.settings.searches import PrunerName, SamplerName
+from gcl_hard.settings.values import warn_of_unread
 from gcl_hard.tuning.journal import mended
 from gcl_hard.tuning.options import Callback, TuneOptions, configs_of, tune_options
 from gcl_hard.tuning.result import Finding, SearchResult

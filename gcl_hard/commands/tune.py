@@ -22,15 +22,9 @@ from gcl_hard.commands.parser import (
 from gcl_hard.errors import InputError
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.flags import (
-    add_options,
-    add_settings,
-    all_settings,
-    options_of,
-    warn_of_unread,
-)
+from gcl_hard.settings.flags import add_options, add_settings, all_settings, options_of
 from gcl_hard.settings.searches import SearchOptions
-from gcl_hard.settings.values import as_declared
+from gcl_hard.settings.values import as_declared, warn_of_unread
 
 if TYPE_CHECKING:
     from gcl_hard.tuning.options import TuneOptions

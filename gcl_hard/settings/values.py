@@ -1,7 +1,8 @@
-"""Readers of values that flags and YAML give as text or lists."""
+"""Readers of values that flags and YAML give as text or lists, and what is said of them."""
 
 from __future__ import annotations
 
+import warnings
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -202,3 +203,28 @@ def check_report(path: Path | None, *, html: bool = True) -> None:
     )
     if path is not None and path.suffix not in kinds:
         raise InputError(f"report is {', or '.join(kinds.values())}; got {path}")
+
+
+def warn_of_unread(configs: Sequence[RunConfig], given: Mapping[str, Any]) -> None:
+    """Name what was given in vain: settings that none of some configurations reads.
+
+    Args:
+        configs: of one class.
+        given: values by name, or tuples of them; other names than those of settings are passed
+            over, and so are values that stand for "does not apply".
+    """
+    found = []
+    if not any(one.encoders for one in configs):  # nothing is trained, with whatever settings
+        return
+    for name in [one for one in given if one in known(type(configs[0]))]:
+        values = given[name] if isinstance(given[name], tuple | list) else (given[name],)
+        of_runs = [getattr(one, name) for one in configs]
+        if not any(one.reads(name) for one in configs) and any(v not in of_runs for v in values):
+            found.append(flag(name))
+    if found:
+        methods = ", ".join(dict.fromkeys(one.method for one in configs))
+        given_in_vain = ", ".join(f"--{one}" for one in found)
+        warnings.warn(
+            f"{given_in_vain}: read by no run of this command ({methods}), so left out",
+            stacklevel=2,
+        )
