@@ -18,9 +18,8 @@ from gcl_hard.runs.logs import Log, Logger, opened_log
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.searches import PrunerName, SamplerName
-from gcl_hard.settings.values import warn_of_unread
 from gcl_hard.tuning.journal import mended
-from gcl_hard.tuning.options import Callback, TuneOptions, configs_of, tune_options
+from gcl_hard.tuning.options import Callback, TuneOptions, tune_options, warn_of_untried
 from gcl_hard.tuning.result import Finding, SearchResult
 from gcl_hard.tuning.search import PreparedSearch
 from gcl_hard.tuning.storage import OWN, exclusive, opened, reachable
@@ -229,5 +228,5 @@ def study(
         report=None if report is None else Path(report), device=device,
         data_dir=None if data_dir is None else Path(data_dir), threads=threads, graphs=graphs,
     )  # fmt: skip
-    warn_of_unread(configs_of(options), settings)
+    warn_of_untried(options, settings)
     return search(options, Console(quiet=not progress), logger=logger)[0]

@@ -24,7 +24,7 @@ from gcl_hard.settings.base import defaults
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.flags import add_options, add_settings, all_settings, options_of
 from gcl_hard.settings.searches import SearchOptions
-from gcl_hard.settings.values import as_declared, warn_of_unread
+from gcl_hard.settings.values import as_declared
 
 if TYPE_CHECKING:
     from gcl_hard.tuning.options import TuneOptions
@@ -71,7 +71,7 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
         stated = read_arguments(parser, arguments)
     except InputError as error:
         raise _explained_tune(error) from error
-    from gcl_hard.tuning.options import configs_of, tune_options
+    from gcl_hard.tuning.options import tune_options, warn_of_untried
 
     stated |= named_paths(stated)
     printing = stated.pop("print_config", False)
@@ -81,7 +81,7 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
     settings = as_declared(CONFIGS[domain], settings, listed=False)
     named = {"domain": stated.pop("domain")} if "domain" in stated else {}
     options = tune_options(domain, settings, **stated)
-    warn_of_unread(configs_of(options), {n: settings[n] for n in flags_in(arguments) & {*settings}})
+    warn_of_untried(options, {n: settings[n] for n in flags_in(arguments) & {*settings}})
     if printing:
         config = CONFIGS[domain]
         usual = defaults(config) | {**config.in_search} | option_defaults(SearchOptions)

@@ -197,7 +197,8 @@ def stopping_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int) -> Fold:
         >>> stopping_holdout(range(40), [0, 1] * 30, seed=0).test.size
         4
     """
-    share = len(np.unique(np.asarray(labels)[np.asarray(train)])) / len(np.asarray(train))
+    inside = np.asarray(labels)[np.asarray(train)]
+    share = len(np.unique(inside)) / len(inside)
     return inner_holdout(train, labels, seed=seed, fraction=max(VALIDATION, share))
 
 

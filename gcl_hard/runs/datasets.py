@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any, Self
 
@@ -54,7 +54,7 @@ class DataSets:
         Raises:
             InputError: if they are not available or lack what the configuration needs.
         """
-        key = self._key(config, own)
+        key = self._current(config, own)
         if key not in self._sets:
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always", UserWarning)
@@ -77,7 +77,7 @@ class DataSets:
         Raises:
             InputError: if the data are not available.
         """
-        key = self._key(config, own)
+        key = self._current(config, own)
         if key not in self._facts and own is not None:
             self._facts[key] = self._read(config, own)
         if key not in self._facts:
@@ -106,32 +106,38 @@ class DataSets:
     def _read(self, config: RunConfig, own: Any) -> dict[str, Any]:
         """The facts of data and what was said when they were read."""
         found = self._context.experiment_of(config).facts(self.load(config, own))
-        notes = self._notes[self._key(config, own)]
+        notes = self._notes[self._current(config, own)]
         return found | ({"notes": notes} if notes else {})
 
     def size(self, config: RunConfig, own: Any = None) -> tuple[int, int]:
         """The ``size`` argument of :meth:`RunConfig.cost`."""
         return self._context.experiment_of(config).size(self.load(config, own))
 
-    def _key(self, config: RunConfig, own: Any) -> tuple[Hashable, ...]:
-        """Key of a configuration's data; ``own`` is kept, so that its id stays its own."""
+    def _current(self, config: RunConfig, own: Any) -> tuple[Hashable, ...]:
+        """Key of a configuration's data, of which what is out of date is forgotten; ``own`` is
+        kept, so that its id stays its own.
+        """
         if own is not None and id(own) not in self._own:
             self._own[id(own)] = own
-            for old in list(self._own)[: -self.MOST_OWN]:
-                del self._own[old]
-                for kept in (self._sets, self._facts, self._notes):
-                    for key in [key for key in kept if key[0] == old]:  # type: ignore[index]
-                        del kept[key]
+            old = [*self._own][: -self.MOST_OWN]
+            for one in old:
+                del self._own[one]
+            self._forget(lambda key: key[0] in old)
         found = (None if own is None else id(own), config.domain, *config.data_key)
         if own is None and found not in self._seen:
             files = [file.absolute() for file in config.files(self._context.data_dir)]
             stamps = [(str(file), file_stamp(file)) for file in files]
             if self._files.get(found) != stamps:
-                for kept in (self._sets, self._facts, self._notes):
-                    kept.pop(found, None)
+                self._forget(lambda key: key == found)
             self._files[found] = stamps
             self._seen.add(found)
         return found
+
+    def _forget(self, which: Callable[[Any], bool]) -> None:
+        """Drop what is known under some keys."""
+        for kept in (self._sets, self._facts, self._notes):
+            for key in [*filter(which, kept)]:
+                del kept[key]
 
 
 class FactsCache:

@@ -229,7 +229,7 @@ def fit(
         on_epoch: called with the epoch and its mean loss, for example to log them; if it returns
             False, training ends.
         stopping: as of :func:`train`, as is ``checkpoint``.
-        checkpoint: keeps the training, to be resumed.
+        checkpoint: where the training is kept.
         **optimisation: as of :class:`Optimisation`: ``epochs``, ``lr``, ``optimiser``, ….
 
     Returns:
@@ -574,12 +574,12 @@ class _Run:
             self.model.load_state_dict(state["model"])
             for name, module in _with_run_state(self.model):
                 module.set_run_state(state["modules"][name])
+        with fits(path, "state"):
             kept = state.get("stopping")
             if (kept is None) != (self.stopping is None):
                 raise ValueError("early stopping belongs to one of them only")
             if self.stopping is not None and kept is not None:
                 self.stopping.set_run_state(kept)
-        with fits(path, "state"):
             _check_state(state, self.optimizer, self.scheduler)
             self.optimizer.load_state_dict(state["optimizer"])
             if self.scheduler is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from gcl_hard.errors import check_at_least
-from gcl_hard.stored import unlike
+from gcl_hard.stored import unlike, unlike_ours
 
 
 class EarlyStopping:
@@ -91,10 +91,10 @@ class EarlyStopping:
     def set_run_state(self, state: dict[str, Any]) -> None:
         """Take up what :meth:`run_state` returned."""
         kinds = {"epoch": int, "best": list[float], "ended": bool, "weights": dict}
-        if why := unlike(state, kinds):
+        ours = self.model.state_dict()
+        if why := unlike(state, kinds) or unlike_ours(state["weights"], ours):
             raise ValueError(why)
         best = state["best"]
         self.best_epoch, self.ended = state["epoch"], state["ended"]
         self.best = best[0] if len(best) == 1 else tuple(best)
-        ours = self.model.state_dict()
         self._weights = {n: one.to(ours[n].device) for n, one in state["weights"].items()}

@@ -42,6 +42,7 @@ from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GIN, GraphConfig
 from gcl_hard.settings.presets import best_recipe
 from gcl_hard.settings.searches import PrunerName, SamplerName, SearchOptions
+from gcl_hard.settings.values import warn_of_unread
 from gcl_hard.tuning.objective import check_encoder
 from gcl_hard.tuning.space import Base, Space, default_space, read_space
 from gcl_hard.tuning.storage import BATCH, positions
@@ -208,11 +209,15 @@ def plain(name: str) -> str:
 MOST_COMBINATIONS = 1_000
 
 
-def configs_of(options: TuneOptions) -> list[RunConfig]:
-    """What trials may train: the base with all combinations of the categories that are searched.
+def warn_of_untried(options: TuneOptions, given: Mapping[str, Any]) -> None:
+    """Name settings that no trial of a search reads: see :func:`warn_of_unread`."""
+    if given:
+        warn_of_unread(_configs_of(options), given)
 
-    Args:
-        options: of a search; of very many combinations the first ones are made.
+
+def _configs_of(options: TuneOptions) -> list[RunConfig]:
+    """What trials may train: the base with all combinations of the categories that are searched, of
+    very many the first ones.
     """
     choices = {
         one.name: getattr(one.distribution, "choices", None)
