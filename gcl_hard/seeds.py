@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import FunctionType
@@ -205,3 +207,49 @@ class Generators:
         self._by_device.clear()
         for key, value in state.items():
             self._of(torch.device(key)).set_state(value.cpu())
+
+
+@contextmanager
+def seeded_globally(generator: torch.Generator) -> Iterator[None]:
+    """Seed the global random states from a generator; they are put back afterwards."""
+    import numpy as np
+
+    device = generator.device
+    seed = int(torch.randint(2**62, (), generator=generator, device=device))
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - users may draw from it
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.default_generator.manual_seed(seed)
+        if device.type == "cuda":
+            torch.cuda.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)  # noqa: NPY002
+
+
+class Draws:
+    """Base of a model that draws from :class:`Generators`, whose states checkpoints keep.
+
+    Example:
+        >>> class Noise(Draws):
+        ...     def __init__(self, seed):
+        ...         self._generators = Generators(seed)
+        >>> a, b, inputs = Noise(0), Noise(1), torch.ones(2, 3)
+        >>> _ = torch.rand(3, generator=a._generators.on(inputs))
+        >>> b.set_run_state(a.run_state())
+        >>> b.run_state().keys()
+        dict_keys(['cpu'])
+    """
+
+    _generators: Generators
+
+    def run_state(self) -> dict[str, Any]:
+        """States of the generators, so that a resumed run draws the same."""
+        return self._generators.state()
+
+    def set_run_state(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`run_state` returned."""
+        self._generators.restore(state)

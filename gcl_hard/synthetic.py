@@ -20,7 +20,7 @@ from gcl_hard.functional.dense import DenseScores
 from gcl_hard.functional.negatives import all_finite
 from gcl_hard.functional.plan import Pairing, Plan, unit
 from gcl_hard.functional.tracing import hooked, in_backward, refuse_vmap
-from gcl_hard.seeds import Drawing, Generators, Replay, seed_for, seeded
+from gcl_hard.seeds import Drawing, Draws, Generators, Replay, seed_for, seeded
 from gcl_hard.setting import Setting
 
 MIXING, NOISE, WEIGHTS = range(3)
@@ -94,7 +94,7 @@ class SyntheticNegatives(nn.Module, ABC):
         """Negatives of each anchor."""
 
 
-class HardMixing(SyntheticNegatives):
+class HardMixing(Draws, SyntheticNegatives):
     r"""MoCHi: mixtures of the hardest negatives with each other and with the anchor.
 
     .. math:: h = \frac{\alpha n_i + (1 - \alpha) n_j}{\lVert \cdot \rVert}, \qquad
@@ -167,14 +167,6 @@ class HardMixing(SyntheticNegatives):
         # Opposite vectors in equal parts have no direction.
         z.mul_(1 / torch.linalg.vector_norm(z, dim=2, keepdim=True).clamp(min=1e-6))
         return Synthetic(z, (number > 0).expand(shape))
-
-    def run_state(self) -> dict[str, Any]:
-        """States of the generators, so that a resumed run draws the same."""
-        return self._generators.state()
-
-    def set_run_state(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`run_state` returned."""
-        self._generators.restore(state)
 
     def extra_repr(self) -> str:
         """The summary that ``print`` shows."""

@@ -184,10 +184,12 @@ def evaluate(
     configs = bench_configs(kind, values, None, {*values})
     warn_of_unread(configs, {name: values[name] for name in settings})
     metrics = (metric,) if isinstance(metric, str) else tuple(metric or ())
+    can = experiment_of(kind).options
     options = BenchOptions(
         tuple(dict.fromkeys(configs)),
         RunOptions(
-            save_encoder=save_encoders and "save_encoder" in experiment_of(kind).options,
+            resume="resume" in can and not force,
+            save_encoder=save_encoders and "save_encoder" in can,
             save_embeddings=save_embeddings,
         ),
         select=select, metric=metrics or None, seeds=chosen, output=Path(output), force=force,

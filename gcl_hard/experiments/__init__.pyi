@@ -8,6 +8,7 @@ from gcl_hard.runs.experiment import seeded_weights as seeded_weights
 from gcl_hard.runs.plan import Run as Run
 from gcl_hard.runs.record import Scored as Scored
 from gcl_hard.runs.record import Tested as Tested
+from gcl_hard.runs.training import Training as Training
 from gcl_hard.setting import Setting as Setting
 from gcl_hard.settings.base import RunConfig as RunConfig
 from gcl_hard.settings.base import configuration as configuration

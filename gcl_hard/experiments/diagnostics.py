@@ -317,6 +317,17 @@ class DiagnosticsCallback(Generic[M]):
             self.points = sample.batches[0].points()
         self.seconds += time.perf_counter() - start
 
+    def after(self, notes: dict[str, Any], epoch: int, model: M, current: Hardening) -> None:
+        """Take a snapshot if the epoch has one, after those that a checkpoint's notes have."""
+        self.snapshots, self.seconds = notes.get("diagnostics", ([], 0.0))
+        self(epoch, model, current)
+        notes["diagnostics"] = [self.snapshots, self.seconds]
+
+    def complete(self, notes: dict[str, Any], model: M) -> None:
+        """Take up those of a training that is over, which may date from before a resume."""
+        self.snapshots, self.seconds = notes["diagnostics"]
+        self.points = self.last_points(model)
+
     def last_points(self, model: M) -> Points | None:
         """Arrays of the last epoch's snapshot, which may date from before a resume."""
         if self.points is None and (sample := self._sample(model)) is not None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -25,7 +24,6 @@ from gcl_hard.images import (
     ImageClassifier,
     ImageContrast,
     Split,
-    ViewPair,
     ViewPairs,
     ViewRecipe,
     Views,
@@ -47,10 +45,11 @@ from gcl_hard.runs.experiment import (
 from gcl_hard.runs.exporting import Exportable
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.snapshots import snapshot_epochs
+from gcl_hard.runs.training import Training
 from gcl_hard.seeds import seed_for
 from gcl_hard.settings.images import ImageConfig
 from gcl_hard.training.checkpoint import Checkpoint
-from gcl_hard.training.loop import memory_for, train
+from gcl_hard.training.loop import memory_for
 from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
@@ -328,7 +327,6 @@ def fit_run(
     run, config = found.run, cast("ImageConfig", found.run.config)
     options, device = context.options, data.test.images.device
     every = 0 if config.is_baseline else options.diagnostics
-    checkpoint = checkpoint or _checkpoint(run, context, every)
     split, stopping = data.pretrain, None
     if config.patience:
         split, stopping = _stopping(run, split, encoding, device)
@@ -338,41 +336,28 @@ def fit_run(
     diagnostics: DiagnosticsCallback[ImageContrast] | None = None
     if every and rank() == 0:
         diagnostics = _diagnostics(config, data, encoding, every)
-    notes, last_mean = checkpoint.notes, math.nan
-    clock, n_steps = Clock(notes), len(split) // config.batch_size
-
-    def progress(epoch: float, loss: float) -> None:
-        over = stopping is not None and stopping.ended
-        if not report(run, 1.0 if over else epoch / run.epochs, loss):
-            checkpoint.stop()
-
-    def batches(epoch: int) -> Iterator[ViewPair]:
-        for step, pair in enumerate(pairs(epoch)):
-            clock.train()
-            progress(epoch - 1 + step / n_steps, last_mean)
-            yield pair
+    training = Training(
+        run, context, report,
+        n_batches=len(split) // config.batch_size, diagnostics=every, checkpoint=checkpoint,
+    )  # fmt: skip
+    clock, notes = training.clock, training.checkpoint.notes
 
     def ended(epoch: int, mean: float) -> None:
-        nonlocal last_mean
-        last_mean = mean
-        clock.train()
         if parts is not None and epoch in monitored and rank() == 0:
             accuracy = _monitor(encoding, config, parts)
             notes.setdefault("curve", []).append((epoch, accuracy))
         clock.evaluate()
         if diagnostics is not None:
-            diagnostics.snapshots, diagnostics.seconds = notes.get("diagnostics", ([], 0.0))
-            diagnostics(epoch, encoding.model, encoding.model.loss.sampler.current)
-            notes["diagnostics"] = [diagnostics.snapshots, diagnostics.seconds]
+            current = encoding.model.loss.sampler.current
+            diagnostics.after(notes, epoch, encoding.model, current)
             clock.pause()
         if on_epoch_end is not None:
             on_epoch_end(epoch, lambda: _probe(run, config, data, *_embed(run, data, encoding)))
         clock.evaluate()
-        progress(epoch, mean)
 
-    losses = train(
-        encoding.model, batches, config.optimisation(), device=device, on_epoch=ended,
-        stopping=stopping, setting=str(run), checkpoint=checkpoint, together=world_size() > 1,
+    losses = training.train(
+        encoding.model, pairs, config.optimisation(), device=device, seed=encoding.view_seed,
+        stopping=stopping, on_epoch=ended, together=world_size() > 1,
         images=(config.batch_size, encoding.views.size),
     )  # fmt: skip
     clock.train()
@@ -381,8 +366,9 @@ def fit_run(
         found.facts = {"best_epoch": stopping.best_epoch}
     found.curve = tuple((int(epoch), accuracy) for epoch, accuracy in notes.get("curve", []))
     if diagnostics is not None:
-        found.snapshots, found.seconds_diagnostics = notes["diagnostics"]
-        found.points = diagnostics.last_points(encoding.model)
+        diagnostics.complete(notes, encoding.model)
+        found.snapshots, found.seconds_diagnostics = diagnostics.snapshots, diagnostics.seconds
+        found.points = diagnostics.points
     return clock
 
 
@@ -428,20 +414,6 @@ def _diagnostics(
 
     make = partial(image_sampler, config, data.probe, encoding.views, HALF[config.precision])
     return DiagnosticsCallback(config.epochs, every, make)
-
-
-def _checkpoint(run: Run, context: RunContext, diagnostics: int) -> Checkpoint:
-    """The checkpoint of a run, with the settings that it can be resumed with."""
-    options = context.options
-    identity = {**asdict(run.config), "seed": run.seed, "inner": run.inner, "data": context.digest}
-    if world_size() > 1:
-        identity["processes"] = world_size()
-    if diagnostics:  # a checkpoint without snapshots cannot be resumed with them
-        identity["diagnostics"] = diagnostics
-    return Checkpoint(
-        context.checkpoint(run), identity,
-        resume=options.resume, every=60 * options.checkpoint_minutes,
-    )  # fmt: skip
 
 
 def _monitored(split: Split) -> tuple[Split, Split] | None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -122,10 +119,8 @@ def _train_images(trial: Trial, data: ImageData, on_epoch_end: OnEpochEnd | None
     context, run = trial.scoring.context, Run(trial.config, trial.scoring.inner.seed)
     hardware.use_threads(context.threads, math.inf, 1, context.cores)
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            context = replace(context, output=Path(folder))
-            trained = image_training.train_run(run, data, context, report, on_epoch_end)
-            trial.values.append(_value(trial, image_training.score_run(trained, data), data))
+        trained = image_training.train_run(run, data, context, report, on_epoch_end)
+        trial.values.append(_value(trial, image_training.score_run(trained, data), data))
     except _Pruned:
         pass
     except (DivergenceError, OutOfMemory) as error:

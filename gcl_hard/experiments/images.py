@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -63,7 +62,7 @@ from gcl_hard.training.loop import memory_for
 class ImageExperiment(Experiment[ImageConfig, ImageData]):
     """Experiments on images; methods as in ``Experiment``."""
 
-    options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
+    options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder", "resume"})
     shape: ClassVar[frozenset[str]] = frozenset({"size"})
 
     def load(
@@ -172,10 +171,8 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         """A model trained on the training images."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
         encoding = build(config, data, seed, context.parts)
-        with tempfile.TemporaryDirectory() as folder:
-            context = replace(context, output=Path(folder))
-            found = TrainedRun(Run(config, seed))
-            fit_run(found, data, encoding, context, report=silent, on_epoch_end=None)
+        found, context = TrainedRun(Run(config, seed)), context.without_checkpoints()
+        fit_run(found, data, encoding, context, report=silent, on_epoch_end=None)
         return encoding.model
 
     def score(self, trained: TrainedRun, data: ImageData, context: RunContext) -> Scored:

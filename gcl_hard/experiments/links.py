@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -27,7 +28,6 @@ from gcl_hard.graphs.links import KINDS, LinkSet, Part, Queries
 from gcl_hard.models import evaluating
 from gcl_hard.runs import hardware
 from gcl_hard.runs.experiment import (
-    Clock,
     Experiment,
     Parts,
     Report,
@@ -38,8 +38,8 @@ from gcl_hard.runs.experiment import (
 )
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import Scored, Tested
+from gcl_hard.runs.training import Training
 from gcl_hard.settings.links import FREQUENCY, RGCN_BLOCKS, LinkConfig
-from gcl_hard.training.loop import train
 from gcl_hard.training.stopping import EarlyStopping
 
 SCORES, SCORES_ON_GPU = 2**20, 2**26
@@ -48,6 +48,8 @@ SCORES, SCORES_ON_GPU = 2**20, 2**26
 
 class LinkExperiment(Experiment[LinkConfig, LinkSet]):
     """Experiments on links; methods as in ``Experiment``."""
+
+    options: ClassVar[frozenset[str]] = frozenset({"resume"})
 
     def load(self, config: LinkConfig, context: RunContext, own: LinkSet | None = None) -> LinkSet:
         """The facts, on the device."""
@@ -92,11 +94,14 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
     def train_run(self, run: Run, data: LinkSet, context: RunContext, report: Report) -> TrainedRun:
         """Train the model of a run."""
         hardware.use_threads(context.threads, 1e6, 1, context.cores)
-        config, clock = cast("LinkConfig", run.config), Clock()
+        config = cast("LinkConfig", run.config)
         if config.method == FREQUENCY:
             return TrainedRun(run)
         with seeded_weights(run.seed, 0) as seed:
             scorer = new_scorer(config, data, context.parts).to(data.train.device)
+        training = Training(
+            run, context, report, n_batches=math.ceil(2 * len(data.train) / config.batch_size)
+        )
         losses: list[float] = []
         facts: dict[str, Any] = {}
         if not config.is_baseline:
@@ -107,24 +112,19 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
                     scorer, lambda: mean_reciprocal_rank(ranks(scorer, data, "valid")),
                     patience=config.patience,
                 )  # fmt: skip
-
-            def on_epoch(epoch: int, loss: float) -> None:
-                over = stopping is not None and stopping.ended
-                if not report(run, 1.0 if over else epoch / config.epochs, loss):
-                    raise KeyboardInterrupt
-
             try:
-                losses = train(
+                losses = training.train(
                     model, data.batches(config.batch_size, seed=run.seed), config.optimisation(),
-                    device=data.train.device, setting=str(run), on_epoch=on_epoch,
-                    stopping=stopping,
+                    device=data.train.device, seed=seed, stopping=stopping,
                 )  # fmt: skip
             except DivergenceError as error:
                 return TrainedRun(run, error=error)
             if stopping is not None:
                 facts["best_epoch"] = stopping.best_epoch
-        clock.train()
-        return TrainedRun(run, tuple(losses[-1:]), *clock.seconds, embeddings=scorer, facts=facts)
+        training.clock.train()
+        return TrainedRun(
+            run, tuple(losses[-1:]), *training.clock.seconds, embeddings=scorer, facts=facts
+        )
 
     def score(self, trained: TrainedRun, data: LinkSet, context: RunContext) -> Scored:
         """The ranks of right answers, and the MRR of those of validation facts."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,6 @@ from gcl_hard.evaluation.splits import (
 from gcl_hard.experiments.custom import check_call, name_of, own_part
 from gcl_hard.experiments.embedded import IN_ORDER, check_columns, named_as
 from gcl_hard.experiments.exported import nodes_exportable
-from gcl_hard.graphs.augment import seeded_globally
 from gcl_hard.graphs.neighbours import Neighbourhoods
 from gcl_hard.graphs.node_encoders import NODE_ENCODERS, normalised_adjacency
 from gcl_hard.graphs.node_files import given_splits_of, load_nodes
@@ -57,8 +56,9 @@ from gcl_hard.runs.experiment import (
 from gcl_hard.runs.exporting import Exportable
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import Scored, Tested
+from gcl_hard.runs.training import Training
 from gcl_hard.settings.nodes import RAW, SGC, SUPERVISED, UNTRAINED, NodeConfig
-from gcl_hard.training.loop import OnEpoch, memory_for, train
+from gcl_hard.training.loop import memory_for
 from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
     """Experiments on nodes; methods as in ``Experiment``."""
 
     scores_on_cpu: ClassVar[bool] = True
-    options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
+    options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder", "resume"})
     shape: ClassVar[frozenset[str]] = frozenset({"n_features"})
 
     def load(self, config: NodeConfig, context: RunContext, own: NodeSet | None = None) -> NodeSet:
@@ -155,26 +155,27 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
     def train_run(self, run: Run, data: NodeSet, context: RunContext, report: Report) -> TrainedRun:
         """Train the encoder of a run, or that of each split, and embed all nodes."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
-        config, clock = _config(run), Clock()
+        config = _config(run)
         if not config.encoders:
-            found: Any = None
+            clock, found = Clock(), None
             if config.method == UNTRAINED:
                 with seeded_weights(run.seed, 0):
                     encoder = new_encoder(config, data.n_features, context.parts)
                 found = embed_nodes(encoder.to(data.x.device), data)
                 clock.evaluate()
             return TrainedRun(run, (), *clock.seconds, embeddings=found)
-        training = _Training(run, data, context, report)
+        encoders = _Encoders(run, data, context, report)
         try:
-            training.all_encoders(clock)
+            encoders.train()
         except DivergenceError as error:
             return TrainedRun(run, error=error)
-        return training.trained(clock)
+        return encoders.trained()
 
     def fit(self, config: NodeConfig, data: NodeSet, context: RunContext, seed: int) -> NodeModel:
         """A model trained on the graph, with the labels of the first split's training nodes."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
-        return _Training(Run(config, seed), data, context, silent).encoder(0)[0]
+        run, context = Run(config, seed), context.without_checkpoints()
+        return _Encoders(run, data, context, silent).one(0)[0]
 
     def score(self, trained: TrainedRun, data: NodeSet, context: RunContext) -> Scored:
         """What is predicted of the test nodes of each split."""
@@ -320,7 +321,7 @@ def _check_encoder(config: NodeConfig, data: NodeSet, parts: Parts | None) -> No
         embed_nodes(new_encoder(config, data.n_features, parts), part)
 
 
-class _Training:
+class _Encoders:
     """The encoders of a run, trained one after the other.
 
     Args:
@@ -337,6 +338,7 @@ class _Training:
         self.losses: list[float] = []
         self.found: list[Any] = []  # embeddings, or logits of a supervised encoder
         self.best_epochs: list[int] = []
+        self.seconds = np.zeros(2)  # of training, and of embedding
         self.states: list[dict[str, Tensor]] = []
         self.diagnostics: DiagnosticsCallback[NodeContrast] | None = None
         every = context.options.diagnostics
@@ -348,15 +350,14 @@ class _Training:
             epochs = self.config.optimisation().epochs
             self.diagnostics = DiagnosticsCallback(epochs, every, make)
 
-    def all_encoders(self, clock: Clock) -> None:
+    def train(self) -> None:
         """Train them, and embed the nodes by each.
 
         Raises:
             DivergenceError: for a loss or embeddings that are not finite.
         """
         for k in range(self.config.encoders):
-            model, loss = self.encoder(k)
-            clock.train()
+            model, loss, clock = self.one(k)
             self.losses.append(loss)
             if ENCODERS in self.context.saves(self.run):
                 state = model.encoder.state_dict()
@@ -370,13 +371,15 @@ class _Training:
                 raise DivergenceError(f"{self.run}: the embeddings are not finite; lower lr")
             self.found.append(found)
             clock.evaluate()
+            self.seconds += clock.seconds
 
-    def trained(self, clock: Clock) -> TrainedRun:
+    def trained(self) -> TrainedRun:
         """The run, once all encoders are trained."""
         found = self.found if self.config.trains_each else self.found[0]
         supervised = self.config.method == SUPERVISED
+        seconds_train, seconds_eval = self.seconds.tolist()
         one = TrainedRun(
-            self.run, tuple(self.losses), *clock.seconds,
+            self.run, tuple(self.losses), seconds_train, seconds_eval,
             embeddings=None if supervised else found, scores=found if supervised else None,
         )  # fmt: skip
         if self.best_epochs:
@@ -392,34 +395,55 @@ class _Training:
             one.points = diagnostics.points
         return one
 
-    def encoder(self, k: int) -> tuple[NodeModel, float]:
-        """The k-th encoder, trained, and its last loss."""
+    def one(self, k: int) -> tuple[NodeModel, float, Clock]:
+        """The k-th encoder, trained, its last loss, and the time that it took."""
         config, device = self.config, self.data.x.device
         graph = NodeBatch.of(self.data)._replace(y=self._labels(k))
         with seeded_weights(self.run.seed, k) as seed:
             model = self._model(seed).to(device)
         stopping = self._stopping(k, model)
-        if config.neighbours is None:
-            batches: Any = [graph]
-        else:
-            drawn = Neighbourhoods(graph.to("cpu"), config.neighbours)
-            of_epoch = drawn.batches(config.batch_size, seed=config.data_seed)
-            batches = partial(_moved, of_epoch, device)
+        batches, n_batches = self._batches(graph, device)
+        diagnostics = None if k else self.diagnostics
+        training = Training(
+            self.run, self.context, self.report,
+            n_batches=n_batches, number=k, of=config.encoders,
+            diagnostics=0 if diagnostics is None else diagnostics.every,
+        )  # fmt: skip
+        notes = training.checkpoint.notes
+
+        def measure(epoch: int, loss: float) -> None:
+            if diagnostics is not None and isinstance(model, NodeContrast):
+                diagnostics.after(notes, epoch, model, model.loss.sampler.current)
+                training.clock.pause()
+
         with memory_for(
             lambda: (
                 f"out of memory in training on the {self.data.n_nodes} nodes of {config.dataset}: "
                 f"give --anchors N, or --neighbours 15,10 to train on parts of the graph"
             )
         ):
-            draws = torch.Generator(device).manual_seed(seed)
-            with seeded_globally(draws):  # dropout draws from the global state
-                losses = train(
-                    model, batches, config.optimisation(), device=device, setting=str(self.run),
-                    on_epoch=self._on_epoch(k, model), stopping=stopping,
-                )  # fmt: skip
+            losses = training.train(
+                model, batches, config.optimisation(), device=device, seed=seed,
+                stopping=stopping, on_epoch=measure,
+            )  # fmt: skip
+        training.clock.train()
         if stopping is not None:
             self.best_epochs.append(stopping.best_epoch)
-        return model, losses[-1]
+        if diagnostics is not None and isinstance(model, NodeContrast):
+            diagnostics.complete(notes, model)
+            training.clock.pause()
+        return model, losses[-1], training.clock
+
+    def _batches(
+        self, graph: NodeBatch, device: torch.device
+    ) -> tuple[Callable[[int], Iterable[NodeBatch]], int]:
+        """The batches of an epoch, and how many they are."""
+        config = self.config
+        if config.neighbours is None:
+            return (lambda epoch: [graph]), 1
+        drawn = Neighbourhoods(graph.to("cpu"), config.neighbours)
+        of_epoch = drawn.batches(config.batch_size, seed=config.data_seed)
+        return partial(_moved, of_epoch, device), math.ceil(graph.num_nodes / config.batch_size)
 
     def _stopping(self, k: int, model: NodeModel) -> EarlyStopping | None:
         """What ends a supervised training by the validation nodes of split k."""
@@ -453,18 +477,6 @@ class _Training:
             known = torch.from_numpy(ids).to(y.device)
             y[known] = self.data.y[known]
         return y
-
-    def _on_epoch(self, k: int, model: NodeModel) -> OnEpoch:
-        config, run = self.config, self.run
-
-        def on_epoch(epoch: int, loss: float) -> None:
-            share = (k + epoch / run.epochs) / config.encoders
-            if not self.report(run, share, loss):
-                raise KeyboardInterrupt
-            if self.diagnostics is not None and k == 0 and isinstance(model, NodeContrast):
-                self.diagnostics(epoch, model, model.loss.sampler.current)
-
-        return on_epoch
 
 
 def _moved(of_epoch: Any, device: torch.device, epoch: int) -> Iterator[NodeBatch]:

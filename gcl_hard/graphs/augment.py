@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError, check_number, check_option
 from gcl_hard.graphs.data import GraphBatch
+from gcl_hard.seeds import seeded_globally
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -314,25 +312,6 @@ def augment(
             f"{edges.shape[1]} edges, got {len(made.edge_attr)}"
         )
     return replace(batch, x=x, edge_index=edges, batch=owner, edge_attr=made.edge_attr)
-
-
-@contextmanager
-def seeded_globally(generator: torch.Generator) -> Iterator[None]:
-    """Seed the global random states from a generator; they are put back afterwards."""
-    device = generator.device
-    seed = int(torch.randint(2**62, (), generator=generator, device=device))
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - users may draw from it
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.default_generator.manual_seed(seed)
-        if device.type == "cuda":
-            torch.cuda.manual_seed(seed)
-        random.seed(seed)
-        np.random.seed(seed % 2**32)  # noqa: NPY002
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numpy)  # noqa: NPY002
 
 
 def check_views(augmentations: Iterable[str | Transform], strength: float) -> None:

@@ -15,7 +15,7 @@ from gcl_hard.errors import InputError, check_at_least, check_number, unknown
 from gcl_hard.graphs.links import LinkSet, Queries
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of
-from gcl_hard.seeds import Generators
+from gcl_hard.seeds import Draws, Generators
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -315,7 +315,7 @@ def _check_even(model: str, dim: int) -> None:
         raise InputError(f"dim of {model} must be even, for real and imaginary halves, got {dim}")
 
 
-class LinkContrast(nn.Module):
+class LinkContrast(Draws, nn.Module):
     """Contrast the right answer of each query with candidates, all entities or some drawn.
 
     The known facts are those of the training part alone; what stands in another part is never

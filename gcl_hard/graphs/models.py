@@ -22,7 +22,7 @@ from gcl_hard.graphs.data import GraphBatch, GraphSet, unread_of, warn_of_unread
 from gcl_hard.graphs.encoders import GIN, xavier
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.models import InParts, evaluating, loss_of, width
-from gcl_hard.seeds import Generators
+from gcl_hard.seeds import Draws, Generators
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -268,7 +268,7 @@ class InfoGraph(GraphContrast):
         return found, lambda nodes, z: self.loss.local_global(nodes, z, batch, graphs.y)
 
 
-class TwoView(GraphContrast):
+class TwoView(Draws, GraphContrast):
     """Contrast the graph embeddings of two random augmentations of each graph.
 
     Args:
@@ -358,14 +358,6 @@ class TwoView(GraphContrast):
         for by in self.augmentations:
             graphs = augment(graphs, by, self.strength, generator=generator)
         return graphs
-
-    def run_state(self) -> dict[str, Any]:
-        """States of the augmentations' generators, so that a resumed run draws the same."""
-        return self._generators.state()
-
-    def set_run_state(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`run_state` returned."""
-        self._generators.restore(state)
 
     def project(self, graphs: Graphs) -> Tensor:
         """Projected graph embeddings, the input of the loss, float [G, out_dim]."""

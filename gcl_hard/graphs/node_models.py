@@ -18,7 +18,7 @@ from gcl_hard.graphs.encoders import xavier
 from gcl_hard.graphs.node_views import NodeBatch, NodeViews, transformed_by
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of, width
-from gcl_hard.seeds import Generators
+from gcl_hard.seeds import Draws, Generators
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -61,7 +61,7 @@ class NodeModel(nn.Module):
         return found
 
 
-class NodeContrast(NodeModel):
+class NodeContrast(Draws, NodeModel):
     """Contrast every node's embeddings in two random views of a graph.
 
     The positive of a node is itself in the other view, and with class positives every node of its
@@ -167,14 +167,6 @@ class NodeContrast(NodeModel):
         """Projected embeddings of the nodes, the input of the loss, float [N, d]."""
         found: Tensor = self.projection(encode_nodes(self.encoder, batch, self.out_dim))
         return found
-
-    def run_state(self) -> dict[str, Any]:
-        """States of the generators, so that a resumed run draws the same."""
-        return self._generators.state()
-
-    def set_run_state(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`run_state` returned."""
-        self._generators.restore(state)
 
 
 class NodeClassifier(NodeModel):

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError, check_number
-from gcl_hard.graphs.augment import Transform, seeded_globally, uniform
+from gcl_hard.graphs.augment import Transform, uniform
 from gcl_hard.graphs.sparse import column_sums, in_degree, scaled_columns
+from gcl_hard.seeds import seeded_globally
 from gcl_hard.setting import Setting
 
 if TYPE_CHECKING:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 from uuid import uuid4
@@ -59,9 +60,11 @@ class RunOptions:
         int, "images: epochs between points of the monitoring curve; 0: none"
     ] = 10
     checkpoint_minutes: Annotated[
-        float, "images: minutes between checkpoints of a run; 0: after every step"
+        float, "minutes between checkpoints of a run that keeps one; 0: after every step"
     ] = 10.0
-    resume: Annotated[bool, "images: continue runs from their checkpoints"] = False
+    resume: Annotated[bool, "continue runs of images, nodes and links from their checkpoints"] = (
+        False
+    )
     save_encoder: Annotated[bool, "save trained encoders next to results, as NAME.pt"] = False
     save_embeddings: Annotated[bool, "save embeddings next to results, as NAME.embeddings.npz"] = (
         False
@@ -115,14 +118,33 @@ class RunContext:
         """Path of a file next to the result of a run."""
         return self._existing(f"{run.name(self.processes, schema)}{suffix}" for schema in (None, 2))
 
-    def checkpoint(self, run: Run) -> Path:
-        """Path of a run's checkpoint, which another number of processes finds, and refuses."""
-        return self._existing(f"{run.name(1, schema)}.ckpt" for schema in (None, 2))
+    def checkpoint(self, run: Run, number: int = 0) -> Path:
+        """Path of the checkpoint of one of a run's trainings, from 0.
+
+        Another number of processes finds it, too, and refuses it.
+        """
+        suffix = f".{number}.ckpt" if number else ".ckpt"
+        return self._existing(f"{run.name(1, schema)}{suffix}" for schema in (None, 2))
+
+    def checkpoints(self, run: Run) -> list[Path]:
+        """Those of a run's trainings that are there."""
+        found = (self.checkpoint(run, number) for number in range(max(1, run.config.encoders)))
+        return [path for path in found if path.exists()]
+
+    def forget(self, run: Run) -> None:
+        """Remove the checkpoints of a run."""
+        for path in self.checkpoints(run):
+            path.unlink(missing_ok=True)
 
     def _existing(self, names: Iterable[str]) -> Path:
         """A file by its name, or by the name of the schema before, if only that is there."""
         path, former = (self.output / name for name in names)
         return former if former.exists() and not path.exists() else path
+
+    def without_checkpoints(self) -> RunContext:
+        """The same, for what is not to be resumed."""
+        options = replace(self.options, checkpoint_minutes=math.inf, resume=False)
+        return replace(self, options=options)
 
     def saves(self, run: Run) -> tuple[str, ...]:
         """Suffixes of the files that are saved with the result of a run."""
@@ -185,8 +207,9 @@ class Experiment(ABC, Generic[C, D]):
     defaults.
 
     Attributes:
-        options: what it can do of ``diagnostics`` (:attr:`TrainedRun.snapshots`) and
-            ``save_encoder`` (:attr:`TrainedRun.encoders`), which are refused otherwise.
+        options: what it can do of ``diagnostics`` (:attr:`TrainedRun.snapshots`),
+            ``save_encoder`` (:attr:`TrainedRun.encoders`) and ``resume``
+            (:class:`gcl_hard.runs.training.Training`), which are refused otherwise.
         shape: what a file of encoders says of their shape, for :meth:`new_encoder`.
         scores_on_cpu: whether :meth:`score` works on the CPU, so that other processes do it while a
             GPU trains.

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 
 D = TypeVar("D")
+OPTIONS = {"diagnostics": "", "save_encoder": "", "resume": "; finished runs are kept without it"}
+"""Options that an experiment has or refuses, and what there is instead."""
 
 
 class Outcome(NamedTuple):
@@ -122,11 +124,11 @@ class Runner:
         data = self.data.load(config, self.own(config))
         for name in experiment.metrics(config, data):
             metric(name)  # refuses an unknown one
-        for name in ("diagnostics", "save_encoder"):
+        for name, instead in OPTIONS.items():
             if getattr(options, name) and name not in experiment.options:
                 raise InputError(
                     f"--{flag(name)}: the experiment on {config.domain} does not do that: leave it "
-                    f"out (of your own: gcl_hard.experiments.Experiment.options)"
+                    f"out{instead} (of your own: gcl_hard.experiments.Experiment.options)"
                 )
         experiment.check(config, data, self.context, inner=inner)
         return experiment, data
@@ -135,7 +137,7 @@ class Runner:
         """What an interrupted command leaves: saved runs, checkpoints, and what begins again."""
         # Read again: workers may have ended runs since.
         open_runs = [run for run in pending if self.stored(run) is None]
-        saved = sum(self.context.checkpoint(run).exists() for run in open_runs)
+        saved = sum(bool(self.context.checkpoints(run)) for run in open_runs)
         parts = [f"stopped; {len(pending) - len(open_runs)} of {len(pending)} runs are finished"]
         if saved:
             parts.append(f"{saved} saved in checkpoints: the same command continues with --resume")
@@ -208,10 +210,10 @@ class Runner:
         """Refuse to resume or overwrite checkpoints without a flag."""
         if self.context.options.resume:
             return
-        found = [path for run in pending if (path := self.context.checkpoint(run)).exists()]
+        found = [path for run in pending for path in self.context.checkpoints(run)]
         if found and self.force:
-            for path in found:
-                path.unlink()
+            for run in pending:
+                self.context.forget(run)
         elif found:
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
             raise InputError(
@@ -288,7 +290,7 @@ class _Execution(Execution[Run]):
     def stored(self, run: Run) -> RunResult | None:
         result = self.runner.stored(run)
         if result is not None:  # the command that ended it may have been killed before this
-            self.runner.context.checkpoint(run).unlink(missing_ok=True)
+            self.runner.context.forget(run)
         return result
 
     def train(self, group: OpenGroup[Run]) -> Task:
@@ -323,14 +325,14 @@ class _Execution(Execution[Run]):
         store.put_encoders(run, scored.encoders)
         store.put_arrays(run, scored.embeddings, EMBEDDINGS)
         store.put(run, scored.result)
-        self.runner.context.checkpoint(run).unlink(missing_ok=True)
+        self.runner.context.forget(run)
         score = sum(scored.result.values) / len(scored.result.values)
         self.runner.log.numbers(str(run), {scored.result.metric: score}, run.epochs)
         return scored.result
 
     def clean_up(self, run: Run, error: Exception) -> None:
         if isinstance(error, DivergenceError):  # resuming would diverge again
-            self.runner.context.checkpoint(run).unlink(missing_ok=True)
+            self.runner.context.forget(run)
 
     def line(self, run: Run, result: RunResult) -> str:
         mean, how = sum(result.values) / len(result.values), metric(result.metric)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import inner_holdout, linear_probe
@@ -149,6 +149,20 @@ def test_a_seed_is_its_bits_and_the_global_random_state_is_left(run: Execute) ->
     again, other = run(small()), run(small(), seed=4)
     assert same_bits(one.weights, again.weights)
     assert (one.score, one.trained.curve) == (again.score, again.trained.curve)
+    assert not same_bits(one.weights, other.weights)
+
+
+def test_dropout_draws_what_the_seed_says(run: Execute, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dropping(Tiny):
+        def forward(self, x: Tensor) -> Tensor:
+            return nn.functional.dropout(super().forward(x), training=self.training)
+
+    monkeypatch.setattr(image_training, "image_encoder", lambda name, stem, width: Dropping())
+    torch.manual_seed(5)
+    one = run(small())
+    torch.manual_seed(6)
+    again, other = run(small()), run(small(), seed=4)
+    assert same_bits(one.weights, again.weights)
     assert not same_bits(one.weights, other.weights)
 
 
