@@ -316,7 +316,7 @@ class ContrastiveLoss(nn.Module):
             if candidates is None and candidate_labels is not None:
                 raise InputError("candidate_labels are of candidates, and none are given")
             if anchors is not None:
-                self._refuse_anchors()
+                self.check_anchors()
             if self._gathers:
                 divisor(self.temperature)  # checks it
             views = views_of(z1, z2, labels)._replace(
@@ -594,7 +594,12 @@ class ContrastiveLoss(nn.Module):
             )
         return LabelUse(user, self.sampler.label_gap, self.unknown)
 
-    def _refuse_anchors(self) -> None:
+    def check_anchors(self) -> None:
+        """Refuse what does not go with anchors that are a part of the batch.
+
+        Raises:
+            InputError: for gathered negatives, ``"batch-max"``, or a hardening of whole batches.
+        """
         hardening = self.sampler.hardening
         reasons = {
             "gathered negatives, whose anchors are items of several processes": (

@@ -21,22 +21,31 @@ PENALTIES = tuple(4.0**k for k in range(-5, 8))
 """Values of C that are chosen from, 2⁻¹⁰ to 2¹⁴."""
 SPARSE = 0.2
 """Share of entries that are not 0 from which on a matrix is taken as dense."""
+CHANCE, ANEW = 1e-12, 1
+"""What is not by chance, and the seed beside its own of a split that is drawn anew."""
 MOST_STEPS = 5000
 """Steps of L-BFGS, many times as many as it takes."""
 
 
 def random_splits(
-    items: ArrayLike, number: int, *, shares: tuple[float, float] = SHARES
+    items: ArrayLike,
+    number: int,
+    *,
+    shares: tuple[float, float] = SHARES,
+    labels: ArrayLike | None = None,
 ) -> list[ThreeWaySplit]:
     """Random splits of items, the same ones whenever and wherever they are drawn.
 
     Split k is a permutation drawn from the seed k, cut at the shares; classes are not balanced, as
-    in the papers that report such splits.
+    in the papers that report such splits. Labels may be made by that permutation, too, as those of
+    Minesweeper are: its mines are the first fifth of NumPy's permutation from the seed 0. A split
+    whose parts could not have their classes by chance (χ², p < 10⁻¹²) is drawn from another seed.
 
     Args:
         items: int [n], ids of the items to split, such as the nodes whose label is known.
         number: splits, at least 1.
         shares: of the training and the validation part.
+        labels: int [n], classes of the items, by which such splits are found; None for none.
 
     Returns:
         The splits, each with ascending ids.
@@ -62,8 +71,26 @@ def random_splits(
             f"{len(ids)} items cannot be split into {shares[0]:.0%}, {shares[1]:.0%} and the rest: "
             f"a part would be empty; give more"
         )
-    orders = (np.random.default_rng(seed).permutation(ids) for seed in range(number))
-    return [ThreeWaySplit(*map(np.sort, np.split(order, cuts))) for order in orders]
+    found = []
+    for k in range(number):
+        place = np.random.default_rng(k).permutation(len(ids))
+        if labels is not None and _depends(np.asarray(labels)[place], cuts):
+            place = np.random.default_rng((k, ANEW)).permutation(len(ids))
+        found.append(ThreeWaySplit(*map(np.sort, np.split(ids[place], cuts))))
+    return found
+
+
+def _depends(labels: NDArray[Any], cuts: Sequence[int]) -> bool:
+    """Whether items in this order, cut here, have parts whose classes do not come by chance."""
+    from scipy.stats import chi2_contingency
+
+    kinds, kind = np.unique(labels, return_inverse=True)
+    if len(kinds) < 2:
+        return False
+    part = np.searchsorted(cuts, np.arange(len(labels)), side="right")
+    counts = np.zeros((len(kinds), len(cuts) + 1), np.int64)
+    np.add.at(counts, (kind, part), 1)
+    return bool(chi2_contingency(counts).pvalue < CHANCE)
 
 
 def given_splits(train: ArrayLike, valid: ArrayLike, test: ArrayLike) -> list[ThreeWaySplit]:

@@ -36,7 +36,7 @@ from gcl_hard.graphs.node_models import (
     NodeModel,
     embed_nodes,
 )
-from gcl_hard.graphs.node_views import NodeBatch
+from gcl_hard.graphs.node_views import NodeBatch, transformed_by
 from gcl_hard.graphs.nodes import NodeSet
 from gcl_hard.graphs.sparse import to_scipy
 from gcl_hard.runs import hardware
@@ -105,6 +105,12 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
     def check(self, config: NodeConfig, data: NodeSet, context: RunContext, *, inner: bool) -> None:
         """Refuse splits that are not there, and an encoder that does not fit."""
         refuse_together(context, "nodes")
+        if data.n_classes < 2:
+            only = f"only the class {data.class_names[0]}" if data.n_classes else "no class"
+            raise InputError(
+                f"{config.dataset}: labels y of nodes have {only}, and scores need at least two "
+                f"classes (gcl_hard.fit and gcl_hard.embed go without)"
+            )
         y = data.y.cpu().numpy()
         for k, split in enumerate(splits_of(config, data)):
             parts = {"training": split.train}
@@ -129,7 +135,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
                 f"two: give --score accuracy"
             )
         if config.method in (UNTRAINED, SUPERVISED) or not config.is_baseline:
-            _check_encoder(config, data, context.parts)
+            _try(config, data, context.parts)
 
     def advice(self, config: NodeConfig, data: NodeSet) -> str | None:
         """Given splits that are not used, and steps over all pairs of nodes of a large graph."""
@@ -255,6 +261,8 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         }  # fmt: skip
 
 
+TRIED = 50
+"""Nodes, and a neighbour of each, on which the user's own parts are tried."""
 SECONDS_OF_PAIRS, LONG = 3.8e-8, 3600
 """Seconds of a step for each pair of nodes of a view on a core, measured with d = 128, and those of
 a run worth a remark."""
@@ -279,7 +287,8 @@ def splits_of(config: NodeConfig, data: NodeSet) -> list[ThreeWaySplit]:
     if config.split == "random":
         labelled = (data.y != UNKNOWN).nonzero().flatten().cpu().numpy()
         try:
-            return random_splits(labelled, config.n_scores)
+            classes = data.y.cpu().numpy()[labelled]
+            return random_splits(labelled, config.n_scores, labels=classes)
         except InputError as error:
             raise InputError(f"{config.dataset}: {error}, or --split given with masks") from error
     if data.train is None or data.val is None or data.test is None:
@@ -308,17 +317,26 @@ def new_encoder(config: NodeConfig, n_features: int, parts: Parts | None) -> nn.
     )  # fmt: skip
 
 
-def _check_encoder(config: NodeConfig, data: NodeSet, parts: Parts | None) -> None:
-    """Check an encoder on a part of the graph, before anything is trained."""
+def _try(config: NodeConfig, data: NodeSet, parts: Parts | None) -> None:
+    """Check the user's own parts on some nodes of the graph, before anything is trained."""
     make = own_part(config.encoder, parts)
-    if make is None:
+    views = [] if config.is_baseline else _own_views(config, parts)
+    if make is None and not views:
         return
     part = Neighbourhoods(data.to(torch.device("cpu")), (1,)).around(
-        np.arange(min(2, data.n_nodes)), np.random.default_rng(0)
+        np.arange(min(TRIED, data.n_nodes)), np.random.default_rng(0)
     )
-    what = f"the encoder {name_of(make)} fails on {part.num_nodes} nodes"
-    with torch.random.fork_rng(devices=[]), calling_own(what):
-        embed_nodes(new_encoder(config, data.n_features, parts), part)
+    part = transformed_by(part, views, torch.Generator())
+    if make is not None:
+        what = f"the encoder {name_of(make)} fails on {part.num_nodes} nodes"
+        with torch.random.fork_rng(devices=[]), calling_own(what):
+            embed_nodes(new_encoder(config, data.n_features, parts), part)
+
+
+def _own_views(config: NodeConfig, parts: Parts | None) -> list[Any]:
+    """The user's own augmentations."""
+    named = (own_part(name, parts) for name in config.augmentations or ())
+    return [one for one in named if one is not None]
 
 
 class _Encoders:
@@ -462,10 +480,9 @@ class _Encoders:
         encoder = new_encoder(config, self.data.n_features, parts)
         if config.method == SUPERVISED:
             return NodeClassifier(encoder, self.data.n_classes)
-        own = [own_part(name, parts) for name in config.augmentations or ()]
         return NodeContrast(
             encoder, loss=config.loss(seed), views=config.node_views(),
-            augmentations=[one for one in own if one is not None], projection=config.projection,
+            augmentations=_own_views(config, parts), projection=config.projection,
             anchors=config.anchors, seed=seed,
         )  # fmt: skip
 

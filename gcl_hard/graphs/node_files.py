@@ -325,9 +325,10 @@ def read_npz(path: str | Path, *, name: str | None = None) -> NodeSet:
       rows of the adjacency matrix in CSR format, whose entries are weights unless all are 1;
       ``attr_data``, …, likewise the features, or dense ones as ``attr_matrix``; ``labels``.
     - That of Platonov et al.: ``node_features`` [N, F], ``node_labels`` [N], and ``edges`` [E, 2],
-      undirected ones listed once.
+      undirected ones listed once; perhaps ``edge_weight`` [E].
 
-    Both may have ``train_masks``, ``val_masks`` and ``test_masks`` [S, N], and ``class_names``.
+    Both may have ``train_masks``, ``val_masks`` and ``test_masks`` [S, N], ``class_names`` [C], and
+    ``node_names`` [N], numbers or words, by which embeddings are joined.
 
     Args:
         path: the file.
@@ -386,18 +387,22 @@ def _listed(stored: NpzFile, path: Path) -> RawNodes:
     x, ends = (array_of(stored, path, key) for key in ("node_features", "edges"))
     if ends.ndim != 2 or ends.shape[1] != 2:
         raise InputError(f"{path}: edges are {[*ends.shape]}; expected two nodes in a row, [E, 2]")
-    raw = RawNodes(x, ends.T, array_of(stored, path, "node_labels"), once=True)
-    return _with_others(raw, stored, path, {"node_features", "edges", "node_labels"})
+    weight = array_of(stored, path, "edge_weight") if "edge_weight" in stored.files else None
+    raw = RawNodes(x, ends.T, array_of(stored, path, "node_labels"), weight, once=True)
+    read = {"node_features", "edges", "node_labels", "edge_weight"}
+    return _with_others(raw, stored, path, read)
 
 
 def _with_others(raw: RawNodes, stored: NpzFile, path: Path, read: set[str]) -> RawNodes:
     """A graph with what both layouts may have, and the names of arrays that are left out."""
     there = {*stored.files}
     masks = {part: f"{part}_masks" for part in PARTS if f"{part}_masks" in there}
-    notes, words = [], dict[str, tuple[str, ...]]()
+    notes, words = [], dict[str, tuple[Any, ...]]()
     for key in sorted({"class_names", "node_names"} & there):
         try:
-            words[key] = texts_of(stored, path, key)
+            found = array_of(stored, path, key)
+            numbers = key == "node_names" and found.dtype.kind in "iu"
+            words[key] = tuple(found.tolist()) if numbers else texts_of(stored, path, key)
         except InputError as error:  # Python objects in the published files
             if not isinstance(error.__cause__, ValueError):
                 raise

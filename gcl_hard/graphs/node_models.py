@@ -124,6 +124,8 @@ class NodeContrast(Draws, NodeModel):
         for name, size in (("projection", projection), ("anchors", anchors)):
             if size is not None:
                 check_at_least(name, size, 1)
+        if anchors is not None:
+            chosen.check_anchors()
         self.loss: ContrastiveLoss = chosen
         self.views = views
         self.augmentations = tuple(augmentations)

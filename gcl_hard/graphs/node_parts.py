@@ -259,7 +259,7 @@ def classes(
         names: of the classes 0, 1, …; none for what y has.
 
     Raises:
-        InputError: for others, −1, or fewer than two classes.
+        InputError: for others, or −1.
 
     Example:
         >>> classes([3.0, float("nan"), 5.0], 3, "a graph")
@@ -277,12 +277,10 @@ def classes(
         )
     values, known = _known(given, where)
     kinds, place = np.unique(values[known], return_inverse=True)
-    if len(kinds) < 2:
-        what = f"only the class {kinds[0]}" if len(kinds) else "no class"
-        raise InputError(f"{where}: labels y have {what}; expected at least two classes")
     found = np.full(n, -1)
     found[known] = place
-    if names and (kinds.dtype.kind not in "iu" or kinds.min() < 0 or kinds.max() >= len(names)):
+    numbered = kinds.dtype.kind in "iu" and all(0 <= one < len(names) for one in kinds.tolist())
+    if names and len(kinds) and not numbered:
         raise InputError(
             f"{where}: there are names of the classes 0..{len(names) - 1}, and labels y are "
             f"{kinds[0]}..{kinds[-1]}: give each class a name, or none"

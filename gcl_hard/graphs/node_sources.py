@@ -27,7 +27,7 @@ class RawNodes:
     Attributes:
         x: features [N, F], dense or sparse.
         ends: the nodes at both ends of each edge, [2, e].
-        y: labels [N].
+        y: labels [N], or None if no label is known.
         weight: weights of edges [e], or None.
         once: whether undirected edges are listed in one direction each.
         n_nodes: N, if more than the features say it.
@@ -99,13 +99,9 @@ def _features(x: Any) -> Any:
     )  # fmt: skip
 
 
-def _labels(y: Any) -> Any:
-    return _needed(y, "labels y of nodes", "give y, [N], with NaN where unknown")
-
-
 def _from_data(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
     x = _features(getattr(graph, "x", None) if x is None else x)
-    y = _labels(getattr(graph, "y", None) if y is None else y)
+    y = getattr(graph, "y", None) if y is None else y
     names = "edge_index", "edge_weight", "adj_t"
     ends, weight, adjacency = (getattr(graph, name, None) for name in names)
     if adjacency is not None and not (ends is None and weight is None):
@@ -119,6 +115,8 @@ def _from_data(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes
         masks = {part: None if m is None else _split_rows(m) for part, m in own.items()}
     warn_of_unread(unread_of(graph, READ), of_edges="edge_weight", stacklevel=4)
     n_nodes = None if adjacency is None else adjacency.size(0)
+    if "num_nodes" in graph:
+        n_nodes = graph.num_nodes
     return RawNodes(x, ends, y, weight, n_nodes=n_nodes, masks=masks)
 
 
@@ -137,7 +135,7 @@ def _of_adjacency(adjacency: Any) -> tuple[Tensor, Tensor | None]:
 
 
 def _from_scipy(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
-    x, y = _features(x), _labels(y)
+    x = _features(x)
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
         raise InputError(f"graph is a matrix {[*graph.shape]}; expected a square one, [N, N]")
     coo = as_rows(graph).tocoo()
@@ -151,7 +149,7 @@ def _from_networkx(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawN
     named = {one for one in (x, y) if isinstance(one, str)}
     if absent := named - there - {"x", "y"}:
         raise unknown("attribute of nodes", absent.pop(), sorted(map(str, there)))
-    x, y = _features(_attribute(graph, x)), _labels(_attribute(graph, y, missing=True))
+    x, y = _features(_attribute(graph, x)), _attribute(graph, y, missing=True)
     of_edges = {key for *_, content in graph.edges(data=True) for key in content} - {"weight"}
     unread = {str(one) for one in (there - named) | of_edges}
     warn_of_unread(unread, of_edges="weight", stacklevel=4)

@@ -220,7 +220,9 @@ def transformed_by(
     Args:
         batch: any.
         by: each is called with a ``torch_geometric.data.Data`` and returns one of the same nodes;
-            they draw from the global random states, which are put back afterwards.
+            they draw from the global random states, which are put back afterwards. Features are
+            dense, which are made sparse again where they were, unless its attribute
+            ``sparse_features`` is true.
         generator: seeds their draws.
 
     Raises:
@@ -235,7 +237,10 @@ def _transformed(batch: NodeBatch, by: Transform, generator: torch.Generator) ->
     from torch_geometric.data import Data
 
     # Copies: a transform may change its graph in place, and the other view needs it as it was.
-    data = Data(x=batch.x.clone(), edge_index=batch.edge_index.clone())
+    sparse = batch.x.layout != torch.strided
+    dense = sparse and not getattr(by, "sparse_features", False)
+    x = batch.x.to_dense() if dense else batch.x.clone()
+    data = Data(x=x, edge_index=batch.edge_index.clone())
     if batch.edge_weight is not None:
         data.edge_weight = batch.edge_weight.clone()
     name = getattr(by, "__name__", type(by).__name__)
@@ -258,8 +263,9 @@ def _transformed(batch: NodeBatch, by: Transform, generator: torch.Generator) ->
             f"the augmentation {name} must return features [{', '.join(map(str, batch.x.shape))}] "
             f"of floating point, got {[*made.x.shape]} of {made.x.dtype}"
         )
+    x = made.x.to_sparse_csr() if sparse and made.x.layout == torch.strided else made.x
     return batch._replace(
-        x=made.x, edge_index=made.edge_index, edge_weight=getattr(made, "edge_weight", None)
+        x=x, edge_index=made.edge_index, edge_weight=getattr(made, "edge_weight", None)
     )
 
 

@@ -188,7 +188,7 @@ class NodeSet:
         )
 
     def digest(self) -> str:
-        """Sixteen hexadecimal digits of all arrays, the same on every device."""
+        """Sixteen hexadecimal digits of all arrays and names of nodes, on every device the same."""
         x = (
             [self.x.crow_indices(), self.x.col_indices(), self.x.values()]
             if self.is_sparse
@@ -196,7 +196,8 @@ class NodeSet:
         )
         others = (self.edge_weight, self.train, self.val, self.test)
         given: list[Any] = [[] if one is None else one for one in others]
-        return digest_of_arrays(*x, list(self.x.shape), self.edge_index, self.y, *given)
+        named = [] if self.ids is None else [self.names]
+        return digest_of_arrays(*x, list(self.x.shape), self.edge_index, self.y, *given, *named)
 
     @classmethod
     def from_raw(cls, raw: RawNodes, *, name: str, where: str = "") -> NodeSet:
@@ -221,10 +222,14 @@ class NodeSet:
                     f"expected a row for each node"
                 )
         edges = undirected(raw.ends, len(x), where, weight=raw.weight, once=raw.once)
-        y, class_names = classes(raw.y, len(x), where, names=raw.class_names)
+        labels = np.full(len(x), np.nan) if raw.y is None else raw.y
+        y, class_names = classes(labels, len(x), where, names=raw.class_names)
         n_unknown = int((y < 0).sum())
         unlabelled = [f"{count(n_unknown, 'node')} without a label"] if n_unknown else []
         masks = splits(raw.masks, y, where)
+        alike = 0 if raw.ids is None else len(raw.ids) - len({*map(str, raw.ids)})
+        if alike:
+            unlabelled.append(f"{count(alike, 'node')} called as another one is")
         return cls(
             name=name, x=x, edge_index=edges.edge_index, y=y, edge_weight=edges.edge_weight,
             train=masks.get("train"), val=masks.get("val"), test=masks.get("test"),
@@ -257,7 +262,8 @@ class NodeSet:
                 array, a tensor or a matrix of SciPy, dense or sparse; of a NetworkX graph also the
                 name of an attribute of nodes.
             y: classes [N] in place of the graph's own, whole numbers or words, with NaN (words:
-                None or nothing) where unknown; likewise.
+                None or nothing) where unknown; likewise. Without any, no label is known, and the
+                graph can be trained on without labels, and embedded.
             name: name of the set in results.
             train: training nodes of given splits, bool [N], or [S, N] for several.
             val: likewise, for validation.
@@ -267,8 +273,8 @@ class NodeSet:
             The set, on the CPU.
 
         Raises:
-            InputError: for a graph of another type, without features or labels, or whose parts do
-                not fit; names what was found, where, and what to do.
+            InputError: for a graph of another type, without features, or whose parts do not fit;
+                names what was found, where, and what to do.
 
         Warns:
             UserWarning: names tensors and arrays of the graph that are not read.

@@ -371,7 +371,7 @@ def beta(records: Sequence[RunResult]) -> Drawn:
         mean, std = (weights[name] for name in WEIGHTS)
         _draw_curves(panels[1], weights.assign(mean=mean, std=std), styles)
         panels[1].set_ylabel("weight of q on the anchor's class, %")
-        panels[1].set_ylim(bottom=0)
+        panels[1].set_ylim(0, 1.05 * panels[1].get_ylim()[1])
     if len(dots):
         _draw_ablation(panels[-1], dots, slanted=slanted)
         shown.append("debiasing ablation")

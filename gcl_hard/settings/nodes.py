@@ -334,6 +334,11 @@ class NodeConfig(RunConfig):
                 f"yours a setting of its own"
             )
 
+    def _check_loss(self, given: Values) -> None:
+        super()._check_loss(given)
+        if self.anchors is not None:
+            self.loss().check_anchors()
+
     @property
     def unread(self) -> frozenset[str]:
         """Settings of gcn and sage, if another encoder replaces them."""

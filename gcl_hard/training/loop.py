@@ -257,6 +257,12 @@ def fit(
     if device is None:
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
     batches_of = getattr(data, "batches", None)
+    if batches_of is None and hasattr(data, "edge_index"):
+        raise InputError(
+            f"fit takes sets and loaders, and this is one graph ({type(data).__name__}): give "
+            f"NodeSet.from_graph(graph) to a model of its nodes, or GraphSet.from_graphs([…]) of "
+            f"several graphs"
+        )
     batches = data if batches_of is None else batches_of(batch_size, seed=seed)
     if isinstance(batches, str | list | tuple) or not (
         callable(batches) or isinstance(batches, Iterable)
@@ -284,6 +290,7 @@ def _check_classes(model: nn.Module, data: Any) -> None:
     if getattr(sampler, "admit", "") != "other_labels" or not isinstance(labels, Tensor):
         return
     classes = labels.dim() == 1 and len(labels) > 0 and not labels.is_floating_point()
+    classes = classes and int(labels[0]) != getattr(model.loss, "unknown", None)
     if classes and bool((labels == labels[0]).all()):
         raise InputError(
             f"all {len(labels)} items belong to one class, and the negatives of this method "

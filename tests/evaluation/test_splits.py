@@ -30,6 +30,27 @@ def test_random_splits_are_parts_of_the_items_and_grow_in_number_alone() -> None
     assert len({tuple(one.train) for one in five}) == 5
 
 
+def test_labels_made_by_the_draw_of_a_split_get_another() -> None:
+    """As those of Minesweeper: the first fifth of a permutation from the seed 0."""
+    y = np.zeros(1000, int)
+    y[np.random.default_rng(0).permutation(1000)[:200]] = 1
+    plain, found = random_splits(range(1000), 3), random_splits(range(1000), 3, labels=y)
+    assert y[plain[0].train].all()
+    assert not y[plain[0].test].any()
+    for part in found[0]:
+        assert 0.1 < y[part].mean() < 0.3
+    for one, other in zip(plain[1:], found[1:], strict=True):
+        assert all(map(np.array_equal, one, other))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_labels_of_their_own_change_no_split(seed: int) -> None:
+    y = np.random.default_rng(100 + seed).integers(0, 30, 300)
+    for one, other in zip(random_splits(range(300), 9), random_splits(range(300), 9, labels=y),
+                          strict=True):  # fmt: skip
+        assert all(map(np.array_equal, one, other))
+
+
 def test_given_splits_are_the_masks() -> None:
     masks = np.eye(6, dtype=bool)
     train, valid, test = masks[:2], masks[2:4], masks[4:]

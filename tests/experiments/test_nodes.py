@@ -18,6 +18,7 @@ from gcl_hard import InputError, bench, evaluate, load_encoder, tune
 from gcl_hard.evaluation import random_splits
 from gcl_hard.experiments.nodes import NodeExperiment, known_ids, splits_of
 from gcl_hard.graphs import GCN, NodeSet, embed_nodes
+from gcl_hard.graphs.node_views import NodeBatch, transformed_by
 from gcl_hard.runs.experiment import RunContext, silent
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.store import Store
@@ -306,6 +307,7 @@ def test_evaluate_takes_a_graph_and_an_encoder_of_ones_own(tmp_path: Path) -> No
         ({"method": "spacl"}, ["spacl"]),
         ({"anchors": 5, "neighbours": (3, 3)}, ["anchors", "neighbours"]),
         ({"neighbours": (3,)}, ["neighbours", 2]),
+        ({"method": "ot", "anchors": 5}, ["anchors", "Transport"]),
         ({"encoder": "gin"}, ["gin", "gcn"]),
         ({"batch_size": 64}, ["batch-size", "neighbours"]),
         ({"method": "supervised", "known_labels": 0}, ["supervised", "known-labels"]),
@@ -320,6 +322,43 @@ def test_combinations_without_a_meaning_are_refused(
     with pytest.raises(InputError) as error:
         NodeConfig(**settings)
     assert says(str(error.value), *facts)
+
+
+def of_columns(graph: Data) -> Data:
+    """The augmentation that people write first: it sets columns to 0."""
+    x = graph.x.clone()
+    x[:, torch.rand(x.shape[1]) < 0.3] = 0
+    graph.x = x
+    return graph
+
+
+def failing(graph: Data) -> Data:
+    raise RuntimeError("not here")
+
+
+def test_augmentations_of_ones_own_are_given_dense_features_and_tried_first(tmp_path: Path) -> None:
+    made = data()
+    sparse = replace(made, x=(made.x * (made.x > 1)).to_sparse_csr())
+    settings: dict[str, Any] = {"seeds": 1, "epochs": 2, "splits": 1, "dim": 4, "baselines": []}
+    where = {"output": tmp_path, "progress": False}
+    evaluate("gcn", sparse, ["ucl"], augmentations=[of_columns], **settings, **where)
+    views = [
+        transformed_by(NodeBatch.of(one), [of_columns], torch.Generator().manual_seed(3))
+        for one in (sparse, sparse.dense())
+    ]
+    assert [one.x.layout for one in views] == [torch.sparse_csr, torch.strided]
+    assert views[0].x.to_dense().equal(views[1].x)
+    assert (views[1].x != 0).sum() < (sparse.dense().x != 0).sum()
+    trained = [*tmp_path.glob("*_seed0.json")]
+    with pytest.raises(InputError, match=r"failing fails on .* nodes"):
+        evaluate("gcn", sparse, ["ucl"], augmentations=[failing], **settings, **where)
+    assert [*tmp_path.glob("*_seed0.json")] == trained
+
+
+def test_scores_need_classes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez(folder / "bare.npz", **(community_graph() | {"node_labels": np.full(N, np.nan)}))
+    assert run_bench("--dataset=bare.npz", "--method=ucl") == 2
+    assert says(capsys.readouterr().err, "bare", "no class", "two")
 
 
 def test_choices_under_several_shares_of_labels_are_told_apart(

@@ -228,6 +228,19 @@ def test_entries_of_an_adjacency_that_are_not_all_1_are_weights(tmp_path: Path) 
     assert weight.tolist() == [1, 1, 2, 2, 0.5, 0.5]
 
 
+def test_weights_of_listed_edges_and_numbers_as_names(tmp_path: Path) -> None:
+    arrays = listed_arrays(node_names=np.array([40, 30, 20, 10]))
+    weight = np.arange(1.0, 1 + len(arrays["edges"]))
+    saved(tmp_path, arrays | {"edge_weight": weight})
+    nodes = load_nodes("mine", data_dir=tmp_path)
+    assert nodes.names.tolist() == [40, 30, 20, 10]
+    assert nodes.edge_weight is not None
+    pairs = {(u, v): w for (u, v), w in zip(nodes.edge_index.T.tolist(), nodes.edge_weight.tolist(),
+                                             strict=True)}  # fmt: skip
+    for (u, v), w in zip(arrays["edges"].tolist(), weight.tolist(), strict=True):
+        assert pairs[u, v] == pairs[v, u] == w
+
+
 def test_features_of_ones_own_file_keep_their_values(tmp_path: Path) -> None:
     saved(tmp_path, csr_arrays(attr_data=np.array([1.0, -2, 3, 0.5])))
     assert load_nodes("mine", data_dir=tmp_path).dense().x.diag().tolist() == [1, -2, 3, 0.5]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import networkx as nx
@@ -13,8 +14,8 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 from torch_geometric.transforms import NormalizeFeatures, ToSparseTensor
 
-from gcl_hard import InputError
-from gcl_hard.graphs import NodeSet
+from gcl_hard import InputError, fit
+from gcl_hard.graphs import GCN, NodeContrast, NodeSet
 from tests.said import says
 
 NAN = float("nan")
@@ -234,8 +235,6 @@ def test_classes_are_numbered_and_keep_their_names(
         (torch.tensor([0.0, -1.0, 1.0, NAN]), ["−1", 1, "node 1", "NaN"]),
         (torch.tensor([0.0, 1.5, 0.25, 1.0]), [2, 1.5, "node 1"]),
         (torch.tensor([0.0, float("inf"), 0, 1]), [1, "inf", "node 1"]),
-        (torch.tensor([3, 3, 3, 3]), ["class 3", "two"]),
-        (torch.full((4,), NAN), ["no class", "two"]),
         (torch.eye(4), ["[4, 4]", "[4]"]),
         (torch.tensor([0, 1]), ["[2]", "[4]"]),
         (["a", 1, "b", 2], ["words", "numbers"]),
@@ -349,7 +348,7 @@ def test_masks_of_different_numbers_of_splits_are_refused() -> None:
     ("graph", "facts"),
     [
         (path_graph(x=None), ["x", "torch_geometric.transforms"]),
-        (path_graph(y=None), ["y", "NaN"]),
+        (path_graph(num_nodes=6), ["x", 4, 6]),
         (path_graph(edge_index=None), ["edge_index", "adj_t"]),
         (nx.path_graph(3), ["x", "torch_geometric.transforms"]),
         (sparse.eye_array(3), ["x", "torch_geometric.transforms"]),
@@ -361,6 +360,37 @@ def test_a_graph_that_lacks_something_is_refused(graph: Any, facts: list[Any]) -
     with pytest.raises(InputError) as error:
         NodeSet.from_graph(graph)
     assert says(str(error.value), *facts)
+
+
+@pytest.mark.parametrize("y", [None, torch.full((4,), NAN)])
+def test_a_graph_without_labels_is_trained_on_and_embedded(y: Any) -> None:
+    nodes = NodeSet.from_graph(path_graph(y=y))
+    assert nodes.class_names == ()
+    assert nodes.y.tolist() == [-1] * 4
+    assert says(nodes.notes[-1], 4, "without a label")
+    values = {}
+    for method in ("hucl", "hscl"):  # which is hucl where no label is known
+        torch.manual_seed(0)
+        model = NodeContrast(GCN(2, dim=3), method=method, beta=1.0)
+        values[method] = fit(model, nodes, epochs=2)
+    assert values["hscl"] == pytest.approx(values["hucl"])
+    assert model.embed(nodes).shape == (4, 3)
+    assert NodeSet.from_graph(path_graph(y=torch.full((4,), 3.0))).class_names == ("3",)
+
+
+def test_one_graph_is_no_loader() -> None:
+    with pytest.raises(InputError) as error:
+        fit(NodeContrast(GCN(2, dim=3)), path_graph())
+    assert says(str(error.value), "NodeSet.from_graph", "GraphSet.from_graphs")
+
+
+def test_names_of_nodes_belong_to_the_data_and_may_be_alike() -> None:
+    plain = NodeSet.from_graph(path_graph())
+    named = [replace(plain, ids=ids) for ids in (("a", "b", "c", "d"), ("a", "b", "c", "e"))]
+    assert len({one.digest() for one in (plain, *named)}) == 3
+    graph = nx.Graph([(1, "1"), ("1", 2)])
+    found = NodeSet.from_graph(graph, x=np.eye(3), y=[0, 1, 0])
+    assert any(says(note, 1, "called as another") for note in found.notes)
 
 
 def test_a_matrix_that_is_not_square_is_refused() -> None:
