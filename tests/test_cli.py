@@ -504,7 +504,6 @@ def test_a_config_file_says_it_too_and_flags_win(tmp_path: Path) -> None:
         (["--dataset=digits", "--layers=3"], ["--layers", "graphs", "images"]),
         (["--dataset=digits", "--ensemble-size=3"], ["--ensemble-size", "graphs", "images"]),
         (["--dataset=digits", "--encodr=resnet18"], ["--encodr", "--encoder"]),
-        (["--dataset=MUTAG", "--resume"], ["--resume", "images", "--dataset"]),
         (["--encoder=resnet18"], ["'resnet18'", "images", "--dataset"]),
     ],
 )

@@ -100,6 +100,8 @@ def _features(x: Any) -> Any:
 
 
 def _from_data(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
+    from torch_geometric.data.data import BaseData
+
     x = _features(getattr(graph, "x", None) if x is None else x)
     y = getattr(graph, "y", None) if y is None else y
     names = "edge_index", "edge_weight", "adj_t"
@@ -115,7 +117,7 @@ def _from_data(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes
         masks = {part: None if m is None else _split_rows(m) for part, m in own.items()}
     warn_of_unread(unread_of(graph, READ), of_edges="edge_weight", stacklevel=4)
     n_nodes = None if adjacency is None else adjacency.size(0)
-    if "num_nodes" in graph:
+    if isinstance(graph, BaseData) and "num_nodes" in graph:
         n_nodes = graph.num_nodes
     return RawNodes(x, ends, y, weight, n_nodes=n_nodes, masks=masks)
 

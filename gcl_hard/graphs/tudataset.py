@@ -195,8 +195,9 @@ def locate(
         lacks=partial(_absence, name=name),
         headline=headline,
         put=((url, f"{name}.zip"),),
-        hint="MUTAG is in the package and works offline; images are a NAME.npz, or "
-        "NAME/train/CLASS/* and NAME/test/CLASS/*, there",
+        hint="MUTAG is in the package and works offline; there, images and the nodes of one graph "
+        "are a NAME.npz, images also NAME/train/CLASS/* and NAME/test/CLASS/*, links "
+        "NAME/train.txt",
         download=Download(url, f"{name}.zip"),
     )
     return locating.locate(wanted, places | {"package": PACKAGED}, download=download)

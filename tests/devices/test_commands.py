@@ -103,6 +103,7 @@ def test_a_search(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exact
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="scores beside the training")
 def test_scores_of_workers_are_those_of_one_process(tmp_path: Path) -> None:
     arguments = "--dataset=MUTAG --method=hscl --folds=2 --epochs=2 --device=cuda --threads=1"

@@ -58,7 +58,9 @@ def on_both(
             if there:
                 models, moved = [model.to(GPU) for model in models], graphs.to(GPU)
             start = len(record)
-            losses.append(train_ensemble(Ensemble(models, moved), Optimisation(epochs=epochs)))
+            # At the usual rate a rounding grows a thousandfold in six steps, by the CPU.
+            how = Optimisation(epochs=epochs, lr=0.001)
+            losses.append(train_ensemble(Ensemble(models, moved), how))
         records.append(record[start:])
     more = Counter(records[2]) - Counter(records[1])  # of two epochs
     return losses[0], losses[2], Record(more.elements())

@@ -157,7 +157,7 @@ def scheduler(folder: Path, threads: tuple[int, ...] = (1, 1)) -> Iterator[tuple
         *command("distributed.cli.dask_scheduler"), "--port=0", "--no-dashboard",
         "--host=127.0.0.1", f"--scheduler-file={file}",
     ) as of_scheduler:  # fmt: skip
-        wait_for(file.exists)
+        wait_for(lambda: file.exists() and file.read_text(encoding="utf-8").endswith("}"))
         address = json.loads(file.read_text(encoding="utf-8"))["address"]
         with workers(folder, address, list(threads)):
             wait_for(lambda: _connected(address) == len(threads))

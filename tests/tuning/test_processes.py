@@ -179,6 +179,7 @@ def test_a_second_driver_on_one_file_is_refused(
 
 
 @pytest.mark.slow
+@pytest.mark.exact
 def test_a_killed_worker_costs_no_trial(tmp_path: Path) -> None:
     place = tmp_path / "a.journal"
     with command(f"--storage={place}", f"--output={tmp_path}", "--jobs=2") as process:
