@@ -225,15 +225,15 @@ class NodeSet:
         labels = np.full(len(x), np.nan) if raw.y is None else raw.y
         y, class_names = classes(labels, len(x), where, names=raw.class_names)
         n_unknown = int((y < 0).sum())
-        unlabelled = [f"{count(n_unknown, 'node')} without a label"] if n_unknown else []
+        said = [f"{count(n_unknown, 'node')} without a label"] if n_unknown else []
         masks = splits(raw.masks, y, where)
         alike = 0 if raw.ids is None else len(raw.ids) - len({*map(str, raw.ids)})
         if alike:
-            unlabelled.append(f"{count(alike, 'node')} called as another one is")
+            said.append(f"{count(alike, 'node')} called as another one is")
         return cls(
             name=name, x=x, edge_index=edges.edge_index, y=y, edge_weight=edges.edge_weight,
             train=masks.get("train"), val=masks.get("val"), test=masks.get("test"),
-            class_names=class_names, ids=raw.ids, notes=(*raw.notes, *edges.notes, *unlabelled),
+            class_names=class_names, ids=raw.ids, notes=(*raw.notes, *edges.notes, *said),
         )  # fmt: skip
 
     @classmethod

@@ -212,8 +212,8 @@ class Runner:
             return
         found = [path for run in pending for path in self.context.checkpoints(run)]
         if found and self.force:
-            for run in pending:
-                self.context.forget(run)
+            for path in found:
+                path.unlink()
         elif found:
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
             raise InputError(

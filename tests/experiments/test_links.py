@@ -242,7 +242,7 @@ def test_a_run_ends_where_it_no_longer_helps_and_keeps_its_best_epoch(ring: Path
     trained = experiment.train_run(run, data, context, report)
     scored = experiment.score(trained, data, context)
     best = scored.facts["best_epoch"]
-    ends = told[1::2]  # of epochs of one batch, which is told before it is trained on
+    ends = told[1::2]  # of epochs, whose one batch is reported, too, as it begins
     for epochs in range(1, len(ends) + 1):  # of runs of a given length
         shorter = replace(config, epochs=epochs, patience=0)
         found = experiment.train_run(Run(shorter, 0), data, context, silent)
