@@ -160,6 +160,7 @@ class RunSettings(SharedSettings, total=False):
     batch_size: int
     reduction: Literal["anchors", "pairs"]
     anchors: int | None
+    degrees: Literal["graph", "part"]
     known_labels: float
     split: str | None
     drop_edges: float
@@ -210,6 +211,7 @@ class EvaluateSettings(SharedSettings, total=False):
     batch_size: int | Sequence[int]
     reduction: Literal["anchors", "pairs"] | Sequence[Literal["anchors", "pairs"]]
     anchors: int | Sequence[int] | None
+    degrees: Literal["graph", "part"] | Sequence[Literal["graph", "part"]]
     known_labels: float | Sequence[float]
     split: str | Sequence[str] | None
     drop_edges: float | Sequence[float]

@@ -263,6 +263,8 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
 
 TRIED = 50
 """Nodes, and a neighbour of each, on which the user's own parts are tried."""
+UNLIKE = 0.01
+"""Relative difference from which embeddings of a part are not those of the whole graph."""
 SECONDS_OF_PAIRS, LONG = 3.8e-8, 3600
 """Seconds of a step for each pair of nodes of a view on a core, measured with d = 128, and those of
 a run worth a remark."""
@@ -356,6 +358,7 @@ class _Encoders:
         self.losses: list[float] = []
         self.found: list[Any] = []  # embeddings, or logits of a supervised encoder
         self.best_epochs: list[int] = []
+        self.remarks: list[str] = []
         self.seconds = np.zeros(2)  # of training, and of embedding
         self.states: list[dict[str, Tensor]] = []
         self.diagnostics: DiagnosticsCallback[NodeContrast] | None = None
@@ -380,14 +383,12 @@ class _Encoders:
             if ENCODERS in self.context.saves(self.run):
                 state = model.encoder.state_dict()
                 self.states.append({n: one.detach().cpu().clone() for n, one in state.items()})
-            found = (
-                model.scores(self.data).cpu().numpy()
-                if isinstance(model, NodeClassifier)
-                else model.embed(self.data)
-            )
+            found = _outputs(model, self.data)
             if not np.isfinite(found).all():
                 raise DivergenceError(f"{self.run}: the embeddings are not finite; lower lr")
             self.found.append(found)
+            if not k and self.config.neighbours is not None:
+                self._compare_part(model, found)
             clock.evaluate()
             self.seconds += clock.seconds
 
@@ -401,7 +402,9 @@ class _Encoders:
             embeddings=None if supervised else found, scores=found if supervised else None,
         )  # fmt: skip
         if self.best_epochs:
-            one.facts = {"best_epoch": self.best_epochs}
+            one.facts["best_epoch"] = self.best_epochs
+        if self.remarks:
+            one.facts["remarks"] = self.remarks
         if self.states:
             one.encoders = {
                 "encoders": self.states, "config": asdict(self.config), "seed": self.run.seed,
@@ -459,9 +462,25 @@ class _Encoders:
         config = self.config
         if config.neighbours is None:
             return (lambda epoch: [graph]), 1
-        drawn = Neighbourhoods(graph.to("cpu"), config.neighbours)
+        drawn = Neighbourhoods(graph.to("cpu"), config.neighbours, degrees=config.degrees)
         of_epoch = drawn.batches(config.batch_size, seed=config.data_seed)
         return partial(_moved, of_epoch, device), math.ceil(graph.num_nodes / config.batch_size)
+
+    def _compare_part(self, model: NodeModel, whole: NDArray[Any]) -> None:
+        """Remark that an encoder is another function on a part of the graph than on all of it."""
+        config, graph = self.config, NodeBatch.of(self.data).to("cpu")
+        ids = np.random.default_rng(0).permutation(graph.num_nodes)[:TRIED]
+        everything = (graph.num_nodes,) * len(config.neighbours or ())
+        parts = Neighbourhoods(graph, everything, degrees=config.degrees)
+        part = parts.around(ids, np.random.default_rng(0)).to(self.data.x.device)
+        difference = np.linalg.norm(_outputs(model, part)[: len(ids)] - whole[ids])
+        share = difference / max(np.linalg.norm(whole[ids]), np.finfo(np.float32).tiny)
+        if share > UNLIKE:
+            self.remarks.append(
+                f"{config.encoder}: embeddings of a batch's own nodes, with all their neighbours "
+                f"drawn, differ by {share:.0%} from those in the whole graph, which are scored, as "
+                f"it normalises by the degrees of the part"
+            )
 
     def _stopping(self, k: int, model: NodeModel) -> EarlyStopping | None:
         """What ends a supervised training by the validation nodes of split k."""
@@ -494,6 +513,14 @@ class _Encoders:
             known = torch.from_numpy(ids).to(y.device)
             y[known] = self.data.y[known]
         return y
+
+
+def _outputs(model: NodeModel, graph: Any) -> NDArray[Any]:
+    """What is scored: logits of a classifier, embeddings otherwise."""
+    if isinstance(model, NodeClassifier):
+        logits: NDArray[Any] = model.scores(graph).cpu().numpy()
+        return logits
+    return model.embed(graph)
 
 
 def _moved(of_epoch: Any, device: torch.device, epoch: int) -> Iterator[NodeBatch]:

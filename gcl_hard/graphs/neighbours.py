@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gcl_hard.errors import InputError, check_at_least
-from gcl_hard.graphs.node_views import NodeBatch
-from gcl_hard.graphs.sparse import rows_of
+from gcl_hard.errors import InputError, check_at_least, check_option
+from gcl_hard.graphs.node_views import Degrees, NodeBatch
+from gcl_hard.graphs.sparse import in_degree, rows_of
 from gcl_hard.seeds import seed_for
 
 Ids = NDArray[np.int64]
+DegreesOf = Literal["graph", "part"]
 
 
 class Neighbourhoods:
     """Batches of a graph's nodes, each with neighbours drawn around it, layer by layer.
 
     Of the nodes that lead to a node, ``sizes[0]`` are drawn without replacement, of those that lead
-    to each of these ``sizes[1]``, and so on; a batch has the drawn edges alone. It is what
-    ``torch_geometric.loader.NeighborLoader`` makes, which needs one of two compiled packages.
+    to each of these ``sizes[1]``, and so on; a batch has the drawn edges alone, as those of
+    ``torch_geometric.loader.NeighborLoader`` have.
+
+    A batch stands for the graph: with its ``degrees`` an edge that is one of k drawn of the d that
+    lead to a node has d/k times its weight in the whole graph's normalised adjacency, so that the
+    sum of a layer is unbiased, and with all neighbours drawn that of the whole graph.
 
     Args:
         graph: a :class:`NodeSet` or a :class:`NodeBatch`, on the CPU.
         sizes: neighbours of a node in each layer, one an encoder's layer.
+        degrees: ``"graph"``; ``"part"`` normalises each batch by itself, as NeighborLoader with
+            PyTorch Geometric's layers does, which is another function than that of the graph.
 
     Raises:
         InputError: for no size, or one below 1.
@@ -42,7 +49,7 @@ class Neighbourhoods:
         (2, torch.Size([2, 2]))
     """
 
-    def __init__(self, graph: Any, sizes: Sequence[int]) -> None:
+    def __init__(self, graph: Any, sizes: Sequence[int], *, degrees: DegreesOf = "graph") -> None:
         self.graph = NodeBatch.of(graph)
         self.sizes = tuple(sizes)
         if not self.sizes:
@@ -55,6 +62,8 @@ class Neighbourhoods:
         self._sources, self._edges = sources[order], order
         self._starts = np.concatenate([[0], np.bincount(targets, minlength=n).cumsum()])
         self._place = np.full(n, -1)
+        check_option("degrees", degrees, get_args(DegreesOf))
+        self._degrees = Degrees.of(self.graph) if degrees == "graph" else None
 
     def batches(self, batch_size: int, *, seed: int = 0) -> Callable[[int], Iterator[NodeBatch]]:
         """A function from an epoch to its batches, in which every node comes once.
@@ -95,11 +104,13 @@ class Neighbourhoods:
         graph, at = self.graph, torch.from_numpy(self._edges[kept])
         edge_index = torch.from_numpy(place)[graph.edge_index[:, at]]
         place[every] = -1
-        weight = graph.edge_weight
+        weight, degrees = graph.edge_weight, self._degrees
         ids = torch.from_numpy(every)
+        if degrees is not None:
+            degrees = degrees.part(ids, in_degree(edge_index, len(ids)))
         return NodeBatch(
             rows_of(graph.x, ids), edge_index, None if weight is None else weight[at],
-            None if graph.y is None else graph.y[ids], len(nodes),
+            None if graph.y is None else graph.y[ids], len(nodes), degrees,
         )  # fmt: skip
 
     def _drawn(self, nodes: Ids, size: int, draws: np.random.Generator) -> Ids:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, SAGEConv
 
 from gcl_hard.errors import InputError, check_at_least, check_number, check_option
+from gcl_hard.graphs.node_views import Degrees
 from gcl_hard.graphs.sparse import csr, in_degree
 
 Activation = Literal["relu", "prelu"]
@@ -19,8 +20,9 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "prelu": nn.
 class NodeEncoder(Protocol):
     """The interface of node encoders; any module with this call fits.
 
-    It is given dense features, unless it has an attribute ``sparse_features`` that is true, and
-    edge weights where the graph has some, by the name ``edge_weight``.
+    It is given dense features, unless it has an attribute ``sparse_features`` that is true, edge
+    weights where the graph has some, by the name ``edge_weight``, and of a part that stands for a
+    graph the :class:`Degrees` there, by the name ``degrees``, if it has such a parameter.
     """
 
     def __call__(self, x: Tensor, edge_index: Tensor) -> Tensor:
@@ -56,21 +58,30 @@ class _Convolutions(nn.Module):
     def _layer(self, width: int, out: int) -> nn.Module:
         raise NotImplementedError
 
-    def _adjacency(self, edge_index: Tensor, edge_weight: Tensor | None, n: int) -> Tensor:
+    def _adjacency(
+        self, edge_index: Tensor, edge_weight: Tensor | None, n: int, degrees: Degrees | None
+    ) -> Tensor:
         """What embeddings are multiplied by, [N, N], with a row for each node that receives."""
         raise NotImplementedError
 
-    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        degrees: Degrees | None = None,
+    ) -> Tensor:
         """Embeddings of the nodes, float [N, dim].
 
         Args:
             x: float [N, F], dense or ``torch.sparse_csr``.
             edge_index: int64 [2, E], from row 0 to row 1.
             edge_weight: float [E], or None.
+            degrees: those in the whole graph, if this is a part that stands for it.
         """
         if edge_index.numel() and torch.compiler.is_compiling() is False:
             _check_ends(edge_index, x.shape[0])
-        adjacency = self._adjacency(edge_index, edge_weight, x.shape[0])
+        adjacency = self._adjacency(edge_index, edge_weight, x.shape[0], degrees)
         for number, (conv, activation) in enumerate(zip(self.convs, self.activations, strict=True)):
             x = activation(conv(self.dropout(x) if number else x, adjacency))
         return x
@@ -108,8 +119,10 @@ class GCN(_Convolutions):
         conv: nn.Module = GCNConv(width, out, normalize=False)
         return conv
 
-    def _adjacency(self, edge_index: Tensor, edge_weight: Tensor | None, n: int) -> Tensor:
-        return normalised_adjacency(edge_index, edge_weight, n)
+    def _adjacency(
+        self, edge_index: Tensor, edge_weight: Tensor | None, n: int, degrees: Degrees | None
+    ) -> Tensor:
+        return normalised_adjacency(edge_index, edge_weight, n, degrees)
 
 
 class _LinearFirst(SAGEConv):  # type: ignore[misc]
@@ -140,36 +153,60 @@ class GraphSAGE(_Convolutions):
     def _layer(self, width: int, out: int) -> nn.Module:
         return _LinearFirst(width, out)
 
-    def _adjacency(self, edge_index: Tensor, edge_weight: Tensor | None, n: int) -> Tensor:
-        weight = torch.ones_like(edge_index[0], dtype=torch.get_default_dtype())
-        weight = weight if edge_weight is None else edge_weight
-        total = weight.new_zeros(n).index_add_(0, edge_index[1], weight)
-        return rows_of_targets(edge_index, weight / total[edge_index[1]], n)
+    def _adjacency(
+        self, edge_index: Tensor, edge_weight: Tensor | None, n: int, degrees: Degrees | None
+    ) -> Tensor:
+        ends, weight = edge_index[1], _weights(edge_index, edge_weight)
+        if degrees is None:
+            total = weight.new_zeros(n).index_add_(0, ends, weight)
+        else:
+            total = degrees.weight / degrees.scale
+        return rows_of_targets(edge_index, weight / total[ends], n)
 
 
 NODE_ENCODERS: dict[str, type[_Convolutions]] = {"gcn": GCN, "sage": GraphSAGE}
 """The encoders of nodes that are ours, by name."""
 
 
-def normalised_adjacency(edge_index: Tensor, edge_weight: Tensor | None, n: int) -> Tensor:
+def normalised_adjacency(
+    edge_index: Tensor, edge_weight: Tensor | None, n: int, degrees: Degrees | None = None
+) -> Tensor:
     r""":math:`\hat A = D^{-1/2} (A + I) D^{-1/2}`, ``torch.sparse_csr`` [N, N].
+
+    Of a part of a graph, D is that of the whole graph, and of the d edges that lead to a node the
+    k in the part have d/k times their weight.
 
     Args:
         edge_index: int64 [2, E], from row 0 to row 1; entry (v, u) of A stands for u → v.
         edge_weight: float [E], or None for 1.
         n: N.
+        degrees: those in the whole graph, if this is a part that stands for it.
 
     Example:
         >>> normalised_adjacency(torch.tensor([[0, 1], [1, 0]]), None, 2).to_dense()
         tensor([[0.5000, 0.5000],
                 [0.5000, 0.5000]])
     """
+    if degrees is not None:
+        source, target = edge_index
+        root = (1 + degrees.weight).rsqrt()
+        weight = _weights(edge_index, edge_weight) * (root * degrees.scale)[target] * root[source]
+        loops = torch.arange(n, device=source.device).expand(2, n)
+        return rows_of_targets(
+            torch.cat([edge_index, loops], 1), torch.cat([weight, root.square()]), n
+        )
     from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
     edges, weight = gcn_norm(
         edge_index, edge_weight, n, add_self_loops=True, dtype=torch.get_default_dtype()
     )
     return rows_of_targets(edges, weight, n)
+
+
+def _weights(edge_index: Tensor, edge_weight: Tensor | None) -> Tensor:
+    if edge_weight is not None:
+        return edge_weight
+    return torch.ones_like(edge_index[0], dtype=torch.get_default_dtype())
 
 
 def rows_of_targets(edge_index: Tensor, weight: Tensor, n: int) -> Tensor:

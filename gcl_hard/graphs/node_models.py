@@ -266,7 +266,7 @@ def encode_nodes(encoder: nn.Module, batch: NodeBatch, out_dim: int) -> Tensor:
     x = batch.x
     if x.layout != torch.strided and not getattr(encoder, "sparse_features", False):
         x = x.to_dense()
-    named = {}
+    named: dict[str, Any] = {}
     if batch.edge_weight is not None:
         if not _takes(type(encoder).forward, "edge_weight"):
             raise InputError(
@@ -274,6 +274,8 @@ def encode_nodes(encoder: nn.Module, batch: NodeBatch, out_dim: int) -> Tensor:
                 f"forward a parameter edge_weight, or leave the weights out of the graph"
             )
         named["edge_weight"] = batch.edge_weight
+    if batch.degrees is not None and _takes(type(encoder).forward, "degrees"):
+        named["degrees"] = batch.degrees
     found = encoder(x, batch.edge_index, **named)
     expected = [batch.num_nodes, out_dim]
     if not isinstance(found, Tensor) or [*found.shape] != expected:

@@ -22,6 +22,65 @@ MOST = 0.7
 """Largest probability with which an adaptive view drops an edge or masks a column."""
 
 
+class Degrees(NamedTuple):
+    """What a part of a graph does not have of its nodes: their degrees in the whole graph.
+
+    Attributes:
+        weight: float [N], sum of the weights of all edges that lead to each node; in a view, of
+            those that the view keeps.
+        count: int64 [N], how many edges lead to it in the graph.
+        drawn: int64 [N], how many of these the part was made with.
+        edge_rate: float [N], p times which an adaptive view drops an edge to the node.
+        column_rate: float [F], likewise for masking a column.
+    """
+
+    weight: Tensor
+    count: Tensor
+    drawn: Tensor
+    edge_rate: Tensor
+    column_rate: Tensor
+
+    @classmethod
+    def of(cls, graph: NodeBatch) -> Self:
+        """Those of a whole graph."""
+        count = in_degree(graph.edge_index, graph.num_nodes)
+        edge_scores = torch.log1p(count.float())
+        column_scores = torch.log1p(column_sums(graph.x, count.float()))
+        return cls(
+            weights_to(graph), count, count,
+            _rate(edge_scores, edge_scores[graph.edge_index[1]]),
+            _rate(column_scores, column_scores),
+        )  # fmt: skip
+
+    def part(self, ids: Tensor, drawn: Tensor) -> Self:
+        """Those of a part.
+
+        Args:
+            ids: int64 [n], its nodes.
+            drawn: int64 [n], how many of the edges that lead to each are in it.
+        """
+        return self._replace(
+            weight=self.weight[ids], count=self.count[ids], drawn=drawn,
+            edge_rate=self.edge_rate[ids],
+        )  # fmt: skip
+
+    @property
+    def scale(self) -> Tensor:
+        """How many edges of the graph an edge to each node stands for, float [N]."""
+        return (self.count / self.drawn.clamp(min=1)).to(self.weight.dtype)
+
+    def changed(self, before: NodeBatch, after: NodeBatch, kept: Tensor | float) -> Self:
+        """Those of a view: what the part has is counted, and of the rest the view keeps a share.
+
+        Args:
+            before: the part.
+            after: the part with the edges of the view.
+            kept: [N] or for all nodes, share of the edges outside of the part that is kept.
+        """
+        outside = (self.weight - weights_to(before)).clamp(min=0)
+        return self._replace(weight=weights_to(after) + kept * outside)
+
+
 class NodeBatch(NamedTuple):
     """A graph, or the part of one that a step reads.
 
@@ -32,6 +91,7 @@ class NodeBatch(NamedTuple):
         y: int64 [N], −1 where a label is not known; None without labels.
         seeds: the first so many nodes are anchors and candidates, the others their neighbours; None
             where all are.
+        degrees: those in the whole graph, of a part that stands for it.
     """
 
     x: Tensor
@@ -39,6 +99,7 @@ class NodeBatch(NamedTuple):
     edge_weight: Tensor | None = None
     y: Tensor | None = None
     seeds: int | None = None
+    degrees: Degrees | None = None
 
     @classmethod
     def of(cls, graph: Any) -> Self:
@@ -58,7 +119,10 @@ class NodeBatch(NamedTuple):
         x, edges, *others = (None if one is None else one.to(device) for one in self[:4])
         assert x is not None
         assert edges is not None
-        return self._replace(x=x, edge_index=edges, edge_weight=others[0], y=others[1])
+        degrees = self.degrees and Degrees(*(values.to(device) for values in self.degrees))
+        return self._replace(
+            x=x, edge_index=edges, edge_weight=others[0], y=others[1], degrees=degrees
+        )
 
     @property
     def num_nodes(self) -> int:
@@ -154,62 +218,77 @@ class NodeViews:
         )
         assert edges is not None
         assert columns is not None  # __post_init__ has set both
-        degree = None
+        edge_rate = column_rate = None
         if self.adaptive:
-            degree = in_degree(batch.edge_index, batch.num_nodes)
-        x = masked(batch.x, columns, generator, degree)
-        batch = batch._replace(x=x)
-        return dropped(batch, edges, generator, degree)
+            *_, edge_rate, column_rate = batch.degrees or Degrees.of(batch)
+        batch = batch._replace(x=masked(batch.x, columns, generator, column_rate))
+        return dropped(batch, edges, generator, edge_rate)
 
 
 def dropped(
-    batch: NodeBatch, p: float, generator: torch.Generator, degree: Tensor | None = None
+    batch: NodeBatch, p: float, generator: torch.Generator, rate: Tensor | None = None
 ) -> NodeBatch:
     """A batch without a random share p of its edges.
+
+    In a part that stands for a graph, the edges outside of it are dropped as well: how many are
+    left at each node is drawn.
 
     Args:
         batch: any.
         p: probability that an edge is dropped.
         generator: random generator, on any device.
-        degree: int64 [N], for probabilities as in :class:`NodeViews`; None for p everywhere.
+        rate: float [N], by which p is multiplied for edges to each node; None for p everywhere.
     """
     if p == 0:
         return batch
-    ends = batch.edge_index[1]
-    drops: Tensor | float = p
-    if degree is not None:
-        drops = _adapted(p, torch.log1p(degree.float())[ends])
-    keep = uniform((len(ends),), generator, ends.device) >= drops
-    weight = batch.edge_weight
-    return batch._replace(
+    ends, weight, degrees = batch.edge_index[1], batch.edge_weight, batch.degrees
+    drops = p if rate is None else (p * rate).clamp(max=MOST)
+    keep = uniform((len(ends),), generator, ends.device) >= (
+        drops if isinstance(drops, float) else drops[ends]
+    )
+    view = batch._replace(
         edge_index=batch.edge_index[:, keep], edge_weight=None if weight is None else weight[keep]
     )
+    if degrees is None:
+        return view
+    outside = (degrees.count - degrees.drawn).to(degrees.weight)
+    share = torch.as_tensor(1 - drops).to(outside).expand_as(outside)
+    on = generator.device
+    left = torch.binomial(outside.to(on), share.to(on), generator=generator).to(outside.device)
+    return view._replace(degrees=degrees.changed(batch, view, left / outside.clamp(min=1)))
 
 
-def masked(x: Tensor, p: float, generator: torch.Generator, degree: Tensor | None = None) -> Tensor:
+def masked(x: Tensor, p: float, generator: torch.Generator, rate: Tensor | None = None) -> Tensor:
     """Features with a random share p of their columns 0; sparse ones stay sparse.
 
     Args:
         x: float [N, F], dense or ``torch.sparse_csr``.
         p: probability that a column is masked.
         generator: random generator, on any device.
-        degree: int64 [N], for probabilities as in :class:`NodeViews`; None for p everywhere.
+        rate: float [F], by which p is multiplied for each column; None for p everywhere.
     """
     if p == 0:
         return x
-    drops: Tensor | float = p
-    if degree is not None:
-        drops = _adapted(p, torch.log1p(column_sums(x, degree.float())))
+    drops = p if rate is None else (p * rate).clamp(max=MOST)
     keep = (uniform((x.shape[1],), generator, x.device) >= drops).to(x.dtype)
     return scaled_columns(x, keep)
 
 
-def _adapted(p: float, scores: Tensor) -> Tensor:
-    """Probabilities that fall with the scores and have mean p before they are cut."""
-    if not len(scores):
-        return scores
-    above, mean = scores.max() - scores, scores.max() - scores.mean()
-    return torch.where(mean > 0, p * above / mean, p).clamp(max=MOST)
+def _rate(scores: Tensor, among: Tensor) -> Tensor:
+    """Numbers that fall with the scores and have mean 1 over those among which they count."""
+    if not len(among):
+        return torch.ones_like(scores)
+    most = among.max()
+    mean = most - among.mean()
+    return torch.where(mean > 0, (most - scores) / mean, 1)
+
+
+def weights_to(batch: NodeBatch) -> Tensor:
+    """The sum of the weights of the edges that lead to each node, float [N]."""
+    ends, weight = batch.edge_index[1], batch.edge_weight
+    if weight is None:
+        weight = torch.ones_like(ends, dtype=torch.get_default_dtype())
+    return weight.new_zeros(batch.num_nodes).index_add_(0, ends, weight)
 
 
 def transformed_by(
@@ -264,9 +343,14 @@ def _transformed(batch: NodeBatch, by: Transform, generator: torch.Generator) ->
             f"of floating point, got {[*made.x.shape]} of {made.x.dtype}"
         )
     x = made.x.to_sparse_csr() if sparse and made.x.layout == torch.strided else made.x
-    return batch._replace(
+    view = batch._replace(
         x=x, edge_index=made.edge_index, edge_weight=getattr(made, "edge_weight", None)
     )
+    if batch.degrees is None:
+        return view
+    # How the transform would change the rest of the graph is seen from what it changes here.
+    kept = weights_to(view).sum() / weights_to(batch).sum().clamp(min=1)
+    return view._replace(degrees=batch.degrees.changed(batch, view, kept))
 
 
 def _check_view(name: str, made: Data, n: int) -> None:

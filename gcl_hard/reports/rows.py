@@ -66,7 +66,7 @@ class Row:
         curve: monitoring for images: epoch and accuracy in percent, mean over seeds.
         knn: for images, the accuracies of nearest neighbours, percent, of the seeds that have one.
         wl_start: what its WL kernel or encoding starts from, where it is not the features.
-        notes: what reading its data warned of.
+        notes: what reading its data warned of, and what its training did.
         blind: whether it is a baseline that cannot tell any two graphs apart.
         metric: name of the metric of its scores; while it is open, that of the rows beside it.
         n_folds: number of test folds of a seed; 1 if all seeds are tested on one part of the data.
@@ -306,7 +306,7 @@ def _filled(
         row, scores=Scores.of_records(records, config), seconds=seconds(records),
         curve=monitoring_curve(records),
         knn=tuple(record.knn for record in records if record.knn is not None),
-        notes=tuple(records[0].data.get("notes", ())),
+        notes=(*records[0].data.get("notes", ()), *records[0].data.get("remarks", ())),
         wl_start=records[0].data.get("wl_start") if getattr(config, "reads_wl", False) else None,
         blind=getattr(config, "fits_kernel", False) and not records[0].fold_c,
     )  # fmt: skip

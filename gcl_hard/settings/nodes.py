@@ -51,6 +51,7 @@ Splits = Literal["random", "given"]
 NodeFeatures = Literal["auto", "scaled", "stored"]
 NodeScore = Literal["accuracy", "auc"]
 NodeReduction = Literal["anchors", "pairs"]
+NodeDegrees = Literal["graph", "part"]
 Activation = Literal["relu", "prelu"]
 RANDOM, RANDOM_AWARE = 20, 5
 """Random splits of a run, and of one that trains an encoder for each."""
@@ -188,6 +189,18 @@ class NodeConfig(RunConfig):
             canonical=_sizes,
         ),
     ] = None
+    degrees: Annotated[
+        NodeDegrees,
+        Setting(
+            "with neighbours gcn and sage normalise by the degrees of the whole graph, which is "
+            "scored, or by those of the drawn part, as PyTorch Geometric's loader and layers do",
+            "training",
+            several=True,
+            read_by=TRAINED,
+            applies=lambda above: above["neighbours"] is not None,
+            before=("part",),
+        ),
+    ] = "graph"
     known_labels: Annotated[
         float,
         Setting(

@@ -13,15 +13,18 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv
 
 from gcl_hard import InputError, bench, evaluate, load_encoder, tune
 from gcl_hard.evaluation import random_splits
 from gcl_hard.experiments.nodes import NodeExperiment, known_ids, splits_of
 from gcl_hard.graphs import GCN, NodeSet, embed_nodes
-from gcl_hard.graphs.node_views import NodeBatch, transformed_by
+from gcl_hard.graphs.node_encoders import normalised_adjacency
+from gcl_hard.graphs.node_views import Degrees, NodeBatch, transformed_by
 from gcl_hard.runs.experiment import RunContext, silent
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.store import Store
+from gcl_hard.setting import declared, stated
 from gcl_hard.settings.nodes import NodeConfig
 from tests.said import says
 
@@ -247,6 +250,65 @@ def test_other_ways_to_train(folder: Path, extra: Sequence[str]) -> None:
         assert all(0 < one <= 100 for one in record.values)
     changed = {"ucl", "hscl"} | ({"supervised"} if extra[0] != "--anchors=10" else set())
     assert {name for name, own in losses.items() if len(own) == 2} == changed
+
+
+def test_parts_are_normalised_by_the_graph_or_by_themselves_under_keys_of_their_own(
+    folder: Path,
+) -> None:
+    drawn = ("--method=hucl", "--seeds=1", "--layers=1", "--neighbours=4", "--batch-size=30")
+    run_bench(*drawn, "--degrees=graph,part")
+    by_degrees = {record.config["degrees"]: record for record in Store(folder / "out").rows()}
+    assert by_degrees["graph"].final_losses != by_degrees["part"].final_losses
+    assert "remarks" not in by_degrees["graph"].data
+    (remark,) = by_degrees["part"].data["remarks"]
+    assert says(remark, "gcn", "%")
+    assert NodeConfig("Cora", "ucl").degrees == "graph"
+    # What a version without the setting computed keeps its key, and is no result of today's.
+    part = NodeConfig("Cora", "hucl", neighbours=(4, 3), degrees="part")
+    assert "degrees" not in stated(declared(NodeConfig), part.values, keyed=True)
+    assert "degrees" in stated(
+        declared(NodeConfig), replace(part, degrees="graph").values, keyed=True
+    )
+
+
+class Normalising(torch.nn.Module):
+    """A convolution that normalises by the edges that it is given."""
+
+    out_dim = 3
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__()
+        self.conv = GCNConv(n_features, 3)
+
+    def forward(self, x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.conv(x, edge_index)
+        return out
+
+
+class WithDegrees(Normalising):
+    """The same with the degrees of the whole graph."""
+
+    def forward(
+        self, x: torch.Tensor, edge_index: torch.Tensor, degrees: Degrees | None = None
+    ) -> torch.Tensor:
+        adjacency = normalised_adjacency(edge_index, None, len(x), degrees)
+        out: torch.Tensor = adjacency @ self.conv.lin(x) + self.conv.bias
+        return out
+
+
+def test_encoders_of_ones_own_that_normalise_by_the_part_are_named(tmp_path: Path) -> None:
+    for encoder in (Normalising, WithDegrees):
+        evaluate(
+            encoder, data(), ["ucl"], seeds=1, splits=1, epochs=1, output=tmp_path, baselines=[],
+            neighbours=(2,), batch_size=45, progress=False,
+        )  # fmt: skip
+    remarks = {
+        record.config["encoder"].partition("@")[0].rpartition(":")[2]: record.data.get("remarks")
+        for record in Store(tmp_path).rows()
+    }
+    assert remarks.pop("WithDegrees") is None
+    ((remark,),) = [*remarks.values()]
+    assert says(remark, "Normalising", "%")
 
 
 def test_two_classes_are_scored_by_the_roc_auc(folder: Path) -> None:
