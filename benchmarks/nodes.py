@@ -1,11 +1,13 @@
 """Contrast between nodes: the loss beside GRACE's dense one, whole steps, and a made graph by size.
 
-Run: python benchmarks/nodes.py [--parts loss,step,scale] [--repeats 3] [--out results.csv]
+Run: python benchmarks/nodes.py [--parts loss,step,scale,drawn] [--repeats 3] [--out results.csv]
 
 Every measurement is a process of its own, with one thread; seconds are CPU time, memory is what the
 process adds to its peak. Loss: forward and backward of two views of n nodes of 128 dimensions.
 Step: views, a GCN, the loss and Adam, on graphs made with the sizes of Coauthor CS and of Physics.
 Scale: made graphs of N nodes, 10 N edges and 64 features, by --neighbours 15,10 and by --anchors.
+Drawn: how far embeddings of 100 nodes of CS (in GCL_HARD_DATA) by an untrained encoder are from
+those in the whole graph, with neighbours drawn once, and in the mean over 200 draws: the bias.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ import argparse
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import torch
@@ -24,7 +28,16 @@ from pairs import Table, Values, ratios
 from torch import Tensor, nn
 
 from gcl_hard import contrastive_loss
-from gcl_hard.graphs import GCN, Neighbourhoods, NodeBatch, NodeContrast
+from gcl_hard.graphs import (
+    GCN,
+    GraphSAGE,
+    Neighbourhoods,
+    NodeBatch,
+    NodeContrast,
+    embed_nodes,
+    load_nodes,
+)
+from gcl_hard.graphs.neighbours import DegreesOf
 from gcl_hard.graphs.sparse import csr
 
 DIM, GAMMA = 128, 0.4
@@ -38,6 +51,7 @@ STEPS = {  # nodes, edges, features, entries that are not 0
 }
 WHOLE = (("CS", 1000), ("CS", None), ("Physics", 1000))
 SIZES = (100_000, 300_000, 1_000_000)
+DRAWN = ((1_000_000, 1_000_000), (15, 10), (5, 5))
 
 
 def grace_dense(z1: Tensor, z2: Tensor) -> Tensor:
@@ -127,6 +141,22 @@ def measured_scale(how: str, n: int) -> tuple[float, float, float]:
     return seconds, 1024 / seconds, peak_resident() - before
 
 
+def measured_parts(sage: bool, degrees: DegreesOf, sizes: tuple[int, int]) -> tuple[float, float]:
+    """Relative difference of a draw, and of the mean of all draws."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    graph, draws = load_nodes("CS").normalised(), np.random.default_rng(0)
+    encoder = (GraphSAGE if sage else GCN)(graph.n_features, dim=128)
+    ids = draws.permutation(graph.n_nodes)[:100]
+    whole = embed_nodes(encoder, graph)[ids]
+    parts, number = Neighbourhoods(graph, sizes, degrees=degrees), 200 if max(sizes) < 100 else 1
+    of_parts = [embed_nodes(encoder, parts.around(ids, draws))[:100] for _ in range(number)]
+    length = float(np.linalg.norm(whole))
+    return tuple(
+        float(np.linalg.norm(z - whole)) / length for z in (of_parts[0], np.mean(of_parts, 0))
+    )
+
+
 def alone(call: Callable[..., tuple[float, ...]], *given: object) -> tuple[float, ...]:
     """What a call returns in a process of its own."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
@@ -175,6 +205,12 @@ def main() -> None:
                 table.add(f"{how}, N={n}", {"seconds of a step": [seconds]})
                 table.add(f"{how}, N={n}", {"nodes per second": [rate]}, unit="1/s")
                 table.add(f"{how}, N={n}", {"memory": [memory]}, unit="MB")
+        for sage in (False, True) if part == "drawn" else ():
+            for degrees, sizes in product(get_args(DegreesOf), DRAWN):
+                once, bias = alone(measured_parts, sage, degrees, sizes)
+                case = f"{'sage' if sage else 'gcn'}, degrees of {degrees}, {sizes[0]},{sizes[1]}"
+                table.add(case, {"one draw": [100 * once]}, unit="%")
+                table.add(case, {"mean of draws": [100 * bias]}, unit="%")
     table.write(arguments.out)
 
 
