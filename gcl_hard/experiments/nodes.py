@@ -227,14 +227,15 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         config = saved["config"]
         if kind := saved.get("features"):
             config = replace(config, features=kind)
-        own = None
         if isinstance(data, str | Path):
             config, context = named_as(data, config, context)
+            nodes = load_nodes(config.dataset, data_dir=context.data_dir)
         else:
-            own = own_nodes(data)
-        nodes, notes = self.load(config, context, own), (IN_ORDER,)
+            nodes = own_nodes(data)
+        notes: tuple[str, ...] = (IN_ORDER,)
         if saved.get("columns") and nodes.columns:
             nodes, notes = nodes.aligned(saved["columns"]), ()
+        nodes = self.load(config, context, nodes)
         wanted = saved.get("n_features", nodes.n_features)
         check_columns(nodes.name, "node", nodes.n_features, wanted, data="nodes")
         bounds = np.array([0, nodes.n_nodes])

@@ -156,10 +156,11 @@ def aligned_columns(
             f"{name} lacks the column {', '.join(lacking[:5])} of {what}, and what is no kind has "
             f"no value where it is not given: add it"
         )
-    wide = torch.cat([values, torch.zeros_like(values[:, :1])], 1)
+    zeros = torch.zeros(len(x), 1, dtype=x.dtype, device=x.device)
+    wide = torch.cat([values, zeros if values is x else zeros.to_sparse_coo()], 1)
     index = torch.tensor([place.get(one, len(ours)) for one in wanted], device=x.device).long()
     chosen = wide.index_select(1, index)
-    return chosen if x.layout == torch.strided else chosen.to_sparse_csr()
+    return chosen if values is x else chosen.coalesce().to_sparse_csr()
 
 
 def _by_degree(degree: Tensor) -> str:

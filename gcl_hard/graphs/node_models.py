@@ -226,12 +226,12 @@ class NodeClassifier(NodeModel):
         """The labels of a batch's own nodes, checked."""
         y = labels_for(batch.y, batch.num_nodes, "a classifier of nodes", None, unknown=UNKNOWN)
         n = self.classifier.out_features
-        if readable(y) and y.numel() and not (y.min() >= UNKNOWN and y.max() < n):
+        if readable(y) and y.max() >= n:
             raise InputError(
                 f"labels of a classifier of {n} classes are 0..{n - 1}, and {UNKNOWN} where "
-                f"unknown, got {int(y.min())}..{int(y.max())}"
+                f"unknown, got {int(y.max())}"
             )
-        return y if batch.seeds is None else y[: batch.seeds]
+        return y[: batch.seeds].long()
 
     def scores(self, graph: Any) -> Tensor:
         """Logits of all nodes in evaluation mode, float [N, C]."""

@@ -261,7 +261,9 @@ class NodeSet:
         labels = np.full(len(x), np.nan) if raw.y is None else raw.y
         y, class_names = classes(labels, len(x), where, names=raw.class_names)
         n_unknown = int((y < 0).sum())
-        said = [f"{count(n_unknown, 'node')} without a label"] if n_unknown else []
+        said = []
+        if n_unknown:
+            said.append(f"{count(n_unknown, 'node')} without a label (−1, NaN or nothing)")
         masks = splits(raw.masks, y, where)
         alike = 0 if raw.ids is None else len(raw.ids) - len({*map(str, raw.ids)})
         if alike:
