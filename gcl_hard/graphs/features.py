@@ -141,7 +141,8 @@ def aligned_columns(
         tensor([[2., 0., 1.]])
     """
     values = x if x.layout == torch.strided else x.to_sparse_coo()
-    unseen = [i for i, column in enumerate(ours) if column not in wanted]
+    place, asked = {column: i for i, column in enumerate(ours)}, {*wanted}
+    unseen = [i for i, column in enumerate(ours) if column not in asked]
     strange = values.index_select(1, torch.tensor(unseen, device=x.device).long()).to_sparse_coo()
     rows, at = strange.coalesce().indices()
     if len(rows):
@@ -150,7 +151,6 @@ def aligned_columns(
             f"{counted(rows.unique())} have features ({what}) that are not among the "
             f"{len(wanted)} columns: {', '.join(some[:5])}{', …' * (len(some) > 5)}; leave them out"
         )
-    place = {column: i for i, column in enumerate(ours)}
     if lacking := [one for one in wanted if one not in place and "=" not in one]:
         raise InputError(
             f"{name} lacks the column {', '.join(lacking[:5])} of {what}, and what is no kind has "

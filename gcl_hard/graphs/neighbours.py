@@ -25,7 +25,8 @@ class Neighbourhoods:
     ``torch_geometric.loader.NeighborLoader`` makes, which needs one of two compiled packages.
 
     Args:
-        graph: a :class:`NodeSet`, a :class:`NodeBatch` or a ``torch_geometric.data.Data``, on the CPU.
+        graph: on the CPU, a :class:`NodeSet`, a :class:`NodeBatch` or a
+            ``torch_geometric.data.Data``.
         sizes: neighbours of a node in each layer, one an encoder's layer.
 
     Raises:

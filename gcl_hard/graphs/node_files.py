@@ -411,9 +411,8 @@ def _with_others(raw: RawNodes, stored: NpzFile, path: Path, read: set[str]) -> 
             numbers = key == "node_names" and found.dtype.kind in "iu"
             words[key] = tuple(found.tolist()) if numbers else texts_of(stored, path, key)
         except InputError as error:  # Python objects in the published files
-            if canonical_name(path.stem) not in KNOWN or not isinstance(
-                error.__cause__, ValueError
-            ):
+            published = canonical_name(path.stem) in KNOWN
+            if not (published and isinstance(error.__cause__, ValueError)):
                 raise
             notes.append(f"{key} are not read, which are Python objects")
     left_out = there - {*read, *masks.values(), *NAMES}

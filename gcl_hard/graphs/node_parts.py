@@ -310,7 +310,7 @@ def classes(
 def _known(given: NDArray[Any], where: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Labels as whole numbers or words, and which are known."""
     if given.dtype.kind == "O":
-        empty = np.array([str(one) in MISSING and not isinstance(one, str) for one in given], np.bool_)
+        empty = np.array([_is_missing(label) for label in given], np.bool_)
         words = [isinstance(one, str) for one in given[~empty]]
         if any(words) and not all(words):
             raise InputError(f"{where}: labels y are words and numbers: give one kind")
@@ -346,6 +346,10 @@ def _known(given: NDArray[Any], where: str) -> tuple[NDArray[Any], NDArray[np.bo
             f"where unknown, or number the classes from 0"
         )
     return given, known & ~none
+
+
+def _is_missing(label: Any) -> bool:
+    return str(label) in MISSING and not isinstance(label, str)
 
 
 def _whole(given: NDArray[Any], where: str) -> NDArray[np.int64]:

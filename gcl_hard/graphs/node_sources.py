@@ -194,14 +194,13 @@ def entries(ends: Any, values: Any) -> tuple[Any, Any, tuple[str, ...]]:
     Example:
         >>> entries(np.array([[0, 1], [1, 1]]), np.array([1.0, 0.0]))
         (array([[0],
-               [1]]), None, ('1 zero of the adjacency matrix is no edge',))
+               [1]]), None, ('1 zero of the adjacency matrix left out',))
     """
     if values is None:
         return ends, None, ()
     kept, zeros = values != 0, int((values == 0).sum())
     weight = values[kept]
-    some = f"{count(zeros, 'zero')} of the adjacency matrix {'is' if zeros == 1 else 'are'} no edge"
-    notes = (f"{some}{'s' * (zeros > 1)}",) if zeros else ()
+    notes = (f"{count(zeros, 'zero')} of the adjacency matrix left out",) if zeros else ()
     return ends[:, kept], weight if (weight != 1).any() else None, notes
 
 

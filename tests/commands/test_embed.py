@@ -225,9 +225,9 @@ def test_new_nodes_are_read_into_the_columns_of_training(
     own = gcl_hard.embed(of_nodes, gcl_hard.graphs.NodeSet.from_graph(graph, x=frame))
     np.testing.assert_allclose(own.values, again.values[own.ids], atol=1e-6)
     for columns, fact in (([*"abcdf"], "f"), ([*"abcd"], "e")):
+        path = node_file("other", x[:, : len(columns)], columns=np.array(columns))
         with pytest.raises(InputError) as error:
-            few = x[:, : len(columns)]
-            gcl_hard.embed(of_nodes, node_file("other", few, columns=np.array(columns)))
+            gcl_hard.embed(of_nodes, path)
         assert says(str(error.value), fact)
 
 
