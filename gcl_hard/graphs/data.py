@@ -524,7 +524,7 @@ class GraphSet:
             return {}
 
         def counted(rows: Tensor) -> str:
-            n = len(torch.searchsorted(ptr, rows, right=True).unique())
+            n = len({*torch.searchsorted(ptr, rows, right=True).tolist()})
             return f"{n} of {self.n_graphs} graphs"
 
         aligned = aligned_columns(values, ours, wanted, what=what, name=self.name, counted=counted)

@@ -140,11 +140,11 @@ def aligned_columns(
         >>> aligned_columns(x, ["age", "sum"], ["sum", "kind=a", "age"], **named)
         tensor([[2., 0., 1.]])
     """
-    values = x if x.layout == torch.strided else x.to_sparse_coo()
+    values = x if x.layout == torch.strided else x.to_sparse(layout=torch.sparse_coo)
     place, asked = {column: i for i, column in enumerate(ours)}, {*wanted}
     unseen = [i for i, column in enumerate(ours) if column not in asked]
-    strange = values.index_select(1, torch.tensor(unseen, device=x.device).long()).to_sparse_coo()
-    rows, at = strange.coalesce().indices()
+    strange = values.index_select(1, torch.tensor(unseen, device=x.device).long())
+    rows, at = (strange.to_sparse() if values is x else strange).coalesce().indices()
     if len(rows):
         some = [ours[unseen[i]] for i in at.unique().tolist()]
         raise InputError(
@@ -157,7 +157,7 @@ def aligned_columns(
             f"no value where it is not given: add it"
         )
     zeros = torch.zeros(len(x), 1, dtype=x.dtype, device=x.device)
-    wide = torch.cat([values, zeros if values is x else zeros.to_sparse_coo()], 1)
+    wide = torch.cat([values, zeros if values is x else zeros.to_sparse()], 1)
     index = torch.tensor([place.get(one, len(ours)) for one in wanted], device=x.device).long()
     chosen = wide.index_select(1, index)
     return chosen if values is x else chosen.coalesce().to_sparse_csr()
