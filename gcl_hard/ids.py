@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -65,3 +65,43 @@ def repeated(ids: NDArray[Any]) -> int:
         1
     """
     return int((np.unique(ids, return_counts=True)[1] > 1).sum())
+
+
+def in_order(values: Any, names: Sequence[Any] | None, item: str, what: str) -> Any:
+    """Rows of a pandas object in the order of some items, by its index; anything else as it is.
+
+    Args:
+        values: a Series or a DataFrame, which has an index, or anything else.
+        names: what the items are called, in their order; None for the numbers 0 to n − 1.
+        item: what one is called, for the message.
+        what: what the values are, likewise.
+
+    Raises:
+        InputError: for an index that has a name twice, lacks one, or has others.
+
+    Example:
+        >>> import pandas as pd
+        >>> in_order(pd.Series([1, 2], ["b", "a"]), ["a", "b"], "node", "labels").tolist()
+        [2, 1]
+    """
+    if not hasattr(values, "iloc"):
+        return values
+    index, names = values.index.tolist(), [*(range(len(values)) if names is None else names)]
+    if index == names:
+        return values
+    row = {name: number for number, name in enumerate(index)}
+    repeats = [name for number, name in enumerate(index) if row[name] != number]
+    missing, beyond = [name for name in names if name not in row], [*({*index} - {*names})]
+    beyond.sort(key=row.__getitem__)
+    problems = [
+        f"{problem} {wrong[0]!r}{f' and {len(wrong) - 1:,} more' * (len(wrong) > 1)}"
+        for problem, wrong in (("repeats", repeats), ("lacks", missing), ("has also", beyond))
+        if wrong
+    ]
+    if problems:
+        raise InputError(
+            f"the index of {what} is not that of the {item}s, it {' and '.join(problems)}: give a "
+            f"row for each {item} under its name, or the values alone (.to_numpy()) in the order "
+            f"of the {item}s"
+        )
+    return values.iloc[[row[name] for name in names]]

@@ -346,8 +346,8 @@ def array_of(stored: NpzFile, path: Path, key: str) -> Any:
         return stored[key]
     except ValueError as error:
         raise InputError(
-            f"{path}: {key} is not a plain array ({error}): save it as numbers, or class names as "
-            "text"
+            f"{path}: {key} is not a plain array ({error}): save numbers, or words as text, which "
+            f"np.array(words, 'U') and .to_numpy(dtype='U') of pandas make"
         ) from error
     except Exception as error:  # from zip and what decompresses its members
         raise InputError(f"{path} is damaged in {key} ({error}): copy it again") from error

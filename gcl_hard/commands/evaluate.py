@@ -26,6 +26,7 @@ from gcl_hard.experiments.custom import (
     EncoderMaker,
     UserParts,
     check_maker,
+    is_one_graph,
     own_graphs,
 )
 from gcl_hard.experiments.registry import experiment_of
@@ -242,7 +243,7 @@ def _kind(graphs: Any, data_dir: str | Path | None) -> type[RunConfig]:
         if loaded is not None and isinstance(graphs, getattr(loaded, kind)):
             return CONFIGS[domain]
     if not isinstance(graphs, str) or ":" in graphs:
-        if hasattr(graphs, "is_directed") and getattr(graphs, "batch", None) is None:
+        if is_one_graph(graphs):
             raise InputError(
                 f"this is one graph, a {type(graphs).__name__}: for contrast between its nodes "
                 f"give gcl_hard.graphs.NodeSet.from_graph(graph), and of several graphs a list"

@@ -229,6 +229,8 @@ def labels_for(
     assert isinstance(given, Tensor)
     if gap is None:
         kind, classes = f"real numbers ({given.dtype})", "labels.long() where they are classes"
+        if unknown is not None:
+            classes = f"labels.nan_to_num({unknown}).long() where they are classes or NaN"
         if given.dim() == 2:
             of_one = given.shape[1] == 1
             kind = f"{'a column' if of_one else 'rows'} {list(given.shape)}"
