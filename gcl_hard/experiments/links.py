@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Literal, cast
@@ -256,7 +257,7 @@ class Frequencies:
 
 
 class ReversedFacts:
-    """First what training facts say the other way round, then others; each by its frequency.
+    """First the answers that reversed training facts give, then others; both by frequency.
 
     Relations are reversals by training facts alone, at least half of which have their reverse: of a
     symmetric relation, training has it of as many as it has of all facts.
@@ -268,17 +269,20 @@ class ReversedFacts:
 
     def __init__(self, data: LinkSet, frequencies: Frequencies) -> None:
         self.data, self.frequencies = data, frequencies
-        r, back = reversals(data.train, data.n_entities, data.n_relations, SEEN)
-        n = data.n_relations  # the answers of (h, r, ?) are those of (h, r' + n, ?)
-        self.pairs = torch.cat([torch.stack([r, back + n], 1), torch.stack([r + n, back], 1)])
+        n, self.back = data.n_relations, defaultdict[int, list[int]](list)
+        pairs = reversals(data.train, data.n_entities, n, SEEN)
+        for r, back in zip(*(one.tolist() for one in pairs), strict=True):
+            self.back[r].append(back + n)  # (h, r, t) answers as (t, back, h) does
+            self.back[r + n].append(back)
 
     def __call__(self, queries: Queries) -> Tensor:
         """Scores of queries with all entities, [B, E]."""
         scores = self.frequencies(queries)
-        reached = torch.zeros_like(scores, dtype=torch.bool)
-        for relation, back in self.pairs.tolist():
+        first = 1 + self.frequencies.counts.max()
+        for relation in self.back.keys() & {*queries.relation.tolist()}:
             rows = (queries.relation == relation).nonzero()[:, 0]
-            asked = queries.at(rows)._replace(relation=torch.full_like(rows, back))
-            of_rows, answers = self.data.training_facts.pairs(self.data.key(asked))
-            reached[rows[of_rows], answers] = True
-        return scores + reached * (1 + self.frequencies.counts.max())
+            for back in self.back[relation]:
+                asked = queries.at(rows)._replace(relation=torch.full_like(rows, back))
+                of_rows, answers = self.data.training_facts.pairs(self.data.key(asked))
+                scores[rows[of_rows], answers] += first
+        return scores

@@ -502,7 +502,7 @@ def _triples(graph: Any, part: str) -> Tensor:
     if isinstance(kinds, Tensor) and kinds.dim() == 2 and kinds.shape[1] == 1:
         kinds = kinds[:, 0]
     if (
-        isinstance(ends, Tensor) and isinstance(kinds, Tensor)
+        isinstance(ends, Tensor) and isinstance(kinds, Tensor) and kinds.dim() == 1
         and ends.shape == (2, len(kinds)) and {ends.dtype, kinds.dtype} == {torch.int64}
     ):  # fmt: skip
         return torch.stack([ends[0], kinds, ends[1]], 1).cpu()

@@ -53,13 +53,20 @@ def reversals(
         >>> reversals(torch.tensor(next_one + before), 41, 2)
         (tensor([0, 1]), tensor([1, 0]))
     """
+    keys = _reversals(facts, reversed_pairs(facts, n_entities), n_relations, share)
+    return keys // n_relations, keys % n_relations
+
+
+def _reversals(
+    facts: Tensor, pairs: tuple[Tensor, Tensor], n_relations: int, share: float = SHARE
+) -> Tensor:
+    """r R + r′ of the relations that are reversals, ascending."""
     kinds = facts[:, 1]
-    rows, others = reversed_pairs(facts, n_entities)
-    pairs, number = torch.unique(kinds[rows] * n_relations + kinds[others], return_counts=True)
-    r, back = pairs // n_relations, pairs % n_relations
+    both = kinds[pairs[0]] * n_relations + kinds[pairs[1]]
+    keys, number = torch.unique(both, return_counts=True)
     size = torch.bincount(kinds, minlength=n_relations)
-    enough = (number >= share * torch.maximum(size[r], size[back])) & (number >= LEAST)
-    return r[enough], back[enough]
+    most = torch.maximum(size[keys // n_relations], size[keys % n_relations])
+    return keys[(number >= share * most) & (number >= LEAST)]
 
 
 def reversed_notes(
@@ -75,30 +82,25 @@ def reversed_notes(
         n_relations: R.
     """
     facts = torch.cat([train, valid, test])
-    kinds = facts[:, 1]
-    r, back = reversals(facts, n_entities, n_relations)
-    rows, others = reversed_pairs(facts, n_entities)
-    counted = torch.isin(kinds[rows] * n_relations + kinds[others], r * n_relations + back)
+    rows, others = pairs = reversed_pairs(facts, n_entities)
+    kinds, back = facts[rows, 1], facts[others, 1]
+    counted = torch.isin(kinds * n_relations + back, _reversals(facts, pairs, n_relations))
     counted &= (rows >= len(train)) & (others < len(train))
-    rows, others = rows[counted], others[counted]
     symmetric, paired = torch.zeros(2, len(facts), dtype=torch.bool)
-    same = kinds[rows] == kinds[others]
-    symmetric[rows[same]] = True
-    paired[rows[~same]] = True
+    symmetric[rows[counted & (kinds == back)]] = True
+    paired[rows[counted]] = True
     paired &= ~symmetric
-    parts = {
-        "valid": slice(len(train), len(train) + len(valid)),
-        "test": slice(len(train) + len(valid), None),
-    }
+    held_out = {"valid": slice(len(train), len(train) + len(valid))}
+    held_out["test"] = slice(len(train) + len(valid), None)
     shares = [
-        f"{100 * among[part].double().mean():.1f} % of {name} by {relations}"
-        for relations, among in (("symmetric relations", symmetric), ("pairs of them", paired))
-        for name, part in parts.items()
-        if among[part].any()
+        f"{100 * of[part].double().mean():.1f} % of {name} by {relations}"
+        for relations, of in (("symmetric relations", symmetric), ("pairs of relations", paired))
+        for name, part in held_out.items()
+        if of[part].any()
     ]
     if not shares:
         return []
     return [
-        f"reversed facts, which training has the other way round: {', '.join(shares)}: the "
-        f"baseline reversal answers by these"
+        f"reversed facts, which training has the other way round: {', '.join(shares)}; the "
+        f"baseline reversal answers by them"
     ]
