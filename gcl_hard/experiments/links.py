@@ -156,7 +156,9 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         return Scored((tested,), validation=validation, facts=trained.facts)
 
     def arrays(self, trained: TrainedRun, data: LinkSet) -> dict[str, NDArray[Any]]:
-        """``embeddings`` float32 [E, d] of entities, ``relations`` [2 R, d], and their names."""
+        """``embeddings`` float32 [E, d] of entities, ``relations`` [2 R, d], and their names,
+        ``entity_names`` and ``relation_names``, as :func:`gcl_hard.ids.text_array` makes them.
+        """
         scorer = trained.embeddings
         with torch.no_grad():
             found = {"embeddings": scorer.candidates().cpu().numpy()}
@@ -259,8 +261,8 @@ class Frequencies:
 class ReversedFacts:
     """First the answers that reversed training facts give, then others; both by frequency.
 
-    Relations are reversals by training facts alone, at least half of which have their reverse: of a
-    symmetric relation, training has it of as many as it has of all facts.
+    Relations are compared by training facts alone, of which half must have their reverse there:
+    where 60 % of the facts of a symmetric relation are drawn, 60 % of these have theirs.
 
     Args:
         data: the facts.

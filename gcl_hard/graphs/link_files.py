@@ -318,9 +318,7 @@ def _text(content: bytes, where: str) -> str:
     return text
 
 
-def _triples(
-    text: str, where: str, part: Part, spaced: set[str], notes: list[str]
-) -> list[Triple]:
+def _triples(text: str, where: str, part: Part, spaced: set[str], notes: list[str]) -> list[Triple]:
     """The facts of a text; a line ends with \\n, \\r\\n or \\r, and blank ones are none.
 
     Names with spaces around them, which are dropped, are added to ``spaced``.

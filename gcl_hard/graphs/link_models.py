@@ -528,9 +528,7 @@ class LinkContrast(Draws, nn.Module):
                 f"{int(queries.relation[first])}, which are not both among those of the model: "
                 f"{of.n_entities:,} entities, and 2 × {of.n_relations:,} relations"
             )
-        return scores_of(
-            self.scorer, queries._replace(relation=kinds + heads * of.n_relations)
-        )
+        return scores_of(self.scorer, queries._replace(relation=kinds + heads * of.n_relations))
 
     def predict(
         self,

@@ -245,8 +245,6 @@ class LinkSet:
         heads, kinds, tails = (
             {fact[k] for facts in given.values() for fact in facts} for k in range(3)
         )
-        entities = sorted(heads | tails) if entities is None else entities
-        relations = sorted(kinds) if relations is None else relations
         of_entity = _numbers(entities, heads | tails, "entities")
         of_relation = _numbers(relations, kinds, "relations")
         notes = [*notes]
@@ -262,7 +260,7 @@ class LinkSet:
             ).view(-1, 3)
             for facts in given.values()
         ]
-        return cls._of_ids(ids, entities, relations, name, notes)
+        return cls._of_ids(ids, [*of_entity], [*of_relation], name, notes)
 
     @classmethod
     def from_graphs(
@@ -312,15 +310,16 @@ class LinkSet:
         number = max([seen, *given])
         if entities is None:
             entities = [str(i) for i in range(number)]
-        if number > len(entities):
-            raise InputError(f"names of {number} entities are needed, got {len(entities)}")
         if relations is None:
             relations = [str(i) for i in range(int(kinds.max()) + 1 if len(kinds) else 0)]
-        return cls._of_ids(ids, entities, relations, name, ())
+        names = ordered_names(entities, "entities")
+        if number > len(names):
+            raise InputError(f"names of {number} entities are needed, got {len(names)}")
+        return cls._of_ids(ids, names, ordered_names(relations, "relations"), name, ())
 
     @classmethod
     def _of_ids(
-        cls, ids: Sequence[Tensor], entities: Names, relations: Names, name: str,
+        cls, ids: Sequence[Tensor], entities: Sequence[str], relations: Sequence[str], name: str,
         notes: Sequence[str],
     ) -> Self:  # fmt: skip
         """A set of numbered facts, each of which counts once, with notes of what is uncertain."""
@@ -330,7 +329,7 @@ class LinkSet:
             if repeated := len(facts) - len(first):
                 notes.append(f"{part}: {count(repeated, 'repeated fact')} counted once")
             parts.append(facts[torch.from_numpy(np.sort(first))] if repeated else facts)
-        found = cls(parts[0], parts[1], parts[2], entities, relations, name)  # type: ignore[arg-type]
+        found = cls(parts[0], parts[1], parts[2], tuple(entities), tuple(relations), name)
         unseen = len(entities) - len(torch.unique(found.train[:, [0, 2]]))
         new = len(relations) - len(torch.unique(found.train[:, 1]))
         if unseen:
@@ -470,9 +469,10 @@ class LinkSet:
         )
 
 
-def _numbers(names: Names, needed: set[str], kind: str) -> dict[str, int]:
-    """The number of each name; InputError for a needed one that is not there."""
-    numbers = {name: i for i, name in enumerate(ordered_names(names, kind))}
+def _numbers(names: Names | None, needed: set[str], kind: str) -> dict[str, int]:
+    """The number of each name, in order; InputError for a needed one that is not there."""
+    ordered = sorted(needed) if names is None else ordered_names(names, kind)
+    numbers = {name: i for i, name in enumerate(ordered)}
     if lacking := needed - numbers.keys():
         raise InputError(
             f"{kind} lack {count(len(lacking), 'name')} that facts have, such as {min(lacking)!r}"

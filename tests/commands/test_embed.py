@@ -528,7 +528,7 @@ def test_odd_ids_come_back_from_every_kind_of_file() -> None:
 def test_names_that_are_long_or_end_in_nul_are_kept_apart_in_little_memory() -> None:
     names = ["a", "a\0", "b" * 20_000, *(f"n{k}" for k in range(3_000))]
     graph = nx.path_graph(len(names))
-    for node, name in zip(graph, names, strict=True):
+    for node in graph:
         graph.nodes[node].update(x=[1.0], y=node % 2)
     encoder = gcl_hard.graphs.GCN(1, dim=2)
     tracemalloc.start()

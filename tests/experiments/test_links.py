@@ -203,7 +203,7 @@ def test_one_long_name_makes_no_other_long(tmp_path: Path) -> None:
     names = ["e" * 20_000, "nul\0", *(f"e{i}" for i in range(30_000))]
     facts = torch.tensor([[0, 0, 1], [1, 0, 2]])
     links = LinkSet(facts, facts[:0], facts[:0], tuple(names), ("r",))
-    config, context, experiment = LinkConfig("own", "ucl", dim=2), made_context(None), LinkExperiment()
+    config, experiment = LinkConfig("own", "ucl", dim=2), LinkExperiment()
     trained = TrainedRun(Run(config, 0), embeddings=new_scorer(config, links, None))
     store = Store(tmp_path)
     tracemalloc.start()

@@ -261,7 +261,9 @@ def test_graphs_with_kinds_of_edges_are_sets_of_facts() -> None:
             LinkSet.from_triples(facts)  # type: ignore[arg-type]
 
 
-def written(tmp_path: Path, train: str, valid: str = "a\tr\tc\n", test: str = "b\tr\ta\n") -> LinkSet:
+def written(
+    tmp_path: Path, train: str, valid: str = "a\tr\tc\n", test: str = "b\tr\ta\n"
+) -> LinkSet:
     path = tmp_path / "own"
     path.mkdir(exist_ok=True)
     for part, text in {"train": train, "valid": valid, "test": test}.items():

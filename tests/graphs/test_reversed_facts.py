@@ -53,9 +53,7 @@ def test_held_out_edges_that_training_has_in_the_other_direction_are_noted() -> 
     draw = np.random.default_rng(1).permutation(len(facts))
     train, valid, test = ([facts[i] for i in ids] for ids in np.split(draw, [72, 96]))
     found = LinkSet.from_triples(train, valid, test)
-    shares = [
-        100 * np.mean([(t, r, h) in train for h, r, t in part]) for part in (valid, test)
-    ]
+    shares = [100 * np.mean([(t, r, h) in train for h, r, t in part]) for part in (valid, test)]
     assert 0 < shares[0] != shares[1] > 0
     (note,) = (note for note in found.notes if "reversed" in note)
     assert says(note, *(f"{share:.1f}" for share in shares), "symmetric", "reversal", "valid",
