@@ -128,9 +128,8 @@ def alike_notes(names: Sequence[str], kind: str) -> list[str]:
     """A sentence on names that look like another one, if there are any.
 
     Example:
-        >>> alike_notes(["\\u00e9a", "e\\u0301a", "tea"], "entities")
-        ["1 of the entities has another's name but for blanks or NUL at the end, or how Unicode \
-writes a letter, such as '\\xe9a' and 'e\\u0301a': they are kept apart"]
+        >>> len(alike_notes(["a", "a ", "tea"], "entities"))
+        1
     """
     first = dict[str, str]()
     again = [
