@@ -343,7 +343,9 @@ class LinkSet:
                          f"fact")  # fmt: skip
         notes += alike_notes(found.entities, "entities")
         notes += alike_notes(found.relations, "relations")
-        notes += reversed_notes(*parts, found.n_entities, found.n_relations)
+        notes += reversed_notes(
+            found.train, found.valid, found.test, found.n_entities, found.n_relations
+        )
         return replace(found, notes=tuple(notes))
 
     def part(self, name: Part) -> Tensor:

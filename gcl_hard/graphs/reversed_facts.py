@@ -66,7 +66,8 @@ def _reversals(
     keys, number = torch.unique(both, return_counts=True)
     size = torch.bincount(kinds, minlength=n_relations)
     most = torch.maximum(size[keys // n_relations], size[keys % n_relations])
-    return keys[(number >= share * most) & (number >= LEAST)]
+    kept: Tensor = keys[(number >= share * most) & (number >= LEAST)]
+    return kept
 
 
 def reversed_notes(
