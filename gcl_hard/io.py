@@ -25,6 +25,7 @@ from uuid import uuid4
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
+from numpy.typing import NDArray
 
 from gcl_hard.errors import GclHardError, InputError
 
@@ -155,9 +156,19 @@ def digest_of_arrays(*arrays: Any) -> str:
     """
     found = hashlib.sha256()
     for one in arrays:
-        array = np.ascontiguousarray(one.cpu() if hasattr(one, "cpu") else one)
+        array = storable(np.ascontiguousarray(one.cpu() if hasattr(one, "cpu") else one))
         found.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
     return found.hexdigest()[:16]
+
+
+def storable(array: NDArray[Any]) -> NDArray[Any]:
+    """An array as a file holds it: one of Python's text becomes JSON, a single value of bytes.
+
+    Example:
+        >>> storable(np.array(["a", "b\\0"], object)).item()
+        b'["a", "b\\\\u0000"]'
+    """
+    return array if array.dtype != object else np.array(json.dumps(array.tolist()).encode())
 
 
 def joined_digest(digest: str, *more: str) -> str:

@@ -355,7 +355,7 @@ def read_molecules(
         cache_dir=cache_dir, key=f"{digest} {columns.smiles} {limit}",
     )  # fmt: skip
     if columns.ids:
-        molecules = molecules.called(np.array(table[columns.ids]))
+        molecules = molecules.called(table[columns.ids])
     at = molecules.rows
     found = {one: np.array(table[column])[at] for one, column in columns.special.items()}
     if wanted:

@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from gcl_hard import InputError, bench
 from gcl_hard.__main__ import main as gcl_hard_main
 from gcl_hard.commands.embed import items_of
 from gcl_hard.commands.encoders import Model
-from gcl_hard.graphs import GIN, GraphSet, InfoGraph, load, load_nodes
+from gcl_hard.graphs import GIN, GraphSet, InfoGraph, NodeSet, load, load_nodes
 from gcl_hard.pretrain import main as pretrain
 from gcl_hard.runs import embedding
 from gcl_hard.runs.embedding import Reading
@@ -588,6 +590,27 @@ def test_odd_ids_come_back_from_every_kind_of_file() -> None:
     assert [row["id"] for row in rows("z.csv")] == ids
     with np.load("z.npz") as found:
         assert found["ids"].tolist() == ids
+
+
+def test_names_that_are_long_or_end_in_nul_are_kept_apart_in_little_memory() -> None:
+    names = ["a", "a\0", "b" * 20_000, *(f"n{k}" for k in range(3_000))]
+    graph = nx.path_graph(len(names))
+    for node in graph:
+        graph.nodes[node].update(x=[1.0], y=node % 2)
+    encoder = gcl_hard.graphs.GCN(1, dim=2)
+    tracemalloc.start()
+    nodes = NodeSet.from_graph(nx.relabel_nodes(graph, dict(enumerate(names))))
+    found = gcl_hard.embed(encoder, nodes)
+    gcl_hard.embed(encoder, nodes, output="z.npz")
+    assert tracemalloc.get_traced_memory()[1] < 60e6  # 240 MB as NumPy's text
+    tracemalloc.stop()
+    assert found.ids.tolist() == names
+    with np.load("z.npz") as saved:
+        assert json.loads(saved["ids"].item()) == names
+    others = replace(nodes, ids=("a\0", "a", *names[2:]))
+    assert others.digest() != nodes.digest()
+    gcl_hard.embed(encoder, nodes, output="z.csv")
+    assert [row["id"] for row in rows("z.csv")] == names
 
 
 @pytest.mark.parametrize(
