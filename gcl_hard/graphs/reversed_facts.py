@@ -30,7 +30,9 @@ def reversed_pairs(facts: Tensor, n_entities: int) -> tuple[Tensor, Tensor]:
     number = torch.searchsorted(ends, back, right=True) - begin
     rows = torch.repeat_interleave(number)
     before = number.cumsum(0) - number
-    return rows, order[torch.arange(len(rows), device=rows.device) + (begin - before)[rows]]
+    others = order[torch.arange(len(rows), device=rows.device) + (begin - before)[rows]]
+    different = rows != others  # a fact of an entity with itself is not its own reverse
+    return rows[different], others[different]
 
 
 def reversals(
