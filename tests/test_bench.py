@@ -164,7 +164,6 @@ def test_help_and_a_printed_config_end_with_status_0(
         (["--method=hslc"], ["'hslc'", "hscl", "hscl", "hscl"]),
         (["--epochs=0"], ["epochs", 1, 0]),
         (["--seeds=0"], ["--seeds", 1, 0, 0]),
-        (["--resume"], ["--resume", "graphs", "finished"]),
         (["--epoch=3"], ["--epoch", "--epochs"]),
         (["--device=gpu"], ["device", "auto", "cpu", "cuda", "cuda:N", "'gpu'"]),
         (["--data-dir=/no/such/folder"], ["'/no/such/folder'", "NAME.zip"]),

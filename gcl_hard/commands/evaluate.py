@@ -188,7 +188,6 @@ def evaluate(
     options = BenchOptions(
         tuple(dict.fromkeys(configs)),
         RunOptions(
-            resume="resume" in can and not force,
             save_encoder=save_encoders and "save_encoder" in can,
             save_embeddings=save_embeddings,
         ),

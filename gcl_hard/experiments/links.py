@@ -49,7 +49,6 @@ SCORES, SCORES_ON_GPU = 2**20, 2**26
 class LinkExperiment(Experiment[LinkConfig, LinkSet]):
     """Experiments on links; methods as in ``Experiment``."""
 
-    options: ClassVar[frozenset[str]] = frozenset({"resume"})
 
     def load(self, config: LinkConfig, context: RunContext, own: LinkSet | None = None) -> LinkSet:
         """The facts, on the device."""
