@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -48,7 +48,6 @@ SCORES, SCORES_ON_GPU = 2**20, 2**26
 
 class LinkExperiment(Experiment[LinkConfig, LinkSet]):
     """Experiments on links; methods as in ``Experiment``."""
-
 
     def load(self, config: LinkConfig, context: RunContext, own: LinkSet | None = None) -> LinkSet:
         """The facts, on the device."""

@@ -116,6 +116,8 @@ class Runner:
         except KeyboardInterrupt:
             raise KeyboardInterrupt(self._left(pending)) from None
         results |= found
+        if failures:
+            self.log.status = "failed"
         return {run: results[run] for run in runs if run in results}, failures
 
     def _checked(self, config: RunConfig, *, inner: bool) -> tuple[Experiment[Any, Any], Any]:
