@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 def evaluate(
     encoder: EncoderMaker | str | Sequence[EncoderMaker | str],
-    graphs: str | GraphSet | NodeSet | LinkSet | ImageSet | Iterable[Any],
+    graphs: str | Path | GraphSet | NodeSet | LinkSet | ImageSet | Iterable[Any],
     method: str | Sequence[str] = "hscl",
     *,
     protocol: str | Sequence[str] | None = None,
@@ -149,6 +149,7 @@ def evaluate(
     from rich.console import Console
 
     own = UserParts()
+    graphs = str(graphs) if isinstance(graphs, Path) else graphs
     _check(name, jobs, threads, report)
     kind = _kind(graphs, data_dir)
     beside = kind.usual_baselines if baselines is None else baselines
