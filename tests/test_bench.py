@@ -165,6 +165,7 @@ def test_help_and_a_printed_config_end_with_status_0(
         (["--epochs=0"], ["epochs", 1, 0]),
         (["--seeds=0"], ["--seeds", 1, 0, 0]),
         (["--epoch=3"], ["--epoch", "--epochs"]),
+        (["--tau=0.1"], ["--tau", "--temperature"]),
         (["--device=gpu"], ["device", "auto", "cpu", "cuda", "cuda:N", "'gpu'"]),
         (["--data-dir=/no/such/folder"], ["'/no/such/folder'", "NAME.zip"]),
         (["--config=gone.yaml"], ["gone.yaml"]),

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 ENCODERS, EMBEDDINGS = ".pt", ".embeddings.npz"
 """Suffixes of the files of trained encoders and of embeddings."""
 
+OPTIONS = {"diagnostics": "take no snapshots", "save_encoder": "save no encoders"}
+"""Options that some experiments lack, and what runs do without them."""
+
 Report = Callable[[Run, float, float], bool]
 """Called during training with a run, the share of its training that is done, and the latest mean
 loss (NaN before the first). Returns whether to go on; on False training saves a checkpoint and

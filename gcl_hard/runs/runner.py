@@ -22,7 +22,7 @@ from gcl_hard.runs import hardware, processes
 from gcl_hard.runs.datasets import DataSets
 from gcl_hard.runs.engine import Task, check_engine, engine
 from gcl_hard.runs.execution import Execution, OpenGroup, failure_message
-from gcl_hard.runs.experiment import EMBEDDINGS, Experiment, RunContext, TrainedRun
+from gcl_hard.runs.experiment import EMBEDDINGS, OPTIONS, Experiment, RunContext, TrainedRun
 from gcl_hard.runs.logs import Log
 from gcl_hard.runs.plan import Run, groups_of
 from gcl_hard.runs.progress import Bars, progress
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 
 D = TypeVar("D")
-OPTIONS = "diagnostics", "save_encoder"
-"""Options that an experiment has or refuses."""
 
 
 class Outcome(NamedTuple):
@@ -126,12 +124,9 @@ class Runner:
         data = self.data.load(config, self.own(config))
         for name in experiment.metrics(config, data):
             metric(name)  # refuses an unknown one
-        for name in OPTIONS:
+        for name, lacking in OPTIONS.items():
             if getattr(options, name) and name not in experiment.options:
-                raise InputError(
-                    f"--{flag(name)}: the experiment on {config.domain} does not do that: leave it "
-                    f"out (of your own: gcl_hard.experiments.Experiment.options)"
-                )
+                raise InputError(f"runs on {config.domain} {lacking}: leave --{flag(name)} out")
         experiment.check(config, data, self.context, inner=inner)
         return experiment, data
 
