@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -53,8 +53,6 @@ SEEN = 0.5
 
 class LinkExperiment(Experiment[LinkConfig, LinkSet]):
     """Experiments on links; methods as in ``Experiment``."""
-
-    options: ClassVar[frozenset[str]] = frozenset({"resume"})
 
     def load(self, config: LinkConfig, context: RunContext, own: LinkSet | None = None) -> LinkSet:
         """The facts, on the device."""

@@ -69,7 +69,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
     """Experiments on nodes; methods as in ``Experiment``."""
 
     scores_on_cpu: ClassVar[bool] = True
-    options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder", "resume"})
+    options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
     shape: ClassVar[frozenset[str]] = frozenset({"n_features"})
 
     def load(self, config: NodeConfig, context: RunContext, own: NodeSet | None = None) -> NodeSet:
@@ -432,7 +432,6 @@ class _Encoders:
         training = Training(
             self.run, self.context, self.report,
             n_batches=n_batches, number=k, of=config.encoders,
-            diagnostics=0 if diagnostics is None else diagnostics.every,
         )  # fmt: skip
         notes = training.checkpoint.notes
 

@@ -79,7 +79,7 @@ def canonical_name(name: str) -> str:
 
 
 def load_links(
-    name: str,
+    name: str | Path,
     *,
     data_dir: str | Path | None = None,
     cache_dir: str | Path | None = None,
@@ -120,6 +120,7 @@ def load_links(
         ...     load_links(folder).entities
         ('a', 'b')
     """
+    name = os.fspath(name)
     path = locate(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
     found = read_links(path, name=canonical_name(name) if _named(name) else None)
     known = KNOWN.get(found.name)

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gcl_hard.errors import InputError, check_option
+from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.graphs.node_parts import count
 from gcl_hard.graphs.reversed_facts import reversed_notes
 from gcl_hard.ids import alike_notes, ordered_names
@@ -388,10 +388,11 @@ class LinkSet:
         decide.
 
         Args:
-            batch_size: queries in a batch; 512 if None.
+            batch_size: queries in a batch, ≥ 1; 512 if None.
             seed: of the order.
         """
-        queries, size = self.queries("train"), batch_size or 512
+        queries, size = self.queries("train"), 512 if batch_size is None else batch_size
+        check_at_least("batch_size", size, 1)
 
         def of_epoch(epoch: int) -> Iterator[Queries]:
             order = np.random.default_rng((seed, epoch)).permutation(queries.number)

@@ -126,7 +126,7 @@ def given_splits_of(name: str) -> int:
 
 
 def load_nodes(
-    name: str,
+    name: str | Path,
     *,
     data_dir: str | Path | None = None,
     cache_dir: str | Path | None = None,
@@ -166,6 +166,7 @@ def load_nodes(
         ...     load_nodes("path", data_dir=folder)
         NodeSet(path: 4 nodes with 4 features, 3 edges, 2 classes)
     """
+    name = os.fspath(name)
     path = locate(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
     if _is_file(name):
         return read_npz(path)

@@ -306,6 +306,8 @@ def test_ranks_in_batches_are_those_of_all_at_once(
         (["--hardness-scale=cosine", "--objective=jsd"], ["hardness-scale", "score"]),
         (["--n3=-1"], ["n3", 0]),
         (["--drop-edges=0.1"], ["drop-edges"]),
+        (["--save-encoder"], ["links", "--save-encoder"]),
+        (["--diagnostics=1"], ["links", "--diagnostics"]),
     ],
 )
 def test_what_links_do_not_have_is_one_message(
