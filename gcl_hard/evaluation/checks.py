@@ -155,7 +155,11 @@ def check_indices(name: str, indices: ArrayLike, n: int | None = None) -> Indice
         raise InputError(
             f"{name}: expected a non-empty row of indices >= 0{'' if n is None else f' below {n}'},"
             f" got dtype {array.dtype} with shape {array.shape}"
-            + (f", {array.min()} to {array.max()}" if array.size and array.dtype.kind in "iu" else "")
+            + (
+                f", {array.min()} to {array.max()}"
+                if array.size and array.dtype.kind in "iu"
+                else ""
+            )
         )
     return array.astype(np.int64)
 

@@ -109,7 +109,8 @@ def _as_tensor(name: str, values: Any, device: torch.device | None = None) -> Te
         array = as_array(name, values)
         if array.dtype.kind not in "fiub":
             raise InputError(f"{name} must be real numbers, got dtype {array.dtype}")
-        values = torch.from_numpy(array.astype(np.float64 if array.dtype.kind == "f" else np.int64))
+        kinds = {"f": np.float64, "b": np.bool_}
+        values = torch.from_numpy(array.astype(kinds.get(array.dtype.kind, np.int64)))
     return values.detach().to_dense().to(values.device if device is None else device)
 
 
