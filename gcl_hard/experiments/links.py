@@ -20,8 +20,8 @@ from gcl_hard.graphs.link_models import (
     RGCN,
     SCORERS,
     LinkContrast,
-    encoded_scores,
     encoding,
+    ranked_scores,
     scores_of,
 )
 from gcl_hard.graphs.links import KINDS, LinkSet, Part, Queries
@@ -199,7 +199,7 @@ def ranks(scorer: Any, data: LinkSet, part: Part) -> AnswerRanks:
     """
     if isinstance(scorer, nn.Module):
         with evaluating(scorer), encoding(scorer):
-            return _ranks(partial(encoded_scores, scorer), data, part)
+            return _ranks(ranked_scores(scorer), data, part)
     return _ranks(scorer, data, part)
 
 
