@@ -67,26 +67,24 @@ def filtered_ranks(
         >>> filtered_ranks(scores, torch.tensor([1]), known).rank
         tensor([1.5000], dtype=torch.float64)
     """
-    scores = _as_tensor("scores", scores)
+    scores, answers = _as_tensor("scores", scores), _as_tensor("answers", answer)
     scores = scores if scores.is_floating_point() else scores.double()
-    answers = _as_tensor("answers", answer, scores.device)
-    answer = _ids(answers, scores.shape[-1]) if scores.dim() == 2 else None
-    if answer is None or answers.shape != scores.shape[:1]:
+    right = _ids(answers, scores) if scores.dim() == 2 else None
+    if right is None or right.shape != scores.shape[:1]:
         raise InputError(
             f"scores and answers must be [B, E] and [B], the answers whole numbers in 0..E-1, got "
             f"{[*scores.shape]} and {answers.dtype} {[*answers.shape]}"
             + (f", {answers.min()} to {answers.max()}" if answers.numel() else "")
         )
-    if known is not None:
-        known = _checked(known, scores)
-    own = scores.gather(1, answer[:, None])
+    pairs = None if known is None else _checked(known, scores)
+    own = scores.gather(1, right[:, None])
     if not own.isfinite().all():  # else what is not a number is neither above nor level
         scores = scores.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
-        own = scores.gather(1, answer[:, None])
+        own = scores.gather(1, right[:, None])
     above, level = _count(torch.gt, scores, own), _count(torch.eq, scores, own) - 1
-    among = torch.full_like(answer, scores.shape[1])
-    if known is not None:
-        rows, columns = _others(known, answer, scores.shape[1])
+    among = torch.full_like(right, scores.shape[1])
+    if pairs is not None:
+        rows, columns = _others(pairs, right, scores.shape[1])
         of_known, ones = scores[rows, columns], torch.ones_like(rows)
         above.index_add_(0, rows, -(of_known > own[rows, 0]).double())
         level.index_add_(0, rows, -(of_known == own[rows, 0]).double())
@@ -103,23 +101,24 @@ def _count(compare: Any, scores: Tensor, own: Tensor) -> Tensor:
     return found.sum(1).double()
 
 
-def _as_tensor(name: str, values: Any, device: torch.device | None = None) -> Tensor:
+def _as_tensor(name: str, values: Any) -> Tensor:
     """A dense tensor without gradient, of an array, a list or another tensor."""
-    if not isinstance(values, Tensor):
+    tensor = values
+    if not isinstance(tensor, Tensor):
         array = as_array(name, values)
         if array.dtype.kind not in "fiub":
             raise InputError(f"{name} must be real numbers, got dtype {array.dtype}")
         kinds = {"f": np.float64, "b": np.bool_}
-        values = torch.from_numpy(array.astype(kinds.get(array.dtype.kind, np.int64)))
-    return values.detach().to_dense().to(values.device if device is None else device)
+        tensor = torch.from_numpy(array.astype(kinds.get(array.dtype.kind, np.int64)))
+    return tensor.detach().to_dense()
 
 
-def _ids(values: Tensor, n: int) -> Tensor | None:
-    """Whole numbers in 0..n-1, int64 [K]; None for anything else."""
+def _ids(values: Tensor, scores: Tensor, along: int = 1) -> Tensor | None:
+    """Rows or columns of scores, int64 [K], on their device; None for anything else."""
     kinds = values.is_floating_point(), values.is_complex(), values.dtype == torch.bool
-    ids = values.long()
+    ids = values.to(scores.device).long()
     fits = ids.dim() == 1 and (not any(kinds) or not len(ids))
-    return ids if fits and bool(((ids >= 0) & (ids < n)).all()) else None
+    return ids if fits and bool(((ids >= 0) & (ids < scores.shape[along])).all()) else None
 
 
 def _checked(known: Any, scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -130,8 +129,7 @@ def _checked(known: Any, scores: Tensor) -> tuple[Tensor, Tensor]:
     """
     if isinstance(known, tuple) and len(known) == 2:
         rows, columns = (
-            _ids(_as_tensor("known", ids, scores.device), n)
-            for ids, n in zip(known, scores.shape, strict=True)
+            _ids(_as_tensor("known", ids), scores, along) for along, ids in enumerate(known)
         )
         if rows is not None and columns is not None and len(rows) == len(columns):
             return rows, columns

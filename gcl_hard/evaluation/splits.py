@@ -185,11 +185,12 @@ def probe_splits(
     how, rows = metric(score), unit_rows(x)
     classes, penalties = check_classes("y", y, rows.shape[0]), check_grid("penalties", penalties)
     found: list[ProbedSplit] = []
-    for split in splits:
-        split = split._replace(
-            train=check_indices("train of a split", split.train, len(classes)),
-            valid=check_indices("valid of a split", split.valid, len(classes)),
+    for parts in splits:
+        train, valid = (
+            check_indices(f"{part} of a split", getattr(parts, part), len(classes))
+            for part in ("train", "valid")
         )
+        split = parts._replace(train=train, valid=valid)
         _check_classes(classes, split, score)
         known, held_out = classes[split.train], classes[split.valid]
         best, queries = None, rows[split.valid]

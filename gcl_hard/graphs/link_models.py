@@ -641,7 +641,7 @@ class _Entities:
             size = max(1, CLOSE // query.shape[1])
             scores = [
                 _pairwise(scorer, query[i], scorer.candidates(j).double())
-                for i, j in zip(rows.split(size), columns.split(size), strict=True)
+                for i, j in zip(torch.split(rows, size), torch.split(columns, size), strict=True)
             ]
         return torch.cat(scores), answers[rows]
 

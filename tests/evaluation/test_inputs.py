@@ -293,7 +293,8 @@ def test_targets_are_numbers_or_not_known() -> None:
     assert rmse(spoilt, V) == rmse(W, V, known)
     spoilt[3] = -np.inf
     for call in (
-        lambda: rmse(spoilt, V), lambda: resampled_rmse(spoilt, V, IDS), lambda: rmse(W, V[:, None]),
+        lambda: rmse(spoilt, V), lambda: resampled_rmse(spoilt, V, IDS),
+        lambda: rmse(W, V[:, None]),
         lambda: linear_predictions([X], spoilt, SPLIT, classes=False),
         lambda: kernel_predictions([K], W, SPLIT, classes=True),
     ):  # fmt: skip
