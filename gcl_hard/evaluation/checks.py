@@ -150,16 +150,13 @@ def check_indices(name: str, indices: ArrayLike, n: int | None = None) -> Indice
         array([0, 1, 2])
     """
     array = as_array(name, indices)
-    fits = array.ndim == 1 and array.size and array.dtype.kind in "iu" and array.min() >= 0
-    if not fits or (n is not None and array.max() >= n):
+    whole = array.size > 0 and array.dtype.kind in "iu"
+    if array.ndim != 1 or not whole or array.min() < 0 or (n is not None and array.max() >= n):
+        below = "" if n is None else f" below {n}"
+        span = f", {array.min()} to {array.max()}" if whole else ""
         raise InputError(
-            f"{name}: expected a non-empty row of indices >= 0{'' if n is None else f' below {n}'},"
-            f" got dtype {array.dtype} with shape {array.shape}"
-            + (
-                f", {array.min()} to {array.max()}"
-                if array.size and array.dtype.kind in "iu"
-                else ""
-            )
+            f"{name}: expected a non-empty row of indices >= 0{below}, got dtype {array.dtype} "
+            f"with shape {array.shape}{span}"
         )
     return array.astype(np.int64)
 

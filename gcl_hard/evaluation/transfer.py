@@ -176,9 +176,9 @@ def _differences(
     y, predicted = _targets(y), _floats("predicted", predicted)
     _check_shapes(y, predicted)
     counts = np.isfinite(y)
-    return y - predicted, counts if which is None else counts & as_array("which", which).astype(
-        bool
-    )
+    if which is not None:
+        counts &= as_array("which", which).astype(bool)
+    return y - predicted, counts
 
 
 def rbf_kernels(x: ArrayLike, train: Indices, gammas: Sequence[float] = GAMMAS) -> list[Floats]:
