@@ -34,8 +34,8 @@ class Scorer(nn.Module, ABC):
     A module of your own needs ``query`` and ``candidates``; ``compare`` and, with candidates that
     are drawn, ``pairwise``, where scores are no dot products; and ``relations`` with ``n3``. To dot
     products its ``bias`` is added, if that is a number. Where ``compare`` rounds more than
-    ``pairwise`` does, ``rounding_window`` says by how much, as that of :class:`TransE` does, and
-    ranks compare close candidates again.
+    ``pairwise`` does, a ``rounding_window`` beside it, such as that of :class:`TransE`, says by how
+    much, and ranks compare close candidates again.
 
     Args:
         n_entities: E.
@@ -610,7 +610,9 @@ class _Entities:
     def __init__(self, scorer: Any) -> None:
         self.scorer, self.candidates = scorer, scorer.candidates()
         self.longest: Tensor | None = None
-        if hasattr(scorer, "rounding_window"):
+        names = {"compare", "rounding_window"}
+        kinds = (names & vars(kind).keys() for kind in type(scorer).__mro__)
+        if names == next(filter(None, kinds), None):  # of the class whose `compare` it is about
             self.longest = torch.linalg.vector_norm(self.candidates, dim=1).max()
 
     def scores(self, queries: Queries) -> tuple[Tensor, _Close | None]:

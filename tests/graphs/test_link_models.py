@@ -442,6 +442,20 @@ def test_close_candidates_of_a_model_of_ones_own_are_compared_anew() -> None:
     assert (found - right).abs().max() <= 1  # its queries are rounded
 
 
+def test_a_model_with_distances_of_its_own_is_ranked_by_them() -> None:
+    class Manhattan(TransE):
+        def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
+            return self.bias - torch.cdist(queries, candidates, p=1)
+
+    model, links = crowd(10.0, 1e-3, kind=Manhattan)
+    queries = links.queries("test")
+    with torch.no_grad():
+        scores = model.compare(model.query(queries.entity, queries.relation), model.candidates())
+    known = links.all_facts.pairs(links.key(queries))
+    expected = filtered_ranks(scores, queries.answer, known).rank
+    assert torch.equal(ranks_of_part(model, links, "test").rank, expected)
+
+
 def test_vectors_that_are_no_numbers_are_ranked_last() -> None:
     model, links = crowd(10.0, 1e-3)
     torch.nn.init.constant_(model.relations.weight, math.nan)
