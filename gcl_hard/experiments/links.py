@@ -22,8 +22,8 @@ from gcl_hard.graphs.link_models import (
     SCORERS,
     LinkContrast,
     check_scorer,
-    encoded_scores,
     encoding,
+    ranked_scores,
 )
 from gcl_hard.graphs.links import KINDS, LinkSet, Part, Queries
 from gcl_hard.graphs.reversed_facts import reversals
@@ -206,7 +206,7 @@ def ranks(scorer: Any, data: LinkSet, part: Part) -> AnswerRanks:
     """
     if isinstance(scorer, nn.Module):
         with evaluating(scorer), encoding(scorer):
-            return _ranks(partial(encoded_scores, scorer), data, part)
+            return _ranks(ranked_scores(scorer), data, part)
     return _ranks(scorer, data, part)
 
 

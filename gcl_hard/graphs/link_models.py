@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ELEMENTS = 2**24
 """Numbers of a tensor of queries × candidates × width."""
+CLOSE = 2**18
+"""Numbers of candidates, times their width, that are compared in double precision at a time."""
 
 
 class Scorer(nn.Module, ABC):
@@ -31,7 +33,9 @@ class Scorer(nn.Module, ABC):
 
     A module of your own needs ``query`` and ``candidates``; ``compare`` and, with candidates that
     are drawn, ``pairwise``, where scores are no dot products; and ``relations`` with ``n3``. To dot
-    products its ``bias`` is added, if that is a number.
+    products its ``bias`` is added, if that is a number. Where ``compare`` rounds more than
+    ``pairwise`` does, a ``rounding_window`` beside it, such as that of :class:`TransE`, says by how
+    much, and ranks compare close candidates again.
 
     Args:
         n_entities: E.
@@ -176,6 +180,33 @@ class TransE(Scorer):
         """The score of each query with a candidate of its own, [B]."""
         distance: Tensor = torch.linalg.vector_norm(queries - candidates, dim=1)
         return self.bias - distance
+
+    def rounding_window(
+        self, queries: Tensor, longest: Tensor, scores: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Between which scores rounding leaves open whether a candidate is above another one.
+
+        ``compare`` has squared distances from a product of d + 2 columns, |q|² + |t|² − 2 q·t, so
+        that they are off by up to (d + 2) ε (|q| + |t|)², however small they are.
+
+        Args:
+            queries: float [B, d].
+            longest: float [], largest norm of a candidate.
+            scores: float [B], the score of each query with one candidate, by ``compare``.
+
+        Returns:
+            The lowest and the highest score by ``compare`` of which that is open, float64 [B] each.
+
+        Source:
+            Higham (2002), *Accuracy and Stability of Numerical Algorithms*, section 3.1.
+        """
+        eps = torch.finfo(scores.dtype).eps
+        q = torch.linalg.vector_norm(queries, dim=1).double()
+        d = self.bias - scores.double()
+        off = 2 * (queries.shape[1] + 2) * eps * (q + longest) ** 2
+        nearest, farthest = (d**2 - off).clamp(min=0).sqrt(), (d**2 + off).sqrt()
+        rounding = 4 * eps * (abs(self.bias) + farthest + q)  # of b − d, and of h + r
+        return self.bias - farthest - rounding, self.bias - nearest + rounding
 
 
 class RotatE(Scorer):
@@ -626,7 +657,100 @@ def scores_of(scorer: Any, queries: Queries) -> Tensor:
 
 def encoded_scores(scorer: Any, queries: Queries) -> Tensor:
     """The same inside of :func:`encoding`, in the mode that the model is in."""
-    return _compare(scorer, scorer.query(queries.entity, queries.relation), scorer.candidates())
+    scores, close = _Entities(scorer).scores(queries)
+    if close is not None:
+        scores[close.rows, close.columns] = close.scores.to(scores.dtype)
+    return scores
+
+
+def ranked_scores(scorer: Any) -> Callable[[Queries], Tensor]:
+    """A function from queries to scores that give right answers the ranks of double precision.
+
+    As :func:`encoded_scores`, but of the candidates that rounding leaves open those above the right
+    answer have the score ∞, those below −∞, and those level its own.
+    """
+    entities = _Entities(scorer)
+
+    def ranked(queries: Queries) -> Tensor:
+        scores, close = entities.scores(queries)
+        if close is not None:
+            level = scores[close.rows, queries.answer[close.rows]]
+            above, below = close.scores > close.answers, close.scores < close.answers
+            sides = level.masked_fill(above, math.inf).masked_fill(below, -math.inf)
+            scores[close.rows, close.columns] = sides
+        return scores
+
+    return ranked
+
+
+class _Close(NamedTuple):
+    """Candidates of which rounding leaves open whether they are above the right answer."""
+
+    rows: Tensor  # int64 [K]
+    columns: Tensor  # int64 [K]
+    scores: Tensor  # float64 [K]
+    answers: Tensor  # float64 [K], scores of the right answers
+
+
+class _Entities:
+    """All entities as a model's candidates."""
+
+    def __init__(self, scorer: Any) -> None:
+        self.scorer, self.candidates = scorer, scorer.candidates()
+        self.longest: Tensor | None = None
+        names = {"compare", "rounding_window"}
+        kinds = (names & vars(kind).keys() for kind in type(scorer).__mro__)
+        if names == next(filter(None, kinds), None):  # of the class whose `compare` it is about
+            self.longest = torch.linalg.vector_norm(self.candidates, dim=1).max()
+
+    def scores(self, queries: Queries) -> tuple[Tensor, _Close | None]:
+        """Scores [B, E], and the candidates that rounding leaves open, compared once more."""
+        query = self.scorer.query(queries.entity, queries.relation)
+        scores = _compare(self.scorer, query, self.candidates)
+        if self.longest is None:
+            return scores, None
+        right = scores.gather(1, queries.answer[:, None])[:, 0]
+        window = self.scorer.rounding_window(query, self.longest, right)
+        low, high = (end[:, None].to(scores.dtype) for end in window)
+        # Sums of truth values go through int64, which takes ten times as long.
+        truth = torch.empty_like(scores, dtype=None if scores.shape[1] < 2**24 else torch.float64)
+        within = torch.ge(scores, low, out=truth).sum(1) - torch.gt(scores, high, out=truth).sum(1)
+        asked = (within > 1).nonzero()[:, 0]  # the answer itself is within
+        some = scores[asked]
+        rows, columns = ((some >= low[asked]) & (some <= high[asked])).nonzero(as_tuple=True)
+        return scores, _Close(
+            asked[rows], columns, *self._exactly(queries.at(asked), rows, columns)
+        )
+
+    def _exactly(self, queries: Queries, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores of pairs, and those of their right answers, in double precision."""
+        scorer = self.scorer
+        with _in_double(scorer):
+            query = scorer.query(queries.entity, queries.relation).double()
+            answers = _pairwise(scorer, query, scorer.candidates(queries.answer).double())
+            size = max(1, CLOSE // query.shape[1])
+            scores = [
+                _pairwise(scorer, query[i], scorer.candidates(j).double())
+                for i, j in zip(torch.split(rows, size), torch.split(columns, size), strict=True)
+            ]
+        return torch.cat(scores), answers[rows]
+
+
+@contextmanager
+def _in_double(scorer: nn.Module) -> Iterator[None]:
+    """Rows of tables in double precision, where a model is made of tables alone."""
+    layers = [layer for layer in scorer.modules() if [*layer.parameters(recurse=False)]]
+    tables = all(isinstance(layer, nn.Embedding) for layer in layers)
+    hooks = [
+        layer.register_forward_hook(lambda _table, _ids, rows: rows.double())
+        for layer in layers
+        if tables
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 @contextmanager

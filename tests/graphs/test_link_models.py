@@ -351,6 +351,117 @@ def test_umls_is_learned(objective: str) -> None:
     assert adjusted_mean_rank_index(after) > 0.8
 
 
+def crowd(
+    norm: float, apart: float, *, dim: int = 64, bias: float = 0.0, kind: Any = TransE
+) -> tuple[TransE, LinkSet]:
+    """A model whose vectors are as long, and about as far from each other, and facts at random."""
+    generator, n = torch.Generator().manual_seed(dim), 90
+    pairs = torch.randint(n, (200, 2), generator=generator).unique(dim=0)
+    pairs = pairs[torch.randperm(len(pairs), generator=generator)].tolist()
+    triples = [(f"{i}", "rs"[k % 2], f"{j}") for k, (i, j) in enumerate(pairs) if i != j]
+    loops = [(f"{i}", "r", f"{i}") for i in range(n)]
+    links = LinkSet.from_triples(triples[:40] + loops, triples[40:50], triples[50:])
+    model = kind(n, 2, dim=dim, bias=bias)
+    with torch.no_grad():
+        middle = torch.randn(dim, generator=generator)
+        around = torch.randn(n, dim, generator=generator) * apart / dim**0.5
+        model.entities.weight.copy_(norm * middle / middle.norm() + around)
+        model.entities.weight[1::9] = model.entities.weight[0::9]  # ties
+        model.relations.weight.mul_(apart / 9)
+    return model, links
+
+
+def ranks_by_loop(model: TransE, links: LinkSet) -> list[float]:
+    """Ranks of test answers by distances in double precision, without scores."""
+    x, r = (t.weight.detach().double() for t in (model.entities, model.relations))
+    facts = {
+        tuple(fact) for part in ("train", "valid", "test") for fact in links.part(part).tolist()
+    }  # type: ignore[arg-type]
+    found = []
+    for entity, relation, answer in zip(*(t.tolist() for t in links.queries("test")), strict=True):
+        d = (x[entity] + r[relation] - x).square().sum(1).sqrt().tolist()
+        rest = [
+            j for j in range(len(d)) if j != answer
+            and ((entity, relation, j) if relation < 2 else (j, relation - 2, entity)) not in facts
+        ]  # fmt: skip
+        above, level = (sum(f(d[j]) for j in rest) for f in (d[answer].__gt__, d[answer].__eq__))
+        found.append(1 + above + level / 2)
+    return found
+
+
+class Moved(TransE):
+    """A model that is not made of tables alone."""
+
+    def __init__(self, *sizes: int, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        self.shift = torch.nn.Parameter(torch.zeros(1))
+
+    def query(self, entity: Tensor, relation: Tensor) -> Tensor:
+        return super().query(entity, relation) + self.shift
+
+
+@pytest.mark.parametrize(
+    ("norm", "apart", "dim"),
+    [
+        (10.0, 1e-3, 64),
+        (10.0, 1e-3, 300),
+        (1.0, 1e-4, 3),
+        (100.0, 0.1, 64),
+        (1.0, 1.0, 8),
+        (0, 1, 4),
+    ],
+)
+@pytest.mark.parametrize("bias", [0.0, 9.0])
+def test_ranks_of_close_vectors_are_those_of_double_precision(
+    norm: float, apart: float, dim: int, bias: float
+) -> None:
+    model, links = crowd(norm, apart, dim=dim, bias=bias)
+    right = ranks_by_loop(model, links)
+    assert ranks_of_part(model, links, "test").rank.tolist() == right
+    assert 1 < sum(right) / len(right) < 90
+    if not bias:  # whose digits scores would share
+        queries = links.queries("test")
+        known = links.all_facts.pairs(links.key(queries))
+        found = filtered_ranks(
+            LinkContrast(model, links, method="ucl").scores(queries), queries.answer, known
+        )
+        assert found.rank.tolist() == right
+
+
+def test_close_candidates_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, links = crowd(10.0, 1e-3)
+    right = ranks_by_loop(model, links)
+    monkeypatch.setattr("gcl_hard.graphs.link_models.CLOSE", 200)
+    assert ranks_of_part(model, links, "test").rank.tolist() == right
+
+
+def test_close_candidates_of_a_model_of_ones_own_are_compared_anew() -> None:
+    model, links = crowd(10.0, 0.01, kind=Moved)
+    right = torch.tensor(ranks_by_loop(model, links), dtype=torch.float64)
+    found = ranks_of_part(model, links, "test").rank
+    assert (found - right).abs().max() <= 1  # its queries are rounded
+
+
+def test_a_model_with_distances_of_its_own_is_ranked_by_them() -> None:
+    class Manhattan(TransE):
+        def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
+            return self.bias - torch.cdist(queries, candidates, p=1)
+
+    model, links = crowd(10.0, 1e-3, kind=Manhattan)
+    queries = links.queries("test")
+    with torch.no_grad():
+        scores = model.compare(model.query(queries.entity, queries.relation), model.candidates())
+    known = links.all_facts.pairs(links.key(queries))
+    expected = filtered_ranks(scores, queries.answer, known).rank
+    assert torch.equal(ranks_of_part(model, links, "test").rank, expected)
+
+
+def test_vectors_that_are_no_numbers_are_ranked_last() -> None:
+    model, links = crowd(10.0, 1e-3)
+    torch.nn.init.constant_(model.relations.weight, math.nan)
+    assert ranks_of_part(model, links, "test").rank.min() > 30
+
+
 @pytest.mark.parametrize("kind", [TransE, RotatE])
 def test_distances_of_0_have_finite_gradients(kind: Any) -> None:
     links = LinkSet.from_triples([("a", "r", "a"), ("b", "r", "c")])
