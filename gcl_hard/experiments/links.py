@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal, cast
 
 import numpy as np
