@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,13 @@ class ImageData:
         """Side of an image in pixels."""
         return self.test.images.shape[-1]
 
+    @cached_property
+    def seen_tests(self) -> int:
+        """Test images that are training images, of the encoder or of the probe, pixel by pixel."""
+        parts = [self.pretrain] if self.probe is self.pretrain else [self.pretrain, self.probe]
+        seen = {name for part in parts for name in _digests(part.images)}
+        return sum(name in seen for name in _digests(self.test.images))
+
     def held_out(self, seed: int) -> ImageData:
         """The data with a fifth of the probe's images as test images, hidden from training.
 
@@ -75,6 +84,11 @@ class ImageData:
             test=self.probe.take(hidden).to(self.test.images.device),
             shared=torch.full((len(kept),), -1),
         )
+
+
+def _digests(images: Tensor) -> Iterator[bytes]:
+    """A digest of each image."""
+    return (hashlib.blake2b(image.tobytes()).digest() for image in images.cpu().numpy())
 
 
 def image_data(

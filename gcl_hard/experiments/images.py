@@ -136,13 +136,19 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
             raise InputError("precision fp16 needs a CUDA device; bf16 works on CPUs too")
 
     def advice(self, config: ImageConfig, data: ImageData) -> str | None:
-        """That bf16 is slow on a CPU without instructions for it, and what classes are short of."""
+        """That bf16 is slow on a CPU without instructions for it, test images that are in training,
+        too, and what classes are short of.
+        """
         said = []
         on_cpu = data.test.images.device.type == "cpu" and config.encoders > 0
         if config.precision == "bf16" and on_cpu and not hardware.has_bf16():
             said.append(
                 "this CPU has no instructions for bf16: a run takes several times as long as with "
                 "--precision fp32"
+            )
+        if seen := data.seen_tests:
+            said.append(
+                f"{config.dataset}: {seen} of {len(data.test)} test images are training images, too"
             )
         if untested := _classes_of(data, _counts(data.test.labels, data) == 0):
             said.append(f"{config.dataset} has no test images of class {untested}")

@@ -12,6 +12,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.evaluation.folds import ThreeWaySplit, scaffold_split
 from gcl_hard.evaluation.transfer import LARGE
 from gcl_hard.graphs import MoleculeData, fingerprints, scaffolds, tanimoto
+from gcl_hard.graphs.molecules import molecule, rdkit
 from gcl_hard.graphs.refinement import wl_kernel
 from gcl_hard.runs.plan import Run
 from gcl_hard.settings.molecules import CHIRALITY, MoleculeConfig
@@ -70,6 +71,14 @@ class Labelled:
     def counts(self) -> Any:
         """Log of one more than the number of atoms and bonds of each code, [n, codes]."""
         return np.log1p(self.molecules.counts())
+
+    @cached_property
+    def seen_tests(self) -> int:
+        """Test molecules of the given split that its training or validation part has, too."""
+        train, valid, test = self.split("given")
+        names = [*map(rdkit().MolToSmiles, map(molecule, self.molecules.smiles))]
+        seen = {names[i] for i in (*train, *valid)}
+        return sum(names[i] in seen for i in test)
 
     def split_of(self, run: Run) -> ThreeWaySplit:
         """The parts of a run: of its training part the share that it uses, drawn by its seed; a

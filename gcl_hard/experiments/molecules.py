@@ -113,8 +113,14 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
             )
 
     def advice(self, config: MoleculeConfig, data: Labelled) -> str | None:
-        """SMILES that are left out."""
-        return data.molecules.left_out(config.set_name)
+        """SMILES that are left out, and test molecules that are in training, too."""
+        said = [data.molecules.left_out(config.set_name)]
+        if data.split_name(config) == "given" and (seen := data.seen_tests):
+            said.append(
+                f"{config.set_name}: {seen} of {len(data.split('given').test)} test molecules are "
+                f"in the training or validation part, too"
+            )
+        return "\n".join(filter(None, said)) or None
 
     def train(
         self, runs: Sequence[Run], data: Labelled, context: RunContext, report: Report

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -42,7 +43,7 @@ ATOMS = {"element": 119, "degree": 12, "charge": 12, "hydrogens": 10, "aromatic"
 BONDS = {"type": 6, "ring": 3, "conjugated": 3, "stereo": 7}
 """Number of codes of each field of a bond: single, double, triple, aromatic, other; no, yes; no,
 yes; none, Z, E, cis, trans, any."""
-FORMAT = 2
+FORMAT = 3
 """Version of the files on disk."""
 ROWS_AT_A_TIME = 1024  # of similarities
 CHUNK = 2000
@@ -51,6 +52,8 @@ SHOWN = 60
 """Letters of a SMILES that a message shows."""
 LONGEST = 3000
 """Letters of a SMILES that is read: what longer ones take grows by their cube, minutes each."""
+ATOM_MAP = re.compile(r":\d+(?=\])")
+"""The number by which a reaction follows an atom, as in [CH3:7]."""
 _BOND_TYPES = {"SINGLE": 1, "DOUBLE": 2, "TRIPLE": 3, "AROMATIC": 4}
 _STEREO = {"NONE": 1, "Z": 2, "E": 3, "CIS": 4, "TRANS": 5, "ANY": 6}
 Progress = Callable[[int], Any]
@@ -220,6 +223,19 @@ def rdkit(module: str = "Chem") -> Any:
     return found
 
 
+def molecule(smiles: str | bytes) -> Any:
+    """A molecule of rdkit, without the numbers by which reactions follow its atoms; None for none.
+
+    rdkit takes atoms of different numbers for different ones: in scaffolds, and in what is chiral.
+
+    Example:
+        >>> molecule("[CH3:2][OH:1]").GetAtomWithIdx(0).GetAtomMapNum()
+        0
+    """
+    text = smiles if isinstance(smiles, str) else smiles.decode()
+    return rdkit().MolFromSmiles(ATOM_MAP.sub("", text))
+
+
 class Arrays(NamedTuple):
     """Molecules side by side, with the number of atoms and of directed bonds of each."""
 
@@ -243,6 +259,8 @@ def codes(smiles: str) -> Arrays | None:
     Source:
         Hu et al. (2020), *Open Graph Benchmark*, whose fields these are, without those of atoms
         that follow from others; degrees leave out hydrogens, which are a field of their own.
+        Chirality is, as there, that of rdkit: clockwise or not in the order in which the SMILES
+        names the neighbours, so that a molecule has one code if its SMILES is canonical.
 
     Example:
         >>> found = codes("C=O")
@@ -250,7 +268,7 @@ def codes(smiles: str) -> Arrays | None:
         ([[6, 2, 6, 3, 1, 1], [8, 2, 6, 1, 1, 1]], [2, 1, 1, 1])
     """
     readable = len(smiles) <= LONGEST and len(smiles.splitlines()) == 1
-    mol = rdkit().MolFromSmiles(smiles) if readable else None
+    mol = molecule(smiles) if readable else None
     if mol is None or not mol.GetNumAtoms():
         return None
     atoms = np.array([
@@ -507,17 +525,12 @@ def _kept(name: str, key: str, cache_dir: str | Path | None) -> Path:
 
 
 def _scaffolds(chunk: Sequence[str | bytes], *, chirality: bool) -> list[str]:
-    chem, murcko = rdkit(), rdkit("Chem.Scaffolds.MurckoScaffold")
-    mols = [chem.MolFromSmiles(_text(one)) for one in chunk]
+    murcko = rdkit("Chem.Scaffolds.MurckoScaffold")
     return [
         murcko.MurckoScaffoldSmiles(mol=mol, includeChirality=chirality)
         if mol.GetRingInfo().NumRings() else ""  # which a long chain would take long to say
-        for mol in mols
+        for mol in map(molecule, chunk)
     ]  # fmt: skip
-
-
-def _text(smiles: str | bytes) -> str:
-    return smiles if isinstance(smiles, str) else smiles.decode()
 
 
 def fingerprints(molecules: Molecules, *, radius: int = 2, bits: int = 1024) -> NDArray[np.uint8]:
@@ -535,9 +548,9 @@ def fingerprints(molecules: Molecules, *, radius: int = 2, bits: int = 1024) -> 
         >>> fingerprints(from_smiles(["CCO"])).sum()
         np.uint64(6)
     """
-    chem, maker = rdkit(), rdkit("Chem.rdFingerprintGenerator")
+    maker = rdkit("Chem.rdFingerprintGenerator")
     generator = maker.GetMorganGenerator(radius=radius, fpSize=bits)
-    mols = (chem.MolFromSmiles(_text(one)) for one in molecules.smiles)
+    mols = map(molecule, molecules.smiles)
     return np.stack([generator.GetFingerprintAsNumPy(mol) for mol in mols])
 
 

@@ -55,6 +55,13 @@ class Dimension:
     distribution: Distribution
     methods: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not self.numeric and len({*self.ends}) < len(self.ends):
+            raise InputError(  # Optuna would store the first of equal ones, whichever was drawn
+                f"{self.name}: choices must be different, and 1 equals 1.0 and true, got "
+                f"{[*self.ends]}"
+            )
+
     @classmethod
     def of(cls, name: str, given: Any) -> Dimension:
         """A dimension, as described by a file or a dictionary.
@@ -70,7 +77,7 @@ class Dimension:
 
         Raises:
             InputError: for an unknown or missing key, reversed bounds, a log scale from 0 or
-                below, or no choices.
+                below, or no or equal choices.
 
         Example:
             >>> Dimension.of("beta", {"type": "float", "low": 0.1, "high": 10, "log": True})

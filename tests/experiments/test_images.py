@@ -312,6 +312,19 @@ def test_bf16_on_a_cpu_without_it_is_advised_against(
     assert ("--precision fp32" in (advice or "")) == advised
 
 
+def test_test_images_that_are_training_images_are_counted(digits: ImageData) -> None:
+    def advice(images: Tensor) -> str:
+        data = replace(digits, test=Split(images, digits.test.labels))
+        return ImageExperiment().advice(ImageConfig(dataset="digits"), data) or ""
+
+    images = digits.test.images.clone()
+    assert not says(advice(images), "test images are training images")
+    images[:3] = digits.pretrain.images[[5, 5, 0]]
+    assert says(advice(images), f"3 of {len(images)} test images", "training images")
+    images[0, 0, 0, 0] ^= 1
+    assert says(advice(images), f"2 of {len(images)} test images", "training images")
+
+
 def test_an_untrained_encoder_is_scored_without_training(run: Execute) -> None:
     ran = run(small("untrained"))
     assert (ran.trained.losses, ran.trained.curve, ran.reports) == ((), (), [])

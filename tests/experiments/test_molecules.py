@@ -17,6 +17,7 @@ from gcl_hard import bench
 from gcl_hard.commands.transfer import parse_transfer, transfer
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.labelled import Labelled
+from gcl_hard.experiments.molecules import MoleculeExperiment
 from gcl_hard.graphs import load_molecules, read_molecules
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.store import COMPACT, Store
@@ -72,6 +73,24 @@ def test_what_the_data_decide_is_recorded_beside_them(tmp_path: Path) -> None:
         assert (row.run.config.split, row.data["split"]) == (None, "given")
         assert row.data["sizes"][2] == len(row.tested()[0].items)
     assert (probed.run.config.probe, probed.data["probe"]) == (None, "kernel")
+
+
+def test_test_molecules_of_a_given_split_that_are_in_another_part_are_counted(
+    tmp_path: Path,
+) -> None:
+    path, parts = tmp_path / "repeated.csv", ["train"] * 5 + ["valid"] + ["test"] * 4
+    known = ["CCO", "CCN", "CCC", "CCS", "N[C@@H](C)C(=O)O", "CCCO"]
+
+    def advice(split: str | None, *test: str) -> str:
+        rows = zip([*known, *test], range(10), parts, strict=True)
+        path.write_text("smiles,y,split\n" + "\n".join(f"{s},{i}.5,{p}" for s, i, p in rows))
+        config = MoleculeConfig(method="ecfp", dataset=str(path), split=split)
+        return MoleculeExperiment().advice(config, Labelled(read_molecules(path))) or ""
+
+    # Written otherwise, of the validation part, and mapped; the mirror image is another molecule.
+    repeated = ("OCC", "OCCC", "[NH2:2][CH2:1][CH3:3]", "N[C@H](C)C(=O)O")
+    assert says(advice(None, *repeated), "3 of 4 test molecules", "training", "validation")
+    assert advice("scaffold", *repeated) == advice(None, "CCF", "CCCl", "CCBr", "CCI") == ""
 
 
 def as_before(folder: Path, form: str) -> None:

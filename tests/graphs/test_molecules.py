@@ -330,6 +330,30 @@ def test_scaffolds_of_mirror_images_are_one_unless_chirality_is_asked_for() -> N
     assert scaffolds(["CC[C@H]1CCN1", "CCc1ccccc1C#N", "CCCC"]) == ["C1CNC1", "c1ccccc1", ""]
 
 
+@pytest.mark.parametrize(
+    "smiles", [*SOME, *STEREO, "CC(O)C", "c1:c:c:c:c:c:1C", "COc1ccc(/C(C)=N/O)cc1"]
+)
+def test_numbers_of_a_reaction_make_no_other_molecule(smiles: str) -> None:
+    from rdkit import Chem
+
+    text = smiles.replace("CC(O)C", "C[C@@H](O)C")  # no centre, whatever its carbons are numbered
+    mol = Chem.MolFromSmiles(text, sanitize=False)
+    atoms = mol.GetNumAtoms()
+    for numbers in (range(1, atoms + 1), range(atoms, 0, -1)):
+        for atom, number in zip(mol.GetAtoms(), numbers, strict=True):
+            atom.SetAtomMapNum(number)
+        mapped = Chem.MolToSmiles(mol, canonical=False)
+        assert mapped.count(":") >= atoms
+        plain, same = from_smiles([smiles]), from_smiles([mapped])
+        assert same.smiles.tolist() == [mapped.encode()]
+        for name in ("x", "edge_index", "edge_attr"):
+            assert torch.equal(getattr(same, name), getattr(plain, name)), name
+        assert (fingerprints(same) == fingerprints(plain)).all()
+        for chirality in (False, True):
+            first, second = scaffolds([smiles, mapped], chirality=chirality)
+            assert first == second
+
+
 def test_scaffolds_with_a_key_are_made_once() -> None:
     made: list[int] = []
     smiles = ["CCc1ccccc1", "CCCC", "OC1CC1", "C1C[C@@H]2CC[C@H]1C2"]

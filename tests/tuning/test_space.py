@@ -202,6 +202,21 @@ def test_a_refusal_names_the_setting_and_what_is_wrong(text: str, facts: list[An
     assert says(found, *facts)
 
 
+@pytest.mark.parametrize("choices", [[1, 2.0, 1.0], [True, 1], [0, 0.5, False], ["sum", "sum"]])
+def test_equal_choices_which_optuna_stores_as_one_are_refused(choices: list[Any]) -> None:
+    for given in (choices, CategoricalDistribution(choices)):
+        with pytest.raises(InputError, match=r"\blr\b.*\bchoices\b.*\bdifferent\b"):
+            Dimension.of("lr", given)
+
+
+@pytest.mark.parametrize("choices", [[1, "1", 2.5], [True, False, None], [0, "0", None]])
+def test_what_is_drawn_is_what_optuna_stores(choices: list[Any]) -> None:
+    space = Space((Dimension.of("encoder.width", choices),))
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    drawn = [space.draw(study.ask(), own_encoder()) for _ in range(20)]
+    assert [*map(repr, drawn)] == [repr(trial.params) for trial in study.trials]
+
+
 # Values of a grid
 
 
