@@ -29,14 +29,14 @@ class Degrees(NamedTuple):
     Attributes:
         weight: float [N], sum of the weights of all edges that lead to each node; in a view, of
             those that the view keeps.
-        count: int64 [N], how many edges lead to it in the graph.
+        edges: int64 [N], how many edges lead to it in the graph.
         drawn: int64 [N], how many of these the part was made with.
         edge_rate: float [N], p times which an adaptive view drops an edge to the node.
         column_rate: float [F], likewise for masking a column.
     """
 
     weight: Tensor
-    count: Tensor
+    edges: Tensor
     drawn: Tensor
     edge_rate: Tensor
     column_rate: Tensor
@@ -44,11 +44,11 @@ class Degrees(NamedTuple):
     @classmethod
     def of(cls, graph: NodeBatch) -> Self:
         """Those of a whole graph."""
-        count = in_degree(graph.edge_index, graph.num_nodes)
-        edge_scores = torch.log1p(count.float())
-        column_scores = torch.log1p(column_sums(graph.x, count.float()))
+        edges = in_degree(graph.edge_index, graph.num_nodes)
+        edge_scores = torch.log1p(edges.float())
+        column_scores = torch.log1p(column_sums(graph.x, edges.float()))
         return cls(
-            weights_to(graph), count, count,
+            weights_to(graph), edges, edges,
             _rate(edge_scores, edge_scores[graph.edge_index[1]]),
             _rate(column_scores, column_scores),
         )  # fmt: skip
@@ -61,14 +61,14 @@ class Degrees(NamedTuple):
             drawn: int64 [n], how many of the edges that lead to each are in it.
         """
         return self._replace(
-            weight=self.weight[ids], count=self.count[ids], drawn=drawn,
+            weight=self.weight[ids], edges=self.edges[ids], drawn=drawn,
             edge_rate=self.edge_rate[ids],
         )  # fmt: skip
 
     @property
     def scale(self) -> Tensor:
         """How many edges of the graph an edge to each node stands for, float [N]."""
-        return (self.count / self.drawn.clamp(min=1)).to(self.weight.dtype)
+        return (self.edges / self.drawn.clamp(min=1)).to(self.weight.dtype)
 
     def changed(self, before: NodeBatch, after: NodeBatch, kept: Tensor | float) -> Self:
         """Those of a view: what the part has is counted, and of the rest the view keeps a share.
@@ -256,7 +256,7 @@ def dropped(
     )
     if degrees is None:
         return view
-    outside = (degrees.count - degrees.drawn).to(degrees.weight)
+    outside = (degrees.edges - degrees.drawn).to(degrees.weight)
     share = torch.as_tensor(1 - drops).to(outside).expand_as(outside)
     on = generator.device
     left = torch.binomial(outside.to(on), share.to(on), generator=generator).to(outside.device)
