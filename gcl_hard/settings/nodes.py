@@ -165,7 +165,8 @@ class NodeConfig(RunConfig):
         NodeReduction,
         Setting(
             "mean over anchors, each by its mean over positives, or over pairs, of which the nodes "
-            "with a known label then own nearly all",
+            "with a known label then own nearly all; with fewer anchors than nodes pairs is a ratio "
+            "of sums, and biased",
             several=True,
         ),
     ] = "anchors"
