@@ -95,8 +95,9 @@ class ContrastiveLoss(nn.Module):
         detach_candidates: whether candidates and positives are constants to the gradient, as
             embeddings of a second encoder are.
         reduction: mean over ``"pairs"`` (default for class positives) or over ``"anchors"`` of
-            their mean over positives (default otherwise); ``"none"`` gives that mean for each
-            anchor, 0 for those that are left out.
+            their mean over positives (default otherwise), which alone is unbiased where
+            ``anchors`` are drawn; ``"none"`` gives that mean for each anchor, 0 for those that are
+            left out.
         streaming: ``"auto"`` takes large batches of InfoNCE in blocks of scores: the same value and
             gradient in memory that grows with the batch and not with its square, but no second
             derivative; not inside torch.func or torch.compile; on a GPU with class positives in

@@ -84,8 +84,8 @@ class Metric:
         return f"{self.text(value)} {self.unit}".rstrip()
 
     def difference(self, value: float) -> str:
-        """A difference with its sign."""
-        return f"{value:+z.{self.digits}f}"
+        """A difference with its sign, which a value that rounds to 0 keeps."""
+        return f"{value:+.{self.digits}f}"
 
     def within(self, value: float) -> float:
         """A value, or the end of the metric's range that it is beyond.

@@ -315,8 +315,9 @@ def choice_lines(results: Results) -> pd.DataFrame:
         results: results of a command.
 
     Returns:
-        Texts: ``data set``, ``method``, ``chosen``, the held-out score, such as ``held-out
-        accuracy, %``, and ``settings``, the number of those tried.
+        Texts: ``data set``, ``method``, ``chosen``, with ``‡`` at a value that ends what was
+        compared, the held-out score, such as ``held-out accuracy, %``, and ``settings``, the
+        number of those tried.
     """
     how = metric(metric_of(results.records[run] for run in results.shorter.values()
                            if run in results.records))  # fmt: skip
@@ -332,7 +333,7 @@ def choice_lines(results: Results) -> pd.DataFrame:
             if (c.set_name, c.method) == (config.set_name, config.method)
         ]
         named = f"{config.method} {in_symbols(config, apart(alike))}".strip()
-        chosen = in_symbols(config, symbols_that_differ(rivals))
+        chosen = in_symbols(config, symbols_that_differ(rivals), ends=choice.ends)
         held_out = how.text(choice.score(config) or 0.0)
         lines.append((config.set_name, named, chosen, held_out, str(len(rivals))))
     heads = ["data set", "method", "chosen", f"held-out {how.label}", "settings"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,6 +36,10 @@ CONTROLS = ("ucl", "scl")
 
 CONDITIONS = ("label_noise", "known_labels", "encoder")
 """Settings that are compared, beside epochs and what is left out, not chosen among."""
+
+END = "‡"
+"""Marks a chosen value at an end of what was compared."""
+
 Kind = Literal["fixed", "inside", "best", "baseline"]
 
 
@@ -323,14 +327,14 @@ def _shown(given: Any) -> str:
     return f"{given:g}" if isinstance(given, float) else str(given)
 
 
-def in_symbols(config: RunConfig, names: Iterable[str]) -> str:
-    """Settings of a configuration as text, such as ``β=2 lr=0.01 anchor``."""
+def in_symbols(config: RunConfig, names: Iterable[str], *, ends: Collection[str] = ()) -> str:
+    """Settings of a configuration as text, such as ``β=2 lr=0.01 anchor``; ``ends`` are marked."""
     values = ((name, getattr(config, name)) for name in names)
     written = symbols(type(config))
     return " ".join(
         ("without " * (name == "without") + value)
         if isinstance(value, str)
-        else f"{written.get(name, flag(name))}={value:g}"
+        else f"{written.get(name, flag(name))}={value:g}{END * (name in ends)}"
         for name, value in values
         if value is not None
     )

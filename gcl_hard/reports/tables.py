@@ -43,7 +43,7 @@ def points(value: float, name: str = ACCURACY) -> str:
 
     Example:
         >>> points(1.25), points(-0.01)
-        ('+1.2', '+0.0')
+        ('+1.2', '-0.0')
     """
     return metric(name).difference(value)
 
@@ -53,7 +53,7 @@ def interval(one: Interval, name: str = ACCURACY) -> str:
 
     Example:
         >>> interval(Interval(1.25, -0.01, 3.0)).replace(NBSP, " ")
-        '+1.2 [+0.0, +3.0]'
+        '+1.2 [-0.0, +3.0]'
     """
     low, high = points(one.low, name), points(one.high, name)
     return f"{points(one.mean, name)} [{low},{NBSP}{high}]"

@@ -15,7 +15,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import metric
 from gcl_hard.runs.plan import Run, candidate_groups
 from gcl_hard.runs.record import ACCURACY, RunResult
-from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.base import RunConfig, known
 
 
 def best(scores: Sequence[float], *, higher: bool = True) -> int:
@@ -100,6 +100,24 @@ class Choice:
         return self.candidates[best(means, higher=self.higher)]
 
     @property
+    def ends(self) -> set[str]:
+        """Settings whose best value is the smallest or the largest of several numbers compared.
+
+        A better one may lie beyond, unless the value is a bound of the setting.
+        """
+        if (chosen := self.best) is None:
+            return set()
+        ends = set()
+        for name, field in known(type(chosen)).items():
+            values = {getattr(candidate, name) for candidate in self.candidates}
+            if len(values) > 1 and all(type(value) in (int, float) for value in values):
+                bounds = field.setting.least, field.setting.most
+                value = getattr(chosen, name)
+                if value in (min(values), max(values)) and value not in bounds:
+                    ends.add(name)
+        return ends
+
+    @property
     def fold_by_fold(self) -> tuple[tuple[int, ...], ...]:
         """For each seed and fold, the index of the candidate that is best there."""
         inner = np.array(self.inner, dtype=float)
@@ -133,9 +151,9 @@ def choice(
     Raises:
         InputError: for records of two metrics.
     """
-    known = {c: [records[run] for run in runs[c] if run in records] for c in candidates}
-    name = metric_of(record for own in known.values() for record in own)
-    scores = {c: tuple(tuple(inner_scores(record)) for record in known[c]) for c in candidates}
+    finished = {c: [records[run] for run in runs[c] if run in records] for c in candidates}
+    name = metric_of(record for own in finished.values() for record in own)
+    scores = {c: tuple(tuple(inner_scores(record)) for record in finished[c]) for c in candidates}
     inner = (
         scores[c] if len(scores[c]) == len(runs[c]) and all(scores[c]) else None for c in candidates
     )

@@ -166,7 +166,7 @@ class NodeConfig(RunConfig):
         NodeReduction,
         Setting(
             "mean over anchors, each by its mean over positives, or over pairs, of which the nodes "
-            "with a known label then own nearly all",
+            "with a known label then own nearly all; over pairs of drawn anchors it is biased",
             several=True,
         ),
     ] = "anchors"

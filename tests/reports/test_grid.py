@@ -26,6 +26,7 @@ from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.snapshots import OWN
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.images import ImageConfig
+from gcl_hard.settings.links import LinkConfig
 from tests.experiments import record
 
 GAMMAS, BETAS = (0.1, 0.5), (0.25, 1.0)
@@ -122,6 +123,32 @@ def test_the_best_of_the_shorter_runs_is_chosen() -> None:
     lines = choice_lines(found)
     assert list(lines["settings"]) == ["2", "4"]
     assert len(grid(found)) == 6
+
+
+@pytest.mark.parametrize(
+    ("rates", "chosen", "text"),
+    [
+        ((1, 2, 4), 4, "b=4‡"),
+        ((4, 2, 1), 1, "b=1‡"),
+        ((1, 2, 4), 2, "b=2"),
+        ((2,), 2, ""),
+    ],
+)
+def test_a_chosen_value_at_an_end_of_what_was_compared_is_marked(
+    rates: tuple[float, ...], chosen: float, text: str
+) -> None:
+    """Beside a regularisation of 0, the least that there is, which is no end to go beyond."""
+    asked = [
+        LinkConfig("UMLS", "ucl", objective="jsd", bias=b, n3=n) for b in rates for n in (0.0, 1.0)
+    ]
+    runs: dict[RunConfig, Run] = {config: Run(config, 0, inner=True) for config in asked}
+    records = {
+        run: record(config, 0, [50.0 - abs(config.bias - chosen) - config.n3], inner=True)
+        for config, run in runs.items()
+    }
+    found = Results([], (0,), records, shorter=runs)
+    assert choice_lines(found)["chosen"].tolist() == [f"{text} λ=0".strip()]
+    assert choices(runs, {})[0].ends == set()
 
 
 def test_what_is_open_is_not_chosen() -> None:

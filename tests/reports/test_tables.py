@@ -65,13 +65,16 @@ from tests.said import says
     ("gain", "words"),
     [
         (Interval(1.25, -0.5, 3.0), f"+1.2 [-0.5,{NBSP}+3.0]"),
-        (Interval(-0.04, -10.06, 0.0), f"+0.0 [-10.1,{NBSP}+0.0]"),
+        (Interval(-0.04, -10.06, 0.0), f"-0.0 [-10.1,{NBSP}+0.0]"),
+        (Interval(-0.41, -0.78, -0.03), f"-0.4 [-0.8,{NBSP}-0.0]"),
+        (Interval(1.5, -0.03, 3.0), f"+1.5 [-0.0,{NBSP}+3.0]"),
         (Interval(0.0, 0.0, 0.0), f"+0.0 [+0.0,{NBSP}+0.0]"),
     ],
 )
-def test_points_are_signed_and_have_no_minus_zero(gain: Interval, words: str) -> None:
+def test_what_rounds_to_zero_keeps_its_sign(gain: Interval, words: str) -> None:
+    """So that an interval shows whether it holds 0."""
     assert interval(gain) == words
-    assert [points(v) for v in (1.26, -1.26, -0.01)] == ["+1.3", "-1.3", "+0.0"]
+    assert [points(v) for v in (1.26, -1.26, -0.01, 0.0)] == ["+1.3", "-1.3", "-0.0", "+0.0"]
 
 
 def test_values_of_a_setting() -> None:
