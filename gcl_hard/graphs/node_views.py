@@ -11,7 +11,6 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError, check_number
 from gcl_hard.graphs.augment import Transform, uniform
-from gcl_hard.graphs.node_sources import from_object, read_graph
 from gcl_hard.graphs.sparse import column_sums, in_degree, scaled_columns
 from gcl_hard.seeds import seeded_globally
 from gcl_hard.setting import Setting
@@ -109,6 +108,8 @@ class NodeBatch(NamedTuple):
         """
         if isinstance(graph, cls):
             return graph
+        from gcl_hard.graphs.node_sources import from_object, read_graph
+
         if hasattr(graph, "as_batch"):
             whole: Self = graph.as_batch()
             return whole

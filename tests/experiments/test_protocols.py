@@ -334,7 +334,7 @@ def test_an_inner_hold_out_of_a_trained_method_needs_encoders_of_folds(mutag: Gr
 
 
 def test_labels_of_another_dtype_are_refused(mutag: GraphSet) -> None:
-    with pytest.raises(InputError, match=r"^labels\b.*\bintegers\b.*\bfloat32$"):
+    with pytest.raises(InputError, match=r"^labels\b.*\bintegers\b.*\bfloat32\b"):
         folds_of(small(), mutag.y.float().numpy(), 0)  # type: ignore[arg-type]
 
 

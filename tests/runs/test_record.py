@@ -179,6 +179,9 @@ def test_test_parts_that_overlap_are_read_as_they_were(
     share: float, targets: np.ndarray, predict: Callable[[np.ndarray], Any]
 ) -> None:
     folds = split_folds(200, 4, share, targets, predict)
+    if targets is REAL:
+        assert same(read_again(made(Scored(folds), "rmse")).tested(), folds)
+        return
     result = made(Scored(folds), "accuracy")
     assert same(read_again(result).tested(), folds)
     assert result.scores["accuracy"] == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,9 @@ def small(**settings: Any) -> GraphConfig:
 
 
 def context(ensemble_size: int | None = 1, threads: int | None = None) -> RunContext:
-    options = RunOptions(monitor_every=0, ensemble_size=ensemble_size)
+    options = RunOptions(  # as searches have them
+        monitor_every=0, checkpoint_minutes=math.inf, ensemble_size=ensemble_size
+    )
     return RunContext(
         Path("nowhere"), None, "cpu", threads, 1, {"source": ""}, experiment_of, options
     )
