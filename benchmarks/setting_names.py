@@ -3,8 +3,8 @@
     python benchmarks/setting_names.py [TREE]
 
 prints every literal (tuple, list, set, keys of a dictionary) that names two settings or more and
-nothing else, and their number. Left out are the modules that declare settings, presets, which are
-values of settings, and the frozen names and defaults of earlier records.
+nothing else, and their number. Left out are the modules that declare settings, and presets, which
+are values of settings.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LEFT_OUT = (
     "settings/base.py", "settings/graphs.py", "settings/images.py", "settings/molecules.py",
-    "settings/presets.py", "settings/schema2.py", "settings/transfer1.py", "experiments/config.py",
-    "experiments/presets.py",
+    "settings/presets.py",
 )  # fmt: skip
 
 
