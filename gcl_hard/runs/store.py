@@ -116,8 +116,8 @@ class Store:
             return None
         if isinstance(found, Unread):
             raise InputError(
-                f"{path} is not read and not overwritten: {found.why}; upgrade gcl_hard, or "
-                f"give another --output"
+                f"{path} is not read and not overwritten: {found.why}; use the gcl_hard that wrote "
+                f"it, or give another --output"
             )
         if isinstance(found, str):
             return f"{path.name} {found}"
@@ -533,6 +533,6 @@ def compact_rows(
 
 def _other_schema(path: Path, version: Any) -> InputError:
     return InputError(
-        f"{path} has schema {version}, and this version writes {SCHEMA_VERSION}: upgrade "
-        f"gcl_hard, or give another --output"
+        f"{path} has schema {version}, and this version reads {SCHEMA_VERSION}: use the gcl_hard "
+        f"that wrote it, or give another --output"
     )
