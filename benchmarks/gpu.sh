@@ -58,7 +58,7 @@ images() {
   local name=$1 page=$2
   shift 2
   limited -m gcl_hard.bench --dataset "$name" --data-dir "$data" --epochs "$epochs" \
-    --precision bf16 --device cuda --checkpoint-minutes 2 --resume \
+    --precision bf16 --device cuda --checkpoint-minutes 2 \
     --output "$out/tables" --report "$page" "$@"
 }
 

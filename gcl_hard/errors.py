@@ -36,8 +36,12 @@ class MissingExtraError(GclHardError, ImportError):
     """An optional dependency is missing; the message is the command that installs it."""
 
 
+OTHER_NAMES = {"tau": ("temperature", "threshold"), "tau_plus": ("class_prior",)}
+"""What others call a setting that no spelling leads to."""
+
+
 def nearest(got: str, options: Iterable[str], n: int = 3) -> list[str]:
-    """The options closest to a misspelt word, best first.
+    """The options that a word may stand for, best first: by another name, or close in spelling.
 
     Args:
         got: the word; case does not matter.
@@ -50,8 +54,14 @@ def nearest(got: str, options: Iterable[str], n: int = 3) -> list[str]:
     Example:
         >>> nearest("hslc", ["ucl", "scl", "hscl"], n=1)
         ['hscl']
+        >>> nearest("tau", ["auc", "beta", "temperature"])
+        ['temperature']
     """
     by_folded = {option.casefold(): option for option in options}
+    plain = {one.lstrip("-").replace("-", "_"): option for one, option in by_folded.items()}
+    others = OTHER_NAMES.get(got.casefold().lstrip("-").replace("-", "_"), ())
+    if meant := [plain[name] for name in others if name in plain]:
+        return meant[:n]
     close = difflib.get_close_matches(got.casefold(), by_folded, n=n, cutoff=0.5)
     return [by_folded[word] for word in close]
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
+
+LETTERS, MANY = 2**20, 16
+"""Letters that an array of words may always take, and how many times those that the words have."""
+END = re.compile(r"[\s\0]+$")
 
 
 def checked_names(ids: Any, n: int, item: str) -> NDArray[Any]:
@@ -20,7 +27,7 @@ def checked_names(ids: Any, n: int, item: str) -> NDArray[Any]:
         item: what one is called, for the message.
 
     Returns:
-        [n], of integers or of text.
+        [n], of integers or of text, as :func:`text_array` makes it.
 
     Raises:
         InputError: for another number of ids, for ids that are neither numbers nor words, or some
@@ -37,11 +44,13 @@ def checked_names(ids: Any, n: int, item: str) -> NDArray[Any]:
             f"ids must be a list or an array in the order of the {item}s, got {ids!r:.60}"
         )
     try:
-        found = np.asarray(ids)
-        listed = ids if isinstance(ids, list | tuple) else found.tolist()
+        found = None if isinstance(ids, list | tuple) else np.asarray(ids)
+        listed = ids if found is None else found.tolist()
         kinds = {str if isinstance(one, str) else type(one) for one in listed}
-        if found.dtype == object and kinds == {str}:
-            found = np.array(listed)
+        if kinds == {str} and (found is None or found.dtype == object):
+            found = text_array(listed)
+        elif found is None:
+            found = np.asarray(ids)
     except ValueError:  # of rows of several lengths
         found, kinds = np.empty(0, float), set()
     if len(kinds) > 1 and str in kinds:
@@ -49,12 +58,92 @@ def checked_names(ids: Any, n: int, item: str) -> NDArray[Any]:
             f"ids must be words, or numbers, for all {item}s, got "
             f"{' and '.join(sorted(one.__name__ for one in kinds))}"
         )
-    if found.ndim != 1 or len(found) != n or found.dtype.kind not in "iuU":
+    named = found.dtype.kind in "iuU" or kinds == {str}
+    if found.ndim != 1 or len(found) != n or not named:
         raise InputError(
             f"ids must be a number or a word for each {item}, [{n}], got {found.dtype} "
             f"{[*found.shape]}"
         )
     return found
+
+
+def text_array(words: Sequence[str]) -> NDArray[Any]:
+    """Words as an array, [n].
+
+    NumPy's text is as wide as the longest word, and drops NUL at the end of one: where it would
+    take more than 16 times the letters that there are, or lose one, the words stay Python's, of
+    which :func:`gcl_hard.io.storable` makes what a file holds.
+
+    Example:
+        >>> text_array(["a", "bc"]).dtype, text_array(["a", "bc\\0"]).dtype
+        (dtype('<U2'), dtype('O'))
+    """
+    letters = max(map(len, words), default=0) * len(words)
+    wide = letters > max(LETTERS, MANY * sum(map(len, words)))
+    plain = not wide and not any(word.endswith("\0") for word in words)
+    return np.array(words, str if plain else object)
+
+
+def ordered_names(names: Iterable[str] | Mapping[Any, Any], kind: str) -> tuple[str, ...]:
+    """The names of things that are numbered from 0, in the order of the numbers.
+
+    Args:
+        names: a list, array or index of them; or a mapping of all names to their numbers, or of the
+            numbers to names.
+        kind: what they name, for messages.
+
+    Raises:
+        InputError: for a set, which has no order, for a mapping whose numbers are not 0 to n − 1,
+            and for names that are not text, blank or repeated.
+
+    Example:
+        >>> ordered_names({"cid": 2, "ann": 0, "bob": 1}, "entities")
+        ('ann', 'bob', 'cid')
+    """
+    if isinstance(names, Mapping):
+        numbers = dict(names)
+        if not all(isinstance(name, str) for name in numbers.values()):
+            numbers = {number: name for name, number in names.items()}
+        if len(numbers) < len(names) or {*numbers} != {*range(len(names))}:
+            raise InputError(
+                f"{kind} as a mapping must have each of the numbers 0 to {len(names) - 1} once, "
+                f"got {', '.join(sorted(map(str, numbers))):.60}"
+            )
+        names = [numbers[i] for i in range(len(numbers))]
+    if isinstance(names, str | Set) or not isinstance(names, Iterable):
+        raise InputError(f"{kind} must be names in the order of their numbers, got {names!r:.60}")
+    ordered = tuple(names)
+    for name in ordered:
+        if not isinstance(name, str):
+            raise InputError(f"names of {kind} are text, got {name!r}")
+        if not name.strip():
+            raise InputError(f"names of {kind} are not blank, got {name!r}")
+    if len(set(ordered)) < len(ordered):
+        again = next(name for name, n in Counter(ordered).items() if n > 1)
+        raise InputError(f"names of {kind} are different ones, and {again!r} stands twice")
+    return ordered
+
+
+def alike_notes(names: Sequence[str], kind: str) -> list[str]:
+    """A sentence on names that look like another one, if there are any.
+
+    Example:
+        >>> len(alike_notes(["a", "a ", "tea"], "entities"))
+        1
+    """
+    first = dict[str, str]()
+    again = [
+        (first[key], name)
+        for name in names
+        if first.setdefault(key := END.sub("", normalize("NFC", name)), name) != name
+    ]
+    if not again:
+        return []
+    return [
+        f"{len(again):,} of the {kind} {'has' if len(again) == 1 else 'have'} another's name but "
+        f"for blanks or NUL at the end, or how Unicode writes a letter, such as {again[0][0]!a} "
+        f"and {again[0][1]!a}: they are kept apart"
+    ]
 
 
 def repeated(ids: NDArray[Any]) -> int:
@@ -65,3 +154,43 @@ def repeated(ids: NDArray[Any]) -> int:
         1
     """
     return int((np.unique(ids, return_counts=True)[1] > 1).sum())
+
+
+def in_order(values: Any, names: Sequence[Any] | None, item: str, what: str) -> Any:
+    """Rows of a pandas object in the order of some items, by its index; anything else as it is.
+
+    Args:
+        values: a Series or a DataFrame, which has an index, or anything else.
+        names: what the items are called, in their order; None for the numbers 0 to n − 1.
+        item: what one is called, for the message.
+        what: what the values are, likewise.
+
+    Raises:
+        InputError: for an index that has a name twice, lacks one, or has others.
+
+    Example:
+        >>> import pandas as pd
+        >>> in_order(pd.Series([1, 2], ["b", "a"]), ["a", "b"], "node", "labels").tolist()
+        [2, 1]
+    """
+    if not hasattr(values, "iloc"):
+        return values
+    index, names = values.index.tolist(), [*(range(len(values)) if names is None else names)]
+    if index == names:
+        return values
+    row = {name: number for number, name in enumerate(index)}
+    repeats = [name for number, name in enumerate(index) if row[name] != number]
+    missing, beyond = [name for name in names if name not in row], [*({*index} - {*names})]
+    beyond.sort(key=row.__getitem__)
+    problems = [
+        f"{problem} {wrong[0]!r}{f' and {len(wrong) - 1:,} more' * (len(wrong) > 1)}"
+        for problem, wrong in (("repeats", repeats), ("lacks", missing), ("has also", beyond))
+        if wrong
+    ]
+    if problems:
+        raise InputError(
+            f"the index of {what} is not that of the {item}s, it {' and '.join(problems)}: give a "
+            f"row for each {item} under its name, or the values alone (.to_numpy()) in the order "
+            f"of the {item}s"
+        )
+    return values.iloc[[row[name] for name in names]]

@@ -25,6 +25,7 @@ from uuid import uuid4
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
+from numpy.typing import NDArray
 
 from gcl_hard.errors import GclHardError, InputError
 
@@ -155,9 +156,19 @@ def digest_of_arrays(*arrays: Any) -> str:
     """
     found = hashlib.sha256()
     for one in arrays:
-        array = np.ascontiguousarray(one.cpu() if hasattr(one, "cpu") else one)
+        array = storable(np.ascontiguousarray(one.cpu() if hasattr(one, "cpu") else one))
         found.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
     return found.hexdigest()[:16]
+
+
+def storable(array: NDArray[Any]) -> NDArray[Any]:
+    """An array as a file holds it: one of Python's text becomes JSON, a single value of bytes.
+
+    Example:
+        >>> storable(np.array(["a", "b\\0"], object)).item()
+        b'["a", "b\\\\u0000"]'
+    """
+    return array if array.dtype != object else np.array(json.dumps(array.tolist()).encode())
 
 
 def joined_digest(digest: str, *more: str) -> str:
@@ -346,8 +357,8 @@ def array_of(stored: NpzFile, path: Path, key: str) -> Any:
         return stored[key]
     except ValueError as error:
         raise InputError(
-            f"{path}: {key} is not a plain array ({error}): save it as numbers, or class names as "
-            "text"
+            f"{path}: {key} is not a plain array ({error}): save numbers, or words as text, which "
+            f"np.array(words, 'U') and .to_numpy(dtype='U') of pandas make"
         ) from error
     except Exception as error:  # from zip and what decompresses its members
         raise InputError(f"{path} is damaged in {key} ({error}): copy it again") from error

@@ -212,7 +212,7 @@ def contrastive_loss(
     row, left_out = method(name), _parts(name, without)
     known = [*LossOptions.__annotations__, *SETTINGS]
     if wrong := [one for one in options if one not in known]:
-        raise unknown("setting of a loss", wrong[0], ["beta", "threshold", *known])
+        raise unknown("setting of a loss", wrong[0], ["beta", "threshold", "class_prior", *known])
     of_loss = cast("LossOptions", {k: v for k, v in options.items() if k not in SETTINGS})
     own: dict[str, Any] = dict(row.settings)
     own |= {k: v for k, v in options.items() if k in own and v is not None}

@@ -60,7 +60,8 @@ class NegativeSampler(nn.Module):
             distance d (:func:`~gcl_hard.functional.labels.label_distance`): d ≤ δ₊ makes a positive
             of class positives, d > δ₋ a negative of ``"other_labels"``; a pair between them, or
             with an unknown label (NaN), is neither; a pair with a class that is not known, the
-            ``unknown`` of a loss, is a negative. None for classes.
+            ``unknown`` of a loss, is a negative. Numbers in half precision must be closer to each
+            other than δ₊ and δ₋ − δ₊. None for classes.
 
         synthetic: makes further negatives for each anchor, such as
             :class:`~gcl_hard.synthetic.HardMixing`; None for none. Of InfoNCE.

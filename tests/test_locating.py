@@ -15,8 +15,11 @@ import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -24,6 +27,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from gcl_hard import locating
 from gcl_hard.errors import InputError
+from gcl_hard.graphs import load as graphs_load
+from gcl_hard.graphs import load_links, load_molecules, load_nodes
+from gcl_hard.images import load as images_load
 from gcl_hard.locating import Download, Wanted
 from tests.said import says
 
@@ -354,3 +360,29 @@ def test_a_folder_that_another_process_was_faster_to_make_stays(
     found = locating.locate(wanted(download, "toy"), places, download=True)
     assert (found / "a.txt").read_text() == "early"
     assert [one.name for one in places["cache"].iterdir()] == ["toy"]
+
+
+def test_every_loader_takes_a_path_where_it_takes_a_name(tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "path.npz",
+        node_features=np.eye(4), node_labels=[0, 0, 1, 1], edges=[[0, 1], [1, 2], [2, 3]],
+    )  # fmt: skip
+    (tmp_path / "facts").mkdir()
+    for part, fact in {"train": "a\tr\tb", "valid": "b\tr\ta", "test": "a\tr\ta"}.items():
+        (tmp_path / "facts" / f"{part}.txt").write_text(fact, encoding="utf-8")
+    (tmp_path / "table.csv").write_text("smiles,y\nCCO,1\nCC,0\n", encoding="utf-8")
+
+    def loaded(load: Any, name: str, **how: Any) -> list[Any]:
+        return [load(kind(name), **how) for kind in (str, Path)]
+
+    for graphs in loaded(graphs_load, "mutag", download=False):
+        assert (graphs.name, len(graphs)) == ("MUTAG", 188)
+    for images in loaded(images_load, "digits", download=False):
+        assert (images.name, images.size) == ("digits", (8, 8))
+    for nodes in loaded(load_nodes, "path", data_dir=tmp_path):
+        assert (nodes.name, nodes.n_nodes) == ("path", 4)
+    for links in loaded(load_links, "facts", data_dir=tmp_path):
+        assert (links.name, links.n_entities) == ("facts", 2)
+    if find_spec("rdkit") is not None:
+        for table in loaded(load_molecules, "table", data_dir=tmp_path, cache_dir=tmp_path):
+            assert len(table.molecules) == 2

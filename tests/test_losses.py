@@ -883,3 +883,14 @@ def test_methods_and_samplers_name_what_is_wrong() -> None:
         method("hscll")
     with pytest.raises(InputError, match="draws"):
         NegativeSampler("others").sample(torch.zeros(2, 3))
+
+
+def test_a_setting_by_the_name_that_others_give_it_is_led_to_ours() -> None:
+    for given, meant in (
+        ("tau", "temperature"), ("tau_plus", "class_prior"), ("temp", "temperature"),
+    ):  # fmt: skip
+        with pytest.raises(InputError) as caught:
+            contrastive_loss("hucl", **{given: 0.1})  # type: ignore[arg-type]
+        offered = str(caught.value).partition("known:")[0]
+        assert meant in offered
+        assert "auc" not in offered

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import runpy
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from gcl_hard.commands.bench import parse_bench
+from gcl_hard.commands.tune import parse_tune
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.registry import register
 from gcl_hard.runs.store import Store
@@ -308,16 +310,45 @@ def test_the_reference_page_has_every_setting_with_its_default() -> None:
     assert sorted(rows) == sorted(map(shown["row"], fields)), "python docs/settings.py"
 
 
+def page_spaces() -> dict[tuple[str, str], tuple[float, float, bool]]:
+    """What the reference page says a search draws from: low, high and whether on a log scale."""
+    spaces, domain = {}, ""
+    line_of = re.compile(r"\| `--(\S+)` .*search (\S+) … (\S+?)(, log)? \|")
+    for line in (ROOT / "docs/settings.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            domain = line.removeprefix("## ").casefold()
+        elif match := line_of.match(line):
+            name, low, high, log = match.groups()
+            spaces[domain, name.replace("-", "_")] = float(low), float(high), log is not None
+    return spaces
+
+
+@pytest.mark.parametrize("domain", CONFIGS)
+def test_a_search_draws_a_setting_from_what_its_domain_declares(domain: str) -> None:
+    spaces = {name: space for (of, name), space in page_spaces().items() if of == domain}
+    declared_here = {n for n, one in known(CONFIGS[domain]).items() if one.setting.space}
+    assert {*spaces} == declared_here
+    assert "temperature" in spaces
+    for dimension in read_space(",".join(spaces), CONFIGS[domain]).dimensions:
+        drawn = dimension.distribution
+        assert (drawn.low, drawn.high, drawn.log) == spaces[dimension.name], dimension.name
+
+
+def test_a_search_of_links_can_draw_the_usual_temperature() -> None:
+    options = parse_tune(["--domain", "links", "--method", "hucl", "--space", "beta,temperature"])
+    (temperature,) = (d for d in options.search_space.dimensions if d.name == "temperature")
+    assert temperature.ends == (0.5, 16)
+    assert temperature.checked(options.base.config.temperature) == 2
+
+
 @pytest.mark.parametrize(("given", "names"), [("epsilon", ["epsilon"]), ("lr, auc", ["lr", "auc"])])
 def test_names_of_settings_are_a_search_space(given: str, names: list[str]) -> None:
-    found = read_space(given)
+    found = read_space(given, GraphConfig)
     assert [one.name for one in found.dimensions] == names
-    fields = known(GraphConfig)
-    for one in found.dimensions:
-        low, high = fields[one.name].setting.space[:2]
-        assert one.ends == (low, high)
     with pytest.raises(InputError, match=r"'standardise'"):
-        read_space("lr,standardise")
+        read_space("lr,standardise", GraphConfig)
+    with pytest.raises(InputError, match=r"'candidates'"):
+        read_space("candidates", GraphConfig)  # of links
 
 
 if __name__ == "__main__":

@@ -22,10 +22,15 @@ def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
     """Data sets given as paths, ``--dataset some/folder/NAME``: their names and their folder.
 
     A name alone is the path of a NAME.npz or folder in the working directory, unless a set has it.
+    Of a domain that reads its names itself it may be that of a file in the data folder.
     """
-    given, names = stated.get("dataset", ()), _names(stated)
-    if not _takes_paths(names, stated.get("domain")):
-        return {}  # names are read as they are
+    given, names, domain = stated.get("dataset", ()), _names(stated), stated.get("domain")
+    if not _takes_paths(names, domain):
+        if domain is None or not names:
+            return {}
+        config, data_dir = CONFIGS[import_domain(domain)], stated.get("data_dir")
+        read = tuple(config.name_or_path(name, data_dir) for name in names)
+        return {"dataset": read[0] if isinstance(given, str) else read}
     here = stated.get("data_dir") is None
     for name in names:
         if name and "/" not in name and not (here and _is_here(name)):

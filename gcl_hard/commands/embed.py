@@ -155,9 +155,10 @@ def embed(
         model: NAME.pt, as :func:`gcl_hard.evaluate`, ``bench --save-encoder`` and ``pretrain``
             save it; or an encoder of graphs, molecules or nodes itself.
         data: graphs: a set by its name or path, a :class:`gcl_hard.graphs.GraphSet`, or a list of
-            graphs; nodes: likewise, or a :class:`gcl_hard.graphs.NodeSet`; molecules: a CSV file,
-            a known set, or :class:`gcl_hard.graphs.Molecules`; images: a folder, all of which is
-            read, a set, a :class:`gcl_hard.images.Split`, or uint8 [n, 3, S, S].
+            graphs; nodes: a set by its name or path, a :class:`gcl_hard.graphs.NodeSet`, or one
+            graph; molecules: a CSV file, a known set, or :class:`gcl_hard.graphs.Molecules`;
+            images: a folder, all of which is read, a set, a :class:`gcl_hard.images.Split`, or
+            uint8 [n, 3, S, S].
         output: NAME.npz, NAME.parquet (extra ``parquet``) or NAME.csv; None to keep them in memory.
         level: ``"nodes"`` for all nodes of graphs, which get a second column ``node``, or all atoms
             of molecules.

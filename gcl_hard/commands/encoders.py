@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,7 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.custom import EncoderMaker, UserParts, code_digest, named_object
+from gcl_hard.experiments.custom import (
+    EncoderMaker,
+    UserParts,
+    code_digest,
+    is_one_graph,
+    named_object,
+)
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.extras import check_extra
 from gcl_hard.io import digest_of_arrays, file_digest, joined_digest, reading
@@ -215,7 +222,7 @@ def model_without_file(encoder: nn.Module, data: Any) -> Model:
     Raises:
         InputError: for data that are named, or for images, whose normalisation a file says.
     """
-    domain = _domain_of(data)
+    domain = "nodes" if is_one_graph(data) and not _reads_batch(encoder) else _domain_of(data)
     if domain is None:
         raise InputError(
             f"an encoder by itself embeds graphs, molecules or nodes that are given, got "
@@ -241,6 +248,13 @@ def _plain(encoder: nn.Module) -> list[tuple[str, str, object]]:
         for key, value in sorted(vars(one).items())
         if key != "training" and isinstance(value, int | float | str | bool | None)
     ]
+
+
+def _reads_batch(encoder: nn.Module) -> bool:
+    """Whether an encoder needs the graph of each node beside features and edges."""
+    parameters = inspect.signature(encoder.forward).parameters.values()
+    return sum(one.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty
+               for one in parameters) > 2  # fmt: skip
 
 
 def _domain_of(data: Any) -> str | None:

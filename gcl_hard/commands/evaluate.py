@@ -26,11 +26,12 @@ from gcl_hard.experiments.custom import (
     EncoderMaker,
     UserParts,
     check_maker,
+    is_one_graph,
     own_graphs,
 )
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.graphs.features import CODES
-from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS, RunOptions
+from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS, OPTIONS, RunOptions
 from gcl_hard.runs.logs import Logger
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.store import Store
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 def evaluate(
     encoder: EncoderMaker | str | Sequence[EncoderMaker | str],
-    graphs: str | GraphSet | NodeSet | LinkSet | ImageSet | Iterable[Any],
+    graphs: str | Path | GraphSet | NodeSet | LinkSet | ImageSet | Iterable[Any],
     method: str | Sequence[str] = "hscl",
     *,
     protocol: str | Sequence[str] | None = None,
@@ -62,7 +63,7 @@ def evaluate(
     name: str = "custom",
     output: str | Path = "results",
     report: str | Path | None = None,
-    save_encoders: bool = True,
+    save_encoders: bool | None = None,
     save_embeddings: bool = True,
     force: bool = False,
     jobs: int = 1,
@@ -108,7 +109,8 @@ def evaluate(
         name: name of your graphs in results, unless they are a set, which has one.
         output: folder of the results.
         report: page to write, NAME.md with figures next to it, or NAME.html, one file.
-        save_encoders: whether trained encoders are kept in ``output``.
+        save_encoders: whether trained encoders are kept in ``output``; if None, of domains whose
+            runs do so, which are all but links.
         save_embeddings: whether embeddings are.
         force: whether finished runs are repeated.
         jobs: ≥ 1 processes; more than one needs ``if __name__ == "__main__"`` in a script.
@@ -149,6 +151,7 @@ def evaluate(
     from rich.console import Console
 
     own = UserParts()
+    graphs = str(graphs) if isinstance(graphs, Path) else graphs
     _check(name, jobs, threads, report)
     kind = _kind(graphs, data_dir)
     beside = kind.usual_baselines if baselines is None else baselines
@@ -188,8 +191,7 @@ def evaluate(
     options = BenchOptions(
         tuple(dict.fromkeys(configs)),
         RunOptions(
-            resume="resume" in can and not force,
-            save_encoder=save_encoders and "save_encoder" in can,
+            save_encoder="save_encoder" in can if save_encoders is None else save_encoders,
             save_embeddings=save_embeddings,
         ),
         select=select, metric=metrics or None, seeds=chosen, output=Path(output), force=force,
@@ -242,7 +244,7 @@ def _kind(graphs: Any, data_dir: str | Path | None) -> type[RunConfig]:
         if loaded is not None and isinstance(graphs, getattr(loaded, kind)):
             return CONFIGS[domain]
     if not isinstance(graphs, str) or ":" in graphs:
-        if hasattr(graphs, "is_directed") and getattr(graphs, "batch", None) is None:
+        if is_one_graph(graphs):
             raise InputError(
                 f"this is one graph, a {type(graphs).__name__}: for contrast between its nodes "
                 f"give gcl_hard.graphs.NodeSet.from_graph(graph), and of several graphs a list"
@@ -440,6 +442,8 @@ class Evaluation:
         path = Store(self.folder).file(run, suffix)
         if not path.exists():
             what = "encoders" if suffix == ENCODERS else "embeddings"
+            if suffix == ENCODERS and "save_encoder" not in experiment_of(run.config).options:
+                raise InputError(f"runs on {run.config.domain} {OPTIONS['save_encoder']}")
             if run.config.is_baseline:
                 raise InputError(f"{run}: {what} of baselines are not saved, those of methods are")
             raise InputError(f"{run} has no saved {what}: evaluate with save_{what}=True")

@@ -25,7 +25,7 @@ from gcl_hard.commands.parser import (
     words_as_flags,
 )
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.custom import EncoderMaker, named_object, own_graphs
+from gcl_hard.experiments.custom import EncoderMaker, named_object, own_graphs, own_nodes
 from gcl_hard.experiments.registry import DOMAINS
 from gcl_hard.extras import check_extra
 from gcl_hard.io import atomic_write
@@ -201,6 +201,8 @@ def _without_file(encoder: nn.Module, like: Any) -> Model:
     found = model_without_file(encoder, like)
     if found.domain == "graphs":
         like = own_graphs(like, name="custom")
+    if found.domain == "nodes":
+        like = own_nodes(like)
     names = ("n_features", "edge_dim", "features", "columns", "edge_columns")
     has = {name: getattr(like, name) for name in names if hasattr(like, name)}
     return found._replace(saved={**found.saved, **has})

@@ -103,7 +103,7 @@ def _logged(prepared: PreparedSearch, log: Log) -> PreparedSearch:
 
 
 def study(
-    dataset: str | GraphSet | Iterable[Any] = "MUTAG",
+    dataset: str | Path | GraphSet | Iterable[Any] = "MUTAG",
     method: str = "hscl",
     *,
     space: str | Path | Mapping[str, Any] | None = None,
@@ -205,7 +205,7 @@ def study(
     from rich.console import Console
 
     graphs, given = None, dict[str, Any](settings)
-    if not isinstance(dataset, str):
+    if not isinstance(dataset, str | Path):
         graphs = own_graphs(dataset, name="custom", features=given.get("features", "auto"))
     name = graphs.name if graphs is not None else str(dataset)
     if isinstance(encoder, str):

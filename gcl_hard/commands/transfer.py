@@ -21,7 +21,7 @@ from gcl_hard.commands.parser import (
 )
 from gcl_hard.errors import GclHardError, InputError, check_option, check_processes
 from gcl_hard.extras import check_extra
-from gcl_hard.graphs.moleculenet import SOURCES, canonical, has_split, is_file
+from gcl_hard.graphs.moleculenet import SOURCES, has_split, name_or_path
 from gcl_hard.io import check_writable
 from gcl_hard.methods import METHODS
 from gcl_hard.runs.logs import opened_log
@@ -164,7 +164,7 @@ class TransferOptions:
         if self.table is not None:
             check_option("table", self.table, ("transfer", "cliffs"))
             names = NINE if self.table == "transfer" else CLIFFS
-        return list(dict.fromkeys(one if is_file(one) else canonical(one) for one in names))
+        return list(dict.fromkeys(name_or_path(one, data_dir=self.data_dir) for one in names))
 
     def _splits(self, dataset: str) -> Sequence[str]:
         """The splits of a set."""

@@ -64,17 +64,101 @@ def check_grid(name: str, grid: Sequence[float]) -> tuple[float, ...]:
     return values
 
 
-def as_array(values: Any) -> NDArray[Any]:
-    """An array, also of a tensor with a gradient, on another device, in half precision, or sparse,
-    or of a sparse matrix.
+def as_array(name: str, values: Any) -> NDArray[Any]:
+    """An array of a list, or of a tensor or a matrix of SciPy, sparse or dense.
+
+    Tensors may have a gradient and be on any device; those in half precision become double.
+
+    Args:
+        name: the argument's name, for the message.
+        values: of any kind.
+
+    Raises:
+        InputError: values that are no array, such as rows of different lengths.
+
+    Example:
+        >>> as_array("scores", [1, 2])
+        array([1, 2])
     """
     if hasattr(values, "toarray"):  # SciPy's
         values = values.toarray()
     if hasattr(values, "detach"):
         values = values.detach().cpu().to_dense()
         if values.dtype.is_floating_point and values.element_size() < 4:
-            values = values.float()
-    return np.asarray(values)
+            values = values.double()
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name}: {error}; expected an array, a list or a tensor") from error
+
+
+def _as_matrix(name: str, values: Any) -> Any:
+    """SciPy's compressed rows of a sparse matrix or tensor; an array of anything else."""
+    from scipy.sparse import coo_array, csr_array, issparse
+
+    if str(getattr(values, "layout", "")).startswith("torch.sparse"):
+        stored = values.detach().to_sparse_coo().coalesce()
+        places = tuple(as_array(name, stored.indices()))
+        values = coo_array((as_array(name, stored.values()), places), shape=stored.shape)
+    # a copy, for SciPy adds up in place what is stored twice
+    return csr_array(values, copy=True) if issparse(values) else as_array(name, values)
+
+
+def check_classes(name: str, labels: ArrayLike, n: int | None = None) -> Indices:
+    """The class of each sample.
+
+    Args:
+        name: the argument's name, for the message.
+        labels: integers or truth values [n]; real numbers are no classes.
+        n: the number of samples; None for any.
+
+    Returns:
+        The labels, int64 [n].
+
+    Raises:
+        InputError: another type, dimension or length.
+
+    Example:
+        >>> check_classes("labels", [True, False])
+        array([1, 0])
+    """
+    array = as_array(name, labels)
+    if array.ndim != 1 or array.dtype.kind not in "iub" or n not in (None, len(array)):
+        raise InputError(
+            f"{name}: expected integers [{'n' if n is None else n}], the class of each sample, got "
+            f"dtype {array.dtype} with shape {array.shape}"
+        )
+    return array.astype(np.int64)
+
+
+def check_indices(name: str, indices: ArrayLike, n: int | None = None) -> Indices:
+    """Samples, by their place in the whole set.
+
+    Args:
+        name: the argument's name, for the message.
+        indices: integers [m], m >= 1.
+        n: samples in the whole set; None for any number.
+
+    Returns:
+        The indices, int64 [m].
+
+    Raises:
+        InputError: no samples, another type or dimension, or an index outside 0..n-1.
+
+    Example:
+        >>> check_indices("train", range(3), 3)
+        array([0, 1, 2])
+    """
+    array = as_array(name, indices)
+    whole = array.size > 0 and array.dtype.kind in "iu"
+    if array.ndim != 1 or not whole or array.min() < 0 or (n is not None and array.max() >= n):
+        below = "" if n is None else f" below {n}"
+        span = f", {array.min()} to {array.max()}" if whole else ""
+        raise InputError(
+            f"{name}: expected a non-empty row of indices >= 0{below}, got dtype {array.dtype} "
+            f"with shape {array.shape}{span}"
+        )
+    return array.astype(np.int64)
 
 
 def check_numbers(
@@ -83,19 +167,24 @@ def check_numbers(
     shape: Sequence[str] = ("n", "d"),
     *,
     least: int = 1,
-    dtype: type[np.floating[Any]] = np.float64,
-) -> NDArray[Any]:
+    dtype: type[np.floating[Any]] | None = np.float64,
+    missing: bool = False,
+    sparse: bool = False,
+) -> Any:
     """A finite floating-point array in C order, not copied if it is one already.
 
     Args:
         name: the argument's name, for the message.
-        values: real numbers.
+        values: real numbers or truth values.
         shape: a name for each dimension; dimensions of the same name must be equally long.
         least: the smallest length of a dimension.
-        dtype: ``np.float64`` or ``np.float32``.
+        dtype: ``np.float64`` or ``np.float32``; None for single precision where they come in it,
+            else double.
+        missing: whether they may be NaN, where not known.
+        sparse: whether those that come sparse stay so.
 
     Returns:
-        The array as ``dtype``.
+        The array as ``dtype``; of a sparse matrix or tensor, if it stays so, SciPy's ``csr_array``.
 
     Raises:
         InputError: another shape, a dtype that is not real, or a value that is NaN, infinite or
@@ -105,23 +194,32 @@ def check_numbers(
         >>> check_numbers("embeddings", [[1, 2], [3, 4]]).dtype
         dtype('float64')
     """
-    array = as_array(values)
+    array = _as_matrix(name, values) if sparse else as_array(name, values)
     lengths = set(zip(shape, array.shape, strict=False))
     fits = array.ndim == len(shape) and min(array.shape) >= least
-    if not fits or len(lengths) > len(set(shape)) or array.dtype.kind not in "fiu":
+    if not fits or len(lengths) > len(set(shape)) or array.dtype.kind not in "fiub":
         raise InputError(
             f"{name}: expected real numbers [{', '.join(shape)}] with "
             f"{', '.join(dict.fromkeys(shape))} >= {least}, got dtype {array.dtype} with shape "
             f"{array.shape}"
         )
+    n, largest = array.shape[0], LARGEST[dtype or np.float64]
     # By the extremes of each row: absolute values would need a second array of the same size.
-    rows = array.reshape(len(array), -1) if array.size else np.zeros((0, 1))
-    top, bottom = rows.max(axis=1).astype(np.float64), rows.min(axis=1).astype(np.float64)
-    usable = (top < LARGEST[dtype]) & (bottom > -LARGEST[dtype])  # false for NaN too
+    rows = array.reshape(n, -1) if 0 not in array.shape else np.zeros((0, 1))
+    if missing and array.dtype.kind == "f":
+        rows = np.where(np.isnan(rows), 0, rows)
+    top, bottom = (
+        as_array(name, extreme).ravel().astype(np.float64)
+        for extreme in (rows.max(axis=1), rows.min(axis=1))
+    )
+    usable = (top < largest) & (bottom > -largest)  # false for NaN too
     if not usable.all():
         raise InputError(
-            f"{name}: NaN, infinity or numbers beyond {LARGEST[dtype]:g} in "
-            f"{np.count_nonzero(~usable)} of {len(rows)} {'rows' if array.ndim > 1 else 'values'}, "
+            f"{name}: {'' if missing else 'NaN, '}infinity or numbers beyond {largest:g} in "
+            f"{np.count_nonzero(~usable)} of {n} {'rows' if array.ndim > 1 else 'values'}, "
             f"the first at index {usable.argmin()}; expected finite numbers"
         )
+    dtype = dtype or (np.float32 if array.dtype == np.float32 else np.float64)
+    if not isinstance(array, np.ndarray):
+        return array.astype(dtype, copy=False)
     return np.require(array, dtype, ["C", "W"])  # PyTorch takes no read-only memory

@@ -13,7 +13,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from gcl_hard.errors import InputError, check_at_least
-from gcl_hard.evaluation.checks import Floats, Indices, check_share
+from gcl_hard.evaluation.checks import (
+    Floats,
+    Indices,
+    as_array,
+    check_classes,
+    check_indices,
+    check_share,
+)
 
 Predictions = Callable[[Indices, Indices, Sequence[float]], Iterable[Indices]]
 """Takes indices to train on and to test on, and values of a hyper-parameter; returns for each
@@ -41,13 +48,8 @@ class Fold:
 
     def __post_init__(self) -> None:
         for name in ("train", "test"):
-            part = np.asarray(getattr(self, name))
-            if part.ndim != 1 or part.size == 0 or part.dtype.kind not in "iu" or part.min() < 0:
-                raise InputError(
-                    f"fold.{name}: expected a non-empty row of indices >= 0, "
-                    f"got dtype {part.dtype} with shape {part.shape}"
-                )
-            object.__setattr__(self, name, part.astype(np.int64))
+            part = check_indices(f"fold.{name}", getattr(self, name))
+            object.__setattr__(self, name, part)
         both = np.intersect1d(self.train, self.test)
         if both.size:
             raise InputError(f"fold: sample {both[0]} is in both train and test; keep it in one")
@@ -57,7 +59,7 @@ def check_labels(labels: ArrayLike, n_samples: int | None = None, n_folds: int =
     """Labels as an int64 array, checked to be fit for stratified folds.
 
     Args:
-        labels: integers [n], one class per sample.
+        labels: integers or truth values [n], one class per sample.
         n_samples: the length that labels must have; None accepts any.
         n_folds: every class needs this many members, one for each fold; at least 2.
 
@@ -72,13 +74,7 @@ def check_labels(labels: ArrayLike, n_samples: int | None = None, n_folds: int =
         array([0, 1, 0, 1])
     """
     check_at_least("n_folds", n_folds, 2)
-    array = np.asarray(labels)
-    if array.ndim != 1:
-        raise InputError(f"labels: expected one dimension [n], got shape {array.shape}")
-    if array.dtype.kind not in "iu":
-        raise InputError(f"labels: expected integers, got dtype {array.dtype}")
-    if n_samples is not None and len(array) != n_samples:
-        raise InputError(f"labels: expected {n_samples}, one per sample, got {len(array)}")
+    array = check_classes("labels", labels, n_samples)
     classes, sizes = np.unique(array, return_counts=True)
     if len(classes) < 2:
         raise InputError(f"labels: expected two classes or more, got {classes.tolist()}")
@@ -89,7 +85,7 @@ def check_labels(labels: ArrayLike, n_samples: int | None = None, n_folds: int =
             f"labels: class {classes[sizes.argmin()]} has {size} member{'s' * (size > 1)}, fewer "
             f"than the {n_folds} folds; {remedy if size > 1 else 'leave that class out'}"
         )
-    return array.astype(np.int64)
+    return array
 
 
 def outer_folds(labels: ArrayLike, *, seed: int, n_folds: int = 10) -> list[Fold]:
@@ -170,8 +166,9 @@ def inner_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int, fraction: f
     """
     check_at_least("seed", seed, 0)
     check_share("fraction", fraction, usual=0.2)
-    indices = np.asarray(train)
-    inside = check_labels(np.asarray(labels)[indices], n_folds=2)
+    classes = check_classes("labels", labels)
+    indices = check_indices("train", train, len(classes))
+    inside = check_labels(classes[indices], n_folds=2)
     try:
         kept, held_out = train_test_split(
             indices, test_size=fraction, stratify=inside, random_state=seed
@@ -197,7 +194,7 @@ def stopping_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int) -> Fold:
         >>> stopping_holdout(range(40), [0, 1] * 30, seed=0).test.size
         4
     """
-    inside = np.asarray(labels)[np.asarray(train)]
+    inside = as_array("labels", labels)[as_array("train", train)]
     share = len(np.unique(inside)) / len(inside)
     return inner_holdout(train, labels, seed=seed, fraction=max(VALIDATION, share))
 
@@ -318,7 +315,8 @@ def nested_score(
         The fold's score.
 
     Raises:
-        InputError: a class has fewer than ``n_inner`` members in the training fold.
+        InputError: a fold beyond the set, or a class has fewer than ``n_inner`` members in the
+            training fold.
 
     Example:
         >>> fold = Fold(np.arange(0, 8), np.arange(8, 10))
@@ -326,6 +324,9 @@ def nested_score(
         >>> nested_score(fold, np.arange(10) % 2, [1, 2], right, n_inner=2, seed=0).chosen
         1.0
     """
+    last = max(fold.train.max(), fold.test.max())
+    if last >= len(labels):
+        raise InputError(f"fold: index {last} is beyond the {len(labels)} samples")
     inner = []
     for part in inner_folds(labels[fold.train], n_inner=n_inner, seed=seed):
         train, test = fold.train[part.train], fold.train[part.test]
@@ -500,7 +501,7 @@ def scaffold_split(
     """
     check_share("shares[0]", shares[0], usual=0.8)
     check_share("the sum of shares", sum(shares), usual=0.9)
-    names, group = np.unique(np.asarray(scaffolds), return_inverse=True)
+    names, group = np.unique(as_array("scaffolds", scaffolds), return_inverse=True)
     n = len(group)
     members = [np.flatnonzero(group == i) for i in range(len(names))]
     if seed is None:

@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gcl_hard.errors import unknown
+from gcl_hard.errors import InputError, unknown
+from gcl_hard.evaluation.checks import as_array
 from gcl_hard.evaluation.ranking import (
     AnswerRanks,
     adjusted_mean_rank_index,
@@ -102,11 +103,35 @@ class Metric:
 
 
 def _accuracy(targets: Any, predicted: Any) -> float:
-    return 100 * float(np.mean(np.asarray(predicted) == np.asarray(targets)))
+    y, predicted = _classes(targets, predicted)
+    return 100 * float(np.mean(predicted == y))
 
 
 def _rights(targets: Any, predicted: Any) -> Any:
-    return 100.0 * (np.asarray(predicted) == np.asarray(targets))
+    y, predicted = _classes(targets, predicted)
+    return 100.0 * (predicted == y)
+
+
+def _pair(targets: Any, predicted: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Targets and predictions; InputError where their shapes differ."""
+    y, predicted = as_array("targets", targets), as_array("predictions", predicted)
+    if y.shape != predicted.shape or not y.size:
+        raise InputError(
+            f"targets are {[*y.shape]} and predictions {[*predicted.shape]}: expected one or more "
+            f"of the same shape"
+        )
+    return y, predicted
+
+
+def _classes(targets: Any, predicted: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The same; InputError for targets that are no classes."""
+    y, predicted = _pair(targets, predicted)
+    if y.dtype.kind == "f" and (y % 1 != 0).any():  # NaN, too
+        raise InputError(
+            f"targets must be classes, whole numbers, got {y[y % 1 != 0].flat[0]:g}: score real "
+            f"numbers by rmse or r2"
+        )
+    return y, predicted
 
 
 def _auc(targets: Any, predicted: Any) -> float:
@@ -123,13 +148,11 @@ def _rmse(targets: Any, predicted: Any) -> float:
 
 def _of_ranks(score: Callable[[AnswerRanks], float]) -> Callable[[Any, Any], float]:
     """A metric of ranks; its targets are how many candidates each was ranked among."""
-    return lambda candidates, ranks: score(
-        AnswerRanks(torch.as_tensor(ranks, dtype=torch.float64), torch.as_tensor(candidates))
-    )
+    return lambda candidates, ranks: score(AnswerRanks(ranks, candidates))
 
 
 def _reciprocals(candidates: Any, ranks: Any) -> Any:
-    return 100 / np.asarray(ranks, dtype=float)
+    return 100 / as_array("ranks", ranks).astype(float)
 
 
 def _by_sklearn(name: str, **options: Any) -> Callable[[Any, Any], float]:
@@ -139,7 +162,7 @@ def _by_sklearn(name: str, **options: Any) -> Callable[[Any, Any], float]:
         import sklearn.metrics
 
         with warnings.catch_warnings(action="ignore"):  # of classes that no test item has
-            found = getattr(sklearn.metrics, name)(targets, predicted, **options)
+            found = getattr(sklearn.metrics, name)(*_classes(targets, predicted), **options)
         return 100 * float(found)
 
     return score
@@ -151,9 +174,9 @@ def _by_task(name: str, *, classes: bool) -> Callable[[Any, Any], float]:
     def score(targets: Any, predicted: Any) -> float:
         import sklearn.metrics
 
-        y, found = np.asarray(targets, dtype=float), list[float]()
-        tasks = zip(*(one.reshape(len(one), -1).T for one in (y, np.asarray(predicted))),
-                    strict=True)  # fmt: skip
+        found = list[float]()
+        both = (values.astype(float) for values in _pair(targets, predicted))
+        tasks = zip(*(values.reshape(len(values), -1).T for values in both), strict=True)
         for of, given in tasks:
             known = np.isfinite(of)
             if len(np.unique(of[known])) > 1 and not np.isnan(given[known]).any():
@@ -252,7 +275,7 @@ def predicted_by(logits: Any, name: str) -> NDArray[Any]:
     """What a metric takes as predictions of logits [n, C]: classes, or how much the second of two
     classes is above the first.
     """
-    of_classes = np.asarray(logits)
+    of_classes = as_array("logits", logits)
     if metric(name).of == "scores":
         return np.asarray(of_classes[:, 1] - of_classes[:, 0])
     return np.asarray(of_classes.argmax(1))

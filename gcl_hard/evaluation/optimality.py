@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
-
-Floats = NDArray[np.float64]
+from gcl_hard.evaluation.checks import Floats, as_array
 
 
 class ConeDistance(NamedTuple):
@@ -146,7 +144,10 @@ def _softmax(t: Floats) -> Floats:
 
 def _checked(vector: Any, rows: Any) -> tuple[Floats, Floats]:
     """A unit vector and rows of its width, in double precision."""
-    x, z = np.asarray(vector, np.float64), np.asarray(rows, np.float64)
+    x, z = (
+        as_array(name, values).astype(np.float64)
+        for name, values in (("the vector", vector), ("the rows", rows))
+    )
     if x.ndim != 1 or z.ndim != 2 or z.shape[1] != len(x):
         raise InputError(
             f"a vector [d] and rows [K, d] are needed, got {list(x.shape)} and {list(z.shape)}"

@@ -23,7 +23,7 @@ from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_n
 from gcl_hard.evaluation.checks import (
     Indices,
     Singles,
-    as_array,
+    check_classes,
     check_grid,
     check_numbers,
     check_share,
@@ -382,7 +382,7 @@ def _checked_parts(**parts: ArrayLike) -> _Parts:
             f"{test_name}: {T.shape[1]} columns, but {train_name} has {X.shape[1]}; "
             "expected embeddings of one encoder"
         )
-    known, asked = _label_row(y_name, y, len(X)), _label_row(u_name, u, len(T))
+    known, asked = check_classes(y_name, y, len(X)), check_classes(u_name, u, len(T))
     classes, positions = np.unique(known, return_inverse=True)
     if len(classes) < 2:
         raise InputError(f"{y_name}: expected two classes or more, got {classes.tolist()}")
@@ -393,16 +393,6 @@ def _checked_parts(**parts: ArrayLike) -> _Parts:
             f"{classes[0]} to {classes[-1]}; expected labels that were trained on"
         )
     return _Parts(X, positions, T, np.searchsorted(classes, asked), classes)
-
-
-def _label_row(name: str, labels: ArrayLike, n: int) -> Indices:
-    array = as_array(labels)
-    if array.dtype.kind not in "iu" or array.shape != (n,):
-        raise InputError(
-            f"{name}: expected {n} integers in one dimension, one per row of the embeddings, "
-            f"got dtype {array.dtype} with shape {array.shape}"
-        )
-    return array.astype(np.int64)
 
 
 def _holdout(split: _Parts, share: float, seed: int) -> Fold:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Self
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.evaluation.checks import as_array
 
 
 class AnswerRanks(NamedTuple):
@@ -28,7 +31,9 @@ class AnswerRanks(NamedTuple):
 
 
 def filtered_ranks(
-    scores: Tensor, answer: Tensor, known: tuple[Tensor, Tensor] | None = None
+    scores: ArrayLike | Tensor,
+    answer: ArrayLike | Tensor,
+    known: tuple[ArrayLike | Tensor, ArrayLike | Tensor] | None = None,
 ) -> AnswerRanks:
     r"""Ranks of right answers, other right answers left out.
 
@@ -39,16 +44,16 @@ def filtered_ranks(
     that gives all the same score at the rank of chance.
 
     Args:
-        scores: float [B, E], higher is better; NaN counts as the lowest.
-        answer: int64 [B], the right answer of each query.
-        known: rows and columns of the known answers, int64 [K] each; the right one may be among
+        scores: real numbers [B, E], higher is better; NaN counts as the lowest.
+        answer: integers [B], the right answer of each query, 0..E-1.
+        known: rows and columns of the known answers, integers [K] each; the right one may be among
             them. None for none.
 
     Returns:
         One rank for each query.
 
     Raises:
-        InputError: for shapes that do not fit.
+        InputError: for shapes that do not fit, or answers that are none.
 
     Source:
         Bordes et al. (2013), filtered setting; ties as in Berrendorf et al., *On the Ambiguity of
@@ -62,22 +67,24 @@ def filtered_ranks(
         >>> filtered_ranks(scores, torch.tensor([1]), known).rank
         tensor([1.5000], dtype=torch.float64)
     """
-    if scores.dim() != 2 or answer.shape != scores.shape[:1]:
+    scores, answers = _as_tensor("scores", scores), _as_tensor("answers", answer)
+    scores = scores if scores.is_floating_point() else scores.double()
+    right = _ids(answers, scores) if scores.dim() == 2 else None
+    if right is None or right.shape != scores.shape[:1]:
         raise InputError(
-            f"scores and answers must be [B, E] and [B], got {[*scores.shape]} and "
-            f"{[*answer.shape]}"
+            f"scores and answers must be [B, E] and [B], the answers whole numbers in 0..E-1, got "
+            f"{[*scores.shape]} and {answers.dtype} {[*answers.shape]}"
+            + (f", {answers.min()} to {answers.max()}" if answers.numel() else "")
         )
-    if known is not None:
-        known = _checked(known, scores.shape)
-    scores = scores.detach()
-    own = scores.gather(1, answer[:, None])
+    pairs = None if known is None else _checked(known, scores)
+    own = scores.gather(1, right[:, None])
     if not own.isfinite().all():  # else what is not a number is neither above nor level
         scores = scores.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
-        own = scores.gather(1, answer[:, None])
+        own = scores.gather(1, right[:, None])
     above, level = _count(torch.gt, scores, own), _count(torch.eq, scores, own) - 1
-    among = torch.full_like(answer, scores.shape[1])
-    if known is not None:
-        rows, columns = _others(known, answer, scores.shape[1])
+    among = torch.full_like(right, scores.shape[1])
+    if pairs is not None:
+        rows, columns = _others(pairs, right, scores.shape[1])
         of_known, ones = scores[rows, columns], torch.ones_like(rows)
         above.index_add_(0, rows, -(of_known > own[rows, 0]).double())
         level.index_add_(0, rows, -(of_known == own[rows, 0]).double())
@@ -94,24 +101,42 @@ def _count(compare: Any, scores: Tensor, own: Tensor) -> Tensor:
     return found.sum(1).double()
 
 
-def _checked(known: Any, shape: torch.Size) -> tuple[Tensor, Tensor]:
+def _as_tensor(name: str, values: Any) -> Tensor:
+    """A dense tensor without gradient, of an array, a list or another tensor."""
+    tensor = values
+    if not isinstance(tensor, Tensor):
+        array = as_array(name, values)
+        if array.dtype.kind not in "fiub":
+            raise InputError(f"{name} must be real numbers, got dtype {array.dtype}")
+        kinds = {"f": np.float64, "b": np.bool_}
+        tensor = torch.from_numpy(array.astype(kinds.get(array.dtype.kind, np.int64)))
+    return tensor.detach().to_dense()
+
+
+def _ids(values: Tensor, scores: Tensor, along: int = 1) -> Tensor | None:
+    """Rows or columns of scores, int64 [K], on their device; None for anything else."""
+    kinds = values.is_floating_point(), values.is_complex(), values.dtype == torch.bool
+    ids = values.to(scores.device).long()
+    fits = ids.dim() == 1 and (not any(kinds) or not len(ids))
+    return ids if fits and bool(((ids >= 0) & (ids < scores.shape[along])).all()) else None
+
+
+def _checked(known: Any, scores: Tensor) -> tuple[Tensor, Tensor]:
     """Rows and columns of pairs.
 
     Raises:
         InputError: for anything else.
     """
-    fits = isinstance(known, tuple) and len(known) == 2 and all(
-        isinstance(one, Tensor) and one.dtype == torch.int64 and one.dim() == 1
-        and len(one) == len(known[0]) and bool(((one >= 0) & (one < size)).all())
-        for one, size in zip(known, shape, strict=True)
-    )  # fmt: skip
-    if not fits:
-        raise InputError(
-            f"known must be rows and columns of pairs within {[*shape]}, int64 [K] each; of a mask "
-            f"they are mask.nonzero(as_tuple=True)"
+    if isinstance(known, tuple) and len(known) == 2:
+        rows, columns = (
+            _ids(_as_tensor("known", ids), scores, along) for along, ids in enumerate(known)
         )
-    rows, columns = known
-    return rows, columns
+        if rows is not None and columns is not None and len(rows) == len(columns):
+            return rows, columns
+    raise InputError(
+        f"known must be rows and columns of pairs within {[*scores.shape]}, whole numbers [K] "
+        f"each; of a mask they are mask.nonzero(as_tuple=True)"
+    )
 
 
 def _others(known: tuple[Tensor, Tensor], answer: Tensor, n: int) -> tuple[Tensor, Tensor]:
@@ -132,7 +157,15 @@ def mean_reciprocal_rank(ranks: AnswerRanks) -> float:
         >>> mean_reciprocal_rank(AnswerRanks(torch.tensor([1.0, 2.0]), torch.tensor([9, 9])))
         75.0
     """
-    return 100 * (1 / ranks.rank).mean().item()
+    return 100 * (1 / _doubles("ranks", ranks.rank)).mean().item()
+
+
+def _doubles(name: str, values: Any) -> Tensor:
+    """Numbers [n] of any type, n ≥ 1, in double precision."""
+    numbers = _as_tensor(name, values).double()
+    if numbers.dim() != 1 or not len(numbers):
+        raise InputError(f"{name} must be numbers [n], one or more, got {[*numbers.shape]}")
+    return numbers
 
 
 def hits(ranks: AnswerRanks, k: int) -> float:
@@ -147,7 +180,7 @@ def hits(ranks: AnswerRanks, k: int) -> float:
         50.0
     """
     check_at_least("k", k, 1)
-    return 100 * (ranks.rank <= k).double().mean().item()
+    return 100 * (_doubles("ranks", ranks.rank) <= k).double().mean().item()
 
 
 def adjusted_mean_rank_index(ranks: AnswerRanks) -> float:
@@ -165,5 +198,5 @@ def adjusted_mean_rank_index(ranks: AnswerRanks) -> float:
         >>> adjusted_mean_rank_index(AnswerRanks(torch.tensor([1.0, 5.0]), torch.tensor([9, 9])))
         0.5
     """
-    expected = (ranks.candidates.double() - 1) / 2
-    return 1 - ((ranks.rank - 1).sum() / expected.sum()).item()
+    expected = (_doubles("candidates", ranks.candidates) - 1) / 2
+    return 1 - ((_doubles("ranks", ranks.rank) - 1).sum() / expected.sum()).item()

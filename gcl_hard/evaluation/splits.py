@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gcl_hard.errors import InputError, check_at_least
-from gcl_hard.evaluation.checks import Indices, check_share
+from gcl_hard.evaluation.checks import (
+    Indices,
+    as_array,
+    check_classes,
+    check_grid,
+    check_indices,
+    check_numbers,
+    check_share,
+)
 from gcl_hard.evaluation.folds import ThreeWaySplit
 from gcl_hard.evaluation.metrics import metric
 
@@ -51,7 +59,7 @@ def random_splits(
         The splits, each with ascending ids.
 
     Raises:
-        InputError: for shares that leave a part empty.
+        InputError: for ids or labels that are none, or shares that leave a part empty.
 
     Source:
         Shchur et al. (2018), *Pitfalls of Graph Neural Network Evaluation*, for random splits;
@@ -64,7 +72,9 @@ def random_splits(
     check_at_least("number", number, 1)
     check_share("shares[0]", shares[0], usual=SHARES[0])
     check_share("the sum of shares", sum(shares), usual=sum(SHARES))
-    ids = np.asarray(items, dtype=np.int64)
+    ids = check_indices("items", items)
+    if labels is not None:
+        labels = check_classes("labels", labels, len(ids))
     cuts = [round(shares[0] * len(ids)), round(sum(shares) * len(ids))]
     if not 0 < cuts[0] < cuts[1] < len(ids):
         raise InputError(
@@ -74,7 +84,7 @@ def random_splits(
     found = []
     for k in range(number):
         place = np.random.default_rng(k).permutation(len(ids))
-        if labels is not None and _depends(np.asarray(labels)[place], cuts):
+        if labels is not None and _depends(labels[place], cuts):
             place = np.random.default_rng((k, ANEW)).permutation(len(ids))
         found.append(ThreeWaySplit(*map(np.sort, np.split(ids[place], cuts))))
     return found
@@ -96,12 +106,22 @@ def given_splits(train: ArrayLike, valid: ArrayLike, test: ArrayLike) -> list[Th
         valid: likewise, to choose on.
         test: likewise.
 
+    Raises:
+        InputError: for masks of different shapes, or of anything but true and false, or 1 and 0.
+
     Example:
         >>> given_splits([[True, False, False]], [[False, True, False]], [[False, False, True]])
         [ThreeWaySplit(train=array([0]), valid=array([1]), test=array([2]))]
     """
-    masks = zip(*(np.asarray(one, dtype=bool) for one in (train, valid, test)), strict=True)
-    return [ThreeWaySplit(*map(np.flatnonzero, parts)) for parts in masks]
+    parts = {"train": train, "valid": valid, "test": test}
+    masks = {part: as_array(part, mask) for part, mask in parts.items()}
+    for part, mask in masks.items():
+        if mask.ndim != 2 or mask.shape != masks["train"].shape or not np.isin(mask, (0, 1)).all():
+            raise InputError(
+                f"{part}: expected true or false of each item, a row a split, [S, n] of all parts, "
+                f"got dtype {mask.dtype} with shape {mask.shape}"
+            )
+    return [ThreeWaySplit(*map(np.flatnonzero, row)) for row in zip(*masks.values(), strict=True)]
 
 
 class ProbedSplit(NamedTuple):
@@ -138,17 +158,19 @@ def probe_splits(
     the space that these span, where its solution is.
 
     Args:
-        x: float [n, d], dense or SciPy sparse; rows of zeros stay so.
+        x: real numbers or truth values [n, d], dense or sparse, of SciPy or PyTorch; rows of zeros
+            stay so.
         y: int [n], classes; those of test items and of items in no part are not read.
-        splits: the splits.
+        splits: the splits, whose training and validation parts are not empty.
         score: ``"accuracy"``, or ``"auc"`` of two classes 0 and 1.
-        penalties: values of C, ascending.
+        penalties: values of C, each > 0.
 
     Returns:
         The predictions of each split, and what was chosen.
 
     Raises:
-        InputError: for a training part of one class, or ``"auc"`` of other classes than 0 and 1.
+        InputError: for numbers, classes, parts or values of C that cannot be used, a training part
+            of one class, or ``"auc"`` of other classes than 0 and 1.
 
     Source:
         The protocol of GRACE and GCA; scikit-learn's ``LogisticRegression`` by L-BFGS.
@@ -160,9 +182,15 @@ def probe_splits(
         >>> found.validation, bool((found.predicted == y).all())
         (100.0, True)
     """
-    classes, how, rows = np.asarray(y), metric(score), unit_rows(x)
+    how, rows = metric(score), unit_rows(x)
+    classes, penalties = check_classes("y", y, rows.shape[0]), check_grid("penalties", penalties)
     found: list[ProbedSplit] = []
-    for split in splits:
+    for parts in splits:
+        train, valid = (
+            check_indices(f"{part} of a split", getattr(parts, part), len(classes))
+            for part in ("train", "valid")
+        )
+        split = parts._replace(train=train, valid=valid)
         _check_classes(classes, split, score)
         known, held_out = classes[split.train], classes[split.valid]
         best, queries = None, rows[split.valid]
@@ -179,6 +207,8 @@ def probe_splits(
 def unit_rows(x: Any) -> Any:
     """Rows scaled to length 1, of a dense or sparse matrix; rows of zeros stay so.
 
+    Those in single precision stay in it, and all others become double.
+
     Example:
         >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
         array([[0.6, 0.8],
@@ -186,8 +216,8 @@ def unit_rows(x: Any) -> Any:
     """
     from scipy.sparse import diags_array, issparse
 
+    x = check_numbers("x", x, dtype=None, sparse=True)
     if issparse(x):
-        x = x.tocsr()
         exact = x.astype(np.float64)  # squares of large numbers have no single precision
         norms = np.sqrt(np.asarray(exact.multiply(exact).sum(1)).ravel())
         return (diags_array(1 / np.where(norms == 0, 1, norms)) @ exact).tocsr().astype(x.dtype)

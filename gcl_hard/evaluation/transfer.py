@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from gcl_hard.errors import InputError, check_at_least
-from gcl_hard.evaluation.checks import Floats, Indices, as_array
+from gcl_hard.evaluation.checks import Floats, Indices, as_array, check_indices, check_numbers
 from gcl_hard.evaluation.folds import ThreeWaySplit
 from gcl_hard.evaluation.significance import crossed_interval
 
@@ -98,6 +98,7 @@ def resampled_auc(y: ArrayLike, scores: ArrayLike, ids: Indices) -> Floats:
         array([0.5, 1. ])
     """
     y, scores = _labels_and_scores(y, scores)
+    ids = as_array("ids", ids)
     times = np.stack([np.bincount(draw, minlength=len(y)) for draw in ids])
     total, defined = np.zeros(len(ids)), np.zeros(len(ids))
     for labels, of in zip(y.T, scores.T, strict=True):
@@ -140,9 +141,8 @@ def resampled_rmse(
         >>> resampled_rmse([0, 1, 4], [0, 0, 0], np.array([[0, 0, 1], [2, 2, 2]]))
         array([0.57735027, 4.        ])
     """
-    y = np.asarray(y, np.float64)
-    counts = np.isfinite(y) if which is None else np.isfinite(y) & np.asarray(which, bool)
-    square = np.where(counts, (y - np.asarray(predicted, np.float64)) ** 2, 0.0)
+    difference, counts = _differences(y, predicted, which)
+    square, ids = np.where(counts, difference**2, 0.0), as_array("ids", ids)
     n = counts[ids].sum(1)
     return np.where(n > 0, np.sqrt(square[ids].sum(1) / np.maximum(n, 1)), np.nan)
 
@@ -158,14 +158,27 @@ def rmse(y: ArrayLike, predicted: ArrayLike, which: ArrayLike | None = None) -> 
     Returns:
         The error; NaN over no molecules.
 
+    Raises:
+        InputError: for shapes that differ, or targets that are not finite.
+
     Example:
         >>> rmse([0, 0, 5], [3, 4, 5], which=[True, True, False])
         3.5355339059327378
     """
-    y = np.asarray(y, np.float64)
-    counts = np.isfinite(y) if which is None else np.isfinite(y) & np.asarray(which, bool)
-    difference = (y - np.asarray(predicted, np.float64))[counts]
-    return float(np.sqrt(np.mean(difference**2))) if len(difference) else float("nan")
+    difference, counts = _differences(y, predicted, which)
+    return float(np.sqrt(np.mean(difference[counts] ** 2))) if counts.any() else float("nan")
+
+
+def _differences(
+    y: ArrayLike, predicted: ArrayLike, which: ArrayLike | None
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Targets less predictions, and which of them count."""
+    y, predicted = _targets(y), _floats("predicted", predicted)
+    _check_shapes(y, predicted)
+    counts = np.isfinite(y)
+    if which is not None:
+        counts &= as_array("which", which).astype(bool)
+    return y - predicted, counts
 
 
 def rbf_kernels(x: ArrayLike, train: Indices, gammas: Sequence[float] = GAMMAS) -> list[Floats]:
@@ -214,16 +227,17 @@ def kernel_predictions(
     kernel and C are those with the best AUC or RMSE on the validation part, each task by itself.
 
     Args:
-        kernels: candidates, [n, n] over all molecules.
+        kernels: candidates, real numbers [n, n] over all molecules.
         y: [n] or [n, T], NaN where not known.
         split: the parts.
         classes: whether y is 0 and 1.
 
     Raises:
-        InputError: without kernels.
+        InputError: without kernels, or for numbers or classes that cannot be used.
     """
     if not kernels:
         raise InputError("a kernel probe needs at least one kernel")
+    kernels = [check_numbers("kernels", kernel, ("n", "n")) for kernel in kernels]
     from sklearn.svm import SVC, SVR
 
     def make(choice: tuple[Floats, float], train: Indices, target: Floats) -> Any:
@@ -253,10 +267,11 @@ def linear_predictions(
         classes: whether y is 0 and 1.
 
     Raises:
-        InputError: without columns.
+        InputError: without columns, or for numbers or classes that cannot be used.
     """
     if not columns:
         raise InputError("a linear probe needs at least one matrix of columns")
+    columns = [check_numbers("columns", x, dtype=None, sparse=True) for x in columns]
     from scipy.sparse import issparse
     from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -295,7 +310,8 @@ def nystroem_features(
 
     from gcl_hard.evaluation.probes import LANDMARKS
 
-    z, n = standardised(x, train), min(LANDMARKS, len(train))
+    z, train = standardised(x, train), as_array("train", train)
+    n = min(LANDMARKS, len(train))
     made = [Nystroem(gamma=gamma / z.shape[1], n_components=n, random_state=0) for gamma in gammas]
     return [one.fit(z[train]).transform(z) for one in made]
 
@@ -309,7 +325,10 @@ def _probe(
     classes: bool,
 ) -> Probed:
     """Fit every choice task by task, keep the one that is best on validation, and predict."""
-    targets = _columns(y)
+    targets = _columns(_targets(y))
+    if classes:
+        _check_binary(targets)
+    split = ThreeWaySplit(*(as_array("a part of the split", part) for part in split))
     found = np.full((len(split.test), targets.shape[1]), np.nan)
     scores = []
     for task in range(targets.shape[1]):
@@ -404,7 +423,7 @@ def paired_bootstrap(
         of_sets = []
         for (score, _), of in zip(sets, ids, strict=True):
             shape = (len(of),) if seeds == 1 else (len(of), seeds)
-            both = [np.asarray(score(of, which), np.float64) for which in (0, 1)]
+            both = [_floats("scores", score(of, which)) for which in (0, 1)]
             if any(one.shape != shape for one in both):
                 got = " and ".join(str([*one.shape]) for one in both)
                 raise InputError(f"scores of {len(of)} draws are {[*shape]}, got {got}")
@@ -448,12 +467,16 @@ def standardised(x: ArrayLike, train: Indices, *, sparse: bool = False) -> Any:
         train: ids of the training part.
         sparse: whether they are divided by the deviation alone and returned as a sparse matrix:
             for counts and bits that are mostly 0, of which an intercept takes the means.
+
+    Raises:
+        InputError: for values that are not finite numbers, or ids that are none.
     """
     from scipy.sparse import csr_matrix
 
-    given = as_array(x)
-    z = np.asarray(given, np.float64)
-    eps = np.finfo(given.dtype if given.dtype.kind == "f" else np.float64).eps
+    values = as_array("x", x)
+    z: Floats = check_numbers("x", values)
+    train = check_indices("train", train, len(z))
+    eps = np.finfo(values.dtype if values.dtype.kind == "f" else np.float64).eps
     scale = _deviation(z[train], eps=float(eps), least=8 * EPS)
     return csr_matrix(z / scale) if sparse else (z - z[train].mean(0)) / scale
 
@@ -474,14 +497,35 @@ def _deviation(x: Floats, *, eps: float = EPS, least: float = TINY) -> Floats:
 
 def _labels_and_scores(y: ArrayLike, scores: ArrayLike) -> tuple[Floats, Floats]:
     """Both as columns; InputError for shapes that differ, or labels that are none."""
-    y, scores = (_columns(one) for one in (y, scores))
-    if y.shape != scores.shape:
-        raise InputError(f"y is {[*y.shape]} and scores are {[*scores.shape]}; expected the same")
-    if not np.isin(y[np.isfinite(y)], (0, 1)).all():
-        raise InputError("y of ROC-AUC must be 0, 1, or NaN where not known")
+    y, scores = _columns(_targets(y)), _columns(_floats("scores", scores))
+    _check_shapes(y, scores)
+    _check_binary(y)
     return y, scores
 
 
-def _columns(values: ArrayLike) -> Floats:
-    found = np.asarray(values, np.float64)
-    return found[:, None] if found.ndim == 1 else found
+def _targets(y: ArrayLike) -> Floats:
+    """Targets [n] or [n, T], NaN where not known."""
+    array = as_array("y", y)
+    names = ("n", "T")[: max(array.ndim, 1)]
+    found: Floats = check_numbers("y", array, names, least=0, missing=True)
+    return found
+
+
+def _floats(name: str, values: ArrayLike) -> Floats:
+    """Numbers that may be infinite or NaN, such as scores."""
+    found: Floats = as_array(name, values).astype(np.float64, copy=False)
+    return found
+
+
+def _columns(values: Floats) -> Floats:
+    return values[:, None] if values.ndim == 1 else values
+
+
+def _check_shapes(y: Floats, scores: Floats) -> None:
+    if y.shape != scores.shape:
+        raise InputError(f"y is {[*y.shape]} and scores are {[*scores.shape]}; expected the same")
+
+
+def _check_binary(y: Floats) -> None:
+    if not np.isin(y[np.isfinite(y)], (0, 1)).all():
+        raise InputError("y of ROC-AUC must be 0, 1, or NaN where not known")

@@ -370,6 +370,18 @@ def own_graphs(given: Any, *, name: str, features: str = "auto") -> GraphSet:
     return graphs
 
 
+def own_nodes(given: Any) -> NodeSet:
+    """A ``NodeSet`` as it is, or one made of another graph by ``NodeSet.from_graph``."""
+    from gcl_hard.graphs import NodeSet
+
+    return given if isinstance(given, NodeSet) else NodeSet.from_graph(given)
+
+
+def is_one_graph(data: Any) -> bool:
+    """Whether data are one graph of PyTorch Geometric or NetworkX, and no batch of several."""
+    return hasattr(data, "is_directed") and getattr(data, "batch", None) is None
+
+
 def graphs_named(name: str, features: str = "auto") -> GraphSet:
     """The set that ``module:name`` names: graphs, or a function that returns some.
 

@@ -94,7 +94,8 @@ def nodes_exportable(encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable
         return {"x": x, "edge_index": edge_index}
 
     inputs = {"x": {0: NODES}, "edge_index": {1: EDGES}}
-    return Exportable(encoder, inputs, {"nodes": "nodes"}, made)
+    facts = {"columns": saved["columns"]} if saved.get("columns") else {}
+    return Exportable(encoder, inputs, {"nodes": "nodes"}, made, facts)
 
 
 def _precision(encoder: nn.Module) -> torch.dtype:

@@ -310,7 +310,7 @@ def fit_run(
     on_epoch_end: OnEpochEnd | None,
     checkpoint: Checkpoint | None = None,
 ) -> Clock:
-    """Train, from a checkpoint if there is one to resume; fills in losses, curve and snapshots.
+    """Train, from a checkpoint if there is one; fills in losses, curve and snapshots.
 
     Args:
         found: the run, to be filled in.
@@ -338,7 +338,7 @@ def fit_run(
         diagnostics = _diagnostics(config, data, encoding, every)
     training = Training(
         run, context, report,
-        n_batches=len(split) // config.batch_size, diagnostics=every, checkpoint=checkpoint,
+        n_batches=len(split) // config.batch_size, checkpoint=checkpoint,
     )  # fmt: skip
     clock, notes = training.clock, training.checkpoint.notes
 

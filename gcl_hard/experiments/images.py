@@ -62,7 +62,7 @@ from gcl_hard.training.loop import memory_for
 class ImageExperiment(Experiment[ImageConfig, ImageData]):
     """Experiments on images; methods as in ``Experiment``."""
 
-    options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder", "resume"})
+    options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
     shape: ClassVar[frozenset[str]] = frozenset({"size"})
 
     def load(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -20,11 +20,13 @@ from gcl_hard.graphs.link_models import (
     RGCN,
     SCORERS,
     LinkContrast,
-    encoded_scores,
+    check_scorer,
     encoding,
-    scores_of,
+    ranked_scores,
 )
 from gcl_hard.graphs.links import KINDS, LinkSet, Part, Queries
+from gcl_hard.graphs.reversed_facts import reversals
+from gcl_hard.ids import text_array
 from gcl_hard.models import evaluating
 from gcl_hard.runs import hardware
 from gcl_hard.runs.experiment import (
@@ -39,17 +41,17 @@ from gcl_hard.runs.experiment import (
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import Scored, Tested
 from gcl_hard.runs.training import Training
-from gcl_hard.settings.links import FREQUENCY, RGCN_BLOCKS, LinkConfig
+from gcl_hard.settings.links import COUNTED, REVERSAL, RGCN_BLOCKS, LinkConfig
 from gcl_hard.training.stopping import EarlyStopping
 
 SCORES, SCORES_ON_GPU = 2**20, 2**26
 """Scores of queries with all entities at a time; on a CPU as many as its cache holds."""
+SEEN = 0.5
+"""Share of the training facts of two relations that makes them reversals."""
 
 
 class LinkExperiment(Experiment[LinkConfig, LinkSet]):
     """Experiments on links; methods as in ``Experiment``."""
-
-    options: ClassVar[frozenset[str]] = frozenset({"resume"})
 
     def load(self, config: LinkConfig, context: RunContext, own: LinkSet | None = None) -> LinkSet:
         """The facts, on the device."""
@@ -95,7 +97,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         """Train the model of a run."""
         hardware.use_threads(context.threads, 1e6, 1, context.cores)
         config = cast("LinkConfig", run.config)
-        if config.method == FREQUENCY:
+        if config.method in COUNTED:
             return TrainedRun(run)
         with seeded_weights(run.seed, 0) as seed:
             scorer = new_scorer(config, data, context.parts).to(data.train.device)
@@ -131,7 +133,9 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         hardware.use_threads(context.threads, 1e6, 1, context.cores)
         scorer = trained.embeddings
         if scorer is None:
-            scorer = partial(_by_frequency, _frequencies(data))
+            scorer = Frequencies(data)
+            if trained.run.config.method == REVERSAL:
+                scorer = ReversedFacts(data, scorer)
         part: Part = "valid" if trained.run.inner else "test"
         wanted: tuple[Part, ...] = ("valid", part)
         of_part = {
@@ -149,14 +153,16 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         return Scored((tested,), validation=validation, facts=trained.facts)
 
     def arrays(self, trained: TrainedRun, data: LinkSet) -> dict[str, NDArray[Any]]:
-        """``embeddings`` float32 [E, d] of entities, ``relations`` [2 R, d], and their names."""
+        """``embeddings`` float32 [E, d] of entities, ``relations`` [2 R, d], and their names,
+        ``entity_names`` and ``relation_names``, as :func:`gcl_hard.ids.text_array` makes them.
+        """
         scorer = trained.embeddings
         with torch.no_grad():
             found = {"embeddings": scorer.candidates().cpu().numpy()}
         if isinstance(relations := getattr(scorer, "relations", None), nn.Embedding):
             found["relations"] = relations.weight.detach().cpu().numpy()
         names = {"entity_names": data.entities, "relation_names": data.relations}
-        return {**found, **{name: np.array(one) for name, one in names.items()}}
+        return {**found, **{name: text_array(of) for name, of in names.items()}}
 
 
 def new_scorer(config: LinkConfig, data: LinkSet, parts: Parts | None) -> Any:
@@ -199,7 +205,7 @@ def ranks(scorer: Any, data: LinkSet, part: Part) -> AnswerRanks:
     """
     if isinstance(scorer, nn.Module):
         with evaluating(scorer), encoding(scorer):
-            return _ranks(partial(encoded_scores, scorer), data, part)
+            return _ranks(ranked_scores(scorer), data, part)
     return _ranks(scorer, data, part)
 
 
@@ -218,27 +224,64 @@ def _try(config: LinkConfig, data: LinkSet, parts: Parts | None) -> None:
     what = f"{config.encoder} fails on {asked.number} queries"
     with torch.random.fork_rng(devices=[]), calling_own(what):
         scorer = new_scorer(config, data, parts).to(data.train.device)
-        found = scores_of(scorer, asked)
-        if found.shape != (asked.number, data.n_entities):
-            raise InputError(
-                f"{config.encoder} must score each query with all entities, "
-                f"[{asked.number}, {data.n_entities}], got {[*found.shape]}"
-            )
-        if not config.is_baseline:
+        if config.is_baseline:
+            check_scorer(scorer, data)
+        else:
             new_model(config, data, scorer, 0)(asked).backward()
 
 
-def _frequencies(data: LinkSet) -> Tensor:
-    """How often each entity answers each relation in training, then how often any, [2 R, E]."""
-    known = data.queries("train")
-    shape, device = (2 * data.n_relations, data.n_entities), known.answer.device
-    counts = torch.zeros(shape, device=device)
-    ones = torch.ones(known.number, device=device)
-    counts.index_put_((known.relation, known.answer), ones, accumulate=True)
-    every = counts.sum(0)
-    return counts + every / (every.max() + 1)
+class Frequencies:
+    """How often each entity answers each relation in training, then how often any.
+
+    Args:
+        data: the facts, of which the pairs of a relation and its answer are counted that there are.
+    """
+
+    def __init__(self, data: LinkSet) -> None:
+        known, n = data.queries("train"), data.n_entities
+        pairs, counts = torch.unique(known.relation * n + known.answer, return_counts=True)
+        of_relation = torch.bincount(pairs // n, minlength=2 * data.n_relations)
+        self.starts = [0, *of_relation.cumsum(0).tolist()]
+        self.answers, self.counts = pairs % n, counts.float()
+        every = torch.bincount(known.answer, minlength=n).float()
+        self.every = every / (every.max() + 1)
+
+    def __call__(self, queries: Queries) -> Tensor:
+        """Scores of queries with all entities, [B, E]."""
+        scores = self.every.repeat(queries.number, 1)
+        for row, relation in enumerate(queries.relation.tolist()):
+            part = slice(self.starts[relation], self.starts[relation + 1])
+            scores[row, self.answers[part]] += self.counts[part]
+        return scores
 
 
-def _by_frequency(frequencies: Tensor, queries: Queries) -> Tensor:
-    """Those of the queries' relations."""
-    return frequencies[queries.relation]
+class ReversedFacts:
+    """First the answers that reversed training facts give, then others; both by frequency.
+
+    Relations are compared by training facts alone, of which half must have their reverse there:
+    where 60 % of the facts of a symmetric relation are drawn, 60 % of these have theirs.
+
+    Args:
+        data: the facts.
+        frequencies: of the same facts.
+    """
+
+    def __init__(self, data: LinkSet, frequencies: Frequencies) -> None:
+        self.data, self.frequencies = data, frequencies
+        n, self.back = data.n_relations, defaultdict[int, list[int]](list)
+        pairs = reversals(data.train, data.n_entities, n, SEEN)
+        for r, back in zip(*(one.tolist() for one in pairs), strict=True):
+            self.back[r].append(back + n)  # (h, r, t) answers as (t, back, h) does
+            self.back[r + n].append(back)
+
+    def __call__(self, queries: Queries) -> Tensor:
+        """Scores of queries with all entities, [B, E]."""
+        scores = self.frequencies(queries)
+        first = 1 + self.frequencies.counts.max()
+        for relation in self.back.keys() & {*queries.relation.tolist()}:
+            rows = (queries.relation == relation).nonzero()[:, 0]
+            for back in self.back[relation]:
+                asked = queries.at(rows)._replace(relation=torch.full_like(rows, back))
+                of_rows, answers = self.data.training_facts.pairs(self.data.key(asked))
+                scores[rows[of_rows], answers] += first
+        return scores

@@ -23,7 +23,7 @@ from gcl_hard.evaluation.splits import (
     probe_splits,
     random_splits,
 )
-from gcl_hard.experiments.custom import check_call, name_of, own_part
+from gcl_hard.experiments.custom import check_call, name_of, own_nodes, own_part
 from gcl_hard.experiments.embedded import IN_ORDER, check_columns, named_as
 from gcl_hard.experiments.exported import nodes_exportable
 from gcl_hard.graphs.neighbours import Neighbourhoods
@@ -69,7 +69,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
     """Experiments on nodes; methods as in ``Experiment``."""
 
     scores_on_cpu: ClassVar[bool] = True
-    options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder", "resume"})
+    options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
     shape: ClassVar[frozenset[str]] = frozenset({"n_features"})
 
     def load(self, config: NodeConfig, context: RunContext, own: NodeSet | None = None) -> NodeSet:
@@ -227,18 +227,21 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         config = saved["config"]
         if kind := saved.get("features"):
             config = replace(config, features=kind)
-        own = None
         if isinstance(data, str | Path):
             config, context = named_as(data, config, context)
+            nodes = load_nodes(config.dataset, data_dir=context.data_dir)
         else:
-            own = data if isinstance(data, NodeSet) else NodeSet.from_graph(data)
-        nodes = self.load(config, context, own)
+            nodes = own_nodes(data)
+        notes: tuple[str, ...] = (IN_ORDER,)
+        if saved.get("columns") and nodes.columns:
+            nodes, notes = nodes.aligned(saved["columns"]), ()
+        nodes = self.load(config, context, nodes)
         wanted = saved.get("n_features", nodes.n_features)
         check_columns(nodes.name, "node", nodes.n_features, wanted, data="nodes")
         bounds = np.array([0, nodes.n_nodes])
         return Items(
             {"id": nodes.names}, nodes.digest(), bounds, lambda _: embed_nodes(encoder, nodes),
-            (IN_ORDER,),
+            notes,
         )  # fmt: skip
 
     def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
@@ -409,6 +412,7 @@ class _Encoders:
             one.encoders = {
                 "encoders": self.states, "config": asdict(self.config), "seed": self.run.seed,
                 "n_features": self.data.n_features, "features": _features(self.config, self.data),
+                "columns": list(self.data.columns),
             }  # fmt: skip
         if (diagnostics := self.diagnostics) is not None:
             one.snapshots = tuple(diagnostics.snapshots)
@@ -419,7 +423,7 @@ class _Encoders:
     def one(self, k: int) -> tuple[NodeModel, float, Clock]:
         """The k-th encoder, trained, its last loss, and the time that it took."""
         config, device = self.config, self.data.x.device
-        graph = NodeBatch.of(self.data)._replace(y=self._labels(k))
+        graph = self.data.as_batch()._replace(y=self._labels(k))
         with seeded_weights(self.run.seed, k) as seed:
             model = self._model(seed).to(device)
         stopping = self._stopping(k, model)
@@ -428,7 +432,6 @@ class _Encoders:
         training = Training(
             self.run, self.context, self.report,
             n_batches=n_batches, number=k, of=config.encoders,
-            diagnostics=0 if diagnostics is None else diagnostics.every,
         )  # fmt: skip
         notes = training.checkpoint.notes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from numbers import Integral
 from typing import NamedTuple
@@ -10,8 +11,15 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError, check_number
-from gcl_hard.functional.negatives import Labels, check_dense, check_labels, same_label
+from gcl_hard.functional.negatives import (
+    Labels,
+    check_dense,
+    check_labels,
+    readable,
+    same_label,
+)
 
+HALVES = (torch.float16, torch.bfloat16)
 LabelGap = tuple[float, float]
 """(δ₊, δ₋): labels at most δ₊ apart make a positive, those more than δ₋ apart a negative."""
 
@@ -106,7 +114,7 @@ def relation(anchors: Tensor, candidates: Tensor, gap: LabelGap | None) -> Relat
 
 def _read_exactly(labels: Tensor) -> Tensor:
     """Labels whose differences can be told from rounding: half precision becomes single."""
-    return labels.float() if labels.dtype in (torch.float16, torch.bfloat16) else labels
+    return labels.float() if labels.dtype in HALVES else labels
 
 
 def _rounding(anchors: Tensor, candidates: Tensor, distance: Tensor) -> Tensor | float:
@@ -199,7 +207,9 @@ def labels_for(
         The labels as a tensor, [n_items] or [n_items, T].
 
     Raises:
-        InputError: for labels of another kind or number.
+        InputError: for labels of another kind or number, and for numbers in half precision whose
+            spacing at the largest is above δ₊ or δ₋ − δ₊ (where these are not 0); on a GPU, and
+            compiled, values are not read.
 
     Example:
         >>> labels_for([0.5, 1.5], 2, "other_labels", (0.0, 1.0))
@@ -229,6 +239,8 @@ def labels_for(
     assert isinstance(given, Tensor)
     if gap is None:
         kind, classes = f"real numbers ({given.dtype})", "labels.long() where they are classes"
+        if unknown is not None:
+            classes = f"labels.nan_to_num({unknown}).long() where they are classes or NaN"
         if given.dim() == 2:
             of_one = given.shape[1] == 1
             kind = f"{'a column' if of_one else 'rows'} {list(given.shape)}"
@@ -248,4 +260,18 @@ def labels_for(
             raise InputError(
                 f"multi-hot labels hold 0, 1 and, where unknown, NaN, got {given[odd][0].item()}"
             )
+    if given.dim() == 1 and given.dtype in HALVES and readable(given):
+        _check_spacing(given, gap)
     return given
+
+
+def _check_spacing(labels: Tensor, gap: LabelGap) -> None:
+    """Refuse labels in half precision that lie too far apart for a gap."""
+    finite = labels[labels.isfinite()].abs()
+    largest = float(finite.max()) if len(finite) else 0.0
+    spacing = torch.finfo(labels.dtype).eps * 2.0 ** (math.frexp(largest)[1] - 1)
+    if largest and any(0 < width < spacing for width in (gap[0], gap[1] - gap[0])):
+        raise InputError(
+            f"labels of {labels.dtype} are {spacing:g} apart at {largest:g}, too far for "
+            f"label_gap={gap}: give them as torch.float32"
+        )

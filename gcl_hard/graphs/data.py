@@ -19,7 +19,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.functional.negatives import check_dense, readable
 from gcl_hard.graphs.attributes import Attributes, read_attributes
 from gcl_hard.graphs.copies import on_device
-from gcl_hard.graphs.features import column_names, node_features, standardise
+from gcl_hard.graphs.features import aligned_columns, column_names, node_features, standardise
 from gcl_hard.graphs.order import Ids, checked_ids, epoch_batches
 from gcl_hard.ids import checked_names
 
@@ -522,26 +522,13 @@ class GraphSet:
         values, named = getattr(self, what), "columns" if what == "x" else "edge_columns"
         if values is None or (*wanted,) == (*ours,):
             return {}
-        unseen = [i for i, one in enumerate(ours) if one not in wanted]
-        strange = values[:, unseen] != 0
-        rows = strange.any(1).nonzero().flatten()
-        if len(rows):
-            graphs = len({*torch.searchsorted(ptr, rows, right=True).tolist()})
-            some = [ours[i] for i, one in zip(unseen, strange.any(0).tolist(), strict=True) if one]
-            raise InputError(
-                f"{graphs} of {self.n_graphs} graphs have features ({what}) that are not among the "
-                f"{len(wanted)} columns: {', '.join(some[:5])}{', …' * (len(some) > 5)}; leave "
-                f"these graphs out"
-            )
-        at = {name: i for i, name in enumerate(ours)}
-        if lacking := [one for one in wanted if one not in at and "=" not in one]:
-            raise InputError(
-                f"{self.name} lacks the column {', '.join(lacking[:5])} of {what}, and what is no "
-                f"kind has no value where it is not given: add it"
-            )
-        wide = torch.cat([values, values.new_zeros(len(values), 1)], 1)
-        index = torch.tensor([at.get(one, len(ours)) for one in wanted], device=values.device)
-        return {what: wide[:, index.long()], named: (*wanted,)}
+
+        def counted(rows: Tensor) -> str:
+            n = len({*torch.searchsorted(ptr, rows, right=True).tolist()})
+            return f"{n} of {self.n_graphs} graphs"
+
+        aligned = aligned_columns(values, ours, wanted, what=what, name=self.name, counted=counted)
+        return {what: aligned, named: (*wanted,)}
 
 
 def _slices(ptr: Tensor, ids: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import torch
 from torch import Tensor
 
@@ -107,6 +109,58 @@ def column_names(
         return tuple(f"degree={d}" for d in range(x.shape[1]))
     found = {"labels": labels, "attributes": attributes + labels}.get(kind, (kind,))
     return found if len(found) == x.shape[1] else ()
+
+
+def aligned_columns(
+    x: Tensor,
+    ours: Sequence[str],
+    wanted: Sequence[str],
+    *,
+    what: str,
+    name: str,
+    counted: Callable[[Tensor], str],
+) -> Tensor:
+    """Features in the columns that are wanted, found by their names; 0 where there are none.
+
+    Args:
+        x: [n, F], dense or ``torch.sparse_csr``.
+        ours: names of its columns.
+        wanted: names of columns, in their order.
+        what: what the features are, for messages.
+        name: of the set.
+        counted: how many of what have features outside these columns, by their rows.
+
+    Raises:
+        InputError: if a row has what no column stands for, or if a column is lacking that is no
+            kind (``label=3``), for which nothing can stand.
+
+    Example:
+        >>> x = torch.tensor([[1.0, 2.0]])
+        >>> named = {"what": "x", "name": "a set", "counted": str}
+        >>> aligned_columns(x, ["age", "sum"], ["sum", "kind=a", "age"], **named)
+        tensor([[2., 0., 1.]])
+    """
+    values = x if x.layout == torch.strided else x.to_sparse(layout=torch.sparse_coo)
+    place, asked = {column: i for i, column in enumerate(ours)}, {*wanted}
+    unseen = [i for i, column in enumerate(ours) if column not in asked]
+    strange = values.index_select(1, torch.tensor(unseen, device=x.device).long())
+    rows, at = (strange.to_sparse() if values is x else strange).coalesce().indices()
+    if len(rows):
+        some = [ours[unseen[i]] for i in at.unique().tolist()]
+        raise InputError(
+            f"{counted(rows.unique())} have features ({what}) that are not among the "
+            f"{len(wanted)} columns: {', '.join(some[:5])}{', …' * (len(some) > 5)}; leave them out"
+        )
+    if lacking := [one for one in wanted if one not in place and "=" not in one]:
+        raise InputError(
+            f"{name} lacks the column {', '.join(lacking[:5])} of {what}, and what is no kind has "
+            f"no value where it is not given: add it"
+        )
+    zeros = torch.zeros(len(x), 1, dtype=x.dtype, device=x.device)
+    wide = torch.cat([values, zeros if values is x else zeros.to_sparse()], 1)
+    index = torch.tensor([place.get(one, len(ours)) for one in wanted], device=x.device).long()
+    chosen = wide.index_select(1, index)
+    return chosen if values is x else chosen.coalesce().to_sparse_csr()
 
 
 def _by_degree(degree: Tensor) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import tarfile
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +20,17 @@ from gcl_hard.locating import Download, Wanted
 SITE = "https://raw.githubusercontent.com/TimDettmers/ConvE/f3c0eb2"
 ARCHIVES = (".tar.gz", ".tgz", ".tar")
 FIELDS = 3
+ENDS = {
+    "head", "tail", "h", "t", "subject", "object", "subj", "obj", "s", "o", "source", "target",
+    "src", "dst", "from", "to", "entity1", "entity2", "head_id", "tail_id", "node1", "node2",
+}  # fmt: skip
+RELATIONS = {
+    "relation", "rel", "r", "relation_id", "relation_type", "relationship", "predicate", "pred",
+    "p", "property", "type", "edge", "edge_type", "label", "kind", "verb",
+}  # fmt: skip
+"""Names of columns, in small letters."""
+TERM = re.compile(r"(<[^>]*>|_:\S+)\t<[^>]*>\t.*\.")
+"""A line of N-Triples whose terms are separated by tabs."""
 
 
 class KnownLinks(NamedTuple):
@@ -68,7 +79,7 @@ def canonical_name(name: str) -> str:
 
 
 def load_links(
-    name: str,
+    name: str | Path,
     *,
     data_dir: str | Path | None = None,
     cache_dir: str | Path | None = None,
@@ -78,7 +89,9 @@ def load_links(
 
     It is looked for in the data folder, then in the cache's ``links``, and downloaded there if it
     is known: as a folder NAME with ``train.txt``, ``valid.txt`` and ``test.txt``, or as an archive
-    of these, ``NAME.tar.gz``. A line is a fact, its three names separated by tabs.
+    of these, ``NAME.tar.gz``. A line is a fact, its three names separated by tabs. A first line of
+    names of columns, such as head, relation and tail, is left out if none of them is in another
+    line; of N-Triples, so is the dot at the end of each line. Notes say so.
 
     Args:
         name: FB15k-237, WN18RR, UMLS or Kinship, in any case; any other NAME of a folder or
@@ -107,6 +120,7 @@ def load_links(
         ...     load_links(folder).entities
         ('a', 'b')
     """
+    name = os.fspath(name)
     path = locate(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
     found = read_links(path, name=canonical_name(name) if _named(name) else None)
     known = KNOWN.get(found.name)
@@ -220,19 +234,54 @@ def read_links(path: str | Path, *, name: str | None = None) -> LinkSet:
         name: name of the set in results; that of the folder or archive if None.
 
     Raises:
-        InputError: for a file that is missing, empty or no UTF-8, or a line without three names.
+        InputError: for a file that is missing, empty or no UTF-8, a line without three names, or
+            columns in another order.
     """
     path = Path(path)
     name = name or canonical_name(path.name.partition(".tar")[0].removesuffix(".tgz"))
     texts = _texts(path)
-    spaced = set[str]()
+    notes, spaced = list[str](), set[str]()
     triples = {
-        part: [*_triples(text, f"{path}, {part}.txt", spaced)] for part, text in texts.items()
+        part: _triples(text, f"{path}, {part}.txt", part, spaced, notes)
+        for part, text in texts.items()
     }
-    notes = []
     if spaced:
         notes.append(f"spaces around {count(len(spaced), 'name')} dropped, such as {min(spaced)!r}")
+    notes += _without_headers(triples, path)
     return LinkSet.from_triples(*(triples[part] for part in PARTS), name=name, notes=notes)
+
+
+def _without_headers(triples: dict[Part, list[Triple]], path: Path) -> list[str]:
+    """Leave out first lines of names of columns that no other line has; returns what to note."""
+    headers = {
+        part: facts[0]
+        for part, facts in triples.items()
+        if all(word.casefold() in ENDS | RELATIONS for word in facts[0])
+    }
+    if not headers:
+        return []
+    others = {
+        name
+        for part, facts in triples.items()
+        for fact in facts[part in headers :]
+        for name in fact
+    }
+    notes = []
+    for part, words in headers.items():
+        line = f"{part}: line 1, {' '.join(words)},"
+        if again := others & {*words}:
+            notes.append(
+                f"{line} may be names of columns, and is a fact: another has {min(again)!r}"
+            )
+        elif words[1].casefold() not in RELATIONS:
+            raise InputError(
+                f"{path}, {part}.txt, line 1: columns must be head, relation and tail, got "
+                f"{', '.join(words)}"
+            )
+        else:
+            triples[part].pop(0)
+            notes.append(f"{line} is names of columns, and left out")
+    return notes
 
 
 def _texts(path: Path) -> dict[Part, str]:
@@ -270,20 +319,34 @@ def _text(content: bytes, where: str) -> str:
     return text
 
 
-def _triples(text: str, where: str, spaced: set[str]) -> Iterator[Triple]:
+def _triples(text: str, where: str, part: Part, spaced: set[str], notes: list[str]) -> list[Triple]:
     """The facts of a text; a line ends with \\n, \\r\\n or \\r, and blank ones are none.
 
     Names with spaces around them, which are dropped, are added to ``spaced``.
     """
-    for number, line in enumerate(io.StringIO(text, newline=None), 1):
-        if not line.strip():
-            continue
-        given = line.rstrip("\n").split("\t")
+    lines = {
+        number: line.rstrip("\n")
+        for number, line in enumerate(io.StringIO(text, newline=None), 1)
+        if line.strip()
+    }
+    terms = {number for number, line in lines.items() if TERM.fullmatch(line.strip())}
+    if terms:
+        if other := lines.keys() - terms:
+            raise InputError(
+                f"{where}, line {min(other)}: other lines are N-Triples, which end with a dot, got "
+                f"{lines[min(other)][:80]!r}"
+            )
+        lines = {number: line.rstrip()[:-1].rstrip() for number, line in lines.items()}
+        notes.append(f"{part}: read as N-Triples, without the dots at the end of lines")
+    facts = list[Triple]()
+    for number, line in lines.items():
+        given = line.split("\t")
         names = [one.strip() for one in given]
         if len(names) != FIELDS or not all(names):
             raise InputError(
                 f"{where}, line {number}: expected head, relation and tail, separated by tabs, got "
-                f"{line.strip()[:80]!r}"
+                f"{line[:80]!r}"
             )
         spaced.update(one for one, bare in zip(given, names, strict=True) if one != bare)
-        yield names[0], names[1], names[2]
+        facts.append((names[0], names[1], names[2]))
+    return facts

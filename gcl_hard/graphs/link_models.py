@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.errors import InputError, check_at_least, check_number, unknown
+from gcl_hard.errors import InputError, calling_own, check_at_least, check_number, unknown
 from gcl_hard.graphs.links import LinkSet, Queries
 from gcl_hard.losses import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ELEMENTS = 2**24
 """Numbers of a tensor of queries × candidates × width."""
+CLOSE = 2**18
+"""Numbers of candidates, times their width, that are compared in double precision at a time."""
 
 
 class Scorer(nn.Module, ABC):
@@ -31,7 +33,9 @@ class Scorer(nn.Module, ABC):
 
     A module of your own needs ``query`` and ``candidates``; ``compare`` and, with candidates that
     are drawn, ``pairwise``, where scores are no dot products; and ``relations`` with ``n3``. To dot
-    products its ``bias`` is added, if that is a number.
+    products its ``bias`` is added, if that is a number. Where ``compare`` rounds more than
+    ``pairwise`` does, a ``rounding_window`` beside it, such as that of :class:`TransE`, says by how
+    much, and ranks compare close candidates again.
 
     Args:
         n_entities: E.
@@ -176,6 +180,33 @@ class TransE(Scorer):
         """The score of each query with a candidate of its own, [B]."""
         distance: Tensor = torch.linalg.vector_norm(queries - candidates, dim=1)
         return self.bias - distance
+
+    def rounding_window(
+        self, queries: Tensor, longest: Tensor, scores: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Between which scores rounding leaves open whether a candidate is above another one.
+
+        ``compare`` has squared distances from a product of d + 2 columns, |q|² + |t|² − 2 q·t, so
+        that they are off by up to (d + 2) ε (|q| + |t|)², however small they are.
+
+        Args:
+            queries: float [B, d].
+            longest: float [], largest norm of a candidate.
+            scores: float [B], the score of each query with one candidate, by ``compare``.
+
+        Returns:
+            The lowest and the highest score by ``compare`` of which that is open, float64 [B] each.
+
+        Source:
+            Higham (2002), *Accuracy and Stability of Numerical Algorithms*, section 3.1.
+        """
+        eps = torch.finfo(scores.dtype).eps
+        q = torch.linalg.vector_norm(queries, dim=1).double()
+        d = self.bias - scores.double()
+        off = 2 * (queries.shape[1] + 2) * eps * (q + longest) ** 2
+        nearest, farthest = (d**2 - off).clamp(min=0).sqrt(), (d**2 + off).sqrt()
+        rounding = 4 * eps * (abs(self.bias) + farthest + q)  # of b − d, and of h + r
+        return self.bias - farthest - rounding, self.bias - nearest + rounding
 
 
 class RotatE(Scorer):
@@ -324,7 +355,8 @@ class LinkContrast(Draws, nn.Module):
     Args:
         scorer: a :class:`Scorer`, or a module of your own with its methods. A context manager
             ``encoding()``, if it has one, is around each step, and around all ranks.
-        links: the set; its training facts are what label-aware methods leave out of the negatives.
+        links: the set; its training facts are what label-aware methods leave out of the negatives,
+            and its names are what ``fit`` and ``predict`` compare those of another set with.
         method: a name of ``METHODS``; ignored if ``loss`` is given.
         loss: a :class:`ContrastiveLoss` of your own, whose positives are ``"view"``.
         candidates: K entities drawn in each step, uniformly and with replacement, each once, which
@@ -337,7 +369,8 @@ class LinkContrast(Draws, nn.Module):
         **options: options of :func:`gcl_hard.contrastive_loss`.
 
     Raises:
-        InputError: for a loss with other positives, or a size below 1.
+        InputError: for a loss with other positives, a size below 1, or a scorer of another number
+            of entities or relations than the set.
 
     Source:
         n3: Lacroix, Usunier and Obozinski (2018). rare: the code of RotatE (Sun et al., 2019).
@@ -373,6 +406,7 @@ class LinkContrast(Draws, nn.Module):
         if candidates not in ("batch", "all"):
             check_at_least("candidates", candidates, 1)
         check_number("n3", n3, least=0)
+        check_scorer(scorer, links)
         self.scorer: Any = scorer
         self.n_candidates, self.rare, self.n3 = candidates, rare, n3
         self._links = links
@@ -473,9 +507,59 @@ class LinkContrast(Draws, nn.Module):
         cubes: list[Tensor] = [one.abs().pow(3).sum() for one in vectors]
         return torch.stack(cubes).sum() / batch.number
 
-    def scores(self, queries: Queries) -> Tensor:
-        """Scores of queries against all entities, float [B, E], in evaluation mode."""
-        return scores_of(self.scorer, queries)
+    def check_data(self, data: Any, *, more: bool = False) -> None:
+        """Refuse a set with other names than that of the model, or with them in another order.
+
+        Args:
+            data: a set; what is none has no names, and is not checked.
+            more: whether its names may go on after those of the model.
+
+        Raises:
+            InputError: for such a set; says which name differs first.
+        """
+        if not isinstance(data, LinkSet):
+            return
+        for kind in ("entities", "relations"):
+            known, names = getattr(self._links, kind), getattr(data, kind)
+            if names == known or (more and names[: len(known)] == known):
+                continue
+            pairs = enumerate(zip(known, names, strict=False))
+            at = next((i for i, (mine, other) in pairs if mine != other), None)
+            differ = (
+                f"there are {len(names):,}"
+                if at is None
+                else f"number {at} is {names[at]!r} and not {known[at]!r}"
+            )
+            raise InputError(
+                f"{data.name} is not the set of the model, which has {len(known):,} {kind}: "
+                f"{differ}; LinkSet.from_triples(…, {kind}=) takes names in the model's order"
+            )
+
+    def scores(self, queries: Queries, links: LinkSet | None = None) -> Tensor:
+        """Scores of queries against the entities of the model, float [B, E], in evaluation mode.
+
+        Args:
+            queries: of entities and relations that the model has.
+            links: the set that numbers them, as of :meth:`predict`; that of the model if None.
+
+        Raises:
+            InputError: for a set with other names, or a query of what the model does not have.
+        """
+        of = self._links
+        if links is not None:
+            self.check_data(links, more=True)
+        n = of.n_relations if links is None else links.n_relations
+        heads, kinds = queries.relation // n, queries.relation % n
+        known = (queries.entity >= 0) & (queries.entity < of.n_entities)
+        known &= (kinds < of.n_relations) & (heads >= 0) & (heads < 2)
+        if not bool(known.all()):
+            first = int(known.long().argmin())
+            raise InputError(
+                f"query {first} is of entity {int(queries.entity[first])} and relation "
+                f"{int(queries.relation[first])}, which are not both among those of the model: "
+                f"{of.n_entities:,} entities, and 2 × {of.n_relations:,} relations"
+            )
+        return scores_of(self.scorer, queries._replace(relation=kinds + heads * of.n_relations))
 
     def predict(
         self,
@@ -490,7 +574,8 @@ class LinkContrast(Draws, nn.Module):
         """The k best answers to a question, by name.
 
         Args:
-            links: the set that the model was trained on, which has the names.
+            links: the set that the model was made of; or another with the same names in the same
+                order, whatever its facts, after which more may come that are no answers.
             head: name of the head, or None to ask for it.
             relation: name of the relation.
             tail: name of the tail, where heads are asked for.
@@ -501,7 +586,8 @@ class LinkContrast(Draws, nn.Module):
             Names and scores, the best first.
 
         Raises:
-            InputError: for a name that there is not, or where not one end is given.
+            InputError: for a name that the model does not have, a set with other names, or where
+                not one end is given.
 
         Example:
             >>> links = LinkSet.from_triples([("a", "r", "b"), ("b", "r", "c")])
@@ -512,22 +598,55 @@ class LinkContrast(Draws, nn.Module):
         if (head is None) == (tail is None):
             raise InputError("give the head or the tail: the other one is what is asked for")
         check_at_least("k", k, 1)
-        entity = _index("entity", tail if head is None else head, links.entities)
-        r = _index("relation", relation, links.relations)
+        self.check_data(links, more=True)
+        names = self._links.entities
+        entity = _index("entity", tail if head is None else head, names)
+        r = _index("relation", relation, self._links.relations)
         r += 0 if tail is None else links.n_relations
         device = next((one.device for one in self.parameters()), links.train.device)
         asked = Queries(*(torch.tensor([one], device=device) for one in (entity, r, 0)))
-        scores = self.scores(asked)[0].cpu()
+        scores = self.scores(asked, links)[0].cpu()
         if filtered:
             facts = links.training_facts
             _, known = facts.pairs(links.key(asked).to(facts.keys.device))
-            scores[known.cpu()] = -torch.inf
-        best = scores.topk(min(k, links.n_entities))
+            scores[known[known < len(names)].cpu()] = -torch.inf
+        best = scores.topk(min(k, len(names)))
         return [
-            (links.entities[i], value)
+            (names[i], value)
             for value, i in zip(best.values.tolist(), best.indices.tolist(), strict=True)
             if value > -torch.inf
         ]
+
+
+def check_scorer(scorer: Any, links: LinkSet) -> None:
+    """Refuse a model of another number of entities or relations than a set has.
+
+    One of your own is asked a query, the last entity's for the heads of the last relation.
+
+    Raises:
+        InputError: for such a model; says both numbers.
+    """
+    n_entities, n_relations = links.n_entities, links.n_relations
+    if isinstance(scorer, Scorer):
+        sizes = scorer.entities.num_embeddings, scorer.relations.num_embeddings // 2
+        if sizes != (n_entities, n_relations):
+            raise InputError(
+                f"{type(scorer).__name__} is of {sizes[0]:,} entities and {sizes[1]:,} relations, "
+                f"and {links.name} has {n_entities:,} and {n_relations:,}"
+            )
+        return
+    device = next((one.device for one in scorer.parameters()), links.train.device)
+    last = (n_entities - 1, 2 * n_relations - 1, 0)
+    asked = Queries(*(torch.tensor([one], device=device) for one in last))
+    with calling_own(
+        f"{type(scorer).__name__} fails on a query of entity {last[0]} and relation {last[1]}"
+    ):
+        shape = scores_of(scorer, asked).shape
+    if shape != (1, n_entities):
+        raise InputError(
+            f"{type(scorer).__name__} must score a query with all {n_entities} entities, "
+            f"[1, {n_entities}], got {[*shape]}"
+        )
 
 
 def scores_of(scorer: Any, queries: Queries) -> Tensor:
@@ -538,7 +657,100 @@ def scores_of(scorer: Any, queries: Queries) -> Tensor:
 
 def encoded_scores(scorer: Any, queries: Queries) -> Tensor:
     """The same inside of :func:`encoding`, in the mode that the model is in."""
-    return _compare(scorer, scorer.query(queries.entity, queries.relation), scorer.candidates())
+    scores, close = _Entities(scorer).scores(queries)
+    if close is not None:
+        scores[close.rows, close.columns] = close.scores.to(scores.dtype)
+    return scores
+
+
+def ranked_scores(scorer: Any) -> Callable[[Queries], Tensor]:
+    """A function from queries to scores that give right answers the ranks of double precision.
+
+    As :func:`encoded_scores`, but of the candidates that rounding leaves open those above the right
+    answer have the score ∞, those below −∞, and those level its own.
+    """
+    entities = _Entities(scorer)
+
+    def ranked(queries: Queries) -> Tensor:
+        scores, close = entities.scores(queries)
+        if close is not None:
+            level = scores[close.rows, queries.answer[close.rows]]
+            above, below = close.scores > close.answers, close.scores < close.answers
+            sides = level.masked_fill(above, math.inf).masked_fill(below, -math.inf)
+            scores[close.rows, close.columns] = sides
+        return scores
+
+    return ranked
+
+
+class _Close(NamedTuple):
+    """Candidates of which rounding leaves open whether they are above the right answer."""
+
+    rows: Tensor  # int64 [K]
+    columns: Tensor  # int64 [K]
+    scores: Tensor  # float64 [K]
+    answers: Tensor  # float64 [K], scores of the right answers
+
+
+class _Entities:
+    """All entities as a model's candidates."""
+
+    def __init__(self, scorer: Any) -> None:
+        self.scorer, self.candidates = scorer, scorer.candidates()
+        self.longest: Tensor | None = None
+        names = {"compare", "rounding_window"}
+        kinds = (names & vars(kind).keys() for kind in type(scorer).__mro__)
+        if names == next(filter(None, kinds), None):  # of the class whose `compare` it is about
+            self.longest = torch.linalg.vector_norm(self.candidates, dim=1).max()
+
+    def scores(self, queries: Queries) -> tuple[Tensor, _Close | None]:
+        """Scores [B, E], and the candidates that rounding leaves open, compared once more."""
+        query = self.scorer.query(queries.entity, queries.relation)
+        scores = _compare(self.scorer, query, self.candidates)
+        if self.longest is None:
+            return scores, None
+        right = scores.gather(1, queries.answer[:, None])[:, 0]
+        window = self.scorer.rounding_window(query, self.longest, right)
+        low, high = (end[:, None].to(scores.dtype) for end in window)
+        # Sums of truth values go through int64, which takes ten times as long.
+        truth = torch.empty_like(scores, dtype=None if scores.shape[1] < 2**24 else torch.float64)
+        within = torch.ge(scores, low, out=truth).sum(1) - torch.gt(scores, high, out=truth).sum(1)
+        asked = (within > 1).nonzero()[:, 0]  # the answer itself is within
+        some = scores[asked]
+        rows, columns = ((some >= low[asked]) & (some <= high[asked])).nonzero(as_tuple=True)
+        return scores, _Close(
+            asked[rows], columns, *self._exactly(queries.at(asked), rows, columns)
+        )
+
+    def _exactly(self, queries: Queries, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores of pairs, and those of their right answers, in double precision."""
+        scorer = self.scorer
+        with _in_double(scorer):
+            query = scorer.query(queries.entity, queries.relation).double()
+            answers = _pairwise(scorer, query, scorer.candidates(queries.answer).double())
+            size = max(1, CLOSE // query.shape[1])
+            scores = [
+                _pairwise(scorer, query[i], scorer.candidates(j).double())
+                for i, j in zip(torch.split(rows, size), torch.split(columns, size), strict=True)
+            ]
+        return torch.cat(scores), answers[rows]
+
+
+@contextmanager
+def _in_double(scorer: nn.Module) -> Iterator[None]:
+    """Rows of tables in double precision, where a model is made of tables alone."""
+    layers = [layer for layer in scorer.modules() if [*layer.parameters(recurse=False)]]
+    tables = all(isinstance(layer, nn.Embedding) for layer in layers)
+    hooks = [
+        layer.register_forward_hook(lambda _table, _ids, rows: rows.double())
+        for layer in layers
+        if tables
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 @contextmanager

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import combinations
@@ -15,13 +14,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gcl_hard.errors import InputError, check_option
+from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.graphs.node_parts import count
+from gcl_hard.graphs.reversed_facts import reversed_notes
+from gcl_hard.ids import alike_notes, ordered_names
 from gcl_hard.io import digest_of_arrays
 
 Part = Literal["train", "valid", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
 Triple = tuple[str, str, str]
+Names = Sequence[str] | Mapping[str, int] | Mapping[int, str]
 KINDS = ("1_1", "1_n", "n_1", "n_n")
 """Kinds of relations: how many entities ask, and how many answer."""
 APART = ("train_mask", "val_mask", "test_mask", "train_edge_index", "test_edge_index")
@@ -131,13 +133,15 @@ class LinkSet:
         train: int64 [n, 3], heads, relations and tails.
         valid: likewise.
         test: likewise.
-        entities: names of the E entities, all of which are ranked.
-        relations: names of the R relations.
+        entities: names of the E entities, all of which are ranked, as of
+            :func:`gcl_hard.ids.ordered_names`.
+        relations: names of the R relations, likewise.
         name: name of the set in results.
         notes: what was changed or is uncertain, with numbers.
 
     Raises:
-        InputError: for a fact in several parts, an empty training part, or ids out of range.
+        InputError: for a fact in several parts, an empty training part, ids out of range, or names
+            that are blank, repeated or in no order.
 
     Example:
         >>> family = LinkSet.from_triples(
@@ -159,13 +163,8 @@ class LinkSet:
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        for kind, names in (("entities", self.entities), ("relations", self.relations)):
-            if not all(isinstance(name, str) for name in names):
-                wrong = next(name for name in names if not isinstance(name, str))
-                raise InputError(f"names of {kind} are text, got {wrong!r}")
-            if len(set(names)) < len(names):
-                again = next(name for name, n in Counter(names).items() if n > 1)
-                raise InputError(f"names of {kind} are different ones, and {again!r} stands twice")
+        for kind in ("entities", "relations"):
+            object.__setattr__(self, kind, ordered_names(getattr(self, kind), kind))
         sizes = torch.tensor([self.n_entities, self.n_relations, self.n_entities])
         for part in PARTS:
             facts = self.part(part)
@@ -187,8 +186,8 @@ class LinkSet:
                 h, r, t = self.part(one)[int(first[0])].tolist()
                 fact = f"{self.entities[h]} {self.relations[r]} {self.entities[t]}"
                 raise InputError(
-                    f"{self.name}: {count(len(both), 'fact')} stand in {one} and in {other}, such "
-                    f"as {fact}: a fact belongs to one part"
+                    f"{self.name}: {count(len(both), 'fact stands', 'facts stand')} in {one} and "
+                    f"in {other}, such as {fact}: a fact belongs to one part"
                 )
 
     def __repr__(self) -> str:
@@ -205,20 +204,34 @@ class LinkSet:
         valid: Iterable[Triple] = (),
         test: Iterable[Triple] = (),
         *,
+        entities: Names | None = None,
+        relations: Names | None = None,
         name: str = "own",
         notes: Sequence[str] = (),
     ) -> Self:
-        """A set of named triples; entities and relations are numbered in the order of names.
+        """A set of named triples.
 
         Args:
             train: (head, relation, tail) as text.
             valid: likewise.
             test: likewise. Entities that training has not seen are kept, and counted.
+            entities: names of entities in the order of their numbers, such as those of a model's
+                set, or their numbers by name; sorted names if None.
+            relations: likewise of relations.
             name: name of the set in results.
             notes: of how it was read.
 
         Raises:
-            InputError: for a fact in several parts; names it and counts them.
+            InputError: for a fact in several parts; names it and counts them. For a name that is
+                not among ``entities`` or ``relations``.
+
+        Example:
+            >>> family = LinkSet.from_triples([("bob", "parent", "cid")])
+            >>> more = LinkSet.from_triples(
+            ...     [("ann", "parent", "bob")], entities=[*family.entities, "ann"]
+            ... )
+            >>> more.entities, more.train.tolist()
+            (('bob', 'cid', 'ann'), [[2, 0, 0]])
         """
         given = {part: [*facts] for part, facts in zip(PARTS, (train, valid, test), strict=True)}
         for part, facts in given.items():
@@ -229,11 +242,17 @@ class LinkSet:
                         f"{part} must be triples of text, (head, relation, tail), got {one!r}; of "
                         f"numbers LinkSet.from_graphs makes a set"
                     )
-        every = [fact for facts in given.values() for fact in facts]
-        entities = sorted({end for head, _, tail in every for end in (head, tail)})
-        relations = sorted({relation for _, relation, _ in every})
-        of_entity = {entity: i for i, entity in enumerate(entities)}
-        of_relation = {relation: i for i, relation in enumerate(relations)}
+        heads, kinds, tails = (
+            {fact[k] for facts in given.values() for fact in facts} for k in range(3)
+        )
+        of_entity = _numbers(entities, heads | tails, "entities")
+        of_relation = _numbers(relations, kinds, "relations")
+        notes = [*notes]
+        if len(tails) < len(kinds) and not tails & heads:
+            notes.append(
+                f"the third names, {len(tails):,} of which none is a head, are fewer than the "
+                f"{len(kinds):,} second ones: are these triples (head, tail, relation)?"
+            )
         ids = [
             torch.tensor(
                 [(of_entity[h], of_relation[r], of_entity[t]) for h, r, t in facts],
@@ -241,7 +260,7 @@ class LinkSet:
             ).view(-1, 3)
             for facts in given.values()
         ]
-        return cls._of_ids(ids, entities, relations, name, notes)
+        return cls._of_ids(ids, [*of_entity], [*of_relation], name, notes)
 
     @classmethod
     def from_graphs(
@@ -250,20 +269,21 @@ class LinkSet:
         valid: Any = None,
         test: Any = None,
         *,
-        entities: Sequence[str] | None = None,
-        relations: Sequence[str] | None = None,
+        entities: Names | None = None,
+        relations: Names | None = None,
         name: str = "own",
     ) -> Self:
         """A set of graphs with kinds of edges, as PyTorch Geometric has them.
 
         Args:
             train: an object with ``edge_index`` int64 [2, n], heads and tails, and ``edge_type``
-                int64 [n], such as a ``torch_geometric.data.Data``; without inverse edges, which
-                are asked for all the same. Its ``num_nodes`` is E, if it has one.
+                int64 [n] or [n, 1], such as a ``torch_geometric.data.Data``; without inverse edges,
+                which are asked for all the same. Its ``num_nodes`` is E, if it has one.
             valid: likewise; None for none.
             test: likewise.
-            entities: names of entities; their numbers if None.
-            relations: names of relations; their numbers if None.
+            entities: names of entities in the order of their numbers, or their numbers by name;
+                the numbers if None.
+            relations: likewise of relations.
             name: name of the set in results.
 
         Raises:
@@ -290,11 +310,12 @@ class LinkSet:
         number = max([seen, *given])
         if entities is None:
             entities = [str(i) for i in range(number)]
-        if number > len(entities):
-            raise InputError(f"names of {number} entities are needed, got {len(entities)}")
         if relations is None:
             relations = [str(i) for i in range(int(kinds.max()) + 1 if len(kinds) else 0)]
-        return cls._of_ids(ids, entities, relations, name, ())
+        names = ordered_names(entities, "entities")
+        if number > len(names):
+            raise InputError(f"names of {number} entities are needed, got {len(names)}")
+        return cls._of_ids(ids, names, ordered_names(relations, "relations"), name, ())
 
     @classmethod
     def _of_ids(
@@ -320,6 +341,11 @@ class LinkSet:
         if new:
             notes.append(f"{count(new, 'relation')} {'has' if new == 1 else 'have'} no training "
                          f"fact")  # fmt: skip
+        notes += alike_notes(found.entities, "entities")
+        notes += alike_notes(found.relations, "relations")
+        notes += reversed_notes(
+            found.train, found.valid, found.test, found.n_entities, found.n_relations
+        )
         return replace(found, notes=tuple(notes))
 
     def part(self, name: Part) -> Tensor:
@@ -362,10 +388,11 @@ class LinkSet:
         decide.
 
         Args:
-            batch_size: queries in a batch; 512 if None.
+            batch_size: queries in a batch, ≥ 1; 512 if None.
             seed: of the order.
         """
-        queries, size = self.queries("train"), batch_size or 512
+        queries, size = self.queries("train"), 512 if batch_size is None else batch_size
+        check_at_least("batch_size", size, 1)
 
         def of_epoch(epoch: int) -> Iterator[Queries]:
             order = np.random.default_rng((seed, epoch)).permutation(queries.number)
@@ -445,6 +472,17 @@ class LinkSet:
         )
 
 
+def _numbers(names: Names | None, needed: set[str], kind: str) -> dict[str, int]:
+    """The number of each name, in order; InputError for a needed one that is not there."""
+    ordered = sorted(needed) if names is None else ordered_names(names, kind)
+    numbers = {name: i for i, name in enumerate(ordered)}
+    if lacking := needed - numbers.keys():
+        raise InputError(
+            f"{kind} lack {count(len(lacking), 'name')} that facts have, such as {min(lacking)!r}"
+        )
+    return numbers
+
+
 def _keys(facts: Tensor, n_entities: int, n_relations: int) -> NDArray[np.int64]:
     """A number for each fact, int64 [n]."""
     head, relation, tail = facts.numpy().T
@@ -464,8 +502,10 @@ def _triples(graph: Any, part: str) -> Tensor:
             f"of each part, without inverse edges, such as "
             f"Data(edge_index=data.edge_index[:, data.train_mask], edge_type=…)"
         )
+    if isinstance(kinds, Tensor) and kinds.dim() == 2 and kinds.shape[1] == 1:
+        kinds = kinds[:, 0]
     if (
-        isinstance(ends, Tensor) and isinstance(kinds, Tensor)
+        isinstance(ends, Tensor) and isinstance(kinds, Tensor) and kinds.dim() == 1
         and ends.shape == (2, len(kinds)) and {ends.dtype, kinds.dtype} == {torch.int64}
     ):  # fmt: skip
         return torch.stack([ends[0], kinds, ends[1]], 1).cpu()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import glob
 import gzip
 import hashlib
 import io
 import math
+import os
 import re
 import warnings
 import zlib
@@ -122,7 +124,7 @@ class MoleculeData:
 
 
 def load_molecules(
-    name: str,
+    name: str | Path,
     *,
     data_dir: str | Path | None = None,
     download: bool = True,
@@ -142,7 +144,8 @@ def load_molecules(
     otherwise downloaded (sets of MoleculeNet). Molecules are parsed once and kept in the cache.
 
     Args:
-        name: a name of :data:`SOURCES`, in any case, or the path of a file, for which see
+        name: a name of :data:`SOURCES`, in any case; any other NAME of a NAME.csv or NAME.csv.gz
+            in the data folder or its folders, or the path of a file, for which see
             :func:`read_molecules`.
         data_dir: the data folder; by default that of ``GCL_HARD_DATA``.
         download: whether the network may be used.
@@ -173,12 +176,12 @@ def load_molecules(
     how: dict[str, Any] = {
         "limit": limit, "jobs": jobs, "progress": progress, "cache_dir": cache_dir
     }  # fmt: skip
+    name = name_or_path(name, data_dir=data_dir, cache_dir=cache_dir)
     if is_file(name):
         kind: Kind | None = "unlabelled" if unlabelled else None
         return read_molecules(
             name, smiles=smiles, ids=ids, targets=targets, kind=kind, on_columns=on_columns, **how
         )
-    name = canonical(name)
     if targets is not None:
         raise InputError(f"{name} has targets of its own, got targets {', '.join(targets)}")
     if smiles is not None:
@@ -243,6 +246,32 @@ def canonical(name: str) -> str:
     return known[name.casefold()]
 
 
+def name_or_path(
+    name: str | Path,
+    *,
+    data_dir: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+) -> str:
+    """The name of a known set as it is spelt, or the path of a file of another one; arguments and
+    errors of :func:`load_molecules`.
+
+    Example:
+        >>> name_or_path("bace"), name_or_path("mine.csv")
+        ('BACE', 'mine.csv')
+    """
+    name = os.fspath(name)
+    if is_file(name):
+        return name
+    if name.casefold() not in {one.casefold() for one in SOURCES}:
+        places = locating.folders(
+            "molecules", data_dir=data_dir, cache_dir=cache_dir, files="CSV files"
+        )
+        names = [f"{name}.csv", f"{name}.csv.gz"]
+        if (path := locating.search(partial(_in_folder, names=names), places)) is not None:
+            return str(path)
+    return canonical(name)
+
+
 def locate(
     name: str,
     *,
@@ -274,7 +303,7 @@ def locate(
 
 def _in_folder(folder: Path, names: Sequence[str]) -> Path | None:
     """The first file with one of these names in a folder, its folders, or theirs."""
-    patterns = (above + name for above in ("", "*/", "*/*/") for name in names)
+    patterns = (above + glob.escape(name) for above in ("", "*/", "*/*/") for name in names)
     return next((one for pattern in patterns for one in sorted(folder.glob(pattern))), None)
 
 
@@ -355,7 +384,7 @@ def read_molecules(
         cache_dir=cache_dir, key=f"{digest} {columns.smiles} {limit}",
     )  # fmt: skip
     if columns.ids:
-        molecules = molecules.called(np.array(table[columns.ids]))
+        molecules = molecules.called(table[columns.ids])
     at = molecules.rows
     found = {one: np.array(table[column])[at] for one, column in columns.special.items()}
     if wanted:

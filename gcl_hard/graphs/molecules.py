@@ -30,7 +30,7 @@ from gcl_hard.extras import check_extra
 from gcl_hard.graphs.data import NO_LABEL, GraphSet, checked_targets
 from gcl_hard.graphs.features import CODES
 from gcl_hard.graphs.order import Ids, checked_ids
-from gcl_hard.ids import checked_names
+from gcl_hard.ids import checked_names, in_order
 from gcl_hard.io import cache_root
 from gcl_hard.kept import kept_folder
 
@@ -303,7 +303,8 @@ def from_smiles(
 
     Args:
         smiles: the SMILES.
-        targets: as of :meth:`Molecules.with_targets`; None for none.
+        targets: as of :meth:`Molecules.with_targets`; None for none. Where both are of pandas, they
+            are found by the index.
         name: name of the set in results.
         classes: whether targets are classes.
         tasks: names of the targets.
@@ -332,6 +333,8 @@ def from_smiles(
         one = one.decode(errors="backslashreplace")
     if isinstance(one, str):
         raise InputError(f"smiles must be a list of SMILES, got {smiles!r}: for one give [{one!r}]")
+    if hasattr(one, "iloc"):
+        targets = in_order(targets, one.index.tolist(), "molecule", "targets")
     try:
         smiles = iter(smiles)
     except TypeError as error:

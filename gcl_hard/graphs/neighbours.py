@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.graphs.node_views import Degrees, NodeBatch
-from gcl_hard.graphs.sparse import in_degree, rows_of
+from gcl_hard.graphs.sparse import check_ends, in_degree, rows_of
 from gcl_hard.seeds import seed_for
 
 Ids = NDArray[np.int64]
@@ -30,13 +30,14 @@ class Neighbourhoods:
     sum of a layer is unbiased, and with all neighbours drawn that of the whole graph.
 
     Args:
-        graph: a :class:`NodeSet` or a :class:`NodeBatch`, on the CPU.
+        graph: on the CPU, a :class:`NodeSet`, a :class:`NodeBatch` or a
+            ``torch_geometric.data.Data``.
         sizes: neighbours of a node in each layer, one an encoder's layer.
         degrees: ``"graph"``; ``"part"`` normalises each batch by itself, as NeighborLoader with
             PyTorch Geometric's layers does, which is another function than that of the graph.
 
     Raises:
-        InputError: for no size, or one below 1.
+        InputError: for no size, or one below 1; edges of nodes, or labels, that are not there.
 
     Source:
         Hamilton, Ying, Leskovec (2017), *Inductive Representation Learning on Large Graphs*,
@@ -56,8 +57,11 @@ class Neighbourhoods:
             raise InputError("neighbours are numbers, one for each layer, such as 15,10: got none")
         for size in self.sizes:
             check_at_least("neighbours", size, 1)
+        n, y = self.graph.num_nodes, self.graph.y
+        check_ends(self.graph.edge_index, n)
+        if y is not None and len(y) != n:
+            raise InputError(f"labels y are {[*y.shape]}; expected one of each of {n} nodes, [{n}]")
         sources, targets = self.graph.edge_index.numpy()
-        n = self.graph.num_nodes
         order = np.argsort(targets, kind="stable")
         self._sources, self._edges = sources[order], order
         self._starts = np.concatenate([[0], np.bincount(targets, minlength=n).cumsum()])

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, SAGEConv
 
-from gcl_hard.errors import InputError, check_at_least, check_number, check_option
+from gcl_hard.errors import check_at_least, check_number, check_option
 from gcl_hard.graphs.node_views import Degrees
-from gcl_hard.graphs.sparse import csr, in_degree
+from gcl_hard.graphs.sparse import check_ends, csr, in_degree
 
 Activation = Literal["relu", "prelu"]
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "prelu": nn.PReLU}
@@ -79,8 +79,8 @@ class _Convolutions(nn.Module):
             edge_weight: float [E], or None.
             degrees: those in the whole graph, if this is a part that stands for it.
         """
-        if edge_index.numel() and torch.compiler.is_compiling() is False:
-            _check_ends(edge_index, x.shape[0])
+        if torch.compiler.is_compiling() is False:
+            check_ends(edge_index, x.shape[0])
         adjacency = self._adjacency(edge_index, edge_weight, x.shape[0], degrees)
         for number, (conv, activation) in enumerate(zip(self.convs, self.activations, strict=True)):
             x = activation(conv(self.dropout(x) if number else x, adjacency))
@@ -215,11 +215,3 @@ def rows_of_targets(edge_index: Tensor, weight: Tensor, n: int) -> Tensor:
     counts = in_degree(edge_index, n)
     starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     return csr(starts, edge_index[0][order], weight[order], (n, n))
-
-
-def _check_ends(edge_index: Tensor, n: int) -> None:
-    if edge_index.device.type != "cpu":
-        return
-    least, most = (int(end) for end in edge_index.aminmax())
-    if least < 0 or most >= n:
-        raise InputError(f"edge_index must number the {n} nodes from 0, got {least} to {most}")

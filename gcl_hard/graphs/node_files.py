@@ -15,11 +15,13 @@ from scipy import sparse
 from gcl_hard import locating
 from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.graphs.node_parts import PARTS
-from gcl_hard.graphs.node_sources import RawNodes, from_object
+from gcl_hard.graphs.node_sources import RawNodes, entries, from_object
 from gcl_hard.graphs.nodes import NodeSet
 from gcl_hard.io import array_of, cache_root, expanded, opened_npz, texts_of
 from gcl_hard.locating import Download, Wanted
 
+NAMES = {"class_names", "node_names", "columns"}
+"""Arrays of names that a file may have."""
 GNN_BENCHMARK = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
 HETEROPHILOUS = "https://github.com/yandex-research/heterophilous-graphs/raw/main/data"
 WIKI_CS = "https://github.com/pmernyei/wiki-cs-dataset/raw/master/dataset"
@@ -124,7 +126,7 @@ def given_splits_of(name: str) -> int:
 
 
 def load_nodes(
-    name: str,
+    name: str | Path,
     *,
     data_dir: str | Path | None = None,
     cache_dir: str | Path | None = None,
@@ -164,6 +166,7 @@ def load_nodes(
         ...     load_nodes("path", data_dir=folder)
         NodeSet(path: 4 nodes with 4 features, 3 edges, 2 classes)
     """
+    name = os.fspath(name)
     path = locate(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
     if _is_file(name):
         return read_npz(path)
@@ -314,7 +317,8 @@ def _from_cache(folder: Path, name: str) -> NodeSet:
     if "stopping_mask" in graph:
         del graph.stopping_mask
         notes = ("nodes for early stopping (stopping_mask) belong to no part of the splits",)
-    raw = replace(from_object(graph, None, None, {}), notes=notes)
+    raw = from_object(graph, None, None, {})
+    raw = replace(raw, notes=(*raw.notes, *notes))
     return _checked(NodeSet.from_raw(raw, name=name, where=f"{name} in {folder}"), str(folder))
 
 
@@ -327,8 +331,9 @@ def read_npz(path: str | Path, *, name: str | None = None) -> NodeSet:
     - That of Platonov et al.: ``node_features`` [N, F], ``node_labels`` [N], and ``edges`` [E, 2],
       undirected ones listed once; perhaps ``edge_weight`` [E].
 
-    Both may have ``train_masks``, ``val_masks`` and ``test_masks`` [S, N], ``class_names`` [C], and
-    ``node_names`` [N], numbers or words, by which embeddings are joined.
+    Both may have ``train_masks``, ``val_masks`` and ``test_masks`` [S, N], ``class_names`` [C],
+    ``columns`` [F], what the columns of features stand for, and ``node_names`` [N], numbers or
+    words, by which embeddings are joined. Names are text, not Python objects.
 
     Args:
         path: the file.
@@ -377,16 +382,19 @@ def _csr_layout(stored: NpzFile, path: Path) -> RawNodes:
         x, read = array_of(stored, path, "attr_matrix"), {"attr_matrix"}
     else:
         x, read = _csr(stored, path, "attr"), _members("attr")
-    weight = adjacency.data if (adjacency.data != 1).any() else None
     ends = np.stack([np.repeat(np.arange(n), np.diff(adjacency.indptr)), adjacency.indices])
-    raw = RawNodes(x, ends, array_of(stored, path, "labels"), weight, n_nodes=n)
+    ends, weight, notes = entries(ends, adjacency.data)
+    raw = RawNodes(x, ends, array_of(stored, path, "labels"), weight, n_nodes=n, notes=notes)
     return _with_others(raw, stored, path, {*read, *_members("adj"), "labels"})
 
 
 def _listed(stored: NpzFile, path: Path) -> RawNodes:
     x, ends = (array_of(stored, path, key) for key in ("node_features", "edges"))
-    if ends.ndim != 2 or ends.shape[1] != 2:
-        raise InputError(f"{path}: edges are {[*ends.shape]}; expected two nodes in a row, [E, 2]")
+    if ends.ndim != 2 or ends.shape[1] != 2 or (ends.dtype.kind not in "iu" and ends.size):
+        raise InputError(
+            f"{path}: edges are {ends.dtype} {[*ends.shape]}; expected whole numbers, two nodes in "
+            f"a row, [E, 2]"
+        )
     weight = array_of(stored, path, "edge_weight") if "edge_weight" in stored.files else None
     raw = RawNodes(x, ends.T, array_of(stored, path, "node_labels"), weight, once=True)
     read = {"node_features", "edges", "node_labels", "edge_weight"}
@@ -397,22 +405,24 @@ def _with_others(raw: RawNodes, stored: NpzFile, path: Path, read: set[str]) -> 
     """A graph with what both layouts may have, and the names of arrays that are left out."""
     there = {*stored.files}
     masks = {part: f"{part}_masks" for part in PARTS if f"{part}_masks" in there}
-    notes, words = [], dict[str, tuple[Any, ...]]()
-    for key in sorted({"class_names", "node_names"} & there):
+    notes, words = [*raw.notes], dict[str, tuple[Any, ...]]()
+    for key in sorted(NAMES & there):
         try:
             found = array_of(stored, path, key)
             numbers = key == "node_names" and found.dtype.kind in "iu"
             words[key] = tuple(found.tolist()) if numbers else texts_of(stored, path, key)
         except InputError as error:  # Python objects in the published files
-            if not isinstance(error.__cause__, ValueError):
+            published = canonical_name(path.stem) in KNOWN
+            if not (published and isinstance(error.__cause__, ValueError)):
                 raise
-            notes.append(f"{key} are not read, which are no plain array")
-    left_out = there - {*read, *masks.values(), "class_names", "node_names"}
+            notes.append(f"{key} are not read, which are Python objects")
+    left_out = there - {*read, *masks.values(), *NAMES}
     if left_out:
         notes.append(f"arrays not read: {', '.join(sorted(left_out))}")
     return replace(
         raw, masks={part: array_of(stored, path, key) for part, key in masks.items()},
-        class_names=words.get("class_names", ()), ids=words.get("node_names"), notes=tuple(notes),
+        class_names=words.get("class_names", ()), ids=words.get("node_names"),
+        columns=words.get("columns", ()), notes=tuple(notes),
     )  # fmt: skip
 
 

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError, check_at_least
+from gcl_hard.functional.labels import labels_for
+from gcl_hard.functional.negatives import readable
 from gcl_hard.graphs.augment import Transform
 from gcl_hard.graphs.encoders import xavier
 from gcl_hard.graphs.node_views import NodeBatch, NodeViews, transformed_by
@@ -48,7 +50,8 @@ class NodeModel(nn.Module):
         """Embeddings of all nodes of a graph, in evaluation mode.
 
         Args:
-            graph: a :class:`NodeSet`, a :class:`NodeBatch` or a ``torch_geometric.data.Data``.
+            graph: a :class:`NodeSet`; a ``torch_geometric.data.Data``, which is read as
+                :meth:`NodeSet.from_graph` does; or a :class:`NodeBatch`, as it is.
 
         Returns:
             float32 [N, d].
@@ -185,7 +188,7 @@ class NodeClassifier(NodeModel):
 
     Raises:
         InputError: for fewer than two classes, if the width is unknown, or, when it is called, if
-            no label is known.
+            no label is known or one is no class.
 
     Source:
         Kipf & Welling (2017), *Semi-Supervised Classification with Graph Convolutional Networks*.
@@ -208,9 +211,7 @@ class NodeClassifier(NodeModel):
     def forward(self, graph: Any) -> Tensor:
         """Loss of a graph or a batch of one, float [], nats."""
         batch = NodeBatch.of(graph)
-        if batch.y is None:
-            raise InputError("a classifier of nodes needs their labels: give y, −1 where unknown")
-        y = batch.y if batch.seeds is None else batch.y[: batch.seeds]
+        y = self._labels(batch)
         known = (y != UNKNOWN).nonzero().flatten()
         logits = self._logits(batch)[: len(y)][known]
         if not len(known):
@@ -220,6 +221,17 @@ class NodeClassifier(NodeModel):
                 )
             return logits.sum()  # a batch of neighbours may have none
         return nn.functional.cross_entropy(logits, y[known])
+
+    def _labels(self, batch: NodeBatch) -> Tensor:
+        """The labels of a batch's own nodes, checked."""
+        y = labels_for(batch.y, batch.num_nodes, "a classifier of nodes", None, unknown=UNKNOWN)
+        n = self.classifier.out_features
+        if readable(y) and y.max() >= n:
+            raise InputError(
+                f"labels of a classifier of {n} classes are 0..{n - 1}, and {UNKNOWN} where "
+                f"unknown, got {int(y.max())}"
+            )
+        return y[: batch.seeds].long()
 
     def scores(self, graph: Any) -> Tensor:
         """Logits of all nodes in evaluation mode, float [N, C]."""

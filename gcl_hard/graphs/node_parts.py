@@ -18,6 +18,8 @@ SPARSE_STORED, SPARSE_DENSE = 0.25, 0.1
 """Features stay sparse below the first share of entries that are not 0, and dense ones become so
 below the second."""
 PARTS = ("train", "val", "test")
+MISSING = ("None", "nan", "NaN", "<NA>", "NaT")
+"""How values print that are none; None, NaN, and those of pandas."""
 LARGEST_LABEL = 2**53  # up to it doubles are whole numbers
 ROUNDING = 1e-5  # share by which weights of the same edge may differ
 
@@ -217,7 +219,22 @@ def _as_matrix(x: Any, what: str) -> Any:
         layout: Any = x.detach().cpu()
         coo = layout.to_sparse_coo().coalesce()
         x = sparse.coo_array((coo.values().numpy(), tuple(coo.indices().numpy())), shape=coo.shape)
+    if hasattr(x, "iloc") and hasattr(x, "columns"):
+        x = _of_frame(x, what)
     return as_rows(x) if sparse.issparse(x) else as_array(x, what)
+
+
+def _of_frame(frame: Any, what: str) -> Any:
+    """The numbers of a frame of pandas, NaN where one is missing; sparse if all columns are."""
+    words = [name for name, kind in frame.dtypes.items() if kind.kind not in "biuf"]
+    if words:
+        raise InputError(
+            f"{what} are no numbers in {count(len(words), 'column')} of {frame.shape[1]}, first "
+            f"{words[0]!r}: leave them out, or make numbers of them (pandas.get_dummies)"
+        )
+    if hasattr(frame, "sparse") and not any(kind.fill_value for kind in frame.dtypes):
+        return frame.sparse.to_coo()
+    return frame.to_numpy(np.float64, na_value=np.nan)
 
 
 def as_rows(matrix: Any) -> Any:
@@ -253,13 +270,14 @@ def classes(
     """Classes of nodes, int64 [N] in 0..C-1 and −1 where unknown, and what they are called.
 
     Args:
-        y: whole numbers, or words, [N]; unknown is NaN, None or an empty word, never −1.
+        y: whole numbers, or words, [N]; unknown is −1, NaN, None, what pandas calls missing, or an
+            empty word.
         n: number of nodes.
         where: name of the graph, for messages.
         names: of the classes 0, 1, …; none for what y has.
 
     Raises:
-        InputError: for others, or −1.
+        InputError: for others, or −1 that may be a class.
 
     Example:
         >>> classes([3.0, float("nan"), 5.0], 3, "a graph")
@@ -292,7 +310,7 @@ def classes(
 def _known(given: NDArray[Any], where: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Labels as whole numbers or words, and which are known."""
     if given.dtype.kind == "O":
-        empty = np.array([one is None or _is_nan(one) for one in given], np.bool_)
+        empty = np.array([_is_missing(label) for label in given], np.bool_)
         words = [isinstance(one, str) for one in given[~empty]]
         if any(words) and not all(words):
             raise InputError(f"{where}: labels y are words and numbers: give one kind")
@@ -303,7 +321,7 @@ def _known(given: NDArray[Any], where: str) -> tuple[NDArray[Any], NDArray[np.bo
         except (TypeError, ValueError) as error:
             raise InputError(f"{where}: labels y are no numbers or words: {error}") from error
     if given.dtype.kind == "U":
-        unclear = np.isin(np.char.lower(given), ("nan", "none"))
+        unclear = np.isin(np.char.lower(given), ("nan", "none", "<na>"))
         if unclear.any():
             first = int(unclear.argmax())
             raise InputError(
@@ -319,18 +337,19 @@ def _known(given: NDArray[Any], where: str) -> tuple[NDArray[Any], NDArray[np.bo
         given = _whole(np.where(known, given, 0), where)
     else:
         known = np.ones(len(given), np.bool_)
-    unclear = (given == -1) & (given.dtype.kind == "i")
-    if unclear.any():
+    none = (given == -1) & (given.dtype.kind == "i")
+    others = np.unique(given[known & ~none])
+    if none.any() and len(others) and (others[0] < 0 or others.tolist() == [1]):
         raise InputError(
-            f"{where}: labels y are −1 at {count(int(unclear.sum()), 'node')}, first node "
-            f"{int(unclear.argmax())}; −1 may be a class or unknown: give NaN where unknown, or "
-            f"number the classes from 0"
+            f"{where}: labels y are −1 at {count(int(none.sum()), 'node')}, first node "
+            f"{int(none.argmax())}, beside {others[0]}; −1 may be a class or unknown: give NaN "
+            f"where unknown, or number the classes from 0"
         )
-    return given, known
+    return given, known & ~none
 
 
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+def _is_missing(label: Any) -> bool:
+    return str(label) in MISSING and not isinstance(label, str)
 
 
 def _whole(given: NDArray[Any], where: str) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError, check_number
 from gcl_hard.graphs.augment import Transform, uniform
+from gcl_hard.graphs.node_sources import from_object, read_graph
 from gcl_hard.graphs.sparse import column_sums, in_degree, scaled_columns
 from gcl_hard.seeds import seeded_globally
 from gcl_hard.setting import Setting
@@ -103,16 +104,20 @@ class NodeBatch(NamedTuple):
 
     @classmethod
     def of(cls, graph: Any) -> Self:
-        """A batch as it is, or all of a graph with these attributes."""
+        """A batch as it is, all of a :class:`NodeSet`, or of a ``torch_geometric.data.Data``, whose
+        features and edges are read as :meth:`NodeSet.from_graph` reads them; its labels stay.
+        """
         if isinstance(graph, cls):
             return graph
-        x, edges, weight, y = (getattr(graph, name, None) for name in cls._fields[:4])
-        if x is None or edges is None:
-            raise InputError(
-                f"{type(graph).__name__} has no {'x' if x is None else 'edge_index'}: give a "
-                f"NodeSet, a NodeBatch or a torch_geometric Data with both"
-            )
-        return cls(x, edges, weight, y)
+        if hasattr(graph, "as_batch"):
+            whole: Self = graph.as_batch()
+            return whole
+        raw = from_object(graph, None, None, {})
+        x, edges = read_graph(raw, type(graph).__name__)
+        if getattr(raw.x, "requires_grad", False):
+            x = raw.x  # the features are learnt
+        batch = cls(x, edges.edge_index, edges.edge_weight)
+        return batch.to(getattr(raw.x, "device", "cpu"))._replace(y=raw.y)
 
     def to(self, device: torch.device | str) -> Self:
         """The same batch on a device."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs.node_parts import classes, count, features, splits, undirected
-from gcl_hard.graphs.node_sources import RawNodes, from_object
+from gcl_hard.graphs.features import aligned_columns
+from gcl_hard.graphs.node_parts import classes, count, splits
+from gcl_hard.graphs.node_sources import RawNodes, from_object, read_graph
 from gcl_hard.graphs.node_views import NodeBatch
 from gcl_hard.graphs.order import Ids, checked_ids
 from gcl_hard.graphs.sparse import csr, in_degree, rows_of
@@ -40,6 +41,7 @@ class NodeSet:
         test: likewise, for tests.
         class_names: the C classes as the source calls them.
         ids: what the source calls the nodes, or None.
+        columns: what the F columns of ``x`` stand for; none if that is not known.
         notes: sentences that say what was done to the stored graph.
 
     Example:
@@ -65,6 +67,7 @@ class NodeSet:
     test: Tensor | None = None
     class_names: tuple[str, ...] = ()
     ids: tuple[Hashable, ...] | None = None
+    columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -142,7 +145,11 @@ class NodeSet:
             batch_size: not read.
             seed: not read.
         """
-        return lambda epoch: [NodeBatch.of(self)]
+        return lambda epoch: [self.as_batch()]
+
+    def as_batch(self) -> NodeBatch:
+        """The whole graph as one batch."""
+        return NodeBatch(self.x, self.edge_index, self.edge_weight, self.y)
 
     def rows(self, ids: Ids) -> Tensor:
         """The features of some nodes, float32 [n, F], dense or sparse as ``x`` is.
@@ -175,7 +182,8 @@ class NodeSet:
         if self.has_negative:
             raise InputError(
                 f"features of {self.name} have negative values, whose rows cannot be scaled to a "
-                f"sum of 1: leave them as they are (--features stored), or standardise them"
+                f"sum of 1: leave them as they are, or standardise them; an encoder that was "
+                f"trained on scaled rows embeds none with negative values"
             )
         if not self.is_sparse:
             sums = self.x.sum(dim=1, keepdim=True)
@@ -187,6 +195,35 @@ class NodeSet:
             self, x=csr(ptr, columns, values / sums[row], (self.n_nodes, self.n_features))
         )
 
+    def aligned(self, columns: Sequence[str]) -> NodeSet:
+        """The set with the columns of another one, such as that an encoder was trained on.
+
+        Args:
+            columns: names of the columns of ``x``, by which these are found; kinds (``label=3``)
+                that no node here has are 0.
+
+        Returns:
+            The set, or itself if it has these columns.
+
+        Raises:
+            InputError: if a node has what none of the columns stands for, or one is lacking.
+
+        Example:
+            >>> nodes = NodeSet(
+            ...     "two", torch.tensor([[1.0, 2.0]]), torch.zeros(2, 0).long(), torch.tensor([0]),
+            ...     columns=("age", "sum"),
+            ... )
+            >>> nodes.aligned(["sum", "age"]).x
+            tensor([[2., 1.]])
+        """
+        if (*columns,) == self.columns:
+            return self
+        x = aligned_columns(
+            self.x, self.columns, columns, what="x", name=self.name,
+            counted=lambda rows: f"{len(rows)} of {self.n_nodes} nodes",
+        )  # fmt: skip
+        return replace(self, x=x, columns=(*columns,))
+
     def digest(self) -> str:
         """Sixteen hexadecimal digits of all arrays and names of nodes, on every device the same."""
         x = (
@@ -196,7 +233,9 @@ class NodeSet:
         )
         others = (self.edge_weight, self.train, self.val, self.test)
         given: list[Any] = [[] if one is None else one for one in others]
-        named = [] if self.ids is None else [self.names]
+        named: list[Any] = [] if self.ids is None else [self.names]
+        if self.columns:
+            named.append(["columns", *self.columns])
         return digest_of_arrays(*x, list(self.x.shape), self.edge_index, self.y, *given, *named)
 
     @classmethod
@@ -213,19 +252,18 @@ class NodeSet:
                 was found, where, and what to do.
         """
         where = where or name
-        x = features(raw.x, where)
-        n_ids = None if raw.ids is None else len(raw.ids)
-        for what, n in (("edges", raw.n_nodes), ("names", n_ids)):
-            if n not in (None, len(x)):
-                raise InputError(
-                    f"{where}: features x have {len(x)} rows, and there are {what} of {n} nodes; "
-                    f"expected a row for each node"
-                )
-        edges = undirected(raw.ends, len(x), where, weight=raw.weight, once=raw.once)
+        x, edges = read_graph(raw, where)
+        if raw.columns and len({*raw.columns}) != x.shape[1]:
+            raise InputError(
+                f"{where}: columns names {len({*raw.columns})} different columns of features, and "
+                f"x has {x.shape[1]}: give each a name of its own"
+            )
         labels = np.full(len(x), np.nan) if raw.y is None else raw.y
         y, class_names = classes(labels, len(x), where, names=raw.class_names)
         n_unknown = int((y < 0).sum())
-        said = [f"{count(n_unknown, 'node')} without a label"] if n_unknown else []
+        said = []
+        if n_unknown:
+            said.append(f"{count(n_unknown, 'node')} without a label (−1, NaN or nothing)")
         masks = splits(raw.masks, y, where)
         alike = 0 if raw.ids is None else len(raw.ids) - len({*map(str, raw.ids)})
         if alike:
@@ -233,7 +271,8 @@ class NodeSet:
         return cls(
             name=name, x=x, edge_index=edges.edge_index, y=y, edge_weight=edges.edge_weight,
             train=masks.get("train"), val=masks.get("val"), test=masks.get("test"),
-            class_names=class_names, ids=raw.ids, notes=(*raw.notes, *edges.notes, *said),
+            class_names=class_names, ids=raw.ids, columns=(*raw.columns,),
+            notes=(*raw.notes, *edges.notes, *said),
         )  # fmt: skip
 
     @classmethod
@@ -258,14 +297,17 @@ class NodeSet:
                 train_mask, val_mask and test_mask, [N] or [N, S]); a NetworkX graph, whose nodes
                 have attributes x and y, and its edges a weight or none; or a square sparse matrix
                 of SciPy, with x and y given, whose entries are weights unless all are 1.
-            x: features [N, F] in place of the graph's own, a row for each node in its order: an
-                array, a tensor or a matrix of SciPy, dense or sparse; of a NetworkX graph also the
-                name of an attribute of nodes.
-            y: classes [N] in place of the graph's own, whole numbers or words, with NaN (words:
-                None or nothing) where unknown; likewise. Without any, no label is known, and the
-                graph can be trained on without labels, and embedded.
+            x: features [N, F] in place of the graph's own, a row for each node: an array, a tensor
+                or a matrix of SciPy, dense or sparse, in the graph's order; a DataFrame, whose
+                rows are found by its index and whose ``columns`` are kept; of a NetworkX graph
+                also the name of an attribute of nodes. An index has the names of the nodes, or
+                where the graph has none 0 to N − 1.
+            y: classes [N] in place of the graph's own, whole numbers or words, with −1 or NaN
+                (words: None or nothing) where unknown; likewise. Without any, no label is known,
+                and the graph can be trained on without labels, and embedded.
             name: name of the set in results.
-            train: training nodes of given splits, bool [N], or [S, N] for several.
+            train: training nodes of given splits, bool [N], or [S, N] for several; a Series by its
+                index.
             val: likewise, for validation.
             test: likewise, for tests.
 
@@ -277,7 +319,8 @@ class NodeSet:
                 names what was found, where, and what to do.
 
         Warns:
-            UserWarning: names tensors and arrays of the graph that are not read.
+            UserWarning: names tensors and arrays of the graph that are not read, and says of arrays
+                beside nodes with names that they are taken in the graph's order.
 
         Example:
             >>> import networkx

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gcl_hard.errors import InputError
+
 with warnings.catch_warnings():
     # PyTorch says once per process that these are in beta; users cannot change that.
     warnings.filterwarnings("ignore", category=UserWarning)
@@ -74,6 +76,15 @@ def in_degree(edge_index: Tensor, n: int) -> Tensor:
     return torch.zeros(n, dtype=torch.int64, device=ends.device).index_add_(
         0, ends, torch.ones_like(ends)
     )
+
+
+def check_ends(edge_index: Tensor, n: int) -> None:
+    """InputError for edges between other nodes than 0 to n − 1, on a CPU, where it is known."""
+    if edge_index.device.type != "cpu" or not edge_index.numel():
+        return
+    least, most = (int(end) for end in edge_index.aminmax())
+    if least < 0 or most >= n:
+        raise InputError(f"edge_index must number the {n} nodes from 0, got {least} to {most}")
 
 
 def rows_of(x: Tensor, ids: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shutil
 import warnings
@@ -63,7 +64,7 @@ ALIASES = {"PTC": "PTC_MR", "IMDB-B": "IMDB-BINARY", "IMDB-M": "IMDB-MULTI"}
 
 
 def load(
-    name: str,
+    name: str | Path,
     *,
     data_dir: str | Path | None = None,
     features: str = "auto",
@@ -105,7 +106,7 @@ def load(
         (188, 7, 'labels', [63, 125])
     """
     check_kind(features)
-    name = canonical_name(name)
+    name = canonical_name(os.fspath(name))
     path = locate(name, data_dir=data_dir, download=download, cache_dir=cache_dir)
     raw = parse(read_texts(path, name), origin=str(path))
     _check_sizes(name, raw, path)

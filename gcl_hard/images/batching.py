@@ -54,8 +54,7 @@ def epoch_batches(
             f"labels.argmax(1)"
         )
     n = len(labels)
-    if batch_size < 2:
-        raise InputError(f"batch-size must be at least 2, or nothing is negative, got {batch_size}")
+    check_at_least("batch-size", batch_size, 2)
     if batch_size > n:
         raise InputError(
             f"batch-size {batch_size} is larger than the {n} images to train on: lower it to at "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -215,7 +216,7 @@ def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
 
 
 def load(
-    name: str,
+    name: str | Path,
     *,
     data_dir: str | Path | None = None,
     cache_dir: str | Path | None = None,
@@ -266,7 +267,7 @@ def load(
         >>> digits.split("train").images.shape, digits.size
         (torch.Size([1437, 3, 8, 8]), (8, 8))
     """
-    name = canonical_name(name)
+    name = canonical_name(os.fspath(name))
     found = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
     wanted = tuple(dict.fromkeys(splits))
     where = "scikit-learn's digits" if found is None else str(found.path)

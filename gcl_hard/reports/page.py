@@ -260,6 +260,7 @@ def section_context(results: Results, shown: Sequence[Row], section: Section) ->
         "scores": tables.score_tables(own),
         "fold_stds": {name: sum(some) / len(some) for name, some in stds.items()},
         "tested": any("ucl" in row.tests for row in own),
+        "untested": bool(tables.untested(own)),
         "kinds": {row.kind for row in own},
         "some_open": any(row.scores and not row.whole for row in own),
         "all_open": any(row.scores is None and not row.undefined for row in own),

@@ -699,7 +699,30 @@ def remarks(rows: Sequence[Row]) -> list[str]:
             f"Not tested, since it cannot tell any two graphs apart and predicts the most frequent "
             f"class: {', '.join(blind)}."
         )
-    return [*found, *split_notes(rows)]
+    return [*found, *untested(rows), *split_notes(rows)]
+
+
+def untested(rows: Sequence[Row]) -> list[str]:
+    """Rows without a test against ucl, or scl where there is no ucl, though nothing else says so:
+    not the best on test, nor blind baselines.
+    """
+    control_of: dict[tuple[str, str], str] = {}
+    for control in CONTROLS:
+        for row in rows:
+            if row.method == control:
+                control_of.setdefault((row.protocol, row.dataset), control)
+    lacking: dict[str, list[str]] = {}
+    for row in rows:
+        against = control_of.get((row.protocol, row.dataset), row.method)
+        tested = against in row.tests or row.method == against
+        if row.scores and not tested and row.kind != "best" and not row.blind:
+            lacking.setdefault(against, []).append(f"{row.label} on {row.dataset}")
+    several = len({row.encoder for row in rows if row.encoder}) > 1
+    why = "; with several encoders a row is compared with the control of its own" * several
+    return [
+        f"Not tested against {control}: {', '.join(dict.fromkeys(labels))}{why}."
+        for control, labels in lacking.items()
+    ]
 
 
 def notes(rows: Sequence[Row]) -> list[str]:

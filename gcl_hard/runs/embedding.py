@@ -26,6 +26,7 @@ from gcl_hard.io import (
     expanded,
     locked,
     opened_npz,
+    storable,
     write_json,
 )
 from gcl_hard.stored import unlike
@@ -292,7 +293,7 @@ def _reached(items: Items, folder: Path, identity: Mapping[str, Any]) -> tuple[i
 
 def _write_npz(found: Embeddings, file: BinaryIO) -> None:
     named: dict[str, Any] = {
-        "ids" if name == "id" else name: one for name, one in found.columns.items()
+        "ids" if name == "id" else name: storable(one) for name, one in found.columns.items()
     }
     named |= {"model": np.array(found.model), "data": np.array(found.data)}
     np.savez(file, embeddings=found.values, **named)

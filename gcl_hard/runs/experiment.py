@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 ENCODERS, EMBEDDINGS = ".pt", ".embeddings.npz"
 """Suffixes of the files of trained encoders and of embeddings."""
 
+OPTIONS = {"diagnostics": "take no snapshots", "save_encoder": "save no encoders"}
+"""Options that some experiments lack, and what runs do without them."""
+
 Report = Callable[[Run, float, float], bool]
 """Called during training with a run, the share of its training that is done, and the latest mean
 loss (NaN before the first). Returns whether to go on; on False training saves a checkpoint and
@@ -62,9 +65,9 @@ class RunOptions:
     checkpoint_minutes: Annotated[
         float, "minutes between checkpoints of a run that keeps one; 0: after every step"
     ] = 10.0
-    resume: Annotated[bool, "continue runs of images, nodes and links from their checkpoints"] = (
-        False
-    )
+    resume: Annotated[
+        bool, "accepted, and without effect: runs continue from their checkpoints anyway"
+    ] = False
     save_encoder: Annotated[bool, "save trained encoders next to results, as NAME.pt"] = False
     save_embeddings: Annotated[bool, "save embeddings next to results, as NAME.embeddings.npz"] = (
         False
@@ -95,7 +98,7 @@ class RunContext:
         versions: versions that numbers depend on, read when the command began.
         experiment_of: looks the experiment of a configuration up, in any process.
         options: options of execution.
-        digest: digest of the data of the run in training; checkpoints of other data are refused.
+        digest: digest of the data of the run in training.
         parts: the user's own encoders and augmentations, by the names in configurations.
         processes: those that train a run together, under torchrun.
         call: tells the context of one command or call from those of others, in all processes.
@@ -138,8 +141,7 @@ class RunContext:
 
     def without_checkpoints(self) -> RunContext:
         """The same, for what is not to be resumed."""
-        options = replace(self.options, checkpoint_minutes=math.inf, resume=False)
-        return replace(self, options=options)
+        return replace(self, options=replace(self.options, checkpoint_minutes=math.inf))
 
     def saves(self, run: Run) -> tuple[str, ...]:
         """Suffixes of the files that are saved with the result of a run."""
@@ -202,9 +204,8 @@ class Experiment(ABC, Generic[C, D]):
     defaults.
 
     Attributes:
-        options: what it can do of ``diagnostics`` (:attr:`TrainedRun.snapshots`),
-            ``save_encoder`` (:attr:`TrainedRun.encoders`) and ``resume``
-            (:class:`gcl_hard.runs.training.Training`), which are refused otherwise.
+        options: what it can do of ``diagnostics`` (:attr:`TrainedRun.snapshots`) and
+            ``save_encoder`` (:attr:`TrainedRun.encoders`), which are refused otherwise.
         shape: what a file of encoders says of their shape, for :meth:`new_encoder`.
         scores_on_cpu: whether :meth:`score` works on the CPU, so that other processes do it while a
             GPU trains.

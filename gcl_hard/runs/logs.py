@@ -1,6 +1,7 @@
 """Numbers of a command's runs as they come: to a CSV file, TensorBoard, Weights & Biases, or own.
 
-A logger is any object with ``log_metrics(metrics, step)``, as those of Lightning have.
+A logger is any object with ``log_metrics(metrics, step)``, as those of Lightning have; one with
+``finalize(status)`` is ended by it, as Lightning's trainer does.
 """
 
 from __future__ import annotations
@@ -32,10 +33,14 @@ class Log:
 
     Args:
         loggers: those that take them.
+
+    Attributes:
+        status: what loggers are ended with, ``"success"`` or ``"failed"``.
     """
 
     def __init__(self, loggers: Sequence[Logger] = ()) -> None:
         self.loggers = [*loggers]
+        self.status = "success"
         self._epochs: dict[str, int] = {}
 
     def epoch(self, run: str, reached: float, loss: float) -> None:
@@ -53,15 +58,24 @@ class Log:
 
     def numbers(self, run: str, values: Mapping[str, float], step: int) -> None:
         """Numbers of a run, after an epoch or a trial."""
-        for one in [*self.loggers]:
+        named = {f"{run}/{name}": value for name, value in values.items()}
+        self._call("log_metrics", named, step)
+
+    def end(self) -> None:
+        """End the loggers that have ``finalize``, which may write what was kept until then."""
+        self._call("finalize", self.status)
+
+    def _call(self, method: str, *values: Any) -> None:
+        """Call a method of all loggers that have it; one that fails is warned of and left out."""
+        for logger in [*self.loggers]:
             try:
-                one.log_metrics({f"{run}/{name}": value for name, value in values.items()}, step)
+                getattr(logger, method, lambda *_: None)(*values)
             except Exception as error:  # from a library or the user's code: a run is worth more
-                self.loggers.remove(one)
+                self.loggers.remove(logger)
                 warnings.warn(
-                    f"{type(one).__name__} failed ({type(error).__name__}: {error}) and is not "
+                    f"{type(logger).__name__} failed ({type(error).__name__}: {error}) and is not "
                     f"called again",
-                    stacklevel=2,
+                    stacklevel=3,
                 )
 
 
@@ -83,7 +97,14 @@ def opened_log(kinds: Sequence[str], folder: Path, given: Logger | None = None) 
         for kind in kinds:
             open_one = _OPENED[check_option("log", kind, _OPENED)]
             loggers.append(stack.enter_context(open_one(folder)))
-        yield Log(loggers)
+        log = Log(loggers)
+        try:
+            yield log
+        except BaseException:
+            log.status = "failed"
+            raise
+        finally:
+            log.end()
 
 
 def checked_logger(given: Any) -> Logger:

@@ -22,12 +22,13 @@ from gcl_hard.runs import hardware, processes
 from gcl_hard.runs.datasets import DataSets
 from gcl_hard.runs.engine import Task, check_engine, engine
 from gcl_hard.runs.execution import Execution, OpenGroup, failure_message
-from gcl_hard.runs.experiment import EMBEDDINGS, Experiment, RunContext, TrainedRun
+from gcl_hard.runs.experiment import EMBEDDINGS, OPTIONS, Experiment, RunContext, TrainedRun
 from gcl_hard.runs.logs import Log
 from gcl_hard.runs.plan import Run, groups_of
 from gcl_hard.runs.progress import Bars, progress
 from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.store import Store
+from gcl_hard.runs.training import continues
 from gcl_hard.settings.base import RunConfig, flag
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 
 D = TypeVar("D")
-OPTIONS = {"diagnostics": "", "save_encoder": "", "resume": "; finished runs are kept without it"}
-"""Options that an experiment has or refuses, and what there is instead."""
 
 
 class Outcome(NamedTuple):
@@ -106,7 +105,6 @@ class Runner:
         for line in filter(None, advice):
             self.console.print(line, style="yellow", highlight=False)
         check_writable(self.context.output)
-        self._check_checkpoints(pending)
         size, device = self.context.options.ensemble_size, self.context.device
         groups = [
             group for group in groups_of(runs, size=size, device=device) if {*group} & {*pending}
@@ -116,6 +114,8 @@ class Runner:
         except KeyboardInterrupt:
             raise KeyboardInterrupt(self._left(pending)) from None
         results |= found
+        if failures:
+            self.log.status = "failed"
         return {run: results[run] for run in runs if run in results}, failures
 
     def _checked(self, config: RunConfig, *, inner: bool) -> tuple[Experiment[Any, Any], Any]:
@@ -124,12 +124,9 @@ class Runner:
         data = self.data.load(config, self.own(config))
         for name in experiment.metrics(config, data):
             metric(name)  # refuses an unknown one
-        for name, instead in OPTIONS.items():
+        for name, lacking in OPTIONS.items():
             if getattr(options, name) and name not in experiment.options:
-                raise InputError(
-                    f"--{flag(name)}: the experiment on {config.domain} does not do that: leave it "
-                    f"out{instead} (of your own: gcl_hard.experiments.Experiment.options)"
-                )
+                raise InputError(f"runs on {config.domain} {lacking}: leave --{flag(name)} out")
         experiment.check(config, data, self.context, inner=inner)
         return experiment, data
 
@@ -140,7 +137,7 @@ class Runner:
         saved = sum(bool(self.context.checkpoints(run)) for run in open_runs)
         parts = [f"stopped; {len(pending) - len(open_runs)} of {len(pending)} runs are finished"]
         if saved:
-            parts.append(f"{saved} saved in checkpoints: the same command continues with --resume")
+            parts.append(f"{saved} saved in checkpoints, from which the same command continues")
         if again := len(open_runs) - saved:
             parts.append(f"{again} not: rerunning the command starts them again")
         return ", ".join(parts)
@@ -206,21 +203,6 @@ class Runner:
     def own(self, config: RunConfig) -> Any:
         """The user's own set of a configuration, None for a named one."""
         return self.own_sets.get(config.dataset)
-
-    def _check_checkpoints(self, pending: Sequence[Run]) -> None:
-        """Refuse to resume or overwrite checkpoints without a flag."""
-        if self.context.options.resume:
-            return
-        found = [path for run in pending for path in self.context.checkpoints(run)]
-        if found and self.force:
-            for path in found:
-                path.unlink()
-        elif found:
-            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-            raise InputError(
-                f"{found[0]}{more} is a checkpoint of what this command trains: --resume continues "
-                f"from it, --force starts over"
-            )
 
     def _most_jobs(self) -> int:
         """Processes of this machine, unless there are fewer groups."""
@@ -295,7 +277,14 @@ class _Execution(Execution[Run]):
         return result
 
     def train(self, group: OpenGroup[Run]) -> Task:
-        own = self._own(group.runs[0])
+        config, own = group.runs[0].config, self._own(group.runs[0])
+        facts = self.runner.data.facts(config, self.runner.own(config))
+        context = replace(self.context, digest=facts["digest"])
+        for run in group.locks:
+            if self.runner.force:
+                context.forget(run)
+            elif where := continues(run, context):
+                self._say(f"{run}: {where}", "dim")
         return self.workers.submit(train_group, self.context, group.runs, own, remote=True)
 
     def _own(self, run: Run) -> Task | None:

@@ -28,6 +28,7 @@ from gcl_hard.io import (
     json_text,
     locked,
     reading,
+    storable,
     unlink_seen,
 )
 from gcl_hard.runs.experiment import ENCODERS
@@ -158,7 +159,8 @@ class Store:
             path.unlink(missing_ok=True)
             return
         with atomic_write(path) as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
+            plain = {name: storable(array) for name, array in arrays.items()}
+            np.savez_compressed(file, allow_pickle=False, **plain)
 
     def put_encoders(self, run: Run, state: Mapping[str, Any] | None) -> None:
         """Store trained encoders next to the result; None removes old ones.

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 import torch
 from torch import nn
 
+from gcl_hard.errors import InputError
 from gcl_hard.gathering import world_size
 from gcl_hard.runs.experiment import Clock, Report, RunContext
+from gcl_hard.runs.hardware import own_source
 from gcl_hard.runs.plan import Run
 from gcl_hard.seeds import seeded_globally
 from gcl_hard.training.checkpoint import Checkpoint
@@ -27,12 +30,11 @@ class Training:
 
     Args:
         run: the run.
-        context: where its checkpoints are, whether it is resumed, and the digest of its data.
+        context: where its checkpoints are, and the digest of its data.
         report: told how much of the run is trained.
         n_batches: batches of an epoch.
         number: number of this training, from 0.
         of: trainings of the run, one after the other.
-        diagnostics: epochs between snapshots; without them a checkpoint that has them is refused.
         checkpoint: where it is kept instead.
 
     Attributes:
@@ -66,12 +68,11 @@ class Training:
         n_batches: int = 1,
         number: int = 0,
         of: int = 1,
-        diagnostics: int = 0,
         checkpoint: Checkpoint | None = None,
     ) -> None:
         self.run, self._report = run, report
         self._n_batches, self._number, self._of = n_batches, number, of
-        self.checkpoint = checkpoint or _checkpoint(run, context, number, diagnostics)
+        self.checkpoint = checkpoint or _checkpoint(run, context, number)
         self._kept = self.checkpoint.every < math.inf
         self.clock = Clock(self.checkpoint.notes)
         self._loss = math.nan
@@ -88,7 +89,7 @@ class Training:
         on_epoch: Callable[[int, float], Any] | None = None,
         **how: Any,
     ) -> list[float]:
-        """Train a model, from its checkpoint if there is one to resume.
+        """Train a model, from its checkpoint if there is one.
 
         Args:
             model: as of :func:`gcl_hard.training.loop.train`, as are what is not named here, the
@@ -131,15 +132,39 @@ class Training:
             self.checkpoint.stop()
 
 
-def _checkpoint(run: Run, context: RunContext, number: int, diagnostics: int) -> Checkpoint:
-    """The checkpoint of a training, with the settings that it can be resumed with."""
-    options = context.options
-    identity = {**asdict(run.config), "seed": run.seed, "inner": run.inner, "data": context.digest}
+def continues(run: Run, context: RunContext) -> str:
+    """Where the training of a run continues, in words; empty where it begins or is refused."""
+    if not (kept := context.checkpoints(run)):
+        return ""
+    number = len(kept) - 1  # encoders are trained one after the other
+    checkpoint = _checkpoint(run, context, number)
+    try:
+        state = checkpoint.load()
+    except InputError:  # training says why
+        return ""
+    if state is None:
+        return ""
+    saved = datetime.fromtimestamp(checkpoint.path.stat().st_mtime)
+    several = f"encoder {number + 1} of {run.config.encoders}, "
+    return (
+        f"continues from {several if run.config.encoders > 1 else ''}"
+        f"epoch {min(state['epoch'], run.epochs)} of {run.epochs}, saved {saved:%Y-%m-%d %H:%M}"
+    )
+
+
+def _checkpoint(run: Run, context: RunContext, number: int) -> Checkpoint:
+    """The checkpoint of a training, with what must be the same for it to be continued."""
+    options, config = context.options, run.config
+    identity = {
+        **asdict(config), "seed": run.seed, "inner": run.inner, "data": context.digest,
+        "source": context.versions.get("source", "") + own_source(type(config)),
+        "device": torch.device(context.device).type,
+    }  # fmt: skip
     if world_size() > 1:
         identity["processes"] = world_size()
-    if diagnostics:  # a checkpoint without snapshots cannot be resumed with them
-        identity["diagnostics"] = diagnostics
+    if options.diagnostics and not config.is_baseline:  # the snapshots before would be missing
+        identity["diagnostics"] = options.diagnostics
     return Checkpoint(
         context.checkpoint(run, number), identity,
-        resume=options.resume, every=60 * options.checkpoint_minutes,
+        resume=True, every=60 * options.checkpoint_minutes,
     )  # fmt: skip

@@ -527,6 +527,11 @@ class RunConfig(ABC):
         return False
 
     @classmethod
+    def name_or_path(cls, name: str, data_dir: Path | None = None) -> str:
+        """What a data set's name stands for in a command of this domain: itself, or a path."""
+        return name
+
+    @classmethod
     def is_available(cls, name: str, data_dir: Path | None = None) -> bool:
         """Whether a name is that of a known set, or of one in the data folder or the cache."""
         return cls.has_dataset(name, data_dir)

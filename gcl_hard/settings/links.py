@@ -27,9 +27,11 @@ from gcl_hard.settings.base import (
 )
 from gcl_hard.training.loop import Optimisation, sparse_adam
 
-FREQUENCY, UNTRAINED = "frequency", "untrained"
-LINK_BASELINES = (FREQUENCY, UNTRAINED)
-"""Answers by how often the relation has them in training, and a model as it begins."""
+FREQUENCY, REVERSAL, UNTRAINED = "frequency", "reversal", "untrained"
+COUNTED = (FREQUENCY, REVERSAL)
+"""Answers by how often the relation has them in training, and first by its reversed facts there."""
+LINK_BASELINES = (*COUNTED, UNTRAINED)
+"""These, and a model as it begins."""
 SCORED = ("ucl", "hucl", "scl", "hscl")
 _REFUSED = {
     name: "is not defined for scores without bounds, or needs embeddings"
@@ -84,7 +86,7 @@ class LinkConfig(RunConfig):
     unit: ClassVar[str] = "fact"
     from_paths: ClassVar[bool] = True
     chooses_once: ClassVar[bool] = True
-    usual_baselines: ClassVar[tuple[str, ...]] = LINK_BASELINES
+    usual_baselines: ClassVar[tuple[str, ...]] = (FREQUENCY, UNTRAINED)
 
     dataset: Annotated[
         str,
@@ -268,7 +270,7 @@ class LinkConfig(RunConfig):
     @property
     def is_deterministic(self) -> bool:
         """Whether every seed gives the same scores."""
-        return self.method == FREQUENCY
+        return self.method in COUNTED
 
     @property
     def searches_on_test(self) -> bool:

@@ -294,6 +294,13 @@ class MoleculeConfig(RunConfig):
 
         return _is_file(name) or name.casefold() in {one.casefold() for one in SOURCES}
 
+    @classmethod
+    def name_or_path(cls, name: str, data_dir: Path | None = None) -> str:
+        """The name of a known set, or the path of a table: that of the data folder by its name."""
+        from gcl_hard.graphs import moleculenet
+
+        return moleculenet.name_or_path(name, data_dir=data_dir)
+
     @property
     def canonical_dataset(self) -> str:
         """As :func:`gcl_hard.graphs.moleculenet.canonical`."""

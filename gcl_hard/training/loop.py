@@ -236,7 +236,8 @@ def fit(
         Mean loss per epoch, nats.
 
     Raises:
-        InputError: for data of another type, or settings that cannot be used.
+        InputError: for data of another type, settings that cannot be used, or data that a method
+            ``check_data`` of the model refuses.
         DivergenceError: if a loss, or a weight at the end, is not finite.
 
     Example:
@@ -254,6 +255,8 @@ def fit(
     if unknown_settings:
         raise unknown("setting", min(unknown_settings), (one.name for one in fields(Optimisation)))
     _check_classes(model, data)
+    if (check_data := getattr(model, "check_data", None)) is not None:
+        check_data(data)
     if device is None:
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
     batches_of = getattr(data, "batches", None)

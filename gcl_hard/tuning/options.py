@@ -282,7 +282,7 @@ def tune_options(
         of_space, found = None, Space.of(space)
     else:
         of_space = str(space or default_space(base.config))
-        found = read_space(of_space)
+        found = read_space(of_space, base.kind)
     if check_option("recipe", recipe, ("paper", "best")) == "best":
         searched = {dimension.name for dimension in found.dimensions}
         left_out = searched | ({*of_part(GraphConfig, "gin")} if encoder is not None else set())

@@ -533,30 +533,29 @@ def default_space(config: RunConfig) -> str:
     return "tau-schedule" if METHODS[config.method].hardening == "threshold" else "beta"
 
 
-def read_space(given: str) -> Space:
+def read_space(given: str, kind: type[RunConfig]) -> Space:
     """Read the space of a file.
 
     Args:
         given: a path; a name of :func:`shipped`; or names of settings, separated by commas, which
             are drawn from the spaces that they declare.
+        kind: class of the configurations, whose declarations hold.
 
     Raises:
         InputError: if there is no such file, or it is no search space.
 
     Example:
-        >>> [dimension.name for dimension in read_space("beta").dimensions]
+        >>> [dimension.name for dimension in read_space("beta", GraphConfig).dimensions]
         ['beta', 'lr']
-        >>> [dimension.name for dimension in read_space("epsilon,lr").dimensions]
+        >>> [dimension.name for dimension in read_space("epsilon,lr", GraphConfig).dimensions]
         ['epsilon', 'lr']
     """
     path = shipped().get(given, Path(given))
     if not path.is_file():
         if path.suffix:
             raise InputError(f"no search space in {given}: there is no such file")
-        names, own = (
-            [name.strip().replace("-", "_") for name in given.split(",")],
-            declared_spaces(),
-        )
+        names = [name.strip().replace("-", "_") for name in given.split(",")]
+        own = declared_spaces(kind)
         for name in names:
             if name not in own:
                 raise unknown("search space", name, sorted({*shipped(), *own}))
@@ -568,23 +567,25 @@ def read_space(given: str) -> Space:
         raise InputError(f"{path}: {error}") from error
 
 
-def declared_spaces() -> dict[str, Dimension]:
-    """Settings that declare what they are drawn from, with their dimensions.
+def declared_spaces(kind: type[RunConfig]) -> dict[str, Dimension]:
+    """Settings of a domain that declare what they are drawn from, with their dimensions.
+
+    Args:
+        kind: class of its configurations.
 
     Example:
-        >>> declared_spaces()["auc"].ends
+        >>> declared_spaces(GraphConfig)["auc"].ends
         (0.5, 0.95)
     """
     found = {}
-    for config in CONFIGS.values():
-        for name, one in known(config).items():
-            space = one.setting.space
-            if not space:
-                continue
-            if isinstance(space, list):
-                found[name] = Dimension(name, _choices(name, space))
-                continue
-            whole = one.kinds[0] is int
-            ends = {"low": space[0], "high": space[1], "log": "log" in space}
-            found[name] = Dimension(name, _range(name, ends, whole=whole))
+    for name, one in known(kind).items():
+        space = one.setting.space
+        if not space:
+            continue
+        if isinstance(space, list):
+            found[name] = Dimension(name, _choices(name, space))
+            continue
+        whole = one.kinds[0] is int
+        ends = {"low": space[0], "high": space[1], "log": "log" in space}
+        found[name] = Dimension(name, _range(name, ends, whole=whole))
     return found

@@ -8,22 +8,26 @@ import os
 import signal
 import subprocess
 import sys
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
 from torch import nn
+from torch_geometric.data import Data
 
 import gcl_hard
 from gcl_hard import InputError, bench
 from gcl_hard.__main__ import main as gcl_hard_main
 from gcl_hard.commands.embed import items_of
 from gcl_hard.commands.encoders import Model
-from gcl_hard.graphs import GIN, GraphSet, InfoGraph, load
+from gcl_hard.graphs import GIN, GraphSet, InfoGraph, NodeSet, load, load_nodes
 from gcl_hard.pretrain import main as pretrain
 from gcl_hard.runs import embedding
 from gcl_hard.runs.embedding import Reading
@@ -183,6 +187,71 @@ def test_nodes_of_one_graph_keep_their_names() -> None:
     found = gcl_hard.embed(gcl_hard.graphs.GCN(34, dim=4), nodes)
     assert found.ids.tolist() == [*named]
     assert found.values.shape == (34, 4)
+
+
+def node_file(name: str, x: np.ndarray[Any, Any], **names: Any) -> str:
+    n = len(x)
+    edges = np.random.default_rng(1).integers(0, n, (3 * n, 2))
+    np.savez(f"{name}.npz", node_features=x, node_labels=np.arange(n) % 2, edges=edges, **names)
+    return f"{name}.npz"
+
+
+@pytest.fixture
+def of_nodes() -> Path:
+    """An encoder of nodes with features that are named, scaled and positive."""
+    path = node_file(
+        "week1", np.random.default_rng(0).random((60, 5)), columns=np.array([*"abcde"])
+    )
+    flags = ["--method=ucl", "--epochs=1", "--seeds=1", "--splits=1", "--dim=4", "--threads=1"]
+    return saved_run(f"--dataset={path}", *flags, "--save-encoder", "--save-embeddings")[0]
+
+
+def test_new_nodes_are_read_into_the_columns_of_training(
+    of_nodes: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x, order = np.random.default_rng(2).random((40, 5)), [3, 0, 4, 1, 2]
+    named = {"columns": np.array([*"abcde"]), "node_names": np.array([f"n{k}" for k in range(40)])}
+    again = gcl_hard.embed(of_nodes, node_file("week2", x, **named))
+    moved = {**named, "columns": named["columns"][order]}
+    assert embed(of_nodes, node_file("moved", x[:, order], **moved), "-o", "z.npz") == 0
+    assert "order" not in capsys.readouterr().err
+    with np.load("z.npz") as found:
+        np.testing.assert_allclose(found["embeddings"], again.values, atol=1e-6)
+        assert str(found["data"]) == again.data
+    assert embed(of_nodes, node_file("plain", x[:, order]), "-o", "y.npz") == 0
+    assert says(capsys.readouterr().err, "columns", "no names", "order")
+    with np.load("y.npz") as found:
+        assert np.abs(found["embeddings"] - again.values).max() > 1e-3
+    graph = nx.Graph(load_nodes("week2.npz").edge_index.T.tolist())
+    frame = pd.DataFrame(x[:, order], columns=moved["columns"])
+    own = gcl_hard.embed(of_nodes, gcl_hard.graphs.NodeSet.from_graph(graph, x=frame))
+    np.testing.assert_allclose(own.values, again.values[own.ids], atol=1e-6)
+    for columns, fact in (([*"abcdf"], "f"), ([*"abcd"], "e")):
+        path = node_file("other", x[:, : len(columns)], columns=np.array(columns))
+        with pytest.raises(InputError) as error:
+            gcl_hard.embed(of_nodes, path)
+        assert says(str(error.value), fact)
+
+
+def test_features_that_an_encoder_of_scaled_ones_cannot_read_are_told(of_nodes: Path) -> None:
+    path = node_file("below", np.random.default_rng(0).random((40, 5)) - 0.5)
+    with pytest.raises(InputError) as error:
+        gcl_hard.embed(of_nodes, path)
+    assert says(str(error.value), "below", "negative", "encoder")
+    assert "--" not in str(error.value)  # embed has no such flag
+
+
+def test_a_graph_is_embedded_by_an_encoder_of_nodes_and_refused_by_one_of_graphs() -> None:
+    torch.manual_seed(0)
+    data = Data(torch.rand(40, 8), torch.randint(0, 40, (2, 90)))
+    encoder = gcl_hard.graphs.GCN(8, dim=4)
+    nodes = gcl_hard.graphs.NodeSet.from_graph(data)
+    found = gcl_hard.embed(encoder, data)
+    np.testing.assert_array_equal(found.values, gcl_hard.embed(encoder, nodes).values)
+    assert found.ids.tolist() == [*range(40)]
+    with pytest.raises(InputError) as error:
+        gcl_hard.embed(GIN(8), data)
+    assert says(str(error.value), "list of graphs", "Data")
 
 
 # Molecules
@@ -521,6 +590,27 @@ def test_odd_ids_come_back_from_every_kind_of_file() -> None:
     assert [row["id"] for row in rows("z.csv")] == ids
     with np.load("z.npz") as found:
         assert found["ids"].tolist() == ids
+
+
+def test_names_that_are_long_or_end_in_nul_are_kept_apart_in_little_memory() -> None:
+    names = ["a", "a\0", "b" * 20_000, *(f"n{k}" for k in range(3_000))]
+    graph = nx.path_graph(len(names))
+    for node in graph:
+        graph.nodes[node].update(x=[1.0], y=node % 2)
+    encoder = gcl_hard.graphs.GCN(1, dim=2)
+    tracemalloc.start()
+    nodes = NodeSet.from_graph(nx.relabel_nodes(graph, dict(enumerate(names))))
+    found = gcl_hard.embed(encoder, nodes)
+    gcl_hard.embed(encoder, nodes, output="z.npz")
+    assert tracemalloc.get_traced_memory()[1] < 60e6  # 240 MB as NumPy's text
+    tracemalloc.stop()
+    assert found.ids.tolist() == names
+    with np.load("z.npz") as saved:
+        assert json.loads(saved["ids"].item()) == names
+    others = replace(nodes, ids=("a\0", "a", *names[2:]))
+    assert others.digest() != nodes.digest()
+    gcl_hard.embed(encoder, nodes, output="z.csv")
+    assert [row["id"] for row in rows("z.csv")] == names
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -303,6 +304,16 @@ def test_own_encoders_of_nodes_are_embedded_alike() -> None:
     for nodes in (node_set(4), node_set(30)):
         found = torch_program("nodes.pt2")(x=nodes.x, edge_index=nodes.edge_index)
         close(found, encoder(nodes.x, nodes.edge_index).detach())
+
+
+def test_columns_of_nodes_are_in_the_file_and_a_graph_shows_what_is_embedded() -> None:
+    nodes, kept = node_set(6), {exporting.FACTS: ""}
+    gcl_hard.export(OwnNodes(), "nodes.pt2", like=replace(nodes, columns=("a", "b", "c")))
+    torch.export.load("nodes.pt2", extra_files=kept)
+    assert json.loads(kept[exporting.FACTS])["columns"] == ["a", "b", "c"]
+    gcl_hard.export(OwnNodes(), "graph.pt2", like=Data(nodes.x, nodes.edge_index))
+    torch.export.load("graph.pt2", extra_files=kept)
+    assert "columns" not in json.loads(kept[exporting.FACTS])
 
 
 # Images

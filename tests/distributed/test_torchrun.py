@@ -78,7 +78,7 @@ def test_the_command_trains_images_together_and_resumes_with_as_many(tmp_path: P
         wait_for(lambda: [*tmp_path.glob("results/*.ckpt")], process)
         process.send_signal(signal.SIGINT)
         process.communicate()
-    status, said = torchrun(3, *command, "--epochs=4000", "--resume", folder=tmp_path)
+    status, said = torchrun(3, *command, "--epochs=4000", folder=tmp_path)
     assert status != 0
     assert re.search(r"\bprocesses 2\b.*\b3\b", said)
 
@@ -86,7 +86,7 @@ def test_the_command_trains_images_together_and_resumes_with_as_many(tmp_path: P
         return {path.name: path.stat().st_mtime for path in tmp_path.glob("results/*.ckpt")}
 
     saved = times()
-    with started(2, *command, "--epochs=4000", "--resume", folder=tmp_path) as process:
+    with started(2, *command, "--epochs=4000", folder=tmp_path) as process:
         wait_for(lambda: saved != times(), process)
         process.send_signal(signal.SIGINT)
         process.communicate()

@@ -62,7 +62,6 @@ def test_inner_holdout_splits_the_training_fold_alone(sizes, seed, fraction):
     [
         (np.zeros((20, 2), int), ["labels", "[n]", "(20, 2)"]),
         (np.repeat([0.0, 1.0], 10), ["labels", "integers", "float64"]),
-        (np.repeat([False, True], 10), ["labels", "integers", "bool"]),
         (np.repeat(["a", "b"], 10), ["labels", "integers", "<U1"]),
         (np.zeros(20, int), ["labels", "two", "[0]"]),
         (np.zeros(0, int), ["labels", "two", "[]"]),

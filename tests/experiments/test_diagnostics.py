@@ -816,7 +816,7 @@ def undisturbed(command: Command) -> tuple[list[Any], dict[str, Any], dict[str, 
 @pytest.mark.parametrize("step", [2, 4])  # within epoch 1, after it
 def test_a_resumed_run_has_the_snapshots_of_an_undisturbed_one(step: int, command: Command) -> None:
     command.interrupted(step, *SAVING, "--diagnostics=1")
-    assert command("--resume", *SAVING, "--diagnostics=1") == 0
+    assert command(*SAVING, "--diagnostics=1") == 0
     assert command.steps == STEPS - (step - 1)
     found = only(command)
     assert (found["diagnostics"], points(command), unmeasured(found)) == undisturbed(command)
@@ -837,7 +837,7 @@ def test_a_seed_stopped_while_it_is_scored_keeps_its_snapshots(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop_while_scored(command, monkeypatch, "--diagnostics=1")
-    assert command("--resume", *SAVING, "--diagnostics=1") == 0
+    assert command(*SAVING, "--diagnostics=1") == 0
     assert command.steps == 0
     found = only(command)
     assert (found["diagnostics"], points(command), unmeasured(found)) == undisturbed(command)
@@ -845,7 +845,7 @@ def test_a_seed_stopped_while_it_is_scored_keeps_its_snapshots(
 
 def refused(command: Command, flags: tuple[str, ...]) -> None:
     """Says why; the checkpoint stays, and what it was begun with goes on."""
-    assert command("--resume", *SAVING, *flags) == 2
+    assert command(*SAVING, *flags) == 2
     (path,) = command.files("*.ckpt")
     assert says(command.err, path.name, "diagnostics", "remove")
     assert "Traceback" not in command.out + command.err
@@ -864,7 +864,7 @@ def test_a_checkpoint_begun_with_other_snapshots_is_refused(
 ) -> None:
     command.interrupted(5, *SAVING, *begun)
     refused(command, given)
-    assert command("--resume", *SAVING, *begun) == 0
+    assert command(*SAVING, *begun) == 0
     assert epochs_of(only(command)) == ([1, 2] if begun else [])
 
 

@@ -449,7 +449,7 @@ def test_a_resumed_seed_ends_as_an_undisturbed_one(step: int, command: Command) 
     command.interrupted(step, *SAVING)
     assert len(command.files("*_seed0.ckpt")) == 1
     assert command.files("*.json") == []
-    assert command("--resume", *SAVING) == 0
+    assert command(*SAVING) == 0
     assert command.steps == STEPS - (step - 1)
     assert ended(command) == undisturbed(command)
 
@@ -461,26 +461,21 @@ def test_a_seed_stopped_twice_and_then_while_it_is_scored(
         raise KeyboardInterrupt
 
     command.interrupted(3, *SAVING)
-    command.interrupted(2, "--resume", *SAVING)
+    command.interrupted(2, *SAVING)
     with monkeypatch.context() as patch:
         patch.setattr(image_training, "linear_probe", stop)
-        assert command("--resume", *SAVING) == 130
-    assert command("--resume", *SAVING) == 0
+        assert command(*SAVING) == 130
+    assert command(*SAVING) == 0
     assert command.steps == 0
     assert ended(command) == undisturbed(command)
 
 
-def test_without_resume_a_stopped_seed_is_neither_gone_on_with_nor_thrown_away(
-    command: Command,
-) -> None:
+def test_another_experiment_leaves_a_checkpoint_as_it_is(command: Command) -> None:
     command.interrupted(4, *SAVING)
     (path,) = command.files("*.ckpt")
     content = path.read_bytes()
-    said = command.refuses(*SAVING)
-    for words in (str(path), "--resume", "--force"):
-        assert words in said
-    assert path.read_bytes() == content
-    assert command(*SAVING, "--lr=0.01") == 0  # another experiment is not held up
+    assert command(*SAVING, "--lr=0.01") == 0
+    assert command.steps == STEPS
     assert path.read_bytes() == content
 
 
@@ -498,12 +493,12 @@ def test_a_seed_stopped_before_its_first_checkpoint_begins_anew(command: Command
     assert ended(command) == undisturbed(command)
 
 
-def test_finished_seeds_are_not_touched_by_resume(command: Command) -> None:
+def test_finished_seeds_are_not_touched_by_a_rerun(command: Command) -> None:
     command.interrupted(STEPS + 2, "--seeds=2", *SAVING)
     (first,) = command.files("*_seed0.json")
     content = first.read_bytes()
     assert [path.name[-10:] for path in command.files("*.ckpt")] == ["seed1.ckpt"]
-    assert command("--resume", "--seeds=2", *SAVING) == 0
+    assert command("--seeds=2", *SAVING) == 0
     assert command.steps == STEPS - 1
     assert first.read_bytes() == content
 
@@ -536,7 +531,7 @@ def test_training_that_is_asked_to_stop_saves_a_checkpoint_first(
         execute("stopped", after)
     assert len(shares) <= after + 2
     assert [path.suffix for path in (tmp_path / "stopped").iterdir()] == [".ckpt"]
-    resumed, whole = execute("stopped", 99, resume=True), execute("whole", 99)
+    resumed, whole = execute("stopped", 99), execute("whole", 99)
     for name in ("losses", "curve"):
         assert getattr(resumed, name) == getattr(whole, name)
     for one, other in zip(resumed.embeddings, whole.embeddings, strict=True):
@@ -551,7 +546,7 @@ def cannot_go_on(command: Command) -> str:
     """The one message; the file is left as it is."""
     (path,) = command.files("*.ckpt")
     content = path.read_bytes()
-    said = command.refuses("--resume", *SAVING)
+    said = command.refuses(*SAVING)
     assert path.read_bytes() == content
     assert str(path) in said
     assert "remove" in said

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import tracemalloc
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +19,18 @@ import torch
 from gcl_hard import bench, tune
 from gcl_hard.evaluation import filtered_ranks, mean_reciprocal_rank
 from gcl_hard.evaluation.significance import crossed_test
-from gcl_hard.experiments.links import LinkExperiment, new_scorer, ranks
+from gcl_hard.experiments.links import (
+    Frequencies,
+    LinkExperiment,
+    ReversedFacts,
+    new_scorer,
+    ranks,
+)
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.graphs import LinkSet, load_links
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.rows import rows
-from gcl_hard.runs.experiment import RunContext, silent
+from gcl_hard.runs.experiment import RunContext, TrainedRun, silent
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.store import Store
 from gcl_hard.settings.links import LinkConfig
@@ -111,6 +120,100 @@ def test_frequency_counts_training_answers(ring: Path) -> None:
     scored = experiment.score(trained, links, context)
     # x answers twice, y once: of (e, r, ?) y is second
     assert scored.folds[0].predicted[0] == 2
+
+
+def drawn_facts() -> LinkSet:
+    """Facts of four relations, of which near is nearly symmetric and up and down are reversals."""
+    draw = np.random.default_rng(0)
+    facts = set[tuple[str, str, str]]()
+    while len(facts) < 500:
+        h, t = (f"e{int(x) ** 2 // 40}" for x in draw.integers(40, size=2))
+        kind = ("near", "up", "other", "rare")[int(draw.choice(4, p=(0.3, 0.4, 0.29, 0.01)))]
+        facts.add((h, kind, t))
+        if kind in ("near", "up") and draw.random() < 0.95:
+            facts.add((t, "down" if kind == "up" else kind, h))
+    every = [sorted(facts)[i] for i in draw.permutation(len(facts))]
+    return LinkSet.from_triples(every[:360], every[360:430], every[430:])
+
+
+@pytest.mark.parametrize("method", ["frequency", "reversal"])
+def test_counts_rank_as_a_slow_loop_does(method: str) -> None:
+    links = drawn_facts()
+    train = [tuple(fact) for fact in links.train.tolist()]
+    both = [*train, *((t, r + links.n_relations, h) for h, r, t in train)]
+    every = {tuple(fact) for part in (links.train, links.valid, links.test)
+             for fact in part.tolist()}  # fmt: skip
+    of_relation, of_any = Counter((r, a) for _, r, a in both), Counter(a for _, _, a in both)
+    names = {name: i for i, name in enumerate(links.relations)}
+    back = {names["near"]: names["near"], names["up"]: names["down"], names["down"]: names["up"]}
+
+    def score(h: int | None, r: int, t: int | None, answer: int) -> float:
+        asked = r if t is None else r + links.n_relations
+        count = of_relation[asked, answer] + of_any[answer] / (1 + max(of_any.values()))
+        fact = (answer, back.get(r), h) if t is None else (t, back.get(r), answer)
+        return count + 1000 * (method == "reversal" and fact in train)
+
+    expected = []
+    for tails in (True, False):
+        for h, r, t in links.test.tolist():
+            right, known = (t, {x for x in range(40) if (h, r, x) in every}) if tails else (
+                h, {x for x in range(40) if (x, r, t) in every}
+            )  # fmt: skip
+            of = {
+                x: score(h if tails else None, r, None if tails else t, x)
+                for x in range(links.n_entities) if x == right or x not in known
+            }  # fmt: skip
+            above = sum(value > of[right] for value in of.values())
+            level = sum(value == of[right] for value in of.values()) - 1
+            expected.append(1 + above + level / 2)
+    experiment, context = LinkExperiment(), made_context(None)
+    run = Run(LinkConfig("own", method), 0)
+    scored = experiment.score(experiment.train_run(run, links, context, silent), links, context)
+    assert scored.folds[0].predicted == pytest.approx(expected, rel=1e-6)
+
+
+def test_reversed_training_facts_answer_better_where_there_are_some() -> None:
+    links, context, experiment = drawn_facts(), made_context(None), LinkExperiment()
+    found = {}
+    for method in ("frequency", "reversal"):
+        run = Run(LinkConfig("own", method), 0)
+        trained = experiment.train_run(run, links, context, silent)
+        found[method] = experiment.score(trained, links, context).scores(["mrr"])["mrr"][0]
+    assert found["reversal"] > 1.5 * found["frequency"]
+    # other held-out facts change no answer: relations are compared by training facts alone
+    fewer = replace(links, valid=links.valid[:0], test=links.test[:40])
+    queries = fewer.queries("test")
+    scores = [ReversedFacts(of, Frequencies(of))(queries) for of in (links, fewer)]
+    assert torch.equal(*scores)
+
+
+def test_counting_takes_memory_for_the_pairs_that_there_are() -> None:
+    n, n_relations = 4_000, 1_000
+    ids = torch.arange(n)
+    facts = torch.stack([ids, ids % n_relations, (7 * ids + 1) % n], 1)
+    links = LinkSet(facts[:-10], facts[:0], facts[-10:], tuple(f"e{i}" for i in range(n)),
+                    tuple(f"r{i}" for i in range(n_relations)))  # fmt: skip
+    found = Frequencies(links)
+    held = sum(value.numel() for value in vars(found).values() if isinstance(value, torch.Tensor))
+    assert held <= 2 * 2 * n + n < 2 * n_relations * n / 100
+    assert found(links.queries("test")).shape == (20, n)
+
+
+def test_one_long_name_makes_no_other_long(tmp_path: Path) -> None:
+    names = ["e" * 20_000, "nul\0", *(f"e{i}" for i in range(30_000))]
+    facts = torch.tensor([[0, 0, 1], [1, 0, 2]])
+    links = LinkSet(facts, facts[:0], facts[:0], tuple(names), ("r",))
+    config, experiment = LinkConfig("own", "ucl", dim=2), LinkExperiment()
+    trained = TrainedRun(Run(config, 0), embeddings=new_scorer(config, links, None))
+    store = Store(tmp_path)
+    tracemalloc.start()
+    store.put_arrays(trained.run, experiment.arrays(trained, links), ".npz")
+    assert tracemalloc.get_traced_memory()[1] < 20e6  # 2.4 GB as NumPy's text
+    tracemalloc.stop()
+    (path,) = tmp_path.glob("*.npz")
+    with np.load(path) as saved:
+        assert json.loads(saved["entity_names"].item()) == names
+        assert saved["relation_names"].tolist() == ["r"]
 
 
 def test_choices_and_epochs_do_not_depend_on_test_facts(tmp_path: Path) -> None:
@@ -203,6 +306,8 @@ def test_ranks_in_batches_are_those_of_all_at_once(
         (["--hardness-scale=cosine", "--objective=jsd"], ["hardness-scale", "score"]),
         (["--n3=-1"], ["n3", 0]),
         (["--drop-edges=0.1"], ["drop-edges"]),
+        (["--save-encoder"], ["links", "--save-encoder"]),
+        (["--diagnostics=1"], ["links", "--diagnostics"]),
     ],
 )
 def test_what_links_do_not_have_is_one_message(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
 
 from gcl_hard import bench
+from gcl_hard.errors import InputError
 from gcl_hard.experiments.labelled import Labelled
-from gcl_hard.graphs import read_molecules
+from gcl_hard.graphs import load_molecules, read_molecules
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.store import Store
 from gcl_hard.settings.molecules import MoleculeConfig
@@ -56,3 +58,26 @@ def test_what_the_data_decide_is_recorded_beside_them(tmp_path: Path) -> None:
         assert (row.run.config.split, row.data["split"]) == (None, "given")
         assert row.data["sizes"][2] == len(row.tested()[0].items)
     assert (probed.run.config.probe, probed.data["probe"]) == (None, "kernel")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_table_in_the_data_folder_is_found_by_its_name(packed: bool, tmp_path: Path) -> None:
+    """As graphs, nodes, links and images are: its content is the same set as by its path."""
+    table = write(tmp_path, "cliffs")
+    path = tmp_path / "data" / "kinases" / ("CHEMBL2034_Ki.csv" + ".gz" * packed)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(gzip.compress(table.read_bytes()) if packed else table.read_bytes())
+    common = ["--method=ecfp", "--seeds=1", f"--output={tmp_path / 'out'}", "--threads=1"]
+    there = f"--data-dir={tmp_path / 'data'}"
+    assert bench.main([f"--dataset={path}", *common]) == 0
+    before = [*Store(tmp_path / "out").rows()]
+    named = ["--domain=molecules", "--dataset=CHEMBL2034_Ki", there]
+    assert bench.main([*named, *common]) == 0
+    assert [*Store(tmp_path / "out").rows()] == before  # it was finished
+    assert main([*named[1:], "--embeddings=ecfp", f"--output={tmp_path / 'of transfer'}"]) == 0
+    ((row,), (other,)) = before, [*Store(tmp_path / "of transfer").rows()]
+    assert other.scores == row.scores
+    by_name = load_molecules("CHEMBL2034_Ki", data_dir=tmp_path / "data")
+    assert by_name.molecules.y.tolist() == read_molecules(table).molecules.y.tolist()
+    with pytest.raises(InputError, match=r"'CHEMBL2035_Ki'.*CHEMBL204_Ki"):
+        load_molecules("CHEMBL2035_Ki", data_dir=tmp_path / "data")

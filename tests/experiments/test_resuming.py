@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from gcl_hard import bench, evaluate, fit
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.graphs import DistMult, LinkContrast, LinkSet, NodeContrast, NodeSet
+from gcl_hard.runs import hardware
 from gcl_hard.runs.experiment import TrainedRun
 from gcl_hard.runs.plan import Run
 from gcl_hard.settings.base import RunConfig
@@ -112,7 +114,7 @@ def test_stopped_anywhere_it_ends_as_undisturbed(what: str, tmp_path: Path) -> N
             assert 0 <= share <= 1
             return not stops(calls)
 
-        where = context(tmp_path / folder, resume=True, **saving)
+        where = context(tmp_path / folder, **saving)
         where = replace(where, parts={"own:Dropping": Dropping, "own:DroppingFacts": DroppingFacts})
         where.output.mkdir(exist_ok=True)
         try:
@@ -169,19 +171,25 @@ def stop_in(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     monkeypatch.setattr(NodeContrast, "forward", pressed)
 
 
-def test_a_stopped_command_goes_on_only_if_asked_to(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("more", [(), ("--resume",)])
+def test_a_stopped_command_continues_and_says_from_where(
+    more: tuple[str, ...],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     command = [*SHORT, "--method=scl,sgc", "--json=table.json"]
     with monkeypatch.context() as patch:
         stop_in(patch, 5)
         assert bench.main(command) == 130
-    assert says(capsys.readouterr().err, "checkpoints", "--resume")
+    assert says(capsys.readouterr().err, "1 saved in checkpoints")
     left = sorted(path.name[-7:] for path in Path("out").glob("*.ckpt"))
     assert left == [".1.ckpt", "d0.ckpt"]  # of both splits
-    assert bench.main(command) == 2
-    assert says(capsys.readouterr().err, "--resume", "--force")
-    assert bench.main([*command, "--resume"]) == 0
+    (saved,) = {f"{datetime.fromtimestamp(path.stat().st_mtime):%Y-%m-%d %H:%M}"
+                for path in Path("out").glob("*.1.ckpt")}  # fmt: skip
+    assert bench.main([*command, *more]) == 0
+    (line,) = (one for one in capsys.readouterr().out.splitlines() if "continues" in one)
+    assert says(line, "scl", "encoder 2 of 2", "epoch 3 of 3", saved)  # its second ended
     assert not [*Path("out").glob("*.ckpt")]
     resumed = json.loads(Path("table.json").read_text())
     assert bench.main([*command, "--output=whole"]) == 0
@@ -217,9 +225,36 @@ def test_evaluate_called_again_goes_on(folder: Path, monkeypatch: pytest.MonkeyP
     np.testing.assert_array_equal(resumed.embeddings("scl"), whole.embeddings("scl"))
 
 
-def test_what_keeps_no_checkpoint_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert bench.main(["--dataset=MUTAG", "--method=ucl", "--resume", "--epochs=1"]) == 2
-    assert says(capsys.readouterr().err, "--resume", "graphs", "finished")
+@pytest.mark.parametrize("other", ["data", "source", "device"])
+def test_a_checkpoint_of_another_run_is_refused_and_kept(
+    other: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whether or not a flag asks for it; --force starts over."""
+    command = [*SHORT, "--method=ucl"]
+    with monkeypatch.context() as patch:
+        stop_in(patch, 2)
+        assert bench.main(command) == 130
+    (path,) = Path("out").glob("*.ckpt")
+    if other == "data":
+        np.savez("mine.npz", **community_graph(seed=1))
+    elif other == "source":
+        monkeypatch.setattr(hardware, "source_digest", lambda: "another")
+    else:  # as a GPU would have left it
+        whole = torch.load(path, weights_only=True)
+        torch.save(whole | {"run": whole["run"] | {"device": "cuda"}}, path)
+    content = path.read_bytes()
+    capsys.readouterr()
+    for more in ((), ("--resume",)):
+        assert bench.main([*command, *more]) == 2
+        shown = capsys.readouterr()
+        assert says(shown.err, str(path), f"{other} ", "remove")
+        assert "continues" not in shown.out
+        assert path.read_bytes() == content
+    assert bench.main([*command, "--force"]) == 0
+    assert not [*Path("out").glob("*.ckpt")]
 
 
 def test_candidates_of_links_are_drawn_as_before_in_a_loop_of_ones_own(tmp_path: Path) -> None:

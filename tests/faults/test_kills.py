@@ -129,7 +129,7 @@ def test_images_killed_at_any_moment_end_as_undisturbed_ones(tmp_path: Path) -> 
     whole, ended = killed(
         "gcl_hard.bench:main", tmp_path / "out", "--dataset=digits", "--encoder=fast", "--width=4",
         "--method=hscl,supervised", "--epochs=2", "--batch-size=256", "--probe-epochs=2",
-        "--seeds=1", "--checkpoint-minutes=0", "--resume", "--monitor-every=1", "--diagnostics=1",
+        "--seeds=1", "--checkpoint-minutes=0", "--monitor-every=1", "--diagnostics=1",
         "--device=cpu", "--threads=1", "--output=OUT",
     )  # fmt: skip
     assert len(numbers(whole)) == 2

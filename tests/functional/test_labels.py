@@ -244,3 +244,37 @@ def test_labels_that_are_no_numbers_are_named():
     for labels in (["a"] * 7, [[1, 0], [1]] + [[0, 0]] * 5):
         with pytest.raises(InputError, match=r"labels\b.*\brows\b.*\b0\b.*\b1\b"):
             loss(numbers(7, 3), numbers(7, 3, seed=1), labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "largest", "gap", "fits"),
+    [
+        (torch.float16, 300.0, (0.3, 1.0), True),  # 0.25 apart from 256 on
+        (torch.float16, 600.0, (0.3, 1.0), False),  # 0.5
+        (torch.float16, -600.0, (0.3, 1.0), False),
+        (torch.float16, 600.0, (0.0, 1.0), True),  # equal numbers alone
+        (torch.float16, 600.0, (0.0, 0.3), False),
+        (torch.float16, 600.0, (0.5, 0.5), True),
+        (torch.float16, 600.0, (1.0, 1.3), False),
+        (torch.bfloat16, 30.0, (0.3, 1.0), True),  # 0.125 from 16 on
+        (torch.bfloat16, 70.0, (0.3, 1.0), False),  # 0.5 from 64 on
+        (torch.float32, 600.0, (0.3, 1.0), True),
+        (torch.float64, 1e6, (0.3, 1.0), True),
+    ],
+)
+def test_half_precision_whose_numbers_are_too_far_apart_is_refused(dtype, largest, gap, fits):
+    loss = ContrastiveLoss(NegativeSampler("other_labels", label_gap=gap), positives="class")
+    z1, z2 = numbers(2, 5, 4)
+    y = torch.tensor([0.0, 1.0, NAN, -5.0, largest], dtype=dtype)
+    assert loss(z1[:4], z2[:4], labels=y[:4]).isfinite()
+    if fits:
+        assert loss(z1, z2, labels=y).item() == loss(z1, z2, labels=y.double()).item()
+        return
+    with pytest.raises(InputError) as error:
+        loss(z1, z2, labels=y)
+    assert says(str(error.value), str(dtype), abs(int(largest)))
+    with pytest.raises(InputError):
+        loss(z1[:4], z2[:4], labels=y[:4], candidates=z1, candidate_labels=y)
+    if dtype == torch.float16:
+        with pytest.raises(InputError):
+            loss(z1, z2, labels=y.numpy())

@@ -351,6 +351,117 @@ def test_umls_is_learned(objective: str) -> None:
     assert adjusted_mean_rank_index(after) > 0.8
 
 
+def crowd(
+    norm: float, apart: float, *, dim: int = 64, bias: float = 0.0, kind: Any = TransE
+) -> tuple[TransE, LinkSet]:
+    """A model whose vectors are as long, and about as far from each other, and facts at random."""
+    generator, n = torch.Generator().manual_seed(dim), 90
+    pairs = torch.randint(n, (200, 2), generator=generator).unique(dim=0)
+    pairs = pairs[torch.randperm(len(pairs), generator=generator)].tolist()
+    triples = [(f"{i}", "rs"[k % 2], f"{j}") for k, (i, j) in enumerate(pairs) if i != j]
+    loops = [(f"{i}", "r", f"{i}") for i in range(n)]
+    links = LinkSet.from_triples(triples[:40] + loops, triples[40:50], triples[50:])
+    model = kind(n, 2, dim=dim, bias=bias)
+    with torch.no_grad():
+        middle = torch.randn(dim, generator=generator)
+        around = torch.randn(n, dim, generator=generator) * apart / dim**0.5
+        model.entities.weight.copy_(norm * middle / middle.norm() + around)
+        model.entities.weight[1::9] = model.entities.weight[0::9]  # ties
+        model.relations.weight.mul_(apart / 9)
+    return model, links
+
+
+def ranks_by_loop(model: TransE, links: LinkSet) -> list[float]:
+    """Ranks of test answers by distances in double precision, without scores."""
+    x, r = (t.weight.detach().double() for t in (model.entities, model.relations))
+    facts = {
+        tuple(fact) for part in ("train", "valid", "test") for fact in links.part(part).tolist()
+    }  # type: ignore[arg-type]
+    found = []
+    for entity, relation, answer in zip(*(t.tolist() for t in links.queries("test")), strict=True):
+        d = (x[entity] + r[relation] - x).square().sum(1).sqrt().tolist()
+        rest = [
+            j for j in range(len(d)) if j != answer
+            and ((entity, relation, j) if relation < 2 else (j, relation - 2, entity)) not in facts
+        ]  # fmt: skip
+        above, level = (sum(f(d[j]) for j in rest) for f in (d[answer].__gt__, d[answer].__eq__))
+        found.append(1 + above + level / 2)
+    return found
+
+
+class Moved(TransE):
+    """A model that is not made of tables alone."""
+
+    def __init__(self, *sizes: int, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        self.shift = torch.nn.Parameter(torch.zeros(1))
+
+    def query(self, entity: Tensor, relation: Tensor) -> Tensor:
+        return super().query(entity, relation) + self.shift
+
+
+@pytest.mark.parametrize(
+    ("norm", "apart", "dim"),
+    [
+        (10.0, 1e-3, 64),
+        (10.0, 1e-3, 300),
+        (1.0, 1e-4, 3),
+        (100.0, 0.1, 64),
+        (1.0, 1.0, 8),
+        (0, 1, 4),
+    ],
+)
+@pytest.mark.parametrize("bias", [0.0, 9.0])
+def test_ranks_of_close_vectors_are_those_of_double_precision(
+    norm: float, apart: float, dim: int, bias: float
+) -> None:
+    model, links = crowd(norm, apart, dim=dim, bias=bias)
+    right = ranks_by_loop(model, links)
+    assert ranks_of_part(model, links, "test").rank.tolist() == right
+    assert 1 < sum(right) / len(right) < 90
+    if not bias:  # whose digits scores would share
+        queries = links.queries("test")
+        known = links.all_facts.pairs(links.key(queries))
+        found = filtered_ranks(
+            LinkContrast(model, links, method="ucl").scores(queries), queries.answer, known
+        )
+        assert found.rank.tolist() == right
+
+
+def test_close_candidates_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, links = crowd(10.0, 1e-3)
+    right = ranks_by_loop(model, links)
+    monkeypatch.setattr("gcl_hard.graphs.link_models.CLOSE", 200)
+    assert ranks_of_part(model, links, "test").rank.tolist() == right
+
+
+def test_close_candidates_of_a_model_of_ones_own_are_compared_anew() -> None:
+    model, links = crowd(10.0, 0.01, kind=Moved)
+    right = torch.tensor(ranks_by_loop(model, links), dtype=torch.float64)
+    found = ranks_of_part(model, links, "test").rank
+    assert (found - right).abs().max() <= 1  # its queries are rounded
+
+
+def test_a_model_with_distances_of_its_own_is_ranked_by_them() -> None:
+    class Manhattan(TransE):
+        def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
+            return self.bias - torch.cdist(queries, candidates, p=1)
+
+    model, links = crowd(10.0, 1e-3, kind=Manhattan)
+    queries = links.queries("test")
+    with torch.no_grad():
+        scores = model.compare(model.query(queries.entity, queries.relation), model.candidates())
+    known = links.all_facts.pairs(links.key(queries))
+    expected = filtered_ranks(scores, queries.answer, known).rank
+    assert torch.equal(ranks_of_part(model, links, "test").rank, expected)
+
+
+def test_vectors_that_are_no_numbers_are_ranked_last() -> None:
+    model, links = crowd(10.0, 1e-3)
+    torch.nn.init.constant_(model.relations.weight, math.nan)
+    assert ranks_of_part(model, links, "test").rank.min() > 30
+
+
 @pytest.mark.parametrize("kind", [TransE, RotatE])
 def test_distances_of_0_have_finite_gradients(kind: Any) -> None:
     links = LinkSet.from_triples([("a", "r", "a"), ("b", "r", "c")])
@@ -427,14 +538,108 @@ def test_answers_have_names_and_known_ones_are_left_out() -> None:
     assert asked[0][0] == links.entities[int(expected.argmax())]
     with pytest.raises(InputError, match=r"\bk\b"):
         model.predict(links, head, relation, k=-1)
-    empty = LinkSet.from_triples([("a", "r", ""), ("", "r", "b")])
-    of_empty = LinkContrast(DistMult(3, 1, dim=4), empty)
-    heads = of_empty.predict(empty, None, "r", "", filtered=False, k=3)
-    expected = of_empty.scores(Queries(*(torch.tensor([x]) for x in (0, 1, 0))))[0]
-    assert heads[0][0] == empty.entities[int(expected.argmax())]
     for wrong in (("zoe", "r", None), ("a", "q", None), ("a", "r", "b"), (None, "r", None)):
         with pytest.raises(InputError):
             model.predict(links, *wrong)
+
+
+CHAIN = [("a", "r", "b"), ("b", "r", "c"), ("c", "s", "d"), ("d", "s", "e")]
+
+
+def chain_model() -> LinkContrast:
+    torch.manual_seed(0)
+    links = LinkSet.from_triples(CHAIN)
+    return LinkContrast(DistMult(5, 2, dim=4), links, method="scl", candidates="all")
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_model_answers_by_its_names_whatever_the_set(saved: bool, tmp_path: Path) -> None:
+    links, model = LinkSet.from_triples(CHAIN), chain_model()
+    expected = {
+        ends: model.predict(links, ends[0], "r", ends[1], k=9, filtered=False)
+        for ends in (("a", None), (None, "a"))
+    }
+    if saved:
+        torch.save(model, tmp_path / "model.pt")
+        model = torch.load(tmp_path / "model.pt", weights_only=False)
+    assert {"scorer.entities.weight", "scorer.relations.weight"} == {*model.state_dict()}
+    more = LinkSet.from_triples([*CHAIN, ("e", "r", "a"), ("a", "r", "e")])
+    larger = LinkSet.from_triples(
+        [*CHAIN, ("x", "q", "a"), ("a", "r", "x"), ("a", "r", "y")], [], [("c", "r", "a")],
+        entities=[*links.entities, "y", "x"], relations=[*links.relations, "q"],
+    )  # fmt: skip
+    for other in (links, more, larger):
+        for ends, answers in expected.items():
+            found = model.predict(other, ends[0], "r", ends[1], k=9, filtered=False)
+            assert [name for name, _ in found] == [name for name, _ in answers]
+            assert [x for _, x in found] == pytest.approx([x for _, x in answers], abs=1e-6)
+            assert len(found) == 5
+    assert {name for name, _ in model.predict(more, "a", "r")} == {*"acd"}
+    assert {name for name, _ in model.predict(larger, "a", "r")} == {*"acde"}
+    for asked in (("x", "r"), ("a", "q")):
+        with pytest.raises(InputError, match=f"'[{''.join(asked)}]'"):
+            model.predict(larger, *asked)
+    test = larger.queries("test")
+    numbered = Queries(torch.tensor([2, 0]), torch.tensor([0, 2]), torch.tensor([0, 2]))
+    assert torch.allclose(model.scores(test, larger), model.scores(numbered))
+    for queries in (larger.queries("train"), test.at([1])._replace(relation=torch.tensor([-1]))):
+        with pytest.raises(InputError, match=r"5 entities.*2 relations"):
+            model.scores(queries, larger)
+
+
+def test_a_set_of_other_names_meets_no_model() -> None:
+    model = chain_model()
+    numbered = {"entities": ["a", "b", "c", "d", "e"], "relations": ["r", "s"]}
+    before = [one.clone() for one in model.parameters()]
+    sets = {
+        "shifted": LinkSet.from_triples([("aa", "r", "a"), *CHAIN[:2], ("c", "s", "d")]),
+        "smaller": LinkSet.from_triples(CHAIN[:3]),
+        "other order": LinkSet.from_triples(CHAIN, entities=["b", "a", "c", "d", "e"]),
+        "other relations": LinkSet.from_triples(CHAIN, relations=["s", "r"]),
+        "larger": LinkSet.from_triples([*CHAIN, ("e", "r", "f")]),
+    }
+    for name, other in sets.items():
+        kind = "relations" if "relations" in name else "entities"
+        with pytest.raises(InputError, match=rf"\b{kind}\b"):
+            fit(model, other, epochs=1, batch_size=4)
+        if name != "larger":
+            with pytest.raises(InputError, match=rf"\b{kind}\b"):
+                model.predict(other, "a", "r")
+            with pytest.raises(InputError, match=rf"\b{kind}\b"):
+                model.scores(other.queries("train"), other)
+    assert all(torch.equal(*pair) for pair in zip(before, model.parameters(), strict=True))
+    same = LinkSet.from_triples([("e", "r", "a"), ("c", "s", "d")], **numbered)
+    assert len(fit(model, same, epochs=2, batch_size=4, lr=0.1)) == 2
+    assert len(fit(model, same.batches(4), epochs=1)) == 1  # what has no names is not compared
+
+
+class Counted(torch.nn.Module):
+    """A scorer with as many rows as it is given."""
+
+    def __init__(self, n_entities: int, n_relations: int) -> None:
+        super().__init__()
+        self.rows = torch.nn.Embedding(n_entities, 4)
+        self.kinds = torch.nn.Embedding(n_relations, 4)
+
+    def query(self, entity: Tensor, relation: Tensor) -> Tensor:
+        return self.rows(entity) * self.kinds(relation)
+
+    def candidates(self, entities: Tensor | None = None) -> Tensor:
+        return self.rows.weight if entities is None else self.rows(entities)
+
+
+def test_a_scorer_has_the_entities_and_relations_of_its_set() -> None:
+    links = facts()  # 7 entities, 2 relations
+    for scorer in (DistMult(7, 2, dim=4), RGCN(links, dim=4), Counted(7, 4)):
+        LinkContrast(scorer, links)
+    wrong: list[tuple[torch.nn.Module, str]] = [
+        (TransE(50, 2, dim=4), "50"), (TransE(6, 2, dim=4), "6"), (ComplEx(7, 1, dim=4), "1"),
+        (ComplEx(7, 3, dim=4), "3"), (RGCN(chain_model()._links, dim=4), "5"),
+        (Counted(8, 4), "8"), (Counted(6, 4), "entity 6"), (Counted(7, 2), "relation 3"),
+    ]  # fmt: skip
+    for scorer, number in wrong:
+        with pytest.raises(InputError, match=rf"{type(scorer).__name__}\b.*\b{number}\b"):
+            LinkContrast(scorer, links)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import tarfile
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -256,3 +259,119 @@ def test_graphs_with_kinds_of_edges_are_sets_of_facts() -> None:
     for facts in ([(0, 1, 2)], [("a", "b")], ["abc"], [torch.zeros(3)]):
         with pytest.raises(InputError, match="triples of text"):
             LinkSet.from_triples(facts)  # type: ignore[arg-type]
+
+
+def written(
+    tmp_path: Path, train: str, valid: str = "a\tr\tc\n", test: str = "b\tr\ta\n"
+) -> LinkSet:
+    path = tmp_path / "own"
+    path.mkdir(exist_ok=True)
+    for part, text in {"train": train, "valid": valid, "test": test}.items():
+        (path / f"{part}.txt").write_text(text, encoding="utf-8")
+    return read_links(path)
+
+
+@pytest.mark.parametrize("end", [" .", ".", "\t."])
+def test_a_term_of_n_triples_is_one_entity_as_head_and_as_tail(end: str, tmp_path: Path) -> None:
+    def lines(facts: str, end: str = end) -> str:
+        return "".join(f"<x/{h}>\t<x/r>\t<x/{t}>{end}\n" for h, t in facts.split())
+
+    found = written(tmp_path, lines("ab bc ca"), lines("ac"), "_:b\t<x/r>\t<x/a>" + end)
+    assert found.entities == ("<x/a>", "<x/b>", "<x/c>", "_:b")
+    assert sum(says(note, "N-Triples") for note in found.notes) == 3
+    with pytest.raises(InputError) as error:
+        written(tmp_path, lines("ab bc") + lines("ca", ""))
+    assert says(str(error.value), "train.txt", 3, "N-Triples", "dot")
+    plain = written(tmp_path, "a Inc.\tr.\tb Inc.\n", "b Inc.\tr.\ta Inc.\n", "a\tr.\tb\n")
+    assert plain.entities == ("a", "a Inc.", "b", "b Inc.")
+    assert plain.relations == ("r.",)
+
+
+@pytest.mark.parametrize(
+    "header", ["head\trelation\ttail", "Subject\tPredicate\tObject", "source\ttype\ttarget"]
+)
+@pytest.mark.parametrize("parts", [["train"], ["test"], ["train", "valid", "test"]])
+def test_names_of_columns_are_no_fact(header: str, parts: list[str], tmp_path: Path) -> None:
+    texts = {"train": "a\tr\tb\nb\tr\tc\nc\tr\ta\n", "valid": "a\tr\tc\n", "test": "b\tr\ta\n"}
+    plain = written(tmp_path, *texts.values())
+    found = written(
+        tmp_path, *(f"{header}\n" * (part in parts) + text for part, text in texts.items())
+    )
+    assert found.digest == plain.digest
+    for part in parts:
+        assert any(says(note, part, 1, *header.split("\t")) for note in found.notes)
+    assert len(found.notes) == len(parts) + len(plain.notes)
+
+
+def test_a_first_line_whose_words_other_lines_have_is_a_fact(tmp_path: Path) -> None:
+    found = written(tmp_path, "h\tr\tt\na\tr\tb\n")
+    assert ("h", "r", "t") in named(found, "train")
+    assert any(says(note, "train", 1, "h", "r", "t") for note in found.notes)
+    other = written(tmp_path, "a\tr\tb\nhead\trelation\ttail\n")  # not the first line
+    assert ("head", "relation", "tail") in named(other, "train")
+    with pytest.raises(InputError) as error:
+        written(tmp_path, "head\ttail\trelation\na\tb\tr\n")
+    assert says(str(error.value), "train.txt", 1, "columns", "tail")
+
+
+def test_triples_that_end_with_the_relation_are_noted() -> None:
+    facts = [(f"e{i}", f"e{i + 1}", "rs"[i % 2]) for i in range(9)]
+    assert any(says(note, 2, 9, "head") for note in LinkSet.from_triples(facts).notes)  # type: ignore[arg-type]
+    right = LinkSet.from_triples([(h, r, t) for h, t, r in facts])  # type: ignore[arg-type]
+    few = LinkSet.from_triples([(f"e{i}", f"r{i}", "e0") for i in range(9)])  # tails are heads
+    assert right.notes == few.notes == ()
+
+
+def test_a_line_with_a_tab_too_many_shows_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        written(tmp_path, "a\tr\tb\t\n")
+    assert r"'a\tr\tb\t'" in str(error.value)
+
+
+def test_names_are_in_the_order_of_their_numbers() -> None:
+    graph = Data(edge_index=torch.tensor([[0, 1], [1, 2]]), edge_type=torch.tensor([0, 1]))
+    names, kinds = ("cid", "ann", "bob"), ("likes", "knows")
+    accepted: list[tuple[Any, Any]] = [
+        (list(names), kinds),
+        (np.array(names), pd.Index(kinds)),
+        ({"ann": 1, "bob": 2, "cid": 0}, {"knows": 1, "likes": 0}),
+        ({2: "bob", 0: "cid", 1: "ann"}, {np.int64(1): "knows", np.int64(0): "likes"}),
+    ]
+    for entities, relations in accepted:
+        of_graph = LinkSet.from_graphs(graph, entities=entities, relations=relations)
+        of_names = LinkSet.from_triples(
+            [("cid", "likes", "ann"), ("ann", "knows", "bob")],
+            entities=entities, relations=relations,
+        )  # fmt: skip
+        for found in (of_graph, of_names):
+            assert (found.entities, found.relations) == (names, kinds)
+            assert found.train.tolist() == [[0, 0, 1], [1, 1, 2]]
+    for wrong in (
+        {*names}, dict.fromkeys(names, 0), {"cid": 1, "ann": 2, "bob": 3}, {"0": "cid"}, "abc",
+        {"cid": 0, "ann": 1, "bob": 3}, ["cid", "ann", " "], ["cid", "ann", ""], ["cid", "ann", 3],
+    ):  # fmt: skip
+        with pytest.raises(InputError, match="entities"):
+            LinkSet.from_graphs(graph, entities=wrong)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"relations\b.*'knows'"):
+        LinkSet.from_triples([("a", "knows", "b")], relations=["likes"])
+    with pytest.raises(InputError, match="blank"):
+        LinkSet.from_triples([("", "r", "b")])
+
+
+def test_names_that_look_alike_are_counted() -> None:
+    train = [("é", "r", "e\u0301"), ("b", "r", "b\0"), ("b ", "r", "c"), ("c\0", "s", "d")]
+    found = LinkSet.from_triples(train)
+    assert found.n_entities == 8
+    assert any(says(note, 4, "entities") for note in found.notes)
+    assert not any("relations" in note for note in found.notes)
+    plain = LinkSet.from_triples([("é", "r", "e"), ("b", "r", "bb"), ("a b", "r", "ab")])
+    assert plain.notes == ()
+
+
+def test_kinds_of_edges_may_be_a_column() -> None:
+    ends, kinds = torch.tensor([[0, 1], [1, 2]]), torch.tensor([[0], [1]])
+    found = LinkSet.from_graphs(Data(edge_index=ends, edge_type=kinds))
+    assert found.train.tolist() == [[0, 0, 1], [1, 1, 2]]
+    for wrong in (kinds.int(), torch.eye(2).long()):
+        with pytest.raises(InputError, match="edge_type"):
+            LinkSet.from_graphs(Data(edge_index=ends, edge_type=wrong))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor
@@ -175,6 +176,19 @@ def test_what_is_no_molecule_is_named_and_its_targets_are_left_out() -> None:
     assert found.y.shape == (2, 2)
     assert found.y[1].tolist() == [3, 3]
     assert found.y[0].isnan().tolist() == [False, True]
+
+
+def test_targets_of_pandas_are_found_by_the_index_of_the_smiles() -> None:
+    smiles = pd.Series(["CC", "no", "O", "CCO"], index=[7, 5, 3, 1])
+    targets = pd.Series({1: 1.0, 3: 3, 5: 5, 7: 7})
+    assert from_smiles(smiles, targets).y.tolist() == [7, 3, 1]
+    assert from_smiles(smiles.tolist(), targets).y.tolist() == [1, 5, 7]
+    assert from_smiles(smiles, targets.to_numpy()).y.tolist() == [1, 5, 7]
+    with pytest.raises(InputError) as error:
+        from_smiles(smiles, targets.rename({3: 9}))
+    assert says(str(error.value), "targets", 3, 9)
+    twice = smiles.set_axis([0, 0, 1, 1])
+    assert from_smiles(twice, targets.set_axis([0, 0, 1, 1])).y.tolist() == [1, 5, 7]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from gcl_hard.graphs import (
 )
 from gcl_hard.graphs.node_models import encode_nodes
 from tests.graphs.test_node_models import as_sparse, graph
+from tests.said import says
 
 
 def named(batch: NodeBatch, whole: NodeBatch) -> list[int]:
@@ -258,3 +259,16 @@ def test_sizes_that_are_none_are_refused() -> None:
     for sizes in ((), (0, 3)):
         with pytest.raises(InputError):
             Neighbourhoods(graph(), sizes)
+
+
+@pytest.mark.parametrize("ends", [[[7, 1], [0, 0]], [[0, 1], [9, 0]], [[-1, 1], [0, 0]],
+                                  [[0, 1], [-1, 0]]])  # fmt: skip
+def test_edges_of_nodes_that_are_not_there_are_refused(ends: list[list[int]]) -> None:
+    right = NodeBatch(torch.eye(7), torch.tensor([[0, 6], [6, 0]]))
+    assert Neighbourhoods(right, (2,)).graph is right
+    with pytest.raises(InputError) as error:
+        Neighbourhoods(right._replace(edge_index=torch.tensor(ends)), (2,))
+    assert says(str(error.value), 7)
+    with pytest.raises(InputError) as error:
+        Neighbourhoods(right._replace(y=torch.arange(5)), (2,))
+    assert says(str(error.value), "[5]", "[7]")

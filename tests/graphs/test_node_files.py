@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import sparse
@@ -263,13 +264,72 @@ def test_splits_and_names_of_a_file_are_read(tmp_path: Path) -> None:
         assert nodes.ids == ("a", "b", "c", "d")
 
 
-def test_python_objects_and_other_arrays_are_left_out_and_named(tmp_path: Path) -> None:
+NAMES = {"class_names": 2, "node_names": 4, "columns": 4}
+"""Arrays of names, and how many there are."""
+
+
+@pytest.mark.parametrize("key", NAMES)
+def test_names_that_are_python_objects_are_refused_and_text_is_read(
+    key: str, tmp_path: Path
+) -> None:
+    names = pd.Series([f"n{k}" for k in range(NAMES[key])])
+    for arrays in (csr_arrays, listed_arrays):
+        saved(tmp_path, arrays(**{key: names.to_numpy(object)}))
+        with pytest.raises(InputError) as error:
+            load_nodes("mine", data_dir=tmp_path)
+        assert says(str(error.value), "mine.npz", key, ".to_numpy(dtype='U')")
+        saved(tmp_path, arrays(**{key: names.to_numpy(dtype="U")}))
+        nodes = load_nodes("mine", data_dir=tmp_path)
+        found = {"class_names": nodes.class_names, "node_names": nodes.ids,
+                 "columns": nodes.columns}  # fmt: skip
+        assert found[key] == (*names,)
+
+
+def test_published_files_have_names_as_python_objects(tmp_path: Path) -> None:
+    known, objects = KNOWN["CiteSeer"], np.array([{"a": 1}] * 6, object)
+    x = sparse.csr_array(np.eye(6, known.n_features))
+    attr = {f"attr_{part}": getattr(x, part) for part in ("data", "indices", "indptr")}
+    adjacency = sparse.csr_array(np.eye(6, k=1))
+    adj = {f"adj_{part}": getattr(adjacency, part) for part in ("data", "indices", "indptr")}
+    saved(tmp_path, csr_arrays(
+        **attr, **adj, attr_shape=np.array(x.shape), adj_shape=np.array([6, 6]),
+        labels=np.arange(6), class_names=objects, node_names=objects,
+    ), "citeseer")  # fmt: skip
+    nodes = load_nodes("CiteSeer", data_dir=tmp_path)
+    assert nodes.ids is None
+    for key in ("class_names", "node_names"):
+        assert any(says(note, key) for note in nodes.notes)
+
+
+def test_names_of_columns_fit_the_features(tmp_path: Path) -> None:
+    for names in ([*"abc"], [*"abca"], [*"abcde"]):
+        saved(tmp_path, listed_arrays(columns=np.array(names)))
+        with pytest.raises(InputError) as error:
+            load_nodes("mine", data_dir=tmp_path)
+        assert says(str(error.value), "mine.npz", "columns", len({*names}), 4)
+
+
+def test_other_arrays_are_left_out_and_named(tmp_path: Path) -> None:
     objects = np.array([{"a": 1}, None], object)
-    saved(tmp_path, csr_arrays(class_names=objects, metadata=objects, time=np.arange(4)))
+    saved(tmp_path, csr_arrays(metadata=objects, time=np.arange(4)))
     nodes = load_nodes("mine", data_dir=tmp_path)
-    assert nodes.class_names == ("0", "1")
-    assert any(says(note, "class_names") for note in nodes.notes)
     assert any(says(note, "metadata", "time") for note in nodes.notes)
+
+
+def test_zeros_that_a_file_stores_are_no_edges(tmp_path: Path) -> None:
+    saved(tmp_path, csr_arrays(adj_data=np.array([1.0, 0, 1])))
+    nodes = load_nodes("mine", data_dir=tmp_path)
+    assert nodes.edge_index.tolist() == [[0, 1, 2, 3], [1, 0, 3, 2]]
+    assert nodes.edge_weight is None
+    assert any(says(note, 1, "zero") for note in nodes.notes)
+
+
+def test_edges_of_a_file_are_told_in_its_shape(tmp_path: Path) -> None:
+    for edges in (np.ones((5, 2)), np.ones((2, 5), int)):
+        saved(tmp_path, listed_arrays(edges=edges))
+        with pytest.raises(InputError) as error:
+            load_nodes("mine", data_dir=tmp_path)
+        assert says(str(error.value), "mine.npz", str(edges.dtype), str([*edges.shape]), "[E, 2]")
 
 
 class Trap:
@@ -281,12 +341,13 @@ class Trap:
 
 def test_no_pickle_is_loaded(tmp_path: Path) -> None:
     trap = np.array([Trap()] * 4, object)
-    saved(tmp_path, csr_arrays(class_names=trap, other=trap))
+    saved(tmp_path, csr_arrays(other=trap))
     load_nodes("mine", data_dir=tmp_path)
-    saved(tmp_path, csr_arrays(labels=trap))
-    with pytest.raises(InputError) as error:
-        load_nodes("mine", data_dir=tmp_path)
-    assert says(str(error.value), "mine.npz", "labels")
+    for key in ("labels", "class_names"):
+        saved(tmp_path, csr_arrays(**{key: trap}))
+        with pytest.raises(InputError) as error:
+            load_nodes("mine", data_dir=tmp_path)
+        assert says(str(error.value), "mine.npz", key)
 
 
 @pytest.mark.parametrize(
@@ -329,10 +390,10 @@ def test_rows_that_contradict_each_other_are_refused(
         (csr_arrays(attr_matrix=np.ones((3, 2))), ["x", 3, 4]),
         (csr_arrays(attr_matrix=np.ones((5, 2)), labels=np.arange(5)), ["x", 5, 4]),
         (csr_arrays(labels=np.arange(3)), ["[3]", "[4]"]),
-        (csr_arrays(adj_data=np.array([1.0, 0, 2])), ["weight", "edge 1"]),
+        (csr_arrays(adj_data=np.array([1.0, -1, 2])), ["weight", "edge 1"]),
         (listed_arrays(edges=np.array([[0, 1, 2]])), ["edges", "[1, 3]", "[E, 2]"]),
         (listed_arrays(edges=np.array([[0, 4]])), ["0..3", "0 to 4"]),
-        (listed_arrays(node_labels=np.array([0, 1, -1, 1])), ["−1", "NaN"]),
+        (listed_arrays(node_labels=np.array([1, 1, -1, 1])), ["−1", "NaN"]),
         (listed_arrays(train_masks=np.ones((1, 4), bool)), ["val", "test"]),
         (listed_arrays(node_features=None), ["node_features"]),
         (listed_arrays(node_labels=None), ["node_labels"]),

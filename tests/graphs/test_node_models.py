@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,10 +12,11 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, SAGEConv
 
-from gcl_hard import InputError, fit
+from gcl_hard import InputError, embed, fit
 from gcl_hard.graphs import (
     GCN,
     GraphSAGE,
+    Neighbourhoods,
     NodeBatch,
     NodeClassifier,
     NodeContrast,
@@ -160,7 +162,119 @@ def test_the_classifier_reads_known_labels_alone() -> None:
     model = NodeClassifier(GCN(6, dim=4), n_classes=3)
     logits = model.scores(batch)[:6]
     expected = nn.functional.cross_entropy(logits, batch.y[:6])
-    torch.testing.assert_close(model(batch._replace(y=y)), expected)
+    for labels in (y, y.int()):
+        torch.testing.assert_close(model(batch._replace(y=labels)), expected)
+
+
+@pytest.mark.parametrize(
+    ("y", "facts"),
+    [
+        (torch.arange(12) % 3 / 1, ["float32", -1]),
+        (torch.tensor([0.0, math.nan] * 6), ["float32", "nan_to_num(-1)"]),
+        ((torch.arange(12) % 3)[:, None], ["[12, 1]"]),
+        (torch.arange(12) % 4, ["0..2", 3]),
+        (torch.arange(12) % 3 - 2, [-1, -2]),
+        (torch.arange(8) % 3, ["[12]", "[8]"]),
+    ],
+)
+def test_labels_that_are_no_classes_of_a_classifier_are_refused(
+    y: Tensor, facts: list[object]
+) -> None:
+    batch, model = graph(), NodeClassifier(GCN(6, dim=4), n_classes=3)
+    data = Data(batch.x, batch.edge_index, y=y)
+    for given in (batch._replace(y=y), data):
+        with pytest.raises(InputError) as error:
+            model(given)
+        assert says(str(error.value), *facts)
+    if y.dim() == 2 or len(y) < 12:
+        with pytest.raises(InputError):
+            NodeContrast(model.encoder, method="scl")(data)
+
+
+def changed(name: str) -> Data:
+    """A graph as others give it, whose edges or features are read before they are multiplied."""
+    batch, draws = graph(20), torch.Generator().manual_seed(1)
+    edges = batch.edge_index
+    upper = edges[:, edges[0] < edges[1]]
+    loops = torch.arange(20).repeat(2, 1)
+    made = {
+        "one direction": Data(batch.x, upper),
+        "some in one direction": Data(batch.x, edges[:, torch.rand(edges.shape[1],
+                                      generator=draws) < 0.7]),
+        "self-loops": Data(batch.x, torch.cat([edges, loops], 1)),
+        "repeats": Data(batch.x, torch.cat([edges, edges[:, :9]], 1)),
+        "doubles": Data(batch.x.double(), edges),
+        "whole numbers": Data((9 * batch.x).long(), edges),
+        "int32": Data(batch.x, edges.int()),
+        "weights": Data(batch.x, upper, edge_weight=torch.rand(upper.shape[1], generator=draws)),
+    }  # fmt: skip
+    made[name].y = torch.arange(20) % 3
+    return made[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["one direction", "some in one direction", "self-loops", "repeats", "doubles",
+     "whole numbers", "int32", "weights"],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", [GCN, GraphSAGE])
+def test_a_graph_is_one_thing_at_every_door(name: str, kind: type[GCN]) -> None:
+    data = changed(name)
+    nodes = NodeSet.from_graph(data)
+    torch.manual_seed(0)
+    encoder = kind(6, dim=4)
+    model = NodeContrast(encoder, method="hscl", views=NodeViews(0.0, 0.0))
+    expected = model.embed(nodes)
+    for found in (model.embed(data), embed_nodes(encoder, data), embed(encoder, data).values):
+        np.testing.assert_array_equal(found, expected)
+    torch.testing.assert_close(model(data), model(nodes))
+    classifier = NodeClassifier(encoder, n_classes=3)
+    torch.testing.assert_close(classifier(data), classifier(nodes))
+    torch.testing.assert_close(classifier.scores(data), classifier.scores(nodes))
+    draws = (np.random.default_rng(0) for _ in range(2))
+    whole = [Neighbourhoods(one, (3, 2)).around(np.arange(5), next(draws)) for one in (data, nodes)]
+    torch.testing.assert_close(*whole, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "facts"),
+    [
+        ({"edge_weight": torch.tensor([1.0, -1, 1, -1])}, [2, "edge 1"]),
+        ({"edge_weight": torch.tensor([0.0, 1, 0, 1])}, [2, "edge 0"]),
+        ({"edge_weight": torch.ones(3)}, [3, 4]),
+        ({"x": torch.tensor([[1.0], [math.nan], [2.0]])}, [1, "node 1"]),
+        ({"edge_index": torch.tensor([[0], [3]])}, [1, "0..2"]),
+    ],
+)
+def test_a_graph_that_is_no_set_is_not_embedded_either(
+    change: dict[str, Tensor], facts: list[object]
+) -> None:
+    ends = torch.tensor([[0, 1, 1, 2], [1, 2, 0, 1]])
+    given = {"x": torch.ones(3, 1), "edge_index": ends, "y": torch.tensor([0, 1, 1])} | change
+    encoder = GraphSAGE(1, dim=2)
+    model = NodeContrast(encoder, method="ucl")
+    for door in (NodeSet.from_graph, model, model.embed, partial(embed, encoder)):
+        with pytest.raises(InputError) as error:
+            door(Data(**given))
+        assert says(str(error.value), *facts)
+
+
+def test_features_that_are_learnt_keep_their_gradient() -> None:
+    batch = graph()
+    x = batch.x.clone().requires_grad_()
+    NodeContrast(GCN(6, dim=4), method="ucl")(Data(x, batch.edge_index)).backward()
+    assert x.grad is not None
+    assert bool((x.grad != 0).any())
+
+
+def test_labels_of_a_graph_keep_their_numbers() -> None:
+    batch = graph()
+    y = torch.where(batch.y == 0, -1, batch.y)
+    data = Data(batch.x, batch.edge_index, y=y)
+    model = NodeClassifier(GCN(6, dim=4), n_classes=3)
+    known = (y > 0).nonzero().flatten()
+    expected = nn.functional.cross_entropy(model.scores(batch)[known], y[known])
+    torch.testing.assert_close(model(data), expected)
 
 
 class Dense(nn.Module):
@@ -203,7 +317,7 @@ def test_messages_name_what_does_not_fit() -> None:
     assert says(str(error.value), "spacl")
     with pytest.raises(InputError) as error:
         embed_nodes(GCN(6), Data(edge_index=batch.edge_index))
-    assert says(str(error.value), "Data", "x")
+    assert says(str(error.value), "x")
     with pytest.raises(InputError) as error:
         embed_nodes(GCN(6), graph()._replace(edge_index=torch.tensor([[0], [12]])))
     assert says(str(error.value), 12)

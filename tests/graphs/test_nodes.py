@@ -7,6 +7,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import sparse
@@ -16,6 +17,7 @@ from torch_geometric.transforms import NormalizeFeatures, ToSparseTensor
 
 from gcl_hard import InputError, fit
 from gcl_hard.graphs import GCN, NodeContrast, NodeSet
+from gcl_hard.io import digest_of_arrays
 from tests.said import says
 
 NAN = float("nan")
@@ -130,6 +132,28 @@ def test_entries_of_one_are_no_weights() -> None:
     assert nodes.edge_index.tolist() == path_graph().sort().edge_index.tolist()
 
 
+def test_zeros_that_an_adjacency_stores_are_no_edges_and_counted() -> None:
+    ring = sparse.csr_array(nx.to_scipy_sparse_array(nx.cycle_graph(5)))
+    zeros = ring.copy()
+    zeros.setdiag(0)
+    zeros[0, 1] = zeros[1, 0] = 0
+    assert zeros.nnz == 15
+    stored = torch.sparse_coo_tensor(np.stack(zeros.tocoo().coords), zeros.tocoo().data, (5, 5))
+    fields = {"x": torch.ones(5, 1), "y": torch.arange(5) % 2}
+    for made in (
+        NodeSet.from_graph(zeros, **fields),
+        NodeSet.from_graph(Data(adj_t=stored.coalesce(), **fields)),
+    ):
+        assert edges_of(made) == [(u, v) for u, v in sorted(nx.DiGraph(nx.cycle_graph(5)).edges)
+                                  if {u, v} != {0, 1}]  # fmt: skip
+        assert made.edge_weight is None
+        assert says(made.notes[0], 7, "zeros")
+    zeros.data[zeros.data == 1] = 2
+    weighted = NodeSet.from_graph(zeros, **fields)
+    assert weighted.edge_weight is not None
+    assert weighted.edge_weight.unique().tolist() == [2]
+
+
 def test_two_kinds_of_edges_in_a_graph_are_refused() -> None:
     for beside in ({}, {"edge_index": None, "edge_weight": torch.ones(4)}):
         graph = path_graph(adj_t=torch.eye(4).to_sparse(), **beside)
@@ -185,8 +209,98 @@ def test_networkx_nodes_without_features_are_named() -> None:
     for node in "ac":
         graph.nodes[node]["x"] = [1.0]
     with pytest.raises(InputError) as error:
-        NodeSet.from_graph(graph, y=[0, 1, 1])
+        NodeSet.from_graph(graph)
     assert says(str(error.value), 1, 3, "x", "'b'")
+
+
+def shuffled(values: pd.DataFrame | pd.Series) -> Any:
+    """Its rows, with their index, in another order."""
+    return values.iloc[np.random.default_rng(1).permutation(len(values))]
+
+
+@pytest.mark.parametrize("kind", ["plain", "sparse"])
+def test_what_pandas_holds_is_found_by_the_names_of_the_nodes(kind: str) -> None:
+    graph = nx.Graph([("c", "a"), ("a", "d"), ("d", "b"), ("e", "a")])
+    age = {"a": 31, "b": 0, "c": 0, "d": 47, "e": 0}
+    group = dict(zip("abcde", ("old", "new", "old", "old", "new"), strict=True))
+    frame = pd.DataFrame({"age": age, "is_new": {k: v == "new" for k, v in group.items()}})
+    if kind == "sparse":
+        frame = frame.astype(pd.SparseDtype("float32", 0))
+    part = pd.Series([*"tveet"], index=[*"abcde"])
+    nodes = NodeSet.from_graph(
+        graph, x=shuffled(frame), y=shuffled(pd.Series(group)),
+        train=shuffled(part == "t"), val=shuffled(part == "v"), test=shuffled(part == "e"),
+    )  # fmt: skip
+    assert nodes.ids == ("c", "a", "d", "b", "e")
+    assert nodes.columns == ("age", "is_new")
+    assert nodes.dense().x.tolist() == [[age[k], group[k] == "new"] for k in "cadbe"]
+    assert [nodes.class_names[c] for c in nodes.y] == [group[k] for k in "cadbe"]
+    for letter, mask in zip("tve", (nodes.train, nodes.val, nodes.test), strict=True):
+        assert mask is not None
+        assert mask.tolist() == [[part[k] == letter for k in "cadbe"]]
+
+
+def test_pandas_rows_of_a_graph_without_names_are_found_by_their_numbers() -> None:
+    frame = pd.DataFrame([[0.0, 5], [1, 6], [2, 7], [3, 8]])
+    for x in (frame, shuffled(frame)):
+        nodes = NodeSet.from_graph(path_graph(), x=x, y=shuffled(pd.Series([0, 0, 1, 1])))
+        assert nodes.x.tolist() == frame.to_numpy().tolist()
+        assert nodes.y.tolist() == [0, 0, 1, 1]
+        assert nodes.columns == ()  # numbers are no names
+    assert NodeSet.from_graph(path_graph(y=shuffled(pd.Series([0, 0, 1, 1])))).y.tolist() == [
+        0, 0, 1, 1
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("index", "facts"),
+    [
+        (["a", "b", "c", "z"], ["'d'", "'z'"]),
+        (["a", "b", "c"], ["'d'"]),
+        (["a", "b", "c", "d", "x", "w"], ["'x'", 1]),
+        (["a", "b", "b", "d"], ["'b'", "'c'"]),
+        ([0, 1, 2, 3], ["'d'", 3, "0"]),
+    ],
+)
+def test_an_index_of_other_names_than_the_nodes_is_refused(index: Any, facts: list[Any]) -> None:
+    graph = nx.Graph([("d", "a"), ("a", "c"), ("c", "b")])
+    x = pd.DataFrame(np.eye(4), index=[*"abcd"])
+    assert NodeSet.from_graph(graph, x=x).n_nodes == 4
+    values = np.arange(len(index)) % 2
+    for given in ({"x": pd.DataFrame({"age": values}, index)}, {"y": pd.Series(values, index)}):
+        with pytest.raises(InputError) as error:
+            NodeSet.from_graph(graph, **{"x": x, **given})
+        assert says(str(error.value), "index", "to_numpy", *facts)
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(path_graph(), x=x)
+    assert says(str(error.value), "'a'", 0)
+
+
+def test_arrays_beside_names_are_said_to_be_in_the_graphs_order() -> None:
+    graph = nx.Graph([(2, 0), (0, 1)])
+    with pytest.warns(UserWarning, match=r"y and train.*2, 0, 1"):
+        NodeSet.from_graph(
+            graph, x=pd.DataFrame(np.eye(3)), y=[0, 1, 0],
+            train=[True, False, False], val=pd.Series([True, False, False]),
+            test=pd.Series([False, True, False]),
+        )  # fmt: skip
+    numbered = nx.path_graph(3)
+    assert NodeSet.from_graph(numbered, x=np.eye(3), y=[0, 1, 0]).x.tolist() == np.eye(3).tolist()
+
+
+def test_columns_of_a_frame_that_are_no_numbers_are_named() -> None:
+    frame = pd.DataFrame({"age": [1, 2.5, 3, 4], "is_new": [True, False, True, True]})
+    nodes = NodeSet.from_graph(path_graph(), x=frame)
+    assert nodes.x.tolist() == [[1, 1], [2.5, 0], [3, 1], [4, 1]]
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(path_graph(), x=frame.assign(segment=[*"abca"]), name="mine")
+    assert says(str(error.value), "mine", 1, 3, "'segment'", "get_dummies")
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(path_graph(), x=frame.assign(age=pd.array([1, None, 3, 4], "Int64")))
+    assert says(str(error.value), 1, "node 1", "NaN")
+    with pytest.raises(InputError) as error:
+        NodeSet.from_graph(path_graph(), x=pd.concat([frame, frame], axis=1))
+    assert says(str(error.value), "columns", 2, 4)
 
 
 def test_a_misspelt_attribute_is_told() -> None:
@@ -217,6 +331,13 @@ def test_a_node_without_an_attribute_y_has_no_known_class() -> None:
         ([3, None, NAN, 1], [1, -1, -1, 0], ("1", "3")),
         (torch.tensor([True, False, True, True]), [1, 0, 1, 1], ("False", "True")),
         (np.array([-2, 5, -2, 5], np.int8), [0, 1, 0, 1], ("-2", "5")),
+        (torch.tensor([2, -1, 1, -1]), [1, -1, 0, -1], ("1", "2")),
+        (torch.tensor([0.0, -1.0, 1.0, NAN]), [0, -1, 1, -1], ("0", "1")),
+        (pd.Series(["b", pd.NA, "a", "b"], dtype="string"), [1, -1, 0, 1], ("a", "b")),
+        (pd.Series(["b", pd.NA, "a", "b"], dtype=object), [1, -1, 0, 1], ("a", "b")),
+        (pd.Series(pd.Categorical(["b", None, "a", "b"])), [1, -1, 0, 1], ("a", "b")),
+        (pd.Series([3, None, 1, 3], dtype="Int64"), [1, -1, 0, 1], ("1", "3")),
+        ([3, pd.NA, 1, 3], [1, -1, 0, 1], ("1", "3")),
     ],
 )
 def test_classes_are_numbered_and_keep_their_names(
@@ -231,8 +352,8 @@ def test_classes_are_numbered_and_keep_their_names(
 @pytest.mark.parametrize(
     ("y", "facts"),
     [
-        (torch.tensor([0, -1, 1, -1]), ["−1", 2, "node 1", "NaN"]),
-        (torch.tensor([0.0, -1.0, 1.0, NAN]), ["−1", 1, "node 1", "NaN"]),
+        (torch.tensor([1, -1, 1, -1]), ["−1", 2, "node 1", "NaN"]),
+        (torch.tensor([-2.0, -1.0, 1.0, NAN]), ["−1", 1, "node 1", "NaN"]),
         (torch.tensor([0.0, 1.5, 0.25, 1.0]), [2, 1.5, "node 1"]),
         (torch.tensor([0.0, float("inf"), 0, 1]), [1, "inf", "node 1"]),
         (torch.eye(4), ["[4, 4]", "[4]"]),
@@ -389,7 +510,8 @@ def test_names_of_nodes_belong_to_the_data_and_may_be_alike() -> None:
     named = [replace(plain, ids=ids) for ids in (("a", "b", "c", "d"), ("a", "b", "c", "e"))]
     assert len({one.digest() for one in (plain, *named)}) == 3
     graph = nx.Graph([(1, "1"), ("1", 2)])
-    found = NodeSet.from_graph(graph, x=np.eye(3), y=[0, 1, 0])
+    with pytest.warns(UserWarning, match="order"):
+        found = NodeSet.from_graph(graph, x=np.eye(3), y=[0, 1, 0])
     assert any(says(note, 1, "called as another") for note in found.notes)
 
 
@@ -514,6 +636,37 @@ def test_negative_features_are_not_normalised(stored_sparse: bool) -> None:
     with pytest.raises(InputError) as error:
         nodes.normalised()
     assert says(str(error.value), "mine", "negative")
+
+
+@pytest.mark.parametrize("stored_sparse", [True, False])
+def test_columns_are_found_by_their_names(stored_sparse: bool) -> None:
+    nodes = wide(stored_sparse=stored_sparse)
+    x = nodes.dense().x
+    names = tuple(f"word={k}" for k in range(30))
+    named = replace(nodes, columns=names)
+    order = np.random.default_rng(0).permutation(30)
+    wanted = [names[k] for k in order]
+    moved = named.aligned([*wanted[:7], "word=new", *wanted[7:]])
+    assert moved.columns == (*wanted[:7], "word=new", *wanted[7:])
+    assert moved.is_sparse == stored_sparse
+    expected = torch.cat([x[:, order[:7]], torch.zeros(10, 1), x[:, order[7:]]], 1)
+    assert torch.equal(moved.dense().x, expected)
+    assert named.aligned(names) is named
+    used = int((x != 0).any(0).nonzero()[0])
+    with pytest.raises(InputError) as error:
+        named.aligned([name for name in names if name != f"word={used}"])
+    assert says(str(error.value), int((x[:, used] != 0).sum()), 10, f"word={used}")
+    with pytest.raises(InputError) as error:
+        named.aligned([*names, "age"])
+    assert says(str(error.value), "age")
+
+
+def test_sets_without_names_of_columns_keep_their_digest() -> None:
+    nodes = NodeSet.from_graph(path_graph())
+    x, ends, y = (one.numpy() for one in (nodes.x, nodes.edge_index, nodes.y))
+    assert nodes.digest() == digest_of_arrays(x, [4, 2], ends, y, [], [], [], [])
+    named = [replace(nodes, columns=one) for one in (("a", "b"), ("b", "a"))]
+    assert len({one.digest() for one in (nodes, *named)}) == 3
 
 
 def test_the_digest_tells_any_change_of_an_array() -> None:

@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 from gcl_hard.reports.frame import Results
+from gcl_hard.reports.page import page
 from gcl_hard.reports.rows import Row, rows
 from gcl_hard.reports.tables import choice_table, notes, score_tables
 from gcl_hard.runs.plan import Run
@@ -549,3 +550,21 @@ def test_a_row_is_compared_with_the_control_of_its_own_encoder_alone() -> None:
         found = {row.encoder: row for row in rows(made.results(*configs)) if row.method == "hucl"}
         assert {encoder for encoder, row in found.items() if "ucl" in row.tests} == tested
         assert not any(row.kind == "best" for row in found.values())
+
+
+def test_a_baseline_beside_several_encoders_is_not_tested_and_a_note_says_so() -> None:
+    """Its row has no mark, as one has none that does not differ."""
+    both = [made.config(method=m, encoder=e) for m in ("ucl", "hucl") for e in ("gin", "mine:N@1")]
+    majority = made.config("majority")
+    results = made.results(*both, majority)
+    found = rows(results)
+    assert row_of(found, "majority").tests == {}
+    (note,) = (note for note in notes(found) if says(note, "majority"))
+    assert says(note, "tested", "ucl", "majority on MUTAG", "encoders")
+    assert not says(note, "hucl")
+    assert note in page(results, found, command="bench", quick=False, figures=())
+    with_one = rows(made.results(*both[::2], majority))
+    assert row_of(with_one, "majority").tests.keys() == {"ucl"}
+    assert not any("majority" in note for note in notes(with_one))
+    without_control = rows(made.results(*both[2:], majority))
+    assert not any("majority" in note for note in notes(without_control))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import gcl_hard
 from gcl_hard import InputError, bench, tune
+from gcl_hard.errors import GclHardError
 from gcl_hard.graphs import GIN, load
 from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.store import Store
@@ -93,6 +96,68 @@ def test_python_takes_a_logger() -> None:
     assert logger.found[score][0][1] == pytest.approx(sum(record.values) / len(record.values))
     with pytest.raises(InputError, match="log_metrics"):
         gcl_hard.evaluate(GIN, mutag, "ucl", output="out", logger=print)  # type: ignore[arg-type]
+
+
+class Ended(Kept):
+    """A logger that is told how a command ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended: list[str] = []
+
+    def finalize(self, status: str) -> None:
+        self.ended.append(status)
+        raise RuntimeError("full")
+
+
+def evaluated(logger: Any, method: str = "ucl", **settings: Any) -> Any:
+    return gcl_hard.evaluate(
+        "gin", load("MUTAG", download=False), method, seeds=1, folds=2, epochs=2, layers=1, dim=4,
+        c_grid=(1.0,), baselines=[], output="out", progress=False, logger=logger, threads=1,
+        **settings,
+    )  # fmt: skip
+
+
+def test_a_logger_of_lightning_that_keeps_its_rows_has_them_on_the_disk_afterwards() -> None:
+    csv_logs = pytest.importorskip("lightning.pytorch.loggers.csv_logs")
+    evaluated(csv_logs.CSVLogger("logs"))
+    (file,) = Path("logs").rglob("metrics.csv")
+    written: dict[str, list[tuple[int | None, float]]] = {}
+    with file.open(encoding="utf-8", newline="") as rows:
+        for row in csv.DictReader(rows):
+            for name in {*row} - {"step"}:
+                if row[name]:
+                    written.setdefault(name, []).append((int(row["step"]), float(row[name])))
+    told = Kept()
+    evaluated(told, force=True)
+    assert len(told.found) == 2  # losses, and the score
+    assert written.keys() == told.found.keys()
+    for name, values in told.found.items():
+        assert np.array(written[name]) == pytest.approx(np.array(values), rel=1e-5)
+
+
+def test_a_logger_is_told_once_how_a_command_ended_and_may_fail_at_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good, bad, stopped, searching = (Ended() for _ in range(4))
+    with pytest.warns(UserWarning, match="Ended.*full"):
+        assert len(evaluated(good).results.records) == 1
+    assert good.ended == ["success"]
+    with pytest.warns(UserWarning, match="Ended.*full"), pytest.raises(GclHardError):
+        evaluated(bad, lr=1e30)
+    assert bad.ended == ["failed"]
+    with pytest.warns(UserWarning, match="Ended.*full"):
+        gcl_hard.study("MUTAG", "hucl", trials=1, epochs=1, layers=1, dim=4, c_grid=(1.0,),
+                       threads=1, output="out", progress=False, logger=searching)  # fmt: skip
+    assert searching.ended == ["success"]
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stopped, "log_metrics", stop)
+    with pytest.warns(UserWarning, match="Ended.*full"), pytest.raises(KeyboardInterrupt):
+        evaluated(stopped, "scl")
+    assert stopped.ended == ["failed"]
 
 
 def test_a_search_logs_its_trials() -> None:

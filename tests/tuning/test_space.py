@@ -715,7 +715,7 @@ def extra(name: str, method: str) -> set[str]:
 def read_text(folder: Path, text: str) -> Any:
     path = folder / "mine.yaml"
     path.write_text(text, encoding="utf-8")
-    return read_space(str(path))
+    return read_space(str(path), GraphConfig)
 
 
 def test_the_shipped_files_are_known_by_name() -> None:
@@ -725,7 +725,7 @@ def test_the_shipped_files_are_known_by_name() -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("name", "domain"), MOVES)
 def test_a_shipped_file_fits_every_method(name: str, domain: str, method: str) -> None:
-    space = read_space(name).fitted(Base(CONFIGS[domain], {"method": method}))
+    space = read_space(name, CONFIGS[domain]).fitted(Base(CONFIGS[domain], {"method": method}))
     assert {d.name for d in space.dimensions} == MOVES[name, domain] | extra(name, method)
 
 
@@ -734,7 +734,7 @@ def test_the_paper_s_values_are_tried_first(name: str, domain: str) -> None:
     tried: dict[str, list[dict[str, float]]] = {}
     for method in METHODS:
         base = Base(CONFIGS[domain], {"method": method, "lr": 0.002})
-        space = read_space(name).fitted(base)
+        space = read_space(name, base.kind).fitted(base)
         grid = space.grid_of(base)
         assert all(set(one) == {d.name for d in space.dimensions} for one in grid)
         assert all(one["lr"] == 0.002 for one in grid)
@@ -758,7 +758,7 @@ def test_the_command_above_a_file_runs_it(name: str) -> None:
     assert (mark, python, entry) == ("#", "python", "gcl_hard.tune")
     options = parse_tune(arguments)
     assert options.space == name
-    assert options.search_space == read_space(name).fitted(options.base)
+    assert options.search_space == read_space(name, options.base.kind).fitted(options.base)
 
 
 @pytest.mark.parametrize(
@@ -779,14 +779,14 @@ def test_a_file_of_one_s_own(tmp_path: Path) -> None:
 
 def test_an_unknown_name_gets_the_nearest() -> None:
     with pytest.raises(InputError, match=r"\bspace 'bta'.*\bbeta\b.*\bbeta\b.*\bfull\b"):
-        read_space("bta")
+        read_space("bta", GraphConfig)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"gone\.yaml\b.*\bfile\b"):
-        read_space(str(tmp_path / "gone.yaml"))
+        read_space(str(tmp_path / "gone.yaml"), GraphConfig)
     with pytest.raises(InputError, match=r"v1\.0\b.*\bfile\b"):
-        read_space(str(tmp_path / "v1.0"))
+        read_space(str(tmp_path / "v1.0"), GraphConfig)
 
 
 @pytest.mark.parametrize("text", ["space: {lr: [", "\tspace: 1", "a: b: c"])
@@ -800,7 +800,7 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_bytes(b"\xff\xfe\x00space")
     with pytest.raises(InputError, match=r"mine\.yaml .*\bUTF-8\b.*\b0xff\b"):
-        read_space(str(path))
+        read_space(str(path), GraphConfig)
 
 
 @pytest.mark.parametrize(
