@@ -96,7 +96,7 @@ test-extras: venv ## install every extra alone, and run what it is for (needs a 
 # 20 kills of each command, 250 mutations of each kind of file: an hour of two cores.
 test-faults: venv ## kills, damaged files, odd flags and numbers, machines that refuse: all of them
 	FUZZ=250 $(PYTEST) $(PARALLEL) --slow all tests/faults tests/fuzz tests/test_faults.py \
-	  tests/tuning/test_killed_searches.py tests/runs/test_releases.py
+	  tests/tuning/test_killed_searches.py
 
 fuzz: venv ## 10,000 random command lines and files: whatever they hold, no traceback
 	FUZZ=800 $(PYTEST) tests/fuzz

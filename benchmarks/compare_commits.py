@@ -8,8 +8,7 @@ The first runs the commands of ``compare_plan.py`` once in a checkout of BASE an
 working tree, one thread each, and compares every number that they wrote: result files, records,
 tables, figures' CSV, trials of searches, saved encoders, and what scripts print, line by line.
 Numbers must have the same bits. Of ensembles, losses of a run agree to 1e-4 (float32), and the
-accuracies of two commits, paired by seed, differ in the mean by at most three standard errors. Of
-molecules that BASE keeps in a store of their own, predictions and scores agree to 1e-6. Each
+accuracies of two commits, paired by seed, differ in the mean by at most three standard errors. Each
 tree has a cache of its own, so that both read and parse all data. What needs a file of ``--shared``
 that is not there is skipped, and named. The second parses every command that BASE documents in both
 trees and compares the configurations. Exit status 1 on a difference.
@@ -46,7 +45,6 @@ from compare_plan import COMMANDS, Command, Words, chosen
 from documented_commands import configurations, documented
 
 from gcl_hard.runs.record import RunResult
-from gcl_hard.settings import transfer1
 
 ROOT = Path(__file__).resolve().parents[1]
 LOSSES, SCORES = "final_losses", "fold_accuracies"
@@ -59,8 +57,6 @@ VARYING = frozenset(
 )
 """Keys and columns of times, dates and machines."""
 STATUS = "run.json"
-ROUNDED = 1e-6
-"""Relative, of what the earlier store of transfer rounded, and today's keeps in float32."""
 SCRIPTS = ROOT / "benchmarks" / "compare_scripts"
 
 Values = dict[str, Any]
@@ -74,13 +70,11 @@ class Run:
         config: its settings.
         seed: and whether its scores come from hold-outs inside the training folds.
         values: everything in its record, by dotted path.
-        rounded: whether its predictions are rounded.
     """
 
     config: Values
     seed: str
     values: Values
-    rounded: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,8 +162,7 @@ def read(folder: Path, words: Words, ignored: frozenset[str] = VARYING) -> Writt
         values |= _lines(file, name)
         for document in _documents(file, words):
             content = document
-            rounded = isinstance(content, dict) and transfer1.knows(content)
-            if rounded or (isinstance(content, dict) and content.get("domain") == "molecules"):
+            if isinstance(content, dict) and content.get("domain") == "molecules":
                 content = _of_molecules(content)
             if isinstance(content, dict) and {"config", "seed"} <= content.keys():
                 if "scores" in content and "metric" in content:  # since schema 3
@@ -179,7 +172,7 @@ def read(folder: Path, words: Words, ignored: frozenset[str] = VARYING) -> Writt
                 config = dict(flat(content["config"], ignored=ignored))
                 seed = f"seed {content['seed']}" + " inner" * bool(content.get("inner"))
                 values_of_run = dict(flat(content, ignored=ignored))
-                runs.append(Run(config, seed, values_of_run, rounded=rounded))
+                runs.append(Run(config, seed, values_of_run))
             else:
                 values |= flat(content, name, ignored)
     return Written(runs, values)
@@ -197,7 +190,7 @@ def _labels(folder: Path) -> dict[str, str]:
 
 
 def _of_molecules(record: Values) -> Values:
-    """What the two stores of molecules have in common."""
+    """A record of molecules, its lists in words and its predictions as numbers."""
     found = RunResult.read(record)
     (fold,) = found.tested()
     others = {name: one for name, one in found.scores.items() if name != found.metric}
@@ -321,21 +314,16 @@ def compare(old: Written, new: Written, *, ensemble: bool = False) -> Comparison
         _compare_ensembles(found, {label: (base[label], here[label]) for label in shared})
         return found
     for label in shared:
-        rounded = ROUNDED if base[label].rounded != here[label].rounded else 0.0
-        _compare_values(found, base[label].values, here[label].values, f"{label}: ", rounded)
+        _compare_values(found, base[label].values, here[label].values, f"{label}: ")
     _compare_values(found, old.values, new.values, "")
     return found
 
 
-def _compare_values(
-    found: Comparison, old: Values, new: Values, prefix: str, tolerance: float = 0.0
-) -> None:
+def _compare_values(found: Comparison, old: Values, new: Values, prefix: str) -> None:
     for name in old | new:
         if name not in old or name not in new:
             where = "in base" if name in old else "here"
             found.differences.append(f"{prefix}{name}: only {where}")
-        elif tolerance and isinstance(old[name], float) and math.isfinite(old[name]):
-            found.close(prefix + name, old[name], new[name], tolerance)
         else:
             found.equal(prefix + name, old[name], new[name])
 

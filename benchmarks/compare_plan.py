@@ -422,7 +422,6 @@ def _commands() -> Iterator[Command]:
 def _committed() -> Iterator[Command]:
     """Tables and figures of the results in the repository."""
     yield Command("committed-table-2", "bench", f"--table 2 {STORE} {COMMITTED}")
-    yield Command("committed-recipe", "python", "{scripts}/recipe.py table {tree}")
     drawn = "--only dataset=MUTAG --only contrast="
     plain = f"{drawn}local-global --only protocol=transductive --only"
     inductive = "--only dataset=MUTAG --only protocol=inductive --only"
@@ -437,7 +436,6 @@ def _committed() -> Iterator[Command]:
     ):
         drawing = f"{name} {{tree}}/benchmarks/results/figures -o . --name figure {only}"
         yield Command(f"committed-{name}", "figures", drawing)
-    yield Command("committed-search", "python", "{scripts}/recipe.py search {tree}")
 
 
 def _molecules() -> Iterator[Command]:

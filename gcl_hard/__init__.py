@@ -11,7 +11,6 @@ and ``gcl_hard.images``. ``evaluate``, ``export``, ``fit``, ``load_encoder``, ``
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gcl_hard import moved
 from gcl_hard.caching import cached_backward
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, MissingExtraError
 from gcl_hard.extras import check_extra
@@ -121,6 +120,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY, *_PACKAGES})
-
-
-moved.install()

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.extras import check_extra
-from gcl_hard.moved import moved_name
 
 Lazy = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
@@ -47,7 +46,7 @@ def lazy(package: str, file: str, extra: str = "") -> Lazy:
 
     def getattribute(name: str) -> Any:
         if name not in found:
-            return moved_name(package, name)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if extra:
             check_extra(extra, package)
         return getattr(import_module(found[name]), name)

@@ -30,8 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "extras": set(),  # what is installed
     "version": set(),
     "signals": set(),  # Ctrl-C, and SIGTERM
-    "moved": set(),  # old names of modules, arguments and flags
-    "lazy": {"moved"},
+    "lazy": set(),
     "functional": {"setting"},
     "setting": set(),
     "sampling": {"functional", "seeds", "synthetic"},
@@ -58,8 +57,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evaluation": set(),
     "testing": {"functional", "graphs", "models", "sampling"},
     **{floor: LIBRARY | {*FLOORS[:number]} for number, floor in enumerate(FLOORS)},
-    "commands": LIBRARY | {*FLOORS, "moved"},
-    "": LIBRARY | {"commands", "moved"},
+    "commands": LIBRARY | {*FLOORS},
+    "": LIBRARY | {"commands"},
     "__main__": {"", "commands"},
     **{name: {"commands"} for name in ENTRY_POINTS},
 }
@@ -168,7 +167,6 @@ def test_every_import_follows_an_arrow() -> None:
         ("gcl_hard/reports/page.py", "from ..commands import parser"),
         ("gcl_hard/reports/page.py", "import gcl_hard.commands.parser as parser"),
         ("gcl_hard/commands/bench.py", "from gcl_hard import evaluate"),
-        ("gcl_hard/runs/store.py", "from gcl_hard.moved import MODULES"),
         ("gcl_hard/bench.py", "from gcl_hard.graphs import InfoGraph"),
         ("gcl_hard/bench.py", "from gcl_hard.runs.runner import Runner"),
         ("gcl_hard/helpers.py", ""),

@@ -13,7 +13,6 @@ import shlex
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -21,7 +20,6 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from benchmarks.recipe.__main__ import COMMANDS, parse, parser_of
 from gcl_hard.commands.bench import bench_parser, parse_bench
 from gcl_hard.commands.embed import embed_parser, parse_embed
 from gcl_hard.commands.export import export_parser, parse_export
@@ -45,11 +43,10 @@ PARSERS: dict[str, tuple[Callable[[list[str]], object], Callable[[], ArgumentPar
     "transfer": (parse_transfer, transfer_parser),
     "embed": (parse_embed, embed_parser),
     "export": (parse_export, export_parser),
-    **{f"recipe {name}": (partial(parse, name), partial(parser_of, name)) for name in COMMANDS},
 }
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MODULE = re.compile(r'^```python title="(\w+)\.py"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-CALL = re.compile(r"(?:python -m (?:gcl_hard|benchmarks)\.|gcl-hard )(recipe \w+|\w+)(.*)")
+CALL = re.compile(r"(?:python -m gcl_hard\.|gcl-hard )(\w+)(.*)")
 QUOTED = re.compile(r"`([^`\n]+)`")
 OF_OTHERS = {"--estimator", "--dataset_name", "--gradient_imp", "--nthreads", "--nproc-per-node"}
 """Flags of published programs, of Dask and of torchrun."""

@@ -185,16 +185,6 @@ def test_every_committed_result_is_found_under_its_name() -> None:
     assert n > 6000
 
 
-def test_keys_of_schema_2_are_made_again() -> None:
-    """Names that version 0.2 gave to results, with what each configuration states."""
-    frozen = json.loads((ROOT / "tests/settings/schema2_keys.json").read_text(encoding="utf-8"))
-    assert len(frozen) > 100
-    for name, settings in frozen.items():
-        kind = CONFIGS[settings.pop("domain")]
-        to_its_end = {"patience": 0} if settings["method"] == "supervised" else {}
-        assert kind(**settings | to_its_end).key(2) == name
-
-
 def test_a_changed_default_keeps_the_keys_of_the_old_one() -> None:
     """The old value is in the declaration: results made with either are found under their own."""
     field = TOY["width"]

@@ -14,7 +14,6 @@ from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 from gcl_hard.errors import InputError, without_password
 from gcl_hard.experiments.registry import import_domain
 from gcl_hard.io import public_path
-from gcl_hard.moved import FLAGS, renamed
 from gcl_hard.runs.experiment import RunOptions
 from gcl_hard.settings.base import Domain, flag
 from gcl_hard.settings.domains import CONFIGS
@@ -139,12 +138,6 @@ def read_arguments(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str
             first.append(item)
         else:
             rest.append(item)
-    names = FLAGS.get(parser.prog.rpartition(" ")[2], {})
-    for old, new in names.items():
-        now = parser._option_string_actions[f"--{flag(new)}"]
-        parser.add_argument(
-            f"--{flag(old)}", type=getattr(now, "_typehint", now.type), help=argparse.SUPPRESS
-        )
     try:
         found = dict(vars(parser.parse_args(first + rest, defaults=False)))
     except ArgumentError as error:
@@ -152,7 +145,7 @@ def read_arguments(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str
     except UnicodeDecodeError as error:
         raise InputError(f"the file of {' '.join(first)} is not UTF-8: {error}") from error
     found.pop("config", None)
-    return renamed(found, names)
+    return found
 
 
 def flags_in(arguments: Sequence[str]) -> set[str]:

@@ -13,7 +13,6 @@ from gcl_hard.commands.execute import protocol_lines
 from gcl_hard.errors import unknown
 from gcl_hard.experiments.custom import EncoderMaker, own_graphs
 from gcl_hard.io import check_writable, write_json
-from gcl_hard.moved import FLAGS, renames
 from gcl_hard.runs.logs import Log, Logger, opened_log
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.domains import CONFIGS
@@ -103,7 +102,6 @@ def _logged(prepared: PreparedSearch, log: Log) -> PreparedSearch:
     return replace(prepared, options=replace(options, callbacks=(*options.callbacks, ended)))
 
 
-@renames(**FLAGS["gcl_hard.tune"])
 def study(
     dataset: str | Path | GraphSet | Iterable[Any] = "MUTAG",
     method: str = "hscl",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -119,7 +119,7 @@ class RunContext:
 
     def file(self, run: Run, suffix: str) -> Path:
         """Path of a file next to the result of a run."""
-        return self._existing(f"{run.name(self.processes, schema)}{suffix}" for schema in (None, 2))
+        return self.output / f"{run.name(self.processes)}{suffix}"
 
     def checkpoint(self, run: Run, number: int = 0) -> Path:
         """Path of the checkpoint of one of a run's trainings, from 0.
@@ -127,7 +127,7 @@ class RunContext:
         Another number of processes finds it, too, and refuses it.
         """
         suffix = f".{number}.ckpt" if number else ".ckpt"
-        return self._existing(f"{run.name(1, schema)}{suffix}" for schema in (None, 2))
+        return self.output / f"{run.name(1)}{suffix}"
 
     def checkpoints(self, run: Run) -> list[Path]:
         """Those of a run's trainings that are there."""
@@ -138,11 +138,6 @@ class RunContext:
         """Remove the checkpoints of a run."""
         for path in self.checkpoints(run):
             path.unlink(missing_ok=True)
-
-    def _existing(self, names: Iterable[str]) -> Path:
-        """A file by its name, or by the name of the schema before, if only that is there."""
-        path, former = (self.output / name for name in names)
-        return former if former.exists() and not path.exists() else path
 
     def without_checkpoints(self) -> RunContext:
         """The same, for what is not to be resumed."""

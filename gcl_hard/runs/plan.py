@@ -33,18 +33,14 @@ class Run(NamedTuple):
         """Passes of its encoders over the training data, at most."""
         return self.config.most_epochs
 
-    def name(self, processes: int, schema: int | None = None) -> str:
+    def name(self, processes: int) -> str:
         """Stem of the file names of its result.
 
         Args:
             processes: how many train it together; part of the name where it changes the loss.
-            schema: schema of records whose stem is asked for, if it is not today's.
         """
-        former = None if schema is None else self.config.former_name(self.seed)
-        if former is not None:
-            return former
         together = f"_{processes}processes" * (processes > 1 and self.config.local_negatives)
-        return f"{self.config.key(schema)}{'_inner' * self.inner}{together}_seed{self.seed}"
+        return f"{self.config.key()}{'_inner' * self.inner}{together}_seed{self.seed}"
 
     def cost(self, size: tuple[int, int]) -> float:
         """Work in the unit of its domain; ``size`` as in :meth:`RunConfig.cost`."""

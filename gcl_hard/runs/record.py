@@ -18,14 +18,14 @@ from gcl_hard.io import BITS, json_text, packed, packed_bits, unpacked
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.snapshots import snapshot_epochs
 from gcl_hard.settings.base import RunConfig
-from gcl_hard.settings.domains import CONFIGS, from_dict
+from gcl_hard.settings.domains import from_dict
 from gcl_hard.stored import unlike
 
 if TYPE_CHECKING:
     from gcl_hard.evaluation import FoldScore
 
-SCHEMA_VERSION, BEFORE = 3, 2
-"""The schema of records that are written, and the one before, which is read as well."""
+SCHEMA_VERSION = 3
+"""The schema of records."""
 ACCURACY = "accuracy"
 
 
@@ -159,7 +159,7 @@ class RunResult:
     def read(
         cls, stored: Mapping[str, Any], *, checked: bool = False, config: RunConfig | None = None
     ) -> RunResult:
-        """A record of this schema, or of the one before.
+        """A record of this schema.
 
         Args:
             stored: what was written, as JSON gives it back.
@@ -173,15 +173,7 @@ class RunResult:
         content = dict(stored)
         digest = content.pop("digest", None)
         altered = checked and digest is not None and digest != _digest(content)
-        version = content.pop("schema_version", SCHEMA_VERSION)
-        for one in CONFIGS.values():
-            if one.earlier is not None and one.earlier.knows(content):
-                settings = one(**one.earlier.settings(content)).as_json()
-                content = one.earlier.record(content) | {"config": settings}
-                version = SCHEMA_VERSION
-        if version == BEFORE:
-            scores = {ACCURACY: content.pop("fold_accuracies", [])}
-            content |= {"scores": scores, "migrated": BEFORE}
+        content.pop("schema_version", None)
         unknown = {name: content.pop(name) for name in [*content] if name not in NAMES}
         every = None if config is None else config.as_json()
         if config is None or (content["config"], content.get("domain")) != (every, config.domain):

@@ -31,14 +31,13 @@ from gcl_hard.io import (
     storable,
     unlink_seen,
 )
-from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS
+from gcl_hard.runs.experiment import ENCODERS
 from gcl_hard.runs.plan import Run
-from gcl_hard.runs.record import BEFORE, SCHEMA_VERSION, RunResult, digest_of, says_nothing
+from gcl_hard.runs.record import SCHEMA_VERSION, RunResult, digest_of, says_nothing
 from gcl_hard.settings.base import RunConfig
-from gcl_hard.settings.domains import CONFIGS
 
-COMPACT, FORMER = "runs.jsonl.gz", "runs.jsonl"
-"""File name of the compact form, and the one that it had."""
+COMPACT = "runs.jsonl.gz"
+"""File name of the compact form."""
 SHARED = ("config", "data", "versions", "device", "test")
 """Fields that many runs have in common; the compact form states each value once."""
 POINTS = ".npz"
@@ -55,22 +54,19 @@ class Unread(NamedTuple):
         name: name of its run, or of its file.
         why: the setting or the domain that is not known.
         row: what a compact file has of it.
-        earlier: whether it is in the compact file of a store that a domain had of its own.
     """
 
     name: str
     why: str
     row: Mapping[str, Any]
-    earlier: bool = False
 
 
 class Store:
     """Results of runs in a folder: single files and a compact file.
 
     Of two results of a run the one that was finished later is its result, and a single file if
-    they have one date. Folders merge by copying single files. Results of the schema before, which
-    have other names, are found as well. Files may come and go while they are read: a compaction
-    writes its file before it removes others.
+    they have one date. Folders merge by copying single files. Files may come and go while they are
+    read: a compaction writes its file before it removes others.
 
     Args:
         folder: made when the first result is stored.
@@ -86,25 +82,20 @@ class Store:
     def __init__(self, folder: str | Path, processes: int = 1) -> None:
         self.folder, self.processes = Path(folder), processes
         self._lines: dict[str, dict[str, Any] | RunResult | Unread] = {}
-        self._lines_of: tuple[Seen | None, ...] | None = None
+        self._lines_of: Seen | None = None
 
     def path(self, run: Run) -> Path:
         """The single file of a run; its encoder has the same stem."""
         return self.folder / f"{run.name(self.processes)}.json"
 
-    def _former(self, run: Run) -> Path:
-        """The single file of a run in the schema before."""
-        return self.folder / f"{run.name(self.processes, BEFORE)}.json"
-
     def file(self, run: Run, suffix: str) -> Path:
-        """A file next to the result of a run, under its name of before where only that is there."""
-        path, former = (one.with_suffix(suffix) for one in (self.path(run), self._former(run)))
-        return former if former.exists() and not path.exists() else path
+        """A file next to the result of a run."""
+        return self.path(run).with_suffix(suffix)
 
     def get(self, run: Run) -> RunResult | None:
         """The result of a run; None if there is none, or none that can be trusted."""
         name = self.path(run).stem
-        found = _read(self.path(run), run.config) or _read(self._former(run), run.config)
+        found = _read(self.path(run), run.config)
         line = self._line(name, fresh=True, config=run.config)
         if found is None or _is_newer(line, found):
             found = line
@@ -126,8 +117,8 @@ class Store:
             return None
         if isinstance(found, Unread):
             raise InputError(
-                f"{path} is not read and not overwritten: {found.why}; upgrade gcl_hard, or "
-                f"give another --output"
+                f"{path} is not read and not overwritten: {found.why}; use the gcl_hard that wrote "
+                f"it, or give another --output"
             )
         if isinstance(found, str):
             return f"{path.name} {found}"
@@ -158,10 +149,6 @@ class Store:
             text = text.replace('"diagnostics": []', f'"diagnostics": [\n{snapshots}\n ]')
         with atomic_write(self.path(run)) as file:
             file.write(f"{text}\n".encode())
-        former = self._former(run)
-        if former.exists() and isinstance(_read(former), RunResult):  # which this one replaces
-            for suffix in (ENCODERS, EMBEDDINGS, POINTS, former.suffix):
-                former.with_suffix(suffix).unlink(missing_ok=True)
 
     def put_arrays(
         self, run: Run, arrays: Mapping[str, NDArray[Any]] | None, suffix: str = POINTS
@@ -202,7 +189,7 @@ class Store:
         A warning names and counts those that this version cannot use.
         """
         singles = [(path, one) for path, one, _ in self._singles()]
-        (compact, unread), source = self._compact(fresh=True), self._compact_file()
+        (compact, unread), source = self._compact(fresh=True), self.folder / COMPACT
         found: dict[str, tuple[Path, RunResult]] = {n: (source, one) for n, one in compact.items()}
         for path, one in singles:
             if isinstance(one, Unread):
@@ -214,15 +201,13 @@ class Store:
             yield found[name]
 
     def _singles(self) -> Iterator[tuple[Path, RunResult | Unread, Seen]]:
-        """The single files, those with names of the schema before first, and what they were."""
-        found = []
+        """The single files, and what they were."""
         for path in sorted(self.folder.glob(SINGLES)):
             seen, one = Seen.of(path), _read(path)
             if isinstance(one, str):
                 raise InputError(f"{path} {one}: remove it, or run its command again")
             if one is not None and seen is not None:  # else a compaction has removed it
-                found.append((path, one, seen))
-        yield from sorted(found, key=lambda of: of[0].stem == of[1].name)
+                yield path, one, seen
 
     def _warn_of(self, unread: Sequence[Unread]) -> None:
         """Name and count records that this version cannot use."""
@@ -256,9 +241,7 @@ class Store:
         """Move the single files into the compact form; if a run has two results, the newer is kept.
 
         The older is moved to the folder ``older``, and a warning names it. Records that this
-        version cannot use stay where they are, and so does what comes while this runs. Results of
-        the schema before get their new names, and so do the files next to them, once all can be
-        read again.
+        version cannot use stay where they are, and so does what comes while this runs.
 
         Returns:
             Results in the compact form.
@@ -286,40 +269,24 @@ class Store:
                     older.append(found if newer is known else known)
                 results[found.name] = newer
             rows: dict[str, Mapping[str, Any]] = {name: _row(one) for name, one in results.items()}
-            rows |= {one.name: one.row for one in unread if not one.earlier}
+            rows |= {one.name: one.row for one in unread}
             self._set_aside(older)
             self._write(rows, before)
             if self._compact(fresh=True)[0].keys() != results.keys():
                 raise InputError(f"{self.folder / COMPACT} lacks results: nothing was removed")
-            (self.folder / FORMER).unlink(missing_ok=True)
-            if not any(one.earlier for one in unread):
-                for path, _ in self._earlier_files():
-                    path.unlink(missing_ok=True)
-            self._rename_beside(results)
             for path, seen in singles:
                 unlink_seen(path, seen)
             self._warn_of(unread + left)
             return len(results)
 
     def _write(self, rows: Mapping[str, Mapping[str, Any]], before: object) -> None:
-        """Write the compact form, unless the files of before have changed."""
+        """Write the compact form, unless the file has changed."""
         compact = self.folder / COMPACT
         if rows or compact.exists():
             with atomic_write(compact) as file:
                 write_compact(file, compact_lines(rows, SHARED))
-                if self._stamps() != before:
+                if Seen.of(compact) != before:
                     raise InputError(f"{compact} was written by another program: run this again")
-
-    def _rename_beside(self, results: Mapping[str, RunResult]) -> None:
-        """Give files beside results of the schema before the names of today."""
-        suffixes = ENCODERS, EMBEDDINGS, POINTS
-        there = {path.name for path in self.folder.iterdir() if path.name.endswith(suffixes)}
-        for name, result in results.items() if there else ():
-            former = result.run.name(result.data.get("processes", 1), BEFORE)
-            for suffix in suffixes:
-                beside, new = (f"{one}{suffix}" for one in (former, name))
-                if former != name and beside in there and new not in there:
-                    (self.folder / beside).rename(self.folder / new)
 
     def _set_aside(self, older: Sequence[RunResult]) -> None:
         """Keep results of which there are newer ones, where no command reads them."""
@@ -336,41 +303,14 @@ class Store:
                 stacklevel=3,
             )
 
-    def _compact_file(self) -> Path:
-        path = self.folder / COMPACT
-        return path if path.exists() else self.folder / FORMER
-
-    def _stamps(self) -> tuple[Seen | None, ...]:
-        """What the compact files are."""
-        earlier = (path for path, _ in self._earlier_files())
-        return tuple(map(Seen.of, (*earlier, self.folder / FORMER, self.folder / COMPACT)))
-
     def _rows(self) -> dict[str, dict[str, Any] | RunResult | Unread]:
         """Lines of the compact form by the names of their runs, read again where it has changed."""
-        stamps = self._stamps()
-        if stamps == self._lines_of:
-            return self._lines
-        found: dict[str, dict[str, Any] | RunResult | Unread] = {}
-        for path, shared in self._earlier_files():
-            for name, row in compact_rows(path, shared, dict):
-                one = _read_line(row, path, name)
-                found[one.name] = one._replace(earlier=True) if isinstance(one, Unread) else one
-        for path in (self.folder / FORMER, self.folder / COMPACT):
-            for name, row in compact_rows(path, SHARED, dict):
-                if row["schema_version"] == SCHEMA_VERSION:
-                    found[name] = row
-                else:
-                    one = _read_line(row, path, name)
-                    found[one.name] = one
-        self._lines, self._lines_of = found, stamps
-        return found
-
-    def _earlier_files(self) -> list[tuple[Path, Sequence[str]]]:
-        """Compact files of stores that domains had of their own, and what their lines share."""
-        return [
-            (self.folder / name, one.earlier.SHARED)
-            for one in CONFIGS.values() if one.earlier is not None for name in one.earlier.FILES
-        ]  # fmt: skip
+        path = self.folder / COMPACT
+        stamp = Seen.of(path)
+        if stamp is None or stamp != self._lines_of:
+            self._lines = dict(compact_rows(path, SHARED, dict))
+            self._lines_of = stamp
+        return self._lines
 
     def _line(
         self, name: str, *, fresh: bool = False, config: RunConfig | None = None
@@ -381,7 +321,7 @@ class Store:
         lines = self._rows() if fresh else self._lines
         found = lines.get(name)
         if isinstance(found, dict):
-            found = lines[name] = _read_line(found, self._compact_file(), name, config)
+            found = lines[name] = _read_line(found, self.folder / COMPACT, name, config)
         return found
 
     def _compact(self, *, fresh: bool) -> tuple[dict[str, RunResult], list[Unread]]:
@@ -449,8 +389,6 @@ def _read_line(
 def _result_of(row: Mapping[str, Any], config: RunConfig | None = None) -> RunResult | Unread:
     """The result in a line of the compact form."""
     content = {name: value for name, value in row.items() if name != "run"}
-    if content["schema_version"] == BEFORE:
-        content = {"fold_accuracies": []} | content
     try:
         return RunResult.read(content, checked=True, config=config)
     except InputError as error:
@@ -497,13 +435,9 @@ def _read(path: Path, config: RunConfig | None = None) -> RunResult | Unread | s
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         version = stored["schema_version"]
-        earlier = [one.earlier for one in CONFIGS.values() if one.earlier is not None]
-        known = any(version == one.SCHEMA and one.knows(stored) for one in earlier)
-        if known or version in (SCHEMA_VERSION, BEFORE):
+        if version == SCHEMA_VERSION:
             return RunResult.read(stored, checked=True, config=config)
-        if isinstance(version, int) and version > SCHEMA_VERSION:
-            return Unread(path.name, f"it has schema {version}: upgrade gcl_hard", stored)
-        found = f"has the older schema {version}"
+        return Unread(path.name, f"it has schema {version}, not {SCHEMA_VERSION}", stored)
     except InputError as error:
         return Unread(path.name, str(error), stored)
     except (FileNotFoundError, NotADirectoryError):
@@ -522,18 +456,15 @@ def write_compact(file: Any, lines: Iterable[str]) -> None:
 
 
 def compact_lines(
-    rows: Mapping[str, Mapping[str, Any]],
-    shared_fields: Sequence[str],
-    schema: int = SCHEMA_VERSION,
+    rows: Mapping[str, Mapping[str, Any]], shared_fields: Sequence[str]
 ) -> Iterator[str]:
     """Lines of the compact form: shared values first, then the runs in order of their names.
 
     Args:
         rows: JSON-like results by name.
         shared_fields: fields that many have in common; each of their values is stated once.
-        schema: schema of the rows.
     """
-    yield json_text({"schema_version": schema})
+    yield json_text({"schema_version": SCHEMA_VERSION})
     numbers: dict[tuple[str, str], int] = {}
     counts = dict.fromkeys(shared_fields, 0)
     for key in sorted(rows):
@@ -557,10 +488,7 @@ R = TypeVar("R")
 
 
 def compact_rows(
-    path: Path,
-    shared_fields: Sequence[str],
-    make: Callable[[dict[str, Any]], R],
-    schemas: Sequence[int] = (BEFORE, SCHEMA_VERSION),
+    path: Path, shared_fields: Sequence[str], make: Callable[[dict[str, Any]], R]
 ) -> Iterable[tuple[str, R]]:
     """Names and results in a file of the compact form; none if there is no file.
 
@@ -568,7 +496,6 @@ def compact_rows(
         path: the file.
         shared_fields: as it was written with.
         make: makes a result of its fields, ``run``, its name, and ``schema_version``.
-        schemas: that are read.
 
     Raises:
         InputError: if it cannot be used; names the line.
@@ -588,7 +515,7 @@ def compact_rows(
             stored = json.loads(line)
             if "schema_version" in stored:
                 version = stored["schema_version"]
-                if version not in schemas:
+                if version != SCHEMA_VERSION:
                     raise _other_schema(path, version)
             elif (key := stored.pop("run", None)) is None:
                 ((name, value),) = stored.items()
@@ -608,6 +535,6 @@ def compact_rows(
 
 def _other_schema(path: Path, version: Any) -> InputError:
     return InputError(
-        f"{path} has schema {version}, and this version writes {SCHEMA_VERSION}: upgrade "
-        f"gcl_hard, or give another --output"
+        f"{path} has schema {version}, and this version reads {SCHEMA_VERSION}: use the gcl_hard "
+        f"that wrote it, or give another --output"
     )

@@ -40,7 +40,6 @@ from gcl_hard.methods import (
     method,
 )
 from gcl_hard.setting import Field, Part, Setting, declared, resolve, restricted, stated
-from gcl_hard.settings.schema2 import schema2
 from gcl_hard.training.loop import LrSchedule, Optimisation
 
 Domain = str
@@ -482,8 +481,6 @@ class RunConfig(ABC):
     """Baselines that :func:`gcl_hard.evaluate` runs if none are named."""
     protocol_notes: ClassVar[Mapping[str, str]] = {}
     """What commands say of a protocol before they train."""
-    earlier: ClassVar[Any] = None
-    """Reader of results of a store that the domain had of its own, as ``settings.transfer1``."""
 
     if TYPE_CHECKING:  # what :func:`configuration` adds
         __dataclass_fields__: ClassVar[dict[str, DataclassField[Any]]]
@@ -552,10 +549,6 @@ class RunConfig(ABC):
     def files(self, data_dir: Path | None) -> list[Path]:
         """Files of the data set, if it is a named one; InputError if they are not available."""
         return []
-
-    def former_name(self, seed: int) -> str | None:
-        """Stem of the files of a run in a store that the domain had of its own."""
-        return None
 
     @property
     def set_name(self) -> str:
@@ -736,16 +729,13 @@ class RunConfig(ABC):
         """Settings resolved from the data, for the result."""
         return {}
 
-    def key(self, schema: int | None = None) -> str:
+    def key(self) -> str:
         """File name stem: data set, method, protocol and a hash of the settings.
 
         The hash is one of what differs from the defaults given the rest, so that a setting added
         later loses no result.
-
-        Args:
-            schema: schema of records whose stem is asked for, if it is not today's.
         """
-        return _key(self, schema)
+        return _key(self)
 
     def as_json(self) -> dict[str, Any]:
         """Every setting, resolved, as JSON gives it back."""
@@ -803,13 +793,9 @@ def _stated(config: RunConfig) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=2**16)
-def _key(config: RunConfig, schema: int | None) -> str:
-    content: dict[str, Any]
-    own = stated(known(type(config)), config.values, keyed=True)
-    if schema == 2:
-        content = schema2(config.domain, config.values, own)
-    else:
-        content = {"domain": config.domain, **own}
+def _key(config: RunConfig) -> str:
+    stated_values = stated(known(type(config)), config.values, keyed=True)
+    content = {"domain": config.domain, **stated_values}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
     return f"{config.dataset}_{config.method}_{config.protocol}_{digest}"
 

@@ -11,7 +11,6 @@ from gcl_hard.errors import InputError, check_option
 from gcl_hard.functional.labels import LabelGap, check_gap
 from gcl_hard.methods import METHODS
 from gcl_hard.setting import Setting
-from gcl_hard.settings import transfer1
 from gcl_hard.settings.base import (
     BATCH_SIZE,
     DETACH_WEIGHTS,
@@ -106,7 +105,6 @@ class MoleculeConfig(RunConfig):
     sets: ClassVar[str] = "molecules as --dataset (BACE, ESOL, …, or a table NAME.csv)"
     item: ClassVar[str] = "molecule"
     own_sets: ClassVar[OwnSets | None] = "table"
-    earlier: ClassVar[Any] = transfer1
 
     dataset: Annotated[
         str,
@@ -384,10 +382,6 @@ class MoleculeConfig(RunConfig):
     def shares_views(self) -> bool:
         """Runs in a group read one encoder, so that they have one seed."""
         return True
-
-    def former_name(self, seed: int) -> str | None:
-        """Stem of the files of a run in the store that transfer had of its own."""
-        return transfer1.stem(self.values, seed)
 
     def __str__(self) -> str:
         """Name in messages and progress bars."""

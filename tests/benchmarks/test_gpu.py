@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.recipe.__main__ import parse
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.commands.pretrain import parse_pretrain
 from tests.benchmarks.conftest import BENCHMARKS
@@ -23,7 +22,6 @@ exit "${STATUS:-0}"
 PARSERS = {
     "gcl_hard.bench": parse_bench,
     "gcl_hard.pretrain": parse_pretrain,
-    "benchmarks.recipe": lambda arguments: parse(arguments[0], arguments[1:]).bench,
 }
 
 

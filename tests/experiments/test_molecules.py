@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import gzip
-import json
-import warnings
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score, root_mean_squared_error
 
 from gcl_hard import bench
-from gcl_hard.commands.transfer import parse_transfer, transfer
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.labelled import Labelled
 from gcl_hard.experiments.molecules import MoleculeExperiment
 from gcl_hard.graphs import load_molecules, read_molecules
 from gcl_hard.runs.plan import Run
-from gcl_hard.runs.store import COMPACT, Store
+from gcl_hard.runs.store import Store
 from gcl_hard.settings.molecules import MoleculeConfig
 from gcl_hard.transfer import main
 from tests.experiments.test_transfer import write
 from tests.said import says
 
 pytest.importorskip("rdkit")
-SHARED = ("test", "y", "cliffs", "sizes", "versions", "device", "finetuning")
-EARLIER = [
-    json.loads(line)
-    for line in Path(__file__).with_name("transfer1.jsonl").read_text(encoding="utf-8").splitlines()
-]
-"""Results of version 0.3."""
 
 
 @pytest.fixture(autouse=True)
@@ -91,100 +78,6 @@ def test_test_molecules_of_a_given_split_that_are_in_another_part_are_counted(
     repeated = ("OCC", "OCCC", "[NH2:2][CH2:1][CH3:3]", "N[C@H](C)C(=O)O")
     assert says(advice(None, *repeated), "3 of 4 test molecules", "training", "validation")
     assert advice("scaffold", *repeated) == advice(None, "CCF", "CCCl", "CCBr", "CCI") == ""
-
-
-def as_before(folder: Path, form: str) -> None:
-    """A folder of results as version 0.3 left it."""
-    folder.mkdir()
-    rows = [{k: v for k, v in one.items() if k != "name"} for one in EARLIER]
-    if form == "singles":
-        for one, row in zip(EARLIER, rows, strict=True):
-            text = json.dumps({"schema_version": 1, **row})
-            (folder / f"{one['name']}.json").write_text(text)
-        return
-    lines: list[dict[str, Any]] = [{"schema_version": 2}]
-    for name in SHARED:
-        lines += [{name: row[name]} for row in rows]
-    for number, (one, row) in enumerate(zip(EARLIER, rows, strict=True)):
-        lines.append({"run": one["name"], **row, **dict.fromkeys(SHARED, number)})
-    text = "\n".join(map(json.dumps, lines))
-    if form == "transfer.jsonl":
-        (folder / form).write_text(text)
-    else:
-        (folder / form).write_bytes(gzip.compress(text.encode()))
-
-
-@pytest.mark.parametrize("form", ["singles", "transfer.jsonl", "transfer.jsonl.gz"])
-def test_results_of_the_earlier_store_are_read_found_and_moved(form: str, tmp_path: Path) -> None:
-    as_before(tmp_path / "out", form)
-    for _ in range(2):
-        found = [*Store(tmp_path / "out").rows()]
-        assert len(found) == len(EARLIER)
-        for row in found:
-            before = next(o for o in EARLIER if o["dataset"] == row.run.config.dataset
-                          and o["seed"] == row.seed and o["finished"] == row.finished)  # fmt: skip
-            scores = {k: [v] for k, v in before["score"].items() if k in row.scores}
-            assert row.scores == scores
-            assert row.migrated == 1
-            assert Store(tmp_path / "out").get(row.run) == row
-            (fold,) = row.tested()
-            assert fold.items.tolist() == before["test"]
-            assert_scores(fold, row.scores)
-        assert main(["--compact", str(tmp_path / "out")]) == 0
-        assert [path.name for path in (tmp_path / "out").iterdir()] == [COMPACT]
-    command = ["--dataset=FreeSolv", "--split=scaffold-chirality", "--embeddings=ecfp"]
-    shown = transfer(parse_transfer([*command, "--report-only", "--output", str(tmp_path / "out")]))
-    assert [one.result.scores["rmse"][0] for one in shown] == [EARLIER[0]["score"]["rmse"]]
-
-
-def assert_scores(fold: Any, scores: dict[str, Sequence[float]]) -> None:
-    if "auc" in scores:
-        y, found = (one.reshape(len(fold.items), -1) for one in (fold.targets, fold.predicted))
-        both = [k for k in range(y.shape[1]) if len({*y[:, k]}) == 2]
-        auc = np.mean([roc_auc_score(y[:, k], found[:, k]) for k in both])
-        assert scores["auc"][0] == pytest.approx(100 * auc, abs=1e-3)
-        return
-    assert scores["rmse"][0] == pytest.approx(
-        root_mean_squared_error(fold.targets, fold.predicted), rel=1e-5
-    )
-    if "cliff_rmse" in scores:
-        which = fold.masks["cliffs"]
-        expected = root_mean_squared_error(fold.targets[which], fold.predicted[which])
-        assert scores["cliff_rmse"][0] == pytest.approx(expected, rel=1e-5)
-
-
-def test_a_finished_run_of_the_earlier_store_is_not_repeated(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    as_before(tmp_path / "out", "singles")
-    path = next((tmp_path / "out").glob("FreeSolv*"))
-    text = path.read_text()
-    command = ["--dataset=FreeSolv", "--split=scaffold-chirality", "--embeddings=ecfp"]
-    assert main([*command, "--report-only", "--output", str(tmp_path / "out")]) == 0
-    assert says(capsys.readouterr().err, 1, 1, "finished")
-    assert path.read_text() == text
-
-
-@pytest.mark.parametrize("form", ["singles", "transfer.jsonl"])
-def test_what_cannot_be_read_of_the_earlier_store_is_named_and_stays(
-    form: str, tmp_path: Path
-) -> None:
-    folder = tmp_path / "out"
-    as_before(folder, form)
-    for path in folder.iterdir():
-        path.write_text(path.read_text().replace('"method": "hscl"', '"method": "newer"'))
-    for _ in range(2):
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            assert len([*Store(folder).rows()]) == len(EARLIER) - 1
-            assert main(["--compact", str(folder)]) == 0
-        assert len(said) == 2
-        for one in said:
-            assert says(str(one.message), 1, "not read", "newer")
-            assert "CHEMBL2047_EC50" in str(one.message)
-        kept = [path for path in folder.iterdir() if path.name != COMPACT]
-        assert len(kept) == 1
-        assert "newer" in kept[0].read_text()
 
 
 @pytest.mark.parametrize("packed", [False, True])

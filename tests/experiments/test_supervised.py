@@ -26,7 +26,6 @@ from gcl_hard.runs.experiment import TrainedRun, silent
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import Scored
 from gcl_hard.settings.domains import from_dict
-from gcl_hard.settings.images import ImageConfig
 from gcl_hard.settings.nodes import NodeConfig
 from tests.experiments import small
 from tests.experiments.made import mutag, score, train
@@ -166,13 +165,6 @@ def test_a_record_of_before_was_trained_to_its_end() -> None:
     assert before == NodeConfig("Cora", "supervised", patience=0)
     assert before.key() != now.key()
     assert (before.most_epochs, now.most_epochs) == (200, 1000)
-
-
-def test_files_of_schema_2_are_those_of_trainings_to_their_end() -> None:
-    """Their names were a digest of what was stated when there was no other training."""
-    was = ImageConfig("digits", "supervised", patience=0)
-    assert was.key(2) == "digits_supervised_split_7df0939b00"
-    assert ImageConfig("digits", "supervised").key(2) != was.key(2)
 
 
 def test_on_images_it_is_the_training_stopped_at_the_best_validation_epoch(

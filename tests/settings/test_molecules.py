@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,21 +13,6 @@ from gcl_hard.errors import InputError
 from gcl_hard.methods import METHODS, contrastive_loss
 from gcl_hard.settings.domains import CONFIGS, from_dict
 from gcl_hard.settings.molecules import AWARE, MoleculeConfig
-
-KEYS = Path(__file__).with_name("transfer1_keys.json")
-
-
-def test_names_of_results_of_the_earlier_store_are_made_again() -> None:
-    """Names that version 0.3 gave to results, with what each configuration states."""
-    frozen = json.loads(KEYS.read_text(encoding="utf-8"))
-    assert len(frozen) > 50
-    for name, settings in frozen.items():
-        seed = settings.pop("seed")
-        assert MoleculeConfig(**settings).former_name(seed) == name
-    found_before = "BACE_counts_none_random-0_107a36e86a_seed0"  # by version 0.2
-    assert MoleculeConfig(method="counts", split="random-0-chirality").former_name(0) == (
-        found_before
-    )
 
 
 @pytest.mark.parametrize("method", METHODS)

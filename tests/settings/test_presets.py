@@ -18,8 +18,8 @@ from gcl_hard.settings import presets
 from gcl_hard.settings.graphs import GRAPH_BASELINES, GraphConfig
 from gcl_hard.settings.images import IMAGE_BASELINES, ImageConfig
 from gcl_hard.settings.presets import published_accuracy, recipe
-from tests.benchmarks.recipe.made_recipes import RECIPE, put, recipes
 from tests.said import says
+from tests.settings.made_recipes import RECIPE, put, recipes
 
 __all__ = ["recipes"]
 

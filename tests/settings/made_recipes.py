@@ -16,7 +16,7 @@ RECIPE: dict[str, Any] = {
     "epochs": 7, "batch_size": 64, "layers": 2, "dim": 16, "readout": "both", "virtual_node": True,
     "encodings": ("degree", "cycles"), "kernel": "linear", "c_grid": (0.1, 1.0), "beta": 2.0,
 }  # fmt: skip
-"""Moves every ablation; not the recipe that comes with the package."""
+"""Not the recipe that comes with the package."""
 
 
 def put(folder: Path, name: str, settings: dict[str, Any]) -> None:
