@@ -482,7 +482,7 @@ class _Encoders:
             self.remarks.append(
                 f"{config.encoder}: embeddings of a batch's own nodes, with all their neighbours "
                 f"drawn, differ by {share:.0%} from those in the whole graph, which are scored, as "
-                f"it normalises by the degrees of the part"
+                f"of encoders that normalise by the part or have more layers than --neighbours"
             )
 
     def _stopping(self, k: int, model: NodeModel) -> EarlyStopping | None:

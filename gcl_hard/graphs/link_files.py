@@ -331,6 +331,7 @@ def _triples(text: str, where: str, part: Part, spaced: set[str], notes: list[st
     }
     terms = {number for number, line in lines.items() if TERM.fullmatch(line.strip())}
     if terms:
+        lines = {number: line for number, line in lines.items() if not line.startswith("#")}
         if other := lines.keys() - terms:
             raise InputError(
                 f"{where}, line {min(other)}: other lines are N-Triples, which end with a dot, got "

@@ -705,6 +705,9 @@ class _Entities:
 
     def scores(self, queries: Queries) -> tuple[Tensor, _Close | None]:
         """Scores [B, E], and the candidates that rounding leaves open, compared once more."""
+        # Answers of a set that goes on after the names of the model may be no candidates.
+        answer = queries.answer.clamp(0, len(self.candidates) - 1)
+        queries = queries._replace(answer=answer)
         query = self.scorer.query(queries.entity, queries.relation)
         scores = _compare(self.scorer, query, self.candidates)
         if self.longest is None:

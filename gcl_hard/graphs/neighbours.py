@@ -37,7 +37,8 @@ class Neighbourhoods:
             PyTorch Geometric's layers does, which is another function than that of the graph.
 
     Raises:
-        InputError: for no size, or one below 1; edges of nodes, or labels, that are not there.
+        InputError: for no size, or one below 1; edges of nodes, or labels, that are not there; with
+            ``degrees="graph"`` for edges of a node to itself.
 
     Source:
         Hamilton, Ying, Leskovec (2017), *Inductive Representation Learning on Large Graphs*,
@@ -62,6 +63,11 @@ class Neighbourhoods:
         if y is not None and len(y) != n:
             raise InputError(f"labels y are {[*y.shape]}; expected one of each of {n} nodes, [{n}]")
         sources, targets = self.graph.edge_index.numpy()
+        if degrees == "graph" and (loops := int((sources == targets).sum())):
+            raise InputError(
+                f"edge_index has {loops} edges of a node to itself, which convolutions add by "
+                f"themselves: leave them out, as NodeSet.from_graph does"
+            )
         order = np.argsort(targets, kind="stable")
         self._sources, self._edges = sources[order], order
         self._starts = np.concatenate([[0], np.bincount(targets, minlength=n).cumsum()])

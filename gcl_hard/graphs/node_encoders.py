@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, SAGEConv
 
 from gcl_hard.errors import check_at_least, check_number, check_option
-from gcl_hard.graphs.node_views import Degrees
+from gcl_hard.graphs.node_views import Degrees, weights_of
 from gcl_hard.graphs.sparse import check_ends, csr, in_degree
 
 Activation = Literal["relu", "prelu"]
@@ -156,7 +156,7 @@ class GraphSAGE(_Convolutions):
     def _adjacency(
         self, edge_index: Tensor, edge_weight: Tensor | None, n: int, degrees: Degrees | None
     ) -> Tensor:
-        ends, weight = edge_index[1], _weights(edge_index, edge_weight)
+        ends, weight = edge_index[1], weights_of(edge_index, edge_weight)
         if degrees is None:
             total = weight.new_zeros(n).index_add_(0, ends, weight)
         else:
@@ -189,11 +189,15 @@ def normalised_adjacency(
     """
     if degrees is not None:
         source, target = edge_index
-        root = (1 + degrees.weight).rsqrt()
-        weight = _weights(edge_index, edge_weight) * (root * degrees.scale)[target] * root[source]
+        weight, is_loop = weights_of(edge_index, edge_weight), source == target
+        # A loop that an augmentation has added keeps its weight, and others have 1.
+        given = weight.new_zeros(n).index_add_(0, target, weight * is_loop)
+        loop = torch.where(given > 0, given, 1)
+        root = (degrees.weight - given + loop).rsqrt()
+        weight = (weight * ~is_loop) * (root * degrees.scale)[target] * root[source]
         loops = torch.arange(n, device=source.device).expand(2, n)
         return rows_of_targets(
-            torch.cat([edge_index, loops], 1), torch.cat([weight, root.square()]), n
+            torch.cat([edge_index, loops], 1), torch.cat([weight, loop * root.square()]), n
         )
     from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
@@ -201,12 +205,6 @@ def normalised_adjacency(
         edge_index, edge_weight, n, add_self_loops=True, dtype=torch.get_default_dtype()
     )
     return rows_of_targets(edges, weight, n)
-
-
-def _weights(edge_index: Tensor, edge_weight: Tensor | None) -> Tensor:
-    if edge_weight is not None:
-        return edge_weight
-    return torch.ones_like(edge_index[0], dtype=torch.get_default_dtype())
 
 
 def rows_of_targets(edge_index: Tensor, weight: Tensor, n: int) -> Tensor:

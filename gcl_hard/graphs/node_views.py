@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -117,8 +118,10 @@ class NodeBatch(NamedTuple):
         x, edges = read_graph(raw, type(graph).__name__)
         if getattr(raw.x, "requires_grad", False):
             x = raw.x  # the features are learnt
-        batch = cls(x, edges.edge_index, edges.edge_weight)
-        return batch.to(getattr(raw.x, "device", "cpu"))._replace(y=raw.y)
+        batch, y = cls(x, edges.edge_index, edges.edge_weight), raw.y
+        if isinstance(y, list | np.ndarray) and np.asarray(y).dtype.kind in "biuf":
+            y = torch.as_tensor(y)
+        return batch.to(getattr(raw.x, "device", "cpu"))._replace(y=y)
 
     def to(self, device: torch.device | str) -> Self:
         """The same batch on a device."""
@@ -291,10 +294,22 @@ def _rate(scores: Tensor, among: Tensor) -> Tensor:
 
 def weights_to(batch: NodeBatch) -> Tensor:
     """The sum of the weights of the edges that lead to each node, float [N]."""
-    ends, weight = batch.edge_index[1], batch.edge_weight
-    if weight is None:
-        weight = torch.ones_like(ends, dtype=torch.get_default_dtype())
-    return weight.new_zeros(batch.num_nodes).index_add_(0, ends, weight)
+    weight = weights_of(batch.edge_index, batch.edge_weight)
+    return weight.new_zeros(batch.num_nodes).index_add_(0, batch.edge_index[1], weight)
+
+
+def weights_of(edge_index: Tensor, edge_weight: Tensor | None) -> Tensor:
+    """The weights of edges, float [E]; 1 where there are none."""
+    if edge_weight is not None:
+        return edge_weight
+    return torch.ones_like(edge_index[0], dtype=torch.get_default_dtype())
+
+
+def _weight_between(batch: NodeBatch) -> Tensor:
+    """The sum of the weights of edges between different nodes, float []."""
+    source, target = batch.edge_index
+    total: Tensor = (weights_of(batch.edge_index, batch.edge_weight) * (source != target)).sum()
+    return total
 
 
 def transformed_by(
@@ -355,7 +370,8 @@ def _transformed(batch: NodeBatch, by: Transform, generator: torch.Generator) ->
     if batch.degrees is None:
         return view
     # How the transform would change the rest of the graph is seen from what it changes here.
-    kept = weights_to(view).sum() / weights_to(batch).sum().clamp(min=1)
+    after, before = _weight_between(view), _weight_between(batch)
+    kept = torch.where(before > 0, after / before, 1)
     return view._replace(degrees=batch.degrees.changed(batch, view, kept))
 
 

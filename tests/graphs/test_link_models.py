@@ -587,6 +587,17 @@ def test_a_model_answers_by_its_names_whatever_the_set(saved: bool, tmp_path: Pa
             model.scores(queries, larger)
 
 
+@pytest.mark.parametrize("kind", [DistMult, TransE])
+def test_scores_do_not_depend_on_answers_beyond_the_model(kind: Any) -> None:
+    links = LinkSet.from_triples(CHAIN)
+    torch.manual_seed(0)
+    model = LinkContrast(kind(5, 2, dim=4), links, method="ucl")
+    asked = Queries(*(torch.tensor([k]) for k in (0, 1, 4)))
+    for answer in (-1, 7):
+        beyond = asked._replace(answer=torch.tensor([answer]))
+        torch.testing.assert_close(model.scores(beyond), model.scores(asked))
+
+
 def test_a_set_of_other_names_meets_no_model() -> None:
     model = chain_model()
     numbered = {"entities": ["a", "b", "c", "d", "e"], "relations": ["r", "s"]}

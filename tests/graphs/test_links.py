@@ -276,7 +276,9 @@ def test_a_term_of_n_triples_is_one_entity_as_head_and_as_tail(end: str, tmp_pat
     def lines(facts: str, end: str = end) -> str:
         return "".join(f"<x/{h}>\t<x/r>\t<x/{t}>{end}\n" for h, t in facts.split())
 
-    found = written(tmp_path, lines("ab bc ca"), lines("ac"), "_:b\t<x/r>\t<x/a>" + end)
+    found = written(
+        tmp_path, "# three facts\n" + lines("ab bc ca"), lines("ac"), "_:b\t<x/r>\t<x/a>" + end
+    )
     assert found.entities == ("<x/a>", "<x/b>", "<x/c>", "_:b")
     assert sum(says(note, "N-Triples") for note in found.notes) == 3
     with pytest.raises(InputError) as error:
