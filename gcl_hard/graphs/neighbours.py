@@ -58,6 +58,7 @@ class Neighbourhoods:
             raise InputError("neighbours are numbers, one for each layer, such as 15,10: got none")
         for size in self.sizes:
             check_at_least("neighbours", size, 1)
+        check_option("degrees", degrees, get_args(DegreesOf))
         n, y = self.graph.num_nodes, self.graph.y
         check_ends(self.graph.edge_index, n)
         if y is not None and len(y) != n:
@@ -72,7 +73,6 @@ class Neighbourhoods:
         self._sources, self._edges = sources[order], order
         self._starts = np.concatenate([[0], np.bincount(targets, minlength=n).cumsum()])
         self._place = np.full(n, -1)
-        check_option("degrees", degrees, get_args(DegreesOf))
         self._degrees = Degrees.of(self.graph) if degrees == "graph" else None
 
     def batches(self, batch_size: int, *, seed: int = 0) -> Callable[[int], Iterator[NodeBatch]]:

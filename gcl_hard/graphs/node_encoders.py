@@ -11,7 +11,7 @@ from torch_geometric.nn import GCNConv, SAGEConv
 
 from gcl_hard.errors import check_at_least, check_number, check_option
 from gcl_hard.graphs.node_views import Degrees, weights_of
-from gcl_hard.graphs.sparse import check_ends, csr, in_degree
+from gcl_hard.graphs.sparse import check_ends, csr, in_degree, sum_to
 
 Activation = Literal["relu", "prelu"]
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "prelu": nn.PReLU}
@@ -156,12 +156,9 @@ class GraphSAGE(_Convolutions):
     def _adjacency(
         self, edge_index: Tensor, edge_weight: Tensor | None, n: int, degrees: Degrees | None
     ) -> Tensor:
-        ends, weight = edge_index[1], weights_of(edge_index, edge_weight)
-        if degrees is None:
-            total = weight.new_zeros(n).index_add_(0, ends, weight)
-        else:
-            total = degrees.weight / degrees.scale
-        return rows_of_targets(edge_index, weight / total[ends], n)
+        weight = weights_of(edge_index, edge_weight)
+        total = degrees.weight / degrees.scale if degrees else sum_to(edge_index, weight, n)
+        return rows_of_targets(edge_index, weight / total[edge_index[1]], n)
 
 
 NODE_ENCODERS: dict[str, type[_Convolutions]] = {"gcn": GCN, "sage": GraphSAGE}
@@ -191,9 +188,9 @@ def normalised_adjacency(
         source, target = edge_index
         weight, is_loop = weights_of(edge_index, edge_weight), source == target
         # A loop that an augmentation has added keeps its weight, and others have 1.
-        given = weight.new_zeros(n).index_add_(0, target, weight * is_loop)
-        loop = torch.where(given > 0, given, 1)
-        root = (degrees.weight - given + loop).rsqrt()
+        added = sum_to(edge_index, weight * is_loop, n)
+        loop = torch.where(added > 0, added, 1)
+        root = (degrees.weight - added + loop).rsqrt()
         weight = (weight * ~is_loop) * (root * degrees.scale)[target] * root[source]
         loops = torch.arange(n, device=source.device).expand(2, n)
         return rows_of_targets(

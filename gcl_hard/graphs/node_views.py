@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError, check_number
 from gcl_hard.graphs.augment import Transform, uniform
-from gcl_hard.graphs.sparse import column_sums, in_degree, scaled_columns
+from gcl_hard.graphs.sparse import column_sums, in_degree, scaled_columns, sum_to
 from gcl_hard.seeds import seeded_globally
 from gcl_hard.setting import Setting
 
@@ -45,13 +45,7 @@ class Degrees(NamedTuple):
     def of(cls, graph: NodeBatch) -> Self:
         """Those of a whole graph."""
         edges = in_degree(graph.edge_index, graph.num_nodes)
-        edge_scores = torch.log1p(edges.float())
-        column_scores = torch.log1p(column_sums(graph.x, edges.float()))
-        return cls(
-            weights_to(graph), edges, edges,
-            _rate(edge_scores, edge_scores[graph.edge_index[1]]),
-            _rate(column_scores, column_scores),
-        )  # fmt: skip
+        return cls(weights_to(graph), edges, edges, *_rates(graph, edges))
 
     def part(self, ids: Tensor, drawn: Tensor) -> Self:
         """Those of a part.
@@ -229,7 +223,11 @@ class NodeViews:
         assert columns is not None  # __post_init__ has set both
         edge_rate = column_rate = None
         if self.adaptive:
-            *_, edge_rate, column_rate = batch.degrees or Degrees.of(batch)
+            if batch.degrees is None:
+                degree = in_degree(batch.edge_index, batch.num_nodes)
+                edge_rate, column_rate = _rates(batch, degree)
+            else:
+                edge_rate, column_rate = batch.degrees.edge_rate, batch.degrees.column_rate
         batch = batch._replace(x=masked(batch.x, columns, generator, column_rate))
         return dropped(batch, edges, generator, edge_rate)
 
@@ -283,6 +281,13 @@ def masked(x: Tensor, p: float, generator: torch.Generator, rate: Tensor | None 
     return scaled_columns(x, keep)
 
 
+def _rates(graph: NodeBatch, degree: Tensor) -> tuple[Tensor, Tensor]:
+    """``edge_rate`` and ``column_rate`` of a whole graph."""
+    of_nodes = torch.log1p(degree.float())
+    of_columns = torch.log1p(column_sums(graph.x, degree.float()))
+    return _rate(of_nodes, of_nodes[graph.edge_index[1]]), _rate(of_columns, of_columns)
+
+
 def _rate(scores: Tensor, among: Tensor) -> Tensor:
     """Numbers that fall with the scores and have mean 1 over those among which they count."""
     if not len(among):
@@ -295,7 +300,7 @@ def _rate(scores: Tensor, among: Tensor) -> Tensor:
 def weights_to(batch: NodeBatch) -> Tensor:
     """The sum of the weights of the edges that lead to each node, float [N]."""
     weight = weights_of(batch.edge_index, batch.edge_weight)
-    return weight.new_zeros(batch.num_nodes).index_add_(0, batch.edge_index[1], weight)
+    return sum_to(batch.edge_index, weight, batch.num_nodes)
 
 
 def weights_of(edge_index: Tensor, edge_weight: Tensor | None) -> Tensor:

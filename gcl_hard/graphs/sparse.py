@@ -72,10 +72,12 @@ def in_degree(edge_index: Tensor, n: int) -> Tensor:
         >>> in_degree(torch.tensor([[0, 1, 2], [1, 2, 1]]), 4)
         tensor([0, 2, 1, 0])
     """
-    ends = edge_index[1]
-    return torch.zeros(n, dtype=torch.int64, device=ends.device).index_add_(
-        0, ends, torch.ones_like(ends)
-    )
+    return sum_to(edge_index, torch.ones_like(edge_index[1]), n)
+
+
+def sum_to(edge_index: Tensor, weight: Tensor, n: int) -> Tensor:
+    """The sum of the weights [E] of the edges that lead to each of n nodes, [n]."""
+    return weight.new_zeros(n).index_add_(0, edge_index[1], weight)
 
 
 def check_ends(edge_index: Tensor, n: int) -> None:
