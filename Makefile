@@ -58,8 +58,11 @@ test: venv ## pytest: offline, no GPU, minutes; a process a core, four at most (
 test-all: SLOW := all
 test-all: test test-extras ## with all slow tests and every extra alone (needs a registry)
 
-pages: venv ## hold the committed pages of results against the records
-	$(PYTEST) $(PARALLEL) --slow all tests/test_results.py
+# PAGES are names of benchmarks/pages.yaml; ONE_OF=3 builds a third of them, drawn by the commit.
+PAGES ?=
+ONE_OF ?= 1
+pages: venv ## build the pages of results for the site, and compare their tables with those kept
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/pages.py $(PAGES) --one-of $(ONE_OF)
 
 # NumPy 1.26, the oldest, has no wheels for Python 3.13. Old libraries warn of what was to come.
 OLDEST ?= python3.11
@@ -106,7 +109,7 @@ check: lint types test ## lint, types, test
 bench: venv ## train and score hscl on the embedded MUTAG
 	$(BIN)/python -m gcl_hard.bench
 
-docs: venv ## build the site strictly, draw its figures, check that it loads nothing from elsewhere
+docs: venv ## build the site (with the pages that `make pages` has built), draw its figures, check it
 	$(BIN)/mkdocs build --strict
 	$(BIN)/python docs/draw.py site/research/figures
 	$(BIN)/python benchmarks/theory_tables.py site/research/figures --check
@@ -118,5 +121,5 @@ format: venv ## let ruff fix and format
 	$(BIN)/ruff format .
 
 clean: ## remove caches and built files; .venv, .venv-oldest and results/ stay
-	rm -rf site dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf site docs/research/pages docs/settings.md dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -31,10 +31,10 @@ from gcl_hard.errors import InputError
 
 ROOT = Path(__file__).parents[1]
 MKDOCS = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("README.md")])
+BUILT = [ROOT / "docs/settings.md", *(ROOT / "docs/research/pages").glob("*.md")]
+PAGES = sorted({*(ROOT / "docs").rglob("*.md"), *ROOT.glob("README.md")}.difference(BUILT))
 API = [page for page in PAGES if page.parent.name == "api"]
-MADE = ("results", "search-", "recipe")  # pages that commands write
-WRITTEN = [page for page in PAGES if page in API or not page.name.startswith(MADE)]
+WRITTEN = [page for page in PAGES if page.name not in ("results.md", "recipe.md")]
 PARSERS: dict[str, tuple[Callable[[list[str]], object], Callable[[], ArgumentParser]]] = {
     "bench": (parse_bench, bench_parser),
     "tune": (parse_tune, tune_parser),
