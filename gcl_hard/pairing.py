@@ -288,3 +288,50 @@ def _as_candidates(candidates: Tensor, z: Tensor) -> Tensor:
             f"candidates must be [K, {z.shape[1]}], like the views, got {list(candidates.shape)}"
         )
     return at_least_float32(candidates).to(z.dtype)
+
+
+class ClassPairs:
+    """Another item of each item's class, drawn uniformly; the item itself in a class of one.
+
+    Args:
+        labels: int64 [n], ≥ 0.
+
+    Raises:
+        InputError: if a label is missing.
+
+    Source: H-SCL paper, section V-A (positives by augmentation and label); the pairs are those of
+        HCL's code for true positives.
+
+    Example:
+        >>> pairs = ClassPairs(torch.tensor([0, 1, 0]))
+        >>> pairs.draw(torch.tensor([0, 1, 2]), torch.Generator()).tolist()
+        [2, 1, 0]
+    """
+
+    def __init__(self, labels: Tensor) -> None:
+        labels = labels.cpu()
+        if bool((labels < 0).any()):
+            raise InputError("class-pairs need labels: some items have none")
+        by_class = labels.argsort(stable=True)
+        sizes = labels.bincount()
+        starts = sizes.cumsum(0) - sizes
+        self._by_class = by_class
+        self._size, self._start = sizes[labels], starts[labels]
+        self._position = torch.empty_like(labels)
+        self._position[by_class] = torch.arange(len(labels)) - self._start[by_class]
+
+    def draw(self, index: Tensor, generator: torch.Generator) -> Tensor:
+        """Partners of some items.
+
+        Args:
+            index: int64 [B], on the CPU.
+            generator: generator of the CPU.
+
+        Returns:
+            int64 [B], items of the same classes.
+        """
+        size, position = self._size[index], self._position[index]
+        draws = torch.rand(len(index), generator=generator, dtype=torch.float64)
+        other = (draws * (size - 1)).long()
+        other = torch.where(size == 1, position, other + (other >= position))
+        return self._by_class[self._start[index] + other]

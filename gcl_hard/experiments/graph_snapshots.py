@@ -12,8 +12,8 @@ from gcl_hard.functional.negatives import all_finite
 from gcl_hard.graphs import GraphSet, InfoGraph, TwoView
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphModel, encode
-from gcl_hard.images.batching import ClassPairs
 from gcl_hard.models import evaluating
+from gcl_hard.pairing import ClassPairs
 from gcl_hard.seeds import seed_for, seeded
 from gcl_hard.settings.graphs import GraphConfig
 

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from gcl_hard.experiments.diagnostics import SALT, Batch, Sample, Sampler
 from gcl_hard.functional.negatives import all_finite
-from gcl_hard.images import ClassPairs, ImageContrast, Split, Views
+from gcl_hard.images import ImageContrast, Split, Views
 from gcl_hard.models import evaluating
+from gcl_hard.pairing import ClassPairs
 from gcl_hard.seeds import seed_for, seeded
 from gcl_hard.settings.images import ImageConfig
 

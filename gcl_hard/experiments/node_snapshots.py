@@ -9,8 +9,8 @@ from gcl_hard.functional.negatives import all_finite
 from gcl_hard.graphs.node_models import UNKNOWN, NodeContrast
 from gcl_hard.graphs.node_views import NodeBatch
 from gcl_hard.graphs.nodes import NodeSet
-from gcl_hard.images.batching import ClassPairs
 from gcl_hard.models import evaluating
+from gcl_hard.pairing import ClassPairs
 from gcl_hard.seeds import seed_for, seeded
 from gcl_hard.settings.nodes import NodeConfig
 

@@ -1,7 +1,6 @@
 from gcl_hard.images.augment import ViewRecipe as ViewRecipe
 from gcl_hard.images.augment import Views as Views
 from gcl_hard.images.augment import channel_statistics as channel_statistics
-from gcl_hard.images.batching import ClassPairs as ClassPairs
 from gcl_hard.images.batching import ViewPair as ViewPair
 from gcl_hard.images.batching import ViewPairs as ViewPairs
 from gcl_hard.images.batching import epoch_batches as epoch_batches
@@ -16,3 +15,4 @@ from gcl_hard.images.models import image_encoder as image_encoder
 from gcl_hard.images.models import projection_head as projection_head
 from gcl_hard.images.models import resnet as resnet
 from gcl_hard.images.models import stem_for as stem_for
+from gcl_hard.pairing import ClassPairs as ClassPairs

@@ -14,6 +14,7 @@ from gcl_hard.ahead import ahead
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.images.augment import Views
 from gcl_hard.images.datasets import Split
+from gcl_hard.pairing import ClassPairs
 from gcl_hard.seeds import seed_for, seeded
 from gcl_hard.signals import leave_to_parent
 
@@ -105,53 +106,6 @@ def _balanced_order(
         if drawn:
             order[place] = torch.cat(drawn)
     return order
-
-
-class ClassPairs:
-    """For each image another one of its class, drawn uniformly; itself in a class of one.
-
-    Args:
-        labels: int64 [n], ≥ 0.
-
-    Raises:
-        InputError: if a label is missing.
-
-    Source: H-SCL paper, section V-A (positives by augmentation and label); the pairs are those of
-        HCL's code for true positives.
-
-    Example:
-        >>> pairs = ClassPairs(torch.tensor([0, 1, 0]))
-        >>> pairs.draw(torch.tensor([0, 1, 2]), seeded(0)).tolist()
-        [2, 1, 0]
-    """
-
-    def __init__(self, labels: Tensor) -> None:
-        labels = labels.cpu()
-        if bool((labels < 0).any()):
-            raise InputError("class-pairs need labels: some images have none")
-        by_class = labels.argsort(stable=True)
-        sizes = labels.bincount()
-        starts = sizes.cumsum(0) - sizes
-        self._by_class = by_class
-        self._size, self._start = sizes[labels], starts[labels]
-        self._position = torch.empty_like(labels)
-        self._position[by_class] = torch.arange(len(labels)) - self._start[by_class]
-
-    def draw(self, index: Tensor, generator: torch.Generator) -> Tensor:
-        """Partners of some images.
-
-        Args:
-            index: int64 [B], on the CPU.
-            generator: generator of the CPU.
-
-        Returns:
-            int64 [B], images of the same classes.
-        """
-        size, position = self._size[index], self._position[index]
-        draws = torch.rand(len(index), generator=generator, dtype=torch.float64)
-        other = (draws * (size - 1)).long()
-        other = torch.where(size == 1, position, other + (other >= position))
-        return self._by_class[self._start[index] + other]
 
 
 @dataclass(eq=False)  # not frozen: Fabric converts the views' precision in a copy

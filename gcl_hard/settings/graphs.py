@@ -33,7 +33,6 @@ from gcl_hard.settings.base import (
     of_part,
     row,
 )
-from gcl_hard.settings.images import is_image_encoder
 from gcl_hard.training.loop import Optimisation
 
 GIN, MOLECULE_GIN = "gin", "molecule-gin"
@@ -352,11 +351,10 @@ class GraphConfig(RunConfig):
         if self.encoder == MOLECULE_GIN:
             return
         if not is_own(self.encoder):
-            hint = "; it encodes images: give their --dataset" * is_image_encoder(self.encoder)
             raise InputError(
                 f"encoder is gin, molecule-gin, FILE.pt of gcl_hard.pretrain, or your own "
                 f"module:Name, with the module in the working folder or installed, got "
-                f"{self.encoder!r}{hint}"
+                f"{self.encoder!r}"
             )
         usual = defaults(type(self))
         if given := sorted(name for name in self.unread if getattr(self, name) != usual[name]):

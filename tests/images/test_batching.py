@@ -16,8 +16,9 @@ from torch.utils._pytree import tree_leaves
 
 from gcl_hard.errors import InputError
 from gcl_hard.images.augment import ViewRecipe
-from gcl_hard.images.batching import ClassPairs, ViewPair, ViewPairs, epoch_batches
+from gcl_hard.images.batching import ViewPair, ViewPairs, epoch_batches
 from gcl_hard.images.datasets import Split
+from gcl_hard.pairing import ClassPairs
 from gcl_hard.seeds import seeded
 from tests.images.sets import images, views
 
