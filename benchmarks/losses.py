@@ -1,20 +1,24 @@
 """Large batches of InfoNCE: our losses, in blocks and dense, beside those of other libraries.
 
 Run: python benchmarks/losses.py [--sizes 512,2048,8192] [--peers-up-to 8192] [--repeats 5]
-     [--device cpu] [--out results.csv]
+     [--device cpu] [--executors] [--out results.csv]
 
 Forward and backward of n embeddings of 128 dimensions in 10 classes. Contenders take turns in one
 process; seconds are CPU time with one thread, or the whole call on another device. Memory is
 what a call adds to the peak of a fresh process (on another device, of its allocator).
 lightly and pytorch-metric-learning are compared with where they are installed.
+--executors compares the ways to compute one loss instead, and replaces their rows in the file: half
+the scores (symmetric) with all of them in blocks (streaming), and nodes against graphs under JSD in
+one pass (fused) with the dense form.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import importlib.util
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,7 +28,7 @@ from live_tensors import peak_resident
 from pairs import Table, Values, ratios
 from torch import Tensor
 
-from gcl_hard import ContrastiveLoss, NegativeSampler, contrastive_loss
+from gcl_hard import ContrastiveLoss, NegativeSampler, contrastive_loss, losses
 
 DIM, CLASSES, GAMMA = 128, 10, 0.5
 VIEW = ("ucl", "hucl", "hcl")
@@ -136,15 +140,80 @@ def compared(names: list[str]) -> list[tuple[str, str]]:
     return [pair for pair in [*pairs, ("hscl", "scl")] if set(pair) <= set(names)]
 
 
+GRAPHS = {2_300: 128, 30_000: 512}
+"""Nodes of a batch, and its graphs."""
+
+
+def half_of_all(methods: Sequence[str], n: int, repeats: int) -> Values:
+    """CPU seconds of the symmetric and of the streaming executor, in turns."""
+    batch, applies = inputs(n, "cpu"), losses.is_symmetric
+    ways = {"symmetric": applies, "streaming": lambda pairing, plan: False}
+    found: Values = {f"{method} {way}": [] for method in methods for way in ways}
+    for round_ in range(repeats + 1):
+        for method in methods:
+            loss = contrastive_loss(method, temperature=GAMMA, streaming=True)
+            for way, losses.is_symmetric in ways.items():
+                start = time.process_time()
+                step(loss, *batch)
+                if round_:
+                    found[f"{method} {way}"].append(time.process_time() - start)
+    losses.is_symmetric = applies
+    return found
+
+
+def one_pass(methods: Sequence[str], n: int, n_graphs: int, repeats: int) -> Values:
+    """CPU seconds of JSD of n nodes against graphs, fused and dense, in turns."""
+    generator = torch.Generator().manual_seed(0)
+    nodes, graphs = (torch.randn(k, DIM, generator=generator) for k in (n, n_graphs))
+    own = torch.randint(0, n_graphs, (n,), generator=generator).sort().values
+    y = torch.randint(0, 2, (n_graphs,), generator=generator)
+    found: Values = {f"{method} {way}": [] for method in methods for way in ("fused", "dense")}
+    for round_ in range(repeats + 1):
+        for method in methods:
+            loss = contrastive_loss(method, objective="jsd")
+            for loss.fused in (True, False):
+                leaves = [z.clone().requires_grad_() for z in (nodes, graphs)]
+                start = time.process_time()
+                loss.local_global(*leaves, own, y).backward()
+                if round_:
+                    way = "fused" if loss.fused else "dense"
+                    found[f"{method} {way}"].append(time.process_time() - start)
+    return found
+
+
+def executors(table: Table, repeats: int) -> None:
+    """Add what each executor saves of the one that would take its place."""
+    methods = ("ucl", "hcl", "scl", "hscl")
+    for n in (1024, 2048, 4096, 8192):
+        found = half_of_all(methods, n, repeats)
+        pairs = [(f"{one} streaming", f"{one} symmetric") for one in methods]
+        table.add(f"executors, n={n}", ratios(found, pairs))
+    methods = ("ucl", "hcl", "hscl")
+    for n, n_graphs in GRAPHS.items():
+        found = one_pass(methods, n, n_graphs, repeats)
+        pairs = [(f"{one} dense", f"{one} fused") for one in methods]
+        table.add(f"executors, {n} nodes, {n_graphs} graphs", ratios(found, pairs))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", default="512,2048,8192", help="embeddings in a batch")
     parser.add_argument("--peers-up-to", type=int, default=8192, help="largest size of n² losses")
     parser.add_argument("--repeats", type=int, default=5, help="rounds at each size (5)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--executors", action="store_true", help="compare ways to compute a loss")
     parser.add_argument("--out", type=Path, help="CSV file to write")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    if arguments.executors:
+        table = Table("losses")
+        if arguments.out and arguments.out.exists():
+            with arguments.out.open(newline="") as file:
+                rows = [*csv.reader(file)][1:]
+            table.rows += [row for row in rows if not row[1].startswith("executors")]
+        executors(table, arguments.repeats)
+        table.write(arguments.out)
+        return
     peers = [name for name, (module, _) in PEERS.items() if importlib.util.find_spec(module)]
     table = Table("losses", arguments)
     for n in table.each(map(int, arguments.sizes.split(","))):
