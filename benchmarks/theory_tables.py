@@ -70,16 +70,17 @@ def assumption_1(folder: Path) -> Lines:
 
 def lemma_1(folder: Path) -> Lines:
     """In how many snapshots the mean H-SCL loss is at most the mean H-UCL loss."""
-    yield ("data set", "trained with", *PANELS.values())
+    yield ("data set", "trained with", "snapshots", *PANELS.values())
     for name, words in SETS.items():
         for method in ("hscl", "hucl"):
-            counts = []
-            for panel in PANELS:
-                found = rows(folder, "fig5", name, method=method, panel=panel)
-                held = [row["hscl_at_most_hucl"] for row in found if row["hscl_at_most_hucl"]]
-                counts.append(f"{held.count('True')} of {len(held)}")
-            if any(not count.endswith(" of 0") for count in counts):
-                yield (words, method, *counts)
+            snapshots = [
+                [held for row in rows(folder, "fig5", name, method=method, panel=panel)
+                 if (held := row["hscl_at_most_hucl"])]
+                for panel in PANELS
+            ]  # fmt: skip
+            (number,) = {len(held) for held in snapshots}
+            if number:
+                yield (words, method, str(number), *(str(h.count("True")) for h in snapshots))
 
 
 def eq17(folder: Path) -> Lines:
@@ -100,7 +101,7 @@ def geometry(folder: Path) -> Lines:
         for method in METHODS:
             if found := rows(folder, "geometry", name, method=method):
                 first, last = at(found, min), at(found, max)
-                changes = (f"{mean(first, m):.3g} → {mean(last, m):.3g}" for m in moving)
+                changes = (f"{mean(first, m):.3g}→{mean(last, m):.3g}" for m in moving)
                 yield (words, method, *changes, *(f"{mean(last, m):.3g}" for m in still))
 
 
