@@ -55,10 +55,10 @@ def test_differences_are_those_of_the_results() -> None:
     assert re.search(between.join((over["hscl − hscl, paper's"], "hscl", "paper's")), readme)
 
 
-def test_every_interval_is_on_a_page_of_results() -> None:
+def test_every_interval_is_on_a_page_of_research() -> None:
     quoted = re.findall(r"\[[^\]]*\d,\s[^\]]*\d\](?!\()", (ROOT / "README.md").read_text("utf-8"))
     quoted = [" ".join(one.split()) for one in quoted if re.match(r"\[[+-]?\d", one)]
-    pages = [page.read_text("utf-8") for page in (ROOT / "docs" / "research").glob("results*.md")]
-    text = "".join(pages).replace("\u00a0", " ")
+    pages = [page.read_text("utf-8") for page in (ROOT / "docs" / "research").glob("*.md")]
+    text = "".join(pages).replace("\u00a0", " ").replace("−", "-")
     assert len(quoted) > 5
     assert [one for one in quoted if one not in text] == []
