@@ -136,7 +136,7 @@ def test_graphs_are_not_trained_together(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="a batch script of a Unix system")
 def test_the_batch_script_of_the_docs_saves_and_queues_itself_again(tmp_path: Path) -> None:
     """Without Slurm: its scontrol is one that writes down what it is asked for."""
-    text = (ROOT / "docs/several-gpus.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/running.md").read_text(encoding="utf-8")
     (script,) = re.findall(r"```bash\n(#!/bin/bash\n#SBATCH.*?)```", text, re.DOTALL)
     (tmp_path / "job.sh").write_text(script, encoding="utf-8")
     fake = tmp_path / "bin"
