@@ -140,6 +140,11 @@ class Rename:
 
 
 RENAMES: tuple[Rename, ...] = (
+    Rename(
+        "gcl_hard/reports/theory_figures.py",
+        ignored=frozenset({"paper", "gap", "paper_accuracy"}),  # where rows have them
+        gone=frozenset({"fig3"}),
+    ),
     Rename("gcl_hard/runs/choice.py", ignored=frozenset({"domain", "metric"})),
     Rename(
         "gcl_hard/runs/record.py",
