@@ -127,36 +127,22 @@ def parse_only(only: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def make(options: argparse.Namespace) -> tuple[list[Path], str]:
-    """Draw a figure and write it.
-
-    Args:
-        options: result of :func:`parse_figures`.
-
-    Returns:
-        The files, and the caption.
-
-    Raises:
-        InputError: if the results do not give the figure; says what would.
-    """
-    from gcl_hard.reports import theory_figures
-    from gcl_hard.reports.runs import read, select, stem
-    from gcl_hard.reports.theme import write
-
-    measured = options.figure not in ("fig1", "beta")
-    records = select(read(options.results), options.only, measured=measured)
-    every = {"every": "method" in options.only} if options.figure == "fig5" else {}
-    drawn = getattr(theory_figures, options.figure)(records, **every)
-    name = options.name or stem(options.figure, records[0].run.config)
-    return write(drawn, options.output, name), drawn.note
-
-
 STOPPED = "stopped; every file that was written is complete"
 
 
 def command(arguments: Sequence[str]) -> int:
     """Run the command line, and return its exit status."""
-    files, note = make(parse_figures(arguments))
-    print(note)
+    from gcl_hard.reports import theory_figures
+    from gcl_hard.reports.runs import read, select, stem
+    from gcl_hard.reports.theme import write
+
+    options = parse_figures(arguments)
+    measured = options.figure not in ("fig1", "beta")
+    records = select(read(options.results), options.only, measured=measured)
+    every = {"every": "method" in options.only} if options.figure == "fig5" else {}
+    drawn = getattr(theory_figures, options.figure)(records, **every)
+    name = options.name or stem(options.figure, records[0].run.config)
+    files = write(drawn, options.output, name)
+    print(drawn.note)
     print(f"figure: {', '.join(map(str, files))}")
     return 0

@@ -25,6 +25,35 @@ Kept = tuple[RunResult, Path]
 """A run, and the file of its embeddings."""
 
 
+def save_points(
+    path: Path, *, n: int = 24, dim: int = 5, classes: int = 2, objective: str = "infonce",
+    seed: int = 0,
+) -> Path:  # fmt: skip
+    """Two views of n samples as anchors and candidates; of "jsd" 3 n nodes against n graphs."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % classes
+    if objective == "infonce":
+        views = np.concatenate([labels, labels])
+        anchors = candidates = rng.normal(size=(2 * n, dim)) + 0.5 * views[:, None]
+        positive, own = np.roll(np.arange(2 * n), n), np.arange(2 * n)
+        anchor_labels = candidate_labels = views
+        more = {}
+    else:
+        graph = np.repeat(np.arange(n), 3)
+        candidates = rng.normal(size=(n, dim)) + labels[:, None]
+        anchors = rng.normal(size=(3 * n, dim)) + candidates[graph]
+        anchor_labels, candidate_labels, positive = labels[graph], labels, graph
+        own = np.full(3 * n, -1)
+        t = anchors @ candidates.T
+        more = {"similarity": (t / np.abs(t).max()).astype(np.float32)}
+    np.savez(
+        path, anchors=anchors.astype(np.float32), candidates=candidates.astype(np.float32),
+        anchor_labels=anchor_labels, candidate_labels=candidate_labels, positive=positive,
+        own=own, temperature=0.5, objective=objective, **more,
+    )  # fmt: skip
+    return path
+
+
 def draw(kept: Kept, **settings: Any) -> made.Shown:
     return made.shown(fig3)(*kept, **settings)
 
@@ -34,7 +63,7 @@ OBJECTIVES = ("infonce", "jsd")
 
 
 def run(tmp_path: Path, seed: int = 0, **given: Any) -> tuple[RunResult, Path]:
-    path = made.save_points(tmp_path / f"{seed}.npz", seed=seed, **given)
+    path = save_points(tmp_path / f"{seed}.npz", seed=seed, **given)
     config = ImageConfig() if given.get("objective", "infonce") == "infonce" else GraphConfig()
     return made.run(config, seed, epochs=(7,)), path
 
@@ -220,7 +249,7 @@ def test_a_quantile_is_exact_and_said_in_digits_that_tell_it_from_1(tmp_path: Pa
 
 def far_graph(path: Path) -> tuple[RunResult, Path]:
     """Nodes against graphs of which the last lies far from all."""
-    made.save_points(path, n=200, objective="jsd")
+    save_points(path, n=200, objective="jsd")
     with np.load(path) as file:
         arrays = dict(file)
     arrays["candidates"][-1] *= 1e4
@@ -259,7 +288,7 @@ def stored(folder: Path, config: ImageConfig, seed: int = 0, *, embeddings: bool
     """The file of a result, with or without embeddings next to it."""
     path = made.save(folder, config, seed, epochs=(7,))
     if embeddings:
-        made.save_points(path.with_suffix(".npz"), seed=seed)
+        save_points(path.with_suffix(".npz"), seed=seed)
     return path
 
 
@@ -279,7 +308,7 @@ def test_the_first_seed_with_embeddings_is_drawn_or_the_one_chosen(tmp_path: Pat
         assert {path.name for path in output.iterdir()} == {
             f"fig3-digits.{suffix}" for suffix in ("png", "svg", "csv")
         }
-        path = made.save_points(tmp_path / f"{seed}.npz", seed=seed)
+        path = save_points(tmp_path / f"{seed}.npz", seed=seed)
         expected = fig3(made.run(config, seed, epochs=(7,)), path).data
         assert rows(output) == expected.to_csv(index=False, lineterminator="\n")
 
