@@ -20,6 +20,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 
+from benchmarks.paper.__main__ import paper_parser
 from gcl_hard.commands.bench import bench_parser, parse_bench
 from gcl_hard.commands.embed import embed_parser, parse_embed
 from gcl_hard.commands.export import export_parser, parse_export
@@ -196,7 +197,7 @@ def test_there_are_commands_and_a_wrong_flag_would_fail() -> None:
 
 
 def test_flags_that_pages_name_exist() -> None:
-    parsers = [make() for _, make in PARSERS.values()]
+    parsers = [paper_parser(), *(make() for _, make in PARSERS.values())]
     known = {option for one in parsers for a in one._actions for option in a.option_strings}
     named = set(quoted(r"--[\w-]+"))
     assert len(named) > 50

@@ -14,7 +14,7 @@ import pytest
 from matplotlib.image import imread
 
 from gcl_hard import figures
-from gcl_hard.commands.figures import FIGURES, OWN_FLAGS, figures_parser, parse_figures
+from gcl_hard.commands.figures import FIGURES, figures_parser, parse_figures
 from gcl_hard.errors import InputError
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
@@ -183,20 +183,12 @@ def test_what_is_given_is_read() -> None:
     assert (options.figure, options.output, options.name) == ("fig4", Path("out"), "mine")
     assert options.results == [Path("a"), Path("b.json")]
     assert options.only == {"method": ["ucl", "scl"], "beta": ["2"]}
-    assert options.own == {}
 
 
 def test_flags_may_stand_anywhere() -> None:
     plain = parse_figures(PLAIN)
     assert parse_figures(["-o", "out", "fig4", "a", "b.json"]) == plain
     assert parse_figures(["fig4", "a", "--output=out", "b.json"]) == plain
-
-
-def test_a_figures_own_flags_are_its_own() -> None:
-    given = ["--seed=3", "--anchor", "7", "--projection=tsne", "--setting", "-0.05"]
-    options = parse_figures(["fig3", "a", "-o", "b", *given])
-    assert options.own == {"seed": 3, "anchor": 7, "projection": "tsne", "setting": -0.05}
-    assert says(refusal(*PLAIN, "--anchor=0"), "--anchor", "fig3", "fig4")
 
 
 @pytest.mark.parametrize(
@@ -211,18 +203,15 @@ def test_a_figures_own_flags_are_its_own() -> None:
         ([*PLAIN, "--only"], ["--only", "argument"]),
         ([*PLAIN, "--name", "a/b"], ["--name", "folder", "'a/b'"]),
         ([*PLAIN, "--name", ""], ["--name", "folder", "''"]),
-        (["fig3", "a", "-o", "b", "--seed", "x"], ["--seed", "int", "'x'"]),
-        (["fig3", "a", "-o", "b", "--setting", "x"], ["--setting", "float", "'x'"]),
     ],
 )
 def test_what_cannot_be_read_is_refused(arguments: list[str], said: list[str]) -> None:
     assert says(refusal(*arguments), *said)
 
 
-def test_help_names_every_figure_and_flag() -> None:
+def test_help_names_every_figure() -> None:
     text = figures_parser().format_help()
     for name, words in FIGURES.items():
         assert f"{name} " in text
         assert words in text
-    assert all(f"--{name} " in text for flags in OWN_FLAGS.values() for name in flags)
     assert "python -m gcl_hard.figures fig4 results -o figures" in text

@@ -13,30 +13,18 @@ from gcl_hard.experiments.registry import import_domain
 
 FIGURES = {
     "fig1": "accuracy against epochs, one line per method",
-    "fig3": "the sets of hard negatives of one anchor, in two dimensions",
     "fig4": "share of anchors at which Assumption 1 holds, against epoch",
     "fig5": "the four losses on one encoder, against epoch",
     "histograms": "cosines of pairs of one label and of two",
     "geometry": "alignment, uniformity, neural collapse and more, against epoch",
     "beta": "accuracy against β, and the effect of debiasing",
 }
-"""By name, what they show; each is a function of ``paper_figures``."""
+"""By name, what they show; each is a function of ``theory_figures``."""
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise InputError(message.replace("argument ", "", 1))
-
-
-OWN_FLAGS: dict[str, dict[str, tuple[type, str, str]]] = {
-    "fig3": {
-        "seed": (int, "SEED", "seed of the encoder; by default the first"),
-        "anchor": (int, "INDEX", "number of the anchor, from 0; by default a typical one"),
-        "projection": (str, "NAME", "pca, tsne or mds"),
-        "setting": (float, "L", "threshold l, a cosine"),
-    },
-}
-"""Flags of one figure: type, metavariable and help."""
 
 
 def figures_parser() -> argparse.ArgumentParser:
@@ -70,9 +58,6 @@ def figures_parser() -> argparse.ArgumentParser:
         help="module that registers the domain of results; may be repeated",
     )  # fmt: skip
     parser.add_argument("--name", help="name of the files, without a suffix; chosen if not given")
-    for figure, flags in OWN_FLAGS.items():
-        for name, (kind, metavar, words) in flags.items():
-            parser.add_argument(f"--{name}", type=kind, metavar=metavar, help=f"{figure}: {words}")
     return parser
 
 
@@ -83,8 +68,7 @@ def parse_figures(arguments: Sequence[str]) -> argparse.Namespace:
         arguments: without the program's name.
 
     Returns:
-        ``figure``, ``results``, ``output``, ``only`` (by setting, the values to keep), ``name``
-        and ``own`` (the flags of the figure that were given).
+        ``figure``, ``results``, ``output``, ``only`` (by setting, the values to keep) and ``name``.
 
     Raises:
         InputError: for anything that cannot be drawn; names the flag and the nearest ones.
@@ -114,12 +98,6 @@ def parse_figures(arguments: Sequence[str]) -> argparse.Namespace:
     for module in given.domain:
         import_domain(module)
     given.only = parse_only(given.only)
-    given.own = {}
-    for figure, own_flags in OWN_FLAGS.items():
-        own = {n: value for n in own_flags if (value := getattr(given, n)) is not None}
-        if own and figure != given.figure:
-            raise InputError(f"--{next(iter(own))} is a flag of {figure}, not of {given.figure}")
-        given.own |= own
     return given
 
 
@@ -149,38 +127,22 @@ def parse_only(only: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def make(options: argparse.Namespace) -> tuple[list[Path], str]:
-    """Draw a figure and write it.
-
-    Args:
-        options: result of :func:`parse_figures`.
-
-    Returns:
-        The files, and the caption.
-
-    Raises:
-        InputError: if the results do not give the figure; says what would.
-    """
-    from gcl_hard.reports import paper_figures
-    from gcl_hard.reports.runs import read, select, stem
-    from gcl_hard.reports.theme import write
-
-    measured = options.figure not in ("fig1", "beta")
-    every, points = read(options.results)
-    records = select(every, options.only, measured=measured)
-    own = options.own | ({"every": "method" in options.only} if options.figure == "fig5" else {})
-    own |= {"files": points} if options.figure == "fig3" else {}
-    drawn = getattr(paper_figures, options.figure)(records, **own)
-    name = options.name or stem(options.figure, records[0].run.config)
-    return write(drawn, options.output, name), drawn.note
-
-
 STOPPED = "stopped; every file that was written is complete"
 
 
 def command(arguments: Sequence[str]) -> int:
     """Run the command line, and return its exit status."""
-    files, note = make(parse_figures(arguments))
-    print(note)
+    from gcl_hard.reports import theory_figures
+    from gcl_hard.reports.runs import read, select, stem
+    from gcl_hard.reports.theme import write
+
+    options = parse_figures(arguments)
+    measured = options.figure not in ("fig1", "beta")
+    records = select(read(options.results), options.only, measured=measured)
+    every = {"every": "method" in options.only} if options.figure == "fig5" else {}
+    drawn = getattr(theory_figures, options.figure)(records, **every)
+    name = options.name or stem(options.figure, records[0].run.config)
+    files = write(drawn, options.output, name)
+    print(drawn.note)
     print(f"figure: {', '.join(map(str, files))}")
     return 0

@@ -562,16 +562,23 @@ def monitoring_curve(records: Iterable[RunResult]) -> tuple[tuple[int, float], .
 
 
 def result_json(results: Results, *, quick: bool = False) -> dict[str, Any]:
-    """The whole result file; ``quick`` marks a smoke run, which is not reportable."""
+    """The whole result file; ``quick`` marks a smoke run, which is not reportable.
+
+    The paper's accuracies are in it if a configuration has one.
+    """
+    configs = [
+        _config_json(config, records)
+        for config in results.configs
+        if (records := results.of(config))
+    ]
+    compared = any(config["paper_accuracy"] for config in configs)
+    for config in configs if not compared else ():
+        del config["paper_accuracy"]
     return {
         "schema_version": SCHEMA_VERSION,
         "quick": quick,
-        "paper_accuracy_note": PAPER_NOTE,
-        "configs": [
-            _config_json(config, records)
-            for config in results.configs
-            if (records := results.of(config))
-        ],
+        **({"paper_accuracy_note": PAPER_NOTE} if compared else {}),
+        "configs": configs,
         "selections": [_selection_json(selection) for selection in results.selections],
     }
 

@@ -391,11 +391,14 @@ def rows_frame(rows: Sequence[Row]) -> DataFrame:
         rows: in the order to show them.
 
     Returns:
-        The columns of a results CSV (docs: protocols).
+        The columns of a results CSV (docs: protocols); ``paper`` and ``gap`` if a row has such a
+        number.
     """
     from pandas import DataFrame
 
     frame = DataFrame([_row_line(row) for row in rows])
+    if not any(row.paper for row in rows):
+        frame = frame.drop(columns=["paper", "gap"], errors="ignore")
     if any(row.metric != ACCURACY for row in rows):
         frame.insert(5, "metric", [row.metric for row in rows])
     if rows:

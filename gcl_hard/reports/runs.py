@@ -22,7 +22,7 @@ from gcl_hard.reports.tables import count, values
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import ACCURACY, RunResult
 from gcl_hard.runs.snapshots import OWN, SETTINGS
-from gcl_hard.runs.store import POINTS, Store, Unread, read_compact, read_result
+from gcl_hard.runs.store import Store, Unread, read_compact, read_result
 from gcl_hard.settings.base import RunConfig, flag, known, selectable, symbols
 
 WANTED = "expected the --output folder of python -m gcl_hard.bench, files in it, or --json files"
@@ -55,7 +55,7 @@ def by_config(records: Sequence[RunResult]) -> dict[RunConfig, list[RunResult]]:
 # Reading
 
 
-def read(paths: Iterable[Path]) -> tuple[list[RunResult], dict[Run, Path]]:
+def read(paths: Iterable[Path]) -> list[RunResult]:
     """Read finished runs from run files, result files and folders.
 
     A run that occurs twice counts once: the one with more snapshots, else the later one. Scores
@@ -65,16 +65,14 @@ def read(paths: Iterable[Path]) -> tuple[list[RunResult], dict[Run, Path]]:
         paths: files, and folders of run files.
 
     Returns:
-        The records by data set, method and settings, whatever the order of the paths; and by run,
-        the files of the embeddings of the last snapshot, where they are kept.
+        The records by data set, method and settings, whatever the order of the paths.
 
     Raises:
         InputError: for a path that is missing, damaged, of another version or without a finished
             run; names it.
     """
-    found: dict[Run, tuple[Any, RunResult, Path | None]] = {}
+    found: dict[Run, tuple[Any, RunResult]] = {}
     undefined: dict[Run, None] = {}
-    has_points: dict[Path, bool] = {}
     for source, record in (one for path in paths for one in _results(path)):
         if record.inner:
             continue
@@ -83,15 +81,11 @@ def read(paths: Iterable[Path]) -> tuple[list[RunResult], dict[Run, Path]]:
             if not defined(record):
                 undefined[record.run] = None
                 continue
-            folder = source.parent
-            if folder not in has_points:
-                has_points[folder] = any(folder.glob(f"*{POINTS}"))
-            points = _points(source, record) if has_points[folder] else None
-            kept = len(record.diagnostics), points is not None, len(record.curve), record.finished
+            kept = len(record.diagnostics), len(record.curve), record.finished
             rank = *kept, record.values, record.versions.get("source", ""), str(source)
         known = found.get(record.run)
         if known is None or rank > known[0]:
-            found[record.run] = rank, record, points
+            found[record.run] = rank, record
     if undefined:
         warnings.warn(
             f"{count(len(undefined), 'run')} without a defined score left out, the first "
@@ -102,9 +96,7 @@ def read(paths: Iterable[Path]) -> tuple[list[RunResult], dict[Run, Path]]:
             "these results come from inner hold-outs alone, or have no defined score: no figure "
             "shows those"
         )
-    ordered = sorted(found, key=_order)
-    files = {run: path for run in ordered if (path := found[run][2]) is not None}
-    return [found[run][1] for run in ordered], files
+    return [found[run][1] for run in sorted(found, key=_order)]
 
 
 def _order(run: Run) -> tuple[Any, ...]:
@@ -184,12 +176,6 @@ def _check_values(record: RunResult) -> None:
         or not all(map(_is_whole, record.diagnostics))
     ):
         raise ValueError
-
-
-def _points(source: Path, record: RunResult) -> Path | None:
-    """The file of the embeddings beside a record."""
-    path = Store(source.parent, record.data.get("processes", 1)).file(record.run, POINTS)
-    return path if path.exists() else None
 
 
 def _is_whole(snapshot: Mapping[str, Any]) -> bool:

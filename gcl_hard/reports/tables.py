@@ -588,11 +588,13 @@ def terminal(rows: Sequence[Row]) -> RenderableType:
 
     parts, fits = list[Any](), True
     for name, own in by_metric(rows).items():
-        heads = _heads(own, name)
-        texts = [_texts(row, _changed(row)) for row in own]
+        compared = any(row.paper for row in own)
+        heads = _heads(own, name, compared)
+        plain = [_texts(row, compared) for row in own]
+        texts = [_texts(row, compared, _changed(row)) for row in own]
         wide = sum(max(map(len, column)) + 1 for column in zip(heads, *texts, strict=True)) > WIDTH
         fits = fits and not wide
-        parts.append(rich_table(heads, [_texts(row) for row in own] if wide else texts))
+        parts.append(rich_table(heads, plain if wide else texts))
         if tested := [_tested(row, lambda t, n: points(t.mean, n)) for row in own if row.tests]:
             parts.append(rich_table(DIFFERENCES, tested))
     said = notes(rows)
@@ -609,25 +611,29 @@ def terminal(rows: Sequence[Row]) -> RenderableType:
     return Group(*parts, *(Text(f"· {note}", style="dim") for note in said))
 
 
-def _heads(rows: Sequence[Row], name: str) -> tuple[str, ...]:
+def _heads(rows: Sequence[Row], name: str, compared: bool) -> tuple[str, ...]:
     """Heads of the terminal's table; of one test part, s.e. is its standard error."""
     split = any(row.scores and row.scores.one_split for row in rows)
     fold = f"{fold_name(rows)}s"
     seeds = "seeds × splits" if fold == "splits" else "seeds"
     return ("data set", "method", "protocol", f"{metric(name).title} {metric(name).unit}".strip(),
-            "s.e." if split else fold, "paper", "gap", seeds, "s")  # fmt: skip
+            "s.e." if split else fold, *(["paper", "gap"] * compared), seeds, "s")  # fmt: skip
 
 
-def _texts(row: Row, changed: str = "") -> tuple[str, ...]:
+def _texts(row: Row, compared: bool, changed: str = "") -> tuple[str, ...]:
+    """The cells of a row, those of the paper if a row of the table is compared with it."""
     scores, spread = row.scores, None
     if scores is not None:
         spread = scores.test_error if scores.one_split else scores.fold_std
+    paper = (
+        "–" if row.paper is None else f"{row.paper:.1f}",
+        "–" if row.gap is None else f"{row.gap:+.1f}",
+    )
     return (
         row.dataset, f"{_name(row)} {changed}".strip(), row.protocol,
         NOTHING if scores is None and row.undefined else mean_std(scores),
         "–" if spread is None else metric(row.metric).text(spread),
-        "–" if row.paper is None else f"{row.paper:.1f}",
-        "–" if row.gap is None else f"{row.gap:+.1f}",
+        *(paper if compared else ()),
         extent(row),
         f"{row.seconds:.0f}" if row.seconds else "–",
     )  # fmt: skip

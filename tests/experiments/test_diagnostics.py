@@ -295,7 +295,7 @@ def test_whatever_is_snapshot_epochs_can_be_saved_and_read(
     assert store.get(Run(config, 0)) == saved
 
 
-# What fig3 is drawn from
+# The embeddings that are kept
 
 
 @pytest.mark.parametrize("objective", ["infonce", "jsd"])

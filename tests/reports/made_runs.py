@@ -123,32 +123,3 @@ def save(folder: Path, config: RunConfig, seed: int = 0, **given: Any) -> Path:
     store, one = Store(folder), Run(config, seed, given.get("inner", False))
     store.put(one, RunResult.read(content))
     return store.path(one)
-
-
-def save_points(
-    path: Path, *, n: int = 24, dim: int = 5, classes: int = 2, objective: str = "infonce",
-    seed: int = 0,
-) -> Path:  # fmt: skip
-    """Two views of n samples as anchors and candidates; of "jsd" 3 n nodes against n graphs."""
-    rng = np.random.default_rng(seed)
-    labels = np.arange(n) % classes
-    if objective == "infonce":
-        views = np.concatenate([labels, labels])
-        anchors = candidates = rng.normal(size=(2 * n, dim)) + 0.5 * views[:, None]
-        positive, own = np.roll(np.arange(2 * n), n), np.arange(2 * n)
-        anchor_labels = candidate_labels = views
-        more = {}
-    else:
-        graph = np.repeat(np.arange(n), 3)
-        candidates = rng.normal(size=(n, dim)) + labels[:, None]
-        anchors = rng.normal(size=(3 * n, dim)) + candidates[graph]
-        anchor_labels, candidate_labels, positive = labels[graph], labels, graph
-        own = np.full(3 * n, -1)
-        t = anchors @ candidates.T
-        more = {"similarity": (t / np.abs(t).max()).astype(np.float32)}
-    np.savez(
-        path, anchors=anchors.astype(np.float32), candidates=candidates.astype(np.float32),
-        anchor_labels=anchor_labels, candidate_labels=candidate_labels, positive=positive,
-        own=own, temperature=0.5, objective=objective, **more,
-    )  # fmt: skip
-    return path

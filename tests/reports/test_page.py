@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from gcl_hard.errors import InputError
-from gcl_hard.reports.frame import Results, Scores
+from gcl_hard.reports.frame import Results, Scores, result_json
 from gcl_hard.reports.page import page, section_context, wilcoxon_limit, write
 from gcl_hard.reports.rendering import QUICK, rendered
 from gcl_hard.reports.rows import Row, rows
+from gcl_hard.reports.tables import terminal
 from gcl_hard.runs.plan import Run
 from gcl_hard.settings.graphs import GraphConfig
 from tests.experiments import record
@@ -92,6 +95,31 @@ def test_the_page_counts_what_is_open_and_names_the_command() -> None:
     assert f"```bash\n{COMMAND}\n```" in whole
     some = results([*configs, config("hscl")], seeds=(0,))
     assert says(text(some), 3, 6, "runs", "open")
+
+
+@pytest.mark.parametrize("protocol", ["transductive", "inductive"])
+def test_the_papers_accuracy_is_shown_where_a_row_has_one_and_only_there(
+    protocol: str, tmp_path: Path
+) -> None:
+    configs = [config(m, protocol=protocol) for m in ("ucl", "dcl", "hscl")]  # no dcl in Table II
+    found, console = results(configs), Console(width=400, record=True, file=StringIO())
+    console.print(terminal(rows(found)))
+    head = next(line for line in console.export_text().splitlines() if "data set" in line)
+    files = write(found, tmp_path / "out.md", command=COMMAND, quick=False)
+    texts = {path.suffix: path.read_text("utf-8") for path in files if path.suffix != ".png"}
+    lines = [*csv.DictReader(StringIO(texts[".csv"]))]
+    stored = result_json(found)
+    if protocol == "transductive":
+        assert {"paper", "gap"} <= {*head.split()}
+        assert [line["paper"] for line in lines] == ["86.8000", "", "87.2000"]
+        assert [line["gap"] for line in lines] == ["-7.8000", "", "-8.2000"]
+        assert [one["paper_accuracy"] for one in stored["configs"]] == [86.8, None, 87.2]
+        assert says(texts[".md"], "Table II")
+        return
+    assert not {"paper", "gap"} & ({*head.split()} | {*lines[0]})
+    assert {*texts} >= {".md", ".csv", ".tex"}
+    for content in (*texts.values(), json.dumps(stored)):
+        assert not re.search(r"paper|\bgap\b|Table II", content)
 
 
 def test_a_page_of_nothing_says_so() -> None:

@@ -57,18 +57,10 @@ def test_a_record_keeps_what_a_figure_needs(tmp_path: Path) -> None:
     path = made.save(
         tmp_path, config, 3, epochs=(2, 4), accuracies=[71.5], curve=[[2, 50], [4, 60]]
     )
-    ((run,), _) = read([path])
+    (run,) = read([path])
     assert (run.run.config, run.seed, run.values) == (config, 3, [71.5])
     assert run.curve == [[2, 50], [4, 60]]
     assert run.diagnostics == made.snapshots((2, 4), seed=3)
-
-
-def test_points_beside_a_record_are_found(tmp_path: Path) -> None:
-    path = made.save(tmp_path, HSCL, epochs=(1,))
-    points = made.save_points(path.with_suffix(".npz"))
-    assert read([path])[1] == {Run(HSCL, 0): points}
-    results = result_file(tmp_path / "results.json", made.stored(HSCL, accuracies=[80, 90]))
-    assert read([results])[1] == {Run(HSCL, 0): points}
 
 
 def test_a_folder_gives_its_records_and_nothing_else(tmp_path: Path) -> None:
@@ -80,7 +72,7 @@ def test_a_folder_gives_its_records_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "notes.json").write_text("{", encoding="utf-8")
     (tmp_path / "list.json").write_text("[1]", encoding="utf-8")
     result_file(tmp_path / "results.json", made.stored(HSCL, 9, accuracies=[80, 90]))
-    assert [(run.run.config, run.seed) for run in read([tmp_path])[0]] == [
+    assert [(run.run.config, run.seed) for run in read([tmp_path])] == [
         (UCL, 0),
         (UCL, 1),
         (HSCL, 0),
@@ -93,8 +85,8 @@ def test_a_result_file_gives_what_its_records_gave(tmp_path: Path) -> None:
          "curve": [[5, 40.0 + seed]]}
         for config in (UCL, HSCL) for seed in (0, 2)
     ]  # fmt: skip
-    single, _ = read([made.save(tmp_path / "records", **each) for each in given])
-    whole, _ = read([result_file(tmp_path / "all.json", *(made.stored(**each) for each in given))])
+    single = read([made.save(tmp_path / "records", **each) for each in given])
+    whole = read([result_file(tmp_path / "all.json", *(made.stored(**each) for each in given))])
     assert len(single) == len(whole) == 4
     kept = ("config", "seed", "scores", "curve", "diagnostics", "versions")
     for one, other in zip(whole, single, strict=True):
@@ -103,9 +95,7 @@ def test_a_result_file_gives_what_its_records_gave(tmp_path: Path) -> None:
 
 
 def test_a_result_file_without_snapshots_is_read(tmp_path: Path) -> None:
-    ((run,), _) = read(
-        [result_file(tmp_path / "a.json", made.stored(HSCL, 1, accuracies=[80, 90]))]
-    )
+    (run,) = read([result_file(tmp_path / "a.json", made.stored(HSCL, 1, accuracies=[80, 90]))])
     assert (run.seed, run.values, run.diagnostics, run.curve) == (1, [80, 90], [], [])
 
 
@@ -114,7 +104,7 @@ def test_a_seed_that_is_there_twice_counts_once_with_its_snapshots(
     order: tuple[int, int], tmp_path: Path
 ) -> None:
     places = [made.save(tmp_path / "a", HSCL), made.save(tmp_path / "b", HSCL, epochs=(1, 2))]
-    ((run,), _) = read([places[i] for i in order])
+    (run,) = read([places[i] for i in order])
     assert len(run.diagnostics) == 2
 
 
@@ -125,18 +115,18 @@ def test_of_two_without_snapshots_the_later_counts(order: tuple[int, int], tmp_p
         made.save(tmp_path / str(i), HSCL, accuracies=[accuracy], finished=day, version=str(i))
         for i, (accuracy, day) in enumerate(days)
     ]
-    ((run,), _) = read([places[i] for i in order])
+    (run,) = read([places[i] for i in order])
     assert (run.values, run.versions) == ([80.0], {"source": "1"})
     made.save(tmp_path / "0", HSCL, accuracies=[90.0], finished=days[1][1])
-    ((run,), _) = read([places[i] for i in order])  # of one moment: still the same of the two
+    (run,) = read([places[i] for i in order])  # of one moment: still the same of the two
     assert run.values == [90.0]
 
 
 def test_the_order_of_places_does_not_matter(tmp_path: Path) -> None:
     configs = [GraphConfig(method=m) for m in ("hscl", "ucl", "scl")] + [GraphConfig(beta=0.5)]
     paths = [made.save(tmp_path, config, seed) for config in configs for seed in (10, 2)]
-    found, _ = read(paths)
-    assert found == read(reversed(paths))[0]
+    found = read(paths)
+    assert found == read(reversed(paths))
     assert [(r.run.config.method, r.run.config.beta, r.seed) for r in found] == [
         ("ucl", None, 2), ("ucl", None, 10), ("scl", None, 2), ("scl", None, 10),
         ("hscl", 0.5, 2), ("hscl", 0.5, 10), ("hscl", 1.0, 2), ("hscl", 1.0, 10),
@@ -217,7 +207,7 @@ def test_a_record_that_another_version_wrote_is_named_and_left_out(
     assert says(refusal(path), str(path), *said)
     other = made.save(tmp_path, HSCL, 1, epochs=(1,))
     with pytest.warns(UserWarning, match=path.name) as warned:
-        ((run,), _) = read([tmp_path])
+        (run,) = read([tmp_path])
     assert says(str(warned[0].message), 1, *said)
     assert (run.run, other.stem) == (Run(HSCL, 1), run.name)
 
@@ -292,7 +282,7 @@ def test_snapshots_that_do_not_count_others_are_read(tmp_path: Path) -> None:
         del setting["others"], setting["other_labels"]
     del stored["digest"]
     path.write_text(json.dumps(stored), encoding="utf-8")
-    ((run,), _) = read([path])
+    (run,) = read([path])
     frame = snapshots([run]).set_index("panel")
     assert frame["others"].isna().all()
     assert frame.loc["beta=2", "effective_hucl"] == 31.2

@@ -396,9 +396,9 @@ def test_a_line_of_the_terminal_shows_what_the_records_hold() -> None:
 
 
 def test_a_line_of_the_terminal_has_a_dash_for_what_there_is_not() -> None:
-    found = text_of(shown(config(method="dcl", protocol="inductive"), n_seeds=1), 400)
-    line = next(x for x in found.splitlines() if "MUTAG" in x).split()
-    assert line == ["MUTAG", "dcl", "folds=3", "inductive", "85.0", "5.0", "–", "–", "1/3", "23"]
+    found = text_of(shown(config(method="dcl"), config(), n_seeds=1), 400)
+    line = next(x for x in found.splitlines() if " dcl " in x).split()
+    assert line == ["MUTAG", "dcl", "folds=3", "transductive", "85.0", "5.0", "–", "–", "1/3", "23"]
     found = text_of(shown(config(), n_seeds=0), 400)
     line = next(x for x in found.splitlines() if "MUTAG" in x).split()
     assert line[:4] == ["MUTAG", "hscl", "β=1", "folds=3"]
@@ -424,12 +424,12 @@ def test_the_terminal_shows_every_head_difference_and_note() -> None:
 
 
 def test_both_tables_are_whole_in_a_terminal_of_80_columns() -> None:
-    shared = {"dataset": "IMDB-BINARY", "protocol": "inductive"}
+    shared = {"dataset": "IMDB-BINARY", "protocol": "inductive", "dim": 64}
     configs = [config(method=m, **shared) for m in ("ucl", "scl", "label-histogram")]
     configs += [config(method="hucl", beta=b, **shared) for b in (1.0, 10.0)]
     text = text_of(shown(*configs, select=True), 80)
     assert "…" not in text
-    assert "hucl: folds=3" in text
+    assert says(text, "hucl", "dim=64", "folds=3")
     for name in ("ucl", "scl", "label-histogram", "hucl β=10"):
         assert len([line for line in text.splitlines() if f" {name} " in line]) >= 2
 

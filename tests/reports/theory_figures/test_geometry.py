@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.reports import paper_figures
+from gcl_hard.reports import theory_figures
 from gcl_hard.reports.epoch_figures import MEASURES as TITLES
 from gcl_hard.reports.runs import GEOMETRY
 from gcl_hard.runs.record import RunResult
@@ -20,7 +20,7 @@ from tests.reports import made_runs as made
 from tests.reports.made import sentences
 from tests.said import says
 
-draw = made.shown(paper_figures.geometry)
+draw = made.shown(theory_figures.geometry)
 
 HSCL, UCL = GraphConfig(), GraphConfig(method="ucl")
 EPOCHS = (2, 4, 7)

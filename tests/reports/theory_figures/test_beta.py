@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import corrected_interval
-from gcl_hard.reports import paper_figures
+from gcl_hard.reports import theory_figures
 from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
@@ -20,7 +20,7 @@ from tests.reports import made_runs as made
 from tests.reports.made import sentences
 from tests.said import says
 
-draw = made.shown(paper_figures.beta)
+draw = made.shown(theory_figures.beta)
 
 
 def config(method: str, beta: float = 1.0, steps: int = 0, lr: float = 0.01) -> GraphConfig:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,10 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
+from benchmarks.paper.__main__ import main
+from benchmarks.paper.anchor_sets import Embeddings, fig3, sets
 from gcl_hard.errors import InputError
 from gcl_hard.reports import theme
-from gcl_hard.reports.anchor_sets import fig3, load_points, sets
 from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
@@ -21,13 +21,41 @@ from tests.reports import made_runs as made
 from tests.reports.made import counts, sentences
 from tests.said import says
 
-Kept = tuple[RunResult, Path | None]
+Kept = tuple[RunResult, Path]
 """A run, and the file of its embeddings."""
 
 
-def draw(runs: Sequence[Kept], **own: Any) -> made.Shown:
-    files = {record.run: path for record, path in runs if path is not None}
-    return made.shown(fig3)([record for record, _ in runs], files, **own)
+def save_points(
+    path: Path, *, n: int = 24, dim: int = 5, classes: int = 2, objective: str = "infonce",
+    seed: int = 0,
+) -> Path:  # fmt: skip
+    """Two views of n samples as anchors and candidates; of "jsd" 3 n nodes against n graphs."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % classes
+    if objective == "infonce":
+        views = np.concatenate([labels, labels])
+        anchors = candidates = rng.normal(size=(2 * n, dim)) + 0.5 * views[:, None]
+        positive, own = np.roll(np.arange(2 * n), n), np.arange(2 * n)
+        anchor_labels = candidate_labels = views
+        more = {}
+    else:
+        graph = np.repeat(np.arange(n), 3)
+        candidates = rng.normal(size=(n, dim)) + labels[:, None]
+        anchors = rng.normal(size=(3 * n, dim)) + candidates[graph]
+        anchor_labels, candidate_labels, positive = labels[graph], labels, graph
+        own = np.full(3 * n, -1)
+        t = anchors @ candidates.T
+        more = {"similarity": (t / np.abs(t).max()).astype(np.float32)}
+    np.savez(
+        path, anchors=anchors.astype(np.float32), candidates=candidates.astype(np.float32),
+        anchor_labels=anchor_labels, candidate_labels=candidate_labels, positive=positive,
+        own=own, temperature=0.5, objective=objective, **more,
+    )  # fmt: skip
+    return path
+
+
+def draw(kept: Kept, **settings: Any) -> made.Shown:
+    return made.shown(fig3)(*kept, **settings)
 
 
 SETS = ("in_scl", "in_hucl", "in_hscl", "in_hcol")
@@ -35,7 +63,7 @@ OBJECTIVES = ("infonce", "jsd")
 
 
 def run(tmp_path: Path, seed: int = 0, **given: Any) -> tuple[RunResult, Path]:
-    path = made.save_points(tmp_path / f"{seed}.npz", seed=seed, **given)
+    path = save_points(tmp_path / f"{seed}.npz", seed=seed, **given)
     config = ImageConfig() if given.get("objective", "infonce") == "infonce" else GraphConfig()
     return made.run(config, seed, epochs=(7,)), path
 
@@ -71,7 +99,7 @@ def test_sets_are_those_of_a_loop(
     tmp_path: Path, objective: str, anchor: int, threshold: float
 ) -> None:
     one = run(tmp_path, objective=objective, classes=3)
-    drawn = draw([one], anchor=anchor, setting=threshold)
+    drawn = draw(one, anchor=anchor, threshold=threshold)
     wanted = slow_sets(one[1], anchor, threshold)
     assert [[row[name] for name in SETS] for row in candidates(drawn)] == wanted
     found = [counts(axes.get_title().partition(": ")[2]) for axes in drawn.figure.axes]
@@ -83,7 +111,7 @@ def test_sets_are_those_of_a_loop(
 def test_every_point_is_drawn_where_its_row_says_and_in_its_colour(
     tmp_path: Path, objective: str
 ) -> None:
-    drawn = draw([run(tmp_path, objective=objective)])
+    drawn = draw(run(tmp_path, objective=objective))
     another, own, grey = theme.COLOURS["ucl"], theme.COLOURS["scl"], "#D0D0D0"
     colours = {False: another, True: own}
     for axes, name in zip(drawn.figure.axes, SETS, strict=True):
@@ -102,7 +130,7 @@ def test_the_projection_is_that_of_principal_components(tmp_path: Path) -> None:
     z = np.load(one[1])["candidates"].astype(float)
     z /= np.sqrt((z**2).sum(1, keepdims=True))
     _, sigma, v = np.linalg.svd(z - z.mean(0))
-    drawn = draw([one])
+    drawn = draw(one)
     found = np.array([[row["x"], row["y"]] for row in drawn.rows], dtype=float)
     assert np.abs(found) == pytest.approx(np.abs((z - z.mean(0)) @ v[:2].T))
     share = (sigma[:2] ** 2).sum() / (sigma**2).sum()
@@ -113,17 +141,17 @@ def test_the_projection_is_that_of_principal_components(tmp_path: Path) -> None:
 @pytest.mark.parametrize("projection", ["pca", "tsne", "mds"])
 def test_projections_are_the_same_every_time(tmp_path: Path, projection: Any) -> None:
     one = run(tmp_path, n=8)
-    first, second = (draw([one], projection=projection).rows for _ in range(2))
+    first, second = (draw(one, projection=projection).rows for _ in range(2))
     assert first == second
     assert np.isfinite([[row["x"], row["y"]] for row in first]).all()  # type: ignore[arg-type]
 
 
 def test_mds_keeps_distances_better_than_principal_components(tmp_path: Path) -> None:
     one = run(tmp_path, n=8)
-    z = load_points(one[1]).candidates
+    z = Embeddings.load(one[1]).candidates
 
     def stress(projection: Any) -> float:
-        rows = draw([one], projection=projection).rows
+        rows = draw(one, projection=projection).rows
         plane = np.array([[row["x"], row["y"]] for row in rows], dtype=float)
         gaps = [np.linalg.norm(a[:, None] - a, axis=2) for a in (z, plane)]
         return float(((gaps[0] - gaps[1]) ** 2).sum())
@@ -132,7 +160,7 @@ def test_mds_keeps_distances_better_than_principal_components(tmp_path: Path) ->
 
 
 def test_roles_and_labels(tmp_path: Path) -> None:
-    graphs = draw([run(tmp_path, objective="jsd", classes=3)], anchor=4)  # of graph 1
+    graphs = draw(run(tmp_path, objective="jsd", classes=3), anchor=4)  # of graph 1
     assert [row["role"] for row in graphs.rows] == [
         "candidate", "positive", *["candidate"] * 22, "anchor"
     ]  # fmt: skip
@@ -140,7 +168,7 @@ def test_roles_and_labels(tmp_path: Path) -> None:
     assert not any(graphs.rows[index][name] for index in (1, -1) for name in SETS)
     assert [row["label"] for row in graphs.rows] == [*(i % 3 for i in range(24)), 1]
     assert [row["same_label"] for row in graphs.rows[:24]] == [i % 3 == 1 for i in range(24)]
-    views = draw([run(tmp_path)], anchor=4)
+    views = draw(run(tmp_path), anchor=4)
     roles = {index: row["role"] for index, row in enumerate(views.rows)}
     assert {i: role for i, role in roles.items() if role != "candidate"} == {
         4: "anchor", 28: "positive"
@@ -160,7 +188,7 @@ def test_the_anchor_is_near_the_median_sizes(
     assert 0 < len(eligible) < n_anchors
     median = np.median(sizes[eligible], axis=0)
     best = min(eligible, key=lambda a: float((abs(sizes[a] - median) / median).sum()))
-    assert says(heading(draw([one], setting=threshold)), f"anchor {best}")
+    assert says(heading(draw(one, threshold=threshold)), f"anchor {best}")
 
 
 def saved(path: Path, cosines: list[float], labels: list[int]) -> tuple[RunResult, Path]:
@@ -189,7 +217,7 @@ def test_the_threshold_is_one_that_tells_pairs_apart(
     labels = [0, 1, 1, 1]
     if said == "l = -0.05":
         cosines, labels = [*cosines, 0.5], [*labels, 1]
-    drawn = draw([saved(tmp_path / "p.npz", cosines, labels)], anchor=0)
+    drawn = draw(saved(tmp_path / "p.npz", cosines, labels), anchor=0)
     assert says(heading(drawn), said)
     assert says(sentences(drawn.note), "25 %", "pairs") == ("0.75" in said)
     assert says(drawn.note, "pairs") == ("0.75" in said)
@@ -197,102 +225,31 @@ def test_the_threshold_is_one_that_tells_pairs_apart(
 
 def test_a_cosine_at_the_threshold_is_hard(tmp_path: Path) -> None:
     one = saved(tmp_path / "p.npz", [0.6, 0.6 - 1e-9, -0.6], [1, 1, 0])
-    assert sets(load_points(one[1]), 0.6)["in_hucl"].tolist() == [
+    assert sets(Embeddings.load(one[1]), 0.6)["in_hucl"].tolist() == [
         [False, False, True, False, False]
     ]
 
 
-def test_the_seed_is_chosen(tmp_path: Path) -> None:
-    runs = [run(tmp_path, seed) for seed in (3, 1)]
-    assert says(heading(draw(runs)), "seed 1", "epoch 7")
-    assert draw(runs, seed=3).rows == draw(runs[:1]).rows != draw(runs).rows
-
-
-def refused(runs: Sequence[Kept], said: str, **own: Any) -> None:
-    with pytest.raises(InputError, match=said):
-        draw(runs, **own)
-
-
-def test_bad_input(tmp_path: Path) -> None:
-    one = run(tmp_path)
-    refused(
-        [(made.run(GraphConfig()), None)], r"\(\.npz\).*seed0\.json.*--diagnostics 1(?! --force)"
-    )
-    refused(
-        [(made.run(GraphConfig(), epochs=(1,)), None)],
-        r"\(\.npz\).*seed0\.json.*--diagnostics 1 --force",
-    )
-    refused([one], r"seed 5\b\D*\b0\b", seed=5)
-    refused([one], r"anchor\D+\b0\b\D+\b47\b.*\b48\b", anchor=48)
-    refused([one], r"anchor\D+\b0\b\D+\b47\b.*-1\b", anchor=-1)
-    refused([one], r"projection 'pcs'.*\bpca\b.*\bpca, tsne, mds\b", projection="pcs")
-    refused([one], r"setting.*cosine.*\[-1, 1\].*\b2", setting=2.0)
-    refused([one], r"setting.*cosine.*\[-1, 1\].*\bnan\b", setting=math.nan)
-    refused([one], r"l = 1\b.*\bfour sets\b.*\(--setting\).*\(--anchor\)", setting=1.0)
-    other = made.run(ImageConfig(beta=2)), one[1]
-    refused([one, other], r"encoder.*hscl β=1, hscl β=2.*--only method=hscl --only beta=1")
-    alone = r"seed 9\b.*\b1 label\b.*9\.npz.*\bclass\b"
-    refused([run(tmp_path, 9, classes=1)], alone)
-    refused([run(tmp_path, 9, classes=1)], alone, anchor=0, setting=0.0)
-    refused([run(tmp_path, 8, dim=1)], r"\b48 embeddings\b.*\bwidth 1\b")
-
-
-DAMAGED = r"p\.npz\b.*\bembeddings\b.*--diagnostics 1 --force"
-
-
-def test_damaged_points_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "p.npz"
-    one = made.run(ImageConfig()), path
-    refused([one], DAMAGED)
-    path.write_bytes(b"PK\x03\x04 cut off")
-    refused([one], DAMAGED)
-    np.savez(path, anchors=np.eye(3))
-    refused([one], r"p\.npz\b.*\bembeddings\b.*\bcandidates\b.*--diagnostics 1 --force")
-    with path.open("wb") as file:
-        np.save(file, np.eye(3))
-    refused([one], DAMAGED)
-    made.save_points(path)
-    with np.load(path) as file:
-        np.savez_compressed(path, **dict(file))
-    content = bytearray(path.read_bytes())
-    content[90:400] = bytes(310)
-    path.write_bytes(content)
-    refused([one], DAMAGED)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("anchor_labels", np.zeros(3, dtype=int), r"\(anchor_labels\D+\(3,\)\D+\(48,\)"),
-        ("candidate_labels", np.zeros(3, dtype=int), r"\(candidate_labels\D+\(3,\)\D+\(48,\)"),
-        ("candidates", np.zeros((48, 4)), r"\(candidates\D+\(48, 4\)\D+\(48, 5\)"),
-        ("anchors", np.full((48, 5), np.nan), r"\(anchors\b.*\bfinite\)"),
-        ("anchors", np.zeros(48), "not enough values"),
-        ("positive", np.full(48, 48), r"\(positive\D+\b48 candidates\)"),
-        ("positive", np.full(48, -1), r"\(positive\D+\b48 candidates\)"),
-        ("own", np.full(48, 0.5), r"\(own\D+\b48 candidates\)"),
-    ],
-)
-def test_arrays_that_do_not_fit_are_refused(
-    tmp_path: Path, name: str, value: Any, said: str
-) -> None:
-    path = made.save_points(tmp_path / "p.npz")
-    with np.load(path) as file:
-        np.savez(path, **(dict(file) | {name: value}))
-    refused([(made.run(ImageConfig()), path)], said)
+def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    views = run(tmp_path)
+    for anchor in (-1, 48):
+        with pytest.raises(InputError, match=rf"anchor\D+\b0\b\D+\b47\b.*{anchor}\b"):
+            draw(views, anchor=anchor)
+    with pytest.raises(InputError, match=r"l = 1\b.*\bfour sets\b.*--threshold.*--anchor"):
+        draw(views, threshold=1.0)
 
 
 def test_a_quantile_is_exact_and_said_in_digits_that_tell_it_from_1(tmp_path: Path) -> None:
     cosines = [1 - 4e-4, 1 - 3e-4, 1 - 2e-4, 1 - 1e-4]
     one = saved(tmp_path / "p.npz", cosines, [0, 1, 0, 1])
-    drawn = draw([one], anchor=0)
+    drawn = draw(one, anchor=0)
     assert says(heading(drawn), "l = 0.9998")
     assert [row["in_hucl"] for row in candidates(drawn)][-4:] == [False, False, False, True]
 
 
 def far_graph(path: Path) -> tuple[RunResult, Path]:
     """Nodes against graphs of which the last lies far from all."""
-    made.save_points(path, n=200, objective="jsd")
+    save_points(path, n=200, objective="jsd")
     with np.load(path) as file:
         arrays = dict(file)
     arrays["candidates"][-1] *= 1e4
@@ -301,7 +258,7 @@ def far_graph(path: Path) -> tuple[RunResult, Path]:
 
 
 def test_one_far_graph_does_not_make_dots_of_the_others(tmp_path: Path) -> None:
-    drawn = draw([far_graph(tmp_path / "p.npz")], anchor=0, setting=0.0)
+    drawn = draw(far_graph(tmp_path / "p.npz"), anchor=0, threshold=0.0)
     place = np.array([[row["x"], row["y"]] for row in drawn.rows], dtype=float)
     roles = [row["role"] for row in drawn.rows]
     for axes in drawn.figure.axes:
@@ -316,9 +273,68 @@ def test_one_far_graph_does_not_make_dots_of_the_others(tmp_path: Path) -> None:
 
 
 def test_a_far_anchor_or_positive_is_shown(tmp_path: Path) -> None:
-    drawn = draw([far_graph(tmp_path / "p.npz")], anchor=599, setting=0.0)  # a node of that graph
+    drawn = draw(far_graph(tmp_path / "p.npz"), anchor=599, threshold=0.0)  # a node of that graph
     place = np.array([[row["x"], row["y"]] for row in drawn.rows], dtype=float)
     left, right = drawn.figure.axes[0].get_xlim()
     assert left < place[199, 0] < right
-    views = draw([run(tmp_path)])
+    views = draw(run(tmp_path))
     assert not says(views.note, "outside")
+
+
+# The command
+
+
+def stored(folder: Path, config: ImageConfig, seed: int = 0, *, embeddings: bool = True) -> Path:
+    """The file of a result, with or without embeddings next to it."""
+    path = made.save(folder, config, seed, epochs=(7,))
+    if embeddings:
+        save_points(path.with_suffix(".npz"), seed=seed)
+    return path
+
+
+def rows(folder: Path) -> str:
+    return next(folder.glob("*.csv")).read_text(encoding="utf-8")
+
+
+def test_the_first_seed_with_embeddings_is_drawn_or_the_one_chosen(tmp_path: Path) -> None:
+    results, config = tmp_path / "results", ImageConfig()
+    stored(results, config, 0, embeddings=False)
+    stored(results, ImageConfig(beta=2), 0, embeddings=False)
+    for seed in (3, 1):
+        stored(results, config, seed)
+    for name, only, seed in (("a", [], 1), ("b", ["--only", "seed=3"], 3)):
+        output = tmp_path / name
+        assert main(["fig3", str(results), "--dataset", "digits", "-o", str(output), *only]) == 0
+        assert {path.name for path in output.iterdir()} == {
+            f"fig3-digits.{suffix}" for suffix in ("png", "svg", "csv")
+        }
+        path = save_points(tmp_path / f"{seed}.npz", seed=seed)
+        expected = fig3(made.run(config, seed, epochs=(7,)), path).data
+        assert rows(output) == expected.to_csv(index=False, lineterminator="\n")
+
+
+def test_the_committed_results_are_the_default(tmp_path: Path) -> None:
+    committed = Path(__file__).parents[2] / "benchmarks/results/figures"
+    for name, results in (("a", []), ("b", [str(committed)])):
+        found = ["fig3", *results, "--dataset", "MUTAG", "-o", str(tmp_path / name)]
+        assert main([*found, "--anchor=3", "--threshold=0.1", "--projection=mds"]) == 0
+    assert rows(tmp_path / "a") == rows(tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    ("results", "expected"),
+    [
+        ({"embeddings": False}, [".npz", "--diagnostics 1", "--force"]),
+        ({}, ["hscl β=1, hscl β=2", "--only method=hscl --only beta=1"]),
+    ],
+)
+def test_results_without_one_encoder_to_draw_are_refused(
+    results: dict[str, bool], expected: list[str], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    for beta in (1.0, 2.0):
+        path = stored(tmp_path / "results", ImageConfig(beta=beta), **results)
+    output = tmp_path / "figures"
+    assert main(["fig3", str(path.parent), "--dataset", "digits", "-o", str(output)]) == 2
+    assert says(capsys.readouterr().err, *expected)
+    assert not output.exists()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.reports import paper_figures
+from gcl_hard.reports import theory_figures
 from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.graphs import GraphConfig
@@ -19,7 +19,7 @@ from tests.reports import made_runs as made
 from tests.reports.made import sentences
 from tests.said import says
 
-draw = made.shown(paper_figures.fig1)
+draw = made.shown(theory_figures.fig1)
 
 FOLDS = {
     ("scl", 10): [(60.0, 64.0), (66.0, 66.0)],

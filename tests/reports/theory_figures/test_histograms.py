@@ -10,14 +10,14 @@ import pytest
 from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
-from gcl_hard.reports import paper_figures
+from gcl_hard.reports import theory_figures
 from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.graphs import GraphConfig
 from tests.reports import made_runs as made
 from tests.said import says
 
-draw = made.shown(paper_figures.histograms)
+draw = made.shown(theory_figures.histograms)
 
 METHODS = ("ucl", "hucl", "hscl")
 RUNS = [

@@ -18,7 +18,6 @@ from gcl_hard.evaluation.metrics import Metric, metric
 from gcl_hard.functional.similarity import overlap
 from gcl_hard.methods import METHODS, method
 from gcl_hard.reports import theme
-from gcl_hard.reports.anchor_sets import fig3
 from gcl_hard.reports.epoch_figures import epoch_axis, fig4, fig5, geometry
 from gcl_hard.reports.frame import Scores
 from gcl_hard.reports.grid import own_hardening
@@ -39,7 +38,7 @@ from gcl_hard.runs.choice import metric_of
 from gcl_hard.runs.record import ACCURACY, RunResult
 from gcl_hard.settings.base import RunConfig
 
-__all__ = ["beta", "fig1", "fig3", "fig4", "fig5", "geometry", "histograms"]
+__all__ = ["beta", "fig1", "fig4", "fig5", "geometry", "histograms"]
 
 # Accuracies
 

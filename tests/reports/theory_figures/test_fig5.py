@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.reports import paper_figures
+from gcl_hard.reports import theory_figures
 from gcl_hard.reports.runs import LOSSES
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.graphs import GraphConfig
@@ -18,7 +18,7 @@ from tests.reports import made_runs as made
 from tests.reports.made import sentences
 from tests.said import says
 
-draw = made.shown(paper_figures.fig5)
+draw = made.shown(theory_figures.fig5)
 
 CONFIGS = {method: ImageConfig(method=method) for method in ("ucl", "hucl", "scl", "hscl")}
 EPOCHS = (1, 5)

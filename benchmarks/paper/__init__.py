@@ -1,0 +1,1 @@
+"""Figures of the papers' ideas: ``python -m benchmarks.paper``."""
