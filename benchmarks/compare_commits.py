@@ -159,6 +159,7 @@ def read(folder: Path) -> Written:
                 content = _of_molecules(content)
             if isinstance(content, dict) and {"config", "seed"} <= content.keys():
                 seed = f"seed {content['seed']}" + " inner" * bool(content.get("inner"))
+                content.pop("digest", None)  # of its times, too
                 runs.append(Run(dict(flat(content["config"])), seed, dict(flat(content))))
             else:
                 values |= flat(content, name)

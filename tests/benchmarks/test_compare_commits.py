@@ -51,6 +51,7 @@ def record(method: str, seed: int, **changed: Any) -> dict[str, Any]:
         "final_losses": [1.0 + seed / 10],
         "seconds_train": 1.0,
         "finished": "2026-11-22",
+        "digest": f"{seed:016}",
     } | changed
 
 
@@ -80,7 +81,10 @@ def folder(*records: dict[str, Any]) -> Files:
 
 def test_times_order_and_names_of_records_are_free(compared: Callable[..., Any]) -> None:
     old = [record("ucl", 0), record("hscl", 0), record("hscl", 1)]
-    new = [{**r, "seconds_train": 9.0, "finished": "later"} for r in reversed(old)]
+    new = [
+        {**r, "seconds_train": 9.0, "finished": "later", "digest": "of these"}
+        for r in reversed(old)
+    ]
     found = compared(folder(*old), {"results.jsonl": "\n".join(map(json.dumps, new))})
     assert (found.differences, found.runs, found.largest) == ([], 3, 0.0)
     assert found.values == 3 * 11  # 4 settings, the seed, the metric, 3 scores, 2 lengths
