@@ -12,8 +12,6 @@ accuracies of two commits, paired by seed, differ in the mean by at most three s
 tree has a cache of its own, so that both read and parse all data. What needs a file of ``--shared``
 that is not there is skipped, and named. The second parses every command that BASE documents in both
 trees and compares the configurations. Exit status 1 on a difference.
-
-What BASE calls by other names is listed in ``compare_plan.RENAMES``.
 """
 
 from __future__ import annotations
@@ -41,13 +39,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from compare_plan import COMMANDS, Command, Words, chosen
+from compare_plan import COMMANDS, Command, chosen
 from documented_commands import configurations, documented
 
 from gcl_hard.runs.record import RunResult
 
 ROOT = Path(__file__).resolve().parents[1]
-LOSSES, SCORES = "final_losses", "fold_accuracies"
+LOSSES = "final_losses"
 LOSS_TOLERANCE = 1e-4
 """Relative, of float32 losses after the few epochs that are compared here."""
 STANDARD_ERRORS = 3.0
@@ -129,20 +127,18 @@ def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def flat(
-    content: Any, path: str = "", ignored: frozenset[str] = VARYING
-) -> Iterator[tuple[str, Any]]:
+def flat(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """The leaves of a JSON document by dotted path; prose and what varies are left out."""
     if isinstance(content, Mapping):
         for key, value in content.items():
-            if key not in ignored:
-                yield from flat(value, f"{path}.{key}" if path else str(key), ignored)
+            if key not in VARYING:
+                yield from flat(value, f"{path}.{key}" if path else str(key))
     elif hasattr(content, "tolist"):
-        yield from flat(content.tolist(), path, ignored)
+        yield from flat(content.tolist(), path)
     elif isinstance(content, (list, tuple)):
         yield f"{path}.length", len(content)
         for index, value in enumerate(content):
-            yield from flat(value, f"{path}.{index}", ignored)
+            yield from flat(value, f"{path}.{index}")
     elif isinstance(content, str):
         if " " not in content:  # the digest in an encoder's file is one of versions, too
             yield path, re.sub(r"(\.pt)@[0-9a-f]+", r"\1", content)
@@ -150,43 +146,24 @@ def flat(
         yield path, content
 
 
-def read(folder: Path, words: Words, ignored: frozenset[str] = VARYING) -> Written:
-    """Everything that a command wrote to a folder, in the words of this commit."""
+def read(folder: Path) -> Written:
+    """Everything that a command wrote to a folder."""
     runs: list[Run] = []
     values: Values = {}
-    labels = _labels(folder)
     for file in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != STATUS):
-        name = words.file_name(file.relative_to(folder).as_posix())
-        for stem, label in labels.items():
-            name = name.replace(stem, label)
+        name = file.relative_to(folder).as_posix()
         values |= _lines(file, name)
-        for document in _documents(file, words):
+        for document in _documents(file):
             content = document
             if isinstance(content, dict) and content.get("domain") == "molecules":
                 content = _of_molecules(content)
             if isinstance(content, dict) and {"config", "seed"} <= content.keys():
-                if "scores" in content and "metric" in content:  # since schema 3
-                    content["fold_accuracies"] = content.pop("scores")[content["metric"]]
-                if not content.get("validation"):  # not of records before
-                    content.pop("validation", None)
-                config = dict(flat(content["config"], ignored=ignored))
                 seed = f"seed {content['seed']}" + " inner" * bool(content.get("inner"))
-                values_of_run = dict(flat(content, ignored=ignored))
-                runs.append(Run(config, seed, values_of_run))
+                content.pop("digest", None)  # of its times, too
+                runs.append(Run(dict(flat(content["config"])), seed, dict(flat(content))))
             else:
-                values |= flat(content, name, ignored)
+                values |= flat(content, name)
     return Written(runs, values)
-
-
-def _labels(folder: Path) -> dict[str, str]:
-    """Stems of records by what they hold: their keys differ in another schema."""
-    found = {}
-    for file in folder.rglob("*_seed*.json"):
-        record = json.loads(file.read_text(encoding="utf-8"))
-        if isinstance(record, dict) and {"config", "seed"} <= record.keys():
-            own = [sorted(map(str, flat(record["config"]))), record["seed"], record.get("inner")]
-            found[file.stem] = hashlib.sha256(repr(own).encode()).hexdigest()[:10]
-    return found
 
 
 def _of_molecules(record: Values) -> Values:
@@ -214,22 +191,21 @@ def _lines(file: Path, name: str) -> Values:
     return {f"{name}.{number}": line for number, line in enumerate(kept, 1)}
 
 
-def _documents(file: Path, words: Words) -> Iterator[Any]:
+def _documents(file: Path) -> Iterator[Any]:
     """The JSON documents of a file, the rows of a CSV file, or the trials of a search."""
     if file.suffix == ".json":
-        yield words.read(json.loads(file.read_text(encoding="utf-8")))
+        yield json.loads(file.read_text(encoding="utf-8"))
     elif file.name.endswith((".jsonl", ".jsonl.gz")):
         content = file.read_bytes()
         text = (gzip.decompress(content) if file.suffix == ".gz" else content).decode()
-        for line in text.splitlines():
-            yield words.read(json.loads(line))
+        yield from map(json.loads, text.splitlines())
     elif file.suffix == ".csv":
         with file.open(encoding="utf-8", newline="") as lines:
-            yield rows(map(words.read, csv.DictReader(lines)))
+            yield rows(csv.DictReader(lines))
     elif file.suffix == ".yaml":
         import yaml
 
-        yield words.read(yaml.safe_load(file.read_text(encoding="utf-8")))
+        yield yaml.safe_load(file.read_text(encoding="utf-8"))
     elif file.suffix == ".npz":
         import numpy as np
 
@@ -238,9 +214,9 @@ def _documents(file: Path, words: Words) -> Iterator[Any]:
     elif file.suffix == ".pt":
         import torch
 
-        yield {"saved": words.read(torch.load(file, map_location="cpu", weights_only=True))}
+        yield {"saved": torch.load(file, map_location="cpu", weights_only=True)}
     elif file.suffix == ".db":
-        yield words.read(trials(file))
+        yield trials(file)
 
 
 def rows(table: Iterable[Mapping[str, str]]) -> Values:
@@ -349,7 +325,7 @@ def _compare_ensembles(found: Comparison, pairs: Mapping[str, tuple[Run, Run]]) 
 
 
 def _accuracy(run: Run) -> float:
-    prefix = f"{SCORES}."
+    prefix = f"scores.{run.values['metric']}."
     return statistics.fmean(
         value
         for name, value in run.values.items()
@@ -363,28 +339,22 @@ class Tree:
 
     Attributes:
         path: path of the checkout.
-        words: that it uses.
         results: a folder for each command, and the cache.
         shared: folder of data and scripts beside the project.
     """
 
     path: Path
-    words: Words
     results: Path
     shared: Path
-
-    def typed(self, command: Command) -> list[str]:
-        """The arguments of Python in the words of the tree, folders by their names in braces."""
-        module = [] if command.entry == "python" else ["-m", f"gcl_hard.{command.entry}"]
-        return module + self.words.arguments(command.entry, command.arguments.split())
 
     def run(self, command: Command, data_dir: Path | None) -> dict[str, Any]:
         """Run a command, unless its results are there: exit status and seconds."""
         folder = self.results / command.name
-        stated = call = self.typed(command)
+        module = [] if command.entry == "python" else ["-m", f"gcl_hard.{command.entry}"]
+        stated = call = [*module, *command.arguments.split()]
         for name, place in (("tree", self.path), ("scripts", SCRIPTS), ("shared", self.shared)):
             call = [word.replace(f"{{{name}}}", str(place)) for word in call]
-        stated = [*stated, self.digest(call)]
+        stated = [*stated, digest(call)]
         if (folder / STATUS).exists():
             known = json.loads((folder / STATUS).read_text(encoding="utf-8"))
             if known["call"] == stated:
@@ -411,14 +381,15 @@ class Tree:
             (folder / STATUS).write_text(json.dumps(outcome), encoding="utf-8")
         return outcome
 
-    def digest(self, call: Sequence[str]) -> str:
-        """Of the scripts that a command names, in the words of the tree."""
-        found = hashlib.sha256()
-        for path in map(Path, call):
-            for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
-                if file.suffix in (".py", ".sh"):
-                    found.update(self.words.script(file.read_text(encoding="utf-8")).encode())
-        return found.hexdigest()[:16]
+
+def digest(call: Sequence[str]) -> str:
+    """Of the scripts that a command names."""
+    found = hashlib.sha256()
+    for path in map(Path, call):
+        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
+            if file.suffix in (".py", ".sh"):
+                found.update(file.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def missing(command: Command, shared: Path) -> str:
@@ -477,8 +448,7 @@ def _compared(
     ]
     if failed:
         return Comparison(differences=failed)
-    ignored = VARYING | base.words.ignored
-    written = [read(tree.results / command.name, tree.words, ignored) for tree in (base, here)]
+    written = [read(tree.results / command.name) for tree in (base, here)]
     found = compare(*written, ensemble=command.ensemble)
     if not found.values and not found.differences:
         found.differences.append("nothing was written that could be compared")
@@ -498,7 +468,7 @@ def _print_differences(differences: Sequence[str], most: int = 8) -> None:
         print(f"    and {len(differences) - most} more")
 
 
-def compare_documented(base: Path, here: Path, words: Words) -> bool:
+def compare_documented(base: Path, here: Path) -> bool:
     """Parse every command that the base documents in both trees, and print what differs.
 
     Returns:
@@ -506,14 +476,9 @@ def compare_documented(base: Path, here: Path, words: Words) -> bool:
     """
     shown = documented(base)
     typed = [(one.entry, list(one.arguments)) for one in shown]
-    old = configurations(base, typed, words.parsers)
-    new = configurations(here, [(entry, words.modern(entry, given)) for entry, given in typed])
-    ignored = words.ignored  # a device is a setting here
-    refused = differing = gone = 0
-    for one, before, after in zip(shown, old, new, strict=True):
-        if words.gone & {*one.arguments}:
-            gone += 1
-            continue
+    refused = differing = 0
+    both = (configurations(tree, typed) for tree in (base, here))
+    for one, before, after in zip(shown, *both, strict=True):
         if "error" in before:  # it names a file of the reader's own
             refused += 1
             continue
@@ -521,33 +486,18 @@ def compare_documented(base: Path, here: Path, words: Words) -> bool:
         if "error" in after:
             found.differences.append(f"refused here: {after['error']}")
         else:
-            own = ignored | ({"seeds"} if before.get("search") else frozenset())
-            leaves = flat(words.read(before), ignored=own)
-            translated = {
-                words.path(path): words.file_name(value) if isinstance(value, str) else value
-                for path, value in leaves
-            }
-            both = (translated, dict(flat(after, ignored=own)))
-            stated, kept = (_given(options, words.incomparable) for options in both)
-            _compare_values(found, stated, kept, "")
+            # What one tree lacks and the other leaves open is the same.
+            old, new = (
+                {name: value for name, value in flat(options) if value is not None}
+                for options in (before, after)
+            )
+            _compare_values(found, old, new, "")
         if found.differences:
             differing += 1
             print(f"{one.page}: python -m gcl_hard.{one.entry} {' '.join(one.arguments)}")
             _print_differences(found.differences)
-    print(
-        f"{len(shown)} documented commands: {differing} differ, {refused} refused by the base, "
-        f"{gone} gone since"
-    )
+    print(f"{len(shown)} documented commands: {differing} differ, {refused} refused by the base")
     return not differing
-
-
-def _given(options: Values, incomparable: frozenset[str]) -> Values:
-    """Options that have a value: what one tree lacks and the other leaves open is the same."""
-    return {
-        name: value
-        for name, value in options.items()
-        if value is not None and name.partition(".")[0] not in incomparable
-    }
 
 
 @contextmanager
@@ -595,14 +545,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commit = _git("rev-parse", f"{given.base}^{{commit}}")
     head = "" if _git("status", "--porcelain") else _git("rev-parse", "HEAD")
     with checkout(commit) as tree, tempfile.TemporaryDirectory() as scratch:
-        words = Words.of(tree)
         if given.commands:
-            return 0 if compare_documented(tree, ROOT, words) else 1
+            return 0 if compare_documented(tree, ROOT) else 1
         kept = Path(given.cache or scratch).resolve()
         shared = given.shared.resolve()
-        base = Tree(tree, words, kept / commit, shared)
+        base = Tree(tree, kept / commit, shared)
         clean = head not in ("", commit)
-        here = Tree(ROOT, Words(), kept / head if clean else Path(scratch) / "here", shared)
+        here = Tree(ROOT, kept / head if clean else Path(scratch) / "here", shared)
         run = partial(compare_runs, data_dir=given.data_dir, jobs=given.jobs)
         commands = without_missing(chosen(names), shared)
         return 0 if commands and run(commands, base, here) else 1

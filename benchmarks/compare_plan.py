@@ -1,11 +1,9 @@
-"""What ``compare_commits.py`` runs, in the words of this commit, and what older commits call it."""
+"""What ``compare_commits.py`` runs."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -31,143 +29,6 @@ class Command:
     after: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Rename:
-    """One change of words between commits; every mapping leads from the new word to the old one.
-
-    Attributes:
-        since: a path, or ``path:text``, that only trees with the new words have.
-        flags: ``--new`` to ``--old``; ``"tune --new"`` is for one entry point.
-        values: by the name of a flag, JSON key or CSV column (the new one), its values.
-        keys: JSON keys and CSV columns.
-        options: dotted paths, from the top, of a parsed configuration whose keys are new; None for
-            options that one of the two trees lacks or keeps in another form.
-        paths: parts of file names, in arguments and of what is written.
-        modules: names of modules, in the scripts that are run.
-        ignored: new names of keys that only one of the two trees has.
-        gone: words of command lines that only the older tree has a command for.
-        texts: new to old text of scripts, which may be written in either.
-        parsers: entry point to ``module:function`` that parses its command line.
-
-    Example:
-        >>> rename = Rename("x", flags={"--ensemble-size": "--members"},
-        ...                 values={"protocol": {"transductive": "paper"}})
-        >>> rename.arguments("bench", ["--ensemble-size", "1", "--protocol=transductive"])
-        ['--members', '1', '--protocol=paper']
-    """
-
-    since: str
-    flags: Mapping[str, str] = field(default_factory=dict)
-    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    keys: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, str | None] = field(default_factory=dict)
-    paths: Mapping[str, str] = field(default_factory=dict)
-    modules: Mapping[str, str] = field(default_factory=dict)
-    ignored: frozenset[str] = frozenset()
-    gone: frozenset[str] = frozenset()
-    texts: Mapping[str, str] = field(default_factory=dict)
-    parsers: Mapping[str, str] = field(default_factory=dict)
-
-    def known_to(self, tree: Path) -> bool:
-        """Whether a checkout has the new words already."""
-        path, _, text = self.since.partition(":")
-        file = tree / path
-        return file.exists() and (not text or text in file.read_text(encoding="utf-8"))
-
-    def reversed(self) -> Rename:
-        """From the old words to the new ones."""
-        scoped = [(new.rpartition(" "), old) for new, old in self.flags.items()]
-        return Rename(
-            self.since,
-            flags={f"{scope} {old}".strip(): new for (scope, _, new), old in scoped},
-            values={
-                self.keys.get(name, self._flag_of(name)): {o: n for n, o in words.items()}
-                for name, words in self.values.items()
-            },
-            paths={old: new for new, old in self.paths.items()},
-        )
-
-    def _flag_of(self, name: str) -> str:
-        return self.flags.get(f"--{name}", f"--{name}").removeprefix("--")
-
-    def arguments(self, entry: str, arguments: Sequence[str]) -> list[str]:
-        """A command line in the old words."""
-        found: list[str] = []
-        name = ""
-        for argument in arguments:
-            head, equals, text = argument.partition("=")
-            if argument.startswith("--"):
-                name = head.removeprefix("--")
-                head = self.flags.get(f"{entry} {head}", self.flags.get(head, head))
-                found.append(head + equals + self._listed(name, text))
-            else:
-                found.append(self._listed(name, argument))
-        return found
-
-    def _listed(self, name: str, text: str) -> str:
-        """The values of a flag, comma-separated, or ``KEY=VALUE,VALUE`` of ``--only``."""
-        if name == "only" and text:
-            key, _, rest = text.partition("=")
-            return f"{self.keys.get(key, key)}={self._listed(key, rest)}"
-        words = self.values.get(name, {})
-        text = ",".join(words.get(part, part) for part in text.split(",")) if words else text
-        for new, old in self.paths.items():
-            text = text.replace(new, old)
-        return text
-
-    def read(self, content: Any) -> Any:
-        """A document that was written in the old words, in the new ones."""
-        keys = {old: new for new, old in self.keys.items()}
-        values = {name: {o: n for n, o in words.items()} for name, words in self.values.items()}
-
-        def new(content: Any, name: str = "") -> Any:
-            if isinstance(content, dict):
-                named = ((keys.get(key, key), value) for key, value in content.items())
-                return {key: new(value, str(key)) for key, value in named}
-            if isinstance(content, list):
-                return [new(value, name) for value in content]
-            return (
-                values.get(name, {}).get(content, content) if isinstance(content, str) else content
-            )
-
-        return new(content)
-
-    def file_name(self, name: str) -> str:
-        """The name of a written file in the new words."""
-        for new, old in self.paths.items():
-            name = name.replace(old, new)
-        return name
-
-
-RENAMES: tuple[Rename, ...] = (
-    Rename(
-        "gcl_hard/reports/theory_figures.py",
-        ignored=frozenset({"paper", "gap", "paper_accuracy"}),  # where rows have them
-        gone=frozenset({"fig3"}),
-    ),
-    Rename("gcl_hard/runs/choice.py", ignored=frozenset({"domain", "metric"})),
-    Rename(
-        "gcl_hard/runs/record.py",
-        ignored=frozenset(
-            {"domain", "metric", "test", "predicted", "threads", "digest", "migrated"}
-        ),
-        texts={"r['scores']['accuracy']": "r['fold_accuracies']"},
-    ),
-    Rename(
-        "gcl_hard/commands/bench.py",
-        options=dict.fromkeys(("search", "best", "datasets")),
-        gone=frozenset({"--search", "--best", "recipe"}),
-        parsers={
-            "bench": "gcl_hard.cli:parse_bench",
-            "tune": "gcl_hard.cli:parse_tune",
-            "figures": "gcl_hard.figures:parse_figures",
-            "pretrain": "gcl_hard.cli:parse_pretrain",
-            "transfer": "gcl_hard.cli:parse_transfer",
-        },
-    ),
-)
-"""Newest first. An entry is added by the commit that renames, and goes when no one compares with
-what is older."""
 PARSERS = {
     "bench": "gcl_hard.commands.bench:parse_bench",
     "tune": "gcl_hard.commands.tune:parse_tune",
@@ -177,99 +38,21 @@ PARSERS = {
 }
 """What parses the command line of an entry point."""
 
-
-@dataclass(frozen=True)
-class Words:
-    """The words of one tree: those of this commit, through every rename that it lacks."""
-
-    renames: tuple[Rename, ...] = ()
-
-    @classmethod
-    def of(cls, tree: Path, renames: Sequence[Rename] = RENAMES) -> Words:
-        """Of a checkout."""
-        return cls(tuple(r for r in renames if not r.known_to(tree)))
-
-    def arguments(self, entry: str, arguments: Sequence[str]) -> list[str]:
-        """A command line of this commit, as the tree spells it."""
-        found = list(arguments)
-        for rename in self.renames:
-            found = rename.arguments(entry, found)
-        return found
-
-    def script(self, text: str) -> str:
-        """The text of a script of this commit, with the tree's names of modules."""
-        for rename in self.renames:
-            for new, old in rename.modules.items():
-                text = re.sub(rf"\b{re.escape(new)}\b", old, text)
-        for rename in RENAMES:
-            for new, old in rename.texts.items():
-                text = text.replace(*((new, old) if rename in self.renames else (old, new)))
-        return text
-
-    def modern(self, entry: str, arguments: Sequence[str]) -> list[str]:
-        """A command line of the tree, as this commit spells it."""
-        found = list(arguments)
-        for rename in reversed(self.renames):
-            found = rename.reversed().arguments(entry, found)
-        return found
-
-    def read(self, content: Any) -> Any:
-        """A document of the tree, in the words of this commit."""
-        for rename in reversed(self.renames):
-            content = rename.read(content)
-        return content
-
-    def path(self, dotted: str) -> str:
-        """A dotted path of the tree's parsed configuration."""
-        for rename in reversed(self.renames):
-            for new, old in rename.options.items():
-                if old is not None and f"{dotted}.".startswith(f"{old}."):
-                    dotted = new + dotted.removeprefix(old)
-                    break
-        return dotted
-
-    @property
-    def incomparable(self) -> frozenset[str]:
-        """Options that one of the trees lacks, or keeps in another form."""
-        return frozenset(
-            name for rename in self.renames for name, old in rename.options.items() if old is None
-        )
-
-    def file_name(self, name: str) -> str:
-        """The name of a file that the tree wrote, as this commit calls it."""
-        for rename in reversed(self.renames):
-            name = rename.file_name(name)
-        return name
-
-    @property
-    def ignored(self) -> frozenset[str]:
-        """Keys that only this commit has, or only the tree."""
-        return frozenset().union(*(rename.ignored for rename in self.renames))
-
-    @property
-    def gone(self) -> frozenset[str]:
-        """Words of command lines that only the tree has a command for."""
-        return frozenset().union(*(rename.gone for rename in self.renames))
-
-    @property
-    def parsers(self) -> dict[str, str]:
-        """What parses the tree's command lines."""
-        found = dict(PARSERS)
-        for rename in self.renames:
-            found |= rename.parsers
-        return found
-
-
 HERE = "--device cpu --threads 1"
 RUN = f"{HERE} --output results --json result.json"
 ALONE = f"{RUN} --ensemble-size 1"
 SMALL = f"{ALONE} --dim 8"
 IMAGES = f"{RUN} --dataset digits --encoder resnet18 --subset 100 --batch-size 50"
-SEARCH = f"{HERE} --output results --study-name search --dataset MUTAG --dim 8 --epochs 2 --batch 1"
+SEARCH = (
+    f"{HERE} --output results --study-name search --dataset MUTAG --dim 8 --epochs 2 "
+    "--ensemble-size 1"
+)
 COMMITTED = "--report-only --json result.json --report page.md"
 STORE = "--output {tree}/benchmarks/results/tables"
 METHODS = "ucl,hucl,scl,hscl,dcl,hcl,hscl-tau"
-PRETRAINED = f"{HERE} --output encoder.pt --n 300 --epochs 2 --layers 2 --dim 8 --batch-size 64"
+PRETRAINED = (
+    f"{HERE} --output encoder.pt --subset 300 --epochs 2 --layers 2 --dim 8 --batch-size 64"
+)
 
 
 def _commands() -> Iterator[Command]:
@@ -426,7 +209,8 @@ def _commands() -> Iterator[Command]:
 def _committed() -> Iterator[Command]:
     """Tables and figures of the results in the repository."""
     yield Command("committed-table-2", "bench", f"--table 2 {STORE} {COMMITTED}")
-    plain = "--only dataset=MUTAG --only contrast=local-global --only protocol=transductive --only"
+    drawn = "--only dataset=MUTAG --only contrast="
+    plain = f"{drawn}local-global --only protocol=transductive --only"
     inductive = "--only dataset=MUTAG --only protocol=inductive --only"
     for name, only in (
         ("fig1", f"{inductive} method=ucl,hucl,scl,hscl --only beta=1,none"),

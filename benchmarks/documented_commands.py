@@ -67,13 +67,11 @@ def canonical(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float)) else str(value)
 
 
-def parse_all(
-    commands: Sequence[tuple[str, Sequence[str]]], parsers: Mapping[str, str]
-) -> list[Any]:
+def parse_all(commands: Sequence[tuple[str, Sequence[str]]]) -> list[Any]:
     """The configurations of entry points with their arguments, or the error in its place."""
     known = {}
-    for entry in {entry for entry, _ in commands}:  # an older commit may lack the others
-        module, _, function = parsers[entry].partition(":")
+    for entry in {entry for entry, _ in commands}:  # another commit may lack the others
+        module, _, function = PARSERS[entry].partition(":")
         known[entry] = getattr(importlib.import_module(module), function)
     found: list[Any] = []
     for entry, arguments in commands:
@@ -84,13 +82,11 @@ def parse_all(
     return found
 
 
-def configurations(
-    tree: Path, commands: Sequence[tuple[str, Sequence[str]]], parsers: Mapping[str, str] = PARSERS
-) -> list[Any]:
+def configurations(tree: Path, commands: Sequence[tuple[str, Sequence[str]]]) -> list[Any]:
     """:func:`parse_all` by the code of a checkout, in a process of its own."""
     done = subprocess.run(
         [sys.executable, str(Path(__file__).resolve()), "--parse"],
-        input=json.dumps({"commands": commands, "parsers": dict(parsers)}),
+        input=json.dumps(commands),
         env=os.environ | {"PYTHONPATH": str(tree.resolve())},
         cwd=tree,
         stdout=subprocess.PIPE,
@@ -102,7 +98,7 @@ def configurations(
 
 def main(arguments: Sequence[str]) -> None:
     if list(arguments) == ["--parse"]:
-        print(json.dumps(parse_all(**json.load(sys.stdin))))
+        print(json.dumps(parse_all(json.load(sys.stdin))))
         return
     tree = Path(arguments[0] if arguments else Path(__file__).parents[1])
     shown = documented(tree)

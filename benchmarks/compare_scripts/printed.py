@@ -1,8 +1,8 @@
 """What scripts of a folder, or of one shell script, print: ``printed.py WHAT [ARGUMENT ...]``.
 
 Every line goes to ``NAME.printed`` in this folder, without what varies between two runs: times,
-memory, addresses, temporary folders, frames of tracebacks. Scripts run as copies, in the words of
-the tree (``PYTHONPATH``), and their generators are seeded.
+memory, addresses, temporary folders, frames of tracebacks. Scripts run as copies, with the package
+of ``PYTHONPATH``, and their generators are seeded.
 """
 
 from __future__ import annotations
@@ -63,18 +63,12 @@ def seeded(script: str, *arguments: str) -> None:
 
 
 def copied(what: Path, folder: Path) -> Path:
-    """A copy of a folder or a script, in the words of the tree."""
-    from compare_plan import Words
-
-    words = Words.of(Path(os.environ["PYTHONPATH"]))
+    """A copy of a folder or a script."""
     copy = folder / what.name
     if what.is_dir():
         shutil.copytree(what, copy, ignore=shutil.ignore_patterns("__pycache__"))
     else:
         shutil.copy(what, copy)
-    for file in (copy, *copy.rglob("*")):
-        if file.suffix in (".py", ".sh"):
-            file.write_text(words.script(file.read_text(encoding="utf-8")), encoding="utf-8")
     return copy
 
 

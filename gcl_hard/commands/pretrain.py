@@ -110,8 +110,7 @@ def _options(
     for name in sorted({*settings} & {*others}):
         raise InputError(f"{flag(name)} is not read by pre-training on {source}: leave it out")
     values = usual | options | settings | rest
-    named = settings | {"dataset": PurePath(source).name if config is ImageConfig else source}
-    read = config(**usual | named)
+    read = config(**usual | settings | {"dataset": PurePath(source).name})
     warn_of_unread(
         [read], {n: one for n, one in settings.items() if explicit is None or n in explicit}
     )
@@ -229,13 +228,12 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def _run(options: PretrainOptions) -> None:
-    if isinstance(options.config, ImageConfig):
-        check_extra("images", "pre-training on images")
-        from gcl_hard.experiments.image_pretraining import pretrain_images
+    kind = "images" if isinstance(options.config, ImageConfig) else "molecules"
+    check_extra(kind, f"pre-training on {kind}")
+    if kind == "images":
+        from gcl_hard.experiments.image_pretraining import image_pretraining as describe
+    else:
+        from gcl_hard.experiments.molecule_pretraining import molecule_pretraining as describe
+    from gcl_hard.runs.pretraining import pretrain
 
-        pretrain_images(options)
-        return
-    check_extra("molecules", "pre-training on molecules")
-    from gcl_hard.experiments.pretraining import pretrain
-
-    pretrain(options)
+    pretrain(options, describe)

@@ -48,7 +48,6 @@ from gcl_hard.runs.snapshots import snapshot_epochs
 from gcl_hard.runs.training import Training
 from gcl_hard.seeds import seed_for
 from gcl_hard.settings.images import ImageConfig
-from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.loop import memory_for
 from gcl_hard.training.stopping import EarlyStopping
 
@@ -308,7 +307,6 @@ def fit_run(
     *,
     report: Report,
     on_epoch_end: OnEpochEnd | None,
-    checkpoint: Checkpoint | None = None,
 ) -> Clock:
     """Train, from a checkpoint if there is one; fills in losses, curve and snapshots.
 
@@ -319,7 +317,6 @@ def fit_run(
         context: where and how.
         report: as of :func:`train_run`, as is ``on_epoch_end``.
         on_epoch_end: called after every epoch.
-        checkpoint: where training is kept; beside the run's result if None.
 
     Returns:
         A clock with the time that training took.
@@ -330,16 +327,13 @@ def fit_run(
     split, stopping = data.pretrain, None
     if config.patience:
         split, stopping = _stopping(run, split, encoding, device)
-    pairs = _pairs(config, data, split, encoding, options.loader_workers)
+    pairs = pairs_of(config, data, split, encoding, options.loader_workers)
     monitored = snapshot_epochs(0 if run.inner else options.monitor_every, run.epochs)
     parts = _monitored(data.probe) if monitored else None
     diagnostics: DiagnosticsCallback[ImageContrast] | None = None
     if every and rank() == 0:
         diagnostics = _diagnostics(config, data, encoding, every)
-    training = Training(
-        run, context, report,
-        n_batches=len(split) // config.batch_size, checkpoint=checkpoint,
-    )  # fmt: skip
+    training = Training(run, context, report, n_batches=len(split) // config.batch_size)
     clock, notes = training.clock, training.checkpoint.notes
 
     def ended(epoch: int, mean: float) -> None:
@@ -372,7 +366,7 @@ def fit_run(
     return clock
 
 
-def _pairs(
+def pairs_of(
     config: ImageConfig, data: ImageData, split: Split, encoding: Encoding, workers: int
 ) -> ViewPairs:
     """Pairs of views of the images to train on, those of this process."""

@@ -30,12 +30,11 @@ class Training:
 
     Args:
         run: the run.
-        context: where its checkpoints are, and the digest of its data.
+        context: where its checkpoints are, and the digest of its data; or its checkpoint.
         report: told how much of the run is trained.
         n_batches: batches of an epoch.
         number: number of this training, from 0.
         of: trainings of the run, one after the other.
-        checkpoint: where it is kept instead.
 
     Attributes:
         checkpoint: with ``notes`` of the experiment's own.
@@ -62,17 +61,18 @@ class Training:
     def __init__(
         self,
         run: Run,
-        context: RunContext,
+        context: RunContext | Checkpoint,
         report: Report,
         *,
         n_batches: int = 1,
         number: int = 0,
         of: int = 1,
-        checkpoint: Checkpoint | None = None,
     ) -> None:
         self.run, self._report = run, report
         self._n_batches, self._number, self._of = n_batches, number, of
-        self.checkpoint = checkpoint or _checkpoint(run, context, number)
+        self.checkpoint = (
+            context if isinstance(context, Checkpoint) else _checkpoint(run, context, number)
+        )
         self._kept = self.checkpoint.every < math.inf
         self.clock = Clock(self.checkpoint.notes)
         self._loss = math.nan

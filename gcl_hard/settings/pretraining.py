@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -15,7 +15,7 @@ from gcl_hard.errors import (
 )
 from gcl_hard.methods import method
 from gcl_hard.setting import declared
-from gcl_hard.settings.base import COMMON, LogKinds, OwnTraining, flag, of_part
+from gcl_hard.settings.base import COMMON, LogKinds, OwnTraining, RunConfig, flag, of_part
 from gcl_hard.settings.graphs import NOT_OF_MOLECULES, GraphConfig
 from gcl_hard.settings.images import ImageConfig
 
@@ -30,6 +30,12 @@ IMAGE_OTHERS = (
 )  # fmt: skip
 """Settings of ``ImageConfig`` that pre-training does not read."""
 PseudoLabels = Literal["scaffold"]
+
+
+def settings_read(config: RunConfig) -> dict[str, Any]:
+    """The settings that pre-training reads, by name."""
+    others = IMAGE_OTHERS if isinstance(config, ImageConfig) else OTHERS
+    return {name: value for name, value in asdict(config).items() if name not in others}
 
 
 def of_others(name: str, config: type[GraphConfig | ImageConfig], source: str | Path) -> InputError:
@@ -113,12 +119,6 @@ class PretrainOptions:
         ):
             if getattr(self, name) != usual[name]:
                 raise of_others(name, type(self.config), self.source)
-
-    @property
-    def molecules(self) -> GraphConfig:
-        """The configuration, of molecules."""
-        assert isinstance(self.config, GraphConfig)
-        return self.config
 
     @property
     def label_kind(self) -> PseudoLabels | None:

@@ -1,4 +1,4 @@
-"""Comparing two commits: what counts as equal, what is translated, and how it is run."""
+"""Comparing two commits: what counts as equal, and how it is run."""
 
 from __future__ import annotations
 
@@ -46,10 +46,12 @@ def record(method: str, seed: int, **changed: Any) -> dict[str, Any]:
     return {
         "config": config | changed.pop("config", {}),
         "seed": seed,
-        "fold_accuracies": [80.0 + seed, 90.0],
+        "scores": {"accuracy": [80.0 + seed, 90.0]},
+        "metric": "accuracy",
         "final_losses": [1.0 + seed / 10],
         "seconds_train": 1.0,
         "finished": "2026-11-22",
+        "digest": f"{seed:016}",
     } | changed
 
 
@@ -57,18 +59,17 @@ Files = dict[str, str]
 
 
 @pytest.fixture
-def compared(tmp_path: Path, commits: ModuleType, plan: ModuleType) -> Callable[..., Any]:
+def compared(tmp_path: Path, commits: ModuleType) -> Callable[..., Any]:
     """Compare two folders of made-up files."""
 
-    def compare(old: Files, new: Files, *renames: Any, ensemble: bool = False) -> Any:
+    def compare(old: Files, new: Files, *, ensemble: bool = False) -> Any:
         written = []
-        for name, files, words in (("old", old, plan.Words(renames)), ("new", new, plan.Words())):
+        for name, files in (("old", old), ("new", new)):
             for path, text in files.items():
                 file = tmp_path / name / path
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text, encoding="utf-8")
-            ignored = commits.VARYING | plan.Words(renames).ignored
-            written.append(commits.read(tmp_path / name, words, ignored))
+            written.append(commits.read(tmp_path / name))
         return commits.compare(*written, ensemble=ensemble)
 
     return compare
@@ -80,10 +81,13 @@ def folder(*records: dict[str, Any]) -> Files:
 
 def test_times_order_and_names_of_records_are_free(compared: Callable[..., Any]) -> None:
     old = [record("ucl", 0), record("hscl", 0), record("hscl", 1)]
-    new = [{**r, "seconds_train": 9.0, "finished": "later"} for r in reversed(old)]
+    new = [
+        {**r, "seconds_train": 9.0, "finished": "later", "digest": "of these"}
+        for r in reversed(old)
+    ]
     found = compared(folder(*old), {"results.jsonl": "\n".join(map(json.dumps, new))})
     assert (found.differences, found.runs, found.largest) == ([], 3, 0.0)
-    assert found.values == 3 * 10  # 4 settings, the seed, 3 scores, 2 lengths
+    assert found.values == 3 * 11  # 4 settings, the seed, the metric, 3 scores, 2 lengths
 
 
 def test_one_unit_in_the_last_place_is_a_difference(compared: Callable[..., Any]) -> None:
@@ -95,7 +99,9 @@ def test_one_unit_in_the_last_place_is_a_difference(compared: Callable[..., Any]
     assert found.largest == moved - 1.1
 
 
-@pytest.mark.parametrize("change", [{"fold_accuracies": [81.0]}, {"inner": True}, {"curve": []}])
+@pytest.mark.parametrize(
+    "change", [{"scores": {"accuracy": [81.0]}}, {"inner": True}, {"curve": []}]
+)
 def test_what_is_missing_is_a_difference(
     change: dict[str, Any], compared: Callable[..., Any]
 ) -> None:
@@ -120,49 +126,11 @@ def test_tables_are_compared_by_their_words_in_any_order(compared: Callable[...,
     assert re.fullmatch(r"page\.csv\.\[ucl #2\]\.mean: 81\.0 .*base\W+81\.5 .*", name)
 
 
-def test_older_words_are_read_as_the_new_ones(
-    compared: Callable[..., Any], plan: ModuleType
-) -> None:
-    new = folder(record("ucl", 0), record("baseline", 0)) | {
-        "page.csv": "protocol,mean\ntransductive,80\n",
-        "result.json": json.dumps({"configs": [{"protocol": "transductive", "mean": 80}]}),
-    }
-    old = {path.replace("result.", "outcome."): text for path, text in new.items()}
-    for word, former in {
-        "transductive": "paper", "baseline": "floor", "configs": "cells", "fold_acc": "score_acc",
-        "epochs": "passes",
-    }.items():  # fmt: skip
-        old = {path: text.replace(word, former) for path, text in old.items()}
-    newest = plan.Rename(
-        "x",
-        values={"protocol": {"transductive": "whole"}, "method": {"baseline": "floor"}},
-        keys={"configs": "cells", "epochs": "passes"},
-        paths={"result.json": "outcome.json"},
-    )
-    oldest = plan.Rename(
-        "y",
-        values={"protocol": {"whole": "paper"}},
-        keys={"fold_accuracies": "score_accuracies"},
-    )
-    assert len(compared(old, new).differences) > 3
-    found = compared(old, new, newest, oldest)
-    assert (found.differences, found.runs) == ([], 2)
-
-
-def test_keys_of_one_tree_alone_can_be_left_out(
-    compared: Callable[..., Any], plan: ModuleType
-) -> None:
-    new = record("ucl", 0, config={"added": True})
-    rename = plan.Rename("x", ignored=frozenset({"added"}))
-    assert compared(folder(record("ucl", 0)), folder(new)).differences != []
-    assert compared(folder(record("ucl", 0)), folder(new), rename).differences == []
-
-
 def ensembles(shift: float, loss: float = 0.0, seeds: int = 20) -> Files:
     return folder(
         *(
-            record("ucl", seed, fold_accuracies=[80.0 + (-1) ** seed + shift * (seed != 3), 90.0],
-                   final_losses=[1.0 + loss])
+            record("ucl", seed, final_losses=[1.0 + loss],
+                   scores={"accuracy": [80.0 + (-1) ** seed + shift * (seed != 3), 90.0]})
             for seed in range(seeds)
         )
     )  # fmt: skip
@@ -182,19 +150,17 @@ def test_ensembles_whose_losses_or_accuracies_moved_differ(compared: Callable[..
 
 def test_accuracies_of_an_ensemble_may_scatter(compared: Callable[..., Any]) -> None:
     old = [record("ucl", seed) for seed in range(20)]
-    new = [record("ucl", s, fold_accuracies=[80.0 + s + (-1) ** s, 90.0]) for s in range(20)]
+    new = [record("ucl", s, scores={"accuracy": [80.0 + s + (-1) ** s, 90.0]}) for s in range(20)]
     assert compared(folder(*old), folder(*new), ensemble=True).differences == []
 
 
-def test_trials_of_a_search_are_read_from_its_database(
-    tmp_path: Path, commits: ModuleType, plan: ModuleType
-) -> None:
+def test_trials_of_a_search_are_read_from_its_database(tmp_path: Path, commits: ModuleType) -> None:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(study_name="s", storage=f"sqlite:///{tmp_path}/s.db")
     study.optimize(lambda trial: trial.suggest_float("beta", 0, 1), n_trials=2)
-    values = commits.read(tmp_path, plan.Words()).values
+    values = commits.read(tmp_path).values
     optuna.logging.set_verbosity(optuna.logging.INFO)
     assert values["s.db.s.length"] == 2
     for number, trial in enumerate(study.trials):
@@ -202,9 +168,7 @@ def test_trials_of_a_search_are_read_from_its_database(
         assert values[f"s.db.s.{number}.values.0"] == trial.value
 
 
-def test_saved_weights_are_compared_to_the_bit(
-    tmp_path: Path, commits: ModuleType, plan: ModuleType
-) -> None:
+def test_saved_weights_are_compared_to_the_bit(tmp_path: Path, commits: ModuleType) -> None:
     import torch
 
     weights = torch.tensor([[1.5, -2.0], [0.1, 3.0]])
@@ -213,7 +177,7 @@ def test_saved_weights_are_compared_to_the_bit(
         (tmp_path / name).mkdir()
         content = {"encoder": {"layer": moved}, "config": {}, "seed": 0, "device": name}
         torch.save(content, tmp_path / name / "a.pt")
-        found.append(commits.read(tmp_path / name, plan.Words()))
+        found.append(commits.read(tmp_path / name))
     assert found[0].values["a.pt.saved.encoder.layer.1.0"] == weights[1, 0].item()
     assert commits.compare(found[0], found[0]).differences == []
     assert len(commits.compare(*found).differences) == weights.numel()
@@ -280,13 +244,13 @@ def test_times_and_memory_are_masked_and_results_are_not(printed: ModuleType) ->
 
 
 @pytest.fixture
-def tree(tmp_path: Path, commits: ModuleType, plan: ModuleType) -> Any:
+def tree(tmp_path: Path, commits: ModuleType) -> Any:
     """A tree whose one module is ``gcl_hard.bench``; it writes what it was told."""
     module = tmp_path / "tree/gcl_hard/bench.py"
     module.parent.mkdir(parents=True)
     module.write_text("import json, sys; json.dump(sys.argv[1:], open('told.json', 'w'))")
     (module.parent / "__init__.py").touch()
-    return commits.Tree(tmp_path / "tree", plan.Words(), tmp_path / "results", tmp_path / "shared")
+    return commits.Tree(tmp_path / "tree", tmp_path / "results", tmp_path / "shared")
 
 
 def test_commands_are_of_the_tree_and_have_its_folders(
@@ -324,58 +288,6 @@ def test_commands_without_their_files_are_named_and_left_out(
     (tmp_path / "data/molecules").mkdir()
     assert commits.without_missing([first, reads, there], tmp_path) == [first, reads, there]
     assert capsys.readouterr().out == ""
-
-
-def test_scripts_name_modules_as_the_tree_does(plan: ModuleType) -> None:
-    words = plan.Words((plan.Rename("x", modules={"gcl_hard.runs": "gcl_hard.experiments.runs"}),))
-    text = "from gcl_hard.runs import Run\nimport gcl_hard.runs.plan, gcl_hard.runs_of\n"
-    assert words.script(text) == (
-        "from gcl_hard.experiments.runs import Run\n"
-        "import gcl_hard.experiments.runs.plan, gcl_hard.runs_of\n"
-    )
-    assert plan.Words().script(text) == text
-
-
-def test_command_lines_are_translated_there_and_back(plan: ModuleType) -> None:
-    words = plan.Words(
-        (
-            plan.Rename(
-                "x",
-                flags={
-                    "--ensemble-size": "--members",
-                    "tune --jobs": "--workers",
-                    "bench --loader-workers": "--workers",
-                },
-                values={"protocol": {"transductive": "paper"}},
-                paths={"store/runs": "results/cells"},
-            ),
-        )
-    )
-    new = ["--ensemble-size", "4", "--protocol=transductive,inductive", "--output", "store/runs/x"]
-    old = ["--members", "4", "--protocol=paper,inductive", "--output", "results/cells/x"]
-    assert words.arguments("bench", new) == old
-    assert words.modern("bench", old) == new
-    assert words.arguments("tune", ["--jobs", "2"]) == ["--workers", "2"]
-    assert words.modern("tune", ["--workers", "2"]) == ["--jobs", "2"]
-    assert words.modern("bench", ["--workers", "2"]) == ["--loader-workers", "2"]
-    only = ["fig4", "x", "--only", "protocol=transductive"]
-    assert words.arguments("figures", only) == ["fig4", "x", "--only", "protocol=paper"]
-
-
-def test_options_are_translated_by_their_whole_path(plan: ModuleType) -> None:
-    options = {"run.ensemble_size": "run.members", "jobs": "workers", "search": None}
-    words = plan.Words((plan.Rename("x", keys={"run": "running"}, options=options),))
-    read = words.read({"running": {"members": 4, "workers": 0}, "workers": 2})
-    assert read == {"run": {"members": 4, "workers": 0}, "workers": 2}
-    assert words.path("run.members") == "run.ensemble_size"
-    assert (words.path("workers"), words.path("run.workers")) == ("jobs", "run.workers")
-    assert words.incomparable == {"search"}
-
-
-def test_a_rename_counts_for_trees_without_its_mark(tmp_path: Path, plan: ModuleType) -> None:
-    (tmp_path / "cli.py").write_text("members = 1", encoding="utf-8")
-    newest, old = plan.Rename("cli.py:ensemble"), plan.Rename("cli.py")
-    assert plan.Words.of(tmp_path, [newest, old]).renames == (newest,)
 
 
 def test_named_commands_come_with_those_whose_results_they_read(plan: ModuleType) -> None:
