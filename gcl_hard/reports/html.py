@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-FORMULAS_FROM = "## How the tests work"
-"""The section of a page that has formulas; elsewhere $ is a letter of a name."""
-FORMULA = re.compile(r"\$\$(?P<block>.+?)\$\$|\$(?P<inline>[^$\n]+)\$", re.DOTALL)
 FOLDED = re.compile(r'^<details markdown="1">\n<summary>(.*)</summary>$', re.MULTILINE)
 
 
@@ -46,7 +42,7 @@ def write_html(
     """
     heading, _, rest = text.partition("\n")
     pictures = {
-        file.name: _data(drawn_as(figure, "png"), "png")
+        file.name: f"data:image/png;base64,{base64.b64encode(drawn_as(figure, 'png')).decode()}"
         for file, figure in figures.items()
         if figure is not None
     }
@@ -85,7 +81,7 @@ def all_rows(rows: Sequence[Row]) -> DataFrame:
 
 
 def _as_html(text: str, pictures: Mapping[str, str]) -> str:
-    """Markdown as HTML, its pictures and formulas inside."""
+    """Markdown as HTML, its pictures inside."""
     from markdown_it import MarkdownIt
 
     inside = list[str]()
@@ -99,8 +95,6 @@ def _as_html(text: str, pictures: Mapping[str, str]) -> str:
         text = text.replace(f"]({name})", f"]({kept(data)})")
     text = FOLDED.sub(lambda of: kept(f"<details><summary>{escape(of[1])}</summary>"), text)
     text = text.replace("</details>", kept("</details>"))
-    head, section, tail = text.partition(FORMULAS_FROM)
-    text = head + section + FORMULA.sub(lambda of: kept(_formula(of)), tail)
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = parser.parse(text)
     for token, content in pairwise(tokens):
@@ -109,22 +103,3 @@ def _as_html(text: str, pictures: Mapping[str, str]) -> str:
     found = str(parser.renderer.render(tokens, parser.options, {}))
     found = re.sub(r"<p>(KEPT\d+END)</p>", r"\1", found)
     return re.sub(r"KEPT(\d+)END", lambda of: inside[int(of[1])], found)
-
-
-def _formula(found: re.Match[str]) -> str:
-    """A formula as a picture, with its source as what is read aloud; its source if it is none."""
-    from matplotlib.mathtext import math_to_image
-
-    source = " ".join((found["block"] or found["inline"]).split())
-    made = io.BytesIO()
-    try:
-        math_to_image(f"${source}$", made, format="svg")
-    except ValueError:
-        return f"<code>{escape(source)}</code>"
-    kind = "block" if found["block"] else "inline"
-    data = _data(made.getvalue(), "svg+xml")
-    return f'<img class="formula {kind}" alt="{escape(source)}" src="{data}">'
-
-
-def _data(content: bytes, kind: str) -> str:
-    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"

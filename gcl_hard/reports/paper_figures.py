@@ -32,8 +32,7 @@ from gcl_hard.reports.runs import (
     subject,
     versions,
 )
-from gcl_hard.reports.splits import fold_name
-from gcl_hard.reports.tables import between, test_part
+from gcl_hard.reports.tables import between, fold_name, test_part
 from gcl_hard.reports.theme import Drawn, themed
 from gcl_hard.runs.choice import metric_of
 from gcl_hard.runs.record import ACCURACY, RunResult

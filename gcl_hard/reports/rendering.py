@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from gcl_hard.errors import InputError
 from gcl_hard.io import atomic_write, check_regular
 from gcl_hard.reports import tables
-from gcl_hard.reports.frame import LEVEL
-from gcl_hard.reports.rows import END
 from gcl_hard.runs.choice import best
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ def environment(*, html: bool = False, folder: Path = TEMPLATES) -> Environment:
            "duration", "between")  # fmt: skip
     found.filters |= {name: getattr(tables, name) for name in own}
     found.filters["best"] = lambda scores, how: scores[best(scores, higher=how.higher)]
-    found.globals |= {"LEVEL": LEVEL, "QUICK": QUICK, "END": END}
+    found.globals |= {"QUICK": QUICK, "legend": tables.legend_of}
     return found
 
 

@@ -25,8 +25,9 @@ from gcl_hard.evaluation.metrics import Metric
 from gcl_hard.experiments.registry import domain_to_import
 from gcl_hard.io import check_regular, public_path
 from gcl_hard.reports.frame import standard_error
-from gcl_hard.reports.rendering import environment, line, rendered, write_files
-from gcl_hard.reports.tables import points, score, setting, settings, text_frame, value
+from gcl_hard.reports.legend import legend
+from gcl_hard.reports.rendering import environment, rendered, write_files
+from gcl_hard.reports.tables import NOTHING, points, score, setting, settings, text_frame, value
 from gcl_hard.runs.record import ACCURACY
 from gcl_hard.settings.base import RunConfig, known
 from gcl_hard.tuning.storage import GRID, INTERRUPTED, SURPLUS, TrialCounts, complete, failure_of
@@ -57,6 +58,7 @@ ELSEWHERE = ("dimensions", "grid", "encoder_own", "graphs_own", "graphs_name")
 """Facts that are shown elsewhere on the page."""
 
 
+NO_ESTIMATE = "No estimate for new data: trials are chosen on the test folds that score them"
 BEST = 5
 """Number of trials in the table of the best."""
 STATES = {
@@ -78,13 +80,13 @@ class Number:
         name: its name.
         value: as text.
         error: its standard error in the unit of the metric; None where that is not known.
-        meaning: explanation from ``search_numbers.j2``.
+        basis: trials and items that it is of; of an optimism its size in standard errors.
     """
 
     name: str
     value: str
     error: float | None
-    meaning: str
+    basis: str
 
 
 def on_test(result: SearchResult) -> bool:
@@ -127,63 +129,47 @@ def numbers(result: SearchResult) -> list[Number]:
     inner, outer, how = inner_error(result), outer_error(result), result.metric
     metric = result.findings[0].metric
     what = "score" if metric == ACCURACY else how.title
-    name = f"{what[0].upper()}{what[1:]} on the test folds" if on_test(result) else f"Inner {what}"
-    found = {"inner": (name, score(result.inner, metric), inner)}
-    ratio = None
+    trials = ", ".join(map(str, dict.fromkeys(len(complete(f.study)) for f in result.findings)))
+    several = [f"mean of {len(result.findings)} studies"] * (len(result.findings) > 1)
+    parts = [f"best of {trials} trials", *several, *_part(result, "inner")]
+    name = f"{what} on the test folds" if on_test(result) else f"inner {what}"
+    found = [Number(name, score(result.inner, metric), inner, "; ".join(parts))]
     if result.outer is not None and result.optimism is not None:
         error = None if inner is None or outer is None else math.hypot(inner, outer)
-        ratio = abs(result.optimism) / error if error else None
-        found["outer"] = (f"Outer {what}", score(result.outer, metric), outer)
+        again = max(finding.n_outer for finding in result.findings)
+        parts = [*([f"best of {again} scored there"] * (again > 1)), *_part(result, "outer")]
         gap = f"{how.difference(result.optimism)} {how.points}"
-        found["optimism"] = ("Optimism", gap, error)
+        size = f"{abs(result.optimism) / error:.1f} standard errors" if error else ""
+        found += [
+            Number(f"outer {what}", score(result.outer, metric), outer, "; ".join(parts)),
+            Number("optimism", gap, error, size),
+        ]
     elif result.outer_missing is not None:
-        found["none"] = (f"Outer {what}", "none yet", None)
-    context = {
-        "items": items(result),
-        "facts": result.facts,
-        "several": len(result.findings) > 1,
-        "tried": [len(complete(finding.study)) for finding in result.findings],
-        "n_outer": max(finding.n_outer for finding in result.findings),
-        "why": result.outer_missing,
-        "ratio": ratio,
-        "how": how,
-    }
-    return [
-        Number(*shown, meaning=line("search_numbers.j2", kind=kind, error=shown[2], **context))
-        for kind, shown in found.items()
+        found.append(Number(f"outer {what}", "none yet", None, result.outer_missing))
+    return found
+
+
+def _part(result: SearchResult, name: str) -> list[str]:
+    """The items of an inner or outer score: their number, and what they are."""
+    n, part = result.facts.get(f"n_{name}_test"), result.facts.get(name)
+    item = f"{result.findings[0].config.item}s"
+    return [*([f"{n} {item}"] if n else []), *([part] if part else [])]
+
+
+def number_table(result: SearchResult) -> DataFrame:
+    """The numbers of a search as texts."""
+    rows = [
+        [one.name, one.basis, one.value, NOTHING if one.error is None else f"{one.error:.1f}"]
+        for one in numbers(result)
     ]
-
-
-def items(result: SearchResult) -> str:
-    """Name of the scored items, such as graphs or images."""
-    return f"{result.findings[0].config.item}s"
+    return text_frame(["number", "of", "value", "standard error"], rows)
 
 
 def chosen_on_test(result: SearchResult) -> str | None:
     """The warning for a search under protocol ``transductive``; None for any other."""
     if not on_test(result):
         return None
-    seen = result.reads_labels
-    return line(
-        "search_numbers.j2", kind="warning", items=items(result), seen=seen, how=result.metric
-    )
-
-
-def against_grid(result: SearchResult, finding: Finding) -> str | None:
-    """The best grid trial against the best other trial; None without a grid trial."""
-    trials = finding.study.get_trials(deepcopy=False)
-    if not any(trial.user_attrs.get(GRID) for trial in trials):
-        return None
-    scored = [(t.value or 0.0, bool(t.user_attrs.get(GRID))) for t in complete(finding.study)]
-    ours, theirs = ([s for s, in_grid in scored if in_grid is own] for own in (False, True))
-    how = result.metric
-    most = max if how.higher else min
-    gap = how.gain(most(ours), most(theirs)) if ours and theirs else None
-    error = inner_error(result, finding)
-    ratio = abs(gap) / error if error and gap is not None else None
-    return line("search_numbers.j2", kind="grid", grid=grid_of(result), ours=ours,
-                 theirs=theirs, gap=gap, error=error, ratio=ratio, how=how,
-                 metric=finding.metric)  # fmt: skip
+    return NO_ESTIMATE + ", whose labels the encoders have seen" * result.reads_labels
 
 
 # Tables
@@ -258,12 +244,12 @@ def grid_table(
         is_best = trial.number == best.number
         row = [f"{trial.number}{', the best of all' * is_best}", *_values(trial, names)]
         if trial.value is None or trial.state.name != "COMPLETE":
-            row += [STATES[trial.state.name], "–", "–"]
+            row += [STATES[trial.state.name], NOTHING, NOTHING]
         elif is_best:
-            row += [how.text(trial.value), "–", "–"]
+            row += [how.text(trial.value), NOTHING, NOTHING]
         else:
             gap = how.gain(best.value, trial.value)
-            in_errors = f"{gap / error:.1f}" if error else "–"
+            in_errors = f"{gap / error:.1f}" if error else NOTHING
             row += [how.text(trial.value), how.difference(gap), in_errors]
         rows.append(row)
     less = "best less this" if how.higher else "this less best"
@@ -450,7 +436,7 @@ def _context(result: SearchResult) -> dict[str, Any]:
     return {
         "title": title(result),
         "warning": chosen_on_test(result),
-        "numbers": numbers(result),
+        "numbers": number_table(result),
         "grid": grid_of(result),
         "space": space([finding.study for finding in result.findings]),
         "studies": studies(result) if len(result.findings) > 1 else None,
@@ -461,7 +447,6 @@ def _context(result: SearchResult) -> dict[str, Any]:
                 "grid": grid_table(
                     finding.study, finding.best, inner_error(result, finding), result.metric
                 ),
-                "against_grid": against_grid(result, finding),
                 "states": states(finding.study),
             }
             for finding in result.findings
@@ -573,7 +558,8 @@ def terminal(result: SearchResult) -> RenderableType:
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     rows = [(finding.study.study_name, _found(finding)) for finding in result.findings]
-    rows += [(f"{number.name} {number.value}", number.meaning) for number in numbers(result)]
+    rows += [(f"{number.name} {number.value}", number.basis) for number in numbers(result)]
+    rows += legend([], number_table(result)["number"])
     for row in rows:
         table.add_row(*map(Text, row))  # reasons may have brackets, which rich would read
     warning = chosen_on_test(result)
