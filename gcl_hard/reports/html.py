@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gcl_hard.io import atomic_write
 from gcl_hard.reports import tables
+from gcl_hard.reports.legend import marks
 from gcl_hard.reports.rendering import environment
 from gcl_hard.reports.rows import CONTROLS, Row
 from gcl_hard.reports.theme import drawn_as
@@ -57,22 +58,17 @@ def write_html(
 
 def all_rows(rows: Sequence[Row]) -> DataFrame:
     """One line for each row of results, as texts that begin with the number they are sorted by."""
-    body = []
-    for row in rows:
-        tests = [row.tests.get(control) for control in CONTROLS]
-        differences = [
-            text
-            for test in tests
-            for text in (
-                ("", "") if test is None
-                else (tables.interval(test, row.metric), tables.p_value(test.p))
-            )
-        ]  # fmt: skip
-        seeds = f"{len(row.scores.seeds) if row.scores else 0} of {row.expected}"
-        score = "" if row.undefined else tables.mean_std(row.scores)
-        took = f"{row.seconds:.0f}" if row.seconds else ""
-        head = (row.dataset, row.protocol, row.metric, row.method, row.choice)
-        body.append((*head, score, seeds, *differences, took))
+    body = [
+        (row.dataset, row.protocol, row.metric, row.method, row.choice,
+         "" if row.undefined else tables.mean_std(row.scores) + marks(row),
+         f"{len(row.scores.seeds) if row.scores else 0} of {row.expected}",
+         *(text for test in map(row.tests.get, CONTROLS) for text in (
+             tables.interval(test, row.metric) if test else "",
+             tables.p_value(test.p) if test else "",
+         )),
+         f"{row.seconds:.0f}" if row.seconds else "")
+        for row in rows
+    ]  # fmt: skip
     heads = ["data set", "protocol", "metric", "method", "choice", "mean ± std", "seeds"]
     heads += [head for control in CONTROLS for head in (f"− {control}", f"p {control}")]
     table = tables.text_frame([*heads, "seconds"], body)

@@ -80,13 +80,10 @@ LINES = (
          "both have", "seeds × splits$"),
     Line("s", "seconds of training and scoring, all seeds"),
     Line("↓", "less is better", "↓$"),
-    Line("paper", "the H-SCL paper's Table II: of hucl and hscl the best of β = 1, 2, 10 on the "
-         "test folds", rows=lambda row: row.paper is not None and not row.one_split),
-    Line("paper", "the H-SCL paper's Table I: ResNet-50, 200 epochs, the best of a grid",
-         rows=lambda row: row.paper is not None and row.one_split),
+    Line("paper", "the H-SCL paper's figure, of hucl and hscl the best of a grid on test data"),
     Line("gap", "points above the paper's figure"),
-    Line("(+1.0)", "points above the H-SCL paper's figure, of hucl and hscl the best of a grid",
-         r" \([+-]"),
+    Line("(+1.0)", "points above the H-SCL paper's figure, of hucl and hscl the best of a grid on "
+         "test data", r" \([+-]"),
     Line("kNN", "the 200 nearest training items vote in the place of the probe", "kNN$"),
     Line("[1 of 3]", "finished seeds; the others are open, or have no defined score", r"\[\d+.of"),
     Line("open", "no seed is finished"),
@@ -96,11 +93,14 @@ LINES = (
          "inside", lambda row: bool(row.chosen_on)),
     Line("best", "the best of several settings on the test data: no estimate, and not tested",
          "best", lambda row: row.kind == "best"),
+    Line("inner", "of the best trial, which is also the luckiest: optimistic", "^inner [^,]*$"),
+    Line("outer", "of the best settings, trained once on all that the search saw, on items that no "
+         "trial has seen", "^outer [^,]*$"),
     Line("optimism", "what choosing on the data of the score has gained, with chance"),
     Line(BLIND, "tells no two items apart and predicts the most frequent class; not tested", BLIND),
     Line("†", "differs from ucl, p < .05; without it: not significantly, or not tested", "†"),
     Line("bold", "the best mean of trained methods, if significantly better than ucl", "textbf"),
-    Line("− ucl, − scl", "difference from ucl and scl, in points or the unit of the metric", "^− "),
+    Line("− ucl, − scl", "differences, in points or the unit of the metric", "^− "),
     *(Line("[a, b]", f"95 % interval over {what}, not corrected for the number of comparisons",
            r"\[[+-]", _over(key)) for key, what in VARIED.items()),
     *(Line("p", f"{TESTS[key]} over {what}", "^p ", _over(key)) for key, what in VARIED.items()),
@@ -115,9 +115,6 @@ LINES = (
     Line("chosen", "the best held-out score of the settings tried, each in one shorter run; then "
          "run in full"),
     Line(END, "an end of the values tried; a better one may lie beyond", END),
-    Line("inner", "of the best trial, which is also the luckiest: optimistic", "^inner [^,]*$"),
-    Line("outer", "of the best settings, trained once on all that the search saw, on items that no "
-         "trial has seen", "^outer [^,]*$"),
     Line("in standard errors", "below two, no difference is shown"),
     Line("effective negatives", "(Σq)² / Σq² of the weights q of negatives, as a share of them"),
     Line("Assumption 1 holds", "share of anchors, of those where it says something, whose hard "

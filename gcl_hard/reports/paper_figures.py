@@ -141,7 +141,7 @@ def fig1(records: Sequence[RunResult]) -> Drawn:
         records: runs of one data set and protocol.
 
     Returns:
-        The figure, a row for each point, and when H-SCL reaches SCL's last accuracy.
+        The figure, and a row for each point.
 
     Raises:
         InputError: if there is neither.
@@ -173,34 +173,11 @@ def fig1(records: Sequence[RunResult]) -> Drawn:
     what = f"{'Test' if tested else 'Monitoring, not test,'} {how.title}"
     theme.heading(figure, f"{what} against epochs. {subject(kept)}")
     note = caption(
-        "fig1", tested=tested, band=band, folds=_folds(kept), seeds=rows.seeds, how=how,
-        item=kept[0].run.config.item, readers=label_readers(kept),
+        "fig1", tested=tested, band=band, folds=_folds(kept), seeds=rows.seeds,
+        readers=label_readers(kept), versions=versions(kept),
         missing=[name for name in labels(by_config(records)).values() if name not in methods],
-        reached=reached(data, higher=how.higher), versions=versions(kept),
     )  # fmt: skip
     return Drawn(figure, rows.named, note)
-
-
-def reached(data: pd.DataFrame, *, higher: bool) -> list[dict[str, Any]]:
-    """Epochs that H-SCL needs to reach SCL's final score; the paper: within 50 of 200.
-
-    Args:
-        data: rows of :func:`fig1`.
-        higher: whether more is better.
-
-    Returns:
-        ``line`` reaches the ``goal`` of ``other`` (its score at its ``last`` epoch) at ``epoch``;
-        None if never.
-    """
-    found = []
-    for own, ours in data[data["method"] == "hscl"].groupby("line", sort=False):
-        for other, theirs in data[data["method"] == "scl"].groupby("line", sort=False):
-            last, goal = theirs[["epoch", "mean"]].iloc[-1]
-            reaches = ours["mean"] >= goal if higher else ours["mean"] <= goal
-            epochs = ours.loc[reaches, "epoch"]
-            epoch = None if epochs.empty else int(epochs.iloc[0])
-            found.append({"line": own, "other": other, "last": last, "goal": goal, "epoch": epoch})
-    return found
 
 
 def label_readers(records: Sequence[RunResult]) -> list[str]:

@@ -53,15 +53,10 @@ def rendered(template: str, *, folder: Path = TEMPLATES, **context: Any) -> str:
     return re.sub(r"\n{3,}", "\n\n", made).strip() + "\n"
 
 
-def line(template: str, **context: Any) -> str:
-    """Render a template as one line, such as a caption."""
-    own = environment().overlay(trim_blocks=False, lstrip_blocks=False)
-    return " ".join(own.get_template(template).render(**context).split())
-
-
 def caption(figure: str, **facts: Any) -> str:
-    """The caption of a figure, from its template and the numbers that it states."""
-    return line(f"captions/{figure}.j2", **facts)
+    """The caption of a figure in one line, from its template and the numbers that it states."""
+    lines = environment().overlay(trim_blocks=False, lstrip_blocks=False)
+    return " ".join(lines.get_template(f"captions/{figure}.j2").render(**facts).split())
 
 
 def check_target(path: Path, *, quick: bool) -> None:

@@ -6,7 +6,6 @@ import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,22 +38,10 @@ if TYPE_CHECKING:
     from gcl_hard.tuning.result import Finding, SearchResult
 
 HEAD = "# Search: "
-ALT = {
-    "history": "Inner scores of the trials in their order, with the best so far",
-    "importances": "How much each setting matters for the inner score",
-    "slices": "Inner score against each setting, one panel each",
-    "contour": "Inner score over two settings",
-    "intermediate": "Inner score while training, one line a trial",
-}
-"""What figures of a search show."""
-FACTS = {
-    "dataset": "data set",
-    "inner": "inner score on",
-    "outer": "outer score on",
-    "n_inner_test": "held-out items of an inner score",
-    "n_outer_test": "held-out items of an outer score",
-}
-ELSEWHERE = ("dimensions", "grid", "encoder_own", "graphs_own", "graphs_name")
+ELSEWHERE = (
+    "dimensions", "grid", "encoder_own", "graphs_own", "graphs_name", "inner", "outer",
+    "n_inner_test", "n_outer_test",
+)  # fmt: skip
 """Facts that are shown elsewhere on the page."""
 
 
@@ -68,25 +55,6 @@ STATES = {
     "RUNNING": "running",
     "WAITING": "waiting",
 }
-
-# Numbers
-
-
-@dataclass(frozen=True)
-class Number:
-    """One number of a search.
-
-    Attributes:
-        name: its name.
-        value: as text.
-        error: its standard error in the unit of the metric; None where that is not known.
-        basis: trials and items that it is of; of an optimism its size in standard errors.
-    """
-
-    name: str
-    value: str
-    error: float | None
-    basis: str
 
 
 def on_test(result: SearchResult) -> bool:
@@ -124,45 +92,43 @@ def outer_error(result: SearchResult) -> float | None:
     return standard_error(result.outer, n * len(result.findings))
 
 
-def numbers(result: SearchResult) -> list[Number]:
-    """The inner score, and if there is one, the outer score and the optimism between them."""
+def numbers(result: SearchResult) -> DataFrame:
+    """The inner score, and if there is one, the outer score and the optimism between them.
+
+    Returns:
+        As texts: ``number``, its name; ``of``, the trials and items that it is of, or the size of
+        an optimism; ``value``; and ``standard error`` in the unit of the metric, where known.
+    """
     inner, outer, how = inner_error(result), outer_error(result), result.metric
     metric = result.findings[0].metric
     what = "score" if metric == ACCURACY else how.title
     trials = ", ".join(map(str, dict.fromkeys(len(complete(f.study)) for f in result.findings)))
     several = [f"mean of {len(result.findings)} studies"] * (len(result.findings) > 1)
-    parts = [f"best of {trials} trials", *several, *_part(result, "inner")]
+    basis = [f"best of {trials} trials", *several, *_part(result, "inner")]
     name = f"{what} on the test folds" if on_test(result) else f"inner {what}"
-    found = [Number(name, score(result.inner, metric), inner, "; ".join(parts))]
+    rows = [(name, basis, score(result.inner, metric), inner)]
     if result.outer is not None and result.optimism is not None:
         error = None if inner is None or outer is None else math.hypot(inner, outer)
         again = max(finding.n_outer for finding in result.findings)
-        parts = [*([f"best of {again} scored there"] * (again > 1)), *_part(result, "outer")]
-        gap = f"{how.difference(result.optimism)} {how.points}"
-        size = f"{abs(result.optimism) / error:.1f} standard errors" if error else ""
-        found += [
-            Number(f"outer {what}", score(result.outer, metric), outer, "; ".join(parts)),
-            Number("optimism", gap, error, size),
+        basis = [f"best of {again} scored there"] * (again > 1) + _part(result, "outer")
+        size = [f"{abs(result.optimism) / error:.1f} standard errors"] if error else []
+        rows += [
+            (f"outer {what}", basis, score(result.outer, metric), outer),
+            ("optimism", size, f"{how.difference(result.optimism)} {how.points}", error),
         ]
     elif result.outer_missing is not None:
-        found.append(Number(f"outer {what}", "none yet", None, result.outer_missing))
-    return found
+        rows.append((f"outer {what}", [result.outer_missing], "none yet", None))
+    texts = (
+        (name, "; ".join(basis), value, NOTHING if error is None else f"{error:.1f}")
+        for name, basis, value, error in rows
+    )
+    return text_frame(["number", "of", "value", "standard error"], texts)
 
 
 def _part(result: SearchResult, name: str) -> list[str]:
     """The items of an inner or outer score: their number, and what they are."""
     n, part = result.facts.get(f"n_{name}_test"), result.facts.get(name)
-    item = f"{result.findings[0].config.item}s"
-    return [*([f"{n} {item}"] if n else []), *([part] if part else [])]
-
-
-def number_table(result: SearchResult) -> DataFrame:
-    """The numbers of a search as texts."""
-    rows = [
-        [one.name, one.basis, one.value, NOTHING if one.error is None else f"{one.error:.1f}"]
-        for one in numbers(result)
-    ]
-    return text_frame(["number", "of", "value", "standard error"], rows)
+    return [f"{n} {result.findings[0].config.item}s"] * bool(n) + [f"{part}"] * bool(part)
 
 
 def chosen_on_test(result: SearchResult) -> str | None:
@@ -378,7 +344,7 @@ def page(
         {
             "config": Path(public_path(_config(stem))),
             "missing": _not_in_config(result, finding),
-            "figures": {f.name: ALT[f.stem.removeprefix(f"{stem.name}-")] for f in drawn},
+            "figures": {f.name: f.stem.removeprefix(f"{stem.name}-") for f in drawn},
         }
         for finding, stem, drawn in zip(result.findings, _stems(result, path), figures, strict=True)
     ]
@@ -395,7 +361,7 @@ def page(
         html=path.with_suffix(".html").name,
         files=files,
         facts={
-            FACTS.get(name, name.replace("_", " ")): _fact(fact)
+            name.replace("_", " "): _fact(fact)
             for name, fact in result.facts.items()
             if fact not in (None, {}) and name not in ELSEWHERE
         },
@@ -436,7 +402,7 @@ def _context(result: SearchResult) -> dict[str, Any]:
     return {
         "title": title(result),
         "warning": chosen_on_test(result),
-        "numbers": number_table(result),
+        "numbers": numbers(result),
         "grid": grid_of(result),
         "space": space([finding.study for finding in result.findings]),
         "studies": studies(result) if len(result.findings) > 1 else None,
@@ -558,8 +524,9 @@ def terminal(result: SearchResult) -> RenderableType:
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     rows = [(finding.study.study_name, _found(finding)) for finding in result.findings]
-    rows += [(f"{number.name} {number.value}", number.basis) for number in numbers(result)]
-    rows += legend([], number_table(result)["number"])
+    found = numbers(result)
+    rows += [(f"{name} {value}", basis) for name, basis, value, _ in found.to_numpy()]
+    rows += legend([], found["number"])
     for row in rows:
         table.add_row(*map(Text, row))  # reasons may have brackets, which rich would read
     warning = chosen_on_test(result)
@@ -567,13 +534,14 @@ def terminal(result: SearchResult) -> RenderableType:
 
 
 def _found(finding: Finding) -> str:
-    one = TrialCounts.of(finding.study)
-    failed = "; ".join(f"{n} x {reason}" for reason, n in one.failures.most_common())
-    counts = f"{one.complete} complete, {one.pruned} pruned"
-    counts += f", {one.failures.total()} failed ({failed})" if failed else ""
-    where = "on the test folds" if finding.config.searches_on_test else "inside"
-    scores = f"{score(finding.inner, finding.metric)} {where}"
-    outside = f", {score(finding.outer, finding.metric)} outside"
-    scores += "" if finding.outer is None else outside
-    best = settings(finding.best.params)
-    return f"{counts}; best is trial {finding.best.number}: {best}; {scores}"
+    counts = TrialCounts.of(finding.study)
+    failed = "; ".join(f"{n} x {reason}" for reason, n in counts.failures.most_common())
+    inside = "on the test folds" if finding.config.searches_on_test else "inside"
+    scores = {inside: finding.inner, "outside": finding.outer}
+    parts = [
+        f"{counts.complete} complete, {counts.pruned} pruned",
+        *([f"{counts.failures.total()} failed ({failed})"] if failed else []),
+        f"best trial {finding.best.number}: {settings(finding.best.params)}",
+        *(f"{score(n, finding.metric)} {where}" for where, n in scores.items() if n is not None),
+    ]
+    return ", ".join(parts)

@@ -22,6 +22,7 @@ from gcl_hard.reports.rows import (
     apart,
     in_symbols,
     rows_frame,
+    shown,
     symbols_that_differ,
 )
 from gcl_hard.runs.choice import best
@@ -105,15 +106,7 @@ def values(configs: Iterable[RunConfig], name: str) -> str:
     """The distinct values of a setting, in order, as flags spell them."""
     read = (config for config in configs if name not in config.unread)
     found = dict.fromkeys(getattr(config, name) for config in read)
-    return ", ".join(_flag(value) for value in found if value is not None)
-
-
-def _flag(given: object) -> str:
-    if isinstance(given, tuple):
-        return "+".join(map(_flag, given))
-    if isinstance(given, bool):
-        return str(given).lower()
-    return f"{given:g}" if isinstance(given, float) else str(given)
+    return ", ".join(shown(value) for value in found if value is not None)
 
 
 def between(numbers: Iterable[float]) -> str:
@@ -604,9 +597,6 @@ def _latex_entry(row: Row | None, best: Row | None) -> str:
 
 # The terminal
 
-WIDTH = 79
-"""Characters of a line in which a table has to fit; settings that make it wider are a note."""
-
 
 def terminal(rows: Sequence[Row]) -> RenderableType:
     """The tables of results for a terminal, one for each metric, with their legend."""
@@ -614,26 +604,17 @@ def terminal(rows: Sequence[Row]) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    parts, texts, fits = list[Any](), list[str](), True
+    parts, texts = list[Any](), list[str]()
     for name, own in by_metric(rows).items():
-        long, short = (
-            _filled(_heads(own, name), [_texts(row, _changed(row) * full) for row in own])
-            for full in (True, False)
-        )
-        columns = zip(long[0], *long[1], strict=True)
-        wide = sum(max(map(len, column)) + 1 for column in columns) > WIDTH
-        fits = fits and not wide
-        tables = [short if wide else long]
+        tables = [_filled(_heads(own, name), [_texts(row) for row in own])]
         if tested := [_tested(row, lambda t, n: points(t.mean, n)) for row in own if row.tests]:
             tables.append(_filled(DIFFERENCES, tested))
         parts += [rich_table(*table) for table in tables]
         texts += [text for heads, body in tables for text in (*heads, *itertools.chain(*body))]
-    said = remarks(rows)
-    if not fits:
-        said = [*_settings(rows), *said]
     signs = Table.grid(padding=(0, 2), pad_edge=False)
     for line in legend(rows, texts):
         signs.add_row(*(Text(text, style="dim") for text in line))
+    said = [*_settings(rows), *remarks(rows)]
     return Group(*parts, *(Text(note, style="dim") for note in said), signs)
 
 
@@ -642,7 +623,7 @@ def _settings(rows: Iterable[Row]) -> list[str]:
     found: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.changed:
-            found.setdefault(_changed(row), {})[row.label] = None
+            found.setdefault(" ".join(row.changed), {})[_name(row)] = None
     return [f"{', '.join(labels)}: {changed}" for changed, labels in found.items()]
 
 
@@ -666,12 +647,12 @@ def _heads(rows: Sequence[Row], name: str) -> tuple[str, ...]:
             SEEDS_SPLITS if fold == "splits" else "seeds", "s")  # fmt: skip
 
 
-def _texts(row: Row, changed: str = "") -> tuple[str, ...]:
+def _texts(row: Row) -> tuple[str, ...]:
     scores, spread, how = row.scores, None, metric(row.metric)
     if scores is not None:
         spread = scores.test_error if scores.one_split else scores.fold_std
     return (
-        row.dataset, f"{_name(row)} {changed}".strip(), row.protocol,
+        row.dataset, _name(row), row.protocol,
         NOTHING if scores is None and row.undefined else mean_std(scores),
         NOTHING if spread is None else how.text(spread),
         NOTHING if row.paper is None else f"{row.paper:.1f}",
@@ -688,10 +669,6 @@ def _name(row: Row) -> str:
     group = row.group if kind == "inside" else ""
     parts = (row.method, kind, row.setting, group, marks(row))
     return " ".join(part for part in parts if part)
-
-
-def _changed(row: Row) -> str:
-    return " ".join(row.changed)
 
 
 def rich_table(
