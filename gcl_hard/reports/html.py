@@ -6,7 +6,6 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,10 +91,5 @@ def _as_html(text: str, pictures: Mapping[str, str]) -> str:
     text = FOLDED.sub(lambda of: kept(f"<details><summary>{escape(of[1])}</summary>"), text)
     text = text.replace("</details>", kept("</details>"))
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    tokens = parser.parse(text)
-    for token, content in pairwise(tokens):
-        if token.type == "heading_open":
-            token.attrSet("id", re.sub(r"\W+", "-", content.content.lower()).strip("-"))
-    found = str(parser.renderer.render(tokens, parser.options, {}))
-    found = re.sub(r"<p>(KEPT\d+END)</p>", r"\1", found)
+    found = re.sub(r"<p>(KEPT\d+END)</p>", r"\1", str(parser.render(text)))
     return re.sub(r"KEPT(\d+)END", lambda of: inside[int(of[1])], found)

@@ -87,6 +87,8 @@ LINES = (
     Line("kNN", "the 200 nearest training items vote in the place of the probe", "kNN$"),
     Line("[1 of 3]", "finished seeds; the others are open, or have no defined score", r"\[\d+.of"),
     Line("open", "no seed is finished"),
+    Line("–", "nothing, or a metric that is not defined on the test data",
+         rows=lambda row: row.scores is None and row.undefined > 0),
     Line("inside", "chosen on validation items or a held-out part of the training data", "inside",
          lambda row: row.kind == "inside"),
     Line("inside", "chosen on the first splits, whose validation items may be test items of others",
@@ -96,7 +98,7 @@ LINES = (
     Line("inner", "of the best trial, which is also the luckiest: optimistic", "^inner [^,]*$"),
     Line("outer", "of the best settings, trained once on all that the search saw, on items that no "
          "trial has seen", "^outer [^,]*$"),
-    Line("optimism", "what choosing on the data of the score has gained, with chance"),
+    Line("optimism", "by how much choosing on the data of the score has raised it, chance included"),
     Line(BLIND, "tells no two items apart and predicts the most frequent class; not tested", BLIND),
     Line("†", "differs from ucl, p < .05; without it: not significantly, or not tested", "†"),
     Line("bold", "the best mean of trained methods, if significantly better than ucl", "textbf"),

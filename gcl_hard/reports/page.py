@@ -228,11 +228,12 @@ def section_context(
         "gains": gain_table(gains(results)) if any("-gain." in name for name in figures) else None,
         "choices": tables.choice_table(chosen) if chosen else None,
     }
-    scores = tables.score_tables(own)
+    how, scores = metric(name), tables.score_tables(own)
+    scored = how.label + tables.LESS * (not how.higher)
     return {
-        "protocol": protocol, "how": metric(name), "scores": scores, "figures": figures,
+        "protocol": protocol, "scored": scored, "scores": scores, "figures": figures,
         "remarks": tables.remarks(own),
-        "legend": tables.legend_of(own, *scores, *found.values(), protocol=protocol),
+        "legend": tables.legend_of(own, *scores, *found.values(), heads=(protocol, scored)),
     } | found  # fmt: skip
 
 

@@ -369,7 +369,7 @@ def subject(records: Sequence[RunResult]) -> str:
     """Description of a figure: data set, subset, views, objective, protocol, unusual γ, seeds."""
     config = records[0].run.config
     subset, contrast = getattr(config, "subset", None), getattr(config, "contrast", "two-view")
-    parts = [f"{subset:,} {config.item}s"] * bool(subset)
+    parts = [f"{subset:,} {config.item}s"] if subset else []
     parts.append("local-global" if contrast == "local-global" else f"{config.views or 2} views")
     parts.append("JSD" if getattr(config, "objective", None) == "jsd" else "InfoNCE")
     if len(get_args(known(type(config))["protocol"].kind)) != 1:  # it has a choice of protocols

@@ -700,9 +700,9 @@ def remarks(rows: Iterable[Row]) -> list[str]:
 
 
 def legend_of(
-    rows: Sequence[Row], *shown: DataFrame | None, protocol: str = ""
+    rows: Sequence[Row], *shown: DataFrame | None, heads: Iterable[str] = ()
 ) -> list[tuple[str, str]]:
-    """The signs in tables of some rows, under the name of their protocol."""
-    frames = [one for one in shown if one is not None]
+    """The signs in tables of some rows, and in what is written above them."""
+    frames = [one for one in shown if one is not None and not one.empty]
     texts = [text for one in frames for text in (*one.columns, *one.to_numpy().flat)]
-    return legend(rows, [protocol, *texts])
+    return legend(rows, [*heads, *texts])
