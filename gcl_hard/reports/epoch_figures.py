@@ -98,9 +98,8 @@ def _defined(frame: pd.DataFrame, count: str, what: str) -> None:
     if not frame["finite"].any():
         raise InputError("embeddings were not finite at any snapshot: there is nothing to draw")
     raise InputError(
-        f"at no snapshot has an anchor {what}: that takes others of its label and of another, and "
-        f"batches are too small or of one class; train with a larger --batch-size, or draw "
-        f"geometry"
+        f"at no snapshot has an anchor {what}: batches are too small or of one class; train with a "
+        f"larger --batch-size, or draw geometry"
     )
 
 

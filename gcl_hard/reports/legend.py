@@ -98,7 +98,7 @@ LINES = (
     Line("inner", "of the best trial, which is also the luckiest: optimistic", "^inner [^,]*$"),
     Line("outer", "of the best settings, trained once on all that the search saw, on items that no "
          "trial has seen", "^outer [^,]*$"),
-    Line("optimism", "by how much choosing on the data of the score has raised it, chance included"),
+    Line("optimism", "by how much choosing on the data of the score has raised it, with chance"),
     Line(BLIND, "tells no two items apart and predicts the most frequent class; not tested", BLIND),
     Line("†", "differs from ucl, p < .05; without it: not significantly, or not tested", "†"),
     Line("bold", "the best mean of trained methods, if significantly better than ucl", "textbf"),

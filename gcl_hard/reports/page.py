@@ -19,19 +19,18 @@ FIGURES = {
     "accuracy": ("Mean accuracies with 95 % intervals", ""),
     "scores": ("Means with 95 % intervals", ""),
     "ranks": (
-        "Average ranks over data sets; within the critical difference they are not told apart",
-        "",
+        "Average ranks over data sets",
+        "Ranks within the critical difference (Nemenyi) are not told apart.",
     ),
     "beta": ("{title} against β", ""),
     "curve": (
         "Monitoring accuracy against epoch",
-        "Monitoring, no results: neighbours among training images, which the encoder has seen.",
+        "Nearest neighbours among training images, which the encoder has seen: no results.",
     ),
     "gain": ("What hardness adds at equal other settings, with 95 % intervals", ""),
     "grid": (
         "{title} and effective negatives over temperature and β",
-        "Bottom: against γ / (1 + β), at which negatives weigh alike where q is constant to the "
-        "gradient. As far as lines coincide, hardness is no more than a temperature.",
+        "Where lines over γ / (1 + β) coincide, hardness is no more than a temperature.",
     ),
 }
 """What figures of results show, of a metric with a title, and how to read them."""

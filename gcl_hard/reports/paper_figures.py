@@ -113,9 +113,8 @@ def epochs_data(records: Sequence[RunResult]) -> ScoreRows:
             rows.append(_row(names[config], config, scores, epoch=epoch))
     if not rows:
         raise InputError(
-            "accuracy against epochs needs results of several numbers of epochs or, for images, "
-            "monitoring curves: run the same command with --epochs 10,50,200 or, for images, with "
-            "--monitor-every 1"
+            "accuracy against epochs needs several numbers of epochs (--epochs 10,50,200) or, of "
+            "images, monitoring curves (--monitor-every 1)"
         )
     config = records[0].run.config
     on = test_part(config.item, one_split=config.n_scores == 1, fold=fold_name([config]))
@@ -208,8 +207,8 @@ def beta_data(records: Sequence[RunResult]) -> ScoreRows:
     dots = _ablation(configs)
     if not lines and not dots:
         raise InputError(
-            "accuracy against β needs two β of hucl, hcl or hscl (--beta 0.5,1,2), and the "
-            "debiasing ablation dcl or hcl alongside ucl or hucl (--method ucl,dcl,hucl,hcl)"
+            "accuracy against β needs two β of a method (--beta 0.5,1,2), and the ablation dcl or "
+            "hcl alongside ucl or hucl (--method ucl,dcl,hucl,hcl)"
         )
     names, called = _beta_names(lines), labels(dots)
     shown = [record for record in records if record.run.config in {*lines, *dots}]

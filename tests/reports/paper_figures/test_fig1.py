@@ -168,5 +168,5 @@ def test_bands_are_drawn_of_a_few_lines_only() -> None:
 def test_one_number_of_epochs_without_curves_says_what_gives_the_figure(
     runs: list[RunResult],
 ) -> None:
-    with pytest.raises(InputError, match=r"--epochs 10,50,200 .*--monitor-every 1"):
+    with pytest.raises(InputError, match=r"--epochs 10,50,200.*--monitor-every 1"):
         draw(runs)
