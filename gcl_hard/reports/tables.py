@@ -623,7 +623,7 @@ def _settings(rows: Iterable[Row]) -> list[str]:
     found: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.changed:
-            found.setdefault(" ".join(row.changed), {})[_name(row)] = None
+            found.setdefault(" ".join(row.changed), {})[_plain(row)] = None
     return [f"{', '.join(labels)}: {changed}" for changed, labels in found.items()]
 
 
@@ -663,12 +663,15 @@ def _texts(row: Row) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _name(row: Row) -> str:
+def _plain(row: Row) -> str:
     """Method and setting, short enough for a terminal."""
     kind = row.kind if row.kind in ("inside", "best") else ""
     group = row.group if kind == "inside" else ""
-    parts = (row.method, kind, row.setting, group, marks(row))
-    return " ".join(part for part in parts if part)
+    return " ".join(part for part in (row.method, kind, row.setting, group) if part)
+
+
+def _name(row: Row) -> str:
+    return f"{_plain(row)} {marks(row)}".strip()
 
 
 def rich_table(
