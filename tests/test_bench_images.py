@@ -239,7 +239,7 @@ def test_a_table_is_shown_while_only_shorter_runs_are_finished(command: Command)
     shown = page.read_text("utf-8")
     assert f"({next(page.parent.glob('page*-grid.png')).name})" in shown
     assert re.search(r"\bscl\b.*\bdigits \(1\D+2\)", shown)
-    (line,) = [line.split() for line in command.out.splitlines() if " scl inside" in line]
+    (line,) = [line.split() for line in command.out.splitlines() if " scl inside " in line]
     assert line[:5] == ["digits", "scl", "inside", "split", "open"]
 
 
@@ -263,14 +263,6 @@ def test_the_papers_figure_does_not_stand_beside_a_part_of_its_set() -> None:
         assert published(config, [made]) == figure
         (row,) = rows(Results([config], (0,), {Run(config, 0): made}))
         assert row.paper == figure
-
-
-@pytest.mark.parametrize("flags", [["--class-pairs=true"], ["--positives=class"], []])
-def test_a_page_names_whatever_was_trained_with_labels(command: Command, flags: list[str]) -> None:
-    page = command.folder / "page.md"
-    assert command("--method=ucl", *flags, f"--report={page}") == 0
-    text = page.read_text(encoding="utf-8")
-    assert says(text, "label-aware", "(ucl)", "labels") == bool(flags)
 
 
 def test_a_set_that_has_changed_is_not_mistaken_for_the_old_one(command: Command) -> None:

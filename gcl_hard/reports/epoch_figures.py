@@ -54,8 +54,8 @@ class MeasuredEpochs(NamedTuple):
         records: those in it.
         methods: the method of each line, by label.
         facts: for the caption: whether encoders come from the first of several folds, whether there
-            are several seeds, epochs that not all seeds have, or gaps; and the lines left out for
-            having fewer than two snapshots.
+            are epochs that not all seeds have, or gaps; and the lines left out for having fewer
+            than two snapshots.
     """
 
     frame: pd.DataFrame
@@ -85,8 +85,7 @@ def diagnostics(records: Sequence[RunResult]) -> MeasuredEpochs:
     frame = frame[~frame["line"].isin(short)]
     facts = {
         "first_fold": kept[0].run.config.encoders > 1, "gaps": not frame["finite"].all(),
-        "several": max(map(len, by_config(kept).values())) > 1, "short": short,
-        "unshared": not frame["shared"].all(),
+        "short": short, "unshared": not frame["shared"].all(),
     }  # fmt: skip
     methods = {called[record.run.config]: record.run.config.method for record in kept}
     return MeasuredEpochs(frame, kept, methods, facts)
@@ -99,9 +98,8 @@ def _defined(frame: pd.DataFrame, count: str, what: str) -> None:
     if not frame["finite"].any():
         raise InputError("embeddings were not finite at any snapshot: there is nothing to draw")
     raise InputError(
-        f"at no snapshot has an anchor {what}: that takes others of its label and of another, and "
-        f"batches are too small or of one class; train with a larger --batch-size, or draw "
-        f"geometry"
+        f"at no snapshot has an anchor {what}: batches are too small or of one class; train with a "
+        f"larger --batch-size, or draw geometry"
     )
 
 
@@ -314,7 +312,7 @@ def fig5(records: Sequence[RunResult], *, every: bool = False) -> Drawn:
     theme.heading(figure, f"Four losses of one encoder. {subject(records)}, {_anchors(frame)}")
     note = caption(
         "fig5", facts=facts, last=frame[frame["last"] & frame["panel"].isin(SETTINGS)],
-        nodes=_nodes(records), held={line: held(frame[frame["line"] == line]) for line in methods},
+        held={line: held(frame[frame["line"] == line]) for line in methods},
         cut=cut, versions=versions(records),
     )  # fmt: skip
     return Drawn(figure, data, note)
@@ -326,12 +324,6 @@ def held(frame: pd.DataFrame) -> dict[str, str]:
     counts = found.groupby("panel")["hscl_at_most_hucl"].agg(["sum", "count"])
     counts = counts.reindex(list(SETTINGS), fill_value=0)
     return {str(name): f"{one['sum']} of {one['count']}" for name, one in counts.iterrows()}
-
-
-def _nodes(records: Sequence[RunResult]) -> bool:
-    """Whether anchors are nodes of graphs."""
-    config = records[0].run.config
-    return getattr(config, "contrast", None) == "local-global"
 
 
 MEASURES = {
@@ -416,8 +408,7 @@ def geometry(records: Sequence[RunResult]) -> Drawn:
     theme.legend(figure, [*styles.values(), *rules], "trained with")
     theme.heading(figure, f"How embeddings lie. {subject(records)}, {_anchors(frame)}")
     note = caption(
-        "geometry", facts=facts, nodes=_nodes(records), cut=cut, versions=versions(records),
-        scaled={getattr(record.run.config, "standardise", False) for record in records},
+        "geometry", facts=facts, cut=cut, versions=versions(records),
         optimality=len(measures) > len(MEASURES),
     )  # fmt: skip
     return Drawn(figure, data, note)

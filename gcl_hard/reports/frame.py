@@ -220,14 +220,12 @@ class Comparison(Interval):
         p_wilcoxon: p-value of Wilcoxon's test over seeds' means, Holm-corrected; None without
             one.
         folds: number of folds of a seed that both have.
-        is_partial: whether one of the two has more seeds or folds than it is compared on.
     """
 
     seeds: int
     p: float
     p_wilcoxon: float | None
     folds: int = 1
-    is_partial: bool = False
 
     @property
     def significant(self) -> bool:
@@ -274,12 +272,7 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
     else:
         t = corrected_t_test(a.flat, b.flat, test_share=max(a.test_share, b.test_share))
     p_wilcoxon = wilcoxon(a.means, b.means)
-    is_partial = any(
-        one.n_folds > a.n_folds or (len(one.seeds) > len(seeds)) for one in (ours, theirs)
-    )
-    return Comparison(
-        t.difference, t.low, t.high, len(seeds), t.p, p_wilcoxon, a.n_folds, is_partial
-    )
+    return Comparison(t.difference, t.low, t.high, len(seeds), t.p, p_wilcoxon, a.n_folds)
 
 
 def over_items(

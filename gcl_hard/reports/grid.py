@@ -316,8 +316,8 @@ def choice_lines(results: Results) -> pd.DataFrame:
 
     Returns:
         Texts: ``data set``, ``method``, ``chosen``, with ``‡`` at a value that ends what was
-        compared, the held-out score, such as ``held-out accuracy, %``, and ``settings``, the
-        number of those tried.
+        compared, the held-out score, such as ``held-out accuracy, %``, and the number of
+        ``settings tried``.
     """
     how = metric(metric_of(results.records[run] for run in results.shorter.values()
                            if run in results.records))  # fmt: skip
@@ -336,5 +336,5 @@ def choice_lines(results: Results) -> pd.DataFrame:
         chosen = in_symbols(config, symbols_that_differ(rivals), ends=choice.ends)
         held_out = how.text(choice.score(config) or 0.0)
         lines.append((config.set_name, named, chosen, held_out, str(len(rivals))))
-    heads = ["data set", "method", "chosen", f"held-out {how.label}", "settings"]
+    heads = ["data set", "method", "chosen", f"held-out {how.label}", "settings tried"]
     return text_frame(heads, lines)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import base64
-import io
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gcl_hard.io import atomic_write
 from gcl_hard.reports import tables
+from gcl_hard.reports.legend import marks
 from gcl_hard.reports.rendering import environment
 from gcl_hard.reports.rows import CONTROLS, Row
 from gcl_hard.reports.theme import drawn_as
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-FORMULAS_FROM = "## How the tests work"
-"""The section of a page that has formulas; elsewhere $ is a letter of a name."""
-FORMULA = re.compile(r"\$\$(?P<block>.+?)\$\$|\$(?P<inline>[^$\n]+)\$", re.DOTALL)
 FOLDED = re.compile(r'^<details markdown="1">\n<summary>(.*)</summary>$', re.MULTILINE)
 
 
@@ -46,7 +42,7 @@ def write_html(
     """
     heading, _, rest = text.partition("\n")
     pictures = {
-        file.name: _data(drawn_as(figure, "png"), "png")
+        file.name: f"data:image/png;base64,{base64.b64encode(drawn_as(figure, 'png')).decode()}"
         for file, figure in figures.items()
         if figure is not None
     }
@@ -61,22 +57,17 @@ def write_html(
 
 def all_rows(rows: Sequence[Row]) -> DataFrame:
     """One line for each row of results, as texts that begin with the number they are sorted by."""
-    body = []
-    for row in rows:
-        tests = [row.tests.get(control) for control in CONTROLS]
-        differences = [
-            text
-            for test in tests
-            for text in (
-                ("", "") if test is None
-                else (tables.interval(test, row.metric), tables.p_value(test.p))
-            )
-        ]  # fmt: skip
-        seeds = f"{len(row.scores.seeds) if row.scores else 0} of {row.expected}"
-        score = "" if row.undefined else tables.mean_std(row.scores)
-        took = f"{row.seconds:.0f}" if row.seconds else ""
-        head = (row.dataset, row.protocol, row.metric, row.method, row.choice)
-        body.append((*head, score, seeds, *differences, took))
+    body = [
+        (row.dataset, row.protocol, row.metric, row.method, row.choice,
+         "" if row.undefined else tables.mean_std(row.scores) + marks(row),
+         f"{len(row.scores.seeds) if row.scores else 0} of {row.expected}",
+         *(text for test in map(row.tests.get, CONTROLS) for text in (
+             tables.interval(test, row.metric) if test else "",
+             tables.p_value(test.p) if test else "",
+         )),
+         f"{row.seconds:.0f}" if row.seconds else "")
+        for row in rows
+    ]  # fmt: skip
     heads = ["data set", "protocol", "metric", "method", "choice", "mean ± std", "seeds"]
     heads += [head for control in CONTROLS for head in (f"− {control}", f"p {control}")]
     table = tables.text_frame([*heads, "seconds"], body)
@@ -85,7 +76,7 @@ def all_rows(rows: Sequence[Row]) -> DataFrame:
 
 
 def _as_html(text: str, pictures: Mapping[str, str]) -> str:
-    """Markdown as HTML, its pictures and formulas inside."""
+    """Markdown as HTML, its pictures inside."""
     from markdown_it import MarkdownIt
 
     inside = list[str]()
@@ -99,32 +90,6 @@ def _as_html(text: str, pictures: Mapping[str, str]) -> str:
         text = text.replace(f"]({name})", f"]({kept(data)})")
     text = FOLDED.sub(lambda of: kept(f"<details><summary>{escape(of[1])}</summary>"), text)
     text = text.replace("</details>", kept("</details>"))
-    head, section, tail = text.partition(FORMULAS_FROM)
-    text = head + section + FORMULA.sub(lambda of: kept(_formula(of)), tail)
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    tokens = parser.parse(text)
-    for token, content in pairwise(tokens):
-        if token.type == "heading_open":
-            token.attrSet("id", re.sub(r"\W+", "-", content.content.lower()).strip("-"))
-    found = str(parser.renderer.render(tokens, parser.options, {}))
-    found = re.sub(r"<p>(KEPT\d+END)</p>", r"\1", found)
+    found = re.sub(r"<p>(KEPT\d+END)</p>", r"\1", str(parser.render(text)))
     return re.sub(r"KEPT(\d+)END", lambda of: inside[int(of[1])], found)
-
-
-def _formula(found: re.Match[str]) -> str:
-    """A formula as a picture, with its source as what is read aloud; its source if it is none."""
-    from matplotlib.mathtext import math_to_image
-
-    source = " ".join((found["block"] or found["inline"]).split())
-    made = io.BytesIO()
-    try:
-        math_to_image(f"${source}$", made, format="svg")
-    except ValueError:
-        return f"<code>{escape(source)}</code>"
-    kind = "block" if found["block"] else "inline"
-    data = _data(made.getvalue(), "svg+xml")
-    return f'<img class="formula {kind}" alt="{escape(source)}" src="{data}">'
-
-
-def _data(content: bytes, kind: str) -> str:
-    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gcl_hard.evaluation.metrics import Metric, metric
+from gcl_hard.evaluation.metrics import metric
 from gcl_hard.reports import tables
-from gcl_hard.reports.frame import LEVEL, Results
+from gcl_hard.reports.frame import Results
 from gcl_hard.reports.html import all_rows, write_html
-from gcl_hard.reports.rendering import TEMPLATES, check_target, line, rendered, write_files
+from gcl_hard.reports.rendering import check_target, rendered, write_files
 from gcl_hard.reports.rows import Row, rows
-from gcl_hard.reports.splits import fold_name
 from gcl_hard.runs.record import ACCURACY
 from gcl_hard.settings.base import HEAD
 
-ALT = {
-    "accuracy": "Mean accuracies with 95 % intervals",
-    "scores": "Means with 95 % intervals",
-    "ranks": "Average ranks over data sets with the critical difference",
-    "beta": "{title} against β",
-    "curve": "Monitoring accuracy against epoch",
-    "gain": "What hardness adds at equal other settings, with 95 % intervals",
-    "grid": "{title} and effective negatives over temperature and β",
+FIGURES = {
+    "accuracy": ("Mean accuracies with 95 % intervals", ""),
+    "scores": ("Means with 95 % intervals", ""),
+    "ranks": (
+        "Average ranks over data sets",
+        "Ranks within the critical difference (Nemenyi) are not told apart.",
+    ),
+    "beta": ("{title} against β", ""),
+    "curve": (
+        "Monitoring accuracy against epoch",
+        "Nearest neighbours among training images, which the encoder has seen: no results.",
+    ),
+    "gain": ("What hardness adds at equal other settings, with 95 % intervals", ""),
+    "grid": (
+        "{title} and effective negatives over temperature and β",
+        "Where lines over γ / (1 + β) coincide, hardness is no more than a temperature.",
+    ),
 }
-"""What figures of results show, of a metric with a title."""
+"""What figures of results show, of a metric with a title, and how to read them."""
 
 
 def write(
@@ -49,8 +56,8 @@ def write(
     Raises:
         InputError: if the path cannot be written to, or a smoke run would replace results.
     """
+    from gcl_hard.reports import result_figures
     from gcl_hard.reports.grid import gain_figure, gains, grid, grid_figure
-    from gcl_hard.reports.result_figures import FIGURES
 
     check_target(path, quick=quick)
     shown = rows(results) if shown is None else shown
@@ -58,7 +65,7 @@ def write(
     drawn = {
         path.with_name(f"{path.stem}-{slug(key, sections)}-{figure_name(name, key)}.png"): figure
         for key, own in sections.items()
-        for name, draw in FIGURES.items()
+        for name, draw in result_figures.FIGURES.items()
         if (figure := draw(own)) is not None
     }
     if len({config.protocol for config in results.shown}) == 1:
@@ -68,16 +75,14 @@ def write(
             for name, figure in of_hardness.items()
             if figure is not None
         }
-    contexts = {key: section_context(results, shown, key) for key in sections}
     text = page(results, shown, command=command, quick=quick, figures=[f.name for f in drawn])
     if path.suffix == ".html":
         return write_html(path, text, drawn, all_rows(shown))
-    captions = {key: line("caption.tex.j2", **one) for key, one in contexts.items()}
     texts = {
         path: text,
         path.with_suffix(".csv"): tables.to_csv(shown),
         path.with_suffix(".tex"): "% A smoke run: not reportable.\n" * quick
-        + tables.to_latex(shown, captions),
+        + tables.to_latex(shown),
     }
     return write_files(texts, drawn)
 
@@ -110,39 +115,24 @@ def page(
         quick: whether they come from a smoke run, which the page then says first.
         figures: file names, ``NAME-<protocol>-<figure>.png``.
     """
-    from gcl_hard.reports.grid import choice_lines, gain_table, gains
+    from gcl_hard.reports.grid import choice_lines
 
-    sections, kinds = tables.sections(shown), [type(config) for config in results.shown]
-    metrics = {name: metric(name) for _, name in sections}
-    gaps = sorted((row.gap, f"{row.dataset} {row.method}") for row in shown if row.gap is not None)
+    sections = tables.sections(shown)
     return rendered(
         "results.md.j2",
         title=title(results),
         command=command,
         results=results,
         quick=quick,
-        words=words(kinds[0].domain if kinds else ""),
-        item=kinds[0].item if kinds else "item",
-        unit=kinds[0].unit if kinds else "",
-        scored=" or ".join(map(tables.in_words, metrics)),
-        share=any(how.share for how in metrics.values()),
-        split=any(config.n_scores == 1 for config in results.shown),
-        validated=any(config.has_validation for config in results.shown),
+        item=results.shown[0].item if results.shown else "item",
         epochs=tables.values((c for c in results.shown if c.encoders), "epochs"),
-        folds=tables.values(results.shown, "n_scores"),
-        fold=fold_name(shown),
-        shares=_shares(shown),
         sizes=_sizes(results),
         compared=_compared(shown),
-        gaps=gaps,
-        wilcoxon=wilcoxon_limit(shown),
         protocols=[
-            section_context(results, shown, key)
-            | {"figures": _figures_of(figures, slug(key, sections), metrics[key[1]])}
+            section_context(results, shown, key, _figures_of(figures, slug(key, sections), key))
             for key in sections
         ],
         origin=origin(results),
-        gains=gain_table(gains(results)),
         tried=choice_lines(results) if results.shorter else None,
         undecided=[
             f"{one.candidates[0].method} on {one.candidates[0].set_name} "
@@ -193,97 +183,57 @@ def _shorter(results: Results) -> dict[str, Any]:
     return {"seed": " and ".join(map(str, seeds))} | {k: v for k, v in found.items() if v}
 
 
-def words(domain: str) -> str:
-    """The template of what pages say of a domain."""
-    own = f"domains/{domain}.j2"
-    return own if (TEMPLATES / own).is_file() else "domains/any.j2"
-
-
 def _compared(shown: Sequence[Row]) -> list[dict[str, Any]]:
     """Tables over all protocols, of each metric with a comparison."""
-    found = []
-    for name, own in tables.by_metric(shown).items():
-        how, significance = metric(name), tables.significance_table(own)
-        if not significance.empty:
-            found.append({
-                "how": how, "most": "highest" if how.higher else "lowest",
-                "significance": significance, "baselines": tables.baseline_table(own),
-                "protocols": tables.protocol_table(own), "optimism": tables.optimism_table(own),
-            })  # fmt: skip
-    return found
+    return [
+        {
+            "how": metric(name), "significance": significance,
+            "baselines": tables.baseline_table(own), "protocols": tables.protocol_table(own),
+            "optimism": tables.optimism_table(own),
+        }
+        for name, own in tables.by_metric(shown).items()
+        if not (significance := tables.significance_table(own)).empty
+    ]  # fmt: skip
 
 
-def _figures_of(figures: Iterable[str], section: str, how: Metric) -> dict[str, str]:
-    """The figures of a section by their file names, and what they show."""
-    title = f"{how.title[0].upper()}{how.title[1:]}"
-    found = {}
-    for file in figures:
-        stem, _, name = Path(file).stem.rpartition("-")
-        if stem.endswith(f"-{section}"):
-            found[file] = ALT[name].format(title=title)
-    return found
+def _figures_of(files: Iterable[str], stem: str, section: Section) -> dict[str, tuple[str, str]]:
+    """The figures of a section by their file names: what they show, and how to read them."""
+    name = metric(section[1]).title
+    return {
+        file: (alt.format(title=f"{name[0].upper()}{name[1:]}"), reading)
+        for file in files
+        if Path(file).stem.rpartition("-")[0].endswith(f"-{stem}")
+        for alt, reading in [FIGURES[Path(file).stem.rpartition("-")[2]]]
+    }
 
 
-def section_context(results: Results, shown: Sequence[Row], section: Section) -> dict[str, Any]:
+def section_context(
+    results: Results, shown: Sequence[Row], section: Section,
+    figures: Mapping[str, tuple[str, str]],
+) -> dict[str, Any]:  # fmt: skip
     """Template variables of a protocol and metric."""
-    from gcl_hard.reports.grid import negatives_table
+    from gcl_hard.reports.grid import gain_table, gains, negatives_table
 
     protocol, name = section
-    own, how = [row for row in shown if (row.protocol, row.metric) == section], metric(name)
-    split, item = any(row.one_split for row in own), own[0].item if own else "item"
-    fold, unit = fold_name(own), own[0].unit if own else ""
-    scored = tables.in_words(name)
-    scored = scored.removeprefix("an ").removeprefix("a ").removeprefix("the ")
-    stds: dict[str, list[float]] = {}
-    for row in own:
-        if row.scores and row.kind == "fixed" and row.scores.fold_std is not None:
-            stds.setdefault(row.dataset, []).append(row.scores.fold_std)
+    own = [row for row in shown if (row.protocol, row.metric) == section]
     chosen = [
         one
         for one in results.selections
         if (one.candidates[0].protocol, one.scores.metric) == section
     ]
-    return {
-        "protocol": protocol,
-        "how": how,
-        "several": len({row.metric for row in shown}) > 1,
-        "most": "highest" if how.higher else "lowest",
-        "caption": f"{scored[0].upper()}{scored[1:]}",
-        "item": item,
-        "split": split,
-        "fold": fold,
-        "rows": own,
-        "seeds": len(results.seeds),
-        "seeing": tables.names((row for row in own if row.sees_test_labels), "method"),
-        "aware": tables.names((row for row in own if row.reads_labels), "method"),
-        "has_baselines": any(row.is_baseline for row in own),
-        "scores": tables.score_tables(own),
-        "fold_stds": {name: sum(some) / len(some) for name, some in stds.items()},
-        "tested": any("ucl" in row.tests for row in own),
-        "untested": bool(tables.untested(own)),
-        "kinds": {row.kind for row in own},
-        "some_open": any(row.scores and not row.whole for row in own),
-        "all_open": any(row.scores is None and not row.undefined for row in own),
-        "gaps": any(row.gap is not None for row in own),
-        "knn": any(row.knn for row in own),
-        "remarks": tables.remarks(own),
-        "test_part": tables.test_part(item, one_split=split, fold=fold),
-        "test_name": tables.test_name(one_split=split, unit=unit),
-        "varied": tables.varied(item, one_split=split, fold=fold, unit=unit),
+    found = {
         "differences": tables.difference_table(own),
-        "choices": tables.choice_table(chosen) if chosen else None,
         "negatives": negatives_table(results, protocol, tables.names(own, "dataset")),
+        "gains": gain_table(gains(results)) if any("-gain." in name for name in figures) else None,
+        "choices": tables.choice_table(chosen) if chosen else None,
     }
-
-
-def _shares(shown: Sequence[Row]) -> dict[str, list[str]]:
-    """Of rows on common splits, n_test / n_train by data set."""
-    found: dict[str, list[str]] = {}
-    for row in shown:
-        if row.common_splits and row.scores:
-            share = f"{row.scores.test_share:.3g}"
-            found.setdefault(row.dataset, []).extend({share}.difference(found.get(row.dataset, ())))
-    return found
+    how, scores = metric(name), tables.score_tables(own)
+    scored = how.label + tables.LESS * (not how.higher)
+    return {
+        "protocol": protocol, "scored": scored, "scores": scores, "figures": figures,
+        "remarks": tables.remarks(own),
+        "legend": tables.legend_of(own, *scores, *found.values(), heads=(protocol, scored)),
+    } | found  # fmt: skip
 
 
 def _sizes(results: Results) -> list[dict[str, Any]]:
@@ -297,17 +247,6 @@ def _sizes(results: Results) -> list[dict[str, Any]]:
 
 
 SIZES = ("n_train", "n_test", "n_official", "size", "stem")
-
-
-def wilcoxon_limit(shown: Sequence[Row]) -> dict[str, Any] | None:
-    """Seeds that Wilcoxon's test needs, if the finished ones can never reach the level."""
-    tests = [test for row in shown for test in row.tests.values()]
-    families = Counter((r.protocol, r.dataset, control) for r in shown for control in r.tests)
-    n, m = max((test.seeds for test in tests), default=0), max(families.values(), default=0)
-    if not n or m * 2.0 ** (1 - n) < LEVEL:
-        return None
-    enough = next(k for k in range(n, 99) if m * 2.0 ** (1 - k) < LEVEL)
-    return {"seeds": n, "least": 2.0 ** (1 - n), "family": m, "enough": enough}
 
 
 def origin(results: Results) -> dict[str, Any] | None:

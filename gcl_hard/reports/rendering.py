@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from gcl_hard.errors import InputError
 from gcl_hard.io import atomic_write, check_regular
 from gcl_hard.reports import tables
-from gcl_hard.reports.frame import LEVEL
-from gcl_hard.reports.rows import END
 from gcl_hard.runs.choice import best
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ def environment(*, html: bool = False, folder: Path = TEMPLATES) -> Environment:
            "duration", "between")  # fmt: skip
     found.filters |= {name: getattr(tables, name) for name in own}
     found.filters["best"] = lambda scores, how: scores[best(scores, higher=how.higher)]
-    found.globals |= {"LEVEL": LEVEL, "QUICK": QUICK, "END": END}
+    found.globals |= {"QUICK": QUICK, "legend": tables.legend_of}
     return found
 
 
@@ -55,15 +53,10 @@ def rendered(template: str, *, folder: Path = TEMPLATES, **context: Any) -> str:
     return re.sub(r"\n{3,}", "\n\n", made).strip() + "\n"
 
 
-def line(template: str, **context: Any) -> str:
-    """Render a template as one line, such as a caption."""
-    own = environment().overlay(trim_blocks=False, lstrip_blocks=False)
-    return " ".join(own.get_template(template).render(**context).split())
-
-
 def caption(figure: str, **facts: Any) -> str:
-    """The caption of a figure, from its template and the numbers that it states."""
-    return line(f"captions/{figure}.j2", **facts)
+    """The caption of a figure in one line, from its template and the numbers that it states."""
+    lines = environment().overlay(trim_blocks=False, lstrip_blocks=False)
+    return " ".join(lines.get_template(f"captions/{figure}.j2").render(**facts).split())
 
 
 def check_target(path: Path, *, quick: bool) -> None:

@@ -78,7 +78,6 @@ class Row:
         is_deterministic: whether every seed has the same scores, so that one was run.
         encoder: name of its encoder, "" for a baseline without one.
         chosen_on: number of the splits on which its setting was chosen, if those are not all.
-        item: what one sample of its data is called.
         unit: what intervals are over beside seeds; empty for nothing.
         undefined: finished seeds that are left out, since their score is not defined.
     """
@@ -110,7 +109,6 @@ class Row:
     is_deterministic: bool = False
     encoder: str = ""
     chosen_on: int | None = None
-    item: str = "item"
     unit: str = ""
     undefined: int = 0
 
@@ -232,7 +230,6 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         n_folds=first.n_scores,
         common_splits=first.common_splits,
         is_deterministic=first.is_deterministic,
-        item=first.item,
         unit=first.unit,
     )
     chosen = {config: one for one in results.choices for config in one.candidates}
@@ -299,7 +296,7 @@ def _filled(
         row, encoder=config.encoder_read, setting=in_symbols(config, names),
         beta=config.beta if names == ["beta"] else None,
         changed=tuple(
-            f"{name}={_shown(given)}"
+            f"{name}={shown(given)}"
             for name, given in config.stated().items()
             if name not in (*names, "classes")
         ),
@@ -316,10 +313,10 @@ def _filled(
     )  # fmt: skip
 
 
-def _shown(given: Any) -> str:
-    """A value of a setting; for the user's own encoder, its name."""
+def shown(given: Any) -> str:
+    """A value of a setting, as flags spell it; for the user's own encoder, its name."""
     if isinstance(given, tuple):
-        return "+".join(map(_shown, given))
+        return "+".join(map(shown, given))
     if isinstance(given, str):
         return given.partition("@")[0]
     if isinstance(given, bool):

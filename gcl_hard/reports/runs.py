@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,7 +17,7 @@ from gcl_hard.errors import InputError, unknown
 from gcl_hard.io import check_regular
 from gcl_hard.methods import METHODS, method
 from gcl_hard.reports.frame import SCHEMA_VERSION, defined, scores_key
-from gcl_hard.reports.tables import count, values
+from gcl_hard.reports.tables import between, count, values
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import ACCURACY, RunResult
 from gcl_hard.runs.snapshots import OWN, SETTINGS
@@ -353,22 +352,18 @@ def labels(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
 
 
 def subject(records: Sequence[RunResult]) -> str:
-    """Description of a figure: data set, contrast, objective, protocol, seeds, and γ if not 0.5."""
+    """Description of a figure: data set, subset, views, objective, protocol, unusual γ, seeds."""
     config = records[0].run.config
-    subset, item = getattr(config, "subset", None), config.item
-    what = f"a part of {subset:,} {item}s, " if subset else ""
-    if getattr(config, "contrast", "two-view") == "local-global":
-        what += "nodes against graphs"
-    else:
-        what += f"{config.views or 'two'} views of {'an' if item[0] in 'aeiou' else 'a'} {item}"
-    what += f", {'JSD' if getattr(config, 'objective', None) == 'jsd' else 'InfoNCE'}"
+    subset, contrast = getattr(config, "subset", None), getattr(config, "contrast", "two-view")
+    parts = [f"{subset:,} {config.item}s"] if subset else []
+    parts.append("local-global" if contrast == "local-global" else f"{config.views or 2} views")
+    parts.append("JSD" if getattr(config, "objective", None) == "jsd" else "InfoNCE")
     if len(get_args(known(type(config))["protocol"].kind)) != 1:  # it has a choice of protocols
-        what += f", protocol {config.protocol}"
+        parts.append(config.protocol)
     if not usual_temperature(records):
-        what += f", γ = {values((record.run.config for record in records), 'temperature')}"
-    seeds = sorted({len(own) for own in by_config(records).values()})
-    several = f"{seeds[0]} to " if len(seeds) > 1 else ""
-    return f"{config.dataset}: {what}, {several}{count(seeds[-1], 'seed')}"
+        parts.append(f"γ = {values((record.run.config for record in records), 'temperature')}")
+    seeds = between(map(len, by_config(records).values()))
+    return f"{config.dataset}: {', '.join(parts)}, {seeds} seed{'s' * (seeds != '1')}"
 
 
 def usual_temperature(records: Sequence[RunResult]) -> bool:
@@ -406,11 +401,9 @@ def require_snapshots(records: Sequence[RunResult]) -> None:
     if records and len(without) == len(records):
         raise InputError(f"no result has diagnostics: {RERUN}")
     if without:
-        n = len(without) - 1
-        others = f" and {n} other run{'s' * (n > 1)} have" if n else " has"
         raise InputError(
-            f"{without[0].run}{others} no diagnostics, see {without[0].name}.json: {RERUN}, or "
-            f"leave {'them' if n else 'it'} out with --only"
+            f"no diagnostics in {count(len(without), 'run')}, the first {without[0].run} "
+            f"({without[0].name}.json): {RERUN}, or choose with --only"
         )
 
 
@@ -493,26 +486,11 @@ def same_seeds(
     every, n_all = set.intersection(*own.values()), len(set.union(*seeds.values()))
     if every:
         left = f", all that they share of {n_all}" if len(every) < n_all else ""
-        words = f"{count(len(every), 'seed')}, the same at every point{left}"
+        words = f"{count(len(every), 'seed')}{left}"
         return [record for record in records if record.seed in every], words
-    said = (f"{n} {_listed(own[n]) if own[n] else 'differing from point to point'}" for n in names)
     kept = [
         record
         for record in records
         if record.seed in (own[lines[record.run.config]] or {record.seed})
     ]
-    return kept, f"seeds that differ ({'; '.join(said)})"
-
-
-def _listed(seeds: set[int]) -> str:
-    """Seeds as text, such as ``0 to 4, 7``.
-
-    Example:
-        >>> _listed({0, 1, 2, 5})
-        '0 to 2, 5'
-    """
-    ranges = groupby(enumerate(sorted(seeds)), key=lambda pair: pair[1] - pair[0])
-    found = [[seed for _, seed in group] for _, group in ranges]
-    return ", ".join(
-        f"{own[0]} to {own[-1]}" if len(own) > 2 else ", ".join(map(str, own)) for own in found
-    )
+    return kept, "seeds that differ between lines"

@@ -6,7 +6,6 @@ import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +24,9 @@ from gcl_hard.evaluation.metrics import Metric
 from gcl_hard.experiments.registry import domain_to_import
 from gcl_hard.io import check_regular, public_path
 from gcl_hard.reports.frame import standard_error
-from gcl_hard.reports.rendering import environment, line, rendered, write_files
-from gcl_hard.reports.tables import points, score, setting, settings, text_frame, value
+from gcl_hard.reports.legend import legend
+from gcl_hard.reports.rendering import environment, rendered, write_files
+from gcl_hard.reports.tables import NOTHING, points, score, setting, settings, text_frame, value
 from gcl_hard.runs.record import ACCURACY
 from gcl_hard.settings.base import RunConfig, known
 from gcl_hard.tuning.storage import GRID, INTERRUPTED, SURPLUS, TrialCounts, complete, failure_of
@@ -38,25 +38,14 @@ if TYPE_CHECKING:
     from gcl_hard.tuning.result import Finding, SearchResult
 
 HEAD = "# Search: "
-ALT = {
-    "history": "Inner scores of the trials in their order, with the best so far",
-    "importances": "How much each setting matters for the inner score",
-    "slices": "Inner score against each setting, one panel each",
-    "contour": "Inner score over two settings",
-    "intermediate": "Inner score while training, one line a trial",
-}
-"""What figures of a search show."""
-FACTS = {
-    "dataset": "data set",
-    "inner": "inner score on",
-    "outer": "outer score on",
-    "n_inner_test": "held-out items of an inner score",
-    "n_outer_test": "held-out items of an outer score",
-}
-ELSEWHERE = ("dimensions", "grid", "encoder_own", "graphs_own", "graphs_name")
+ELSEWHERE = (
+    "dimensions", "grid", "encoder_own", "graphs_own", "graphs_name", "inner", "outer",
+    "n_inner_test", "n_outer_test",
+)  # fmt: skip
 """Facts that are shown elsewhere on the page."""
 
 
+NO_ESTIMATE = "No estimate for new data: trials are chosen on the test folds that score them"
 BEST = 5
 """Number of trials in the table of the best."""
 STATES = {
@@ -66,25 +55,6 @@ STATES = {
     "RUNNING": "running",
     "WAITING": "waiting",
 }
-
-# Numbers
-
-
-@dataclass(frozen=True)
-class Number:
-    """One number of a search.
-
-    Attributes:
-        name: its name.
-        value: as text.
-        error: its standard error in the unit of the metric; None where that is not known.
-        meaning: explanation from ``search_numbers.j2``.
-    """
-
-    name: str
-    value: str
-    error: float | None
-    meaning: str
 
 
 def on_test(result: SearchResult) -> bool:
@@ -122,68 +92,50 @@ def outer_error(result: SearchResult) -> float | None:
     return standard_error(result.outer, n * len(result.findings))
 
 
-def numbers(result: SearchResult) -> list[Number]:
-    """The inner score, and if there is one, the outer score and the optimism between them."""
+def numbers(result: SearchResult) -> DataFrame:
+    """The inner score, and if there is one, the outer score and the optimism between them.
+
+    Returns:
+        As texts: ``number``, its name; ``of``, the trials and items that it is of, or the size of
+        an optimism; ``value``; and ``standard error`` in the unit of the metric, where known.
+    """
     inner, outer, how = inner_error(result), outer_error(result), result.metric
     metric = result.findings[0].metric
     what = "score" if metric == ACCURACY else how.title
-    name = f"{what[0].upper()}{what[1:]} on the test folds" if on_test(result) else f"Inner {what}"
-    found = {"inner": (name, score(result.inner, metric), inner)}
-    ratio = None
+    trials = ", ".join(map(str, dict.fromkeys(len(complete(f.study)) for f in result.findings)))
+    several = [f"mean of {len(result.findings)} studies"] * (len(result.findings) > 1)
+    basis = [f"best of {trials} trials", *several, *_part(result, "inner")]
+    name = f"{what} on the test folds" if on_test(result) else f"inner {what}"
+    rows = [(name, basis, score(result.inner, metric), inner)]
     if result.outer is not None and result.optimism is not None:
         error = None if inner is None or outer is None else math.hypot(inner, outer)
-        ratio = abs(result.optimism) / error if error else None
-        found["outer"] = (f"Outer {what}", score(result.outer, metric), outer)
-        gap = f"{how.difference(result.optimism)} {how.points}"
-        found["optimism"] = ("Optimism", gap, error)
+        again = max(finding.n_outer for finding in result.findings)
+        basis = [f"best of {again} scored there"] * (again > 1) + _part(result, "outer")
+        size = [f"{abs(result.optimism) / error:.1f} standard errors"] if error else []
+        rows += [
+            (f"outer {what}", basis, score(result.outer, metric), outer),
+            ("optimism", size, f"{how.difference(result.optimism)} {how.points}", error),
+        ]
     elif result.outer_missing is not None:
-        found["none"] = (f"Outer {what}", "none yet", None)
-    context = {
-        "items": items(result),
-        "facts": result.facts,
-        "several": len(result.findings) > 1,
-        "tried": [len(complete(finding.study)) for finding in result.findings],
-        "n_outer": max(finding.n_outer for finding in result.findings),
-        "why": result.outer_missing,
-        "ratio": ratio,
-        "how": how,
-    }
-    return [
-        Number(*shown, meaning=line("search_numbers.j2", kind=kind, error=shown[2], **context))
-        for kind, shown in found.items()
-    ]
+        rows.append((f"outer {what}", [result.outer_missing], "none yet", None))
+    texts = (
+        (name, "; ".join(basis), value, NOTHING if error is None else f"{error:.1f}")
+        for name, basis, value, error in rows
+    )
+    return text_frame(["number", "of", "value", "standard error"], texts)
 
 
-def items(result: SearchResult) -> str:
-    """Name of the scored items, such as graphs or images."""
-    return f"{result.findings[0].config.item}s"
+def _part(result: SearchResult, name: str) -> list[str]:
+    """The items of an inner or outer score: their number, and what they are."""
+    n, part = result.facts.get(f"n_{name}_test"), result.facts.get(name)
+    return [f"{n} {result.findings[0].config.item}s"] * bool(n) + [f"{part}"] * bool(part)
 
 
 def chosen_on_test(result: SearchResult) -> str | None:
     """The warning for a search under protocol ``transductive``; None for any other."""
     if not on_test(result):
         return None
-    seen = result.reads_labels
-    return line(
-        "search_numbers.j2", kind="warning", items=items(result), seen=seen, how=result.metric
-    )
-
-
-def against_grid(result: SearchResult, finding: Finding) -> str | None:
-    """The best grid trial against the best other trial; None without a grid trial."""
-    trials = finding.study.get_trials(deepcopy=False)
-    if not any(trial.user_attrs.get(GRID) for trial in trials):
-        return None
-    scored = [(t.value or 0.0, bool(t.user_attrs.get(GRID))) for t in complete(finding.study)]
-    ours, theirs = ([s for s, in_grid in scored if in_grid is own] for own in (False, True))
-    how = result.metric
-    most = max if how.higher else min
-    gap = how.gain(most(ours), most(theirs)) if ours and theirs else None
-    error = inner_error(result, finding)
-    ratio = abs(gap) / error if error and gap is not None else None
-    return line("search_numbers.j2", kind="grid", grid=grid_of(result), ours=ours,
-                 theirs=theirs, gap=gap, error=error, ratio=ratio, how=how,
-                 metric=finding.metric)  # fmt: skip
+    return NO_ESTIMATE + ", whose labels the encoders have seen" * result.reads_labels
 
 
 # Tables
@@ -258,12 +210,12 @@ def grid_table(
         is_best = trial.number == best.number
         row = [f"{trial.number}{', the best of all' * is_best}", *_values(trial, names)]
         if trial.value is None or trial.state.name != "COMPLETE":
-            row += [STATES[trial.state.name], "–", "–"]
+            row += [STATES[trial.state.name], NOTHING, NOTHING]
         elif is_best:
-            row += [how.text(trial.value), "–", "–"]
+            row += [how.text(trial.value), NOTHING, NOTHING]
         else:
             gap = how.gain(best.value, trial.value)
-            in_errors = f"{gap / error:.1f}" if error else "–"
+            in_errors = f"{gap / error:.1f}" if error else NOTHING
             row += [how.text(trial.value), how.difference(gap), in_errors]
         rows.append(row)
     less = "best less this" if how.higher else "this less best"
@@ -392,7 +344,7 @@ def page(
         {
             "config": Path(public_path(_config(stem))),
             "missing": _not_in_config(result, finding),
-            "figures": {f.name: ALT[f.stem.removeprefix(f"{stem.name}-")] for f in drawn},
+            "figures": {f.name: f.stem.removeprefix(f"{stem.name}-") for f in drawn},
         }
         for finding, stem, drawn in zip(result.findings, _stems(result, path), figures, strict=True)
     ]
@@ -409,7 +361,7 @@ def page(
         html=path.with_suffix(".html").name,
         files=files,
         facts={
-            FACTS.get(name, name.replace("_", " ")): _fact(fact)
+            name.replace("_", " "): _fact(fact)
             for name, fact in result.facts.items()
             if fact not in (None, {}) and name not in ELSEWHERE
         },
@@ -461,7 +413,6 @@ def _context(result: SearchResult) -> dict[str, Any]:
                 "grid": grid_table(
                     finding.study, finding.best, inner_error(result, finding), result.metric
                 ),
-                "against_grid": against_grid(result, finding),
                 "states": states(finding.study),
             }
             for finding in result.findings
@@ -573,7 +524,9 @@ def terminal(result: SearchResult) -> RenderableType:
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     rows = [(finding.study.study_name, _found(finding)) for finding in result.findings]
-    rows += [(f"{number.name} {number.value}", number.meaning) for number in numbers(result)]
+    found = numbers(result)
+    rows += [(f"{name} {value}", basis) for name, basis, value, _ in found.to_numpy()]
+    rows += legend([], found["number"])
     for row in rows:
         table.add_row(*map(Text, row))  # reasons may have brackets, which rich would read
     warning = chosen_on_test(result)
@@ -581,13 +534,14 @@ def terminal(result: SearchResult) -> RenderableType:
 
 
 def _found(finding: Finding) -> str:
-    one = TrialCounts.of(finding.study)
-    failed = "; ".join(f"{n} x {reason}" for reason, n in one.failures.most_common())
-    counts = f"{one.complete} complete, {one.pruned} pruned"
-    counts += f", {one.failures.total()} failed ({failed})" if failed else ""
-    where = "on the test folds" if finding.config.searches_on_test else "inside"
-    scores = f"{score(finding.inner, finding.metric)} {where}"
-    outside = f", {score(finding.outer, finding.metric)} outside"
-    scores += "" if finding.outer is None else outside
-    best = settings(finding.best.params)
-    return f"{counts}; best is trial {finding.best.number}: {best}; {scores}"
+    counts = TrialCounts.of(finding.study)
+    failed = "; ".join(f"{n} x {reason}" for reason, n in counts.failures.most_common())
+    inside = "on the test folds" if finding.config.searches_on_test else "inside"
+    scores = {inside: finding.inner, "outside": finding.outer}
+    parts = [
+        f"{counts.complete} complete, {counts.pruned} pruned",
+        *([f"{counts.failures.total()} failed ({failed})"] if failed else []),
+        f"best trial {finding.best.number}: {settings(finding.best.params)}",
+        *(f"{score(n, finding.metric)} {where}" for where, n in scores.items() if n is not None),
+    ]
+    return ", ".join(parts)

@@ -5,6 +5,7 @@ pandas is imported where a table of a file is made; the terminal needs rich alon
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
 from collections import Counter
@@ -13,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from gcl_hard.evaluation.metrics import metric
 from gcl_hard.evaluation.significance import Interval
-from gcl_hard.reports.frame import LEVEL, Comparison, Scores, Selection
+from gcl_hard.reports.frame import Comparison, Scores, Selection
+from gcl_hard.reports.legend import legend, marks
 from gcl_hard.reports.rows import (
     CONTROLS,
     Row,
     apart,
     in_symbols,
     rows_frame,
+    shown,
     symbols_that_differ,
 )
-from gcl_hard.reports.splits import extent, fold_name, split_notes
 from gcl_hard.runs.choice import best
 from gcl_hard.runs.record import ACCURACY
 from gcl_hard.settings.base import RunConfig, known
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.console import RenderableType
 
-OPEN, NOTHING = "open", "–"
+OPEN, NOTHING, LESS = "open", "–", " ↓"
 NBSP = "\u00a0"
 """A no-break space keeps a number on one line."""
 BETA, TEMPERATURE = "β", "temperature γ"
@@ -104,15 +106,7 @@ def values(configs: Iterable[RunConfig], name: str) -> str:
     """The distinct values of a setting, in order, as flags spell them."""
     read = (config for config in configs if name not in config.unread)
     found = dict.fromkeys(getattr(config, name) for config in read)
-    return ", ".join(_flag(value) for value in found if value is not None)
-
-
-def _flag(given: object) -> str:
-    if isinstance(given, tuple):
-        return "+".join(map(_flag, given))
-    if isinstance(given, bool):
-        return str(given).lower()
-    return f"{given:g}" if isinstance(given, float) else str(given)
+    return ", ".join(shown(value) for value in found if value is not None)
 
 
 def between(numbers: Iterable[float]) -> str:
@@ -162,23 +156,29 @@ def settings(params: Mapping[str, Any]) -> str:
     return ", ".join(f"{setting(name)} {value(given)}" for name, given in params.items())
 
 
+def fold_name(of: Iterable[Row | RunConfig]) -> str:
+    """What one of several test parts is called: a split where it is the same for all, or a fold."""
+    return "split" if any(one.common_splits for one in of) else "fold"
+
+
+def extent(row: Row) -> str:
+    """The finished seeds of a row, – if none changes it, and its splits where all rows share them.
+
+    Example:
+        >>> extent(Row("Cora", "ucl", "split", "fixed", "", None, 3, n_folds=20,
+        ...            common_splits=True))
+        '0/3 × 20'
+    """
+    n = len(row.scores.seeds) if row.scores else 0
+    seeds = str(n) if row.whole else f"{n}/{row.expected}"
+    if row.is_deterministic and row.whole:
+        seeds = NOTHING
+    return f"{seeds} × {row.n_folds}" if row.common_splits else seeds
+
+
 def test_part(item: str, *, one_split: bool, fold: str) -> str:
     """Name of the data that scores are measured on."""
     return f"test {item}s" if one_split else f"test {fold}s"
-
-
-def test_name(*, one_split: bool, unit: str) -> str:
-    """Name of the test whose p-values are shown."""
-    if unit:
-        return f"t-test over seeds and test {unit}s"
-    return "paired t-test over seeds" if one_split else "corrected resampled t-test"
-
-
-def varied(item: str, *, one_split: bool, fold: str, unit: str) -> str:
-    """What intervals are over."""
-    if unit:
-        return f"seeds and test {unit}s"
-    return f"seeds, on these test {item}s" if one_split else f"seeds and {fold}s"
 
 
 def escaped(text: str) -> str:
@@ -253,19 +253,6 @@ def names(rows: Iterable[Row], attribute: str) -> list[str]:
     return list(dict.fromkeys(getattr(row, attribute) for row in rows))
 
 
-def in_words(name: str) -> str:
-    """A metric as the number of a sentence.
-
-    Example:
-        >>> in_words("accuracy")
-        'an accuracy in percent'
-    """
-    how = metric(name)
-    unit = "percent" if how.unit == "%" else how.unit
-    article = ("an" if how.title[0] in "aeiou" else "a") if how.title.islower() else "the"
-    return f"{article} {how.title}" + (f" in {unit}" if unit else "")
-
-
 def sections(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
     """Rows by protocol and metric, whose numbers never share a table."""
     found: dict[tuple[str, str], list[Row]] = {}
@@ -325,22 +312,38 @@ def score_tables(rows: Sequence[Row]) -> list[DataFrame]:
 
     An entry is the mean ± standard deviation, † if it differs significantly from ucl,
     points above the paper's figure, the setting of what was best on the test folds, and seeds where
-    they are not all finished. Nearest neighbours have a column beside it where any row has them.
+    they are not all finished. Nearest neighbours, and the numbers of seeds and splits where splits
+    are the same for all, have a column beside it.
     """
     from pandas import DataFrame
 
     sets, tables = names(rows, "dataset"), []
-    voted = {row.dataset for row in rows if row.knn}
+    beside: dict[str, tuple[Callable[[Row | None], str], Callable[[Row], Any]]] = {
+        "kNN": (_neighbours, lambda row: row.knn),
+        SEEDS_SPLITS: (_extent, lambda row: row.common_splits),
+    }
     for start in range(0, len(sets), ACROSS):
         shown = sets[start : start + ACROSS]
         body = [
             {"": label}
             | {name: _entry(of_set.get(name)) for name in shown}
-            | {f"{name}, kNN": _neighbours(of_set.get(name)) for name in shown if name in voted}
+            | {
+                f"{name}, {head}": text(of_set.get(name))
+                for head, (text, has) in beside.items()
+                for name in shown
+                if any(has(row) for row in rows if row.dataset == name)
+            }
             for label, of_set in by_label(row for row in rows if row.dataset in shown).items()
         ]
         tables.append(DataFrame(body))
     return tables
+
+
+SEEDS_SPLITS = "seeds × splits"
+
+
+def _extent(row: Row | None) -> str:
+    return NOTHING if row is None else extent(row).replace(" ", NBSP)
 
 
 def _neighbours(row: Row | None) -> str:
@@ -351,24 +354,30 @@ def _neighbours(row: Row | None) -> str:
     return f"{statistics.fmean(row.knn):.1f}{spread}".replace(" ", NBSP)
 
 
-def _entry(row: Row | None) -> str:
+def _entry(row: Row | None, *, plain: bool = False) -> str:
+    """An entry of a table; without the paper's figure and the setting if ``plain``."""
     if row is None or row.scores is None:
         return NOTHING if row is None or row.undefined else OPEN
     seeds, ucl = len(row.scores.seeds), row.tests.get("ucl")
-    parts = [mean_std(row.scores).replace(" ", NBSP) + ("†" if ucl and ucl.significant else "")]
-    if row.gap is not None:
+    parts = [mean_std(row.scores) + "†" * bool(ucl and ucl.significant) + marks(row)]
+    if row.gap is not None and not plain:
         parts.append(f"({points(row.gap)})")
-    if row.kind == "best":
-        parts.append(row.setting.replace(" ", NBSP))
+    if row.kind == "best" and not plain:
+        parts.append(row.setting)
     if seeds < row.expected:
-        parts.append(f"[{seeds}{NBSP}of{NBSP}{row.expected}]")
-    return " ".join(parts)
+        parts.append(f"[{seeds} of {row.expected}]")
+    return " ".join(part.replace(" ", NBSP) for part in parts)
+
+
+def _significantly_better(row: Row) -> bool:
+    test = row.tests.get("ucl")
+    return bool(test and test.significant and metric(row.metric).gain(test.mean, 0.0) > 0)
 
 
 def difference_table(rows: Sequence[Row]) -> DataFrame:
     """Differences from the controls with intervals and p-values, of rows of one protocol."""
-    table = text_frame(DIFFERENCES, (_tested(row, interval) for row in rows if row.tests))
-    return table.drop(columns="protocol")
+    heads, body = _filled(DIFFERENCES, [_tested(row, interval) for row in rows if row.tests])
+    return text_frame(heads, body).drop(columns="protocol")
 
 
 DIFFERENCES = ("data set", "method", "protocol", "− ucl", "p ucl", "− scl", "p scl")
@@ -389,7 +398,7 @@ def _difference(test: Comparison | None, text: Callable[[Comparison, str], str],
 
 def _p_values(test: Comparison | None) -> str:
     """p of the t-test, and in brackets that of Wilcoxon's test."""
-    return "–" if test is None else f"{p_value(test.p)} ({p_value(test.p_wilcoxon)})"
+    return NOTHING if test is None else f"{p_value(test.p)} ({p_value(test.p_wilcoxon)})"
 
 
 def significance_table(rows: Sequence[Row]) -> DataFrame:
@@ -500,7 +509,7 @@ def choice_table(selections: Sequence[Selection]) -> DataFrame:
             (config.set_name, config.method, in_symbols(config, varied), str(chosen[index]))
             for index, config in enumerate(one.candidates)
         ]
-    return text_frame(["data set", "method", "setting", unit], lines)
+    return text_frame(["data set", "method", "setting", f"chosen by {unit}"], lines)
 
 
 # Files
@@ -529,34 +538,33 @@ def to_csv(rows: Sequence[Row]) -> str:
     return text
 
 
-def to_latex(rows: Sequence[Row], caption: Mapping[tuple[str, str], str]) -> str:
+def to_latex(rows: Sequence[Row]) -> str:
     """One table for each protocol and metric, methods down and data sets across, for booktabs.
 
     Args:
         rows: rows of any protocols and metrics.
-        caption: captions by protocol and metric.
 
     Returns:
         The source of the tables; the preamble needs ``\\usepackage{booktabs}``.
     """
-    found = [_latex(own, caption[key]) for key, own in sections(rows).items() if key in caption]
+    found = [_latex(own) for own in sections(rows).values()]
     return "% needs \\usepackage{booktabs}\n" + "\n".join(found)
 
 
-def _latex(rows: Sequence[Row], caption: str) -> str:
+def _latex(rows: Sequence[Row]) -> str:
     from pandas import DataFrame
 
     sets, labels = names(rows, "dataset"), by_label(rows)
     best = {d: best_trained(row for row in rows if row.dataset == d) for d in sets}
     body = [[_latex_entry(of_set.get(d), best[d]) for d in sets] for of_set in labels.values()]
-    style = DataFrame(body, index=[*labels], columns=sets).style
-    for axis in (0, 1):
-        style = style.format_index(
-            lambda text: str(text).replace("β", r"$\beta$"), escape="latex", axis=axis
-        )
+    plain = [_entry(of_set.get(d), plain=True) for of_set in labels.values() for d in sets]
+    texts = [rows[0].protocol, *labels, *plain, *(cell for line in body for cell in line)]
+    said = [f"{sign}: {meaning}" for sign, meaning in legend(rows, texts)]
+    how = metric(rows[0].metric)
+    style = DataFrame(body, index=map(latex, labels), columns=map(latex, sets)).style
     lines = style.to_latex(
         column_format="l" + "c" * len(sets), position_float="centering", hrules=True,
-        caption=caption,
+        caption=latex(". ".join([f"{how.label}, protocol {rows[0].protocol}", *said, ""]).strip()),
     ).splitlines(keepends=True)  # fmt: skip
     trained = sum(not next(iter(of_set.values())).is_baseline for of_set in labels.values())
     if 0 < trained < len(labels):  # a rule above the baselines, which are last
@@ -564,90 +572,106 @@ def _latex(rows: Sequence[Row], caption: str) -> str:
     return "".join(lines)
 
 
+LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", NBSP: "~",
+    "±": r"$\pm$", "†": r"$^\dagger$", "§": r"$^\S$", "°": r"$^\circ$", "β": r"$\beta$",
+    "γ": r"$\gamma$", "×": r"$\times$", "<": "$<$", "≥": r"$\geq$", "–": "--",
+}  # fmt: skip
+
+
+def latex(text: object) -> str:
+    """A text in the source of LaTeX.
+
+    Example:
+        >>> print(latex("hscl β=1: 5 %"))
+        hscl $\\beta$=1: 5 \\%
+    """
+    return str(text).translate({ord(sign): source for sign, source in LATEX.items()})
+
+
 def _latex_entry(row: Row | None, best: Row | None) -> str:
-    if row is None or row.scores is None:
-        return "--"
-    number, test = mean_std(row.scores).replace("±", r"\pm"), row.tests.get("ucl")
-    if test and test.significant:
-        better = metric(row.metric).gain(test.mean, 0.0) > 0
-        number = rf"\mathbf{{{number}}}" if row is best and better else number
-        number += "^{*}"
-    return f"${number}$" + ("" if row.whole else f" [{len(row.scores.seeds)}]")
+    number = latex(_entry(row, plain=True))
+    return rf"\textbf{{{number}}}" if row and row is best and _significantly_better(row) else number
 
 
 # The terminal
 
-WIDTH = 79
-"""Characters of a line in which a table has to fit; settings that make it wider are a note."""
-
 
 def terminal(rows: Sequence[Row]) -> RenderableType:
-    """The tables of results for a terminal, one for each metric, with explanations."""
+    """The tables of results for a terminal, one for each metric, with their legend."""
     from rich.console import Group
+    from rich.table import Table
     from rich.text import Text
 
-    parts, fits = list[Any](), True
+    parts, texts = list[Any](), list[str]()
     for name, own in by_metric(rows).items():
-        compared = any(row.paper for row in own)
-        heads = _heads(own, name, compared)
-        plain = [_texts(row, compared) for row in own]
-        texts = [_texts(row, compared, _changed(row)) for row in own]
-        wide = sum(max(map(len, column)) + 1 for column in zip(heads, *texts, strict=True)) > WIDTH
-        fits = fits and not wide
-        parts.append(rich_table(heads, plain if wide else texts))
+        tables = [_filled(_heads(own, name), [_texts(row) for row in own])]
         if tested := [_tested(row, lambda t, n: points(t.mean, n)) for row in own if row.tests]:
-            parts.append(rich_table(DIFFERENCES, tested))
-    said = notes(rows)
-    if not fits and any(row.changed for row in rows):
-        named = Counter(
-            method for method, _ in {(row.method, row.changed) for row in rows if row.changed}
-        )
-        several = dict.fromkeys(
-            f"{row.method if named[row.method] == 1 else row.label}: {_changed(row)}"
-            for row in rows
-            if row.changed
-        )
-        said = [f"Settings that are not usual: {'; '.join(several)}.", *said]
-    return Group(*parts, *(Text(f"· {note}", style="dim") for note in said))
+            tables.append(_filled(DIFFERENCES, tested))
+        parts += [rich_table(*table) for table in tables]
+        texts += [text for heads, body in tables for text in (*heads, *itertools.chain(*body))]
+    signs = Table.grid(padding=(0, 2), pad_edge=False)
+    for line in legend(rows, texts):
+        signs.add_row(*(Text(text, style="dim") for text in line))
+    said = [*_settings(rows), *remarks(rows)]
+    return Group(*parts, *(Text(note, style="dim") for note in said), signs)
 
 
-def _heads(rows: Sequence[Row], name: str, compared: bool) -> tuple[str, ...]:
+def _settings(rows: Iterable[Row]) -> list[str]:
+    """The settings that are not usual, with the rows that have them."""
+    found: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.changed:
+            found.setdefault(" ".join(row.changed), {})[_plain(row)] = None
+    return [f"{', '.join(labels)}: {changed}" for changed, labels in found.items()]
+
+
+def _filled(
+    heads: Sequence[str], body: Sequence[Sequence[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """A table without the columns of numbers in which there are none."""
+    if not body:
+        return [*heads], []
+    kept = [k for k, cells in enumerate(zip(*body, strict=True)) if k < 4 or {*cells} != {NOTHING}]
+    return [heads[k] for k in kept], [[line[k] for k in kept] for line in body]
+
+
+def _heads(rows: Sequence[Row], name: str) -> tuple[str, ...]:
     """Heads of the terminal's table; of one test part, s.e. is its standard error."""
     split = any(row.scores and row.scores.one_split for row in rows)
-    fold = f"{fold_name(rows)}s"
-    seeds = "seeds × splits" if fold == "splits" else "seeds"
-    return ("data set", "method", "protocol", f"{metric(name).title} {metric(name).unit}".strip(),
-            "s.e." if split else fold, *(["paper", "gap"] * compared), seeds, "s")  # fmt: skip
+    fold, how = f"{fold_name(rows)}s", metric(name)
+    return ("data set", "method", "protocol",
+            f"{how.title} {how.unit}".strip() + LESS * (not how.higher),
+            "s.e." if split else fold, "paper", "gap", "optimism",
+            SEEDS_SPLITS if fold == "splits" else "seeds", "s")  # fmt: skip
 
 
-def _texts(row: Row, compared: bool, changed: str = "") -> tuple[str, ...]:
-    """The cells of a row, those of the paper if a row of the table is compared with it."""
-    scores, spread = row.scores, None
+def _texts(row: Row) -> tuple[str, ...]:
+    scores, spread, how = row.scores, None, metric(row.metric)
     if scores is not None:
         spread = scores.test_error if scores.one_split else scores.fold_std
-    paper = (
-        "–" if row.paper is None else f"{row.paper:.1f}",
-        "–" if row.gap is None else f"{row.gap:+.1f}",
-    )
     return (
-        row.dataset, f"{_name(row)} {changed}".strip(), row.protocol,
+        row.dataset, _name(row), row.protocol,
         NOTHING if scores is None and row.undefined else mean_std(scores),
-        "–" if spread is None else metric(row.metric).text(spread),
-        *(paper if compared else ()),
+        NOTHING if spread is None else how.text(spread),
+        NOTHING if row.paper is None else f"{row.paper:.1f}",
+        NOTHING if row.gap is None else f"{row.gap:+.1f}",
+        NOTHING if row.optimism is None else how.difference(row.optimism),
         extent(row),
-        f"{row.seconds:.0f}" if row.seconds else "–",
+        f"{row.seconds:.0f}" if row.seconds else NOTHING,
     )  # fmt: skip
 
 
-def _name(row: Row) -> str:
+def _plain(row: Row) -> str:
     """Method and setting, short enough for a terminal."""
     kind = row.kind if row.kind in ("inside", "best") else ""
     group = row.group if kind == "inside" else ""
     return " ".join(part for part in (row.method, kind, row.setting, group) if part)
 
 
-def _changed(row: Row) -> str:
-    return " ".join(row.changed)
+def _name(row: Row) -> str:
+    return f"{_plain(row)} {marks(row)}".strip()
 
 
 def rich_table(
@@ -668,129 +692,20 @@ def rich_table(
     return table
 
 
-def remarks(rows: Sequence[Row]) -> list[str]:
-    """What was said as data were read, what WL took for features, and what was left out."""
-    starts: dict[tuple[str, str], dict[str, None]] = {}
+def remarks(rows: Iterable[Row]) -> list[str]:
+    """What was changed and left out as data were read, and what WL took for features."""
+    found: dict[str, None] = {}
     for row in rows:
-        if row.wl_start:
-            starts.setdefault((row.dataset, row.wl_start), {})[row.method] = None
-    said = dict.fromkeys(
-        f"{'' if note.startswith(row.dataset) else f'{row.dataset}: '}{note}."
-        for row in rows
-        for note in row.notes
-    )
-    said |= dict.fromkeys(
-        f"{row.label} on {row.dataset}: intervals and tests over seeds alone, as some of its "
-        f"results have no predictions."
-        for row in rows
-        if row.unit and row.scores is not None and not row.scores.units
-    )
-    blind = dict.fromkeys(f"{row.method} on {row.dataset}" for row in rows if row.blind)
-    found = [
-        *said,
-        *(
-            f"Hardly two graphs of {dataset} share the features of a node: WL starts from their "
-            f"{start} ({', '.join(methods)})."
-            for (dataset, start), methods in starts.items()
-        ),
-    ]
-    found += dict.fromkeys(
-        f"Left out: {count(row.undefined, 'seed')} of {row.label} on {row.dataset}, whose "
-        f"{metric(row.metric).title} is not defined on the test data."
-        for row in rows
-        if row.undefined
-    )
-    if blind:
-        found.append(
-            f"Not tested, since it cannot tell any two graphs apart and predicts the most frequent "
-            f"class: {', '.join(blind)}."
-        )
-    return [*found, *untested(rows), *split_notes(rows)]
+        start = [f"WL starts from {row.wl_start}"] * bool(row.wl_start)
+        for note in (*row.notes, *start):
+            found[note if note.startswith(row.dataset) else f"{row.dataset}: {note}"] = None
+    return [*found]
 
 
-def untested(rows: Sequence[Row]) -> list[str]:
-    """Rows without a test against ucl, or scl where there is no ucl, though nothing else says so:
-    not the best on test, nor blind baselines.
-    """
-    control_of: dict[tuple[str, str], str] = {}
-    for control in CONTROLS:
-        for row in rows:
-            if row.method == control:
-                control_of.setdefault((row.protocol, row.dataset), control)
-    lacking: dict[str, list[str]] = {}
-    for row in rows:
-        against = control_of.get((row.protocol, row.dataset), row.method)
-        tested = against in row.tests or row.method == against
-        if row.scores and not tested and row.kind != "best" and not row.blind:
-            lacking.setdefault(against, []).append(f"{row.label} on {row.dataset}")
-    several = len({row.encoder for row in rows if row.encoder}) > 1
-    why = "; with several encoders a row is compared with the control of its own" * several
-    return [
-        f"Not tested against {control}: {', '.join(dict.fromkeys(labels))}{why}."
-        for control, labels in lacking.items()
-    ]
-
-
-def notes(rows: Sequence[Row]) -> list[str]:
-    """Notes that explain the terminal's table."""
-    split, item = any(row.one_split for row in rows), rows[0].item if rows else ""
-    unit = rows[0].unit if rows else ""
-    fold = fold_name(rows)
-    varied = "s (a seed varies the encoder and the folds)"
-    if fold == "split":
-        varied = (
-            f"s and splits (a seed varies the encoder; a split, which {item}s are for training, "
-            "validation and testing: the same ones for all methods and seeds)"
-        )
-    trained = [row for row in rows if not row.is_baseline]
-    kinds = {row.kind for row in rows}
-    compared = any(row.paper is not None and row.setting for row in trained)
-    optimism = [
-        f"{r.dataset} {r.method} {metric(r.metric).difference(r.optimism)}"
-        for r in rows
-        if r.optimism is not None
-    ]
-    metrics = by_metric(rows)
-    less = [metric(name).title for name in metrics if not metric(name).higher]
-    units = dict.fromkeys(metric(name).points for name in metrics)
-    has_error = bool(unit) or any(metric(name).share for name in metrics)
-    error = f"; s.e., the standard error that the number of test {unit or item}s leaves a score"
-    found = {
-        f"± is the standard deviation over seed{varied}; {fold}s, the one over a seed's {fold}s; "
-        "s, seconds of training and scoring, all seeds.": not split,
-        "± is the standard deviation over seeds (the split is the same for all)"
-        f"{error if has_error else ''}; s, seconds of training and scoring, all seeds.": split,
-        f"{', '.join(less)}: less is better.": bool(less),
-        f"The transductive protocol (paper) trains on all {item}s: label-aware encoders have seen "
-        f"the labels of the {item}s they are tested on.": any(
-            row.sees_test_labels for row in trained
-        ),
-        "The paper's figures for hucl and hscl are the best of β = 1, 2, 10, chosen on the test "
-        "folds.": compared and not split,
-        "The paper's figures are of ResNet-50 after 200 epochs on all training images, the best "
-        "of a grid.": compared and split,
-        "best: the setting with the best mean on the "
-        f"{test_part(item, one_split=split, fold=fold)}"
-        ", which is the paper's way and no estimate for new data.": "best" in kinds,
-        "inside: the setting was chosen on a part of the training data that the encoder had not "
-        f"seen, once or by every {'seed' if split else 'training fold'}.": (
-            "inside" in kinds and (split or fold == "fold") and not unit
-        ),
-        f"inside: the setting was chosen on validation {item}s, once, by one run of each.": (
-            "inside" in kinds and bool(unit)
-        ),
-        f"inside: the setting was chosen on {item}s held out of training and test, once or by "
-        "every seed and split.": "inside" in kinds and not split and fold == "split",
-        f"Optimism, by how much best is better than inside, in {', '.join(units)}: "
-        f"{', '.join(optimism)}.": bool(optimism),
-        "Baselines use training folds alone, under every protocol.": (
-            len(trained) < len(rows) and not split and fold == "fold"
-        ),
-        f"− ucl, − scl: differences in {', '.join(units)}. p: "
-        f"{test_name(one_split=split, unit=unit)}, in brackets Wilcoxon's test over seeds; both "
-        "Holm-corrected over what is compared with one "
-        f"control on one data set. ns: not significant at {LEVEL:.0%}.": any(
-            row.tests for row in rows
-        ),
-    }
-    return [*(note for note, applies in found.items() if applies), *remarks(rows)]
+def legend_of(
+    rows: Sequence[Row], *shown: DataFrame | None, heads: Iterable[str] = ()
+) -> list[tuple[str, str]]:
+    """The signs in tables of some rows, and in what is written above them."""
+    frames = [one for one in shown if one is not None and not one.empty]
+    texts = [text for one in frames for text in (*one.columns, *one.to_numpy().flat)]
+    return legend(rows, [*heads, *texts])

@@ -31,8 +31,7 @@ from gcl_hard.reports.runs import (
     subject,
     versions,
 )
-from gcl_hard.reports.splits import fold_name
-from gcl_hard.reports.tables import between, test_part
+from gcl_hard.reports.tables import between, fold_name, test_part
 from gcl_hard.reports.theme import Drawn, themed
 from gcl_hard.runs.choice import metric_of
 from gcl_hard.runs.record import ACCURACY, RunResult
@@ -113,9 +112,8 @@ def epochs_data(records: Sequence[RunResult]) -> ScoreRows:
             rows.append(_row(names[config], config, scores, epoch=epoch))
     if not rows:
         raise InputError(
-            "accuracy against epochs needs results of several numbers of epochs or, for images, "
-            "monitoring curves: run the same command with --epochs 10,50,200 or, for images, with "
-            "--monitor-every 1"
+            "accuracy against epochs needs several numbers of epochs (--epochs 10,50,200) or, of "
+            "images, monitoring curves (--monitor-every 1)"
         )
     config = records[0].run.config
     on = test_part(config.item, one_split=config.n_scores == 1, fold=fold_name([config]))
@@ -141,7 +139,7 @@ def fig1(records: Sequence[RunResult]) -> Drawn:
         records: runs of one data set and protocol.
 
     Returns:
-        The figure, a row for each point, and when H-SCL reaches SCL's last accuracy.
+        The figure, and a row for each point.
 
     Raises:
         InputError: if there is neither.
@@ -173,34 +171,11 @@ def fig1(records: Sequence[RunResult]) -> Drawn:
     what = f"{'Test' if tested else 'Monitoring, not test,'} {how.title}"
     theme.heading(figure, f"{what} against epochs. {subject(kept)}")
     note = caption(
-        "fig1", tested=tested, band=band, folds=_folds(kept), seeds=rows.seeds, how=how,
-        item=kept[0].run.config.item, readers=label_readers(kept),
+        "fig1", tested=tested, band=band, folds=_folds(kept), seeds=rows.seeds,
+        readers=label_readers(kept), versions=versions(kept),
         missing=[name for name in labels(by_config(records)).values() if name not in methods],
-        reached=reached(data, higher=how.higher), versions=versions(kept),
     )  # fmt: skip
     return Drawn(figure, rows.named, note)
-
-
-def reached(data: pd.DataFrame, *, higher: bool) -> list[dict[str, Any]]:
-    """Epochs that H-SCL needs to reach SCL's final score; the paper: within 50 of 200.
-
-    Args:
-        data: rows of :func:`fig1`.
-        higher: whether more is better.
-
-    Returns:
-        ``line`` reaches the ``goal`` of ``other`` (its score at its ``last`` epoch) at ``epoch``;
-        None if never.
-    """
-    found = []
-    for own, ours in data[data["method"] == "hscl"].groupby("line", sort=False):
-        for other, theirs in data[data["method"] == "scl"].groupby("line", sort=False):
-            last, goal = theirs[["epoch", "mean"]].iloc[-1]
-            reaches = ours["mean"] >= goal if higher else ours["mean"] <= goal
-            epochs = ours.loc[reaches, "epoch"]
-            epoch = None if epochs.empty else int(epochs.iloc[0])
-            found.append({"line": own, "other": other, "last": last, "goal": goal, "epoch": epoch})
-    return found
 
 
 def label_readers(records: Sequence[RunResult]) -> list[str]:
@@ -231,8 +206,8 @@ def beta_data(records: Sequence[RunResult]) -> ScoreRows:
     dots = _ablation(configs)
     if not lines and not dots:
         raise InputError(
-            "accuracy against β needs two β of hucl, hcl or hscl (--beta 0.5,1,2), and the "
-            "debiasing ablation dcl or hcl alongside ucl or hucl (--method ucl,dcl,hucl,hcl)"
+            "accuracy against β needs two β of a method (--beta 0.5,1,2), and the ablation dcl or "
+            "hcl alongside ucl or hucl (--method ucl,dcl,hucl,hcl)"
         )
     names, called = _beta_names(lines), labels(dots)
     shown = [record for record in records if record.run.config in {*lines, *dots}]

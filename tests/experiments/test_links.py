@@ -456,4 +456,4 @@ def test_intervals_are_over_seeds_and_facts(seeds: int, ring: Path) -> None:
     )
     assert row.interval is not None
     assert row.interval.low < row.interval.mean < row.interval.high
-    assert says(Path("page.md").read_text(encoding="utf-8"), "seeds and test facts")
+    assert says(Path("page.md").read_text(encoding="utf-8"), "interval", "seeds and test items")

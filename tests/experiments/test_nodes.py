@@ -90,9 +90,9 @@ def test_a_table_of_an_own_graph(folder: Path, capsys: pytest.CaptureFixture[str
     assert seeds == {name: 2 if name in each else 1 for name in found}
     assert all(len(one["fold_accuracies"][0]) == 2 for one in found.values())
     assert found["sgc"]["accuracy_mean"] > found["majority"]["accuracy_mean"] + 20
-    assert says(out, "scl", 1, 2, "splits")
+    assert says(out, "scl", "1 × 2")
     page = (folder / "page.md").read_text()
-    assert says(page, "Transductive", "scl", "training nodes")
+    assert says(page, "transductive", "labels", "training items alone")
     run_bench(f"--method={METHODS}", "--seeds=2")
     assert says(capsys.readouterr().out, 14, 14, "finished")
 

@@ -121,7 +121,7 @@ def test_the_best_of_the_shorter_runs_is_chosen() -> None:
     best = [(c.method, c.temperature, c.beta) for c in found.configs]
     assert best == [("scl", 0.5, None), ("hscl", 0.5, 0.25)]
     lines = choice_lines(found)
-    assert list(lines["settings"]) == ["2", "4"]
+    assert list(lines["settings tried"]) == ["2", "4"]
     assert len(grid(found)) == 6
 
 

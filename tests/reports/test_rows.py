@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 from gcl_hard.reports.frame import Results
-from gcl_hard.reports.page import page
+from gcl_hard.reports.legend import marks
 from gcl_hard.reports.rows import Row, rows
-from gcl_hard.reports.tables import choice_table, notes, score_tables
+from gcl_hard.reports.tables import choice_table, remarks, score_tables
 from gcl_hard.runs.plan import Run
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
@@ -470,8 +470,8 @@ def test_a_baseline_that_chose_no_c_is_not_tested_and_a_note_says_so(method: str
     assert row.scores == row_of(rows(results), method).scores
     for name in ("hucl β=1", "majority"):  # which are corrected for one comparison fewer
         assert row_of(found, name).tests == row_of(without, name).tests != {}
-    assert says("\n\n".join(notes(found)), method, "MUTAG", "tested")
-    assert not any(says(note, method, "MUTAG") for note in notes(rows(results)))
+    assert {one.method for one in found if marks(one) == "°"} == {method}
+    assert not any(map(marks, rows(results)))
     assert all(says(table.to_string(), method) for table in score_tables(found))
 
 
@@ -482,10 +482,9 @@ def test_what_wl_starts_from_is_noted_where_it_is_not_the_features() -> None:
         run: replace(one, data={**one.data, "wl_start": "degrees"})
         for run, one in results.records.items()
     }
-    text = "\n\n".join(notes(rows(replace(results, records=degrees))))
-    assert says(text, "MUTAG", "degrees", "wl", "hucl")
-    assert not says(text, "degrees", "ucl")
-    assert not says("\n\n".join(notes(rows(results))), "degrees")
+    (remark,) = remarks(rows(replace(results, records=degrees)))
+    assert says(remark, "MUTAG", "WL", "degrees")
+    assert remarks(rows(results)) == []
 
 
 def test_a_control_chosen_inside_stands_for_its_candidates() -> None:
@@ -552,19 +551,11 @@ def test_a_row_is_compared_with_the_control_of_its_own_encoder_alone() -> None:
         assert not any(row.kind == "best" for row in found.values())
 
 
-def test_a_baseline_beside_several_encoders_is_not_tested_and_a_note_says_so() -> None:
-    """Its row has no mark, as one has none that does not differ."""
+def test_a_baseline_beside_several_encoders_is_not_tested() -> None:
     both = [made.config(method=m, encoder=e) for m in ("ucl", "hucl") for e in ("gin", "mine:N@1")]
     majority = made.config("majority")
     results = made.results(*both, majority)
     found = rows(results)
     assert row_of(found, "majority").tests == {}
-    (note,) = (note for note in notes(found) if says(note, "majority"))
-    assert says(note, "tested", "ucl", "majority on MUTAG", "encoders")
-    assert not says(note, "hucl")
-    assert note in page(results, found, command="bench", quick=False, figures=())
     with_one = rows(made.results(*both[::2], majority))
     assert row_of(with_one, "majority").tests.keys() == {"ucl"}
-    assert not any("majority" in note for note in notes(with_one))
-    without_control = rows(made.results(*both[2:], majority))
-    assert not any("majority" in note for note in notes(without_control))

@@ -11,7 +11,6 @@ import pytest
 from gcl_hard.errors import InputError
 from gcl_hard.reports import theory_figures
 from gcl_hard.reports.runs import LOSSES
-from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
 from tests.reports import made_runs as made
@@ -103,19 +102,16 @@ def test_rows_of_the_file_hold_the_losses() -> None:
 
 def test_where_lemma_1_holds_on_average_is_counted() -> None:
     runs = [made.run(CONFIGS[m], s, epochs=EPOCHS) for m in ("hscl", "hucl") for s in (0, 1)]
-    both = r"hscl β=1: 4\D+4\b[^\d(]+hucl β=1: 4\D+4\b[^\d(]+$"
-    assert re.search(both, draw(runs).note)
+    every = ", ".join(["4 of 4"] * 4)
+    both = f"hscl β=1 {every}; hucl β=1 {every}."
+    assert both in draw(runs).note
     losses = runs[1].diagnostics[0]["settings"]["beta=2"]["losses"]
     losses["hscl"] = losses["hucl"]  # equal is no violation
-    assert re.search(both, draw(runs).note)
+    assert both in draw(runs).note
     losses["hscl"] = losses["hucl"] + 1e-3
     runs[0].diagnostics[0]["settings"]["l=-0.05"]["losses"].update(dict.fromkeys(losses))
     drawn = draw(runs)
-    assert re.search(
-        r"hscl β=1: 4\D+4 \(l=-0\.25\), 3\D+3 \(l=-0\.05\), 4\D+4 \(β=1\), 3\D+4 \(β=2\)\W+"
-        r"hucl β=1: 4\D+4\b[^\d(]+$",
-        drawn.note,
-    )
+    assert f"hscl β=1 4 of 4, 3 of 3, 4 of 4, 3 of 4; hucl β=1 {every}." in drawn.note
     held = [row["hscl_at_most_hucl"] for row in drawn.rows]
     assert (held.count(True), held.count(False), held.count(None)) == (30, 1, 1)
     (undefined,) = [row for row in drawn.rows if row["hscl_at_most_hucl"] is None]
@@ -154,18 +150,6 @@ def test_losses_that_fall_far_have_a_logarithmic_axis_that_is_named() -> None:
     assert high > 50
 
 
-@pytest.mark.parametrize(
-    ("config", "said"),
-    [
-        (GraphConfig(), ["positive", "graph", "node"]),
-        (GraphConfig(contrast="two-view"), ["positives", "view", "label"]),
-        (ImageConfig(), ["positives", "view", "label"]),
-    ],
-)
-def test_the_note_says_what_the_positives_are(config: RunConfig, said: list[str]) -> None:
-    assert says(sentences(draw([made.run(config, epochs=EPOCHS)]).note), *said)
-
-
 def test_an_axis_that_cuts_a_peak_holds_all_else() -> None:
     run = made.run(CONFIGS["hscl"], epochs=range(1, 41))
     run.diagnostics[20]["settings"]["beta=1"]["losses"].update(dict.fromkeys(LOSSES, 1e6))
@@ -193,7 +177,6 @@ def test_no_loss_anywhere_is_refused() -> None:
         draw([run])
 
 
-def test_the_note_explains_losses_that_no_setting_moves() -> None:
+def test_the_note_counts_the_negatives_in_effect() -> None:
     note = draw([made.run(CONFIGS["hscl"], epochs=EPOCHS)]).note
-    assert says(sentences(note), "UCL", "SCL", "depend", "setting")
     assert re.search(r"H-UCL\D+31\D+62 others", note)

@@ -15,7 +15,6 @@ from gcl_hard.reports.runs import GEOMETRY
 from gcl_hard.runs.record import RunResult
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
 from tests.reports import made_runs as made
 from tests.reports.made import sentences
 from tests.said import says
@@ -139,30 +138,6 @@ def test_ticks_have_no_offset_and_rounding_is_no_line(size: float) -> None:
     assert "+" not in axes.yaxis.get_offset_text().get_text()
     said = [text.get_text() for text in axes.get_yticklabels()]
     assert len(set(said)) == len(said)
-
-
-@pytest.mark.parametrize(
-    ("config", "positives", "standardised"),
-    [
-        (GraphConfig(), ["node", "graph"], True),
-        (GraphConfig(contrast="two-view"), ["views", "class"], True),
-        (GraphConfig(standardise=False), ["node", "graph"], False),
-        (ImageConfig(), ["views", "class"], False),
-    ],
-)
-def test_the_note_says_of_what_measures_are(
-    config: RunConfig, positives: list[str], standardised: bool
-) -> None:
-    note = sentences(draw(runs(config)).note)
-    assert says(note, "alignment", "positives", *positives)
-    assert says(note, "embeddings", "classifier")
-    assert says(note, "standardised") == standardised
-    assert not says(note, "standardises")
-
-
-def test_configs_that_standardise_beside_configs_that_do_not() -> None:
-    note = draw(runs(GraphConfig(), GraphConfig(standardise=False))).note
-    assert says(sentences(note), "standardised", "classifier", "standardises")
 
 
 def test_snapshots_that_were_not_finite_are_gaps() -> None:
