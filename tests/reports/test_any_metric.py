@@ -276,7 +276,7 @@ def test_the_result_file_is_named_by_the_metric_and_read_again(tmp_path: Path) -
         assert one["fold_error"] == folds
         assert one["error_mean"] == pytest.approx(np.mean(folds))
         assert not [key for key in one if "accurac" in key and not key.startswith("paper")]
-    found, _ = read([path])
+    found = read([path])
     assert {(r.run, tuple(r.values), r.metric) for r in found} == {
         (Run(c, s), tuple(errors(c, s)), "error") for c in asked for s in SEEDS
     }
@@ -340,7 +340,7 @@ def test_figures_leave_out_runs_without_a_defined_score(tmp_path: Path) -> None:
     path = tmp_path / "all.json"
     path.write_text(json.dumps(content), encoding="utf-8")
     with pytest.warns(UserWarning, match="river") as warned:
-        found, _ = read([path])
+        found = read([path])
     assert len(found) == 2 * len(SEEDS) - 1
     assert says(str(warned[0].message), 1, "run", "river scl", "seed 1")
 
