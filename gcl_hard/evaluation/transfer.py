@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.evaluation.checks import Floats, Indices, as_array, check_indices, check_numbers
 from gcl_hard.evaluation.folds import ThreeWaySplit
-from gcl_hard.evaluation.significance import crossed_interval
+from gcl_hard.evaluation.significance import PairedTest, crossed_interval
 
 EPS = float(np.finfo(np.float64).eps)
 TINY = 1e-150  # squares of less leave the range of double precision
@@ -24,6 +24,7 @@ FEW = 10
 """Members of the rarer class of a task, below which its AUC says little."""
 AT_A_TIME = 4_000_000
 """Draws times molecules of the largest set that a bootstrap scores at a time."""
+UNDEFINED = PairedTest(*[math.nan] * 6)
 LARGE = 40_000
 """Training molecules times tasks from which a probe is linear."""
 
@@ -358,20 +359,6 @@ def _probe(
     return Probed(found[:, 0] if np.ndim(y) == 1 else found, validation)
 
 
-class Bootstrap(NamedTuple):
-    """A difference of two scores with its interval over test molecules and seeds.
-
-    Attributes:
-        difference: the second score less the first.
-        low: lower end of the interval.
-        high: upper end.
-    """
-
-    difference: float
-    low: float
-    high: float
-
-
 Score = Callable[[Indices, int], Floats]
 """Scores on several draws of test molecules, int64 ids [B, n], of the first (0) or the second (1):
 float64 [B], or [B, S] of S seeds, NaN for those that a set lacks."""
@@ -384,8 +371,8 @@ def paired_bootstrap(
     level: float = 0.95,
     draws: int = 500,
     seed: int = 0,
-) -> Bootstrap:
-    """An interval of the difference of two scores on the same test molecules, mean over sets.
+) -> PairedTest:
+    """The difference of two scores on the same test molecules, mean over sets, and its interval.
 
     From each set molecules are drawn with replacement, the same for both and for all seeds; draws
     on which a score is not defined are left out. The interval is that of :func:`crossed_interval`;
@@ -399,6 +386,9 @@ def paired_bootstrap(
         draws: number of draws, >= 2.
         seed: seed of the draws.
 
+    Returns:
+        The second score less the first, NaN if it is not defined.
+
     Raises:
         InputError: without sets, for too few draws, seeds or molecules, or for a function that
             returns another number of scores than it was given draws.
@@ -408,8 +398,9 @@ def paired_bootstrap(
 
     Example:
         >>> a, b = np.zeros(50), np.ones(50)
-        >>> paired_bootstrap([(lambda ids, which: (b if which else a)[ids].mean(1), 50)])
-        Bootstrap(difference=1.0, low=1.0, high=1.0)
+        >>> test = paired_bootstrap([(lambda ids, which: (b if which else a)[ids].mean(1), 50)])
+        >>> test.difference, test.low, test.high
+        (1.0, 1.0, 1.0)
     """
     check_at_least("the number of sets", len(sets), 1)
     check_at_least("seeds", seeds, 1)
@@ -434,7 +425,7 @@ def paired_bootstrap(
     known = np.isfinite(whole)
     counts = known.sum(axis=1, keepdims=True)
     if not counts.all():
-        return Bootstrap(math.nan, math.nan, math.nan)
+        return UNDEFINED
     share = known * seeds / (counts * len(sets))  # of a set's difference in that of a seed
     whole = np.where(known, whole, 0.0)
     means = whole.sum(axis=1, keepdims=True) / counts
@@ -449,11 +440,10 @@ def paired_bootstrap(
     drawn_by_seed = np.concatenate(parts)
     drawn_by_seed = drawn_by_seed[np.isfinite(drawn_by_seed).all(axis=1)]
     if len(drawn_by_seed) < 2:
-        return Bootstrap(math.nan, math.nan, math.nan)
+        return UNDEFINED
     if counts.min() == 1:
         by_seed, drawn_by_seed = by_seed.mean(keepdims=True), drawn_by_seed.mean(1, keepdims=True)
-    found = crossed_interval(by_seed, drawn_by_seed, level=level)
-    return Bootstrap(found.mean, found.low, found.high)
+    return crossed_interval(by_seed, drawn_by_seed, level=level)
 
 
 def standardised(x: ArrayLike, train: Indices, *, sparse: bool = False) -> Any:

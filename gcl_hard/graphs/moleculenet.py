@@ -100,6 +100,13 @@ SOURCES = {
 }  # fmt: skip
 """Sets by name: nine of MoleculeNet (Wu et al. 2018), MOSES (Polykovskiy et al. 2020), and the
 twenty of the thirty of MoleculeACE (van Tilborg et al. 2022)."""
+GROUPS = {
+    "moleculenet": (
+        "BACE", "BBBP", "ClinTox", "SIDER", "Tox21", "ToxCast", "ESOL", "FreeSolv", "Lipo"
+    ),
+    "cliffs": tuple(name for name in SOURCES if name.startswith("CHEMBL")),
+}  # fmt: skip
+"""Several sets by one name."""
 
 
 @dataclass(frozen=True, eq=False)

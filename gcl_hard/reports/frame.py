@@ -28,7 +28,7 @@ from gcl_hard.evaluation.significance import (
 )
 from gcl_hard.runs.choice import Choice, best, choice, choices, inner_scores, metric_of
 from gcl_hard.runs.plan import Run, candidate_groups, inner_run, plan
-from gcl_hard.runs.record import ACCURACY, RunResult
+from gcl_hard.runs.record import ACCURACY, RunResult, Tested
 from gcl_hard.settings.base import RunConfig, selectable
 from gcl_hard.settings.presets import published_accuracy
 
@@ -41,6 +41,30 @@ PAPER_NOTE = (
     "paper_accuracy: H-SCL paper; graphs: Table II, 10 runs, for hucl and hscl the best of beta in "
     "{1, 2, 10}, chosen on the test folds; images: Table I, ResNet-50, the best of a grid"
 )
+
+
+class TestPart:
+    """The test items of a run, whose score on several draws of them is kept, since a row is
+    compared with several others.
+
+    Attributes:
+        tested: the items, with what is predicted.
+        metric: name of the metric.
+    """
+
+    def __init__(self, tested: Tested, metric: str) -> None:
+        self.tested, self.metric = tested, metric
+        self._scores: dict[int, NDArray[Any]] = {}
+
+    def resampled(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """The scores on draws of the items, by their ids [B, n]: float [B]."""
+        key = hash(ids.tobytes())
+        if key not in self._scores:
+            how, (_, targets, predicted, masks) = metric(self.metric), self.tested
+            assert how.resampled is not None
+            which = masks.get(how.mask) if how.mask else None
+            self._scores[key] = how.resampled(targets, predicted, ids, which)
+        return self._scores[key]
 
 
 @dataclass(frozen=True)
@@ -57,6 +81,7 @@ class Scores:
         is_deterministic: whether every seed has the same scores, so that one was run.
         units: of each seed the values of the test units whose mean its score is, [n]; empty where
             intervals are over seeds alone.
+        parts: of each seed its test parts, of a score that is no mean over units; empty likewise.
     """
 
     seeds: tuple[int, ...]
@@ -67,6 +92,7 @@ class Scores:
     common_splits: bool = False
     is_deterministic: bool = False
     units: tuple[NDArray[Any], ...] = field(default=(), compare=False, repr=False)
+    parts: tuple[tuple[TestPart, ...], ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def of_records(cls, records: Sequence[RunResult], config: RunConfig) -> Scores:
@@ -84,7 +110,30 @@ class Scores:
             config.common_splits,
             config.is_deterministic,
             _units(records, config),
+            _parts(records, config),
         )
+
+    @classmethod
+    def over(cls, scores: Sequence[Scores], *, splits: bool) -> Scores:
+        """The mean of several rows, on the seeds that all have.
+
+        Args:
+            scores: by one metric, each on one test part or several.
+            splits: whether they are of splits of one data set, over which ± is, too.
+        """
+        first, fixed = scores[0], all(one.is_deterministic for one in scores)
+        of = [one for one in scores if fixed or not one.is_deterministic]
+        seeds = [seed for seed in of[0].seeds if all(seed in one.seeds for one in of)]
+        each = [one.of(seeds) for one in scores]
+        folds = [[x for one in each for x in one.folds[k]] for k in range(len(seeds))]
+        if not splits:
+            folds = [[statistics.fmean(one.means[k] for one in each)] for k in range(len(seeds))]
+        parts = [tuple(x for one in each for x in one.parts[k])
+                 for k in range(len(seeds))] if all(one.parts for one in each) else ()  # fmt: skip
+        return cls(
+            tuple(seeds), tuple(map(tuple, folds)), metric=first.metric, common_splits=splits,
+            is_deterministic=fixed, parts=tuple(parts),
+        )  # fmt: skip
 
     @cached_property
     def means(self) -> list[float]:
@@ -150,6 +199,11 @@ class Scores:
         if self.units:
             test = crossed_test(np.stack(self.units))
             found = Interval(test.difference, test.low, test.high)
+        elif self.parts:
+            test = resampled_test(self)
+            if math.isnan(test.p):
+                return None
+            found = Interval(self.mean, test.low, test.high)
         elif len(self.flat) < 2:
             return None
         else:
@@ -169,6 +223,7 @@ class Scores:
             self, seeds=tuple(seeds), folds=tuple(self.folds[at[seed]][:n_folds] for seed in seeds),
             test_share=0.0 if n_folds == 1 else self.test_share,
             units=tuple(self.units[at[seed]] for seed in seeds) if self.units else (),
+            parts=tuple(self.parts[at[seed]][:n_folds] for seed in seeds) if self.parts else (),
         )  # fmt: skip
 
 
@@ -183,6 +238,40 @@ def _units(records: Sequence[RunResult], config: RunConfig) -> tuple[NDArray[Any
         for one in record.tested()
     ]
     return tuple(found) if len(found) == len(records) else ()
+
+
+def _parts(
+    records: Sequence[RunResult], config: RunConfig
+) -> tuple[tuple[TestPart, ...], ...]:
+    """Of each record its test parts; none unless all have predictions of a resampled metric."""
+    name = metric_of(records)
+    if not config.unit or metric(name).resampled is None:
+        return ()
+    found = [tuple(TestPart(one, name) for one in record.tested()) for record in records]
+    return tuple(found) if all(found) else ()
+
+
+def resampled_test(ours: Scores, theirs: Scores | None = None) -> PairedTest:
+    """The difference of two rows over seeds and test items, which are drawn anew.
+
+    Args:
+        ours: the first row.
+        theirs: the second, of the same seeds and test parts; None for the mean of ``ours`` itself.
+    """
+    from gcl_hard.evaluation.transfer import paired_bootstrap
+
+    def part(k: int) -> tuple[Any, int]:
+        def score(ids: NDArray[Any], which: int) -> NDArray[Any]:
+            row = ours if which else theirs
+            if row is None:
+                return np.zeros(len(ids) if n == 1 else (len(ids), n))
+            scores = [parts[k].resampled(ids) for parts in row.parts]
+            return scores[0] if n == 1 else np.stack(scores, axis=1)
+
+        return score, len(ours.parts[0][k].tested.items)
+
+    n = len(ours.seeds)
+    return paired_bootstrap([part(k) for k in range(len(ours.parts[0]))], seeds=n)
 
 
 def standard_error(accuracy: float, n: int) -> float:
@@ -260,8 +349,9 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
     if ours.common_splits and theirs.common_splits:
         n_folds = min(ours.n_folds, theirs.n_folds)
     a, b = ours.of(seeds, n_folds), theirs.of(seeds, n_folds)
-    over_units = a.units and b.units and a.metric == b.metric
-    if len(a.flat) < 2 and not over_units:
+    same = a.metric == b.metric
+    over_units, over_parts = same and a.units and b.units, same and a.parts and b.parts
+    if len(a.flat) < 2 and not (over_units or over_parts):
         return None
     if a.metric != b.metric or len(a.flat) != len(b.flat):
         raise InputError(
@@ -271,6 +361,10 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
         )
     if over_units:
         t = crossed_test(np.stack(a.units), np.stack(b.units))
+    elif over_parts:
+        t = resampled_test(a, b)
+        if math.isnan(t.p):  # not defined on enough draws
+            return None
     else:
         t = corrected_t_test(a.flat, b.flat, test_share=max(a.test_share, b.test_share))
     p_wilcoxon = wilcoxon(a.means, b.means)
@@ -383,7 +477,13 @@ class Selection:
     def scores(self) -> Scores:
         """Test scores of the chosen settings."""
         taken = self.choice.taken([one.folds for one in self.outer])
-        return replace(self.outer[0], folds=tuple(map(tuple, taken.tolist())), units=())
+        parts = tuple(
+            tuple(self.outer[index].parts[k][fold] for fold, index in enumerate(chosen))
+            for k, chosen in enumerate(self.chosen)
+        ) if all(one.parts for one in self.outer) else ()  # fmt: skip
+        return replace(
+            self.outer[0], folds=tuple(map(tuple, taken.tolist())), units=(), parts=parts
+        )
 
     @property
     def best(self) -> int | None:
@@ -418,6 +518,7 @@ class Results:
         records: results of finished runs.
         select: whether settings are chosen inside training folds.
         shorter: by candidate, the shorter run by which it was compared with others, once.
+        against: label of a row that all others are compared with, too.
         chosen_by: results whose scores choose settings, where these are not ``records``.
         further: results of the same runs by further metrics, of each metric.
     """
@@ -427,6 +528,7 @@ class Results:
     records: Mapping[Run, RunResult]
     select: bool = False
     shorter: Mapping[RunConfig, Run] = field(default_factory=dict)
+    against: str | None = None
     chosen_by: Mapping[Run, RunResult] | None = None
     further: tuple[Mapping[Run, RunResult], ...] = ()
 

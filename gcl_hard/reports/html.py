@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gcl_hard.io import atomic_write
 from gcl_hard.reports import tables
 from gcl_hard.reports.rendering import environment
-from gcl_hard.reports.rows import CONTROLS, Row
+from gcl_hard.reports.rows import Row
 from gcl_hard.reports.theme import drawn_as
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def write_html(
 
 def all_rows(rows: Sequence[Row]) -> DataFrame:
     """One line for each row of results, as texts that begin with the number they are sorted by."""
-    body = []
+    body, names = [], tables.controls(rows)
     for row in rows:
-        tests = [row.tests.get(control) for control in CONTROLS]
+        tests = [row.tests.get(control) for control in names]
         differences = [
             text
             for test in tests
@@ -75,10 +75,10 @@ def all_rows(rows: Sequence[Row]) -> DataFrame:
         seeds = f"{len(row.scores.seeds) if row.scores else 0} of {row.expected}"
         score = "" if row.undefined else tables.mean_std(row.scores)
         took = f"{row.seconds:.0f}" if row.seconds else ""
-        head = (row.dataset, row.protocol, row.metric, row.method, row.choice)
+        head = (row.dataset, row.protocol, row.metric, row.name or row.method, row.choice)
         body.append((*head, score, seeds, *differences, took))
     heads = ["data set", "protocol", "metric", "method", "choice", "mean ± std", "seeds"]
-    heads += [head for control in CONTROLS for head in (f"− {control}", f"p {control}")]
+    heads += [head for control in names for head in (f"− {control}", f"p {control}")]
     table = tables.text_frame([*heads, "seconds"], body)
     told = [name for name in table if name not in ("metric", "choice") or table[name].nunique() > 1]
     return table[[name for name in told if (table[name] != "").any()]]

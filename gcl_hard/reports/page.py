@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.evaluation.metrics import Metric, metric
-from gcl_hard.reports import tables
+from gcl_hard.reports import molecules, tables
 from gcl_hard.reports.frame import LEVEL, Results
 from gcl_hard.reports.html import all_rows, write_html
 from gcl_hard.reports.rendering import TEMPLATES, check_target, line, rendered, write_files
@@ -17,7 +17,9 @@ from gcl_hard.reports.splits import fold_name
 from gcl_hard.runs.record import ACCURACY
 from gcl_hard.settings.base import HEAD
 
-ALT = {
+OWN = {"molecules": molecules}
+"""What pages of a domain have beside those of all."""
+ALT = molecules.ALT | {
     "accuracy": "Mean accuracies with 95 % intervals",
     "scores": "Means with 95 % intervals",
     "ranks": "Average ranks over data sets with the critical difference",
@@ -55,10 +57,12 @@ def write(
     check_target(path, quick=quick)
     shown = rows(results) if shown is None else shown
     sections = tables.sections(shown)
+    own_page = OWN.get(results.shown[0].domain)
+    draws = FIGURES | (own_page.FIGURES if own_page else {})
     drawn = {
         path.with_name(f"{path.stem}-{slug(key, sections)}-{figure_name(name, key)}.png"): figure
         for key, own in sections.items()
-        for name, draw in FIGURES.items()
+        for name, draw in draws.items()
         if (figure := draw(own)) is not None
     }
     if len({config.protocol for config in results.shown}) == 1:
@@ -234,6 +238,8 @@ def section_context(results: Results, shown: Sequence[Row], section: Section) ->
     fold, unit = fold_name(own), own[0].unit if own else ""
     scored = tables.in_words(name)
     scored = scored.removeprefix("an ").removeprefix("a ").removeprefix("the ")
+    beside = OWN.get(results.shown[0].domain)
+    means, of_sets = ([row for row in own if (row.sets > 1) == several] for several in (True, False))
     stds: dict[str, list[float]] = {}
     for row in own:
         if row.scores and row.kind == "fixed" and row.scores.fold_std is not None:
@@ -266,11 +272,14 @@ def section_context(results: Results, shown: Sequence[Row], section: Section) ->
         "all_open": any(row.scores is None and not row.undefined for row in own),
         "gaps": any(row.gap is not None for row in own),
         "knn": any(row.knn for row in own),
-        "remarks": tables.remarks(own),
+        "remarks": [*tables.remarks(own), *(beside.remarks(own) if beside else [])],
+        "published": beside.published(own) if beside else None,
         "test_part": tables.test_part(item, one_split=split, fold=fold),
         "test_name": tables.test_name(one_split=split, unit=unit),
         "varied": tables.varied(item, one_split=split, fold=fold, unit=unit),
-        "differences": tables.difference_table(own),
+        "controls": " and ".join(tables.controls(own)),
+        "means": tables.difference_table(means),
+        "differences": tables.difference_table(of_sets),
         "choices": tables.choice_table(chosen) if chosen else None,
         "negatives": negatives_table(results, protocol, tables.names(own, "dataset")),
     }

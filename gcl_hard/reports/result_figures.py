@@ -216,6 +216,7 @@ def ranks(lines: Sequence[Row]) -> Ranks | None:
     Returns:
         :class:`Ranks`; None with fewer than two data sets or three methods.
     """
+    lines = [line for line in lines if line.sets == 1]
     datasets = list(dict.fromkeys(line.dataset for line in lines))
     table = {
         method: {d: line for d in datasets if (line := _representative(lines, method, d))}

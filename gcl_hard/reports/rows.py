@@ -24,18 +24,18 @@ from gcl_hard.reports.frame import (
 from gcl_hard.runs.choice import metric_of
 from gcl_hard.runs.plan import candidate_groups
 from gcl_hard.runs.record import ACCURACY, RunResult
-from gcl_hard.settings.base import RunConfig, flag, known, symbols
+from gcl_hard.settings.base import CONTROLS, RunConfig, flag, known, symbols
 from gcl_hard.settings.domains import is_baseline
 from gcl_hard.settings.presets import published_accuracy
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-CONTROLS = ("ucl", "scl")
-"""Methods that all others of their data set and protocol are tested against."""
-
-CONDITIONS = ("label_noise", "known_labels", "encoder")
+CONDITIONS = ("label_noise", "known_labels", "encoder", "train_share")
 """Settings that are compared, beside epochs and what is left out, not chosen among."""
+
+IN_FIELDS = ("encoder", "joined", "split", "train_share")
+"""Settings that rows have in fields of their own."""
 
 END = "‡"
 """Marks a chosen value at an end of what was compared."""
@@ -81,6 +81,13 @@ class Row:
         item: what one sample of its data is called.
         unit: what intervals are over beside seeds; empty for nothing.
         undefined: finished seeds that are left out, since their score is not defined.
+        name: what it is called, if not by its method.
+        representation: of molecules, the encoder and what is joined with it.
+        share: of molecules, the share of the training part that is used.
+        split: name of its split, or of several whose scores it has.
+        sets: number of data sets that it is the mean of.
+        config: its configuration; the first of several to choose from, and of several data sets.
+        records: results of its seeds, of what was chosen if it was.
     """
 
     dataset: str
@@ -113,6 +120,13 @@ class Row:
     item: str = "item"
     unit: str = ""
     undefined: int = 0
+    name: str = ""
+    representation: str = ""
+    share: float | None = None
+    split: str = ""
+    sets: int = 1
+    config: Any = field(default=None, compare=False, repr=False)
+    records: tuple[RunResult, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def is_baseline(self) -> bool:
@@ -141,12 +155,12 @@ class Row:
     @property
     def label(self) -> str:
         """Method and choice."""
-        return f"{self.method} {self.choice}".strip()
+        return f"{self.name or self.method} {self.choice}".strip()
 
     @property
     def entry(self) -> str:
         """Its label in a table over data sets, without the setting that was best."""
-        return f"{self.method} best on test" if self.kind == "best" else self.label
+        return f"{self.name or self.method} best on test" if self.kind == "best" else self.label
 
     @property
     def interval(self) -> Interval | None:
@@ -192,6 +206,7 @@ def _by_metric(results: Results) -> list[Row]:
     own = [c.protocol for c in asked if not any(shared(c, protocol) for protocol in first)]
     found, usual = [], next(iter(results.records.values())).metric if results.records else ACCURACY
     for protocol in dict.fromkeys([*first, *own]):
+        blocks = []
         for dataset in dict.fromkeys(c.set_name for c in asked):
             # A baseline is shown under every protocol; one that trains encoders under its own.
             shown = [
@@ -201,16 +216,48 @@ def _by_metric(results: Results) -> list[Row]:
             ]
             records = [record for config in shown for record in results.of(config)]
             name = metric_of(records) if records else usual
-            methods: dict[str, list[RunConfig]] = {}
+            methods: dict[tuple[Any, ...], list[RunConfig]] = {}
             for config in shown:
-                methods.setdefault(config.method, []).append(config)
-            block = [
+                key = config.method, config.row_name, config.row_fields.get("split")
+                methods.setdefault(key, []).append(config)
+            rows_of_set = [
                 replace(row, metric=name)
-                for method in sorted(methods, key=is_baseline)
-                for row in _of_method(results, methods[method], protocol)
+                for key in sorted(methods, key=lambda key: is_baseline(key[0]))
+                for row in _of_method(results, methods[key], protocol)
             ]
-            found += _tested(block)
+            blocks.append(_merged(rows_of_set))
+        averaged = [block for block in blocks if block and block[0].config.averages_sets]
+        for metric_name in dict.fromkeys(block[0].metric for block in averaged):
+            alike = [block for block in averaged if block[0].metric == metric_name]
+            if len(alike) > 1:
+                means = _merged([one for block in alike for one in block if one.kind != "best"])
+                found += _tested([one for one in means if one.sets == len(alike)], results.against)
+        for block in blocks:
+            found += _tested(block, results.against)
     return found
+
+
+def _merged(rows: Sequence[Row]) -> list[Row]:
+    """The rows of several splits of a data set, or of several data sets, as one row each."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        key = (row.method, row.entry) if row.representation else (id(row),)
+        groups.setdefault(key, []).append(row)
+    return [_mean(group) if len(group) > 1 else group[0] for group in groups.values()]
+
+
+def _mean(rows: Sequence[Row]) -> Row:
+    """The mean of rows over splits, or over data sets."""
+    first, sets = rows[0], len({row.dataset for row in rows})
+    scores = [row.scores for row in rows if row.scores is not None]
+    mean = Scores.over(scores, splits=sets == 1) if len(scores) == len(rows) else None
+    return replace(
+        first, dataset=first.dataset if sets == 1 else f"mean of {sets}", sets=sets,
+        scores=mean if mean and mean.seeds else None, n_folds=len(rows) if sets == 1 else 1,
+        common_splits=sets == 1, split=", ".join(dict.fromkeys(row.split for row in rows)),
+        seconds=sum(row.seconds for row in rows), notes=(), undefined=0,
+        records=tuple(record for row in rows for record in row.records),
+    )  # fmt: skip
 
 
 def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) -> list[Row]:
@@ -234,6 +281,9 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         is_deterministic=first.is_deterministic,
         item=first.item,
         unit=first.unit,
+        name=first.row_name,
+        config=first,
+        **first.row_fields,
     )
     chosen = {config: one for one in results.choices for config in one.candidates}
     varied = {id(one): _varied(one.candidates) for one in results.choices}
@@ -243,7 +293,11 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         by = chosen.get(config)
         names = all_varied if by is None else varied[id(by)]
         row = _filled(empty, config, names, results.of(config))
-        row = replace(row, undefined=results.undefined(config))
+        row = replace(
+            row, undefined=results.undefined(config), config=config,
+            expected=len(config.seeds_used(results.seeds)),
+            is_deterministic=config.is_deterministic, **config.row_fields,
+        )  # fmt: skip
         if by is not None:
             named = in_symbols(config, apart(configs))
             row = replace(row, kind="inside", paper=paper, group=named,
@@ -259,7 +313,13 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
     for group, one in zip(groups, made, strict=True):
         inside = replace(empty, kind="inside", group=in_symbols(group[0], apart(configs)))
         if one is not None:
-            inside = replace(inside, scores=one.scores, seconds=one.seconds)
+            records = tuple(
+                results.of(group[index], seeds=[seed])[0]
+                for seed, (index, *_) in zip(one.scores.seeds, one.chosen, strict=True)
+            )
+            inside = replace(
+                inside, scores=one.scores, seconds=one.seconds, records=records, config=group[0]
+            )
         found.append(inside)
     selection = made[0] if len(made) == 1 and len(groups[0]) == len(configs) else None
     conditions = {
@@ -296,18 +356,20 @@ def _filled(
     names = [name for name in varied if name != "beta" or config.beta is not None]
     names.sort(key=lambda name: name not in symbols(type(config)))
     row = replace(
-        row, encoder=config.encoder_read, setting=in_symbols(config, names),
+        row, encoder="" if row.representation else config.encoder_read,
+        setting=in_symbols(config, names),
         beta=config.beta if names == ["beta"] else None,
         changed=tuple(
             f"{name}={_shown(given)}"
             for name, given in config.stated().items()
-            if name not in (*names, "classes")
+            if name not in (*names, "classes", *(IN_FIELDS if row.representation else ()))
         ),
     )  # fmt: skip
     if not records:
         return row
     return replace(
         row, scores=Scores.of_records(records, config), seconds=seconds(records),
+        records=tuple(records),
         curve=monitoring_curve(records),
         knn=tuple(record.knn for record in records if record.knn is not None),
         notes=(*records[0].data.get("notes", ()), *records[0].data.get("remarks", ())),
@@ -357,31 +419,46 @@ def symbols_that_differ(configs: Sequence[RunConfig]) -> list[str]:
     return [name for name in named if len({getattr(one, name) for one in configs}) > 1]
 
 
-def _tested(block: Sequence[Row]) -> list[Row]:
+def _tested(block: Sequence[Row], against: str | None) -> list[Row]:
     """The rows of a data set and protocol with their tests, Holm-corrected for each control.
 
     With several encoders each is compared with a control of its own. A row that is the best of
     several on the test folds is not tested, since it was chosen there; nor is a blind baseline,
     which says nothing of the data.
+
+    Args:
+        block: the rows.
+        against: label of one more control.
     """
-    found, encoders = list(block), {row.encoder for row in block if row.encoder}
-    for control in CONTROLS:
-        controls = [row for row in block if row.method == control and row.kind != "best"]
-        for encoder in dict.fromkeys(row.encoder for row in controls):
-            own = [row for row in controls if row.encoder == encoder]
-            own = [row for row in own if row.kind == "inside"] or own
-            if len(own) != 1:
-                continue
-            raw = {
-                index: test
-                for index, row in enumerate(block)
-                if row.kind != "best" and not row.blind and row.method != control
-                and (len(encoders) < 2 or row.encoder == encoder)
-                and (test := compare(row.scores, own[0].scores)) is not None
-            }  # fmt: skip
-            for index, test in zip(raw, corrected([*raw.values()]), strict=True):
-                found[index] = replace(found[index], tests={**found[index].tests, control: test})
+    found = list(block)
+    controls = block[0].config.controls if block else ()
+    for name in [*controls, *([against] if against else [])]:
+        families: dict[int, dict[int, Comparison]] = {}
+        for index, row in enumerate(block):
+            control = None if row.kind == "best" or row.blind else _control(row, name, block)
+            if control is not None and (test := compare(row.scores, control.scores)) is not None:
+                families.setdefault(id(control), {})[index] = test
+        for family in families.values():
+            for index, test in zip(family, corrected([*family.values()]), strict=True):
+                found[index] = replace(found[index], tests={**found[index].tests, name: test})
     return found
+
+
+def _control(row: Row, name: str, block: Sequence[Row]) -> Row | None:
+    """The one row that a row is compared with by the name of a control; None without one."""
+    several = len({one.encoder for one in block if one.encoder}) > 1
+    others = [one for one in block if one is not row and one.kind != "best"]
+    if name not in row.config.controls:
+        others = [one for one in others if one.label == name]
+    else:
+        others = [
+            one for one in others
+            if one.config.is_control(name, row.config)
+            and (not several or one.encoder == row.encoder)
+        ]  # fmt: skip
+    kind = row.kind if row.representation else "inside"
+    others = [one for one in others if one.kind == kind] or others
+    return others[0] if len(others) == 1 else None
 
 
 def rows_frame(rows: Sequence[Row]) -> DataFrame:
@@ -395,11 +472,15 @@ def rows_frame(rows: Sequence[Row]) -> DataFrame:
     """
     from pandas import DataFrame
 
-    frame = DataFrame([_row_line(row) for row in rows])
+    controls = dict.fromkeys((*CONTROLS, *(name for row in rows for name in row.tests)))
+    frame = DataFrame([_row_line(row, controls) for row in rows])
     if any(row.metric != ACCURACY for row in rows):
         frame.insert(5, "metric", [row.metric for row in rows])
     if rows:
         frame.insert(5, "settings", [" ".join(row.changed) for row in rows])
+    if any(row.representation for row in rows):
+        for name in ("split", "share", "representation"):
+            frame.insert(2, name, [getattr(row, name) for row in rows])
     if any(row.common_splits for row in rows):
         frame = frame.assign(**_split_columns(rows))
     if any(row.knn for row in rows):
@@ -445,7 +526,7 @@ def _split_columns(rows: Sequence[Row]) -> dict[str, Any]:
     return found
 
 
-def _row_line(row: Row) -> dict[str, Any]:
+def _row_line(row: Row, controls: Iterable[str]) -> dict[str, Any]:
     scores, interval = row.scores, row.interval
     texts = ("dataset", "protocol", "method", "kind", "choice")
     line: dict[str, Any] = {name: getattr(row, name) for name in texts}
@@ -456,7 +537,7 @@ def _row_line(row: Row) -> dict[str, Any]:
         "low": interval and interval.low, "high": interval and interval.high,
         "paper": row.paper, "gap": row.gap,
     }  # fmt: skip
-    for control in CONTROLS:
+    for control in controls:
         test = row.tests.get(control)
         line[f"vs_{control}"] = test and test.mean
         line[f"p_{control}"] = test and test.p

@@ -367,15 +367,26 @@ def _entry(row: Row | None) -> str:
 
 def difference_table(rows: Sequence[Row]) -> DataFrame:
     """Differences from the controls with intervals and p-values, of rows of one protocol."""
-    table = text_frame(DIFFERENCES, (_tested(row, interval) for row in rows if row.tests))
-    return table.drop(columns="protocol")
+    names = controls(rows)
+    lines = (_tested(row, names, interval) for row in rows if row.tests)
+    return text_frame(_difference_heads(names), lines).drop(columns="protocol")
 
 
-DIFFERENCES = ("data set", "method", "protocol", "− ucl", "p ucl", "− scl", "p scl")
+def controls(rows: Iterable[Row]) -> list[str]:
+    """The controls that any of some rows is compared with, ucl and scl first."""
+    found = dict.fromkeys(name for row in rows for name in row.tests)
+    return sorted(found, key=lambda name: name not in CONTROLS)
 
 
-def _tested(row: Row, text: Callable[[Comparison, str], str]) -> tuple[str, ...]:
-    tests = [row.tests.get(control) for control in CONTROLS]
+def _difference_heads(names: Iterable[str]) -> list[str]:
+    heads = (head for name in names for head in (f"− {name}", f"p {name}"))
+    return ["data set", "method", "protocol", *heads]
+
+
+def _tested(
+    row: Row, names: Iterable[str], text: Callable[[Comparison, str], str]
+) -> tuple[str, ...]:
+    tests = [row.tests.get(control) for control in names]
     texts = [x for test in tests for x in (_difference(test, text, row.metric), _p_values(test))]
     return (row.dataset, _name(row), row.protocol, *texts)
 
@@ -398,9 +409,9 @@ def significance_table(rows: Sequence[Row]) -> DataFrame:
         (protocol, "baselines" if row.is_baseline else "trained methods", control,
          1, test.significant and gain > 0, test.significant and gain < 0)
         for protocol in names(rows, "protocol")
-        for control in CONTROLS
+        for control in controls(rows)
         for row in rows
-        if row.protocol == protocol and (test := row.tests.get(control)) is not None
+        if row.protocol == protocol and row.sets == 1 and (test := row.tests.get(control)) is not None
         for gain in [metric(row.metric).gain(test.mean, 0.0)]
     ]  # fmt: skip
     more = all(metric(row.metric).higher for row in rows)
@@ -593,8 +604,11 @@ def terminal(rows: Sequence[Row]) -> RenderableType:
         wide = sum(max(map(len, column)) + 1 for column in zip(heads, *texts, strict=True)) > WIDTH
         fits = fits and not wide
         parts.append(rich_table(heads, [_texts(row) for row in own] if wide else texts))
-        if tested := [_tested(row, lambda t, n: points(t.mean, n)) for row in own if row.tests]:
-            parts.append(rich_table(DIFFERENCES, tested))
+        compared = controls(own)
+        if compared:
+            lines = [_tested(row, compared, lambda t, n: points(t.mean, n))
+                     for row in own if row.tests]  # fmt: skip
+            parts.append(rich_table(_difference_heads(compared), lines))
     said = notes(rows)
     if not fits and any(row.changed for row in rows):
         named = Counter(
@@ -637,7 +651,7 @@ def _name(row: Row) -> str:
     """Method and setting, short enough for a terminal."""
     kind = row.kind if row.kind in ("inside", "best") else ""
     group = row.group if kind == "inside" else ""
-    return " ".join(part for part in (row.method, kind, row.setting, group) if part)
+    return " ".join(part for part in (row.name or row.method, kind, row.setting, group) if part)
 
 
 def _changed(row: Row) -> str:
@@ -677,7 +691,7 @@ def remarks(rows: Sequence[Row]) -> list[str]:
         f"{row.label} on {row.dataset}: intervals and tests over seeds alone, as some of its "
         f"results have no predictions."
         for row in rows
-        if row.unit and row.scores is not None and not row.scores.units
+        if row.unit and row.scores and not (row.scores.units or row.scores.parts)
     )
     blind = dict.fromkeys(f"{row.method} on {row.dataset}" for row in rows if row.blind)
     found = [
