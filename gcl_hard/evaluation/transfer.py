@@ -361,7 +361,7 @@ def _probe(
 
 Score = Callable[[Indices, int], Floats]
 """Scores on several draws of test molecules, int64 ids [B, n], of the first (0) or the second (1):
-float64 [B], or [B, S] of S seeds, NaN for those that a set lacks."""
+float64 [B], or [B, S] of S seeds."""
 
 
 def paired_bootstrap(
@@ -375,8 +375,7 @@ def paired_bootstrap(
     """The difference of two scores on the same test molecules, mean over sets, and its interval.
 
     From each set molecules are drawn with replacement, the same for both and for all seeds; draws
-    on which a score is not defined are left out. The interval is that of :func:`crossed_interval`;
-    without several seeds on every set it is over molecules alone.
+    on which a score is not defined are left out. The interval is that of :func:`crossed_interval`.
 
     Args:
         sets: for each set a function from ids [B, n] and 0 or 1, the first or the second, to their
@@ -422,28 +421,19 @@ def paired_bootstrap(
         return np.stack(of_sets, axis=1)
 
     (whole,) = differences(np.arange(n)[None] for _, n in sets)
-    known = np.isfinite(whole)
-    counts = known.sum(axis=1, keepdims=True)
-    if not counts.all():
+    if not np.isfinite(whole).all():
         return UNDEFINED
-    share = known * seeds / (counts * len(sets))  # of a set's difference in that of a seed
-    whole = np.where(known, whole, 0.0)
-    means = whole.sum(axis=1, keepdims=True) / counts
-    by_seed = means.mean() + (share * (whole - means)).sum(axis=0)
     at_a_time = max(1, AT_A_TIME // max(n for _, n in sets))
     parts = []
     for start in range(0, draws, at_a_time):
         several = range(start, min(start + at_a_time, draws))
         drawn = [[generator.integers(n, size=n) for _, n in sets] for _ in several]
-        several_of = differences(np.stack(of_set) for of_set in zip(*drawn, strict=True))
-        parts.append((share * np.where(known, several_of, 0.0)).sum(axis=1))
+        parts.append(differences(np.stack(of_set) for of_set in zip(*drawn, strict=True)).mean(1))
     drawn_by_seed = np.concatenate(parts)
     drawn_by_seed = drawn_by_seed[np.isfinite(drawn_by_seed).all(axis=1)]
     if len(drawn_by_seed) < 2:
         return UNDEFINED
-    if counts.min() == 1:
-        by_seed, drawn_by_seed = by_seed.mean(keepdims=True), drawn_by_seed.mean(1, keepdims=True)
-    return crossed_interval(by_seed, drawn_by_seed, level=level)
+    return crossed_interval(whole.mean(axis=0), drawn_by_seed, level=level)
 
 
 def standardised(x: ArrayLike, train: Indices, *, sparse: bool = False) -> Any:

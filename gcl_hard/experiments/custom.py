@@ -26,8 +26,8 @@ from gcl_hard.errors import InputError
 from gcl_hard.extras import check_extra
 from gcl_hard.io import file_digest
 from gcl_hard.runs.experiment import Parts
-from gcl_hard.settings.base import RunConfig, is_own, is_pretrained, known
 from gcl_hard.runs.plan import Run
+from gcl_hard.settings.base import RunConfig, is_own, is_pretrained, known
 from gcl_hard.settings.molecules import SEED, UNTRAINED, is_table
 
 if TYPE_CHECKING:

@@ -227,16 +227,6 @@ def is_file(name: str) -> bool:
     return Path(name).suffix in (".csv", ".gz")
 
 
-def has_split(name: str) -> bool:
-    """Whether a set or a file says which molecules are for tests.
-
-    Example:
-        >>> has_split("CHEMBL204_Ki"), has_split("BACE")
-        (True, False)
-    """
-    return "split" in _special(_header(Path(name))) if is_file(name) else name.startswith("CHEMBL")
-
-
 def canonical(name: str) -> str:
     """The name of a known set, given in any case.
 

@@ -10,13 +10,15 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, check_option
-from gcl_hard.evaluation.metrics import alike, metric
+from gcl_hard.evaluation.metrics import Metric, alike, metric
 from gcl_hard.evaluation.significance import (
     Interval,
     PairedTest,
@@ -44,26 +46,31 @@ PAPER_NOTE = (
 
 
 class TestPart:
-    """The test items of a run, whose score on several draws of them is kept, since a row is
-    compared with several others.
+    """The test items of a run, as a sample of units such as molecules.
 
     Attributes:
         tested: the items, with what is predicted.
-        metric: name of the metric.
+        how: the metric.
+        config: the configuration, which knows the units.
     """
 
-    def __init__(self, tested: Tested, metric: str) -> None:
-        self.tested, self.metric = tested, metric
+    def __init__(self, tested: Tested, how: Metric, config: RunConfig) -> None:
+        self.tested, self.how, self.config = tested, how, config
         self._scores: dict[int, NDArray[Any]] = {}
 
+    @cached_property
+    def values(self) -> NDArray[Any]:
+        """The values of the units, whose mean the score is."""
+        assert self.how.each is not None
+        return self.config.of_units(self.how.each(self.tested.targets, self.tested.predicted))
+
     def resampled(self, ids: NDArray[Any]) -> NDArray[Any]:
-        """The scores on draws of the items, by their ids [B, n]: float [B]."""
+        """The scores on draws of the items by ids [B, n], kept for other rows to compare with."""
         key = hash(ids.tobytes())
         if key not in self._scores:
-            how, (_, targets, predicted, masks) = metric(self.metric), self.tested
-            assert how.resampled is not None
-            which = masks.get(how.mask) if how.mask else None
-            self._scores[key] = how.resampled(targets, predicted, ids, which)
+            assert self.how.resampled is not None
+            which = self.tested.masks.get(self.how.mask)
+            self._scores[key] = self.how.resampled(*self.tested[1:3], ids, which)
         return self._scores[key]
 
 
@@ -79,9 +86,7 @@ class Scores:
         metric: name of the metric.
         common_splits: whether fold k is the same for all rows and seeds.
         is_deterministic: whether every seed has the same scores, so that one was run.
-        units: of each seed the values of the test units whose mean its score is, [n]; empty where
-            intervals are over seeds alone.
-        parts: of each seed its test parts, of a score that is no mean over units; empty likewise.
+        parts: of each seed its test parts; empty where intervals are over seeds alone.
     """
 
     seeds: tuple[int, ...]
@@ -91,7 +96,6 @@ class Scores:
     metric: str = ACCURACY
     common_splits: bool = False
     is_deterministic: bool = False
-    units: tuple[NDArray[Any], ...] = field(default=(), compare=False, repr=False)
     parts: tuple[tuple[TestPart, ...], ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
@@ -109,7 +113,6 @@ class Scores:
             metric_of(records),
             config.common_splits,
             config.is_deterministic,
-            _units(records, config),
             _parts(records, config),
         )
 
@@ -125,25 +128,23 @@ class Scores:
         of = [one for one in scores if fixed or not one.is_deterministic]
         seeds = [seed for seed in of[0].seeds if all(seed in one.seeds for one in of)]
         each = [one.of(seeds) for one in scores]
-        folds = [[x for one in each for x in one.folds[k]] for k in range(len(seeds))]
-        if not splits:
-            folds = [[statistics.fmean(one.means[k] for one in each)] for k in range(len(seeds))]
-        parts = [tuple(x for one in each for x in one.parts[k])
-                 for k in range(len(seeds))] if all(one.parts for one in each) else ()  # fmt: skip
+        by_seed = zip(*(one.folds for one in each), strict=True)
+        folds = (tuple(chain(*of)) if splits else (fmean(map(fmean, of)),) for of in by_seed)
+        parts = all(one.parts for one in each) and zip(*(one.parts for one in each), strict=True)
         return cls(
-            tuple(seeds), tuple(map(tuple, folds)), metric=first.metric, common_splits=splits,
-            is_deterministic=fixed, parts=tuple(parts),
+            tuple(seeds), tuple(folds), metric=first.metric, common_splits=splits,
+            is_deterministic=fixed, parts=tuple(tuple(chain(*of)) for of in parts or ()),
         )  # fmt: skip
 
     @cached_property
     def means(self) -> list[float]:
         """Mean over the folds of each seed."""
-        return [statistics.fmean(folds) for folds in self.folds]
+        return [fmean(folds) for folds in self.folds]
 
     @cached_property
     def mean(self) -> float:
         """Mean over seeds."""
-        return statistics.fmean(self.means)
+        return fmean(self.means)
 
     @cached_property
     def std(self) -> float | None:
@@ -178,8 +179,8 @@ class Scores:
         """Standard error that one test split leaves: √(p (1 − p) / n_test) of a share, points; of
         other means that of its units.
         """
-        if self.units:
-            mean = np.mean(self.units, axis=0)
+        if self.parts and metric(self.metric).each is not None:
+            mean = np.mean([part.values for (part,) in self.parts], axis=0)
             return float(mean.std() / math.sqrt(len(mean)))
         if self.n_test is None or not metric(self.metric).share:
             return None
@@ -196,14 +197,11 @@ class Scores:
 
         Over seeds and test units, where these are known; within the range of the metric.
         """
-        if self.units:
-            test = crossed_test(np.stack(self.units))
-            found = Interval(test.difference, test.low, test.high)
-        elif self.parts:
-            test = resampled_test(self)
-            if math.isnan(test.p):
+        if self.parts:
+            test = unit_test(self)
+            if math.isnan(test.p):  # not defined on enough draws
                 return None
-            found = Interval(self.mean, test.low, test.high)
+            found = Interval(test.difference, test.low, test.high)
         elif len(self.flat) < 2:
             return None
         else:
@@ -222,37 +220,21 @@ class Scores:
         return replace(
             self, seeds=tuple(seeds), folds=tuple(self.folds[at[seed]][:n_folds] for seed in seeds),
             test_share=0.0 if n_folds == 1 else self.test_share,
-            units=tuple(self.units[at[seed]] for seed in seeds) if self.units else (),
             parts=tuple(self.parts[at[seed]][:n_folds] for seed in seeds) if self.parts else (),
         )  # fmt: skip
 
 
-def _units(records: Sequence[RunResult], config: RunConfig) -> tuple[NDArray[Any], ...]:
-    """Of each record the values of its test units; none unless all have them."""
-    each = metric(metric_of(records)).each
-    if not config.unit or each is None:
+def _parts(records: Sequence[RunResult], config: RunConfig) -> tuple[tuple[TestPart, ...], ...]:
+    """Of each record its test parts; none unless all have predictions, of a metric of units."""
+    how = metric(metric_of(records))
+    if not config.unit or (how.each is None and how.resampled is None):
         return ()
-    found = [
-        config.of_units(each(one.targets, one.predicted))
-        for record in records
-        for one in record.tested()
-    ]
-    return tuple(found) if len(found) == len(records) else ()
-
-
-def _parts(
-    records: Sequence[RunResult], config: RunConfig
-) -> tuple[tuple[TestPart, ...], ...]:
-    """Of each record its test parts; none unless all have predictions of a resampled metric."""
-    name = metric_of(records)
-    if not config.unit or metric(name).resampled is None:
-        return ()
-    found = [tuple(TestPart(one, name) for one in record.tested()) for record in records]
+    found = [tuple(TestPart(one, how, config) for one in record.tested()) for record in records]
     return tuple(found) if all(found) else ()
 
 
-def resampled_test(ours: Scores, theirs: Scores | None = None) -> PairedTest:
-    """The difference of two rows over seeds and test items, which are drawn anew.
+def unit_test(ours: Scores, theirs: Scores | None = None) -> PairedTest:
+    """The difference of two rows over seeds and test units, mean over their test parts.
 
     Args:
         ours: the first row.
@@ -260,18 +242,22 @@ def resampled_test(ours: Scores, theirs: Scores | None = None) -> PairedTest:
     """
     from gcl_hard.evaluation.transfer import paired_bootstrap
 
-    def part(k: int) -> tuple[Any, int]:
+    rows = [one for one in (ours, theirs) if one is not None]
+    if metric(ours.metric).each is not None:
+        return crossed_test(*(np.stack([part.values for (part,) in one.parts]) for one in rows))
+
+    def score_of(k: int) -> Callable[[NDArray[Any], int], NDArray[Any]]:
         def score(ids: NDArray[Any], which: int) -> NDArray[Any]:
             row = ours if which else theirs
-            if row is None:
-                return np.zeros(len(ids) if n == 1 else (len(ids), n))
-            scores = [parts[k].resampled(ids) for parts in row.parts]
+            scores = [np.zeros(len(ids)) if row is None else row.parts[seed][k].resampled(ids)
+                      for seed in range(n)]  # fmt: skip
             return scores[0] if n == 1 else np.stack(scores, axis=1)
 
-        return score, len(ours.parts[0][k].tested.items)
+        return score
 
     n = len(ours.seeds)
-    return paired_bootstrap([part(k) for k in range(len(ours.parts[0]))], seeds=n)
+    sets = [(score_of(k), len(part.tested.items)) for k, part in enumerate(ours.parts[0])]
+    return paired_bootstrap(sets, seeds=n)
 
 
 def standard_error(accuracy: float, n: int) -> float:
@@ -349,9 +335,8 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
     if ours.common_splits and theirs.common_splits:
         n_folds = min(ours.n_folds, theirs.n_folds)
     a, b = ours.of(seeds, n_folds), theirs.of(seeds, n_folds)
-    same = a.metric == b.metric
-    over_units, over_parts = same and a.units and b.units, same and a.parts and b.parts
-    if len(a.flat) < 2 and not (over_units or over_parts):
+    over_units = a.parts and b.parts and a.metric == b.metric
+    if len(a.flat) < 2 and not over_units:
         return None
     if a.metric != b.metric or len(a.flat) != len(b.flat):
         raise InputError(
@@ -360,10 +345,8 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
             f"commands"
         )
     if over_units:
-        t = crossed_test(np.stack(a.units), np.stack(b.units))
-    elif over_parts:
-        t = resampled_test(a, b)
-        if math.isnan(t.p):  # not defined on enough draws
+        t = unit_test(a, b)
+        if math.isnan(t.p):
             return None
     else:
         t = corrected_t_test(a.flat, b.flat, test_share=max(a.test_share, b.test_share))
@@ -425,7 +408,7 @@ def _of_items(record: RunResult, each: Callable[[Any, Any], Any]) -> dict[int, f
         items = range(len(values)) if config.unit else fold.items
         for item, value in zip(items, values, strict=True):
             found.setdefault(int(item), []).append(float(value))
-    return {item: statistics.fmean(found[item]) for item in sorted(found)}
+    return {item: fmean(found[item]) for item in sorted(found)}
 
 
 def _seeds_of_both(ours: Scores, theirs: Scores) -> Sequence[int]:
@@ -481,9 +464,7 @@ class Selection:
             tuple(self.outer[index].parts[k][fold] for fold, index in enumerate(chosen))
             for k, chosen in enumerate(self.chosen)
         ) if all(one.parts for one in self.outer) else ()  # fmt: skip
-        return replace(
-            self.outer[0], folds=tuple(map(tuple, taken.tolist())), units=(), parts=parts
-        )
+        return replace(self.outer[0], folds=tuple(map(tuple, taken.tolist())), parts=parts)
 
     @property
     def best(self) -> int | None:
@@ -660,7 +641,7 @@ def monitoring_curve(records: Iterable[RunResult]) -> tuple[tuple[int, float], .
     for record in records:
         for epoch, accuracy in record.curve:
             points.setdefault(int(epoch), []).append(accuracy)
-    return tuple((epoch, statistics.fmean(points[epoch])) for epoch in sorted(points))
+    return tuple((epoch, fmean(points[epoch])) for epoch in sorted(points))
 
 
 def result_json(results: Results, *, quick: bool = False) -> dict[str, Any]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Sequence
+from statistics import fmean
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 from gcl_hard.evaluation.metrics import metric
 from gcl_hard.reports import theme
-from gcl_hard.reports.result_figures import learning_curves
 from gcl_hard.reports.rows import Row
+from gcl_hard.reports.tables import names
 from gcl_hard.settings.molecules import CHIRALITY, UNTRAINED
 
 PUBLISHED = pd.DataFrame(
@@ -36,7 +37,7 @@ FOUND = {
 
 
 def remarks(rows: Sequence[Row]) -> list[str]:
-    """Targets, what is left out of scores and data, and what splits take for one scaffold."""
+    """Targets, splits, and what is left out of scores and data."""
     records = [record for row in rows if row.sets == 1 for record in row.records]
     found: dict[str, dict[str, None]] = {}
     for record in records:
@@ -123,11 +124,13 @@ def learning_figure(rows: Sequence[Row]) -> Figure | None:
     shown = [row for row in rows if row.scores and row.sets == 1 and row.kind != "best"]
     if len({row.share for row in shown}) < 2:
         return None
-    return _curves(
-        shown, "training molecules", [row.name for row in shown],
-        [statistics.fmean(record.data["sizes"][0] for record in row.records) for row in shown],
-        {row.name: row.representation if row.method == UNTRAINED else row.method for row in shown},
-    )  # fmt: skip
+    points = [
+        (row.name, fmean(record.data["sizes"][0] for record in row.records), row) for row in shown
+    ]
+    methods = {
+        row.name: row.representation if row.method == UNTRAINED else row.method for row in shown
+    }
+    return _curves(points, "training molecules", methods)
 
 
 def size_figure(rows: Sequence[Row]) -> Figure | None:
@@ -140,44 +143,62 @@ def size_figure(rows: Sequence[Row]) -> Figure | None:
     Returns:
         The figure, of sets with encoders of several sizes, one of each; None if there is none.
     """
-    sizes: dict[str, dict[int, list[Row]]] = {}
+    sizes: dict[str, list[tuple[int, Row]]] = {}
     for row in rows:
         if row.scores and row.sets == 1 and row.method == UNTRAINED and not row.config.joined:
-            size = row.records[0].data["pretrained"]
-            sizes.setdefault(row.dataset, {}).setdefault(size, []).append(row)
-    drawn = {name: of for name, of in sizes.items() if len({*of} - {0}) > 1}
-    if not drawn or any(len(same) > 1 for of in drawn.values() for same in of.values()):
-        return None
-    points = [
-        (row, other, "pre-trained" if size else UNTRAINED)
-        for of in drawn.values()
-        for size, (row,) in of.items()
-        for other in ([size] if size else {*of} - {0})  # untrained: a level at all sizes
-    ]
-    shown, at, names = zip(*points, strict=True)
-    colours = {"pre-trained": "hucl", UNTRAINED: UNTRAINED}
-    return _curves(shown, "molecules of pre-training", names, at, colours)
+            sizes.setdefault(row.dataset, []).append(
+                (row.records[0].data.get("pretrained", 0), row)
+            )
+    points: list[tuple[str, float, Row]] = []
+    for of_set in sizes.values():
+        trained = {size for size, _ in of_set if size}
+        if len(trained) > 1:
+            points += [("pre-trained", size, row) for size, row in of_set if size]
+            points += [(UNTRAINED, x, row) for size, row in of_set if not size for x in trained]
+    methods = {"pre-trained": "hucl", UNTRAINED: UNTRAINED}
+    return _curves(points, "molecules of pre-training", methods) if points else None
 
 
+@theme.themed
 def _curves(
-    rows: Sequence[Row],
-    counted: str,
-    names: Sequence[str],
-    at: Sequence[float],
-    colours: dict[str, str],
+    points: Sequence[tuple[str, float, Row]], counted: str, methods: dict[str, str]
 ) -> Figure | None:
-    """Curves of rows by name, over a number of molecules; colours are those of methods."""
-    data = pd.DataFrame({
-        "dataset": [row.dataset for row in rows], "method": names, "graphs": at,
-        "mean": [row.scores.mean if row.scores else None for row in rows],
-        "half": [row.scores.std if row.scores else None for row in rows],
-    }).sort_values("graphs", kind="stable")  # fmt: skip
-    if data.duplicated(["dataset", "method", "graphs"]).any():
+    """One panel per data set, one curve per name, over a number of molecules.
+
+    Args:
+        points: the curve, the number, and the row.
+        counted: what is counted.
+        methods: by the name of a curve, the method whose colour it has.
+
+    Returns:
+        The figure; None with two rows in one place.
+    """
+    places = {(row.dataset, *place): row for *place, row in points}
+    if len(places) < len(points):
         return None
-    return learning_curves(
-        data.astype({"half": float}), value=metric(rows[0].metric).label, training=counted,
-        styles=theme.line_styles({name: colours[name] for name in dict.fromkeys(names)}),
-    )  # fmt: skip
+    sets, styles = names((row for *_, row in points), "dataset"), theme.line_styles(methods)
+    figure, panels = theme.panels(len(sets), height=2.4)
+    for panel, dataset in zip(panels, sets, strict=True):
+        own = [(at, curve, row) for curve, at, row in points if row.dataset == dataset]
+        own.sort(key=lambda point: point[0])
+        for index, (curve, style) in enumerate(styles.items()):
+            scores = {at: row.scores for at, name, row in own if name == curve and row.scores}
+            if not scores:
+                continue
+            x = [at * 1.03 ** (index - 2) for at in scores]
+            mean, half = zip(*((one.mean, one.std or 0.0) for one in scores.values()), strict=True)
+            panel.errorbar(x, mean, half, elinewidth=0.7, markersize=3, linewidth=1.3,
+                           **style | {"label": None})  # fmt: skip
+        at = sorted({at for at, *_ in own})
+        panel.set_title(dataset)
+        panel.set_xscale("log")
+        thousands = EngFormatter(sep="")
+        panel.set_xticks(at, [f"{n:.0f}" if n % 1000 else thousands(n) for n in at])
+        panel.minorticks_off()
+    figure.supxlabel(counted, fontsize=theme.TEXT)
+    figure.supylabel(metric(points[0][2].metric).label, fontsize=theme.TEXT)
+    theme.legend(figure, list(styles.values()))
+    return figure
 
 
 FIGURES: dict[str, Callable[[Sequence[Row]], Figure | None]] = {

@@ -57,8 +57,8 @@ def write(
     check_target(path, quick=quick)
     shown = rows(results) if shown is None else shown
     sections = tables.sections(shown)
-    own_page = OWN.get(results.shown[0].domain)
-    draws = FIGURES | (own_page.FIGURES if own_page else {})
+    beside = _beside(results)
+    draws = FIGURES | (beside.FIGURES if beside else {})
     drawn = {
         path.with_name(f"{path.stem}-{slug(key, sections)}-{figure_name(name, key)}.png"): figure
         for key, own in sections.items()
@@ -84,6 +84,11 @@ def write(
         + tables.to_latex(shown, captions),
     }
     return write_files(texts, drawn)
+
+
+def _beside(results: Results) -> Any:
+    """What the pages of a domain have beside those of all; None for nothing."""
+    return next((OWN.get(config.domain) for config in results.shown), None)
 
 
 Section = tuple[str, str]
@@ -238,8 +243,7 @@ def section_context(results: Results, shown: Sequence[Row], section: Section) ->
     fold, unit = fold_name(own), own[0].unit if own else ""
     scored = tables.in_words(name)
     scored = scored.removeprefix("an ").removeprefix("a ").removeprefix("the ")
-    beside = OWN.get(results.shown[0].domain)
-    means, of_sets = ([row for row in own if (row.sets > 1) == several] for several in (True, False))
+    beside, means = _beside(results), [row for row in own if row.sets > 1]
     stds: dict[str, list[float]] = {}
     for row in own:
         if row.scores and row.kind == "fixed" and row.scores.fold_std is not None:
@@ -279,7 +283,7 @@ def section_context(results: Results, shown: Sequence[Row], section: Section) ->
         "varied": tables.varied(item, one_split=split, fold=fold, unit=unit),
         "controls": " and ".join(tables.controls(own)),
         "means": tables.difference_table(means),
-        "differences": tables.difference_table(of_sets),
+        "differences": tables.difference_table([row for row in own if row.sets == 1]),
         "choices": tables.choice_table(chosen) if chosen else None,
         "negatives": negatives_table(results, protocol, tables.names(own, "dataset")),
     }

@@ -313,13 +313,12 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
     for group, one in zip(groups, made, strict=True):
         inside = replace(empty, kind="inside", group=in_symbols(group[0], apart(configs)))
         if one is not None:
-            records = tuple(
-                results.of(group[index], seeds=[seed])[0]
-                for seed, (index, *_) in zip(one.scores.seeds, one.chosen, strict=True)
-            )
+            made_on = one.scores.seeds
             inside = replace(
-                inside, scores=one.scores, seconds=one.seconds, records=records, config=group[0]
-            )
+                inside, scores=one.scores, seconds=one.seconds, config=group[0],
+                records=tuple(results.of(group[index], seeds=[seed])[0]
+                              for seed, (index, *_) in zip(made_on, one.chosen, strict=True)),
+            )  # fmt: skip
         found.append(inside)
     selection = made[0] if len(made) == 1 and len(groups[0]) == len(configs) else None
     conditions = {
@@ -430,35 +429,33 @@ def _tested(block: Sequence[Row], against: str | None) -> list[Row]:
         block: the rows.
         against: label of one more control.
     """
-    found = list(block)
-    controls = block[0].config.controls if block else ()
-    for name in [*controls, *([against] if against else [])]:
+    found, encoders = list(block), {row.encoder for row in block if row.encoder}
+    controls = block[0].config.controls if block else {}
+    for name in (*controls, *([against] if against else [])):
+        method = controls.get(name)
+        others = [
+            row for row in block
+            if row.kind != "best" and (row.method == method if method else row.label == name)
+        ]  # fmt: skip
         families: dict[int, dict[int, Comparison]] = {}
         for index, row in enumerate(block):
-            control = None if row.kind == "best" or row.blind else _control(row, name, block)
-            if control is not None and (test := compare(row.scores, control.scores)) is not None:
-                families.setdefault(id(control), {})[index] = test
+            own = [
+                one for one in others
+                if one is not row and (method is None or (
+                    one.config.is_control(name, row.config)
+                    and (len(encoders) < 2 or one.encoder == row.encoder)
+                ))
+            ]  # fmt: skip
+            kind = row.kind if row.representation else "inside"
+            own = [one for one in own if one.kind == kind] or own
+            if len(own) != 1 or row.kind == "best" or row.blind:
+                continue
+            if (test := compare(row.scores, own[0].scores)) is not None:
+                families.setdefault(id(own[0]), {})[index] = test
         for family in families.values():
             for index, test in zip(family, corrected([*family.values()]), strict=True):
                 found[index] = replace(found[index], tests={**found[index].tests, name: test})
     return found
-
-
-def _control(row: Row, name: str, block: Sequence[Row]) -> Row | None:
-    """The one row that a row is compared with by the name of a control; None without one."""
-    several = len({one.encoder for one in block if one.encoder}) > 1
-    others = [one for one in block if one is not row and one.kind != "best"]
-    if name not in row.config.controls:
-        others = [one for one in others if one.label == name]
-    else:
-        others = [
-            one for one in others
-            if one.config.is_control(name, row.config)
-            and (not several or one.encoder == row.encoder)
-        ]  # fmt: skip
-    kind = row.kind if row.representation else "inside"
-    others = [one for one in others if one.kind == kind] or others
-    return others[0] if len(others) == 1 else None
 
 
 def rows_frame(rows: Sequence[Row]) -> DataFrame:

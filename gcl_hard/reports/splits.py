@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 
-from gcl_hard.reports.rows import CONTROLS, Row
-from gcl_hard.settings.base import RunConfig
+from gcl_hard.reports.rows import Row
+from gcl_hard.settings.base import CONTROLS, RunConfig
 
 
 def fold_name(of: Iterable[Row | RunConfig]) -> str:

@@ -15,7 +15,6 @@ from gcl_hard.evaluation.metrics import metric
 from gcl_hard.evaluation.significance import Interval
 from gcl_hard.reports.frame import LEVEL, Comparison, Scores, Selection
 from gcl_hard.reports.rows import (
-    CONTROLS,
     Row,
     apart,
     in_symbols,
@@ -25,7 +24,7 @@ from gcl_hard.reports.rows import (
 from gcl_hard.reports.splits import extent, fold_name, split_notes
 from gcl_hard.runs.choice import best
 from gcl_hard.runs.record import ACCURACY
-from gcl_hard.settings.base import RunConfig, known
+from gcl_hard.settings.base import CONTROLS, RunConfig, known
 from gcl_hard.settings.domains import CONFIGS
 
 if TYPE_CHECKING:
@@ -405,13 +404,14 @@ def _p_values(test: Comparison | None) -> str:
 
 def significance_table(rows: Sequence[Row]) -> DataFrame:
     """Counts of comparisons with each control, of trained methods and of baselines."""
+    of_sets = [row for row in rows if row.sets == 1]
     lines = [
         (protocol, "baselines" if row.is_baseline else "trained methods", control,
          1, test.significant and gain > 0, test.significant and gain < 0)
         for protocol in names(rows, "protocol")
         for control in controls(rows)
-        for row in rows
-        if row.protocol == protocol and row.sets == 1 and (test := row.tests.get(control)) is not None
+        for row in of_sets
+        if row.protocol == protocol and (test := row.tests.get(control)) is not None
         for gain in [metric(row.metric).gain(test.mean, 0.0)]
     ]  # fmt: skip
     more = all(metric(row.metric).higher for row in rows)
@@ -604,11 +604,12 @@ def terminal(rows: Sequence[Row]) -> RenderableType:
         wide = sum(max(map(len, column)) + 1 for column in zip(heads, *texts, strict=True)) > WIDTH
         fits = fits and not wide
         parts.append(rich_table(heads, [_texts(row) for row in own] if wide else texts))
-        compared = controls(own)
-        if compared:
-            lines = [_tested(row, compared, lambda t, n: points(t.mean, n))
-                     for row in own if row.tests]  # fmt: skip
-            parts.append(rich_table(_difference_heads(compared), lines))
+        compared = [row for row in own if row.tests]
+        compared = [row for row in compared if row.sets > 1] or compared
+        found = controls(compared)
+        for pair in (found[start : start + 2] for start in range(0, len(found), 2)):  # 80 columns
+            lines = [_tested(row, pair, lambda t, n: points(t.mean, n)) for row in compared]
+            parts.append(rich_table(_difference_heads(pair), lines))
     said = notes(rows)
     if not fits and any(row.changed for row in rows):
         named = Counter(
@@ -691,7 +692,7 @@ def remarks(rows: Sequence[Row]) -> list[str]:
         f"{row.label} on {row.dataset}: intervals and tests over seeds alone, as some of its "
         f"results have no predictions."
         for row in rows
-        if row.unit and row.scores and not (row.scores.units or row.scores.parts)
+        if row.unit and row.scores is not None and not row.scores.parts
     )
     blind = dict.fromkeys(f"{row.method} on {row.dataset}" for row in rows if row.blind)
     found = [
@@ -729,7 +730,8 @@ def untested(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         against = control_of.get((row.protocol, row.dataset), row.method)
         tested = against in row.tests or row.method == against
-        if row.scores and not tested and row.kind != "best" and not row.blind:
+        compared = row.kind != "best" and not row.blind and not row.representation
+        if row.scores and not tested and compared:
             lacking.setdefault(against, []).append(f"{row.label} on {row.dataset}")
     several = len({row.encoder for row in rows if row.encoder}) > 1
     why = "; with several encoders a row is compared with the control of its own" * several

@@ -481,9 +481,9 @@ class RunConfig(ABC):
     of splits are compared on the first ones, and ± is over splits as well."""
     beside: ClassVar[tuple[str, ...]] = ()
     """Metrics that tables show beside the first one, of records that have them."""
-    controls: ClassVar[tuple[str, ...]] = CONTROLS
-    """What rows are compared with, as :meth:`is_control` knows it; all of them in the mean over the
-    data sets of a command, where it has one."""
+    controls: ClassVar[Mapping[str, str]] = {name: name for name in CONTROLS}
+    """What rows are compared with, by the names of columns: rows of these methods, of which
+    :meth:`is_control` says which."""
     averages_sets: ClassVar[bool] = False
     """Whether the mean over the data sets of a command is a row of its tables, too."""
     usual_baselines: ClassVar[tuple[str, ...]] = ("majority", "untrained")
@@ -599,7 +599,7 @@ class RunConfig(ABC):
 
     def is_control(self, name: str, of: RunConfig) -> bool:
         """Whether it is the control of a name that another configuration is compared with."""
-        return self.method == name != of.method
+        return self.method != of.method
 
     def of_seed(self, seed: int) -> Self:
         """The configuration of the run of a seed, for which ``{seed}`` stands in names of files."""

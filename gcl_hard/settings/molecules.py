@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -106,7 +106,10 @@ class MoleculeConfig(RunConfig):
     baseline_protocol: ClassVar[str] = "split"
     unit: ClassVar[str] = "molecule"
     beside: ClassVar[tuple[str, ...]] = ("cliff_rmse",)
-    controls: ClassVar[tuple[str, ...]] = ("scl", "ecfp", UNTRAINED, "frozen", SUPERVISED)
+    controls: ClassVar[Mapping[str, str]] = {
+        "scl": "scl", "ecfp": "ecfp", UNTRAINED: UNTRAINED, "frozen": UNTRAINED,
+        SUPERVISED: SUPERVISED,
+    }  # fmt: skip
     averages_sets: ClassVar[bool] = True
     usual_baselines: ClassVar[tuple[str, ...]] = ("untrained", "ecfp")
     domain: ClassVar[Domain] = "molecules"
@@ -408,17 +411,14 @@ class MoleculeConfig(RunConfig):
         encoder (the own one of an encoder with new weights), the frozen encoder or a supervised one
         of the same representation, and scl with all other settings equal.
         """
-        alone, same = not self.joined, self.representation == of.representation
-        controls = {
-            "ecfp": self.method == "ecfp" and alone,
-            UNTRAINED: self.method == UNTRAINED and self.is_new and alone
-            and (not of.is_new or self.encoder == of.encoder),
-            "frozen": self.method == UNTRAINED and same,
-            SUPERVISED: self.method == SUPERVISED and same,
-            "scl": self.method == "scl" and not of.is_baseline
-            and replace(of, method="scl") == self,
-        }  # fmt: skip
-        return controls[name] and self.train_share == of.train_share
+        if self.train_share != of.train_share:
+            return False
+        if name == "scl":
+            return not of.is_baseline and replace(of, method=name) == self
+        if name in (SUPERVISED, "frozen"):
+            return bool(self.representation == of.representation)
+        own = self.is_new and (not of.is_new or self.encoder == of.encoder)
+        return bool((own or name == "ecfp") and not self.joined)
 
     def of_seed(self, seed: int) -> Self:
         """The configuration of the run of a seed, with its file."""
