@@ -27,11 +27,11 @@ Limitations of Molecular Machine Learning with Activity Cliffs*."""
 TWENTY = 20
 """Sets that the published means are over."""
 FOUND = {
+    "tasks": "targets",
     "one_class": "left out of the mean, with one class alone, or none, in the training or the test "
     "part",
     "few": "tasks whose rarer class has fewer than ten test molecules",
     "invalid": "SMILES that are no molecules",
-    "tasks": "targets",
 }
 """Facts of records that pages tell."""
 
@@ -39,22 +39,22 @@ FOUND = {
 def remarks(rows: Sequence[Row]) -> list[str]:
     """Targets, splits, and what is left out of scores and data."""
     records = [record for row in rows if row.sets == 1 for record in row.records]
+    splits = dict.fromkeys(str(record.data.get("split")) for record in records)
     found: dict[str, dict[str, None]] = {}
     for record in records:
-        for name in FOUND:
+        where = f"{record.run.config.set_name} ({record.data.get('split')})"
+        for name, what in FOUND.items():
             if facts := record.data.get(name):
                 shown = _listed(facts) if isinstance(facts, list) else str(facts)
-                where = f"{record.run.config.set_name} ({record.data['split']}): {shown}"
-                found.setdefault(name, {})[where] = None
-    said = [f"{FOUND[name][0].upper()}{FOUND[name][1:]}: {'; '.join(found[name])}."
-            for name in FOUND if name in found]  # fmt: skip
-    if any(CHIRALITY in row.split for row in rows):
+                found.setdefault(what, {})[f"{where}: {shown}"] = None
+    said = [f"{what[0].upper()}{what[1:]}: {'; '.join(of)}." for what, of in found.items()]
+    if len(splits) > 1:
+        said.append(f"Splits ({', '.join(splits)}) overlap, so that intervals are too narrow.")
+    if any(one.endswith(CHIRALITY) for one in splits):
         said.append(
             f"Splits whose name ends with {CHIRALITY} take mirror images for different scaffolds, "
             f"as DeepChem and MoleculeNet do not."
         )
-    if any(row.common_splits for row in rows):
-        said.append("Splits overlap, so that intervals over several are too narrow.")
     return said
 
 

@@ -135,6 +135,7 @@ def page(
         unit=kinds[0].unit if kinds else "",
         scored=" or ".join(map(tables.in_words, metrics)),
         share=any(how.share for how in metrics.values()),
+        means=any(how.each for how in metrics.values()),
         split=any(config.n_scores == 1 for config in results.shown),
         validated=any(config.has_validation for config in results.shown),
         epochs=tables.values((c for c in results.shown if c.encoders), "epochs"),
@@ -172,7 +173,7 @@ def title(results: Results) -> str:
     found = {name: tables.values(trained, name) for name in stated if name not in TITLED}
     several = {name: text for name, text in found.items() if "," in text}
     settings = [*(several or found).items()][:MOST_IN_TITLE]
-    sets = [*dict.fromkeys(config.dataset for config in results.configs)]
+    sets = [*dict.fromkeys(config.set_name for config in results.configs)]
     protocols = dict.fromkeys(config.protocol for config in results.configs)
     shown = sets if len(sets) <= MOST_IN_TITLE else [f"{len(sets)} data sets"]
     parts = [

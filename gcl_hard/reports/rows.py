@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 CONDITIONS = ("label_noise", "known_labels", "encoder", "train_share")
 """Settings that are compared, beside epochs and what is left out, not chosen among."""
 
-IN_FIELDS = ("encoder", "joined", "split", "train_share")
-"""Settings that rows have in fields of their own."""
+IN_NAME = ("encoder", "joined", "split")
+"""Settings that are in the names of rows that have a representation, or in a field."""
 
 END = "‡"
 """Marks a chosen value at an end of what was compared."""
@@ -361,7 +361,7 @@ def _filled(
         changed=tuple(
             f"{name}={_shown(given)}"
             for name, given in config.stated().items()
-            if name not in (*names, "classes", *(IN_FIELDS if row.representation else ()))
+            if name not in (*names, "classes", *(IN_NAME if row.representation else ()))
         ),
     )  # fmt: skip
     if not records:
@@ -391,6 +391,7 @@ def _shown(given: Any) -> str:
 def in_symbols(config: RunConfig, names: Iterable[str], *, ends: Collection[str] = ()) -> str:
     """Settings of a configuration as text, such as ``β=2 lr=0.01 anchor``; ``ends`` are marked."""
     values = ((name, getattr(config, name)) for name in names)
+    values = ((name, "+".join(x) if isinstance(x, tuple) else x) for name, x in values)
     written = symbols(type(config))
     return " ".join(
         ("without " * (name == "without") + value)
@@ -408,6 +409,7 @@ def apart(configs: Sequence[RunConfig]) -> list[str]:
         for name, one in known(type(configs[0])).items()
         if one.setting.several
         and not one.setting.chosen
+        and not (name in IN_NAME and configs[0].row_fields)
         and len({getattr(config, name) for config in configs}) > 1
     ]
 

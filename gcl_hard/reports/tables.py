@@ -504,11 +504,11 @@ def choice_table(selections: Sequence[Selection]) -> DataFrame:
             config
             for other in selections
             for config in other.candidates
-            if (config.set_name, config.method) == (first.set_name, first.method)
+            if (config.set_name, config.row_name) == (first.set_name, first.row_name)
         ]
         varied = [*apart(others), *symbols_that_differ(one.candidates)]
         lines += [
-            (config.set_name, config.method, in_symbols(config, varied), str(chosen[index]))
+            (config.set_name, config.row_name, in_symbols(config, varied), str(chosen[index]))
             for index, config in enumerate(one.candidates)
         ]
     return text_frame(["data set", "method", "setting", unit], lines)
@@ -756,14 +756,15 @@ def notes(rows: Sequence[Row]) -> list[str]:
     kinds = {row.kind for row in rows}
     compared = any(row.paper is not None and row.setting for row in trained)
     optimism = [
-        f"{r.dataset} {r.method} {metric(r.metric).difference(r.optimism)}"
+        f"{r.dataset} {r.name or r.method} {metric(r.metric).difference(r.optimism)}"
         for r in rows
         if r.optimism is not None
     ]
     metrics = by_metric(rows)
     less = [metric(name).title for name in metrics if not metric(name).higher]
     units = dict.fromkeys(metric(name).points for name in metrics)
-    has_error = bool(unit) or any(metric(name).share for name in metrics)
+    has_error = any(metric(name).share or (unit and metric(name).each) for name in metrics)
+    once = any(row.config and row.config.chooses_once for row in rows)
     error = f"; s.e., the standard error that the number of test {unit or item}s leaves a score"
     found = {
         f"± is the standard deviation over seed{varied}; {fold}s, the one over a seed's {fold}s; "
@@ -784,10 +785,10 @@ def notes(rows: Sequence[Row]) -> list[str]:
         ", which is the paper's way and no estimate for new data.": "best" in kinds,
         "inside: the setting was chosen on a part of the training data that the encoder had not "
         f"seen, once or by every {'seed' if split else 'training fold'}.": (
-            "inside" in kinds and (split or fold == "fold") and not unit
+            "inside" in kinds and (split or fold == "fold") and not once
         ),
         f"inside: the setting was chosen on validation {item}s, once, by one run of each.": (
-            "inside" in kinds and bool(unit)
+            "inside" in kinds and once
         ),
         f"inside: the setting was chosen on {item}s held out of training and test, once or by "
         "every seed and split.": "inside" in kinds and not split and fold == "split",
