@@ -120,7 +120,7 @@ class MoleculeConfig(RunConfig):
     dataset: Annotated[
         str,
         Setting(
-            "BACE, ESOL, … (moleculenet: nine), CHEMBL… (cliffs: twenty), or NAME.csv",
+            "BACE, CHEMBL…, all of moleculenet or cliffs, or NAME.csv",
             "data",
             common=True,
             several=True,
@@ -202,8 +202,7 @@ class MoleculeConfig(RunConfig):
     encoder: Annotated[
         str,
         Setting(
-            "untrained, untrained:FILE.pt (its shape), or FILE.pt of gcl_hard.pretrain; {seed} in "
-            "FILE is the seed of a run",
+            "untrained, untrained:FILE.pt, or FILE-{seed}.pt of gcl_hard.pretrain",
             "encoder",
             several=True,
             common=True,
