@@ -441,7 +441,7 @@ class Evaluation:
         run = Run(config, self.results.seeds[0] if seed is None else seed)
         if run not in self.results.records:
             raise InputError(f"{run} is not among the finished runs")
-        path = Store(self.folder).file(run, suffix)
+        path = Store(self.folder).file(self.results.records[run].run, suffix)
         if not path.exists():
             what = "encoders" if suffix == ENCODERS else "embeddings"
             if suffix == ENCODERS and "save_encoder" not in experiment_of(run.config).options:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from gcl_hard.errors import InputError
 from gcl_hard.evaluation.significance import Interval
 from gcl_hard.reports.frame import (
     Comparison,
@@ -184,9 +185,16 @@ def rows(results: Results) -> list[Row]:
         best on the test folds, and one for what was chosen inside, if that was asked for.
 
     Raises:
-        InputError: for scores of one data set by two metrics.
+        InputError: for scores of one data set by two metrics, or a control that is no row.
     """
-    return [row for one in results.by_metric for row in _by_metric(one)]
+    found = [row for one in results.by_metric for row in _by_metric(one)]
+    labels = dict.fromkeys(row.label for row in found)
+    if results.against is not None and results.against not in labels:
+        raise InputError(
+            f"against is the label of a row, one of {'; '.join(map(repr, labels))}; got "
+            f"{results.against!r}"
+        )
+    return found
 
 
 def _by_metric(results: Results) -> list[Row]:

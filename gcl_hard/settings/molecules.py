@@ -202,7 +202,7 @@ class MoleculeConfig(RunConfig):
     encoder: Annotated[
         str,
         Setting(
-            "untrained, untrained:FILE.pt, or FILE-{seed}.pt of gcl_hard.pretrain",
+            "untrained, untrained:FILE.pt, or FILE-{seed}.pt of pretrain",
             "encoder",
             several=True,
             common=True,
