@@ -221,9 +221,9 @@ def _name(options: BenchOptions, configs: Sequence[RunConfig]) -> str:
         stem = "-".join(["table", options.table, *kinds])
         return stem if set(configs) == set(whole.configs) else f"{stem}-{digest}"
     heads = {n: dict.fromkeys(getattr(c, n) for c in configs) for n in HEAD}
-    parts = ["+".join(of) for of in heads.values()]
+    parts = ["+".join(values) for values in heads.values()]
     if max(map(len, parts)) > 2 * LONGEST:
-        return "_".join([*(f"{len(of)}-{n}s" for n, of in heads.items()), digest])
+        return "_".join([*(f"{len(values)}-{n}s" for n, values in heads.items()), digest])
     stated = [one.stated() for one in configs]
     names = sorted({name for one in stated for name in one})
     values = {n: dict.fromkeys(_value(one[n]) for one in stated if n in one) for n in names}

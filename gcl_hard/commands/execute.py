@@ -85,10 +85,10 @@ def _execute(
 def _run(
     runner: Runner, own: UserParts, runs: Sequence[Run]
 ) -> tuple[dict[Run, RunResult], list[str]]:
-    """Results of runs, each with the file of its seed; those that read one file are one."""
-    resolved = {run: own.resolved_run(run) for run in runs}
-    found, failures = runner.run([*dict.fromkeys(resolved.values())])
-    return {run: found[one] for run, one in resolved.items() if one in found}, failures
+    """Results of runs, each with the file of its seed, by the runs that were asked for."""
+    stored = {run: own.resolved_run(run) for run in runs}
+    records, failures = runner.run([*dict.fromkeys(stored.values())])
+    return {run: records[key] for run, key in stored.items() if key in records}, failures
 
 
 def _by_metrics(
@@ -103,12 +103,15 @@ def _by_metrics(
         return [records] * len(names or (None,))
     if not names:
         beside = dict.fromkeys(name for run in records for name in run.config.beside)
-        of_others = [
-            {run: seen for run, one in records.items() if name in one.scores
-             and (seen := one.by(name)) is not None}
+        others = [
+            {
+                run: scored
+                for run, record in records.items()
+                if name in record.scores and (scored := record.by(name)) is not None
+            }
             for name in beside
-        ]  # fmt: skip
-        return [records, *filter(None, of_others)]
+        ]
+        return [records, *filter(None, others)]
     other = next((one for one in records.values() if one.metric != names[0]), None)
     if chosen and other is not None and any(one.validation for one in records.values()):
         raise InputError(

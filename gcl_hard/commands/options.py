@@ -126,7 +126,7 @@ def bench_configs(
     if "contrast" in shared and any(row.infonce_only for row in rows):
         shared["contrast"] = shared["contrast"] or "two-view"  # for all, so that they compare
     with_prior = [row.name for row in rows if row.takes_prior]
-    sets = tuple(one for name in values["dataset"] for one in config.sets_of(name))
+    sets = tuple(dataset for name in values["dataset"] for dataset in config.sets_of(name))
     values = {**values, "dataset": sets}
     found = []
     for combination in itertools.product(*(values[name] for name in listed)):

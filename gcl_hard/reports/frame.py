@@ -45,32 +45,32 @@ PAPER_NOTE = (
 )
 
 
-class TestPart:
+class UnitSample:
     """The test items of a run, as a sample of units such as molecules.
 
     Attributes:
         tested: the items, with what is predicted.
-        how: the metric.
+        metric: what they are scored by.
         config: the configuration, which knows the units.
     """
 
-    def __init__(self, tested: Tested, how: Metric, config: RunConfig) -> None:
-        self.tested, self.how, self.config = tested, how, config
+    def __init__(self, tested: Tested, metric: Metric, config: RunConfig) -> None:
+        self.tested, self.metric, self.config = tested, metric, config
         self._scores: dict[int, NDArray[Any]] = {}
 
     @cached_property
     def values(self) -> NDArray[Any]:
         """The values of the units, whose mean the score is."""
-        assert self.how.each is not None
-        return self.config.of_units(self.how.each(self.tested.targets, self.tested.predicted))
+        assert self.metric.each is not None
+        return self.config.of_units(self.metric.each(self.tested.targets, self.tested.predicted))
 
     def resampled(self, ids: NDArray[Any]) -> NDArray[Any]:
         """The scores on draws of the items by ids [B, n], kept for other rows to compare with."""
         key = hash(ids.tobytes())
         if key not in self._scores:
-            assert self.how.resampled is not None
-            which = self.tested.masks.get(self.how.mask)
-            self._scores[key] = self.how.resampled(*self.tested[1:3], ids, which)
+            assert self.metric.resampled is not None
+            mask = self.tested.masks.get(self.metric.mask)
+            self._scores[key] = self.metric.resampled(*self.tested[1:3], ids, mask)
         return self._scores[key]
 
 
@@ -86,7 +86,7 @@ class Scores:
         metric: name of the metric.
         common_splits: whether fold k is the same for all rows and seeds.
         is_deterministic: whether every seed has the same scores, so that one was run.
-        parts: of each seed its test parts; empty where intervals are over seeds alone.
+        samples: of each seed its test parts; empty where intervals are over seeds alone.
     """
 
     seeds: tuple[int, ...]
@@ -96,7 +96,7 @@ class Scores:
     metric: str = ACCURACY
     common_splits: bool = False
     is_deterministic: bool = False
-    parts: tuple[tuple[TestPart, ...], ...] = field(default=(), compare=False, repr=False)
+    samples: tuple[tuple[UnitSample, ...], ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def of_records(cls, records: Sequence[RunResult], config: RunConfig) -> Scores:
@@ -113,7 +113,7 @@ class Scores:
             metric_of(records),
             config.common_splits,
             config.is_deterministic,
-            _parts(records, config),
+            _samples(records, config),
         )
 
     @classmethod
@@ -124,16 +124,17 @@ class Scores:
             scores: by one metric, each on one test part or several.
             splits: whether they are of splits of one data set, over which ± is, too.
         """
-        first, fixed = scores[0], all(one.is_deterministic for one in scores)
-        of = [one for one in scores if fixed or not one.is_deterministic]
-        seeds = [seed for seed in of[0].seeds if all(seed in one.seeds for one in of)]
-        each = [one.of(seeds) for one in scores]
-        by_seed = zip(*(one.folds for one in each), strict=True)
-        folds = (tuple(chain(*of)) if splits else (fmean(map(fmean, of)),) for of in by_seed)
-        parts = all(one.parts for one in each) and zip(*(one.parts for one in each), strict=True)
+        fixed = all(row.is_deterministic for row in scores)
+        drawn = [row.seeds for row in scores if fixed or not row.is_deterministic]
+        seeds = [seed for seed in drawn[0] if all(seed in others for others in drawn)]
+        rows = [row.of(seeds) for row in scores]
+        by_seed = zip(*(row.folds for row in rows), strict=True)
+        folds = (tuple(chain(*x)) if splits else (fmean(map(fmean, x)),) for x in by_seed)
+        samples = [row.samples for row in rows if row.samples]
+        each = zip(*samples, strict=True) if len(samples) == len(rows) else ()
         return cls(
-            tuple(seeds), tuple(folds), metric=first.metric, common_splits=splits,
-            is_deterministic=fixed, parts=tuple(tuple(chain(*of)) for of in parts or ()),
+            tuple(seeds), tuple(folds), metric=scores[0].metric, common_splits=splits,
+            is_deterministic=fixed, samples=tuple(tuple(chain(*x)) for x in each),
         )  # fmt: skip
 
     @cached_property
@@ -179,8 +180,8 @@ class Scores:
         """Standard error that one test split leaves: √(p (1 − p) / n_test) of a share, points; of
         other means that of its units.
         """
-        if self.parts and metric(self.metric).each is not None:
-            mean = np.mean([part.values for (part,) in self.parts], axis=0)
+        if self.samples and metric(self.metric).each is not None:
+            mean = np.mean([sample.values for (sample,) in self.samples], axis=0)
             return float(mean.std() / math.sqrt(len(mean)))
         if self.n_test is None or not metric(self.metric).share:
             return None
@@ -197,7 +198,7 @@ class Scores:
 
         Over seeds and test units, where these are known; within the range of the metric.
         """
-        if self.parts:
+        if self.samples:
             test = unit_test(self)
             if math.isnan(test.p):  # not defined on enough draws
                 return None
@@ -220,17 +221,20 @@ class Scores:
         return replace(
             self, seeds=tuple(seeds), folds=tuple(self.folds[at[seed]][:n_folds] for seed in seeds),
             test_share=0.0 if n_folds == 1 else self.test_share,
-            parts=tuple(self.parts[at[seed]][:n_folds] for seed in seeds) if self.parts else (),
+            samples=tuple(self.samples[at[seed]][:n_folds] for seed in seeds)
+            if self.samples else (),
         )  # fmt: skip
 
 
-def _parts(records: Sequence[RunResult], config: RunConfig) -> tuple[tuple[TestPart, ...], ...]:
+def _samples(records: Sequence[RunResult], config: RunConfig) -> tuple[tuple[UnitSample, ...], ...]:
     """Of each record its test parts; none unless all have predictions, of a metric of units."""
-    how = metric(metric_of(records))
-    if not config.unit or (how.each is None and how.resampled is None):
+    scored = metric(metric_of(records))
+    if not config.unit or (scored.each is None and scored.resampled is None):
         return ()
-    found = [tuple(TestPart(one, how, config) for one in record.tested()) for record in records]
-    return tuple(found) if all(found) else ()
+    samples = [
+        tuple(UnitSample(part, scored, config) for part in record.tested()) for record in records
+    ]
+    return tuple(samples) if all(samples) else ()
 
 
 def unit_test(ours: Scores, theirs: Scores | None = None) -> PairedTest:
@@ -242,21 +246,21 @@ def unit_test(ours: Scores, theirs: Scores | None = None) -> PairedTest:
     """
     from gcl_hard.evaluation.transfer import paired_bootstrap
 
-    rows = [one for one in (ours, theirs) if one is not None]
-    if metric(ours.metric).each is not None:
-        return crossed_test(*(np.stack([part.values for (part,) in one.parts]) for one in rows))
+    n, first = len(ours.seeds), ours.samples[0]
+    if first[0].metric.each is not None:
+        rows = [row.samples for row in (ours, theirs) if row is not None]
+        return crossed_test(*(np.stack([sample.values for (sample,) in row]) for row in rows))
 
-    def score_of(k: int) -> Callable[[NDArray[Any], int], NDArray[Any]]:
+    def score_of(part: int) -> Callable[[NDArray[Any], int], NDArray[Any]]:
         def score(ids: NDArray[Any], which: int) -> NDArray[Any]:
             row = ours if which else theirs
-            scores = [np.zeros(len(ids)) if row is None else row.parts[seed][k].resampled(ids)
+            scores = [np.zeros(len(ids)) if row is None else row.samples[seed][part].resampled(ids)
                       for seed in range(n)]  # fmt: skip
             return scores[0] if n == 1 else np.stack(scores, axis=1)
 
         return score
 
-    n = len(ours.seeds)
-    sets = [(score_of(k), len(part.tested.items)) for k, part in enumerate(ours.parts[0])]
+    sets = [(score_of(part), len(sample.tested.items)) for part, sample in enumerate(first)]
     return paired_bootstrap(sets, seeds=n)
 
 
@@ -335,7 +339,7 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
     if ours.common_splits and theirs.common_splits:
         n_folds = min(ours.n_folds, theirs.n_folds)
     a, b = ours.of(seeds, n_folds), theirs.of(seeds, n_folds)
-    over_units = a.parts and b.parts and a.metric == b.metric
+    over_units = a.samples and b.samples and a.metric == b.metric
     if len(a.flat) < 2 and not over_units:
         return None
     if a.metric != b.metric or len(a.flat) != len(b.flat):
@@ -460,11 +464,11 @@ class Selection:
     def scores(self) -> Scores:
         """Test scores of the chosen settings."""
         taken = self.choice.taken([one.folds for one in self.outer])
-        parts = tuple(
-            tuple(self.outer[index].parts[k][fold] for fold, index in enumerate(chosen))
+        samples = tuple(
+            tuple(self.outer[index].samples[k][fold] for fold, index in enumerate(chosen))
             for k, chosen in enumerate(self.chosen)
-        ) if all(one.parts for one in self.outer) else ()  # fmt: skip
-        return replace(self.outer[0], folds=tuple(map(tuple, taken.tolist())), parts=parts)
+        ) if all(row.samples for row in self.outer) else ()  # fmt: skip
+        return replace(self.outer[0], folds=tuple(map(tuple, taken.tolist())), samples=samples)
 
     @property
     def best(self) -> int | None:

@@ -26,7 +26,7 @@ PUBLISHED = pd.DataFrame(
 Limitations of Molecular Machine Learning with Activity Cliffs*."""
 TWENTY = 20
 """Sets that the published means are over."""
-FOUND = {
+FACTS = {
     "tasks": "targets",
     "one_class": "left out of the mean, with one class alone, or none, in the training or the test "
     "part",
@@ -34,28 +34,32 @@ FOUND = {
     "invalid": "SMILES that are no molecules",
 }
 """Facts of records that pages tell."""
+OF_SPLITS = ("one_class", "few")
+"""Those that depend on the split."""
 
 
 def remarks(rows: Sequence[Row]) -> list[str]:
     """Targets, splits, and what is left out of scores and data."""
     records = [record for row in rows if row.sets == 1 for record in row.records]
     splits = dict.fromkeys(str(record.data.get("split")) for record in records)
-    found: dict[str, dict[str, None]] = {}
+    facts: dict[str, dict[str, None]] = {}
     for record in records:
-        where = f"{record.run.config.set_name} ({record.data.get('split')})"
-        for name, what in FOUND.items():
-            if facts := record.data.get(name):
-                shown = _listed(facts) if isinstance(facts, list) else str(facts)
-                found.setdefault(what, {})[f"{where}: {shown}"] = None
-    said = [f"{what[0].upper()}{what[1:]}: {'; '.join(of)}." for what, of in found.items()]
+        for name, words in FACTS.items():
+            if fact := record.data.get(name):
+                where = record.run.config.set_name
+                where += f" ({record.data.get('split')})" if name in OF_SPLITS else ""
+                text = _listed(fact) if isinstance(fact, list) else str(fact)
+                facts.setdefault(words, {})[f"{where}: {text}"] = None
+    lines = [f"{words[0].upper()}{words[1:]}: {'; '.join(of_sets)}."
+             for words, of_sets in facts.items()]  # fmt: skip
     if len(splits) > 1:
-        said.append(f"Splits ({', '.join(splits)}) overlap, so that intervals are too narrow.")
-    if any(one.endswith(CHIRALITY) for one in splits):
-        said.append(
+        lines.append(f"Splits ({', '.join(splits)}) overlap, so that intervals are too narrow.")
+    if any(split.endswith(CHIRALITY) for split in splits):
+        lines.append(
             f"Splits whose name ends with {CHIRALITY} take mirror images for different scaffolds, "
             f"as DeepChem and MoleculeNet do not."
         )
-    return said
+    return lines
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:
@@ -146,9 +150,8 @@ def size_figure(rows: Sequence[Row]) -> Figure | None:
     sizes: dict[str, list[tuple[int, Row]]] = {}
     for row in rows:
         if row.scores and row.sets == 1 and row.method == UNTRAINED and not row.config.joined:
-            sizes.setdefault(row.dataset, []).append(
-                (row.records[0].data.get("pretrained", 0), row)
-            )
+            size = row.records[0].data.get("pretrained", 0)
+            sizes.setdefault(row.dataset, []).append((size, row))
     points: list[tuple[str, float, Row]] = []
     for of_set in sizes.values():
         trained = {size for size, _ in of_set if size}
@@ -179,21 +182,20 @@ def _curves(
     sets, styles = names((row for *_, row in points), "dataset"), theme.line_styles(methods)
     figure, panels = theme.panels(len(sets), height=2.4)
     for panel, dataset in zip(panels, sets, strict=True):
-        own = [(at, curve, row) for curve, at, row in points if row.dataset == dataset]
-        own.sort(key=lambda point: point[0])
+        placed = [(x, curve, row.scores) for curve, x, row in points if row.dataset == dataset]
+        placed.sort(key=lambda place: place[0])
         for index, (curve, style) in enumerate(styles.items()):
-            scores = {at: row.scores for at, name, row in own if name == curve and row.scores}
-            if not scores:
-                continue
-            x = [at * 1.03 ** (index - 2) for at in scores]
-            mean, half = zip(*((one.mean, one.std or 0.0) for one in scores.values()), strict=True)
-            panel.errorbar(x, mean, half, elinewidth=0.7, markersize=3, linewidth=1.3,
-                           **style | {"label": None})  # fmt: skip
-        at = sorted({at for at, *_ in own})
+            line = [(x * 1.03 ** (index - 2), scores.mean, scores.std or 0.0)
+                    for x, name, scores in placed if name == curve and scores]  # fmt: skip
+            if line:
+                x, mean, half = zip(*line, strict=True)
+                panel.errorbar(x, mean, half, elinewidth=0.7, markersize=3, linewidth=1.3,
+                               **style | {"label": None})  # fmt: skip
+        ticks = sorted({x for x, *_ in placed})
         panel.set_title(dataset)
         panel.set_xscale("log")
         thousands = EngFormatter(sep="")
-        panel.set_xticks(at, [f"{n:.0f}" if n % 1000 else thousands(n) for n in at])
+        panel.set_xticks(ticks, [f"{n:.0f}" if n % 1000 else thousands(n) for n in ticks])
         panel.minorticks_off()
     figure.supxlabel(counted, fontsize=theme.TEXT)
     figure.supylabel(metric(points[0][2].metric).label, fontsize=theme.TEXT)

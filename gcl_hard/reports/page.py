@@ -17,7 +17,7 @@ from gcl_hard.reports.splits import fold_name
 from gcl_hard.runs.record import ACCURACY
 from gcl_hard.settings.base import HEAD
 
-OWN = {"molecules": molecules}
+OF_DOMAIN = {"molecules": molecules}
 """What pages of a domain have beside those of all."""
 ALT = molecules.ALT | {
     "accuracy": "Mean accuracies with 95 % intervals",
@@ -88,7 +88,7 @@ def write(
 
 def _beside(results: Results) -> Any:
     """What the pages of a domain have beside those of all; None for nothing."""
-    return next((OWN.get(config.domain) for config in results.shown), None)
+    return next((OF_DOMAIN.get(config.domain) for config in results.shown), None)
 
 
 Section = tuple[str, str]

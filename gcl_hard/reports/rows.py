@@ -238,8 +238,8 @@ def _by_metric(results: Results) -> list[Row]:
         for metric_name in dict.fromkeys(block[0].metric for block in averaged):
             alike = [block for block in averaged if block[0].metric == metric_name]
             if len(alike) > 1:
-                means = _merged([one for block in alike for one in block if one.kind != "best"])
-                found += _tested([one for one in means if one.sets == len(alike)], results.against)
+                means = _merged([row for block in alike for row in block if row.kind != "best"])
+                found += _tested([row for row in means if row.sets == len(alike)], results.against)
         for block in blocks:
             found += _tested(block, results.against)
     return found
@@ -263,7 +263,8 @@ def _mean(rows: Sequence[Row]) -> Row:
         first, dataset=first.dataset if sets == 1 else f"mean of {sets}", sets=sets,
         scores=mean if mean and mean.seeds else None, n_folds=len(rows) if sets == 1 else 1,
         common_splits=sets == 1, split=", ".join(dict.fromkeys(row.split for row in rows)),
-        seconds=sum(row.seconds for row in rows), notes=(), undefined=0,
+        seconds=sum(row.seconds for row in rows), notes=(),
+        undefined=0 if mean else sum(row.undefined for row in rows),
         records=tuple(record for row in rows for record in row.records),
     )  # fmt: skip
 
@@ -399,7 +400,7 @@ def _shown(given: Any) -> str:
 def in_symbols(config: RunConfig, names: Iterable[str], *, ends: Collection[str] = ()) -> str:
     """Settings of a configuration as text, such as ``β=2 lr=0.01 anchor``; ``ends`` are marked."""
     values = ((name, getattr(config, name)) for name in names)
-    values = ((name, "+".join(x) if isinstance(x, tuple) else x) for name, x in values)
+    values = ((name, "+".join(v) if isinstance(v, tuple) else v) for name, v in values)
     written = symbols(type(config))
     return " ".join(
         ("without " * (name == "without") + value)
@@ -449,19 +450,19 @@ def _tested(block: Sequence[Row], against: str | None) -> list[Row]:
         ]  # fmt: skip
         families: dict[int, dict[int, Comparison]] = {}
         for index, row in enumerate(block):
-            own = [
-                one for one in others
-                if one is not row and (method is None or (
-                    one.config.is_control(name, row.config)
-                    and (len(encoders) < 2 or one.encoder == row.encoder)
+            beside = [
+                other for other in others
+                if other is not row and (method is None or (
+                    other.config.is_control(name, row.config)
+                    and (len(encoders) < 2 or other.encoder == row.encoder)
                 ))
             ]  # fmt: skip
             kind = row.kind if row.representation else "inside"
-            own = [one for one in own if one.kind == kind] or own
-            if len(own) != 1 or row.kind == "best" or row.blind:
+            beside = [other for other in beside if other.kind == kind] or beside
+            if len(beside) != 1 or row.kind == "best" or row.blind:
                 continue
-            if (test := compare(row.scores, own[0].scores)) is not None:
-                families.setdefault(id(own[0]), {})[index] = test
+            if (test := compare(row.scores, beside[0].scores)) is not None:
+                families.setdefault(id(beside[0]), {})[index] = test
         for family in families.values():
             for index, test in zip(family, corrected([*family.values()]), strict=True):
                 found[index] = replace(found[index], tests={**found[index].tests, name: test})

@@ -692,7 +692,7 @@ def remarks(rows: Sequence[Row]) -> list[str]:
         f"{row.label} on {row.dataset}: intervals and tests over seeds alone, as some of its "
         f"results have no predictions."
         for row in rows
-        if row.unit and row.scores is not None and not row.scores.parts
+        if row.unit and row.scores is not None and not row.scores.samples
     )
     blind = dict.fromkeys(f"{row.method} on {row.dataset}" for row in rows if row.blind)
     found = [

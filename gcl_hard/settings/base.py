@@ -597,9 +597,9 @@ class RunConfig(ABC):
         """What its rows have of ``representation``, ``share`` and ``split``."""
         return {}
 
-    def is_control(self, name: str, of: RunConfig) -> bool:
+    def is_control(self, name: str, compared: RunConfig) -> bool:
         """Whether it is the control of a name that another configuration is compared with."""
-        return self.method != of.method
+        return self.method != compared.method
 
     def of_seed(self, seed: int) -> Self:
         """The configuration of the run of a seed, for which ``{seed}`` stands in names of files."""

@@ -306,7 +306,7 @@ class MoleculeConfig(RunConfig):
         """Whether it is a known set of molecules, or a table."""
         from gcl_hard.graphs.moleculenet import GROUPS, SOURCES
 
-        return _is_file(name) or name.casefold() in {one.casefold() for one in (*SOURCES, *GROUPS)}
+        return _is_file(name) or name.casefold() in map(str.casefold, (*SOURCES, *GROUPS))
 
     @classmethod
     def sets_of(cls, name: str) -> tuple[str, ...]:
@@ -405,19 +405,19 @@ class MoleculeConfig(RunConfig):
             "split": self.split or "",
         }  # fmt: skip
 
-    def is_control(self, name: str, of: RunConfig) -> bool:
+    def is_control(self, name: str, compared: RunConfig) -> bool:
         """Whether it is what another one is compared with, of the same share: ECFP, an untrained
         encoder (the own one of an encoder with new weights), the frozen encoder or a supervised one
         of the same representation, and scl with all other settings equal.
         """
-        if self.train_share != of.train_share:
+        if self.train_share != compared.train_share:
             return False
         if name == "scl":
-            return not of.is_baseline and replace(of, method=name) == self
+            return not compared.is_baseline and replace(compared, method=name) == self
         if name in (SUPERVISED, "frozen"):
-            return bool(self.representation == of.representation)
-        own = self.is_new and (not of.is_new or self.encoder == of.encoder)
-        return bool((own or name == "ecfp") and not self.joined)
+            return bool(self.representation == compared.representation)
+        alike = self.is_new and (not compared.is_new or self.encoder == compared.encoder)
+        return bool((alike or name == "ecfp") and not self.joined)
 
     def of_seed(self, seed: int) -> Self:
         """The configuration of the run of a seed, with its file."""

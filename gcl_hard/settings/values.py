@@ -114,10 +114,8 @@ def _several(read: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], tuple[An
 def reader(one: Field) -> Callable[[Any], tuple[Any, ...]]:
     """A reader of several values of a setting."""
     read = {float: _numbers, int: _WHOLE}.get(one.kinds[0], _words)
-    if (
-        get_origin(one.kinds[0]) is tuple and one.setting.several
-    ):  # each of several is a text, whose parts + joins
-        read = _list_of(lambda text: (text,), "names")
+    if one.setting.several and get_origin(one.kinds[0]) is tuple:
+        read = _list_of(lambda text: (text,), "names")  # each is a text, whose parts + joins
     return _several(read) if one.optional else read
 
 
