@@ -373,8 +373,8 @@ def difference_table(rows: Sequence[Row]) -> DataFrame:
 
 def controls(rows: Iterable[Row]) -> list[str]:
     """The controls that any of some rows is compared with, ucl and scl first."""
-    found = dict.fromkeys(name for row in rows for name in row.tests)
-    return sorted(found, key=lambda name: name not in CONTROLS)
+    names = dict.fromkeys(name for row in rows for name in row.tests)
+    return [*(name for name in CONTROLS if name in names), *(n for n in names if n not in CONTROLS)]
 
 
 def _difference_heads(names: Iterable[str]) -> list[str]:
