@@ -34,7 +34,6 @@ PARSERS = {
     "tune": "gcl_hard.commands.tune:parse_tune",
     "figures": "gcl_hard.commands.figures:parse_figures",
     "pretrain": "gcl_hard.commands.pretrain:parse_pretrain",
-    "transfer": "gcl_hard.commands.transfer:parse_transfer",
 }
 """What parses the command line of an entry point."""
 
@@ -236,24 +235,24 @@ def _molecules() -> Iterator[Command]:
     encoder = "../pretrain/encoder.pt"
     score = "--threads 1 --data-dir {shared}/data/molecules --epochs 1 --report page.md"
     yield Command(
-        "transfer",
-        "transfer",
-        f"{score} --dataset BACE --embeddings untrained:{encoder},{encoder},ecfp,{encoder}+ecfp "
-        "--finetune none,scl,hscl,hscl-tau,spacl-sup,supervised --seeds 2 --train-share 0.3",
+        "molecules",
+        "bench",
+        f"{score} --dataset BACE --encoder untrained:{encoder},{encoder} --seeds 2 "
+        "--method untrained,scl,hscl,hscl-tau,spacl-sup,supervised --train-share 0.3",
         after=("pretrain",),
     )
     yield Command(
-        "transfer-cliffs",
-        "transfer",
-        f"{score} --dataset CHEMBL1862_Ki --embeddings untrained:{encoder},{encoder},wl,counts "
-        "--finetune none,hscl,supervised --seeds 1 --beta 0.5,2 --similarity 0,4 --neighbours 0,2",
+        "molecules-cliffs",
+        "bench",
+        f"{score} --dataset CHEMBL1862_Ki --encoder {encoder} --seeds 1 --beta 0.5,2 "
+        "--method untrained,wl,counts,hscl,supervised --similarity 0,4 --neighbours 0,2",
         after=("pretrain",),
     )
     yield Command(
-        "transfer-tasks",
-        "transfer",
-        f"{score} --dataset ClinTox,FreeSolv --embeddings {encoder},ecfp --finetune none,scl "
-        "--split random-0,scaffold-chirality --probe linear --seeds 1 --train-share 0.2,1",
+        "molecules-tasks",
+        "bench",
+        f"{score} --dataset ClinTox,FreeSolv --encoder {encoder} --method untrained,scl "
+        "--joined ecfp --split random-0,scaffold-chirality --probe linear --seeds 1",
         after=("pretrain",),
     )
     yield Command(

@@ -14,10 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gcl_hard.figures import main
+from gcl_hard.reports.frame import Scores
+from gcl_hard.reports.molecules import size_figure
 from gcl_hard.reports.rendering import write_files
-from gcl_hard.reports.transfer import Shown, frame, size_figure
+from gcl_hard.reports.rows import Row
+from gcl_hard.runs.record import RunResult
 from gcl_hard.runs.store import Store
-from gcl_hard.settings.molecules import MoleculeConfig
 
 ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "benchmarks/results/figures"
@@ -66,20 +68,28 @@ def draw(folder: Path) -> int:
         status |= main([kind, str(where), "-o", str(folder), "--name", name, *selected])
     for name in (*GRAPHS, "digits"):
         status |= paper(["fig3", "--dataset", name, "-o", str(folder)])
-    rows = (
-        Shown(re.sub(r"-\d+$", "", config.representation), one)
-        for one in Store(TRANSFER).rows()
-        if isinstance(config := one.run.config, MoleculeConfig)
-        and (config.method, config.split, config.train_share)
-        == ("untrained", "scaffold-chirality", 1)
-    )
-    # of one method
-    frozen = [one for one in rows if re.fullmatch(r"untrained|moses\d+[km]", one.row)]
     for metric in ("auc", "rmse"):
-        figure = size_figure(frame(frozen), metric)
+        figure = size_figure(frozen(metric))
         assert figure is not None
         write_files({}, {folder / f"pretraining-size-{metric}.png": figure})
     return status
+
+
+def frozen(metric: str) -> list[Row]:
+    """Rows of untrained encoders and of those that one method pre-trained, one for each size."""
+    records: dict[tuple[str, str], list[RunResult]] = {}
+    for record in Store(TRANSFER).rows():
+        config = record.run.config
+        name = re.sub(r"-\d+$", "", config.representation)  # of a seed's file
+        whole = (config.split, config.train_share) == ("scaffold-chirality", 1)
+        known = config.method == "untrained" and re.fullmatch(r"untrained|moses\d+[km]", name)
+        if known and whole and record.metric == metric:
+            records.setdefault((config.set_name, name), []).append(record)
+    return [
+        Row(dataset, "untrained", "split", "baseline", "", Scores.of_records(of, config), len(of),
+            metric=metric, config=config, records=tuple(of))
+        for (dataset, _), of in records.items() for config in [of[0].run.config]
+    ]  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ COMMANDS = {
     "tune": "search the settings of a method with Optuna",
     "figures": "draw the figures of the papers from results",
     "pretrain": "train an encoder of molecules or images without targets",
-    "transfer": "score encoders of molecules on labelled sets",
     "embed": "embed new data by a saved encoder, each row with its name",
     "export": "write a saved encoder as ONNX, torch.export or safetensors",
 }

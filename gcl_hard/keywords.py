@@ -97,7 +97,6 @@ class SharedSettings(TypedDict, total=False):
     probe: Literal["adam", "kernel", "linear", "logistic", "nystroem", "svm"] | None
     kernel: Literal["linear", "rbf", "rbf+wl", "rbf+wl-oa"]
     c_grid: Sequence[float] | None
-    train_share: float
     parts: int
     patience: int
     supervised_epochs: int | None
@@ -141,7 +140,6 @@ class SharedSettings(TypedDict, total=False):
     noise: float
     label_gap: Sequence[float] | None
     targets: Sequence[str] | None
-    joined: Sequence[str] | None
 
 
 class RunSettings(SharedSettings, total=False):
@@ -158,6 +156,7 @@ class RunSettings(SharedSettings, total=False):
     views: int | None
     temperature: float | None
     batch_size: int
+    train_share: float
     reduction: Literal["anchors", "pairs"]
     anchors: int | None
     degrees: Literal["graph", "part"]
@@ -173,6 +172,7 @@ class RunSettings(SharedSettings, total=False):
     classes: int | None
     label_noise: float
     similarity: float
+    joined: Sequence[str] | None
 
 
 class StudySettings(RunSettings, total=False):
@@ -209,6 +209,7 @@ class EvaluateSettings(SharedSettings, total=False):
     views: int | Sequence[int] | None
     temperature: float | Sequence[float] | None
     batch_size: int | Sequence[int]
+    train_share: float | Sequence[float]
     reduction: Literal["anchors", "pairs"] | Sequence[Literal["anchors", "pairs"]]
     anchors: int | Sequence[int] | None
     degrees: Literal["graph", "part"] | Sequence[Literal["graph", "part"]]
@@ -226,6 +227,7 @@ class EvaluateSettings(SharedSettings, total=False):
     label_noise: float | Sequence[float]
     similarity: float | Sequence[float]
     smiles: str | None
+    joined: Sequence[Sequence[str]] | Sequence[str] | None
 
 
 class OptimisationOptions(TypedDict, total=False):

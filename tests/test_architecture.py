@@ -22,7 +22,7 @@ CORE = {
 LIBRARY = CORE | {"graphs", "images", "training", "evaluation"}
 FLOORS = ("settings", "runs", "experiments", "tuning", "reports", "commands")
 """Over the library, from below: each imports those under it."""
-ENTRY_POINTS = {"bench", "tune", "figures", "pretrain", "transfer"}
+ENTRY_POINTS = {"bench", "tune", "figures", "pretrain"}
 ANYWHERE = {"errors", "extras", "lazy", "signals", "version"}
 # layer -> the layers it may import, besides itself and these; "" is gcl_hard/__init__.py
 MAY_IMPORT: dict[str, set[str]] = {

@@ -650,7 +650,7 @@ def test_one_command_has_the_others(name: str, capsys: pytest.CaptureFixture[str
     assert says(capsys.readouterr().err, f"'{name[:-1]}'", name, name)
 
 
-@pytest.mark.parametrize("name", ["bench", "tune", "figures", "pretrain", "transfer"])
+@pytest.mark.parametrize("name", ["bench", "tune", "figures", "pretrain"])
 def test_every_command_prints_the_version(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match=r"^0$"):
         importlib.import_module(f"gcl_hard.{name}").main(["--version"])

@@ -58,7 +58,7 @@ def killed_when(ready: Callable[[], bool], entry: str, *arguments: str) -> None:
         ("tune", ["--dataset=MUTAG", "--trials=0"]),
         ("figures", ["fig4", "nothing-here", "-o", "figures"]),
         ("pretrain", ["--dataset=nothing-here.csv"]),
-        ("transfer", ["--dataset=nothing-here.csv"]),
+        ("bench", ["--dataset=nothing-here.csv", "--method=ecfp"]),
     ],
 )
 def test_what_cannot_be_run_is_one_message_and_status_2(

@@ -26,7 +26,6 @@ from gcl_hard.commands.embed import embed_parser, parse_embed
 from gcl_hard.commands.export import export_parser, parse_export
 from gcl_hard.commands.figures import figures_parser, parse_figures
 from gcl_hard.commands.pretrain import parse_pretrain, pretrain_parser
-from gcl_hard.commands.transfer import parse_transfer, transfer_parser
 from gcl_hard.commands.tune import parse_tune, tune_parser
 from gcl_hard.errors import InputError
 
@@ -41,7 +40,6 @@ PARSERS: dict[str, tuple[Callable[[list[str]], object], Callable[[], ArgumentPar
     "tune": (parse_tune, tune_parser),
     "figures": (parse_figures, figures_parser),
     "pretrain": (parse_pretrain, pretrain_parser),
-    "transfer": (parse_transfer, transfer_parser),
     "embed": (parse_embed, embed_parser),
     "export": (parse_export, export_parser),
 }
@@ -49,8 +47,11 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MODULE = re.compile(r'^```python title="(\w+)\.py"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?:python -m gcl_hard\.|gcl-hard )(\w+)(.*)")
 QUOTED = re.compile(r"`([^`\n]+)`")
-OF_OTHERS = {"--estimator", "--dataset_name", "--gradient_imp", "--nthreads", "--nproc-per-node"}
-"""Flags of published programs, of Dask and of torchrun."""
+OF_OTHERS = {
+    "--estimator", "--dataset_name", "--gradient_imp", "--nthreads", "--nproc-per-node",
+    "--embeddings", "--finetune",
+}  # fmt: skip
+"""Flags of published programs, of Dask, of torchrun, and of the former command for molecules."""
 
 
 class Block(NamedTuple):

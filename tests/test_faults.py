@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from gcl_hard import bench, load_pretrained, pretrain, transfer, tune
+from gcl_hard import bench, load_pretrained, pretrain, tune
 from gcl_hard.errors import InputError
 from gcl_hard.graphs import load as load_graphs
 from gcl_hard.graphs import read_molecules
@@ -159,8 +159,6 @@ def commands(disk: Path, tmp_path: Path) -> dict[str, tuple[Callable[..., int], 
         "tune": (tune.main, [*graphs, "--method=hscl", "--trials=2", f"--output={disk / 'out'}"]),
         "pretrain": (pretrain.main, [*molecules, "--layers=1", "--dim=8", "--epochs=2",
                      "--batch-size=16", "--checkpoint-minutes=0", f"--output={disk / 'a.pt'}"]),
-        "transfer": (transfer.main, [*molecules, "--embeddings=untrained", "--finetune=none",
-                     "--seeds=2", "--split=scaffold", f"--output={disk / 'out'}"]),
     }  # fmt: skip
 
 
@@ -169,7 +167,7 @@ def files(folder: Path) -> set[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["bench", "tune", "pretrain", "transfer"])
+@pytest.mark.parametrize("name", ["bench", "tune", "pretrain"])
 def test_on_a_full_disk_a_command_says_so_and_with_room_it_goes_on(
     name: str, disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -189,7 +187,7 @@ def test_on_a_full_disk_a_command_says_so_and_with_room_it_goes_on(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["bench", "tune", "pretrain", "transfer"])
+@pytest.mark.parametrize("name", ["bench", "tune", "pretrain"])
 def test_a_folder_that_cannot_be_written_to_is_one_message_before_training(
     name: str, disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -276,23 +274,6 @@ def test_an_encoder_that_another_command_trains_is_left_to_it(
         assert command(arguments) == 2
         assert says(capsys.readouterr().err, "a.pt", "another command")
     assert command(arguments) == 0
-
-
-@pytest.mark.slow
-@pytest.mark.exact
-def test_two_commands_share_the_runs_of_transfer(tmp_path: Path) -> None:
-    pytest.importorskip("rdkit")
-    command, arguments = commands(tmp_path, tmp_path)["transfer"]
-    arguments = [one for one in arguments if not one.startswith(("--output", "--finetune"))]
-    arguments += ["--finetune=none,supervised", "--epochs=40"]
-    both = words(command, [*arguments, f"--output={tmp_path / 'both'}"])
-    with tasks.process(*both) as one, tasks.process(*both) as other:
-        said = [process.communicate()[1] for process in (one, other)]
-        assert [one.returncode, other.returncode] == [0, 0], said
-    assert command([*arguments, f"--output={tmp_path / 'alone'}"]) == 0
-    assert numbers(tmp_path / "both") == numbers(tmp_path / "alone")
-    assert len(numbers(tmp_path / "alone")) == 4
-    assert not list((tmp_path / "both").glob(".*"))
 
 
 # A scheduler that is killed
@@ -399,7 +380,7 @@ def test_results_of_a_clock_that_was_set_back_replace_older_ones(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.exact
-@pytest.mark.parametrize("name", ["bench", "tune", "pretrain", "transfer"])
+@pytest.mark.parametrize("name", ["bench", "tune", "pretrain"])
 def test_a_clock_that_jumps_changes_no_number(name: str, tmp_path: Path) -> None:
     found = {}
     for kind in ("steady", "jumping"):
@@ -418,7 +399,6 @@ def test_a_clock_that_jumps_changes_no_number(name: str, tmp_path: Path) -> None
             "bench": lambda out=out: numbers(out),
             "tune": lambda out=out: (scores(out), outcome(out)),
             "pretrain": lambda out=out: load_pretrained(out.with_name("a.pt")).about["losses"],
-            "transfer": lambda out=out: numbers(out),
         }[name]()
     assert found["steady"]
     assert found["jumping"] == found["steady"]

@@ -47,7 +47,7 @@ STEPS = {
 HELP = {
     f"from gcl_hard import {name}; ended({name}.main, ['--help'])": HEAVIER_THAN_TORCH
     - {"jsonargparse"}
-    for name in ("bench", "tune", "figures", "pretrain", "transfer")
+    for name in ("bench", "tune", "figures", "pretrain")
 }
 SHOWN = RUN.replace("'--output={}'", "'--output={}', '--report-only'")
 TABLE = {"matplotlib", "pandas", "seaborn", "jinja2"}

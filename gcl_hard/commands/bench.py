@@ -212,7 +212,7 @@ def _show(options: BenchOptions, results: Results, console: Console, command: st
 def _name(options: BenchOptions, configs: Sequence[RunConfig]) -> str:
     """Stem of a command's result file: data sets, methods, protocols, and settings that differ.
 
-    Of many settings there is a digest, so that two experiments have two files.
+    Of many settings or sets there is a digest, so that two experiments have two files.
     """
     digest = hashlib.sha256("".join(c.key() for c in configs).encode()).hexdigest()[:6]
     if options.table:
@@ -220,7 +220,10 @@ def _name(options: BenchOptions, configs: Sequence[RunConfig]) -> str:
         whole = parse_bench([f"--table={options.table}", *(f"--{kind}" for kind in kinds)])
         stem = "-".join(["table", options.table, *kinds])
         return stem if set(configs) == set(whole.configs) else f"{stem}-{digest}"
-    parts = ["+".join(dict.fromkeys(getattr(c, n) for c in configs)) for n in HEAD]
+    heads = {n: dict.fromkeys(getattr(c, n) for c in configs) for n in HEAD}
+    parts = ["+".join(values) for values in heads.values()]
+    if max(map(len, parts)) > 2 * LONGEST:
+        return "_".join([*(f"{len(values)}-{n}s" for n, values in heads.items()), digest])
     stated = [one.stated() for one in configs]
     names = sorted({name for one in stated for name in one})
     values = {n: dict.fromkeys(_value(one[n]) for one in stated if n in one) for n in names}

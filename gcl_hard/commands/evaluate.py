@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -271,6 +271,8 @@ def _settings(kind: type[RunConfig], given: Mapping[str, Any]) -> dict[str, Any]
     for name, one in known(kind).items():
         if one.setting.several and not isinstance(values[name], list | tuple):
             values[name] = (values[name],)
+        if one.setting.several and get_origin(one.kinds[0]) is tuple:  # a text joins parts by +
+            values[name] = tuple((x,) if isinstance(x, str) else x for x in values[name])
     return values
 
 
@@ -439,7 +441,7 @@ class Evaluation:
         run = Run(config, self.results.seeds[0] if seed is None else seed)
         if run not in self.results.records:
             raise InputError(f"{run} is not among the finished runs")
-        path = Store(self.folder).file(run, suffix)
+        path = Store(self.folder).file(self.results.records[run].run, suffix)
         if not path.exists():
             what = "encoders" if suffix == ENCODERS else "embeddings"
             if suffix == ENCODERS and "save_encoder" not in experiment_of(run.config).options:

@@ -56,11 +56,11 @@ def execute(
         _check_selection(configs)
     console.print("\n".join(protocol_lines(configs)), style="dim", highlight=False)
     with opened_log(options.log or (), options.output, logger) as log:
-        return _execute(options, configs, runner_of(options, own, console, log))
+        return _execute(options, configs, own, runner_of(options, own, console, log))
 
 
 def _execute(
-    options: BenchOptions, configs: list[RunConfig], runner: Runner
+    options: BenchOptions, configs: list[RunConfig], own: UserParts, runner: Runner
 ) -> tuple[Results, list[str]]:
     from gcl_hard.reports.frame import Results
 
@@ -68,30 +68,50 @@ def _execute(
     tried, first_failures = dict[Run, RunResult](), list[str]()
     if shortened(vars(options)) or (options.select and any(c.chooses_once for c in configs)):
         shorter = _shorter_runs(options, configs)
-        tried, first_failures = runner.run([*shorter.values()])
+        tried, first_failures = _run(runner, own, [*shorter.values()])
         tried, *_ = _by_metrics(tried, options.metric, chosen=True)
         chosen = {one.best for one in choices(shorter, tried)}
         configs = [c for c in configs if c not in shorter or c in chosen]
     select = options.select and not shorter
-    found, failures = runner.run(plan(configs, options.seeds, select=select))
+    found, failures = _run(runner, own, plan(configs, options.seeds, select=select))
     first, *further = _by_metrics(found, options.metric, chosen=select)
     results = Results(
-        configs, tuple(options.seeds), tried | first, select, shorter,
+        configs, tuple(options.seeds), tried | first, select, shorter, options.against,
         further=tuple(tried | one for one in further),
     )  # fmt: skip
     return results, first_failures + failures
 
 
+def _run(
+    runner: Runner, own: UserParts, runs: Sequence[Run]
+) -> tuple[dict[Run, RunResult], list[str]]:
+    """Results of runs, each with the file of its seed, by the runs that were asked for."""
+    stored = {run: own.resolved_run(run) for run in runs}
+    records, failures = runner.run([*dict.fromkeys(stored.values())])
+    return {run: records[key] for run, key in stored.items() if key in records}, failures
+
+
 def _by_metrics(
     records: dict[Run, RunResult], names: Sequence[str] | None, *, chosen: bool
 ) -> list[dict[Run, RunResult]]:
-    """Results by each of some metrics, or by their own.
+    """Results by each of some metrics, or by their own and those that are shown beside it.
 
     Raises:
         InputError: for a metric that none of them has.
     """
-    if not names or not records:
+    if not records:
         return [records] * len(names or (None,))
+    if not names:
+        beside = dict.fromkeys(name for run in records for name in run.config.beside)
+        others = [
+            {
+                run: scored
+                for run, record in records.items()
+                if name in record.scores and (scored := record.by(name)) is not None
+            }
+            for name in beside
+        ]
+        return [records, *filter(None, others)]
     other = next((one for one in records.values() if one.metric != names[0]), None)
     if chosen and other is not None and any(one.validation for one in records.values()):
         raise InputError(

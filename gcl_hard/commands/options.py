@@ -67,6 +67,7 @@ class BenchOptions:
         "page.md with CSV, LaTeX, figures; or page.html",
         COMMON,
     ] = None
+    against: Annotated[str | None, "label of a row that all others are compared with, too"] = None
     log: LogKinds = None
     report_only: Annotated[bool, "run nothing: show what is finished", COMMON] = False
     force: Annotated[bool, "repeat finished runs"] = False
@@ -125,6 +126,8 @@ def bench_configs(
     if "contrast" in shared and any(row.infonce_only for row in rows):
         shared["contrast"] = shared["contrast"] or "two-view"  # for all, so that they compare
     with_prior = [row.name for row in rows if row.takes_prior]
+    sets = tuple(dataset for name in values["dataset"] for dataset in config.sets_of(name))
+    values = {**values, "dataset": sets}
     found = []
     for combination in itertools.product(*(values[name] for name in listed)):
         one = dict(zip(listed, combination, strict=True))
@@ -143,4 +146,4 @@ def bench_configs(
         if one["method"].casefold() not in with_prior and (with_prior or "class_prior" in usual):
             settings["class_prior"] = None  # only for methods that have one
         found.append(config(**settings))
-    return found
+    return [*config.combined(found)]

@@ -44,6 +44,9 @@ class Metric:
         most: largest value.
         mask: which of the test items it is over, by the name of a mask that they have; empty for
             all.
+        resampled: of targets, predictions, and ids of the items of several draws, int64 [B, n], the
+            score of each draw, float [B]; and of which items count, bool [n] or None. None where
+            intervals are over seeds alone.
 
     Example:
         >>> error = Metric("RMSE", _accuracy, higher=False, unit="cm", digits=2)
@@ -64,6 +67,7 @@ class Metric:
     least: float | None = None
     most: float | None = None
     mask: str = ""
+    resampled: Callable[[Any, Any, Any, Any], Any] | None = None
 
     @property
     def label(self) -> str:
@@ -146,6 +150,18 @@ def _rmse(targets: Any, predicted: Any) -> float:
     return rmse(targets, predicted)
 
 
+def _resampled_auc(targets: Any, predicted: Any, ids: Any, which: Any) -> Any:
+    from gcl_hard.evaluation.transfer import resampled_auc
+
+    return 100 * resampled_auc(targets, predicted, ids)
+
+
+def _resampled_rmse(targets: Any, predicted: Any, ids: Any, which: Any) -> Any:
+    from gcl_hard.evaluation.transfer import resampled_rmse
+
+    return resampled_rmse(targets, predicted, ids, which)
+
+
 def _of_ranks(score: Callable[[AnswerRanks], float]) -> Callable[[Any, Any], float]:
     """A metric of ranks; its targets are how many candidates each was ranked among."""
     return lambda candidates, ranks: score(AnswerRanks(ranks, candidates))
@@ -199,15 +215,17 @@ METRICS: dict[str, Metric] = {
     "f1_macro": Metric(
         "macro-F1", _by_sklearn("f1_score", average="macro", zero_division=0), **_CLASSES
     ),
-    "auc": Metric("ROC-AUC", _auc, **_SCORES),
+    "auc": Metric("ROC-AUC", _auc, resampled=_resampled_auc, **_SCORES),
     "average_precision": Metric(
         "average precision", _by_task("average_precision_score", classes=True), **_SCORES
     ),
-    "rmse": Metric("RMSE", _rmse, higher=False, least=0.0, **_NUMBERS),
+    "rmse": Metric(
+        "RMSE", _rmse, higher=False, least=0.0, resampled=_resampled_rmse, **_NUMBERS
+    ),
     "r2": Metric("R²", _by_task("r2_score", classes=False), most=1.0, **_NUMBERS),
     "cliff_rmse": Metric(
         "RMSE of molecules with an activity cliff", _rmse, higher=False, mask="cliffs", least=0.0,
-        **_NUMBERS,
+        resampled=_resampled_rmse, **_NUMBERS,
     ),
     "mrr": Metric("MRR", _of_ranks(mean_reciprocal_rank), each=_reciprocals, **_RANKS),
     **{

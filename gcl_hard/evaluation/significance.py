@@ -127,8 +127,10 @@ def corrected_t_test(
     return PairedTest(span.mean, span.low, span.high, t, len(d) - 1, p)
 
 
-def crossed_interval(differences: ArrayLike, draws: ArrayLike, *, level: float = 0.95) -> Interval:
-    """An interval of a mean difference over seeds that were all scored on the same test items.
+def crossed_interval(
+    differences: ArrayLike, draws: ArrayLike, *, level: float = 0.95
+) -> PairedTest:
+    """A mean difference over seeds that were all scored on the same test items, and its interval.
 
     Two things vary: the seeds of what is trained, and which items are tested. With d_s the
     difference of seed s of S and C_st the covariance of d_s and d_t over draws of the items,
@@ -145,7 +147,7 @@ def crossed_interval(differences: ArrayLike, draws: ArrayLike, *, level: float =
         level: level of confidence, in (0, 1).
 
     Returns:
-        Mean and interval in the unit of ``differences``.
+        Mean and interval in the unit of ``differences``, t and p.
 
     Raises:
         InputError: other shapes, values that are not finite numbers, or a level out of range.
@@ -156,7 +158,7 @@ def crossed_interval(differences: ArrayLike, draws: ArrayLike, *, level: float =
 
     Example:
         >>> interval = crossed_interval([1, 2, 3], [[1, 2, 3], [1.5, 2.5, 3.5]])
-        >>> round(interval.low, 2), interval.mean, round(interval.high, 2)
+        >>> round(interval.low, 2), interval.difference, round(interval.high, 2)
         (0.08, 2.0, 3.92)
     """
     d = check_numbers("differences", differences, "S", least=1)
@@ -167,9 +169,7 @@ def crossed_interval(differences: ArrayLike, draws: ArrayLike, *, level: float =
         raise InputError(
             f"draws: expected two or more of each of {n} seeds, [B, {n}], got {[*drawn.shape]}"
         )
-    error, degrees = _crossed(d, np.cov(drawn, rowvar=False).reshape(n, n))
-    mean, half = float(d.mean()), float(-stdtrit(degrees, (1 - level) / 2)) * error
-    return Interval(mean, mean - half, mean + half)
+    return _crossed(d, np.cov(drawn, rowvar=False).reshape(n, n), level)
 
 
 def crossed_test(a: ArrayLike, b: ArrayLike | None = None, *, level: float = 0.95) -> PairedTest:
@@ -207,22 +207,23 @@ def crossed_test(a: ArrayLike, b: ArrayLike | None = None, *, level: float = 0.9
     d = x.mean(axis=1)
     if not settled.any():
         return PairedTest(0.0, 0.0, 0.0, 0.0, np.inf, 1.0)
-    error, degrees = _crossed(d, np.cov(x, bias=True).reshape(len(x), len(x)) / x.shape[1])
+    return _crossed(d, np.cov(x, bias=True).reshape(len(x), len(x)) / x.shape[1], level)
+
+
+def _crossed(d: Floats, of_items: Floats, level: float) -> PairedTest:
+    """The test of the mean of seeds on shared items, whose covariances are ``of_items``."""
+    n, degrees = len(d), np.inf
+    variance = float(of_items[0, 0])
+    if n > 1:
+        of_seeds = float(d.var(ddof=1)) / n
+        shared = (of_items.sum() - of_items.trace()) / (n * (n - 1))
+        variance = of_seeds + max(0.0, float(shared))
+        degrees = (n - 1) * (variance / of_seeds) ** 2 if of_seeds else np.inf
+    error = variance**0.5
     mean, half = float(d.mean()), float(-stdtrit(degrees, (1 - level) / 2)) * error
     t = mean / error if error else float(np.copysign(np.inf, mean)) if mean else 0.0
     p = float(2 * stdtr(degrees, -abs(t)))
     return PairedTest(mean, mean - half, mean + half, t, degrees, p)
-
-
-def _crossed(d: Floats, of_items: Floats) -> tuple[float, float]:
-    """Standard error of the mean of seeds on shared items, and its degrees of freedom."""
-    n = len(d)
-    if n == 1:
-        return float(of_items[0, 0]) ** 0.5, np.inf
-    of_seeds = float(d.var(ddof=1)) / n
-    shared = (of_items.sum() - of_items.trace()) / (n * (n - 1))
-    variance = of_seeds + max(0.0, float(shared))
-    return variance**0.5, (n - 1) * (variance / of_seeds) ** 2 if of_seeds else np.inf
 
 
 def wilcoxon(a: ArrayLike, b: ArrayLike) -> float | None:

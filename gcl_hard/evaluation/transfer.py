@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.evaluation.checks import Floats, Indices, as_array, check_indices, check_numbers
 from gcl_hard.evaluation.folds import ThreeWaySplit
-from gcl_hard.evaluation.significance import crossed_interval
+from gcl_hard.evaluation.significance import PairedTest, crossed_interval
 
 EPS = float(np.finfo(np.float64).eps)
 TINY = 1e-150  # squares of less leave the range of double precision
@@ -24,6 +24,7 @@ FEW = 10
 """Members of the rarer class of a task, below which its AUC says little."""
 AT_A_TIME = 4_000_000
 """Draws times molecules of the largest set that a bootstrap scores at a time."""
+UNDEFINED = PairedTest(*[math.nan] * 6)
 LARGE = 40_000
 """Training molecules times tasks from which a probe is linear."""
 
@@ -358,23 +359,9 @@ def _probe(
     return Probed(found[:, 0] if np.ndim(y) == 1 else found, validation)
 
 
-class Bootstrap(NamedTuple):
-    """A difference of two scores with its interval over test molecules and seeds.
-
-    Attributes:
-        difference: the second score less the first.
-        low: lower end of the interval.
-        high: upper end.
-    """
-
-    difference: float
-    low: float
-    high: float
-
-
 Score = Callable[[Indices, int], Floats]
 """Scores on several draws of test molecules, int64 ids [B, n], of the first (0) or the second (1):
-float64 [B], or [B, S] of S seeds, NaN for those that a set lacks."""
+float64 [B], or [B, S] of S seeds."""
 
 
 def paired_bootstrap(
@@ -384,12 +371,11 @@ def paired_bootstrap(
     level: float = 0.95,
     draws: int = 500,
     seed: int = 0,
-) -> Bootstrap:
-    """An interval of the difference of two scores on the same test molecules, mean over sets.
+) -> PairedTest:
+    """The difference of two scores on the same test molecules, mean over sets, and its interval.
 
     From each set molecules are drawn with replacement, the same for both and for all seeds; draws
-    on which a score is not defined are left out. The interval is that of :func:`crossed_interval`;
-    without several seeds on every set it is over molecules alone.
+    on which a score is not defined are left out. The interval is that of :func:`crossed_interval`.
 
     Args:
         sets: for each set a function from ids [B, n] and 0 or 1, the first or the second, to their
@@ -398,6 +384,9 @@ def paired_bootstrap(
         level: level of confidence, in (0, 1).
         draws: number of draws, >= 2.
         seed: seed of the draws.
+
+    Returns:
+        The second score less the first, NaN if it is not defined.
 
     Raises:
         InputError: without sets, for too few draws, seeds or molecules, or for a function that
@@ -408,8 +397,9 @@ def paired_bootstrap(
 
     Example:
         >>> a, b = np.zeros(50), np.ones(50)
-        >>> paired_bootstrap([(lambda ids, which: (b if which else a)[ids].mean(1), 50)])
-        Bootstrap(difference=1.0, low=1.0, high=1.0)
+        >>> test = paired_bootstrap([(lambda ids, which: (b if which else a)[ids].mean(1), 50)])
+        >>> test.difference, test.low, test.high
+        (1.0, 1.0, 1.0)
     """
     check_at_least("the number of sets", len(sets), 1)
     check_at_least("seeds", seeds, 1)
@@ -431,29 +421,19 @@ def paired_bootstrap(
         return np.stack(of_sets, axis=1)
 
     (whole,) = differences(np.arange(n)[None] for _, n in sets)
-    known = np.isfinite(whole)
-    counts = known.sum(axis=1, keepdims=True)
-    if not counts.all():
-        return Bootstrap(math.nan, math.nan, math.nan)
-    share = known * seeds / (counts * len(sets))  # of a set's difference in that of a seed
-    whole = np.where(known, whole, 0.0)
-    means = whole.sum(axis=1, keepdims=True) / counts
-    by_seed = means.mean() + (share * (whole - means)).sum(axis=0)
+    if not np.isfinite(whole).all():
+        return UNDEFINED
     at_a_time = max(1, AT_A_TIME // max(n for _, n in sets))
     parts = []
     for start in range(0, draws, at_a_time):
         several = range(start, min(start + at_a_time, draws))
         drawn = [[generator.integers(n, size=n) for _, n in sets] for _ in several]
-        several_of = differences(np.stack(of_set) for of_set in zip(*drawn, strict=True))
-        parts.append((share * np.where(known, several_of, 0.0)).sum(axis=1))
+        parts.append(differences(np.stack(of_set) for of_set in zip(*drawn, strict=True)).mean(1))
     drawn_by_seed = np.concatenate(parts)
     drawn_by_seed = drawn_by_seed[np.isfinite(drawn_by_seed).all(axis=1)]
     if len(drawn_by_seed) < 2:
-        return Bootstrap(math.nan, math.nan, math.nan)
-    if counts.min() == 1:
-        by_seed, drawn_by_seed = by_seed.mean(keepdims=True), drawn_by_seed.mean(1, keepdims=True)
-    found = crossed_interval(by_seed, drawn_by_seed, level=level)
-    return Bootstrap(found.mean, found.low, found.high)
+        return UNDEFINED
+    return crossed_interval(whole.mean(axis=0), drawn_by_seed, level=level)
 
 
 def standardised(x: ArrayLike, train: Indices, *, sparse: bool = False) -> Any:

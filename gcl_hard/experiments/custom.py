@@ -26,8 +26,9 @@ from gcl_hard.errors import InputError
 from gcl_hard.extras import check_extra
 from gcl_hard.io import file_digest
 from gcl_hard.runs.experiment import Parts
+from gcl_hard.runs.plan import Run
 from gcl_hard.settings.base import RunConfig, is_own, is_pretrained, known
-from gcl_hard.settings.molecules import UNTRAINED, is_table
+from gcl_hard.settings.molecules import SEED, UNTRAINED, is_table
 
 if TYPE_CHECKING:
     from gcl_hard.graphs import GraphSet, NodeSet
@@ -481,6 +482,11 @@ class UserParts:
         changed = {name: one for name, one in changed.items() if one != getattr(config, name)}
         return replace(config, **changed) if changed else config
 
+    def resolved_run(self, run: Run) -> Run:
+        """A run with the file of its seed, where its configuration names one by ``{seed}``."""
+        config = run.config.of_seed(run.seed)
+        return run if config == run.config else run._replace(config=self.resolved(config))
+
     def _set_name(self, config: RunConfig) -> str:
         """The name of a set of graphs, which is imported if it is a ``module:Name``."""
         dataset, names = config.dataset, self._names
@@ -510,7 +516,7 @@ class UserParts:
     def _file(self, config: RunConfig) -> str:
         """The name of an encoder of molecules; of one with new weights it has its shape."""
         name: str = config.encoder
-        if name in {UNTRAINED, *self.parts, *self._names} or config.shape:
+        if name in {UNTRAINED, *self.parts, *self._names} or config.shape or SEED in name:
             return self._names.get(name, name)
         of, _, path = name.rpartition(":")
         if not Path(path.partition("@")[0]).is_file():

@@ -100,6 +100,13 @@ SOURCES = {
 }  # fmt: skip
 """Sets by name: nine of MoleculeNet (Wu et al. 2018), MOSES (Polykovskiy et al. 2020), and the
 twenty of the thirty of MoleculeACE (van Tilborg et al. 2022)."""
+GROUPS = {
+    "moleculenet": (
+        "BACE", "BBBP", "ClinTox", "SIDER", "Tox21", "ToxCast", "ESOL", "FreeSolv", "Lipo"
+    ),
+    "cliffs": tuple(name for name in SOURCES if name.startswith("CHEMBL")),
+}  # fmt: skip
+"""Several sets by one name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,16 +225,6 @@ def is_file(name: str) -> bool:
         (True, False)
     """
     return Path(name).suffix in (".csv", ".gz")
-
-
-def has_split(name: str) -> bool:
-    """Whether a set or a file says which molecules are for tests.
-
-    Example:
-        >>> has_split("CHEMBL204_Ki"), has_split("BACE")
-        (True, False)
-    """
-    return "split" in _special(_header(Path(name))) if is_file(name) else name.startswith("CHEMBL")
 
 
 def canonical(name: str) -> str:

@@ -183,7 +183,7 @@ def locate(
     if Path(name).suffixes[:1] == [".csv"]:
         raise InputError(
             f"{name} is no TUDataset: for molecules in a CSV give module:name, a function that "
-            f"returns read_molecules({name!r}).molecules, or use python -m gcl_hard.transfer"
+            f"returns read_molecules({name!r}).molecules, or use --domain molecules"
         )
     places = locating.folders("tu", data_dir=data_dir, cache_dir=cache_dir, files="NAME.zip files")
     options = [*MANIFEST, *ALIASES]

@@ -10,13 +10,15 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, check_option
-from gcl_hard.evaluation.metrics import alike, metric
+from gcl_hard.evaluation.metrics import Metric, alike, metric
 from gcl_hard.evaluation.significance import (
     Interval,
     PairedTest,
@@ -28,7 +30,7 @@ from gcl_hard.evaluation.significance import (
 )
 from gcl_hard.runs.choice import Choice, best, choice, choices, inner_scores, metric_of
 from gcl_hard.runs.plan import Run, candidate_groups, inner_run, plan
-from gcl_hard.runs.record import ACCURACY, RunResult
+from gcl_hard.runs.record import ACCURACY, RunResult, Tested
 from gcl_hard.settings.base import RunConfig, selectable
 from gcl_hard.settings.presets import published_accuracy
 
@@ -43,6 +45,35 @@ PAPER_NOTE = (
 )
 
 
+class UnitSample:
+    """The test items of a run, as a sample of units such as molecules.
+
+    Attributes:
+        tested: the items, with what is predicted.
+        metric: what they are scored by.
+        config: the configuration, which knows the units.
+    """
+
+    def __init__(self, tested: Tested, metric: Metric, config: RunConfig) -> None:
+        self.tested, self.metric, self.config = tested, metric, config
+        self._scores: dict[int, NDArray[Any]] = {}
+
+    @cached_property
+    def values(self) -> NDArray[Any]:
+        """The values of the units, whose mean the score is."""
+        assert self.metric.each is not None
+        return self.config.of_units(self.metric.each(self.tested.targets, self.tested.predicted))
+
+    def resampled(self, ids: NDArray[Any]) -> NDArray[Any]:
+        """The scores on draws of the items by ids [B, n], kept for other rows to compare with."""
+        key = hash(ids.tobytes())
+        if key not in self._scores:
+            assert self.metric.resampled is not None
+            mask = self.tested.masks.get(self.metric.mask)
+            self._scores[key] = self.metric.resampled(*self.tested[1:3], ids, mask)
+        return self._scores[key]
+
+
 @dataclass(frozen=True)
 class Scores:
     """Test scores by one metric, seeds × folds.
@@ -55,8 +86,7 @@ class Scores:
         metric: name of the metric.
         common_splits: whether fold k is the same for all rows and seeds.
         is_deterministic: whether every seed has the same scores, so that one was run.
-        units: of each seed the values of the test units whose mean its score is, [n]; empty where
-            intervals are over seeds alone.
+        samples: of each seed its test parts; empty where intervals are over seeds alone.
     """
 
     seeds: tuple[int, ...]
@@ -66,7 +96,7 @@ class Scores:
     metric: str = ACCURACY
     common_splits: bool = False
     is_deterministic: bool = False
-    units: tuple[NDArray[Any], ...] = field(default=(), compare=False, repr=False)
+    samples: tuple[tuple[UnitSample, ...], ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def of_records(cls, records: Sequence[RunResult], config: RunConfig) -> Scores:
@@ -83,18 +113,39 @@ class Scores:
             metric_of(records),
             config.common_splits,
             config.is_deterministic,
-            _units(records, config),
+            _samples(records, config),
         )
+
+    @classmethod
+    def over(cls, scores: Sequence[Scores], *, splits: bool) -> Scores:
+        """The mean of several rows, on the seeds that all have.
+
+        Args:
+            scores: by one metric, each on one test part or several.
+            splits: whether they are of splits of one data set, over which ± is, too.
+        """
+        fixed = all(row.is_deterministic for row in scores)
+        drawn = [row.seeds for row in scores if fixed or not row.is_deterministic]
+        seeds = [seed for seed in drawn[0] if all(seed in others for others in drawn)]
+        rows = [row.of(seeds) for row in scores]
+        by_seed = zip(*(row.folds for row in rows), strict=True)
+        folds = (tuple(chain(*x)) if splits else (fmean(map(fmean, x)),) for x in by_seed)
+        samples = [row.samples for row in rows if row.samples]
+        each = zip(*samples, strict=True) if len(samples) == len(rows) else ()
+        return cls(
+            tuple(seeds), tuple(folds), metric=scores[0].metric, common_splits=splits,
+            is_deterministic=fixed, samples=tuple(tuple(chain(*x)) for x in each),
+        )  # fmt: skip
 
     @cached_property
     def means(self) -> list[float]:
         """Mean over the folds of each seed."""
-        return [statistics.fmean(folds) for folds in self.folds]
+        return [fmean(folds) for folds in self.folds]
 
     @cached_property
     def mean(self) -> float:
         """Mean over seeds."""
-        return statistics.fmean(self.means)
+        return fmean(self.means)
 
     @cached_property
     def std(self) -> float | None:
@@ -129,8 +180,8 @@ class Scores:
         """Standard error that one test split leaves: √(p (1 − p) / n_test) of a share, points; of
         other means that of its units.
         """
-        if self.units:
-            mean = np.mean(self.units, axis=0)
+        if self.samples and metric(self.metric).each is not None:
+            mean = np.mean([sample.values for (sample,) in self.samples], axis=0)
             return float(mean.std() / math.sqrt(len(mean)))
         if self.n_test is None or not metric(self.metric).share:
             return None
@@ -147,8 +198,10 @@ class Scores:
 
         Over seeds and test units, where these are known; within the range of the metric.
         """
-        if self.units:
-            test = crossed_test(np.stack(self.units))
+        if self.samples:
+            test = unit_test(self)
+            if math.isnan(test.p):  # not defined on enough draws
+                return None
             found = Interval(test.difference, test.low, test.high)
         elif len(self.flat) < 2:
             return None
@@ -168,21 +221,47 @@ class Scores:
         return replace(
             self, seeds=tuple(seeds), folds=tuple(self.folds[at[seed]][:n_folds] for seed in seeds),
             test_share=0.0 if n_folds == 1 else self.test_share,
-            units=tuple(self.units[at[seed]] for seed in seeds) if self.units else (),
+            samples=tuple(self.samples[at[seed]][:n_folds] for seed in seeds)
+            if self.samples else (),
         )  # fmt: skip
 
 
-def _units(records: Sequence[RunResult], config: RunConfig) -> tuple[NDArray[Any], ...]:
-    """Of each record the values of its test units; none unless all have them."""
-    each = metric(metric_of(records)).each
-    if not config.unit or each is None:
+def _samples(records: Sequence[RunResult], config: RunConfig) -> tuple[tuple[UnitSample, ...], ...]:
+    """Of each record its test parts; none unless all have predictions, of a metric of units."""
+    scored = metric(metric_of(records))
+    if not config.unit or (scored.each is None and scored.resampled is None):
         return ()
-    found = [
-        config.of_units(each(one.targets, one.predicted))
-        for record in records
-        for one in record.tested()
+    samples = [
+        tuple(UnitSample(part, scored, config) for part in record.tested()) for record in records
     ]
-    return tuple(found) if len(found) == len(records) else ()
+    return tuple(samples) if all(samples) else ()
+
+
+def unit_test(ours: Scores, theirs: Scores | None = None) -> PairedTest:
+    """The difference of two rows over seeds and test units, mean over their test parts.
+
+    Args:
+        ours: the first row.
+        theirs: the second, of the same seeds and test parts; None for the mean of ``ours`` itself.
+    """
+    from gcl_hard.evaluation.transfer import paired_bootstrap
+
+    n, first = len(ours.seeds), ours.samples[0]
+    if first[0].metric.each is not None:
+        rows = [row.samples for row in (ours, theirs) if row is not None]
+        return crossed_test(*(np.stack([sample.values for (sample,) in row]) for row in rows))
+
+    def score_of(part: int) -> Callable[[NDArray[Any], int], NDArray[Any]]:
+        def score(ids: NDArray[Any], which: int) -> NDArray[Any]:
+            row = ours if which else theirs
+            scores = [np.zeros(len(ids)) if row is None else row.samples[seed][part].resampled(ids)
+                      for seed in range(n)]  # fmt: skip
+            return scores[0] if n == 1 else np.stack(scores, axis=1)
+
+        return score
+
+    sets = [(score_of(part), len(sample.tested.items)) for part, sample in enumerate(first)]
+    return paired_bootstrap(sets, seeds=n)
 
 
 def standard_error(accuracy: float, n: int) -> float:
@@ -258,7 +337,7 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
     if ours.common_splits and theirs.common_splits:
         n_folds = min(ours.n_folds, theirs.n_folds)
     a, b = ours.of(seeds, n_folds), theirs.of(seeds, n_folds)
-    over_units = a.units and b.units and a.metric == b.metric
+    over_units = a.samples and b.samples and a.metric == b.metric
     if len(a.flat) < 2 and not over_units:
         return None
     if a.metric != b.metric or len(a.flat) != len(b.flat):
@@ -268,7 +347,9 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
             f"commands"
         )
     if over_units:
-        t = crossed_test(np.stack(a.units), np.stack(b.units))
+        t = unit_test(a, b)
+        if math.isnan(t.p):
+            return None
     else:
         t = corrected_t_test(a.flat, b.flat, test_share=max(a.test_share, b.test_share))
     p_wilcoxon = wilcoxon(a.means, b.means)
@@ -324,7 +405,7 @@ def _of_items(record: RunResult, each: Callable[[Any, Any], Any]) -> dict[int, f
         items = range(len(values)) if config.unit else fold.items
         for item, value in zip(items, values, strict=True):
             found.setdefault(int(item), []).append(float(value))
-    return {item: statistics.fmean(found[item]) for item in sorted(found)}
+    return {item: fmean(found[item]) for item in sorted(found)}
 
 
 def _seeds_of_both(ours: Scores, theirs: Scores) -> Sequence[int]:
@@ -376,7 +457,11 @@ class Selection:
     def scores(self) -> Scores:
         """Test scores of the chosen settings."""
         taken = self.choice.taken([one.folds for one in self.outer])
-        return replace(self.outer[0], folds=tuple(map(tuple, taken.tolist())), units=())
+        samples = tuple(
+            tuple(self.outer[index].samples[k][fold] for fold, index in enumerate(chosen))
+            for k, chosen in enumerate(self.chosen)
+        ) if all(row.samples for row in self.outer) else ()  # fmt: skip
+        return replace(self.outer[0], folds=tuple(map(tuple, taken.tolist())), samples=samples)
 
     @property
     def best(self) -> int | None:
@@ -411,6 +496,7 @@ class Results:
         records: results of finished runs.
         select: whether settings are chosen inside training folds.
         shorter: by candidate, the shorter run by which it was compared with others, once.
+        against: label of a row that all others are compared with, too.
         chosen_by: results whose scores choose settings, where these are not ``records``.
         further: results of the same runs by further metrics, of each metric.
     """
@@ -420,6 +506,7 @@ class Results:
     records: Mapping[Run, RunResult]
     select: bool = False
     shorter: Mapping[RunConfig, Run] = field(default_factory=dict)
+    against: str | None = None
     chosen_by: Mapping[Run, RunResult] | None = None
     further: tuple[Mapping[Run, RunResult], ...] = ()
 
@@ -551,7 +638,7 @@ def monitoring_curve(records: Iterable[RunResult]) -> tuple[tuple[int, float], .
     for record in records:
         for epoch, accuracy in record.curve:
             points.setdefault(int(epoch), []).append(accuracy)
-    return tuple((epoch, statistics.fmean(points[epoch])) for epoch in sorted(points))
+    return tuple((epoch, fmean(points[epoch])) for epoch in sorted(points))
 
 
 def result_json(results: Results, *, quick: bool = False) -> dict[str, Any]:

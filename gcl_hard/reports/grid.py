@@ -176,6 +176,7 @@ def gains(results: Results) -> pd.DataFrame:
         (config, hardened[config.method], ours.metric, found)
         for config in results.configs
         if config.method in hardened
+        and not config.row_fields  # of molecules, scl is a control with equal settings
         and (plain := replace(config, method=hardened[config.method])) in asked
         and (ours := results.scores(config)) is not None
         and (found := compare(ours, results.scores(plain))) is not None

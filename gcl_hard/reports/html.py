@@ -13,7 +13,7 @@ from gcl_hard.io import atomic_write
 from gcl_hard.reports import tables
 from gcl_hard.reports.legend import marks
 from gcl_hard.reports.rendering import environment
-from gcl_hard.reports.rows import CONTROLS, Row
+from gcl_hard.reports.rows import Row
 from gcl_hard.reports.theme import drawn_as
 
 if TYPE_CHECKING:
@@ -57,11 +57,12 @@ def write_html(
 
 def all_rows(rows: Sequence[Row]) -> DataFrame:
     """One line for each row of results, as texts that begin with the number they are sorted by."""
+    names = tables.controls(rows)
     body = [
-        (row.dataset, row.protocol, row.metric, row.method, row.choice,
+        (row.dataset, row.protocol, row.metric, row.name or row.method, row.choice,
          "" if row.undefined else tables.mean_std(row.scores) + marks(row),
          f"{len(row.scores.seeds) if row.scores else 0} of {row.expected}",
-         *(text for test in map(row.tests.get, CONTROLS) for text in (
+         *(text for test in map(row.tests.get, names) for text in (
              tables.interval(test, row.metric) if test else "",
              tables.p_value(test.p) if test else "",
          )),
@@ -69,7 +70,7 @@ def all_rows(rows: Sequence[Row]) -> DataFrame:
         for row in rows
     ]  # fmt: skip
     heads = ["data set", "protocol", "metric", "method", "choice", "mean ± std", "seeds"]
-    heads += [head for control in CONTROLS for head in (f"− {control}", f"p {control}")]
+    heads += [head for control in names for head in (f"− {control}", f"p {control}")]
     table = tables.text_frame([*heads, "seconds"], body)
     told = [name for name in table if name not in ("metric", "choice") or table[name].nunique() > 1]
     return table[[name for name in told if (table[name] != "").any()]]

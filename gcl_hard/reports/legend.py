@@ -22,7 +22,7 @@ TESTS = {
 
 def varied(row: Row) -> str:
     """What varies in a row's intervals, a key of :data:`VARIED`."""
-    if row.unit and (row.scores is None or row.scores.units):
+    if row.unit and (row.scores is None or row.scores.samples):
         return "items"
     return "seeds" if row.one_split else "splits" if row.common_splits else "folds"
 
@@ -102,7 +102,7 @@ LINES = (
     Line(BLIND, "tells no two items apart and predicts the most frequent class; not tested", BLIND),
     Line("†", "differs from ucl, p < .05; without it: not significantly, or not tested", "†"),
     Line("bold", "the best mean of trained methods, if significantly better than ucl", "textbf"),
-    Line("− ucl, − scl", "differences, in points or the unit of the metric", "^− "),
+    Line("− …", "differences from it, in points or the unit of the metric", "^− "),
     *(Line("[a, b]", f"95 % interval over {what}, not corrected for the number of comparisons",
            r"\[[+-]", _over(key)) for key, what in VARIED.items()),
     *(Line("p", f"{TESTS[key]} over {what}", "^p ", _over(key)) for key, what in VARIED.items()),

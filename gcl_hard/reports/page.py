@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.evaluation.metrics import metric
-from gcl_hard.reports import tables
+from gcl_hard.reports import molecules, tables
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.html import all_rows, write_html
 from gcl_hard.reports.rendering import check_target, rendered, write_files
@@ -15,7 +15,9 @@ from gcl_hard.reports.rows import Row, rows
 from gcl_hard.runs.record import ACCURACY
 from gcl_hard.settings.base import HEAD
 
-FIGURES = {
+OF_DOMAIN = {"molecules": molecules}
+"""What pages of a domain have beside those of all."""
+FIGURES = molecules.ALT | {
     "accuracy": ("Mean accuracies with 95 % intervals", ""),
     "scores": ("Means with 95 % intervals", ""),
     "ranks": (
@@ -62,10 +64,12 @@ def write(
     check_target(path, quick=quick)
     shown = rows(results) if shown is None else shown
     sections = tables.sections(shown)
+    beside = _beside(results)
+    draws = result_figures.FIGURES | (beside.FIGURES if beside else {})
     drawn = {
         path.with_name(f"{path.stem}-{slug(key, sections)}-{figure_name(name, key)}.png"): figure
         for key, own in sections.items()
-        for name, draw in result_figures.FIGURES.items()
+        for name, draw in draws.items()
         if (figure := draw(own)) is not None
     }
     if len({config.protocol for config in results.shown}) == 1:
@@ -85,6 +89,11 @@ def write(
         + tables.to_latex(shown),
     }
     return write_files(texts, drawn)
+
+
+def _beside(results: Results) -> Any:
+    """What the pages of a domain have beside those of all; None for nothing."""
+    return next((OF_DOMAIN.get(config.domain) for config in results.shown), None)
 
 
 Section = tuple[str, str]
@@ -153,7 +162,7 @@ def title(results: Results) -> str:
     found = {name: tables.values(trained, name) for name in stated if name not in TITLED}
     several = {name: text for name, text in found.items() if "," in text}
     settings = [*(several or found).items()][:MOST_IN_TITLE]
-    sets = [*dict.fromkeys(config.dataset for config in results.configs)]
+    sets = [*dict.fromkeys(config.set_name for config in results.configs)]
     protocols = dict.fromkeys(config.protocol for config in results.configs)
     shown = sets if len(sets) <= MOST_IN_TITLE else [f"{len(sets)} data sets"]
     parts = [
@@ -215,14 +224,16 @@ def section_context(
     from gcl_hard.reports.grid import gain_table, gains, negatives_table
 
     protocol, name = section
-    own = [row for row in shown if (row.protocol, row.metric) == section]
+    own, beside = [row for row in shown if (row.protocol, row.metric) == section], _beside(results)
     chosen = [
         one
         for one in results.selections
         if (one.candidates[0].protocol, one.scores.metric) == section
     ]
     found = {
-        "differences": tables.difference_table(own),
+        "means": tables.difference_table([row for row in own if row.sets > 1]),
+        "published": beside.published(own) if beside else None,
+        "differences": tables.difference_table([row for row in own if row.sets == 1]),
         "negatives": negatives_table(results, protocol, tables.names(own, "dataset")),
         "gains": gain_table(gains(results)) if any("-gain." in name for name in figures) else None,
         "choices": tables.choice_table(chosen) if chosen else None,
@@ -231,7 +242,8 @@ def section_context(
     scored = how.label + tables.LESS * (not how.higher)
     return {
         "protocol": protocol, "scored": scored, "scores": scores, "figures": figures,
-        "remarks": tables.remarks(own),
+        "remarks": [*tables.remarks(own), *(beside.remarks(own) if beside else [])],
+        "controls": " and ".join(tables.controls(own)),
         "legend": tables.legend_of(own, *scores, *found.values(), heads=(protocol, scored)),
     } | found  # fmt: skip
 

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
 from gcl_hard.evaluation import average_ranks, cliques, critical_difference, friedman
@@ -17,13 +16,10 @@ from gcl_hard.evaluation.metrics import metric
 from gcl_hard.methods import METHODS
 from gcl_hard.reports import theme
 from gcl_hard.reports.rows import rows_frame
+from gcl_hard.settings.base import CONTROLS
 
 if TYPE_CHECKING:
     from gcl_hard.reports.rows import Row
-
-
-CONTROLS = ("ucl", "scl")
-"""Methods drawn as horizontal lines in figures of β."""
 
 
 def frame(lines: Sequence[Row]) -> pd.DataFrame:
@@ -216,6 +212,7 @@ def ranks(lines: Sequence[Row]) -> Ranks | None:
     Returns:
         :class:`Ranks`; None with fewer than two data sets or three methods.
     """
+    lines = [line for line in lines if line.sets == 1]
     datasets = list(dict.fromkeys(line.dataset for line in lines))
     table = {
         method: {d: line for d in datasets if (line := _representative(lines, method, d))}
@@ -303,53 +300,3 @@ FIGURES: dict[str, Callable[[Sequence[Row]], Figure | None]] = {
     "accuracy": score_figure, "ranks": rank_figure, "beta": beta_figure, "curve": curve_figure,
 }  # fmt: skip
 """By the suffix of their files; that of scores is named by the metric."""
-
-
-# Learning curves
-
-
-@theme.themed
-def learning_curves(
-    data: pd.DataFrame,
-    *,
-    value: str = "accuracy, %",
-    training: str = "training graphs of a fold",
-    styles: dict[str, dict[str, Any]] | None = None,
-) -> Figure | None:
-    """Scores against the number of training graphs: one panel per data set, one curve per method.
-
-    Args:
-        data: ``dataset``, ``method``, ``graphs``, ``mean`` and ``half``, that of the interval.
-        value: what is scored.
-        training: what is counted.
-        styles: style of each curve; by method if None.
-
-    Returns:
-        The figure; None without a curve of two points.
-    """
-    if data.empty:
-        return None
-    marks = {"wl-oa": (":", "s"), "supervised": ("-.", "^"), "untrained": ("--", "v")}
-    sets, keys = data["dataset"].unique(), dict[str, dict[str, Any]]()
-    figure, panels = theme.panels(len(sets), height=2.4)
-    for panel, dataset in zip(panels, sets, strict=True):
-        own = data[data["dataset"] == dataset]
-        for index, (name, points) in enumerate(own.groupby("method", sort=False)):
-            line, marker = marks.get(str(name), ("-", "o"))
-            style: dict[str, Any] = {
-                "color": theme.colour(str(name)), "linestyle": line, "marker": marker
-            }  # fmt: skip
-            style = {**(styles[str(name)] if styles else style), "label": None}
-            keys.setdefault(str(name), {**style, "label": name})
-            panel.errorbar(points["graphs"] * 1.03 ** (index - 2), points["mean"], points["half"],
-                           elinewidth=0.7, markersize=3, linewidth=1.3, **style)  # fmt: skip
-        sizes = sorted(own["graphs"].unique())
-        panel.set_title(dataset)
-        panel.set_xscale("log")
-        thousands = EngFormatter(sep="")
-        panel.set_xticks(sizes, [f"{n:.0f}" if n % 1000 else thousands(n) for n in sizes])
-        panel.minorticks_off()
-    figure.supxlabel(training, fontsize=theme.TEXT)
-    figure.supylabel(value, fontsize=theme.TEXT)
-    theme.legend(figure, list(keys.values()))
-    return figure

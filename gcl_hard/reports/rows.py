@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from gcl_hard.errors import InputError
 from gcl_hard.evaluation.significance import Interval
 from gcl_hard.reports.frame import (
     Comparison,
@@ -24,18 +25,18 @@ from gcl_hard.reports.frame import (
 from gcl_hard.runs.choice import metric_of
 from gcl_hard.runs.plan import candidate_groups
 from gcl_hard.runs.record import ACCURACY, RunResult
-from gcl_hard.settings.base import RunConfig, flag, known, symbols
+from gcl_hard.settings.base import CONTROLS, RunConfig, flag, known, symbols
 from gcl_hard.settings.domains import is_baseline
 from gcl_hard.settings.presets import published_accuracy
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-CONTROLS = ("ucl", "scl")
-"""Methods that all others of their data set and protocol are tested against."""
-
-CONDITIONS = ("label_noise", "known_labels", "encoder")
+CONDITIONS = ("label_noise", "known_labels", "encoder", "train_share")
 """Settings that are compared, beside epochs and what is left out, not chosen among."""
+
+IN_NAME = ("encoder", "joined", "split")
+"""Settings that are in the names of rows that have a representation, or in a field."""
 
 END = "‡"
 """Marks a chosen value at an end of what was compared."""
@@ -80,6 +81,13 @@ class Row:
         chosen_on: number of the splits on which its setting was chosen, if those are not all.
         unit: what intervals are over beside seeds; empty for nothing.
         undefined: finished seeds that are left out, since their score is not defined.
+        name: what it is called, if not by its method.
+        representation: of molecules, the encoder and what is joined with it.
+        share: of molecules, the share of the training part that is used.
+        split: name of its split, or of several whose scores it has.
+        sets: number of data sets that it is the mean of.
+        config: its configuration; the first of several to choose from, and of several data sets.
+        records: results of its seeds, of what was chosen if it was.
     """
 
     dataset: str
@@ -111,6 +119,13 @@ class Row:
     chosen_on: int | None = None
     unit: str = ""
     undefined: int = 0
+    name: str = ""
+    representation: str = ""
+    share: float | None = None
+    split: str = ""
+    sets: int = 1
+    config: Any = field(default=None, compare=False, repr=False)
+    records: tuple[RunResult, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def is_baseline(self) -> bool:
@@ -139,12 +154,12 @@ class Row:
     @property
     def label(self) -> str:
         """Method and choice."""
-        return f"{self.method} {self.choice}".strip()
+        return f"{self.name or self.method} {self.choice}".strip()
 
     @property
     def entry(self) -> str:
         """Its label in a table over data sets, without the setting that was best."""
-        return f"{self.method} best on test" if self.kind == "best" else self.label
+        return f"{self.name or self.method} best on test" if self.kind == "best" else self.label
 
     @property
     def interval(self) -> Interval | None:
@@ -168,9 +183,16 @@ def rows(results: Results) -> list[Row]:
         best on the test folds, and one for what was chosen inside, if that was asked for.
 
     Raises:
-        InputError: for scores of one data set by two metrics.
+        InputError: for scores of one data set by two metrics, or a control that is no row.
     """
-    return [row for one in results.by_metric for row in _by_metric(one)]
+    found = [row for one in results.by_metric for row in _by_metric(one)]
+    labels = dict.fromkeys(row.label for row in found)
+    if results.against is not None and results.against not in labels:
+        raise InputError(
+            f"against is the label of a row, one of {'; '.join(map(repr, labels))}; got "
+            f"{results.against!r}"
+        )
+    return found
 
 
 def _by_metric(results: Results) -> list[Row]:
@@ -190,6 +212,7 @@ def _by_metric(results: Results) -> list[Row]:
     own = [c.protocol for c in asked if not any(shared(c, protocol) for protocol in first)]
     found, usual = [], next(iter(results.records.values())).metric if results.records else ACCURACY
     for protocol in dict.fromkeys([*first, *own]):
+        blocks = []
         for dataset in dict.fromkeys(c.set_name for c in asked):
             # A baseline is shown under every protocol; one that trains encoders under its own.
             shown = [
@@ -199,16 +222,49 @@ def _by_metric(results: Results) -> list[Row]:
             ]
             records = [record for config in shown for record in results.of(config)]
             name = metric_of(records) if records else usual
-            methods: dict[str, list[RunConfig]] = {}
+            methods: dict[tuple[Any, ...], list[RunConfig]] = {}
             for config in shown:
-                methods.setdefault(config.method, []).append(config)
-            block = [
+                key = config.method, config.row_name, config.row_fields.get("split")
+                methods.setdefault(key, []).append(config)
+            rows_of_set = [
                 replace(row, metric=name)
-                for method in sorted(methods, key=is_baseline)
-                for row in _of_method(results, methods[method], protocol)
+                for key in sorted(methods, key=lambda key: is_baseline(key[0]))
+                for row in _of_method(results, methods[key], protocol)
             ]
-            found += _tested(block)
+            blocks.append(_merged(rows_of_set))
+        averaged = [block for block in blocks if block and block[0].config.averages_sets]
+        for metric_name in dict.fromkeys(block[0].metric for block in averaged):
+            alike = [block for block in averaged if block[0].metric == metric_name]
+            if len(alike) > 1:
+                means = _merged([row for block in alike for row in block if row.kind != "best"])
+                found += _tested([row for row in means if row.sets == len(alike)], results.against)
+        for block in blocks:
+            found += _tested(block, results.against)
     return found
+
+
+def _merged(rows: Sequence[Row]) -> list[Row]:
+    """The rows of several splits of a data set, or of several data sets, as one row each."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        key = (row.method, row.entry) if row.representation else (id(row),)
+        groups.setdefault(key, []).append(row)
+    return [_mean(group) if len(group) > 1 else group[0] for group in groups.values()]
+
+
+def _mean(rows: Sequence[Row]) -> Row:
+    """The mean of rows over splits, or over data sets."""
+    first, sets = rows[0], len({row.dataset for row in rows})
+    scores = [row.scores for row in rows if row.scores is not None]
+    mean = Scores.over(scores, splits=sets == 1) if len(scores) == len(rows) else None
+    return replace(
+        first, dataset=first.dataset if sets == 1 else f"mean of {sets}", sets=sets,
+        scores=mean if mean and mean.seeds else None, n_folds=len(rows) if sets == 1 else 1,
+        common_splits=sets == 1, split=", ".join(dict.fromkeys(row.split for row in rows)),
+        seconds=sum(row.seconds for row in rows), notes=(),
+        undefined=0 if mean else sum(row.undefined for row in rows),
+        records=tuple(record for row in rows for record in row.records),
+    )  # fmt: skip
 
 
 def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) -> list[Row]:
@@ -231,6 +287,9 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         common_splits=first.common_splits,
         is_deterministic=first.is_deterministic,
         unit=first.unit,
+        name=first.row_name,
+        config=first,
+        **first.row_fields,
     )
     chosen = {config: one for one in results.choices for config in one.candidates}
     varied = {id(one): _varied(one.candidates) for one in results.choices}
@@ -240,7 +299,11 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         by = chosen.get(config)
         names = all_varied if by is None else varied[id(by)]
         row = _filled(empty, config, names, results.of(config))
-        row = replace(row, undefined=results.undefined(config))
+        row = replace(
+            row, undefined=results.undefined(config), config=config,
+            expected=len(config.seeds_used(results.seeds)),
+            is_deterministic=config.is_deterministic, **config.row_fields,
+        )  # fmt: skip
         if by is not None:
             named = in_symbols(config, apart(configs))
             row = replace(row, kind="inside", paper=paper, group=named,
@@ -256,7 +319,12 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
     for group, one in zip(groups, made, strict=True):
         inside = replace(empty, kind="inside", group=in_symbols(group[0], apart(configs)))
         if one is not None:
-            inside = replace(inside, scores=one.scores, seconds=one.seconds)
+            made_on = one.scores.seeds
+            inside = replace(
+                inside, scores=one.scores, seconds=one.seconds, config=group[0],
+                records=tuple(results.of(group[index], seeds=[seed])[0]
+                              for seed, (index, *_) in zip(made_on, one.chosen, strict=True)),
+            )  # fmt: skip
         found.append(inside)
     selection = made[0] if len(made) == 1 and len(groups[0]) == len(configs) else None
     conditions = {
@@ -293,18 +361,20 @@ def _filled(
     names = [name for name in varied if name != "beta" or config.beta is not None]
     names.sort(key=lambda name: name not in symbols(type(config)))
     row = replace(
-        row, encoder=config.encoder_read, setting=in_symbols(config, names),
+        row, encoder="" if row.representation else config.encoder_read,
+        setting=in_symbols(config, names),
         beta=config.beta if names == ["beta"] else None,
         changed=tuple(
             f"{name}={shown(given)}"
             for name, given in config.stated().items()
-            if name not in (*names, "classes")
+            if name not in (*names, "classes", *(IN_NAME if row.representation else ()))
         ),
     )  # fmt: skip
     if not records:
         return row
     return replace(
         row, scores=Scores.of_records(records, config), seconds=seconds(records),
+        records=tuple(records),
         curve=monitoring_curve(records),
         knn=tuple(record.knn for record in records if record.knn is not None),
         notes=(*records[0].data.get("notes", ()), *records[0].data.get("remarks", ())),
@@ -327,6 +397,7 @@ def shown(given: Any) -> str:
 def in_symbols(config: RunConfig, names: Iterable[str], *, ends: Collection[str] = ()) -> str:
     """Settings of a configuration as text, such as ``β=2 lr=0.01 anchor``; ``ends`` are marked."""
     values = ((name, getattr(config, name)) for name in names)
+    values = ((name, "+".join(v) if isinstance(v, tuple) else v) for name, v in values)
     written = symbols(type(config))
     return " ".join(
         ("without " * (name == "without") + value)
@@ -344,6 +415,7 @@ def apart(configs: Sequence[RunConfig]) -> list[str]:
         for name, one in known(type(configs[0])).items()
         if one.setting.several
         and not one.setting.chosen
+        and not (name in IN_NAME and configs[0].row_fields)
         and len({getattr(config, name) for config in configs}) > 1
     ]
 
@@ -354,30 +426,43 @@ def symbols_that_differ(configs: Sequence[RunConfig]) -> list[str]:
     return [name for name in named if len({getattr(one, name) for one in configs}) > 1]
 
 
-def _tested(block: Sequence[Row]) -> list[Row]:
+def _tested(block: Sequence[Row], against: str | None) -> list[Row]:
     """The rows of a data set and protocol with their tests, Holm-corrected for each control.
 
     With several encoders each is compared with a control of its own. A row that is the best of
     several on the test folds is not tested, since it was chosen there; nor is a blind baseline,
     which says nothing of the data.
+
+    Args:
+        block: the rows.
+        against: label of one more control.
     """
     found, encoders = list(block), {row.encoder for row in block if row.encoder}
-    for control in CONTROLS:
-        controls = [row for row in block if row.method == control and row.kind != "best"]
-        for encoder in dict.fromkeys(row.encoder for row in controls):
-            own = [row for row in controls if row.encoder == encoder]
-            own = [row for row in own if row.kind == "inside"] or own
-            if len(own) != 1:
+    controls = block[0].config.controls if block else {}
+    for name in (*controls, *([against] if against else [])):
+        method = controls.get(name)
+        others = [
+            row for row in block
+            if row.kind != "best" and (row.method == method if method else row.label == name)
+        ]  # fmt: skip
+        families: dict[int, dict[int, Comparison]] = {}
+        for index, row in enumerate(block):
+            beside = [
+                other for other in others
+                if other is not row and (method is None or (
+                    other.config.is_control(name, row.config)
+                    and (len(encoders) < 2 or other.encoder == row.encoder)
+                ))
+            ]  # fmt: skip
+            kind = row.kind if row.representation else "inside"
+            beside = [other for other in beside if other.kind == kind] or beside
+            if len(beside) != 1 or row.kind == "best" or row.blind:
                 continue
-            raw = {
-                index: test
-                for index, row in enumerate(block)
-                if row.kind != "best" and not row.blind and row.method != control
-                and (len(encoders) < 2 or row.encoder == encoder)
-                and (test := compare(row.scores, own[0].scores)) is not None
-            }  # fmt: skip
-            for index, test in zip(raw, corrected([*raw.values()]), strict=True):
-                found[index] = replace(found[index], tests={**found[index].tests, control: test})
+            if (test := compare(row.scores, beside[0].scores)) is not None:
+                families.setdefault(id(beside[0]), {})[index] = test
+        for family in families.values():
+            for index, test in zip(family, corrected([*family.values()]), strict=True):
+                found[index] = replace(found[index], tests={**found[index].tests, name: test})
     return found
 
 
@@ -393,13 +478,17 @@ def rows_frame(rows: Sequence[Row]) -> DataFrame:
     """
     from pandas import DataFrame
 
-    frame = DataFrame([_row_line(row) for row in rows])
+    controls = dict.fromkeys((*CONTROLS, *(name for row in rows for name in row.tests)))
+    frame = DataFrame([_row_line(row, controls) for row in rows])
     if not any(row.paper for row in rows):
         frame = frame.drop(columns=["paper", "gap"], errors="ignore")
     if any(row.metric != ACCURACY for row in rows):
         frame.insert(5, "metric", [row.metric for row in rows])
     if rows:
         frame.insert(5, "settings", [" ".join(row.changed) for row in rows])
+    if any(row.representation for row in rows):
+        for name in ("split", "share", "representation"):
+            frame.insert(2, name, [getattr(row, name) for row in rows])
     if any(row.common_splits for row in rows):
         frame = frame.assign(**_split_columns(rows))
     if any(row.knn for row in rows):
@@ -445,7 +534,7 @@ def _split_columns(rows: Sequence[Row]) -> dict[str, Any]:
     return found
 
 
-def _row_line(row: Row) -> dict[str, Any]:
+def _row_line(row: Row, controls: Iterable[str]) -> dict[str, Any]:
     scores, interval = row.scores, row.interval
     texts = ("dataset", "protocol", "method", "kind", "choice")
     line: dict[str, Any] = {name: getattr(row, name) for name in texts}
@@ -456,7 +545,7 @@ def _row_line(row: Row) -> dict[str, Any]:
         "low": interval and interval.low, "high": interval and interval.high,
         "paper": row.paper, "gap": row.gap,
     }  # fmt: skip
-    for control in CONTROLS:
+    for control in controls:
         test = row.tests.get(control)
         line[f"vs_{control}"] = test and test.mean
         line[f"p_{control}"] = test and test.p

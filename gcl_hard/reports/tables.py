@@ -17,7 +17,6 @@ from gcl_hard.evaluation.significance import Interval
 from gcl_hard.reports.frame import Comparison, Scores, Selection
 from gcl_hard.reports.legend import legend, marks
 from gcl_hard.reports.rows import (
-    CONTROLS,
     Row,
     apart,
     in_symbols,
@@ -27,7 +26,7 @@ from gcl_hard.reports.rows import (
 )
 from gcl_hard.runs.choice import best
 from gcl_hard.runs.record import ACCURACY
-from gcl_hard.settings.base import RunConfig, known
+from gcl_hard.settings.base import CONTROLS, RunConfig, known
 from gcl_hard.settings.domains import CONFIGS
 
 if TYPE_CHECKING:
@@ -376,15 +375,27 @@ def _significantly_better(row: Row) -> bool:
 
 def difference_table(rows: Sequence[Row]) -> DataFrame:
     """Differences from the controls with intervals and p-values, of rows of one protocol."""
-    heads, body = _filled(DIFFERENCES, [_tested(row, interval) for row in rows if row.tests])
+    compared = controls(rows)
+    lines = [_tested(row, compared, interval) for row in rows if row.tests]
+    heads, body = _filled(_difference_heads(compared), lines)
     return text_frame(heads, body).drop(columns="protocol")
 
 
-DIFFERENCES = ("data set", "method", "protocol", "− ucl", "p ucl", "− scl", "p scl")
+def controls(rows: Iterable[Row]) -> list[str]:
+    """The controls that any of some rows is compared with, ucl and scl first."""
+    names = dict.fromkeys(name for row in rows for name in row.tests)
+    return [*(name for name in CONTROLS if name in names), *(n for n in names if n not in CONTROLS)]
 
 
-def _tested(row: Row, text: Callable[[Comparison, str], str]) -> tuple[str, ...]:
-    tests = [row.tests.get(control) for control in CONTROLS]
+def _difference_heads(names: Iterable[str]) -> list[str]:
+    heads = (head for name in names for head in (f"− {name}", f"p {name}"))
+    return ["data set", "method", "protocol", *heads]
+
+
+def _tested(
+    row: Row, names: Iterable[str], text: Callable[[Comparison, str], str]
+) -> tuple[str, ...]:
+    tests = [row.tests.get(control) for control in names]
     texts = [x for test in tests for x in (_difference(test, text, row.metric), _p_values(test))]
     return (row.dataset, _name(row), row.protocol, *texts)
 
@@ -403,12 +414,13 @@ def _p_values(test: Comparison | None) -> str:
 
 def significance_table(rows: Sequence[Row]) -> DataFrame:
     """Counts of comparisons with each control, of trained methods and of baselines."""
+    of_sets = [row for row in rows if row.sets == 1]
     lines = [
         (protocol, "baselines" if row.is_baseline else "trained methods", control,
          1, test.significant and gain > 0, test.significant and gain < 0)
         for protocol in names(rows, "protocol")
-        for control in CONTROLS
-        for row in rows
+        for control in controls(rows)
+        for row in of_sets
         if row.protocol == protocol and (test := row.tests.get(control)) is not None
         for gain in [metric(row.metric).gain(test.mean, 0.0)]
     ]  # fmt: skip
@@ -502,11 +514,11 @@ def choice_table(selections: Sequence[Selection]) -> DataFrame:
             config
             for other in selections
             for config in other.candidates
-            if (config.set_name, config.method) == (first.set_name, first.method)
+            if (config.set_name, config.row_name) == (first.set_name, first.row_name)
         ]
         varied = [*apart(others), *symbols_that_differ(one.candidates)]
         lines += [
-            (config.set_name, config.method, in_symbols(config, varied), str(chosen[index]))
+            (config.set_name, config.row_name, in_symbols(config, varied), str(chosen[index]))
             for index, config in enumerate(one.candidates)
         ]
     return text_frame(["data set", "method", "setting", f"chosen by {unit}"], lines)
@@ -607,8 +619,12 @@ def terminal(rows: Sequence[Row]) -> RenderableType:
     parts, texts = list[Any](), list[str]()
     for name, own in by_metric(rows).items():
         tables = [_filled(_heads(own, name), [_texts(row) for row in own])]
-        if tested := [_tested(row, lambda t, n: points(t.mean, n)) for row in own if row.tests]:
-            tables.append(_filled(DIFFERENCES, tested))
+        compared = [row for row in own if row.tests]
+        compared = [row for row in compared if row.sets > 1] or compared
+        found = controls(compared)
+        for pair in (found[start : start + 2] for start in range(0, len(found), 2)):  # 80 columns
+            lines = [_tested(row, pair, lambda t, n: points(t.mean, n)) for row in compared]
+            tables.append(_filled(_difference_heads(pair), lines))
         parts += [rich_table(*table) for table in tables]
         texts += [text for heads, body in tables for text in (*heads, *itertools.chain(*body))]
     signs = Table.grid(padding=(0, 2), pad_edge=False)
@@ -667,7 +683,7 @@ def _plain(row: Row) -> str:
     """Method and setting, short enough for a terminal."""
     kind = row.kind if row.kind in ("inside", "best") else ""
     group = row.group if kind == "inside" else ""
-    return " ".join(part for part in (row.method, kind, row.setting, group) if part)
+    return " ".join(part for part in (row.name or row.method, kind, row.setting, group) if part)
 
 
 def _name(row: Row) -> str:
@@ -697,7 +713,9 @@ def remarks(rows: Iterable[Row]) -> list[str]:
     found: dict[str, None] = {}
     for row in rows:
         start = [f"WL starts from {row.wl_start}"] * bool(row.wl_start)
-        for note in (*row.notes, *start):
+        alone = row.unit and row.scores is not None and not row.scores.samples
+        lost = [f"{row.label}: over seeds alone, as some results have no predictions"] * bool(alone)
+        for note in (*row.notes, *start, *lost):
             found[note if note.startswith(row.dataset) else f"{row.dataset}: {note}"] = None
     return [*found]
 

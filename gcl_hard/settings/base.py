@@ -44,6 +44,8 @@ from gcl_hard.training.loop import LrSchedule, Optimisation
 
 Domain = str
 """Name of a domain."""
+CONTROLS = ("ucl", "scl")
+"""Methods that all others of their data set and protocol are tested against."""
 OwnSets = Literal["module", "table"]
 COMMON = "common"
 """Marks an option of a command, ``Annotated[type, help, COMMON]``, that most people set."""
@@ -477,6 +479,13 @@ class RunConfig(ABC):
     common_splits: ClassVar[bool] = False
     """Whether split k is the same for all configurations and seeds, so that those of other numbers
     of splits are compared on the first ones, and ± is over splits as well."""
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Metrics that tables show beside the first one, of records that have them."""
+    controls: ClassVar[Mapping[str, str]] = {name: name for name in CONTROLS}
+    """What rows are compared with, by the names of columns: rows of these methods, of which
+    :meth:`is_control` says which."""
+    averages_sets: ClassVar[bool] = False
+    """Whether the mean over the data sets of a command is a row of its tables, too."""
     usual_baselines: ClassVar[tuple[str, ...]] = ("majority", "untrained")
     """Baselines that :func:`gcl_hard.evaluate` runs if none are named."""
     protocol_notes: ClassVar[Mapping[str, str]] = {}
@@ -532,6 +541,16 @@ class RunConfig(ABC):
         return name
 
     @classmethod
+    def sets_of(cls, name: str) -> tuple[str, ...]:
+        """The data sets that a name stands for: itself, or a group of several."""
+        return (name,)
+
+    @classmethod
+    def combined(cls, configs: Sequence[Self]) -> Sequence[Self]:
+        """The configurations of a command, without what means nothing together."""
+        return configs
+
+    @classmethod
     def is_available(cls, name: str, data_dir: Path | None = None) -> bool:
         """Whether a name is that of a known set, or of one in the data folder or the cache."""
         return cls.has_dataset(name, data_dir)
@@ -567,6 +586,24 @@ class RunConfig(ABC):
         if one is None or (self.is_baseline and self.method not in one.setting.read_by):
             return ""
         return getattr(self, "encoder", None) or ""
+
+    @property
+    def row_name(self) -> str:
+        """What its rows are called in tables, beside the settings in which they differ."""
+        return self.method
+
+    @property
+    def row_fields(self) -> dict[str, Any]:
+        """What its rows have of ``representation``, ``share`` and ``split``."""
+        return {}
+
+    def is_control(self, name: str, compared: RunConfig) -> bool:
+        """Whether it is the control of a name that another configuration is compared with."""
+        return self.method != compared.method
+
+    def of_seed(self, seed: int) -> Self:
+        """The configuration of the run of a seed, for which ``{seed}`` stands in names of files."""
+        return self
 
     @property
     def reads_labels(self) -> bool:

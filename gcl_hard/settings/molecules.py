@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import re
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -42,6 +43,8 @@ ENCODED = (UNTRAINED, SUPERVISED)
 MOLECULE_BASELINES = (UNTRAINED, SUPERVISED, *FIXED)
 """Baselines on molecules; ``untrained`` is the encoder as it begins, also one of a file."""
 _UNLABELLED = {name: "reads no labels" for name, one in METHODS.items() if not one.label_aware}
+SEED = "{seed}"
+"""Stands for the seed of a run in the name of an encoder's file."""
 AWARE = tuple(name for name in METHODS if name not in _UNLABELLED)
 MoleculeProtocol = Literal["split"]
 MoleculeProbe = Literal["kernel", "linear", "nystroem"]
@@ -70,9 +73,10 @@ def _split(above: Values) -> str | None:
 
 
 def _joined(given: tuple[str, ...], above: Values) -> tuple[str, ...] | None:
-    for one in given:
-        check_option("joined", one, FIXED)
-    return given or None
+    parts = tuple(part for text in given for part in text.split("+") if part != "none")
+    for part in parts:
+        check_option("joined", part, FIXED)
+    return parts or None
 
 
 def _chooses_views(above: Values) -> bool:
@@ -100,6 +104,13 @@ class MoleculeConfig(RunConfig):
     baselines: ClassVar[tuple[str, ...]] = MOLECULE_BASELINES
     methods: ClassVar[tuple[str, ...]] = AWARE
     baseline_protocol: ClassVar[str] = "split"
+    unit: ClassVar[str] = "molecule"
+    beside: ClassVar[tuple[str, ...]] = ("cliff_rmse",)
+    controls: ClassVar[Mapping[str, str]] = {
+        "scl": "scl", "ecfp": "ecfp", UNTRAINED: UNTRAINED, "frozen": UNTRAINED,
+        SUPERVISED: SUPERVISED,
+    }  # fmt: skip
+    averages_sets: ClassVar[bool] = True
     usual_baselines: ClassVar[tuple[str, ...]] = ("untrained", "ecfp")
     domain: ClassVar[Domain] = "molecules"
     sets: ClassVar[str] = "molecules as --dataset (BACE, ESOL, …, or a table NAME.csv)"
@@ -109,7 +120,7 @@ class MoleculeConfig(RunConfig):
     dataset: Annotated[
         str,
         Setting(
-            "BACE, ESOL, … of MoleculeNet, CHEMBL… of MoleculeACE, or NAME.csv",
+            "BACE, CHEMBL…, all of moleculenet or cliffs, or NAME.csv",
             "data",
             common=True,
             several=True,
@@ -191,7 +202,7 @@ class MoleculeConfig(RunConfig):
     encoder: Annotated[
         str,
         Setting(
-            "untrained, untrained:FILE.pt, or FILE.pt of gcl_hard.pretrain",
+            "untrained, untrained:FILE.pt, or FILE-{seed}.pt of pretrain",
             "encoder",
             several=True,
             common=True,
@@ -235,14 +246,17 @@ class MoleculeConfig(RunConfig):
             "split",
             above=0,
             most=1,
+            several=True,
             read_by=MOLECULE_BASELINES,
         ),
     ] = 1.0
     joined: Annotated[
         tuple[str, ...] | None,
         Setting(
-            "ecfp, wl or counts (of atoms and bonds), which the probe reads too: kernels are added",
+            "none, ecfp, wl or counts (of atoms and bonds), or several, ecfp+wl, which the probe "
+            "reads beside an encoder, or beside fingerprints if all methods are: kernels are added",
             "probe",
+            several=True,
             read_by=PROBED,
             canonical=_joined,
         ),
@@ -290,15 +304,35 @@ class MoleculeConfig(RunConfig):
     @classmethod
     def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
         """Whether it is a known set of molecules, or a table."""
-        from gcl_hard.graphs.moleculenet import SOURCES
+        from gcl_hard.graphs.moleculenet import GROUPS, SOURCES
 
-        return _is_file(name) or name.casefold() in {one.casefold() for one in SOURCES}
+        return _is_file(name) or name.casefold() in map(str.casefold, (*SOURCES, *GROUPS))
+
+    @classmethod
+    def sets_of(cls, name: str) -> tuple[str, ...]:
+        """The sets of a group, or the one of a name."""
+        from gcl_hard.graphs.moleculenet import GROUPS
+
+        return GROUPS.get(name.casefold(), (name,))
+
+    @classmethod
+    def combined(cls, configs: Sequence[Self]) -> Sequence[Self]:
+        """Nothing is joined with fingerprints where there are encoders, nor with themselves."""
+        encoded = any(config.has_encoder for config in configs)
+        return [
+            replace(config, joined=None)
+            if not config.has_encoder and (encoded or config.method in (config.joined or ()))
+            else config
+            for config in configs
+        ]
 
     @classmethod
     def name_or_path(cls, name: str, data_dir: Path | None = None) -> str:
         """The name of a known set, or the path of a table: that of the data folder by its name."""
         from gcl_hard.graphs import moleculenet
 
+        if name.casefold() in moleculenet.GROUPS:
+            return name
         return moleculenet.name_or_path(name, data_dir=data_dir)
 
     @property
@@ -352,8 +386,48 @@ class MoleculeConfig(RunConfig):
     @property
     def representation(self) -> str:
         """Name of what the probe reads, for tables."""
-        encoder = self.encoder.partition("@")[0].removesuffix(".pt").removesuffix(".safetensors")
+        shape, new, file = self.encoder.partition("@")[0].rpartition(":")
+        file = Path(file).name.removesuffix(".pt").removesuffix(".safetensors")
+        encoder = shape + new + re.sub(rf"[-_.]?{re.escape(SEED)}", "", file)
         return "+".join([encoder, *self.parts] if self.has_encoder else self.parts)
+
+    @property
+    def row_name(self) -> str:
+        """The representation, and how its encoder is trained, if it is."""
+        trained = "" if self.method in PROBED else self.method
+        return f"{self.representation} {trained}".rstrip()
+
+    @property
+    def row_fields(self) -> dict[str, Any]:
+        """The representation, the share of the training part, and the split."""
+        return {
+            "representation": self.representation, "share": self.train_share,
+            "split": self.split or "",
+        }  # fmt: skip
+
+    def is_control(self, name: str, compared: RunConfig) -> bool:
+        """Whether it is what another one is compared with, of the same share: ECFP, an untrained
+        encoder (the own one of an encoder with new weights), the frozen encoder or a supervised one
+        of the same representation, and scl with all other settings equal.
+        """
+        if self.train_share != compared.train_share:
+            return False
+        if name == "scl":
+            return not compared.is_baseline and replace(compared, method=name) == self
+        if name in (SUPERVISED, "frozen"):
+            return bool(self.representation == compared.representation)
+        alike = self.is_new and (not compared.is_new or self.encoder == compared.encoder)
+        return bool((alike or name == "ecfp") and not self.joined)
+
+    def of_seed(self, seed: int) -> Self:
+        """The configuration of the run of a seed, with its file."""
+        return replace(self, encoder=self.encoder.replace(SEED, str(seed)))
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether no seed changes what is read: fingerprints, and one file's frozen encoder."""
+        drawn = self.is_new or self.encoders > 0 or SEED in self.encoder
+        return not drawn and self.train_share == 1
 
     def gap(self, kind: str) -> LabelGap:
         """δ₊ and δ₋ for a kind of targets."""

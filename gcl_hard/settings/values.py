@@ -114,6 +114,8 @@ def _several(read: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], tuple[An
 def reader(one: Field) -> Callable[[Any], tuple[Any, ...]]:
     """A reader of several values of a setting."""
     read = {float: _numbers, int: _WHOLE}.get(one.kinds[0], _words)
+    if one.setting.several and get_origin(one.kinds[0]) is tuple:
+        read = _list_of(lambda text: (text,), "names")  # each is a text, whose parts + joins
     return _several(read) if one.optional else read
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gcl_hard import bench
 from gcl_hard.experiments.labelled import Labelled
 from gcl_hard.graphs import read_molecules
-from gcl_hard.transfer import main
 
 pytest.importorskip("rdkit")
 SMILES = ["CCO", "c1ccccc1O", "CC(=O)NC", "C#N", "CCCCCC", "c1ccncc1", "OCC1CC1", "CCO.c1ccccc1O"]
@@ -35,7 +35,7 @@ def test_counts_of_a_mixture_are_those_of_its_parts(file: Path) -> None:
 def test_a_validation_part_of_one_class_chooses_no_epoch_and_ends_no_run(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = [f"--dataset={file}", "--embeddings=untrained", "--finetune=supervised", "--seeds=1"]
+    asked = [f"--dataset={file}", "--method=supervised", "--seeds=1"]
     asked += ["--epochs=2", "--split=given", f"--output={tmp_path / 'out'}"]
-    assert main(asked) == 0
+    assert bench.main(asked) == 0
     assert "mine" in capsys.readouterr().out

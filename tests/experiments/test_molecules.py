@@ -1,4 +1,4 @@
-"""Molecules as a domain: by bench as by transfer, and results of the store that transfer had."""
+"""Molecules as a domain: what is recorded, and tables of the user's own."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from gcl_hard.graphs import load_molecules, read_molecules
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.store import Store
 from gcl_hard.settings.molecules import MoleculeConfig
-from gcl_hard.transfer import main
-from tests.experiments.test_transfer import write
+from tests.experiments.test_molecule_runs import write
 from tests.said import says
 
 pytest.importorskip("rdkit")
@@ -25,22 +24,6 @@ pytest.importorskip("rdkit")
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GCL_HARD_CACHE", str(tmp_path / "cache"))
-
-
-def test_bench_and_transfer_score_the_same_runs(tmp_path: Path) -> None:
-    path, small = write(tmp_path, "cliffs"), ["--epochs=2", "--batch-size=16", "--seeds=2"]
-    common = ["--dataset", str(path), *small, "--split=given"]
-    one, other = tmp_path / "bench", tmp_path / "transfer"
-    methods = "--method=scl,hscl,supervised,untrained,ecfp"
-    assert bench.main([*common, methods, f"--output={one}", "--threads=1"]) == 0
-    tuned = ["--embeddings=untrained,ecfp", "--finetune=none,scl,hscl,supervised"]
-    assert main([*common, *tuned, f"--output={other}"]) == 0
-    found = {row.name: row for row in Store(one).rows()}
-    assert len(found) == 2 * 5
-    for row in Store(other).rows():  # what no seed changes has one
-        assert row.scores == found[row.name].scores
-        assert row.predicted == found[row.name].predicted
-        assert row.validation == found[row.name].validation
 
 
 def test_a_run_inside_the_training_data_is_scored_on_its_validation_part(tmp_path: Path) -> None:
@@ -94,9 +77,6 @@ def test_a_table_in_the_data_folder_is_found_by_its_name(packed: bool, tmp_path:
     named = ["--domain=molecules", "--dataset=CHEMBL2034_Ki", there]
     assert bench.main([*named, *common]) == 0
     assert [*Store(tmp_path / "out").rows()] == before  # it was finished
-    assert main([*named[1:], "--embeddings=ecfp", f"--output={tmp_path / 'of transfer'}"]) == 0
-    ((row,), (other,)) = before, [*Store(tmp_path / "of transfer").rows()]
-    assert other.scores == row.scores
     by_name = load_molecules("CHEMBL2034_Ki", data_dir=tmp_path / "data")
     assert by_name.molecules.y.tolist() == read_molecules(table).molecules.y.tolist()
     with pytest.raises(InputError, match=r"'CHEMBL2035_Ki'.*CHEMBL204_Ki"):

@@ -57,7 +57,7 @@ for public, extra in {
 }.items():  # fmt: skip
     refused_import(public, extra)
 for command, extra in {
-    "bench": "bench", "tune": "tune", "figures": "bench", "transfer": "bench", "pretrain": "bench",
+    "bench": "bench", "tune": "tune", "figures": "bench", "pretrain": "bench",
 }.items():  # fmt: skip
     refused_command(extra, command)
 try:

@@ -143,8 +143,8 @@ def test_fine_tuning_killed_at_any_moment_ends_as_undisturbed(tmp_path: Path) ->
     pytest.importorskip("rdkit")
     table = write_chains(tmp_path / "chains.csv", 60)
     whole, ended = killed(
-        "gcl_hard.transfer:main", tmp_path / "out", f"--dataset={table}", "--output=OUT",
-        "--embeddings=untrained,ecfp", "--finetune=none,scl,supervised", "--epochs=3",
+        "gcl_hard.bench:main", tmp_path / "out", f"--dataset={table}", "--output=OUT",
+        "--method=untrained,ecfp,scl,supervised", "--threads=1", "--epochs=3",
         "--seeds=2", "--split=random-0", "--report=OUT/p.md",
     )  # fmt: skip
     assert len(numbers(whole)) == 7

@@ -200,14 +200,14 @@ TARGETS: dict[str, Callable[[int], object]] = {
     "classes": lambda k: k % 2,
 }
 SETTINGS_OF_MOLECULES = [
-    "--lr=1e30", "--beta=1e9 --finetune=hscl", "--temperature=1e-8", "--similarity=1e300",
+    "--lr=1e30", "--beta=1e9 --method=hscl", "--temperature=1e-8", "--similarity=1e300",
     "--similarity=1e9", "--neighbours=1000000000", "--batch-size=1000000000",
     "--train-share=1e-9", "--train-share=0.02", "--label-gap=0,1e300", "--label-gap=1e-9,1e-8",
-    "--strength=0", "--probe=nystroem --embeddings=untrained,counts",
-    "--probe=linear --embeddings=untrained,ecfp", "--seeds=18446744073709551615,",
+    "--strength=0", "--probe=nystroem --method=untrained,counts",
+    "--probe=linear --method=untrained,ecfp", "--seeds=18446744073709551615,",
 ]  # fmt: skip
-OF_MOLECULES = ["--dataset=made.csv", "--embeddings=untrained,ecfp,counts,wl", "--epochs=2",
-                "--finetune=none,scl,supervised", "--seeds=1", "--split=random-0",
+OF_MOLECULES = ["--dataset=made.csv", "--method=untrained,ecfp,counts,wl,scl,supervised",
+                "--epochs=2", "--seeds=1", "--split=random-0",
                 "--output=out"]  # fmt: skip
 
 
@@ -220,7 +220,7 @@ def write_molecules(name: str) -> None:
 def test_targets_of_molecules(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("rdkit")
     write_molecules(name)
-    ended(capsys, "transfer", [*OF_MOLECULES, "--report=out/p.md"], 120)
+    ended(capsys, "bench", [*OF_MOLECULES, "--report=out/p.md"], 120)
     scored("out")
 
 
@@ -229,7 +229,7 @@ def test_targets_of_molecules(name: str, capsys: pytest.CaptureFixture[str]) -> 
 def test_settings_of_molecules(name: str, flags: str, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("rdkit")
     write_molecules(name)
-    ended(capsys, "transfer", [*OF_MOLECULES, *flags.split()], 120)
+    ended(capsys, "bench", [*OF_MOLECULES, *flags.split()], 120)
     scored("out")
 
 

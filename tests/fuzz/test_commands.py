@@ -22,7 +22,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gcl_hard import bench, figures, load_encoder, load_pretrained, pretrain, transfer, tune
+from gcl_hard import bench, figures, load_encoder, load_pretrained, pretrain, tune
 from gcl_hard.runs.store import COMPACT, Store
 from tests.fuzz.survival import CASES, altered, folder, fuzzed, mutated, survives
 
@@ -34,13 +34,13 @@ few = settings(fuzzed, max_examples=CASES or 10)
 SMALL = ["--epochs=2", "--folds=2", "--layers=1", "--dim=4", "--threads=1", "--seeds=1"]
 GRAPHS = [*SMALL, "--method=ucl,hscl", "--beta=1,2", "--protocol=inductive", "--diagnostics=1",
           "--select=true"]  # fmt: skip
-MOLECULES = ["--dataset=made.csv", "--targets=size", "--embeddings=untrained,ecfp", "--seeds=1",
-             "--finetune=none,scl", "--epochs=1", "--split=random-0"]  # fmt: skip
+MOLECULES = ["--dataset=made.csv", "--targets=size", "--method=untrained,ecfp,scl", "--seeds=1",
+             "--threads=1", "--epochs=1", "--split=random-0"]  # fmt: skip
 PRETRAINING = ["--dataset=made.csv", "--epochs=2", "--batch-size=32", "--layers=1", "--dim=4",
                "--checkpoint-minutes=0"]  # fmt: skip
 IMAGES = ["--dataset=./pets", "--method=pixels", "--seeds=1", "--probe-epochs=2", "--threads=1"]
 CACHED: dict[str, tuple[str, Callable[[Sequence[str]], int], list[str]]] = {
-    "molecules": ("made.csv", transfer.main, MOLECULES),
+    "molecules": ("made.csv", bench.main, MOLECULES),
     "images": ("pets", bench.main, IMAGES),
 }
 """Kinds of data that the cache keeps: their source, and what reads them."""
@@ -69,7 +69,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         lines = [f"{one},{len(one) / 4}\n" for one in sorted(made)]
         (here / "made.csv").write_text("smiles,size\n" + "".join(lines))
         assert quietly(bench.main, [*GRAPHS, "--save-encoder", "--output=graphs"]) == 0
-        assert quietly(transfer.main, [*MOLECULES, "--output=molecules"]) == 0
+        assert quietly(bench.main, [*MOLECULES, "--output=molecules"]) == 0
         write_images()
         assert quietly(bench.main, [*IMAGES, "--output=images"]) == 0
         assert quietly(pretrain.main, [*PRETRAINING, "--output=whole.pt"]) == 0
@@ -172,8 +172,8 @@ def test_results_of_molecules(data: st.DataObject, made: Path) -> None:
     report = [*MOLECULES, "--report-only", f"--output={results}", "--report=out/p.md"]
     with copied(made, results, "made.csv") as here:
         spoilt(data, here / results)
-        survives(lambda: transfer.main(report))
-        survives(lambda: transfer.main([f"--compact={results}"]))
+        survives(lambda: bench.main(report))
+        survives(lambda: bench.main([f"--compact={results}"]))
 
 
 def tensors(data: st.DataObject, state: Any) -> None:
@@ -216,8 +216,8 @@ def test_encoders_and_checkpoints(data: st.DataObject, made: Path) -> None:
             survives(lambda: load_encoder(path))
         else:
             survives(lambda: load_pretrained(path))
-            how = ["--embeddings=whole.pt", "--finetune=none", "--output=out"]
-            survives(lambda: transfer.main([*MOLECULES[:2], "--seeds=1", *how]))
+            how = ["--method=untrained", "--encoder=whole.pt", "--output=out"]
+            survives(lambda: bench.main([*MOLECULES[:2], "--seeds=1", *how]))
 
 
 @few

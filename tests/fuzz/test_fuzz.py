@@ -27,7 +27,6 @@ from hypothesis import strategies as st
 from gcl_hard import bench, load_encoder, load_pretrained
 from gcl_hard.commands.bench import bench_parser, parse_bench
 from gcl_hard.commands.pretrain import parse_pretrain, pretrain_parser
-from gcl_hard.commands.transfer import parse_transfer, transfer_parser
 from gcl_hard.commands.tune import parse_tune, tune_parser
 from gcl_hard.graphs import load as load_graphs
 from gcl_hard.graphs import load_nodes, read_molecules
@@ -48,7 +47,6 @@ PARSERS: dict[str, tuple[Callable[..., Any], Callable[[], ArgumentParser]]] = {
     "bench": (parse_bench, bench_parser),
     "tune": (parse_tune, tune_parser),
     "pretrain": (parse_pretrain, pretrain_parser),
-    "transfer": (parse_transfer, transfer_parser),
 }
 
 

@@ -18,10 +18,9 @@ from gcl_hard.commands.bench import parse_bench
 from gcl_hard.errors import InputError
 from gcl_hard.methods import METHODS
 from gcl_hard.reports.study import best_yaml, check_target, html, page, terminal, write
-from gcl_hard.settings.base import RunConfig
+from gcl_hard.settings.base import RunConfig, known
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
-from gcl_hard.settings.values import several
 from gcl_hard.tuning.result import SearchResult
 from tests.reports.made_study import PAPER, finding, result_of, searched, study, trial
 from tests.said import says
@@ -264,7 +263,7 @@ def test_every_yaml_reader_reads_the_same_numbers(
             assert value is None or value == getattr(bare, name)
             continue
         found = read[name]
-        if name in several():
+        if known(kind)[name].setting.several:
             (found,) = found
         same = tuple(found) if isinstance(found, list) else found
         assert (same, type(same)) == (value, type(value)), name

@@ -15,8 +15,7 @@ from gcl_hard.experiments import molecules
 from gcl_hard.graphs import load, tanimoto
 from gcl_hard.graphs.refinement import wl_kernel
 from gcl_hard.runs import hardware
-from gcl_hard.transfer import main
-from tests.experiments.test_transfer import SMILES, results, write
+from tests.experiments.test_molecule_runs import SMILES, main, results, write
 from tests.said import says
 
 pytest.importorskip("rdkit")
@@ -32,19 +31,20 @@ def command(folder: Path, *arguments: str) -> list[str]:
     return ["--dataset", str(path), "--seeds=1", "--output", str(folder / "out"), *arguments]
 
 
-@pytest.mark.parametrize("embedding", ["ecfp", "untrained", "counts+ecfp", "wl"])
+@pytest.mark.parametrize("method", ["ecfp", "untrained", "counts+ecfp", "wl"])
 def test_kernels_larger_than_memory_are_refused_before_anything_is_embedded(
-    embedding: str,
+    method: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(hardware, "available_memory", lambda: 8 * len(SMILES) ** 2)
     monkeypatch.setattr(molecules, "embed", None)
-    assert main(command(tmp_path, f"--embeddings={embedding}")) != 0
+    name, _, joined = method.partition("+")
+    assert main(command(tmp_path, f"--method={name}", f"--joined={joined or 'none'}")) != 0
     message = capsys.readouterr().err
     assert says(message, len(SMILES), "GB", "--probe linear", "nystroem")
-    assert says(message, "wl") == (embedding == "wl")
+    assert says(message, "wl") == (method == "wl")
     assert "Traceback" not in message
 
 
@@ -54,7 +54,7 @@ def test_what_needs_no_kernels_or_has_room_for_them_is_scored(
 ) -> None:
     room = 1 if arguments else 100 * 8 * len(SMILES) ** 2
     monkeypatch.setattr(hardware, "available_memory", lambda: room)
-    assert main(command(tmp_path, "--embeddings=ecfp,untrained", *arguments)) == 0
+    assert main(command(tmp_path, "--method=ecfp,untrained", *arguments)) == 0
     assert len(results(tmp_path / "out")) == 2
 
 
@@ -66,7 +66,7 @@ def test_memory_that_runs_out_meanwhile_is_told_alike(
 
     monkeypatch.setattr(hardware, "available_memory", lambda: None)
     monkeypatch.setattr(molecules, "kernel_predictions", full)
-    assert main(command(tmp_path, "--embeddings=ecfp")) != 0
+    assert main(command(tmp_path, "--method=ecfp")) != 0
     message = capsys.readouterr().err
     assert says(message, len(SMILES), "--probe linear", "nystroem")
     assert "Traceback" not in message

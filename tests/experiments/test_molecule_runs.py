@@ -1,21 +1,21 @@
-"""Transfer: which runs there are, what they may know, and that finished ones are not repeated."""
+"""Runs on labelled molecules: which there are, what they may know, and how rows are compared."""
 
 from __future__ import annotations
 
+import csv
 import re
 import signal
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
-from gcl_hard import pretrain
-from gcl_hard.commands import transfer
-from gcl_hard.commands.transfer import Asked, parse_transfer
+from gcl_hard import bench, pretrain
+from gcl_hard.commands.bench import parse_bench
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import scaffold_split
 from gcl_hard.evaluation.transfer import Probed, rmse
@@ -25,13 +25,11 @@ from gcl_hard.experiments.labelled import Labelled
 from gcl_hard.experiments.molecules import MoleculeExperiment
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.graphs import MoleculeGIN, from_smiles, read_molecules
-from gcl_hard.reports.transfer import Shown, differences, frame, size_figure
 from gcl_hard.runs.experiment import RunContext, TrainedRun, seeded_weights
-from gcl_hard.runs.plan import Run
+from gcl_hard.runs.plan import Run, plan
 from gcl_hard.runs.record import RunResult
-from gcl_hard.runs.store import COMPACT, Store
+from gcl_hard.runs.store import Store
 from gcl_hard.settings.molecules import MoleculeConfig
-from gcl_hard.transfer import main
 from tests.said import says
 
 pytest.importorskip("rdkit")
@@ -66,6 +64,17 @@ def write(folder: Path, kind: str) -> Path:
     return path
 
 
+def main(arguments: list[str]) -> int:
+    """``bench`` in one thread, so that probes repeat to the last bit."""
+    return bench.main([*arguments, "--threads=1"])
+
+
+def csv_of(page: Path) -> list[dict[str, str]]:
+    """The rows beside a page, of all metrics."""
+    rows = csv.DictReader(page.with_suffix(".csv").read_text(encoding="utf-8").splitlines())
+    return [*rows]
+
+
 def results(folder: Path) -> list[RunResult]:
     return [*Store(folder).rows()]
 
@@ -86,11 +95,6 @@ def run_of(method: str = "untrained", seed: int = 0, **settings: Any) -> Run:
     return Run(MoleculeConfig(method=method, **settings), seed)
 
 
-def asked(*arguments: str) -> list[Asked]:
-    """The runs of a command line, files by their paths."""
-    return parse_transfer(arguments).asked()
-
-
 @pytest.mark.parametrize(
     ("kind", "split", "metric"),
     [("classes", "scaffold", "auc"), ("tasks", "random-2", "auc"), ("values", "scaffold", "rmse"),
@@ -102,31 +106,31 @@ def test_representations_and_finetuning_are_scored(
     path, output = write(tmp_path, kind), tmp_path / "results"
     page = tmp_path / "page.md"
     common = ["--dataset", str(path), "--split", split, "--seeds=1", "--output", str(output)]
-    small = ["--epochs=2", "--batch-size=16", "--report", str(page)]
-    joined = "untrained+ecfp,untrained+counts,counts+wl"
-    assert main([*common, f"--embeddings=untrained,ecfp,wl,counts,{joined}", *small]) == 0
-    tuned = ["--embeddings=untrained", "--finetune=scl,hscl,supervised", "--similarity=2"]
-    assert main([*common, *tuned, *small]) == 0
+    common += ["--epochs=2", "--batch-size=16", "--report", str(page)]
+    assert main([*common, "--method=untrained,ecfp,wl,counts", "--joined=none,ecfp,counts"]) == 0
+    assert main([*common, "--method=counts,wl", "--joined=wl"]) == 0
+    assert main([*common, "--method=scl,hscl,supervised", "--joined=none,ecfp"]) == 0
     found = results(output)
-    assert len(found) == 10
+    assert sorted(config_of(one).row_name for one in found) == sorted([
+        "untrained", "untrained+ecfp", "untrained+counts", "ecfp", "wl", "counts", "counts+wl",
+        "untrained scl", "untrained+ecfp scl", "untrained hscl", "untrained+ecfp hscl",
+        "untrained supervised",  # a head is its own probe
+    ])  # fmt: skip
     for one in found:
         assert np.isfinite(one.scores[metric]).all()
         assert len(predictions(one)) > 0
         assert np.isfinite(predictions(one)).all()
-    text = page.read_text()
-    assert "untrained, hscl" in text
-    assert "bootstrap" in text or "untrained, scl" in text
+    assert says(page.read_text(), "untrained+ecfp hscl")
 
 
-@pytest.mark.parametrize("embedding", ["ecfp", "untrained"])
-def test_a_constant_added_to_all_targets_changes_no_error(embedding: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["ecfp", "supervised"])
+def test_a_constant_added_to_all_targets_changes_no_error(method: str, tmp_path: Path) -> None:
     found = []
     for offset in (0, -2_012_742, 10**9):
         path, output = tmp_path / f"from{offset}.csv", tmp_path / str(offset)
         rows = [f"{s},{offset + len(s) / 100:.4f}" for s in SMILES]
         path.write_text("smiles,y\n" + "\n".join(rows) + "\n")
-        tuned = "supervised" if embedding == "untrained" else "none"
-        command = [f"--embeddings={embedding}", f"--finetune={tuned}", "--epochs=3", "--seeds=1"]
+        command = [f"--method={method}", "--epochs=3", "--seeds=1"]
         assert main(["--dataset", str(path), *command, "--output", str(output)]) == 0
         found.append(results(output)[0].scores["rmse"][0])
     assert found[1:] == pytest.approx([found[0]] * 2, rel=1e-3)
@@ -137,7 +141,7 @@ def test_a_split_of_other_words_is_refused_where_it_is_used(
 ) -> None:
     path = write(tmp_path, "cliffs")
     path.write_text(path.read_text().replace(",train", ",external", 1))
-    command = ["--dataset", str(path), "--embeddings=ecfp", "--output", str(tmp_path / "out")]
+    command = ["--dataset", str(path), "--method=ecfp", "--output", str(tmp_path / "out")]
     assert main(command) == 2
     assert says(capsys.readouterr().err, "'external'", "train", "valid", "test")
     assert main([*command, "--split=scaffold"]) == 0
@@ -176,10 +180,16 @@ def test_splits_by_scaffold_tell_mirror_images_apart_where_their_name_says_so(
 
 def test_pages_say_which_splits_tell_mirror_images_apart(tmp_path: Path) -> None:
     path, output, page = mirrored(tmp_path), tmp_path / "out", tmp_path / "page.md"
-    command = ["--dataset", str(path), "--embeddings=ecfp", "--output", str(output)]
+    command = ["--dataset", str(path), "--method=ecfp", "--output", str(output)]
     both = ["--split=scaffold,scaffold-chirality", "--report", str(page)]
     assert main([*command, *both]) == 0
-    assert says(page.read_text(), "scaffold, scaffold-chirality", "DeepChem")
+    assert says(page.read_text(), "scaffold, scaffold-chirality", "overlap")
+    assert says(page.read_text(), "DeepChem")
+    (row,) = csv_of(page)
+    assert (row["split"], row["splits"]) == ("scaffold, scaffold-chirality", "2")
+    scores = [one.scores["rmse"][0] for one in results(output)]
+    assert float(row["mean"]) == pytest.approx(np.mean(scores), abs=1e-4)
+    assert float(row["std"]) == pytest.approx(np.std(scores, ddof=1), abs=1e-4)
     assert main([*command, "--split=scaffold", "--report-only", "--report", str(page)]) == 0
     assert not says(page.read_text(), "DeepChem")
 
@@ -187,48 +197,55 @@ def test_pages_say_which_splits_tell_mirror_images_apart(tmp_path: Path) -> None
 def test_results_and_pages_name_their_targets(tmp_path: Path) -> None:
     path, page = write(tmp_path, "tasks"), tmp_path / "page.md"
     out = tmp_path / "out"
-    command = ["--embeddings=ecfp", "--output", str(out), "--report", str(page)]
+    command = ["--method=ecfp", "--output", str(out), "--report", str(page)]
     assert main(["--dataset", str(path), *command]) == 0
     (one,) = results(out)
     assert one.data["tasks"] == ["a", "b"]
     assert says(page.read_text(), "targets", "tasks", "a, b")
 
 
-def test_hscl_is_compared_with_scl_and_the_frozen_encoder_of_the_same_settings(
-    tmp_path: Path,
-) -> None:
+def test_rows_are_compared_with_controls_of_the_same_settings(tmp_path: Path) -> None:
     path, page = write(tmp_path, "cliffs"), tmp_path / "page.md"
-    command = ["--dataset", str(path), "--embeddings=untrained", "--finetune=none,scl,hscl"]
-    more = ["--beta=0.5,4", "--similarity=0,2", "--seeds=2", "--epochs=1", "--batch-size=16"]
-    target = ["--output", str(tmp_path / "results"), "--report", str(page)]
-    assert main([*command, *more, *target]) == 0
-    found = transfer.transfer(parse_transfer([*command, *more, *target]))
-    of: dict[str, list[float]] = {}
-    for one in found:
-        of.setdefault(one.row, []).append(one.result.scores["cliff_rmse"][0])
-    mean = {row: float(np.mean(scores)) for row, scores in of.items()}
-    table = differences(found, "cliff_rmse")
-    for kappa in ("0", "2"):
-        for beta in ("0.5", "4"):
-            row = f"untrained, hscl, beta {beta}, similarity {kappa}"
-            for column, control in (
-                ("− scl", f"untrained, scl, similarity {kappa}"), ("− frozen", "untrained")
-            ):  # fmt: skip
-                said = float(table.loc[row, column].split(" ")[0])
-                assert said == pytest.approx(mean[row] - mean[control], abs=6e-4)
-    assert "[" in table.loc["untrained, hscl, chosen", "− scl"]
-    other = "untrained, hscl, chosen"
-    table = differences(found, "cliff_rmse", other)
-    assert (
-        table.loc["untrained", f"− “{other}”"].split(" ")[0]
-        == f"{mean['untrained'] - mean[other]:+.3f}"
-    )
-    assert main([*command, *more, *target, "--report-only", f"--against={other}"]) == 0
-    assert f"− “{other}”" in page.read_text()
-    assert main([*command, *more, *target, "--report-only", "--against=untrained, hcsl"]) == 2
-    assert page.with_name("page-cliffs.png").stat().st_size > 1000
-    assert "(page-cliffs.png)" in page.read_text()
+    command = ["--dataset", str(path), "--method=untrained,scl,hscl,ecfp", "--joined=none,ecfp"]
+    command += ["--beta=0.5,4", "--similarity=0,2", "--seeds=2", "--epochs=1", "--batch-size=16"]
+    command += ["--select=true", "--output", str(tmp_path / "results"), "--report", str(page)]
+    assert main([*command, "--against=untrained hscl chosen inside"]) == 0
+    rows = {(row["representation"], row["method"], row["choice"]): row
+            for row in csv_of(page) if row["metric"] == "cliff_rmse"}  # fmt: skip
+
+    def less(row: tuple[str, str, str], control: tuple[str, str, str], name: str) -> None:
+        ours, theirs = float(rows[row]["mean"]), float(rows[control]["mean"])
+        assert float(rows[row][f"vs_{name}"]) == pytest.approx(ours - theirs, abs=2e-4)
+
+    for of in ("untrained", "untrained+ecfp"):
+        for kappa in ("κ=0", "κ=2"):
+            for beta in ("β=0.5", "β=4"):
+                less((of, "hscl", f"{kappa} {beta}"), (of, "scl", kappa), "scl")
+                less((of, "hscl", f"{kappa} {beta}"), (of, "untrained", ""), "frozen")
+        chosen = (of, "hscl", "chosen inside")
+        less(chosen, (of, "scl", "chosen inside"), "scl")
+        less(chosen, ("ecfp", "ecfp", ""), "ecfp")
+        less(chosen, ("untrained", "untrained", ""), "untrained")
+    less(("ecfp", "ecfp", ""), ("untrained", "hscl", "chosen inside"),
+         "untrained hscl chosen inside")  # fmt: skip
+    assert rows["untrained", "untrained", ""]["vs_scl"] == ""
+    assert "(page-split-cliff_rmse-cliffs.png)" in page.read_text()
     assert "GCN" not in page.read_text()  # published means are over twenty sets
+
+
+def test_the_mean_over_sets_is_a_row_and_is_compared_too(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write(tmp_path, "values").rename(tmp_path / f"{name}.csv")
+    (tmp_path / "b.csv").write_text((tmp_path / "b.csv").read_text().replace("5\n", "9\n"))
+    page, sets = tmp_path / "page.md", f"{tmp_path}/a.csv,{tmp_path}/b.csv"
+    command = ["--dataset", sets, "--method=untrained,ecfp", "--seeds=2", "--report", str(page)]
+    assert main([*command, "--output", str(tmp_path / "out")]) == 0
+    rows = {(row["dataset"], row["method"]): row for row in csv_of(page)}
+    for method in ("untrained", "ecfp"):
+        means = [float(rows[name, method]["mean"]) for name in "ab"]
+        assert float(rows["mean of 2", method]["mean"]) == pytest.approx(np.mean(means), abs=1e-4)
+    less = [float(rows[name, "untrained"]["vs_ecfp"]) for name in ("a", "b", "mean of 2")]
+    assert less[2] == pytest.approx(np.mean(less[:2]), abs=2e-4)
 
 
 def test_a_share_of_the_training_part_is_drawn_inside_it_and_gives_a_curve(tmp_path: Path) -> None:
@@ -248,66 +265,42 @@ def test_a_share_of_the_training_part_is_drawn_inside_it_and_gives_a_curve(tmp_p
     assert {*parts[0.25, 0].train} != {*parts[0.25, 1].train}
 
     page, output = tmp_path / "page.md", tmp_path / "results"
-    command = ["--dataset", str(tmp_path / "values.csv"), "--embeddings=ecfp", "--seeds=2"]
+    command = ["--dataset", str(tmp_path / "values.csv"), "--method=ecfp", "--seeds=2"]
     target = ["--output", str(output), "--report", str(page)]
     assert main([*command, "--train-share=0.25,0.5,1", *target]) == 0
     sizes = sorted(one.data["sizes"][0] for one in results(output))
     assert sizes == sorted([*(len(p.train) for k, p in parts.items() if k != (1.0, 1))])
-    assert says(page.read_text(), "ecfp, 25 %")
-    assert page.with_name("page-curve-rmse.png").stat().st_size > 1000
+    rows = {row["share"]: row for row in csv_of(page)}
+    assert [rows[share]["seeds"] for share in rows] == ["2", "2", "1"]
+    for share, row in rows.items():
+        scores = [one.scores["rmse"][0] for one in results(output)
+                  if config_of(one).train_share == float(share)]  # fmt: skip
+        assert float(row["mean"]) == pytest.approx(np.mean(scores), abs=1e-4)
+    assert page.with_name("page-split-learning.png").stat().st_size > 1000
     assert main([*command, *target]) == 0
     assert len(results(output)) == 5  # the whole part has been run
     assert main([*command, "--train-share=0", *target]) == 2
 
 
-def test_finished_runs_are_not_repeated_and_a_part_is_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, output = write(tmp_path, "classes"), tmp_path / "results"
-    command = ["--dataset", str(path), "--embeddings=ecfp,untrained", "--output", str(output)]
-    assert main([*command, "--report-only"]) == 2
-    assert says(capsys.readouterr().err, 4, "finished", str(output))
-    assert main([*command, "--seeds=1"]) == 0
-    times = {p.name: p.stat().st_mtime_ns for p in output.iterdir()}
-    assert len(times) == 2
-    page = tmp_path / "page.md"
-    assert main([*command, "--report-only", "--report", str(page)]) == 0
-    assert says(page.read_text(), 2, 4, "open")
-    assert main(command) == 0
-    now = {p.name: p.stat().st_mtime_ns for p in output.iterdir()}
-    assert len(now) == 4
-    assert all(now[name] == when for name, when in times.items())
-
-
 @pytest.mark.parametrize(("kind", "metric"), [("values", "rmse"), ("classes", "auc")])
-def test_of_several_settings_the_validation_part_chooses(
+def test_of_several_settings_the_validation_part_chooses_for_each_seed(
     kind: str, metric: str, tmp_path: Path
 ) -> None:
-    path, output = write(tmp_path, kind), tmp_path / "results"
-    command = ["--dataset", str(path), "--embeddings=untrained", "--finetune=none,scl,hscl"]
-    small = ["--seeds=2", "--epochs=1", "--batch-size=16", "--output", str(output)]
-    shown = transfer.transfer(
-        parse_transfer([*command, *small, "--beta=0.5,4", "--similarity=0,2"])
-    )
+    path, output, page = write(tmp_path, kind), tmp_path / "results", tmp_path / "page.md"
+    command = ["--dataset", str(path), "--method=untrained,scl,hscl", "--seeds=2", "--epochs=1"]
+    command += ["--batch-size=16", "--beta=0.5,4", "--similarity=0,2", "--select=true"]
+    assert main([*command, "--output", str(output), "--report", str(page)]) == 0
     done = results(output)
     assert len(done) == 2 * (1 + 2 + 4)
-    chosen = {(one.row, one.result.seed): one.result for one in shown
-              if one.row.endswith("chosen")}  # fmt: skip
-    assert {row for row, _ in chosen} == {"untrained, scl, chosen", "untrained, hscl, chosen"}
-    for (row, seed), one in chosen.items():
-        mine = [
-            other for other in done
-            if other.seed == seed and other.run.config.method == row.split(", ")[1]
-        ]  # fmt: skip
-        assert len(mine) == (4 if "hscl" in row else 2)
-        scores = [other.validation for other in mine]
-        assert one.validation == (max(scores) if metric == "auc" else min(scores))
-        assert one.scores == next(
-            other.scores for other in mine if other.validation == one.validation
-        )
-    alone = ["--report-only", "--seeds=2", "--epochs=1", "--batch-size=16", "--beta=4"]
-    rows = transfer.transfer(parse_transfer([*command, *alone, "--output", str(output)]))
-    assert {one.row for one in rows} == {"untrained", "untrained, scl", "untrained, hscl"}
+    chosen = {row["method"]: row for row in csv_of(page) if row["choice"] == "chosen inside"}
+    for method in ("scl", "hscl"):
+        scores = []
+        for seed in (0, 1):
+            mine = [one for one in done if (config_of(one).method, one.seed) == (method, seed)]
+            assert len(mine) == (4 if method == "hscl" else 2)
+            best = (max if metric == "auc" else min)(mine, key=lambda one: one.validation[0])
+            scores.append(best.scores[metric][0])
+        assert float(chosen[method]["mean"]) == pytest.approx(np.mean(scores), abs=1e-4)
 
 
 def test_a_pretrained_encoder_is_known_by_its_content(tmp_path: Path) -> None:
@@ -318,8 +311,13 @@ def test_a_pretrained_encoder_is_known_by_its_content(tmp_path: Path) -> None:
         made = ["--dataset", str(path), "--output", str(file), f"--seed={seed}", *small]
         assert pretrain.main(made) == 0
     command = ["--dataset", str(path), "--seeds=2", "--output", str(output)]
-    assert main([*command, f"--embeddings={tmp_path}/own-{{seed}}.pt"]) == 0
-    assert len(results(output)) == 2
+    encoder = f"--encoder={tmp_path}/own-{{seed}}.pt"
+    page = tmp_path / "page.md"
+    assert main([*command, "--method=untrained", encoder, "--report", str(page)]) == 0
+    found = {one.seed: config_of(one).representation for one in results(output)}
+    assert found == {0: "own-0", 1: "own-1"}
+    (row,) = csv_of(page)
+    assert (row["representation"], row["seeds"]) == ("own", "2")
     copy = tmp_path / "elsewhere" / "own-0.pt"
     copy.parent.mkdir()
     copy.write_bytes((tmp_path / "own-0.pt").read_bytes())
@@ -353,19 +351,14 @@ def test_an_untrained_encoder_may_have_the_shape_of_a_file(
     )
     assert of[0] != of[1] == of[2]
 
-    command = ["--dataset", str(path), "--seeds=1", "--output", str(tmp_path / "results")]
-    capsys.readouterr()
-    assert main([*command, f"--embeddings=untrained,{files['own']},{new}"]) == 0
-    assert new not in capsys.readouterr().err
-    assert main([*command, f"--embeddings=untrained,{files['own']}"]) == 0
-    assert new in capsys.readouterr().err
-    assert main([*command, f"--embeddings={new},{files['own']}", "--report", str(page)]) == 0
-    assert len(results(tmp_path / "results")) == 3
-    found = transfer.transfer(parse_transfer([*command, f"--embeddings={new},{files['own']}"]))
-    means = {one.row: one.result.scores["auc"][0] for one in found}
-    said = differences(found, "auc").loc["own", "− untrained"]
-    assert said.startswith(f"{means['own'] - means['untrained:own']:+.1f}")
-    assert main([*command, "--embeddings=untrained:none.pt"]) == 2
+    command = ["--dataset", str(path), "--method=untrained", "--seeds=1", "--report", str(page)]
+    command += ["--output", str(tmp_path / "results")]
+    assert main([*command, f"--encoder={new},{files['own']}"]) == 0
+    assert len(results(tmp_path / "results")) == 2
+    rows = {row["representation"]: row for row in csv_of(page)}
+    less = float(rows["own"]["mean"]) - float(rows["untrained:dim=8+layers=2"]["mean"])
+    assert float(rows["own"]["vs_untrained"]) == pytest.approx(less, abs=2e-4)
+    assert main([*command, "--encoder=untrained:none.pt"]) == 2
     assert says(capsys.readouterr().err, "none.pt", "untrained", "gcl_hard.pretrain")
 
 
@@ -520,7 +513,7 @@ def test_a_file_that_cannot_be_scored_is_refused(
 ) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("\n".join(lines) + "\n")
-    command = ["--dataset", str(path), "--embeddings=ecfp", "--output", str(tmp_path / "results")]
+    command = ["--dataset", str(path), "--method=ecfp", "--output", str(tmp_path / "results")]
     assert main(command) == 2
     assert says(capsys.readouterr().err, *facts)
 
@@ -530,49 +523,31 @@ def test_a_files_own_parts_are_used(tmp_path: Path) -> None:
     parts = ["train"] * 50 + ["Valid"] * 15 + ["TEST"] * 15
     rows = [f"{s},{len(s)}.5,{part}" for s, part in zip(SMILES, parts, strict=True)]
     path.write_text("\n".join(["smiles,y,split", *rows]) + "\n")
-    (one,) = asked(f"--dataset={path}", "--embeddings=ecfp")
-    assert one.run.config.split == "given"
     split = Labelled(read_molecules(path)).split("given")
     assert [part.tolist() for part in split] == [
         [*range(50)], [*range(50, 65)], [*range(65, 80)]
     ]  # fmt: skip
 
 
-def test_seeds_of_a_row_share_its_label_and_files_of_one_name_do_not(tmp_path: Path) -> None:
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        for seed in (0, 1):
-            (tmp_path / folder / f"moses-{seed}.pt").write_bytes(b"")
-    one, other = (f"{tmp_path}/{folder}/moses-{{seed}}.pt" for folder in "ab")
-    tuned, seeds = "--finetune=none,scl", "--seeds=2"
-    found = asked(f"--embeddings={one},{one}+ecfp,ecfp", tuned, seeds)
-    assert {one.row for one in found} == {
-        "moses", "moses, scl", "moses+ecfp", "moses+ecfp, scl", "ecfp"
-    }  # fmt: skip
-    fixed = asked(f"--embeddings={tmp_path}/a/moses-1.pt", "--finetune=scl", seeds)
-    assert {one.row for one in fixed} == {"moses-1, scl"}
-    assert len({one.row for one in asked(f"--embeddings={one},{other}", "--seeds=1")}) == 2
-
-
-def test_a_kernel_of_a_large_set_is_left_out_and_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_kernel_of_a_large_set_is_computed_only_if_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(labelled, "LARGE", 10)
-    path, page = write(tmp_path, "classes"), tmp_path / "page.md"
-    command = ["--dataset", str(path), "--embeddings=wl,ecfp,ecfp+wl", "--report", str(page)]
-    assert main([*command, "--output", str(tmp_path / "results")]) == 0
-    assert says(page.read_text(), "large", "kernel", "classes")
-    assert len(results(tmp_path / "results")) == 1
-    assert main([*command, "--probe=kernel", "--output", str(tmp_path / "anyway")]) == 0
-    assert len(results(tmp_path / "anyway")) == 3
+    command = ["--dataset", str(write(tmp_path, "classes")), "--method=wl,ecfp", "--seeds=1"]
+    command += ["--output", str(tmp_path / "results")]
+    assert main(command) == 2
+    assert says(capsys.readouterr().err, "classes", "large", "wl", "--probe kernel")
+    assert not results(tmp_path / "results")
+    assert main([*command, "--probe=kernel"]) == 0
+    assert len(results(tmp_path / "results")) == 2
 
 
 @pytest.mark.parametrize("kind", ["tasks", "values"])
 def test_another_probe_is_another_run(kind: str, tmp_path: Path) -> None:
     common = ["--dataset", str(write(tmp_path, kind)), "--seeds=1", f"--output={tmp_path}/results"]
-    embeddings = "--embeddings=untrained,ecfp,untrained+counts+ecfp"
+    embeddings = ["--method=untrained,ecfp", "--joined=none,counts+ecfp"]
     for probe in (["--probe=linear"], ["--probe=nystroem"], ["--probe=kernel"], []):
-        assert main([*common, embeddings, *probe]) == 0
+        assert main([*common, *embeddings, *probe]) == 0
     found = results(tmp_path / "results")
     assert len(found) == 12
     by_probe = {
@@ -596,11 +571,11 @@ def test_what_is_joined_with_an_encoder_trains_it_once(
         lambda self, graphs: (batches.append(graphs.n_graphs), forward(self, graphs))[1],
     )  # fmt: skip
     path = write(tmp_path, "values")
-    common = ["--dataset", str(path), "--finetune=scl", "--epochs=2", "--seeds=2"]
+    common = ["--dataset", str(path), "--method=scl", "--epochs=2", "--seeds=2"]
     joined = "untrained+ecfp"
-    assert main([*common, "--embeddings", joined, f"--output={tmp_path}/one"]) == 0
+    assert main([*common, "--joined=ecfp", f"--output={tmp_path}/one"]) == 0
     alone = len(batches)
-    assert main([*common, f"--embeddings=untrained,{joined}", f"--output={tmp_path}/two"]) == 0
+    assert main([*common, "--joined=none,ecfp", f"--output={tmp_path}/two"]) == 0
     assert len(batches) == 2 * alone
     first, second = (results(tmp_path / name) for name in ("one", "two"))
     again = [one.predicted for one in second if config_of(one).representation == joined]
@@ -610,8 +585,8 @@ def test_what_is_joined_with_an_encoder_trains_it_once(
 @pytest.mark.slow
 @pytest.mark.exact
 def test_processes_give_the_results_of_one(tmp_path: Path) -> None:
-    command = ["--dataset", str(write(tmp_path, "cliffs")), "--embeddings=untrained,untrained+ecfp",
-               "--finetune=none,scl,supervised", "--epochs=2", "--seeds=2"]  # fmt: skip
+    command = ["--dataset", str(write(tmp_path, "cliffs")), "--method=untrained,scl,supervised",
+               "--joined=none,ecfp", "--epochs=2", "--seeds=2"]  # fmt: skip
     found = {}
     for jobs in (1, 2):
         out = tmp_path / f"of-{jobs}"
@@ -631,15 +606,12 @@ def test_processes_give_the_results_of_one(tmp_path: Path) -> None:
 def test_a_run_that_diverges_does_not_stop_the_others(
     method: str, epochs: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    embeddings = "untrained,untrained+ecfp,ecfp"
-    command = ["--dataset", str(write(tmp_path, "values")), f"--embeddings={embeddings}",
-               f"--finetune={method},none", f"--epochs={epochs}", "--seeds=1", "--lr=1e30",
+    command = ["--dataset", str(write(tmp_path, "values")), f"--method={method},untrained,ecfp",
+               "--joined=none,ecfp", f"--epochs={epochs}", "--seeds=1", "--lr=1e30",
                f"--output={tmp_path / 'out'}", f"--report={tmp_path / 'page.md'}"]  # fmt: skip
     assert main(command) == 2
     n = 2 if method == "scl" else 1  # with a head nothing is joined
     said = capsys.readouterr().err
-    assert says(said, n, n + 3, "failed")
-    assert len([line for line in said.splitlines() if line.startswith("failed: ")]) == 1
     assert says(said, "lr", "temperature")
     assert "Traceback" not in said
     assert len(results(tmp_path / "out")) == 3
@@ -649,8 +621,8 @@ def test_a_run_that_diverges_does_not_stop_the_others(
 
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a probe it ends the command at once, and the run before has been stored."""
-    command = ["--dataset", str(write(tmp_path, "values")), "--embeddings=untrained,untrained+ecfp",
-               "--seeds=1", f"--output={tmp_path / 'out'}"]  # fmt: skip
+    command = ["--dataset", str(write(tmp_path, "values")), "--method=untrained",
+               "--joined=none,ecfp", "--seeds=1", f"--output={tmp_path / 'out'}"]  # fmt: skip
     probe, calls = molecules.kernel_predictions, []
 
     def interrupted(*given: Any, **options: Any) -> Any:
@@ -676,7 +648,7 @@ def test_other_data_of_the_same_name_are_read_anew(tmp_path: Path) -> None:
         (folder / "delaney.csv").write_text("smiles,measured log solubility in mols per litre\n"
                                          + "\n".join(rows) + "\n")  # fmt: skip
         out = tmp_path / f"out-{number}"
-        command = ["--dataset=ESOL", "--embeddings=ecfp", f"--data-dir={folder}"]
+        command = ["--dataset=ESOL", "--method=ecfp", f"--data-dir={folder}"]
         assert main([*command, f"--output={out}"]) == 0
     first, second = (results(tmp_path / f"out-{n}")[0].tested()[0].targets for n in (1, 2))
     assert (second == 2 * first).all()
@@ -699,21 +671,17 @@ def test_a_file_that_changes_while_a_command_runs_is_refused(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--jobs=0"], r"jobs\D+1\D+0\b"),
         (["--probe=forest"], "probe"),
-        (["--probe=linear", "--embeddings=ecfp,wl"], r"\bwl\b.*--probe kernel"),
-        (["--embeddings=ecfp", "--finetune=scl"], r"\becfp\b.*\buntrained\b.*gcl_hard\.pretrain"),
+        (["--probe=linear", "--method=ecfp,wl"], r"\bwl\b.*--probe kernel"),
         (["--dataset=BASE"], r"'BASE'[^,]*\bBACE\b[^,]*\bBACE\b"),
-        (["--embeddings=missing.pt"], r"missing\.pt\b.*gcl_hard\.pretrain"),
-        (["--embeddings=untrained+own.pt"], r"untrained\+own\.pt\b.*\bencoders\b.*\becfp\b"),
-        (["--finetune=nothing"], "finetune"),
-        (["--finetune=scl", "--label-gap=1"], r"label-gap\b.*\btwo\b.* 1\b"),
-        (["--finetune=hucl"], r"\bhucl\b.*\blabels\b.*\bscl, hscl\b"),
+        (["--encoder=missing-{seed}.pt"], r"missing-0\.pt\b.*gcl_hard\.pretrain"),
+        (["--encoder=ecfp"], r"\buntrained\b.*'ecfp'"),
+        (["--joined=untrained"], r"joined\b.*\becfp\b"),
+        (["--method=scl", "--label-gap=1"], r"label-gap\b.*\btwo\b.* 1\b"),
+        (["--method=hucl"], r"\bhucl\b.*\blabels\b.*\bscl, hscl\b"),
         (["--dataset=BACE", "--split=given"], r"\bBACE\b.*\bgiven\b.*\bscaffold, random-0\b"),
         (["--split=sideways"], "split"),
-        (["--table=3"], "table"),
         (["--targets=y"], r"\btargets\b.*\bBACE\b"),
-        (["--report=page.txt"], "NAME.md"),
     ],
 )
 def test_what_cannot_be_run_is_one_message(
@@ -721,7 +689,8 @@ def test_what_cannot_be_run_is_one_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.delenv("GCL_HARD_DATA", raising=False)
-    assert main([*arguments, "--output", str(tmp_path / "results")]) == 2
+    output = ["--output", str(tmp_path / "results")]
+    assert main(["--domain=molecules", "--method=untrained", *arguments, *output]) == 2
     error = capsys.readouterr().err
     assert re.search(message, error)
     assert error.count("error:") == 1
@@ -734,31 +703,25 @@ def test_encoders_of_several_sizes_give_a_curve(tmp_path: Path) -> None:
         made.append(str(tmp_path / f"of-{n}.pt"))
         arguments = ["--dataset", str(path), "--subset", str(n), "--dim=4", "--layers=1"]
         assert pretrain.main([*arguments, "--output", made[-1]]) == 0
-    common = ["--dataset", str(path), "--seeds=2", "--output", str(output)]
-    common += ["--split=scaffold", "--report", str(page)]
-    curve = page.with_name("page-size-auc.png")
-    assert main([*common, f"--embeddings=untrained,{made[0]}"]) == 0
+    common = ["--dataset", str(path), "--seeds=2", "--output", str(output), "--split=scaffold"]
+    common += ["--method=untrained,ecfp", "--report", str(page)]
+    curve = page.with_name("page-split-size.png")
+    assert main([*common, f"--encoder=untrained,{made[0]}"]) == 0
     assert not curve.exists()  # one size is no curve
-    assert main([*common, f"--embeddings=untrained,{made[0]},{made[1]},ecfp"]) == 0
+    assert main([*common, f"--encoder=untrained,{made[0]},{made[1]}"]) == 0
     assert curve.exists()
     assert curve.name in page.read_text()
     found = {config_of(one).representation: one.data.get("pretrained") for one in results(output)}
     assert found == {"untrained": 0, "of-20": 20, "of-60": 60, "ecfp": None}
-    data = frame([Shown(config_of(one).representation, one) for one in results(output)])
-    figure = size_figure(data, "auc")
-    assert figure is not None
-    drawn = [line.get_ydata() for line in figure.axes[0].get_lines()]
-    expected = [data.loc[data["row"] == row, "score"].iloc[0] for row in ("of-20", "of-60")]
-    assert any(np.allclose(y, expected) for y in drawn)
-    other = data.assign(row=data["row"] + "-hscl")
-    assert size_figure(pd.concat([data, other]), "auc") is None  # a curve of two methods
+    seeds = {row["representation"]: row["seeds"] for row in csv_of(page)}
+    assert seeds == {"untrained": "2", "of-20": "1", "of-60": "1", "ecfp": "1"}
 
 
 def test_a_head_scores_the_tasks_that_training_can_tell_apart(tmp_path: Path) -> None:
     path, output = tmp_path / "mine.csv", tmp_path / "results"
     lines = [f"{s},{int('O' in s)},{0 if i % 7 == 0 else ''}" for i, s in enumerate(SMILES)]
     path.write_text("\n".join(["smiles,oxygen,rare", *lines, ""]))
-    command = ["--dataset", str(path), "--embeddings=untrained", "--finetune=supervised"]
+    command = ["--dataset", str(path), "--method=supervised"]
     assert main([*command, "--epochs=2", "--seeds=1", "--output", str(output)]) == 0
     (found,) = results(output)
     assert found.scores["auc"][0] > 0
@@ -767,7 +730,7 @@ def test_a_head_scores_the_tasks_that_training_can_tell_apart(tmp_path: Path) ->
 
 def test_lists_of_the_command_are_read(tmp_path: Path) -> None:
     path, output = write(tmp_path, "classes"), tmp_path / "results"
-    command = ["--dataset", str(path), "--embeddings=untrained", "--finetune=scl", "--epochs=1"]
+    command = ["--dataset", str(path), "--method=scl", "--epochs=1"]
     lists = ["--neighbours=0,3", "--similarity=0,4"]
     assert main([*command, *lists, "--seeds=1", "--output", str(output)]) == 0
     settings = {(one.config["neighbours"], one.config["similarity"]) for one in results(output)}
@@ -781,7 +744,7 @@ def test_two_files_of_one_name_are_refused(
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         paths.append(str(write(tmp_path / name, "classes")))
-    command = ["--dataset", ",".join(paths), "--embeddings=ecfp"]
+    command = ["--dataset", ",".join(paths), "--method=ecfp"]
     assert main([*command, "--output", str(tmp_path / "results")]) == 2
     assert says(capsys.readouterr().err, *paths, "named")
     assert not (tmp_path / "results").exists()
@@ -791,7 +754,7 @@ def test_one_of_several_targets_is_scored_and_named_runs_differ(tmp_path: Path) 
     path, output = tmp_path / "two.csv", tmp_path / "results"
     lines = [f"{s},{i / 2},{s.upper().count('C')}" for i, s in enumerate(SMILES)]
     path.write_text("smiles,id,y\n" + "\n".join(lines) + "\n")
-    common = ["--dataset", str(path), "--embeddings=counts", "--output", str(output)]
+    common = ["--dataset", str(path), "--method=counts", "--output", str(output)]
     assert main([*common, "--targets=y"]) == 0
     (first,) = results(output)
     assert first.scores["rmse"][0] < 0.5  # carbon atoms are counted
@@ -807,29 +770,35 @@ def test_what_is_left_out_of_data_and_scores_is_said(
     path = tmp_path / "mine.csv"
     rows = [f"{s},{int('O' in s)},{int(i == 0)}" for i, s in enumerate(SMILES)]
     path.write_text("smiles,oxygen,first\nnothing,1,1\n" + "\n".join(rows) + "\n")
-    command = ["--dataset", str(path), "--embeddings=ecfp", "--output", str(tmp_path / "results")]
+    command = ["--dataset", str(path), "--method=ecfp", "--output", str(tmp_path / "results")]
     assert main([*command, "--split=scaffold"]) == 0
-    error = capsys.readouterr().err
+    error = capsys.readouterr().out
     assert says(error, 1, 81, "SMILES", "'nothing'", "number 1")
     assert says(error, "auc", "class", "first")
 
 
-def test_what_has_no_encoder_runs_once() -> None:
-    found = asked(
-        "--embeddings=ecfp,untrained,untrained+ecfp", "--finetune=none,scl,supervised", "--seeds=2"
-    )
-    names = [one.row for one in found]
-    assert names.count("ecfp") == 1
-    assert names.count("untrained, supervised") == 2
-    assert "untrained+ecfp, supervised" not in names
-    assert len(found) == 1 + 2 * 3 + 2 * 2
+def planned(*arguments: str, seeds: int = 2) -> Counter[str]:
+    """How many runs a command has, by what their rows are called."""
+    configs = parse_bench(["--domain=molecules", *arguments]).configs
+    return Counter(run.config.row_name for run in plan(configs, range(seeds), select=False))
 
 
-def test_a_frozen_encoder_of_one_file_runs_once(tmp_path: Path) -> None:
-    one, each = (f"--embeddings={tmp_path}/own-{seed}.pt" for seed in ("0", "{seed}"))
-    assert [one.run.seed for one in asked(one, "--seeds=2")] == [0]
-    assert [one.run.seed for one in asked(each, "--seeds=2")] == [0, 1]
-    assert [one.run.seed for one in asked(one, "--seeds=2", "--finetune=scl")] == [0, 1]
+def test_what_no_seed_changes_runs_once_and_joins_nothing_that_means_nothing() -> None:
+    joined = planned("--method=ecfp,untrained,scl,supervised", "--joined=none,ecfp")
+    assert joined == {
+        "ecfp": 1, "untrained": 2, "untrained+ecfp": 2, "untrained scl": 2,
+        "untrained+ecfp scl": 2, "untrained supervised": 2,
+    }  # fmt: skip
+    assert planned("--method=ecfp,counts", "--joined=ecfp") == {"ecfp": 1, "counts+ecfp": 1}
+    assert planned("--method=ecfp", "--train-share=0.5") == {"ecfp": 2}
+    assert planned("--method=untrained,scl", "--encoder=a.pt") == {"a": 1, "a scl": 2}
+    assert planned("--method=untrained", "--encoder=a-{seed}.pt") == {"a": 2}
+
+
+def test_a_group_of_sets_is_named_as_one() -> None:
+    sizes = {name: len(parse_bench([f"--dataset={name}", "--method=ecfp"]).configs)
+             for name in ("moleculenet", "cliffs", "cliffs,BACE")}  # fmt: skip
+    assert sizes == {"moleculenet": 9, "cliffs": 20, "cliffs,BACE": 21}
 
 
 def test_molecules_of_one_class_in_the_test_part_are_named(
@@ -855,45 +824,3 @@ def read_data(smiles: list[str], y: Any) -> Any:
     from gcl_hard.graphs import MoleculeData
 
     return MoleculeData(from_smiles(smiles, y, tasks=["a", "b"]), "tasks")
-
-
-def test_the_compact_form_is_read_like_single_files(tmp_path: Path) -> None:
-    path, output = write(tmp_path, "tasks"), tmp_path / "results"
-    page = tmp_path / "page.md"
-    command = ["--dataset", str(path), "--seeds=2", "--output", str(output), "--report", str(page)]
-    assert main(command) == 0
-    before, pages = results(output), page.read_text()
-    assert main(["--compact", str(output)]) == 0
-    assert [p.name for p in output.iterdir()] == [COMPACT]
-    assert main([*command, "--report-only"]) == 0
-    assert page.read_text().replace(" --report-only", "") == pages
-    assert results(output) == before
-    assert len(before) == 3
-    assert main([*command, "--embeddings=wl"]) == 0
-    assert main(["--compact", str(output)]) == 0
-    assert len(results(output)) == 4
-
-
-def test_a_damaged_result_is_named_and_made_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, output = write(tmp_path, "classes"), tmp_path / "results"
-    command = ["--dataset", str(path), "--embeddings=ecfp", "--output", str(output)]
-    assert main(command) == 0
-    (single,) = output.glob("*.json")
-    whole = results(output)
-    single.write_text(single.read_text()[:100])
-    assert main(command) == 0
-    assert says(capsys.readouterr().err, single.name, "damaged")
-    assert results(output)[0].scores == whole[0].scores
-
-
-def test_a_bar_in_a_sets_name_is_no_edge_of_a_cell(tmp_path: Path) -> None:
-    path = write(tmp_path, "classes")
-    path = path.rename(path.with_name("a|b.csv"))
-    page = tmp_path / "page.md"
-    command = ["--dataset", str(path), "--embeddings=ecfp", "--output", str(tmp_path / "out")]
-    assert main([*command, "--report", str(page)]) == 0
-    head, line, *rows = (row for row in page.read_text().splitlines() if row.startswith("|"))
-    assert r"a\|b" in head
-    assert {len(re.findall(r"(?<!\\)\|", row)) for row in (head, rows[0])} == {line.count("|")}
