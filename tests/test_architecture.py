@@ -145,9 +145,9 @@ def test_every_import_follows_an_arrow() -> None:
     [
         ("gcl_hard/functional/negatives.py", "import numpy"),
         ("gcl_hard/functional/negatives.py", "from .. import losses"),
-        ("gcl_hard/sampling.py", "from gcl_hard import ContrastiveLoss"),
-        ("gcl_hard/sampling.py", "from .losses import ContrastiveLoss"),
-        ("gcl_hard/losses.py", "def lazy():\n    from gcl_hard.graphs.encoders import GIN"),
+        ("gcl_hard/losses/sampling.py", "from gcl_hard import ContrastiveLoss"),
+        ("gcl_hard/losses/sampling.py", "from .losses import ContrastiveLoss"),
+        ("gcl_hard/losses/loss.py", "def lazy():\n    from gcl_hard.graphs.encoders import GIN"),
         ("gcl_hard/graphs/models.py", "from ..images import augment"),
         ("gcl_hard/graphs/models.py", "import torchvision.transforms"),
         ("gcl_hard/training/loop.py", "from torch_geometric.data import Batch"),
