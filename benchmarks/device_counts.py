@@ -24,7 +24,7 @@ from torch import nn
 from gcl_hard import contrastive_loss, fit
 from gcl_hard.graphs import GIN, Ensemble, InfoGraph, TwoView, load
 from gcl_hard.images import ImageContrast, Split, ViewPairs, ViewRecipe, Views
-from gcl_hard.queue import Queue
+from gcl_hard.losses.queue import Queue
 from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation
 from tests.devices.pretended import Record, pretended

@@ -28,7 +28,8 @@ from live_tensors import peak_resident
 from pairs import Table, Values, ratios
 from torch import Tensor
 
-from gcl_hard import ContrastiveLoss, NegativeSampler, contrastive_loss, losses
+from gcl_hard import ContrastiveLoss, NegativeSampler, contrastive_loss
+from gcl_hard.losses.loss import loss as losses
 
 DIM, CLASSES, GAMMA = 128, 10, 0.5
 VIEW = ("ucl", "hucl", "hcl")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from gcl_hard.io import atomic_write
+from gcl_hard.files.io import atomic_write
 
 COLUMNS = ("benchmark", "case", "metric", "median", "min", "max", "unit", "pairs")
 

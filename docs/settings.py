@@ -6,8 +6,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
-from gcl_hard.methods import SETTINGS
-from gcl_hard.setting import Field
+from gcl_hard.core.setting import Field
+from gcl_hard.losses.methods import SETTINGS
 from gcl_hard.settings.base import flag, known
 from gcl_hard.settings.domains import CONFIGS
 

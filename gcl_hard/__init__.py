@@ -11,9 +11,8 @@ and ``gcl_hard.images``. ``evaluate``, ``export``, ``fit``, ``load_encoder``, ``
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gcl_hard.caching import cached_backward
+from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, MissingExtraError
-from gcl_hard.extras import check_extra
 from gcl_hard.functional.diagnostics import Diagnostics
 from gcl_hard.functional.hardening import Custom, Exponential, Hardening, Threshold, Uniform
 from gcl_hard.functional.mixture import MixturePosterior
@@ -26,13 +25,14 @@ from gcl_hard.functional.rowwise import (
     Transport,
 )
 from gcl_hard.functional.schedules import Annealed, Constant, Cosine, Linear, Schedule
-from gcl_hard.gathering import gather
-from gcl_hard.losses import ContrastiveLoss
-from gcl_hard.methods import METHODS, Method, contrastive_loss, method
-from gcl_hard.momentum import MomentumEncoder
-from gcl_hard.queue import Queue
-from gcl_hard.sampling import NegativeSampler
-from gcl_hard.synthetic import AdversarialNegatives, HardMixing
+from gcl_hard.losses.caching import cached_backward
+from gcl_hard.losses.gathering import gather
+from gcl_hard.losses.loss import ContrastiveLoss
+from gcl_hard.losses.methods import METHODS, Method, contrastive_loss, method
+from gcl_hard.losses.momentum import MomentumEncoder
+from gcl_hard.losses.queue import Queue
+from gcl_hard.losses.sampling import NegativeSampler
+from gcl_hard.losses.synthetic import AdversarialNegatives, HardMixing
 from gcl_hard.version import __version__ as __version__
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError, check_at_least
-from gcl_hard.losses import ContrastiveLoss
-from gcl_hard.methods import contrastive_loss
+from gcl_hard.losses.loss import ContrastiveLoss
+from gcl_hard.losses.methods import contrastive_loss
 
 InParts = tuple[Sequence[Any], Callable[..., Tensor]]
 """The parts of a batch, and the loss of what is encoded of them, joined."""

@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
 from gcl_hard.graphs import GraphBatch, GraphSet, load
 from gcl_hard.graphs.models import encode
+from gcl_hard.losses.sampling import NegativeSampler
 from gcl_hard.models import evaluating, width
-from gcl_hard.sampling import NegativeSampler
 
 TEMPERATURES = (0.1, 0.5, 1.0)
 ANCHORS, CANDIDATES = 6, 9

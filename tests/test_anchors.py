@@ -19,7 +19,7 @@ from gcl_hard import (
     Transport,
     contrastive_loss,
 )
-from gcl_hard.methods import METHODS
+from gcl_hard.losses.methods import METHODS
 from tests.reference import loops
 from tests.said import says
 

@@ -22,7 +22,7 @@ from gcl_hard import (
 )
 from gcl_hard.graphs import GIN, TwoView, load
 from gcl_hard.images import ImageContrast, ViewPair, ViewRecipe, Views, fast_net
-from gcl_hard.methods import METHODS
+from gcl_hard.losses.methods import METHODS
 from tests.said import says
 
 

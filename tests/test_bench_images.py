@@ -15,7 +15,7 @@ from PIL import Image
 
 from gcl_hard.experiments import image_training
 from gcl_hard.images import Views, image_encoder
-from gcl_hard.methods import METHODS
+from gcl_hard.losses.methods import METHODS
 from gcl_hard.reports.frame import Results, published
 from gcl_hard.reports.rows import rows
 from gcl_hard.runs.plan import Run

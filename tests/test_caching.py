@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard import InputError, Queue, cached_backward, contrastive_loss
-from gcl_hard.methods import METHODS
+from gcl_hard.losses.methods import METHODS
 from tests.said import says
 
 SIZES = [5, 1, 4, 7]

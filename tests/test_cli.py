@@ -25,10 +25,10 @@ from gcl_hard.commands.parser import public_command
 from gcl_hard.commands.pretrain import parse_pretrain
 from gcl_hard.commands.running import run_command
 from gcl_hard.commands.tune import parse_tune
+from gcl_hard.core.setting import declared
 from gcl_hard.errors import GclHardError, InputError
-from gcl_hard.methods import SETTINGS
+from gcl_hard.losses.methods import SETTINGS
 from gcl_hard.runs.experiment import RunOptions
-from gcl_hard.setting import declared
 from gcl_hard.settings.base import OwnTraining
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.flags import all_settings

@@ -20,9 +20,9 @@ import torch
 
 from gcl_hard import bench, load_pretrained, pretrain, transfer, tune
 from gcl_hard.errors import InputError
+from gcl_hard.files.io import refuse_bomb
 from gcl_hard.graphs import load as load_graphs
 from gcl_hard.graphs import read_molecules
-from gcl_hard.io import refuse_bomb
 from gcl_hard.runs.store import Store
 from gcl_hard.training.checkpoint import Checkpoint
 from tests.experiments.made import numbers

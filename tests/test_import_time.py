@@ -21,9 +21,9 @@ HEAVIER_THAN_TORCH = HEAVY | {
 }  # fmt: skip
 
 THEORY = {
-    "gcl_hard.functional.assumptions", "gcl_hard.functional.comparison",
-    "gcl_hard.functional.geometry", "gcl_hard.evaluation.optimality",
-    "gcl_hard.experiments.diagnostics",
+    "gcl_hard.theory.assumptions", "gcl_hard.theory.comparison",
+    "gcl_hard.theory.geometry", "gcl_hard.theory.optimality",
+    "gcl_hard.theory.diagnostics",
 }  # fmt: skip
 """Modules that measure the quantities of the theory, which a run does only if it is asked to."""
 PARSER = {"jsonargparse", "gcl_hard.commands.parser"}
@@ -40,7 +40,7 @@ STEPS = {
     "ended(bench.main, ['--no-such-flag'])": HEAVY,
     RUN: CLUSTER | THEORY,
     "import gcl_hard.experiments.molecule_pretraining, gcl_hard.experiments.molecules": THEORY,
-    "import gcl_hard.experiments.diagnostics": set[str](),
+    "import gcl_hard.theory.diagnostics": set[str](),
     "import sklearn": set[str](),
 }
 """Lines of one program, and modules that are not loaded when they have been executed."""
@@ -129,7 +129,7 @@ def test_help_and_finished_results_load_what_shows_them(
 
 def test_the_log_shows_a_package_that_is_imported(log: Log) -> None:
     assert "sklearn" in log[0]["import sklearn"]
-    assert log[0]["import gcl_hard.experiments.diagnostics"] >= THEORY
+    assert log[0]["import gcl_hard.theory.diagnostics"] >= THEORY
 
 
 def test_import_gcl_hard_takes_hardly_longer_than_import_torch(log: Log) -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.io import atomic_folder, atomic_write, cache_root, refuse_bomb, write_json
+from gcl_hard.files.io import atomic_folder, atomic_write, cache_root, refuse_bomb, write_json
 
 
 class Stopped:

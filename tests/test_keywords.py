@@ -1,6 +1,6 @@
 """Typed keyword arguments: the dictionaries that ``**settings`` are, made of the declarations.
 
-``python -m tests.test_keywords > gcl_hard/keywords.py`` writes them anew.
+``python -m tests.test_keywords > gcl_hard/losses/keywords.py`` writes them anew.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from gcl_hard import evaluate, losses, methods, pretrain_encoder, study
-from gcl_hard.losses import ContrastiveLoss
-from gcl_hard.methods import SETTINGS, contrastive_loss
+from gcl_hard import evaluate, pretrain_encoder, study
+from gcl_hard.losses.loss import ContrastiveLoss, methods
+from gcl_hard.losses.loss import loss as losses
+from gcl_hard.losses.methods import SETTINGS, contrastive_loss
 from gcl_hard.settings.base import HEAD, known
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.flags import options_of
@@ -30,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 FILE = ROOT / "gcl_hard" / "keywords.py"
 HEADER = '''"""Typed keyword arguments, made of the declared settings.
 
-Written by ``python -m tests.test_keywords > gcl_hard/keywords.py``.
+Written by ``python -m tests.test_keywords > gcl_hard/losses/keywords.py``.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def written() -> str:
 
 def test_the_dictionaries_are_those_of_the_declarations() -> None:
     now, wanted = (ast.dump(ast.parse(text)) for text in (FILE.read_text("utf-8"), written()))
-    assert now == wanted, "python -m tests.test_keywords > gcl_hard/keywords.py"
+    assert now == wanted, "python -m tests.test_keywords > gcl_hard/losses/keywords.py"
 
 
 USES = """

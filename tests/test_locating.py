@@ -25,12 +25,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from gcl_hard import locating
 from gcl_hard.errors import InputError
+from gcl_hard.files import locating
+from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.graphs import load as graphs_load
 from gcl_hard.graphs import load_links, load_molecules, load_nodes
 from gcl_hard.images import load as images_load
-from gcl_hard.locating import Download, Wanted
 from tests.said import says
 
 Site = tuple[Path, str]

@@ -28,8 +28,8 @@ from gcl_hard import (
 from gcl_hard.functional.dense import DenseScores, dense
 from gcl_hard.functional.hardness import EmbeddedScale
 from gcl_hard.functional.labels import Relation
-from gcl_hard.methods import METHODS, method
-from gcl_hard.pairing import LabelUse, pair_local_global
+from gcl_hard.losses.methods import METHODS, method
+from gcl_hard.losses.pairing import LabelUse, pair_local_global
 from tests.reference import loops
 from tests.said import says
 

@@ -18,10 +18,10 @@ import pytest
 
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.commands.tune import parse_tune
+from gcl_hard.core.setting import Setting, declared, joined, resolve, stated
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.registry import register
 from gcl_hard.runs.store import Store
-from gcl_hard.setting import Setting, declared, joined, resolve, stated
 from gcl_hard.settings.base import RunConfig, configuration, flag, known
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GraphConfig

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.stored import conforms, load_torch, unlike
+from gcl_hard.files.stored import conforms, load_torch, unlike
 
 DECLARED = {"n": int, "x": list[float], "state": dict[str, Tensor], "note": str | None}
 WHOLE: dict[str, Any] = {"n": 1, "x": [1, 0.5], "state": {"w": torch.ones(2)}}

@@ -21,7 +21,7 @@ from gcl_hard import (
     Transport,
     contrastive_loss,
 )
-from gcl_hard.synthetic import Scene, Synthetic, SyntheticNegatives
+from gcl_hard.losses.synthetic import Scene, Synthetic, SyntheticNegatives
 from tests.reference.loops import dot, expectation, unit
 
 GAMMA = 0.5

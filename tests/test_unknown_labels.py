@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gcl_hard import ContrastiveLoss, InputError, NegativeSampler, Queue, contrastive_loss
-from gcl_hard.methods import METHODS
+from gcl_hard.losses.methods import METHODS
 from tests.reference import loops
 from tests.said import says
 

@@ -23,7 +23,7 @@ from gcl_hard.commands.parser import (
     read_arguments,
 )
 from gcl_hard.errors import InputError, check_at_least, check_processes
-from gcl_hard.io import write_json
+from gcl_hard.files.io import write_json
 from gcl_hard.runs.experiment import RunOptions
 from gcl_hard.settings.base import HEAD, RunConfig, defaults, flag, known
 from gcl_hard.settings.domains import CONFIGS

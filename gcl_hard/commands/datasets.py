@@ -11,7 +11,7 @@ from typing import Any
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.registry import import_domain
-from gcl_hard.io import expanded
+from gcl_hard.files.io import expanded
 from gcl_hard.settings.base import Domain, RunConfig
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.links import LinkConfig

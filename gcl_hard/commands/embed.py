@@ -20,11 +20,11 @@ from gcl_hard.commands.parser import (
     read_arguments,
     words_as_flags,
 )
+from gcl_hard.core.ids import repeated
 from gcl_hard.errors import InputError, check_processes
 from gcl_hard.experiments.custom import EncoderMaker, named_object
 from gcl_hard.experiments.registry import DOMAINS, experiment_of
-from gcl_hard.ids import repeated
-from gcl_hard.io import check_writable, digest_of_arrays, joined_digest
+from gcl_hard.files.io import check_writable, digest_of_arrays, joined_digest
 from gcl_hard.runs import hardware
 from gcl_hard.runs.embedding import (
     Embeddings,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.custom import (
     EncoderMaker,
@@ -20,12 +21,11 @@ from gcl_hard.experiments.custom import (
     named_object,
 )
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.extras import check_extra
-from gcl_hard.io import digest_of_arrays, file_digest, joined_digest, reading
+from gcl_hard.files.io import digest_of_arrays, file_digest, joined_digest, reading
+from gcl_hard.files.stored import check_weights, load_torch
 from gcl_hard.runs.experiment import Parts
 from gcl_hard.settings.base import is_own, is_pretrained
 from gcl_hard.settings.domains import CONFIGS, from_dict
-from gcl_hard.stored import check_weights, load_torch
 
 
 class Model(NamedTuple):

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from gcl_hard.evaluation.significance import PairedTest
     from gcl_hard.graphs import GraphSet, LinkSet, NodeSet
     from gcl_hard.images import ImageSet
-    from gcl_hard.keywords import EvaluateSettings
+    from gcl_hard.losses.keywords import EvaluateSettings
     from gcl_hard.reports.frame import Results
 
 

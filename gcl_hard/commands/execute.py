@@ -12,8 +12,8 @@ from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import alike, metric
 from gcl_hard.experiments.custom import UserParts
 from gcl_hard.experiments.registry import canonical, experiment_of
-from gcl_hard.gathering import world_size
-from gcl_hard.io import check_writable
+from gcl_hard.files.io import check_writable
+from gcl_hard.losses.gathering import world_size
 from gcl_hard.runs import hardware, processes
 from gcl_hard.runs.choice import choices
 from gcl_hard.runs.experiment import RunContext

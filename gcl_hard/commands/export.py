@@ -24,16 +24,16 @@ from gcl_hard.commands.parser import (
     read_arguments,
     words_as_flags,
 )
+from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.custom import EncoderMaker, named_object, own_graphs, own_nodes
 from gcl_hard.experiments.registry import DOMAINS
-from gcl_hard.extras import check_extra
-from gcl_hard.io import atomic_write
+from gcl_hard.files.io import atomic_write
+from gcl_hard.files.stored import SAFETENSORS, safetensors_of
 from gcl_hard.runs.exporting import CHECKED, TOLERANCE, WRITERS
 from gcl_hard.settings.base import COMMON
 from gcl_hard.settings.flags import add_options, options_of
 from gcl_hard.settings.images import ImageConfig
-from gcl_hard.stored import SAFETENSORS, safetensors_of
 from gcl_hard.version import __version__
 
 SUFFIXES = (*WRITERS, SAFETENSORS)

@@ -17,9 +17,9 @@ from gcl_hard.commands.parser import (
     print_config,
     read_arguments,
 )
+from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.custom import EncoderMaker, UserParts
-from gcl_hard.extras import check_extra
 from gcl_hard.graphs.moleculenet import SOURCES, is_file
 from gcl_hard.runs.logs import Logger
 from gcl_hard.settings.base import defaults, flag
@@ -33,7 +33,7 @@ from gcl_hard.settings.values import warn_of_unread
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from gcl_hard.keywords import PretrainSettings
+    from gcl_hard.losses.keywords import PretrainSettings
 
 
 def pretrain_parser() -> ArgumentParser:

@@ -13,9 +13,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from gcl_hard.core.extras import check_extra
+from gcl_hard.core.signals import TERMINATED, terminated_as_interrupted
 from gcl_hard.errors import GclHardError, refusal
-from gcl_hard.extras import check_extra
-from gcl_hard.signals import TERMINATED, terminated_as_interrupted
 
 STOPPED = 130
 """Exit status after Ctrl-C, as in shells."""

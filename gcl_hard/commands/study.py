@@ -12,7 +12,7 @@ from gcl_hard.commands.datasets import domain_of
 from gcl_hard.commands.execute import protocol_lines
 from gcl_hard.errors import unknown
 from gcl_hard.experiments.custom import EncoderMaker, own_graphs
-from gcl_hard.io import check_writable, write_json
+from gcl_hard.files.io import check_writable, write_json
 from gcl_hard.runs.logs import Log, Logger, opened_log
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.domains import CONFIGS
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from gcl_hard.graphs import GraphSet
-    from gcl_hard.keywords import StudySettings
+    from gcl_hard.losses.keywords import StudySettings
 
 
 def search(

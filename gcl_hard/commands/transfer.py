@@ -19,11 +19,11 @@ from gcl_hard.commands.parser import (
     public_command,
     read_arguments,
 )
+from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import GclHardError, InputError, check_option, check_processes
-from gcl_hard.extras import check_extra
+from gcl_hard.files.io import check_writable
 from gcl_hard.graphs.moleculenet import SOURCES, has_split, name_or_path
-from gcl_hard.io import check_writable
-from gcl_hard.methods import METHODS
+from gcl_hard.losses.methods import METHODS
 from gcl_hard.runs.logs import opened_log
 from gcl_hard.runs.plan import Run
 from gcl_hard.settings.base import COMMON, HEAD, LogKinds, known

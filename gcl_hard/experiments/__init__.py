@@ -3,6 +3,6 @@
 Everything that another domain is made of is imported from here; see :func:`register`.
 """
 
-from gcl_hard.lazy import lazy
+from gcl_hard.core.lazy import lazy
 
 __getattr__, __dir__, __all__ = lazy(__name__, __file__, "bench")

@@ -1,3 +1,4 @@
+from gcl_hard.core.setting import Setting as Setting
 from gcl_hard.experiments.registry import experiment_of as experiment_of
 from gcl_hard.experiments.registry import register as register
 from gcl_hard.runs.experiment import Experiment as Experiment
@@ -9,7 +10,6 @@ from gcl_hard.runs.plan import Run as Run
 from gcl_hard.runs.record import Scored as Scored
 from gcl_hard.runs.record import Tested as Tested
 from gcl_hard.runs.training import Training as Training
-from gcl_hard.setting import Setting as Setting
 from gcl_hard.settings.base import RunConfig as RunConfig
 from gcl_hard.settings.base import configuration as configuration
 from gcl_hard.settings.base import method_setting as method_setting

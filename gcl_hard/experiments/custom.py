@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
-from gcl_hard.extras import check_extra
-from gcl_hard.io import file_digest
+from gcl_hard.files.io import file_digest
 from gcl_hard.runs.experiment import Parts
 from gcl_hard.settings.base import RunConfig, is_own, is_pretrained, known
 from gcl_hard.settings.molecules import UNTRAINED, is_table

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from gcl_hard.experiments.diagnostics import SALT, Batch, Sample, Sampler
+from gcl_hard.core.seeds import seed_for, seeded
 from gcl_hard.functional.negatives import all_finite
 from gcl_hard.graphs import GraphSet, InfoGraph, TwoView
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.models import GraphModel, encode
+from gcl_hard.losses.pairing import ClassPairs
 from gcl_hard.models import evaluating
-from gcl_hard.pairing import ClassPairs
-from gcl_hard.seeds import seed_for, seeded
 from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.theory.diagnostics import SALT, Batch, Sample, Sampler
 
 ANCHORS = 256
 """Nodes in a snapshot; on the smallest sets it then takes as long as an epoch."""

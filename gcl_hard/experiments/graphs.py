@@ -50,12 +50,12 @@ from gcl_hard.runs.experiment import (
 from gcl_hard.runs.exporting import Exportable
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import Scored
-from gcl_hard.runs.snapshots import snapshot_epochs
 from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.theory.snapshots import snapshot_epochs
 from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
-    from gcl_hard.experiments.diagnostics import DiagnosticsCallback
+    from gcl_hard.theory.diagnostics import DiagnosticsCallback
 
 
 class GraphExperiment(Experiment[GraphConfig, GraphSet]):
@@ -309,8 +309,8 @@ class _InTraining:
             self.states = {}
         self.diagnostics: DiagnosticsCallback[GraphModel] | None = None
         if measured:
-            from gcl_hard.experiments.diagnostics import DiagnosticsCallback
             from gcl_hard.experiments.graph_snapshots import graph_sampler
+            from gcl_hard.theory.diagnostics import DiagnosticsCallback
 
             first = self.encoders[0]
             make = partial(graph_sampler, config, first.graphs, first.held_out)

@@ -15,7 +15,7 @@ from gcl_hard.experiments.image_training import build, check_encoder, encoder_st
 from gcl_hard.images import Split
 from gcl_hard.images.datasets import load, load_folder
 from gcl_hard.images.folders import UNLABELLED
-from gcl_hard.methods import method
+from gcl_hard.losses.methods import method
 from gcl_hard.runs import hardware
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.pretraining import CHECKED, Prepared, Pretraining, drawn

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gcl_hard.experiments.diagnostics import SALT, Batch, Sample, Sampler
+from gcl_hard.core.seeds import seed_for, seeded
 from gcl_hard.functional.negatives import all_finite
 from gcl_hard.images import ImageContrast, Split, Views
+from gcl_hard.losses.pairing import ClassPairs
 from gcl_hard.models import evaluating
-from gcl_hard.pairing import ClassPairs
-from gcl_hard.seeds import seed_for, seeded
 from gcl_hard.settings.images import ImageConfig
+from gcl_hard.theory.diagnostics import SALT, Batch, Sample, Sampler
 
 ANCHORS = 1024
 """Embeddings in a snapshot; those of one batch if it has more."""

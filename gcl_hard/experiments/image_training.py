@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.export import Dim
 
+from gcl_hard.core.seeds import seed_for
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, calling_own
 from gcl_hard.evaluation import FoldScore, ProbeRecipe, inner_holdout, linear_probe, weighted_knn
 from gcl_hard.evaluation.folds import stopping_holdout
 from gcl_hard.evaluation.metrics import score_of_logits
 from gcl_hard.experiments.custom import check_call, own_part
 from gcl_hard.experiments.image_data import ImageData
-from gcl_hard.gathering import of_first, rank, world_size
 from gcl_hard.images import (
     ImageClassifier,
     ImageContrast,
@@ -31,8 +31,9 @@ from gcl_hard.images import (
     image_encoder,
 )
 from gcl_hard.images.models import PROJECTED, PixelEncoder
+from gcl_hard.losses.gathering import of_first, rank, world_size
+from gcl_hard.losses.queue import Queue
 from gcl_hard.models import evaluating
-from gcl_hard.queue import Queue
 from gcl_hard.runs.experiment import (
     ENCODERS,
     Clock,
@@ -44,15 +45,14 @@ from gcl_hard.runs.experiment import (
 )
 from gcl_hard.runs.exporting import Exportable
 from gcl_hard.runs.plan import Run
-from gcl_hard.runs.snapshots import snapshot_epochs
 from gcl_hard.runs.training import Training
-from gcl_hard.seeds import seed_for
 from gcl_hard.settings.images import ImageConfig
+from gcl_hard.theory.snapshots import snapshot_epochs
 from gcl_hard.training.loop import memory_for
 from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
-    from gcl_hard.experiments.diagnostics import DiagnosticsCallback
+    from gcl_hard.theory.diagnostics import DiagnosticsCallback
 
 Floats = NDArray[np.float32]
 HALF = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -403,8 +403,8 @@ def _stopping(
 def _diagnostics(
     config: ImageConfig, data: ImageData, encoding: Encoding, every: int
 ) -> DiagnosticsCallback[ImageContrast]:
-    from gcl_hard.experiments.diagnostics import DiagnosticsCallback
     from gcl_hard.experiments.image_snapshots import image_sampler
+    from gcl_hard.theory.diagnostics import DiagnosticsCallback
 
     make = partial(image_sampler, config, data.probe, encoding.views, HALF[config.precision])
     return DiagnosticsCallback(config.epochs, every, make)

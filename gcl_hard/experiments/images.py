@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import inner_holdout
 from gcl_hard.evaluation.folds import stopping_holdout
@@ -32,8 +33,6 @@ from gcl_hard.experiments.image_training import (
     score_run,
     train_run,
 )
-from gcl_hard.extras import check_extra
-from gcl_hard.gathering import world_size
 from gcl_hard.images import (
     ImageContrast,
     ImageSet,
@@ -41,7 +40,8 @@ from gcl_hard.images import (
 )
 from gcl_hard.images.datasets import load, load_folder
 from gcl_hard.images.files import KNOWN, canonical_name
-from gcl_hard.methods import method
+from gcl_hard.losses.gathering import world_size
+from gcl_hard.losses.methods import method
 from gcl_hard.runs import hardware
 from gcl_hard.runs.embedding import Items, Reading, set_named
 from gcl_hard.runs.experiment import (

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from gcl_hard.core.ids import text_array
 from gcl_hard.errors import DivergenceError, InputError, calling_own
 from gcl_hard.evaluation.ranking import AnswerRanks, filtered_ranks, mean_reciprocal_rank
 from gcl_hard.experiments.custom import own_part
@@ -26,7 +27,6 @@ from gcl_hard.graphs.link_models import (
 )
 from gcl_hard.graphs.links import KINDS, LinkSet, Part, Queries
 from gcl_hard.graphs.reversed_facts import reversals
-from gcl_hard.ids import text_array
 from gcl_hard.models import evaluating
 from gcl_hard.runs import hardware
 from gcl_hard.runs.experiment import (
@@ -154,7 +154,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
 
     def arrays(self, trained: TrainedRun, data: LinkSet) -> dict[str, NDArray[Any]]:
         """``embeddings`` float32 [E, d] of entities, ``relations`` [2 R, d], and their names,
-        ``entity_names`` and ``relation_names``, as :func:`gcl_hard.ids.text_array` makes them.
+        ``entity_names`` and ``relation_names``, as :func:`gcl_hard.core.ids.text_array` makes them.
         """
         scorer = trained.embeddings
         with torch.no_grad():

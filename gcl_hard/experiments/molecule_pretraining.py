@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gcl_hard.core.seeds import seeded
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.protocols import build
 from gcl_hard.graphs import MoleculeData, Molecules, embed, load_molecules, scaffolds
@@ -24,7 +25,6 @@ from gcl_hard.runs import hardware
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.pretraining import CHECKED, Prepared, Pretraining, drawn
 from gcl_hard.runs.progress import bar_of
-from gcl_hard.seeds import seeded
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.pretraining import PretrainOptions
 

@@ -31,9 +31,9 @@ from gcl_hard.experiments.exported import molecules_exportable
 from gcl_hard.experiments.finetuning import diverged, finetune, new_encoder, train_head
 from gcl_hard.experiments.labelled import Labelled, kernels_of
 from gcl_hard.experiments.molecule_pretraining import digest_of_smiles, loaded
+from gcl_hard.files.io import digest_of_arrays, file_digest
 from gcl_hard.graphs import Molecules, embed, load_molecules
 from gcl_hard.graphs.moleculenet import split_checked_later
-from gcl_hard.io import digest_of_arrays, file_digest
 from gcl_hard.runs import hardware
 from gcl_hard.runs.embedding import Items, Reading
 from gcl_hard.runs.engine import on_interrupt

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from gcl_hard.experiments.diagnostics import SALT, Batch, Sample, Sampler
+from gcl_hard.core.seeds import seed_for, seeded
 from gcl_hard.functional.negatives import all_finite
 from gcl_hard.graphs.node_models import UNKNOWN, NodeContrast
 from gcl_hard.graphs.node_views import NodeBatch
 from gcl_hard.graphs.nodes import NodeSet
+from gcl_hard.losses.pairing import ClassPairs
 from gcl_hard.models import evaluating
-from gcl_hard.pairing import ClassPairs
-from gcl_hard.seeds import seed_for, seeded
 from gcl_hard.settings.nodes import NodeConfig
+from gcl_hard.theory.diagnostics import SALT, Batch, Sample, Sampler
 
 NODES = 1024
 """Most nodes in a snapshot, of which both views are anchors."""

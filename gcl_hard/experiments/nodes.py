@@ -62,7 +62,7 @@ from gcl_hard.training.loop import memory_for
 from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
-    from gcl_hard.experiments.diagnostics import DiagnosticsCallback
+    from gcl_hard.theory.diagnostics import DiagnosticsCallback
 
 
 class NodeExperiment(Experiment[NodeConfig, NodeSet]):
@@ -367,8 +367,8 @@ class _Encoders:
         self.diagnostics: DiagnosticsCallback[NodeContrast] | None = None
         every = context.options.diagnostics
         if every and not run.inner and not self.config.is_baseline:
-            from gcl_hard.experiments.diagnostics import DiagnosticsCallback
             from gcl_hard.experiments.node_snapshots import node_sampler
+            from gcl_hard.theory.diagnostics import DiagnosticsCallback
 
             make = partial(node_sampler, self.config, data)
             epochs = self.config.optimisation().epochs

@@ -8,10 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import METRICS
 from gcl_hard.experiments.custom import named_object
-from gcl_hard.extras import check_extra
 from gcl_hard.runs.experiment import Experiment, RunContext
 from gcl_hard.settings.base import Config, RunConfig
 from gcl_hard.settings.domains import CONFIGS

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from gcl_hard.functional.tracing import transformed
+from gcl_hard.core.tracing import transformed
 
 HardnessScale = Literal["anchor", "rank", "cosine", "batch-max", "score"]
 EmbeddedScale = Literal["anchor", "rank", "cosine", "batch-max"]

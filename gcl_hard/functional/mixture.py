@@ -9,12 +9,12 @@ from typing import Annotated, Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from gcl_hard.core.setting import Setting
+from gcl_hard.core.tracing import refuse_vmap
 from gcl_hard.errors import InputError, check_number
 from gcl_hard.functional.dense import negative_similarities
 from gcl_hard.functional.hardening import Hardening, Rows, Uniform
 from gcl_hard.functional.plan import Pairing, Plan
-from gcl_hard.functional.tracing import refuse_vmap
-from gcl_hard.setting import Setting
 
 EPSILON = 1e-4
 """What is nearer to 0 or 1 is moved there, where a density may be infinite."""

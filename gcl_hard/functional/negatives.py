@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gcl_hard.core.tracing import transformed
 from gcl_hard.errors import InputError
-from gcl_hard.functional.tracing import transformed
 
 
 def view_others(n_items: int, views: int = 2, device: torch.device | None = None) -> Tensor:

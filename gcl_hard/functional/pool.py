@@ -9,8 +9,8 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
+from gcl_hard.core.setting import Setting
 from gcl_hard.errors import InputError, check_at_least
-from gcl_hard.setting import Setting
 
 
 @dataclass(frozen=True)

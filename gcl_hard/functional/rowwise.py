@@ -10,13 +10,13 @@ from typing import Annotated, Self
 import torch
 from torch import Tensor
 
+from gcl_hard.core.setting import Setting
+from gcl_hard.core.tracing import refuse_vmap
 from gcl_hard.errors import InputError, check_number
 from gcl_hard.functional.hardening import Hardening, Rows, now
 from gcl_hard.functional.hardness import mid_ranks, rounding, sort
 from gcl_hard.functional.negatives import readable
 from gcl_hard.functional.schedules import Schedule, as_schedule
-from gcl_hard.functional.tracing import refuse_vmap
-from gcl_hard.setting import Setting
 
 
 @dataclass(frozen=True)

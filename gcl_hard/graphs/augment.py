@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
+from gcl_hard.core.seeds import seeded_globally
 from gcl_hard.errors import InputError, check_number, check_option
 from gcl_hard.graphs.data import GraphBatch
-from gcl_hard.seeds import seeded_globally
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from gcl_hard.ahead import ahead
+from gcl_hard.core.ahead import ahead
+from gcl_hard.core.seeds import Generators
 from gcl_hard.errors import InputError
 from gcl_hard.functional import jsd
 from gcl_hard.functional.jsd import Classes, Rule, counted_jsd
@@ -22,9 +23,8 @@ from gcl_hard.graphs.models import GraphModel, Head, InfoGraph, Supervised, TwoV
 from gcl_hard.graphs.order import checked_ids, epoch_batches, epoch_chunks
 from gcl_hard.graphs.refinement import ColouredBatch, ColouredSet
 from gcl_hard.graphs.view_losses import ViewLosses
-from gcl_hard.losses import ContrastiveLoss
-from gcl_hard.sampling import NegativeSampler
-from gcl_hard.seeds import Generators
+from gcl_hard.losses.loss import ContrastiveLoss
+from gcl_hard.losses.sampling import NegativeSampler
 
 # Tensors alive at once in a step, counted on one model. For compressed batches: what the encoder
 # keeps of a layer's colours, what the heads keep of embeddings, and the loss of scores, or of

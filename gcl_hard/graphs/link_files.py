@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from gcl_hard import locating
 from gcl_hard.errors import InputError, nearest, unknown
+from gcl_hard.files import locating
+from gcl_hard.files.io import cache_root, check_regular, expanded, refuse_bomb
+from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.graphs.links import PARTS, LinkSet, Part, Triple
 from gcl_hard.graphs.node_parts import count
-from gcl_hard.io import cache_root, check_regular, expanded, refuse_bomb
-from gcl_hard.locating import Download, Wanted
 
 SITE = "https://raw.githubusercontent.com/TimDettmers/ConvE/f3c0eb2"
 ARCHIVES = (".tar.gz", ".tgz", ".tar")
@@ -97,7 +97,7 @@ def load_links(
         name: FB15k-237, WN18RR, UMLS or Kinship, in any case; any other NAME of a folder or
             archive, or the path of one.
         data_dir: the data folder; by default that of ``GCL_HARD_DATA``.
-        cache_dir: root of the cache, as for :func:`gcl_hard.io.cache_root`.
+        cache_dir: root of the cache, as for :func:`gcl_hard.files.io.cache_root`.
         download: whether the network may be used.
 
     Returns:

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from gcl_hard.core.seeds import Draws, Generators
 from gcl_hard.errors import InputError, calling_own, check_at_least, check_number, unknown
 from gcl_hard.graphs.links import LinkSet, Queries
-from gcl_hard.losses import ContrastiveLoss
+from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of
-from gcl_hard.seeds import Draws, Generators
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from gcl_hard.keywords import MethodOptions
+    from gcl_hard.losses.keywords import MethodOptions
 
 ELEMENTS = 2**24
 """Numbers of a tensor of queries × candidates × width."""

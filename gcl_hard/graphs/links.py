@@ -14,11 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gcl_hard.core.ids import alike_notes, ordered_names
 from gcl_hard.errors import InputError, check_at_least, check_option
+from gcl_hard.files.io import digest_of_arrays
 from gcl_hard.graphs.node_parts import count
 from gcl_hard.graphs.reversed_facts import reversed_notes
-from gcl_hard.ids import alike_notes, ordered_names
-from gcl_hard.io import digest_of_arrays
 
 Part = Literal["train", "valid", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -134,7 +134,7 @@ class LinkSet:
         valid: likewise.
         test: likewise.
         entities: names of the E entities, all of which are ranked, as of
-            :func:`gcl_hard.ids.ordered_names`.
+            :func:`gcl_hard.core.ids.ordered_names`.
         relations: names of the R relations, likewise.
         name: name of the set in results.
         notes: what was changed or is uncertain, with numbers.

@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from gcl_hard.core.seeds import Draws, Generators
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.functional.negatives import readable
 from gcl_hard.graphs.augment import Transform, augment, check_views
 from gcl_hard.graphs.data import GraphBatch, GraphSet, unread_of, warn_of_unread
 from gcl_hard.graphs.encoders import GIN, xavier
-from gcl_hard.losses import ContrastiveLoss
+from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.models import InParts, evaluating, loss_of, width
-from gcl_hard.seeds import Draws, Generators
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from gcl_hard.keywords import MethodOptions, SeededOptions
+    from gcl_hard.losses.keywords import MethodOptions, SeededOptions
 
 MOST_NODES = 250_000
 """Nodes that are embedded at a time."""

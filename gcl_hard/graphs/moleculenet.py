@@ -22,11 +22,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gcl_hard import locating
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.files import locating
+from gcl_hard.files.io import check_regular, largest_unpacked
+from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.graphs.molecules import Molecules, Progress, from_smiles
-from gcl_hard.io import check_regular, largest_unpacked
-from gcl_hard.locating import Download, Wanted
 
 SITE = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets"
 """Where MoleculeNet's files are."""
@@ -149,7 +149,7 @@ def load_molecules(
             :func:`read_molecules`.
         data_dir: the data folder; by default that of ``GCL_HARD_DATA``.
         download: whether the network may be used.
-        cache_dir: root of the cache, as for :func:`gcl_hard.io.cache_root`.
+        cache_dir: root of the cache, as for :func:`gcl_hard.files.io.cache_root`.
         smiles: column of SMILES of a file; found by its name if None.
         ids: column of a file with what molecules are called, see :func:`read_molecules`.
         targets: columns of targets of a file; None for all others that are numbers.

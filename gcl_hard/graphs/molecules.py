@@ -21,19 +21,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gcl_hard.core.extras import check_extra
+from gcl_hard.core.ids import checked_names, in_order
 from gcl_hard.errors import (
     InputError,
     check_at_least,
     check_main_guard,
     check_processes,
 )
-from gcl_hard.extras import check_extra
+from gcl_hard.files.io import cache_root
+from gcl_hard.files.kept import kept_folder
 from gcl_hard.graphs.data import NO_LABEL, GraphSet, checked_targets
 from gcl_hard.graphs.features import CODES
 from gcl_hard.graphs.order import Ids, checked_ids
-from gcl_hard.ids import checked_names, in_order
-from gcl_hard.io import cache_root
-from gcl_hard.kept import kept_folder
 
 UNKNOWN = 0
 """Code of what is not known, or outside the vocabulary, in every field; masking sets it."""
@@ -328,7 +328,7 @@ def from_smiles(
         tasks: names of the targets.
         jobs: processes that read them.
         progress: called with the number of SMILES read since the last call.
-        cache_dir: root of the cache, as for :func:`gcl_hard.io.cache_root`.
+        cache_dir: root of the cache, as for :func:`gcl_hard.files.io.cache_root`.
         key: what identifies the SMILES, such as a digest of their file: with it the molecules are
             kept in the cache's ``molecules``, read once, and used from the disk.
 
@@ -486,7 +486,7 @@ def scaffolds(
             by scaffolds without it.
         jobs: processes.
         progress: called with the number of molecules done since the last call.
-        cache_dir: root of the cache, as for :func:`gcl_hard.io.cache_root`.
+        cache_dir: root of the cache, as for :func:`gcl_hard.files.io.cache_root`.
         key: what identifies the SMILES: with it the scaffolds are kept in the cache.
 
     Raises:

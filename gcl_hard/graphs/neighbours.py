@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gcl_hard.core.seeds import seed_for
 from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.graphs.node_views import Degrees, NodeBatch
 from gcl_hard.graphs.sparse import check_ends, in_degree, rows_of
-from gcl_hard.seeds import seed_for
 
 Ids = NDArray[np.int64]
 DegreesOf = Literal["graph", "part"]

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from scipy import sparse
 
-from gcl_hard import locating
 from gcl_hard.errors import InputError, nearest, unknown
+from gcl_hard.files import locating
+from gcl_hard.files.io import array_of, cache_root, expanded, opened_npz, texts_of
+from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.graphs.node_parts import PARTS
 from gcl_hard.graphs.node_sources import RawNodes, entries, from_object
 from gcl_hard.graphs.nodes import NodeSet
-from gcl_hard.io import array_of, cache_root, expanded, opened_npz, texts_of
-from gcl_hard.locating import Download, Wanted
 
 NAMES = {"class_names", "node_names", "columns"}
 """Arrays of names that a file may have."""
@@ -142,7 +142,7 @@ def load_nodes(
             Amazon-ratings, Minesweeper, Tolokers or Questions, in any case; or any other NAME of a
             NAME.npz, or its path, for which see :func:`read_npz`.
         data_dir: the data folder; by default that of ``GCL_HARD_DATA``.
-        cache_dir: root of the cache, as for :func:`gcl_hard.io.cache_root`.
+        cache_dir: root of the cache, as for :func:`gcl_hard.files.io.cache_root`.
         download: whether the network may be used.
 
     Returns:

@@ -12,20 +12,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from gcl_hard.core.seeds import Draws, Generators
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.functional.labels import labels_for
 from gcl_hard.functional.negatives import readable
 from gcl_hard.graphs.augment import Transform
 from gcl_hard.graphs.encoders import xavier
 from gcl_hard.graphs.node_views import NodeBatch, NodeViews, transformed_by
-from gcl_hard.losses import ContrastiveLoss
+from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.models import evaluating, loss_of, width
-from gcl_hard.seeds import Draws, Generators
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from gcl_hard.keywords import MethodOptions
+    from gcl_hard.losses.keywords import MethodOptions
 
 UNKNOWN = -1
 """The label of a node whose class is not known."""

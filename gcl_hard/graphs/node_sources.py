@@ -12,6 +12,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from gcl_hard.core.ids import in_order
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.graphs.data import is_networkx, unread_of, warn_of_unread
 from gcl_hard.graphs.node_parts import (
@@ -23,7 +24,6 @@ from gcl_hard.graphs.node_parts import (
     features,
     undirected,
 )
-from gcl_hard.ids import in_order
 
 READ = {"edge_index", "adj_t", "edge_weight", "num_nodes", "x", "y", "train_mask", "val_mask",
         "test_mask"}  # fmt: skip

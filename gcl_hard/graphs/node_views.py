@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gcl_hard.core.seeds import seeded_globally
+from gcl_hard.core.setting import Setting
 from gcl_hard.errors import InputError, check_number
 from gcl_hard.graphs.augment import Transform, uniform
 from gcl_hard.graphs.sparse import column_sums, in_degree, scaled_columns, sum_to
-from gcl_hard.seeds import seeded_globally
-from gcl_hard.setting import Setting
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

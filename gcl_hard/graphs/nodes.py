@@ -12,15 +12,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gcl_hard.core.ids import checked_names
 from gcl_hard.errors import InputError
+from gcl_hard.files.io import digest_of_arrays
 from gcl_hard.graphs.features import aligned_columns
 from gcl_hard.graphs.node_parts import classes, count, splits
 from gcl_hard.graphs.node_sources import RawNodes, from_object, read_graph
 from gcl_hard.graphs.node_views import NodeBatch
 from gcl_hard.graphs.order import Ids, checked_ids
 from gcl_hard.graphs.sparse import csr, in_degree, rows_of
-from gcl_hard.ids import checked_names
-from gcl_hard.io import digest_of_arrays
 
 
 @dataclass(frozen=True, eq=False, repr=False)

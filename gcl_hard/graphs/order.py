@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gcl_hard.core.seeds import seeded
 from gcl_hard.errors import InputError, check_at_least
-from gcl_hard.seeds import seeded
 
 Ids = Tensor | Sequence[int] | slice
 """Ids of graphs, or a mask of booleans, as a tensor, a list, a NumPy array or a slice."""

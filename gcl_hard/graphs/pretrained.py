@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from gcl_hard.errors import InputError
+from gcl_hard.files.io import reading
+from gcl_hard.files.stored import check_weights, load_torch
 from gcl_hard.graphs.encoders import MoleculeGIN
 from gcl_hard.graphs.molecules import ATOMS, BONDS
-from gcl_hard.io import reading
-from gcl_hard.stored import check_weights, load_torch
 
 USUAL_SHAPE = {name: one.default for name, one in inspect.signature(MoleculeGIN).parameters.items()}
 """The default arguments of :class:`MoleculeGIN`."""

@@ -19,12 +19,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gcl_hard import locating
 from gcl_hard.errors import InputError, nearest, unknown
+from gcl_hard.files import locating
+from gcl_hard.files.io import refuse_bomb
+from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.graphs.data import GraphSet, RawGraphs
 from gcl_hard.graphs.features import check_kind
-from gcl_hard.io import refuse_bomb
-from gcl_hard.locating import Download, Wanted
 
 Array = npt.NDArray[Any]
 Members = dict[str, Callable[[], Any]]
@@ -83,7 +83,8 @@ def load(
         data_dir: the data folder; by default that of ``GCL_HARD_DATA``.
         features: a kind of :data:`gcl_hard.graphs.features.KINDS`.
         download: whether the network may be used.
-        cache_dir: root of the cache, as for :func:`gcl_hard.io.cache_root`; sets are in its ``tu``.
+        cache_dir: root of the cache, as for :func:`gcl_hard.files.io.cache_root`; sets are in
+            its ``tu``.
 
     Returns:
         The set, on the CPU.

@@ -13,8 +13,8 @@ from gcl_hard.functional.hardening import Exponential, Threshold, Uniform
 from gcl_hard.functional.labels import separated
 from gcl_hard.functional.negatives import nan_if_negative
 from gcl_hard.functional.stacked import Stack, stacked_infonce
-from gcl_hard.losses import ContrastiveLoss
-from gcl_hard.sampling import NegativeSampler
+from gcl_hard.losses.loss import ContrastiveLoss
+from gcl_hard.losses.sampling import NegativeSampler
 
 
 class _Form(NamedTuple):

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor, nn
 
+from gcl_hard.core.seeds import Drawing
+from gcl_hard.core.setting import Setting, declared
 from gcl_hard.errors import InputError, check_at_least
-from gcl_hard.seeds import Drawing
-from gcl_hard.setting import Setting, declared
 
 JITTERED = 0.8  # probability of the colour jitter, as SimCLR has it
 ASPECT = (3 / 4, 4 / 3)  # range of width / height of a crop

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gcl_hard.ahead import ahead
+from gcl_hard.core.ahead import ahead
+from gcl_hard.core.seeds import seed_for, seeded
+from gcl_hard.core.signals import leave_to_parent
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.images.augment import Views
 from gcl_hard.images.datasets import Split
-from gcl_hard.pairing import ClassPairs
-from gcl_hard.seeds import seed_for, seeded
-from gcl_hard.signals import leave_to_parent
+from gcl_hard.losses.pairing import ClassPairs
 
 
 def epoch_batches(

@@ -13,13 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gcl_hard.core.ids import checked_names
 from gcl_hard.errors import InputError, check_option
-from gcl_hard.ids import checked_names
+from gcl_hard.files.locating import npz_kind
 from gcl_hard.images import files
 from gcl_hard.images.decoding import Images, Labels
 from gcl_hard.images.files import KNOWN, canonical_name
 from gcl_hard.images.folders import read_labels
-from gcl_hard.locating import npz_kind
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -191,7 +191,7 @@ def locate(
     Args:
         name: name of the set.
         data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
-        cache_dir: the cache's root, see :func:`gcl_hard.io.cache_root`.
+        cache_dir: the cache's root, see :func:`gcl_hard.files.io.cache_root`.
         download: whether it may be downloaded.
 
     Returns:
@@ -247,7 +247,7 @@ def load(
             names will do, such as ``Training``), or as ``NAME/CLASS/*``, of which a stratified
             fifth is the test images; a class may have folders of its own.
         data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
-        cache_dir: the cache's root, see :func:`gcl_hard.io.cache_root`.
+        cache_dir: the cache's root, see :func:`gcl_hard.files.io.cache_root`.
         download: whether it may be downloaded.
         splits: which to read: STL10's ``unlabeled`` and ``train+unlabeled`` are large.
 

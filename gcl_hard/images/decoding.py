@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
+from gcl_hard.files.io import file_digest, file_stamp
+from gcl_hard.files.kept import kept_folder
 from gcl_hard.images.folders import Listed, shown
-from gcl_hard.io import file_digest, file_stamp
-from gcl_hard.kept import kept_folder
 
 LARGEST = 224
 """Pixels of the side that images of folders are scaled to at most."""

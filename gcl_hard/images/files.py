@@ -12,8 +12,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from gcl_hard import locating
 from gcl_hard.errors import InputError, check_option, nearest, unknown
+from gcl_hard.files import locating
+from gcl_hard.files.io import array_of, cache_root, expanded, opened_npz, texts_of
+from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.images.decoding import Arrays, Labels, Stored, decoded
 from gcl_hard.images.folders import (
     Listed,
@@ -22,8 +24,6 @@ from gcl_hard.images.folders import (
     list_images,
     list_unlabelled,
 )
-from gcl_hard.io import array_of, cache_root, expanded, opened_npz, texts_of
-from gcl_hard.locating import Download, Wanted
 
 DIGIT_LEVELS = 16  # grey levels of scikit-learn's digits above 0
 SPLIT_SEED, TEST_SHARE = 0, 0.2
@@ -49,7 +49,7 @@ class Known(NamedTuple):
         side: pixels of an image's side.
         folder: folder of the published set once unpacked; empty for one that a package holds.
         url: its address.
-        checksum: that of the published file, as for :class:`gcl_hard.locating.Download`.
+        checksum: that of the published file, as for :class:`gcl_hard.files.locating.Download`.
         layout: layout of its files.
     """
 

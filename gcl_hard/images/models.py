@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 import torch
 from torch import Tensor, nn
 
+from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import (
     InputError,
     check_at_least,
@@ -16,18 +17,17 @@ from gcl_hard.errors import (
     nearest,
     unknown,
 )
-from gcl_hard.extras import check_extra
 from gcl_hard.images.augment import Views
 from gcl_hard.images.batching import ViewPair
-from gcl_hard.losses import ContrastiveLoss
+from gcl_hard.losses.loss import ContrastiveLoss
+from gcl_hard.losses.momentum import MomentumEncoder
+from gcl_hard.losses.queue import Queue
 from gcl_hard.models import InParts, evaluating, loss_of, width
-from gcl_hard.momentum import MomentumEncoder
-from gcl_hard.queue import Queue
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from gcl_hard.keywords import SeededOptions
+    from gcl_hard.losses.keywords import SeededOptions
 
 ResNet = Literal["resnet18", "resnet50"]
 Stem = Literal["cifar", "imagenet"]

@@ -34,7 +34,7 @@ from gcl_hard.reports.runs import (
 from gcl_hard.reports.tables import between
 from gcl_hard.reports.theme import Drawn, themed
 from gcl_hard.runs.record import RunResult
-from gcl_hard.runs.snapshots import OWN, SETTINGS
+from gcl_hard.theory.snapshots import OWN, SETTINGS
 
 PANELS = {
     "l=-0.25": (r"$l = -0.25$", r"  ($\tau = e^{-0.5}$)"),

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gcl_hard.io import atomic_write
+from gcl_hard.files.io import atomic_write
 from gcl_hard.reports import tables
 from gcl_hard.reports.legend import marks
 from gcl_hard.reports.rendering import environment

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gcl_hard.errors import InputError
-from gcl_hard.io import atomic_write, check_regular
+from gcl_hard.files.io import atomic_write, check_regular
 from gcl_hard.reports import tables
 from gcl_hard.runs.choice import best
 

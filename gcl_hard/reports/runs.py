@@ -14,15 +14,15 @@ from typing import Any, get_args
 import pandas as pd
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.io import check_regular
-from gcl_hard.methods import METHODS, method
+from gcl_hard.files.io import check_regular
+from gcl_hard.losses.methods import METHODS, method
 from gcl_hard.reports.frame import SCHEMA_VERSION, defined, scores_key
 from gcl_hard.reports.tables import between, count, values
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import ACCURACY, RunResult
-from gcl_hard.runs.snapshots import OWN, SETTINGS
 from gcl_hard.runs.store import Store, Unread, read_compact, read_result
 from gcl_hard.settings.base import RunConfig, flag, known, selectable, symbols
+from gcl_hard.theory.snapshots import OWN, SETTINGS
 
 WANTED = "expected the --output folder of python -m gcl_hard.bench, files in it, or --json files"
 RERUN = "run the same command again with --diagnostics 1"

@@ -22,7 +22,7 @@ from optuna.trial import FrozenTrial
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import Metric
 from gcl_hard.experiments.registry import domain_to_import
-from gcl_hard.io import check_regular, public_path
+from gcl_hard.files.io import check_regular, public_path
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.legend import legend
 from gcl_hard.reports.rendering import environment, rendered, write_files

@@ -20,8 +20,8 @@ from matplotlib.lines import Line2D
 from PIL import Image
 
 from gcl_hard.errors import check_option
-from gcl_hard.io import atomic_write
-from gcl_hard.methods import METHODS
+from gcl_hard.files.io import atomic_write
+from gcl_hard.losses.methods import METHODS
 from gcl_hard.reports.tables import no_formula
 
 if TYPE_CHECKING:

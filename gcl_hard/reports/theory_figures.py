@@ -15,8 +15,7 @@ from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import Metric, metric
-from gcl_hard.functional.similarity import overlap
-from gcl_hard.methods import METHODS, method
+from gcl_hard.losses.methods import METHODS, method
 from gcl_hard.reports import theme
 from gcl_hard.reports.epoch_figures import epoch_axis, fig4, fig5, geometry
 from gcl_hard.reports.frame import Scores
@@ -36,6 +35,7 @@ from gcl_hard.reports.theme import Drawn, themed
 from gcl_hard.runs.choice import metric_of
 from gcl_hard.runs.record import ACCURACY, RunResult
 from gcl_hard.settings.base import RunConfig
+from gcl_hard.theory.similarity import overlap
 
 __all__ = ["beta", "fig1", "fig4", "fig5", "geometry", "histograms"]
 

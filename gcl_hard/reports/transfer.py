@@ -23,7 +23,7 @@ from gcl_hard.evaluation.transfer import (
     resampled_auc,
     resampled_rmse,
 )
-from gcl_hard.methods import METHODS
+from gcl_hard.losses.methods import METHODS
 from gcl_hard.reports import theme
 from gcl_hard.reports.html import write_html
 from gcl_hard.reports.rendering import rendered, write_files

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gcl_hard.errors import InputError
-from gcl_hard.io import cache_root, file_stamp, write_json
+from gcl_hard.files.io import cache_root, file_stamp, write_json
 from gcl_hard.runs.experiment import RunContext
 from gcl_hard.runs.record import digest_of
 from gcl_hard.settings.base import RunConfig
@@ -99,7 +99,7 @@ class DataSets:
         if "digest" not in self._facts[key]:
             raise InputError(
                 f"facts of {config.domain} have no digest, by which changed data are told apart: "
-                f"gcl_hard.io.digest_of_arrays makes one"
+                f"gcl_hard.files.io.digest_of_arrays makes one"
             )
         return self._facts[key] | config.resolved(self._facts[key])
 

@@ -16,9 +16,9 @@ from typing import Any, BinaryIO, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_option
-from gcl_hard.extras import check_extra
-from gcl_hard.io import (
+from gcl_hard.files.io import (
     array_of,
     atomic_write,
     check_writable,
@@ -29,7 +29,7 @@ from gcl_hard.io import (
     storable,
     write_json,
 )
-from gcl_hard.stored import unlike
+from gcl_hard.files.stored import unlike
 
 Level = Literal["graphs", "nodes"]
 SUFFIXES = (".npz", ".parquet", ".csv")

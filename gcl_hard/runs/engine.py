@@ -22,10 +22,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
+from gcl_hard.core.extras import check_extra
+from gcl_hard.core.signals import leave_to_parent
 from gcl_hard.errors import GclHardError, InputError, check_main_guard
-from gcl_hard.extras import check_extra
 from gcl_hard.runs.hardware import source_digest
-from gcl_hard.signals import leave_to_parent
 
 if TYPE_CHECKING:
     from distributed.worker import Worker

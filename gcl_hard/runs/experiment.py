@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gcl_hard.runs.embedding import Items, Reading
     from gcl_hard.runs.exporting import Exportable
     from gcl_hard.runs.record import RunResult, Scored
-    from gcl_hard.runs.snapshots import Points, Snapshot
+    from gcl_hard.theory.snapshots import Points, Snapshot
 
 ENCODERS, EMBEDDINGS = ".pt", ".embeddings.npz"
 """Suffixes of the files of trained encoders and of embeddings."""
@@ -230,9 +230,9 @@ class Experiment(ABC, Generic[C, D]):
 
     @abstractmethod
     def facts(self, data: D) -> dict[str, Any]:
-        """Facts for the record: sizes, and a ``"digest"`` (:func:`gcl_hard.io.digest_of_arrays`)
-        that tells data sets of the same name apart. If all runs are tested on the same items,
-        ``"n_test"`` is their number.
+        """Facts for the record: sizes, and a ``"digest"``
+        (:func:`gcl_hard.files.io.digest_of_arrays`) that tells data sets of the same name apart. If
+        all runs are tested on the same items, ``"n_test"`` is their number.
         """
 
     def train(

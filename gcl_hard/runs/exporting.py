@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 from torch.fx import GraphModule
 
+from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import GclHardError, InputError, calling_own
-from gcl_hard.extras import check_extra
-from gcl_hard.io import json_text
+from gcl_hard.files.io import json_text
 from gcl_hard.models import evaluating
 
 TOLERANCE = 1e-4

@@ -16,7 +16,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from gcl_hard.errors import InputError
-from gcl_hard.io import file_digest
+from gcl_hard.files.io import file_digest
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.version import __version__
 

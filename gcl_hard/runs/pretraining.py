@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from gcl_hard.core.seeds import seeded
 from gcl_hard.errors import DivergenceError, InputError
-from gcl_hard.io import atomic_write, check_writable, locked, reading
+from gcl_hard.files.io import atomic_write, check_writable, locked, reading
+from gcl_hard.files.stored import load_torch
 from gcl_hard.runs import hardware
 from gcl_hard.runs.engine import on_interrupt
 from gcl_hard.runs.logs import opened_log
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.progress import bar_of
 from gcl_hard.runs.training import Training
-from gcl_hard.seeds import seeded
 from gcl_hard.settings.base import defaults
 from gcl_hard.settings.pretraining import PretrainOptions, settings_read
-from gcl_hard.stored import load_torch
 from gcl_hard.training.checkpoint import Checkpoint, differences
 
 SCHEMA_VERSION = 1

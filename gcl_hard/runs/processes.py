@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import distributed
 
+from gcl_hard.core.signals import leave_to_parent
 from gcl_hard.errors import GclHardError, InputError
-from gcl_hard.gathering import world_size
-from gcl_hard.signals import leave_to_parent
+from gcl_hard.losses.gathering import world_size
 
 CLOSED = re.compile("connection closed|connection reset", re.IGNORECASE)
 WAITING = timedelta(days=30)

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gcl_hard.evaluation.metrics import alike, metric
-from gcl_hard.io import BITS, json_text, packed, packed_bits, unpacked
+from gcl_hard.files.io import BITS, json_text, packed, packed_bits, unpacked
+from gcl_hard.files.stored import unlike
 from gcl_hard.runs.plan import Run
-from gcl_hard.runs.snapshots import snapshot_epochs
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.domains import from_dict
-from gcl_hard.stored import unlike
+from gcl_hard.theory.snapshots import snapshot_epochs
 
 if TYPE_CHECKING:
     from gcl_hard.evaluation import FoldScore

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gcl_hard.core.extras import installed
 from gcl_hard.errors import DivergenceError, InputError, OutOfMemory, check_main_guard
 from gcl_hard.evaluation.metrics import alike, metric
-from gcl_hard.extras import installed
-from gcl_hard.gathering import world_size
-from gcl_hard.io import check_writable
+from gcl_hard.files.io import check_writable
+from gcl_hard.losses.gathering import world_size
 from gcl_hard.runs import hardware, processes
 from gcl_hard.runs.datasets import DataSets
 from gcl_hard.runs.engine import Task, check_engine, engine
@@ -34,7 +34,7 @@ from gcl_hard.settings.base import RunConfig, flag
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from gcl_hard.runs.snapshots import Points
+    from gcl_hard.theory.snapshots import Points
 
 
 D = TypeVar("D")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import METRICS
-from gcl_hard.io import (
+from gcl_hard.files.io import (
     Seen,
     atomic_write,
     check_regular,

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from gcl_hard.core.seeds import seeded_globally
 from gcl_hard.errors import InputError
-from gcl_hard.gathering import world_size
+from gcl_hard.losses.gathering import world_size
 from gcl_hard.runs.experiment import Clock, Report, RunContext
 from gcl_hard.runs.hardware import own_source
 from gcl_hard.runs.plan import Run
-from gcl_hard.seeds import seeded_globally
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.loop import Optimisation, train
 from gcl_hard.training.stopping import EarlyStopping

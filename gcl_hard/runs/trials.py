@@ -10,12 +10,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gcl_hard.core.seeds import seed_for
 from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
 from gcl_hard.runs.experiment import Experiment, Parts, RunContext
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import ACCURACY, Scored
-from gcl_hard.seeds import seed_for
 from gcl_hard.settings.base import RunConfig
 
 Steps = Literal["none", "epochs", "folds"]

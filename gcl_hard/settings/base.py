@@ -24,11 +24,12 @@ from typing import (
 
 from numpy.typing import NDArray
 
+from gcl_hard.core.setting import Field, Part, Setting, declared, resolve, restricted, stated
 from gcl_hard.errors import InputError, check_number, check_option, unknown
 from gcl_hard.functional.hardness import bounded
 from gcl_hard.functional.schedules import Annealed, Linear, Schedule
-from gcl_hard.losses import ContrastiveLoss, Positives
-from gcl_hard.methods import (
+from gcl_hard.losses.loss import ContrastiveLoss, Positives
+from gcl_hard.losses.methods import (
     DEFAULT_BETA,
     DEFAULT_CLASS_PRIOR,
     METHODS,
@@ -39,7 +40,6 @@ from gcl_hard.methods import (
     default_threshold,
     method,
 )
-from gcl_hard.setting import Field, Part, Setting, declared, resolve, restricted, stated
 from gcl_hard.training.loop import LrSchedule, Optimisation
 
 Domain = str

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from jsonargparse import ArgumentError, ArgumentParser
 
 from gcl_hard.errors import InputError, nearest, unknown
-from gcl_hard.methods import SETTINGS
+from gcl_hard.losses.methods import SETTINGS
 from gcl_hard.settings.base import COMMON, HEAD, Domain, RunConfig, defaults, flag, known, of_part
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GraphConfig

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
+from gcl_hard.core.setting import Setting
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.evaluation.probing import PROBES
 from gcl_hard.functional.hardness import DEFAULT_SCALE, EmbeddedScale
 from gcl_hard.functional.objectives import Objective
-from gcl_hard.losses import ContrastiveLoss
-from gcl_hard.methods import method
-from gcl_hard.setting import Setting
+from gcl_hard.losses.loss import ContrastiveLoss
+from gcl_hard.losses.methods import method
 from gcl_hard.settings.base import (
     BATCH_PARTS,
     BATCH_SIZE,

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+from gcl_hard.core.setting import Setting, declared
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.images.augment import ViewRecipe
-from gcl_hard.losses import ContrastiveLoss, Negatives, Positives
-from gcl_hard.methods import method
-from gcl_hard.setting import Setting, declared
+from gcl_hard.losses.loss import ContrastiveLoss, Negatives, Positives
+from gcl_hard.losses.methods import method
 from gcl_hard.settings.base import (
     BATCH_PARTS,
     BATCH_SIZE,

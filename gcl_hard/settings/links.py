@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from numpy.typing import NDArray
 
+from gcl_hard.core.setting import Setting
 from gcl_hard.errors import InputError
 from gcl_hard.functional.hardness import ScoredScale
 from gcl_hard.functional.objectives import Objective
-from gcl_hard.losses import ContrastiveLoss
-from gcl_hard.methods import METHODS
-from gcl_hard.setting import Setting
+from gcl_hard.losses.loss import ContrastiveLoss
+from gcl_hard.losses.methods import METHODS
 from gcl_hard.settings.base import (
     BATCH_SIZE,
     EPOCHS,

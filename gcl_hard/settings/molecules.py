@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+from gcl_hard.core.setting import Setting
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.functional.labels import LabelGap, check_gap
-from gcl_hard.methods import METHODS
-from gcl_hard.setting import Setting
+from gcl_hard.losses.methods import METHODS
 from gcl_hard.settings.base import (
     BATCH_SIZE,
     DETACH_WEIGHTS,

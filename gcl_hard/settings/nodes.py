@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+from gcl_hard.core.setting import Setting, declared
 from gcl_hard.errors import InputError
 from gcl_hard.graphs.node_views import NodeViews
-from gcl_hard.losses import ContrastiveLoss, Reduction
-from gcl_hard.methods import METHODS
-from gcl_hard.setting import Setting, declared
+from gcl_hard.losses.loss import ContrastiveLoss, Reduction
+from gcl_hard.losses.methods import METHODS
 from gcl_hard.settings.base import (
     BATCH_SIZE,
     EPOCHS,

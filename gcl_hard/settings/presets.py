@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.errors import InputError
+from gcl_hard.files.stored import read_yaml
 from gcl_hard.settings.base import Domain, RunConfig
 from gcl_hard.settings.graphs import GIN, GRAPH_BASELINES, MOLECULE_GIN, GraphConfig
 from gcl_hard.settings.images import IMAGE_BASELINES, ImageConfig
-from gcl_hard.stored import read_yaml
 
 TABLE_II: dict[str, dict[str, float]] = {
     "MUTAG": {"ucl": 86.8, "hucl": 87.2, "scl": 86.9, "hscl": 87.2},

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
+from gcl_hard.core.setting import declared
 from gcl_hard.errors import (
     InputError,
     check_at_least,
@@ -13,8 +14,7 @@ from gcl_hard.errors import (
     check_option,
     check_processes,
 )
-from gcl_hard.methods import method
-from gcl_hard.setting import declared
+from gcl_hard.losses.methods import method
 from gcl_hard.settings.base import COMMON, LogKinds, OwnTraining, RunConfig, flag, of_part
 from gcl_hard.settings.graphs import NOT_OF_MOLECULES, GraphConfig
 from gcl_hard.settings.images import ImageConfig

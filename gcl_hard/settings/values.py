@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+from gcl_hard.core.setting import Field
 from gcl_hard.errors import InputError, check_option
-from gcl_hard.setting import Field
 from gcl_hard.settings.base import LogKind, RunConfig, flag, known
 from gcl_hard.settings.domains import CONFIGS
 

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from gcl_hard.errors import InputError, check_number
-from gcl_hard.io import atomic_write, reading
-from gcl_hard.stored import load_torch, unlike
+from gcl_hard.files.io import atomic_write, reading
+from gcl_hard.files.stored import load_torch, unlike
 
 SCHEMA_VERSION = 2
 MOST_NAMED = 5  # settings that a message about another run names

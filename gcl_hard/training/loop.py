@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.caching import cached_backward
+from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import (
     DivergenceError,
     InputError,
@@ -28,10 +28,10 @@ from gcl_hard.errors import (
     check_option,
     unknown,
 )
-from gcl_hard.extras import check_extra
+from gcl_hard.files.stored import unlike, unlike_ours
 from gcl_hard.functional.negatives import all_finite
-from gcl_hard.gathering import InStep, summed, world_size
-from gcl_hard.stored import unlike, unlike_ours
+from gcl_hard.losses.caching import cached_backward
+from gcl_hard.losses.gathering import InStep, summed, world_size
 from gcl_hard.training.checkpoint import (
     Checkpoint,
     State,
@@ -44,7 +44,7 @@ from gcl_hard.training.stopping import EarlyStopping
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from gcl_hard.keywords import OptimisationOptions
+    from gcl_hard.losses.keywords import OptimisationOptions
 
 LrSchedule = Literal["constant", "cosine"]
 Precision = Literal["32-true", "64-true", "16-mixed", "bf16-mixed"]

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from gcl_hard.errors import check_at_least
-from gcl_hard.stored import unlike, unlike_ours
+from gcl_hard.files.stored import unlike, unlike_ours
 
 
 class EarlyStopping:

@@ -3,6 +3,6 @@
 ``python -m gcl_hard.tune`` and :func:`gcl_hard.study` are its entry points.
 """
 
-from gcl_hard.lazy import lazy
+from gcl_hard.core.lazy import lazy
 
 __getattr__, __dir__, __all__ = lazy(__name__, __file__, "tune")

@@ -17,7 +17,7 @@ from optuna.storages.journal import BaseJournalBackend, JournalFileBackend, Jour
 from optuna.trial import TrialState
 
 from gcl_hard.errors import InputError
-from gcl_hard.io import atomic_write, check_regular
+from gcl_hard.files.io import atomic_write, check_regular
 
 START = b'{"op_code":'
 """How Optuna begins each line."""

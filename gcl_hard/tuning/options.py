@@ -17,6 +17,7 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner, WilcoxonPruner
 from optuna.samplers import BaseSampler, CmaEsSampler, GridSampler, RandomSampler, TPESampler
 
+from gcl_hard.core.seeds import seed_for
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.experiments.custom import (
     EncoderMaker,
@@ -28,7 +29,6 @@ from gcl_hard.experiments.custom import (
 )
 from gcl_hard.runs.engine import check_engine
 from gcl_hard.runs.trials import Inner, Steps
-from gcl_hard.seeds import seed_for
 from gcl_hard.settings.base import (
     Domain,
     RunConfig,

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
+from gcl_hard.core.setting import Field
 from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.experiments.custom import EncoderMaker, UserParts, check_maker
-from gcl_hard.methods import METHODS
+from gcl_hard.files.stored import read_yaml
+from gcl_hard.losses.methods import METHODS
 from gcl_hard.runs.trials import Candidate
-from gcl_hard.setting import Field
 from gcl_hard.settings.base import RunConfig, defaults, flag, known
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.presets import PAPERS_BETAS, PRESETS
 from gcl_hard.settings.searches import shipped
-from gcl_hard.stored import read_yaml
 
 if TYPE_CHECKING:
     from optuna import Trial

@@ -24,10 +24,10 @@ from optuna.storages import BaseStorage, RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
+from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
 from gcl_hard.errors import without_password as shown
-from gcl_hard.extras import check_extra
-from gcl_hard.io import locked
+from gcl_hard.files.io import locked
 from gcl_hard.runs.choice import best
 from gcl_hard.runs.engine import on_interrupt
 from gcl_hard.runs.record import digest_of

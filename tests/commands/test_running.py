@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from gcl_hard.commands.running import run_command
-from gcl_hard.io import cache_root, expanded
-from gcl_hard.stored import read_yaml
+from gcl_hard.files.io import cache_root, expanded
+from gcl_hard.files.stored import read_yaml
 
 PRINTS = """
 import sys

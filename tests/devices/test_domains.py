@@ -16,7 +16,7 @@ from gcl_hard.graphs.links import LinkSet
 from gcl_hard.graphs.node_encoders import GCN
 from gcl_hard.graphs.node_models import NodeContrast
 from gcl_hard.images import ImageContrast, Split, ViewPairs, ViewRecipe, Views
-from gcl_hard.queue import Queue
+from gcl_hard.losses.queue import Queue
 from tests.devices.pretended import Record, pretended
 
 GPU = "cuda"

@@ -110,7 +110,7 @@ def test_copies_are_counted_and_pinned_ones_told_apart() -> None:
 
 
 def test_double_precision_and_places_are_noted() -> None:
-    from gcl_hard.functional import similarity
+    from gcl_hard.theory import similarity
 
     with pretended() as record:
         similarity.unit(torch.ones(3, 2, device=GPU, dtype=torch.float64))

@@ -7,7 +7,8 @@ import os
 import torch
 from torch import distributed, nn
 
-from gcl_hard import contrastive_loss, gathering
+from gcl_hard import contrastive_loss
+from gcl_hard.losses.loss import gathering
 from gcl_hard.training.loop import Optimisation, train
 
 LABELS = torch.arange(10) % 3

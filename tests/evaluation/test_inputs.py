@@ -46,7 +46,6 @@ from gcl_hard.evaluation import (
     wilcoxon,
 )
 from gcl_hard.evaluation.metrics import METRICS
-from gcl_hard.evaluation.optimality import cone_distance, gradient_norm, stationarity_angle
 from gcl_hard.evaluation.transfer import (
     kernel_predictions,
     linear_predictions,
@@ -58,6 +57,7 @@ from gcl_hard.evaluation.transfer import (
     roc_auc,
     standardised,
 )
+from gcl_hard.theory.optimality import cone_distance, gradient_norm, stationarity_angle
 
 Kind = Callable[[Any], Any]
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import torch
 from scipy.optimize import linprog
 
 from gcl_hard import InputError
-from gcl_hard.evaluation.optimality import cone_distance, gradient_norm, stationarity_angle
+from gcl_hard.theory.optimality import cone_distance, gradient_norm, stationarity_angle
 
 
 def units(n, d, seed=0):

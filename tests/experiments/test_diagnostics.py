@@ -26,26 +26,27 @@ from gcl_hard import (
 )
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.evaluation import inner_holdout, outer_folds
-from gcl_hard.experiments import diagnostics, graph_snapshots, image_training, protocols
-from gcl_hard.experiments.diagnostics import (
+from gcl_hard.experiments import graph_snapshots, image_training, protocols
+from gcl_hard.experiments.graph_snapshots import graph_sampler
+from gcl_hard.experiments.image_snapshots import image_sampler
+from gcl_hard.experiments.image_training import build
+from gcl_hard.functional.hardening import Hardening, Uniform
+from gcl_hard.functional.negatives import all_finite
+from gcl_hard.graphs import load
+from gcl_hard.images import ImageContrast, Split
+from gcl_hard.runs.plan import Run, plan
+from gcl_hard.runs.store import Store
+from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.theory import diagnostics
+from gcl_hard.theory.diagnostics import (
     Batch,
     DiagnosticsCallback,
     Sample,
     plain,
     snapshot,
 )
-from gcl_hard.experiments.graph_snapshots import graph_sampler
-from gcl_hard.experiments.image_snapshots import image_sampler
-from gcl_hard.experiments.image_training import build
-from gcl_hard.functional.hardening import Hardening, Uniform
-from gcl_hard.functional.negatives import all_finite
-from gcl_hard.functional.similarity import Objective
-from gcl_hard.graphs import load
-from gcl_hard.images import ImageContrast, Split
-from gcl_hard.runs.plan import Run, plan
-from gcl_hard.runs.snapshots import OWN, SETTINGS, name_of, snapshot_epochs, with_own
-from gcl_hard.runs.store import Store
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.theory.similarity import Objective
+from gcl_hard.theory.snapshots import OWN, SETTINGS, name_of, snapshot_epochs, with_own
 from tests.experiments import record
 from tests.experiments.made import Ran, encoders
 from tests.experiments.tiny_images import (

@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from gcl_hard.core.seeds import seed_for
 from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import inner_holdout, linear_probe
 from gcl_hard.evaluation.probes import ProbeRecipe
@@ -22,9 +23,8 @@ from gcl_hard.experiments.image_data import ImageData
 from gcl_hard.experiments.image_training import build, majority
 from gcl_hard.experiments.images import ImageExperiment
 from gcl_hard.images import Split
-from gcl_hard.methods import METHODS
+from gcl_hard.losses.methods import METHODS
 from gcl_hard.runs.plan import Run
-from gcl_hard.seeds import seed_for
 from gcl_hard.settings.images import IMAGE_BASELINES, ImageConfig
 from tests.experiments.made import context
 from tests.experiments.tiny_images import (

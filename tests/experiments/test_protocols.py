@@ -18,7 +18,7 @@ from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
 from gcl_hard.experiments.protocols import build, embeddings, folds_of, part_of
 from gcl_hard.graphs import GraphSet, load
 from gcl_hard.graphs.tudataset import locate, parse, read_texts
-from gcl_hard.methods import METHODS
+from gcl_hard.losses.methods import METHODS
 from gcl_hard.runs.plan import Run
 from gcl_hard.settings.graphs import GRAPH_BASELINES, GraphConfig
 from tests.experiments import small

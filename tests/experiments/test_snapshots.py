@@ -15,7 +15,6 @@ from gcl_hard.evaluation import outer_folds
 from gcl_hard.experiments import graph_snapshots as of_graphs
 from gcl_hard.experiments import image_snapshots as of_images
 from gcl_hard.experiments import image_training
-from gcl_hard.experiments.diagnostics import DiagnosticsCallback, Sample, snapshot
 from gcl_hard.experiments.graph_snapshots import graph_sampler
 from gcl_hard.experiments.image_snapshots import image_sampler
 from gcl_hard.experiments.image_training import Encoding
@@ -27,6 +26,7 @@ from gcl_hard.graphs.models import GraphContrast, GraphModel
 from gcl_hard.images import ImageContrast, Split, Views
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig
+from gcl_hard.theory.diagnostics import DiagnosticsCallback, Sample, snapshot
 from tests.experiments.made import mutag, same_bits
 from tests.experiments.tiny_images import Tiny, few_digits, tiny_encoder
 from tests.experiments.tiny_images import small as small_images

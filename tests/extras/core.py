@@ -4,8 +4,8 @@ import torch
 
 import gcl_hard
 from gcl_hard import Exponential, Queue, contrastive_loss, fit
-from gcl_hard.extras import EXTRAS
-from gcl_hard.methods import METHODS
+from gcl_hard.core.extras import EXTRAS
+from gcl_hard.losses.methods import METHODS
 from tests.extras.absent import refused_command, refused_import
 
 z1, z2 = torch.randn(2, 64, 128).unbind()

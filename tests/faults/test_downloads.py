@@ -98,7 +98,7 @@ def test_any_answer(
     monkeypatch.delenv("GCL_HARD_DATA", raising=False)
     for module in (tudataset, moleculenet):
         monkeypatch.setattr(module, "SITE", address)
-    monkeypatch.setattr("gcl_hard.locating.TIMEOUT", 3)
+    monkeypatch.setattr("gcl_hard.files.locating.TIMEOUT", 3)
     if kind == "molecules":
         pytest.importorskip("rdkit")
     with alarm(30), pytest.raises(InputError, match=address):

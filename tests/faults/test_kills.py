@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from gcl_hard import bench
-from gcl_hard.io import atomic_folder
+from gcl_hard.files.io import atomic_folder
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.tuning.storage import INTERRUPTED, failure_of
 from tests.experiments.made import numbers

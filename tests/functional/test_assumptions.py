@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from gcl_hard import Custom, Exponential, InputError, MeanThreshold, Threshold
-from gcl_hard.functional.assumptions import Diagnosis, diagnose
 from gcl_hard.functional.negatives import (
     effective_negatives,
     log_negative_distribution,
     same_label_weight,
 )
-from gcl_hard.functional.similarity import ScoreTable, local_global_scores, log_eta, two_view_scores
+from gcl_hard.theory.assumptions import Diagnosis, diagnose
+from gcl_hard.theory.similarity import ScoreTable, local_global_scores, log_eta, two_view_scores
 from tests.reference import theory
 
 SCALE = {"infonce": None, "jsd": "batch-max"}

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gcl_hard import InputError
-from gcl_hard.functional.geometry import cdnv, equiangularity, equinorm, nc1
+from gcl_hard.theory.geometry import cdnv, equiangularity, equinorm, nc1
 from tests.reference import shapes
 from tests.said import says
 

@@ -18,16 +18,16 @@ from gcl_hard import (
     NegativeSampler,
     Threshold,
 )
-from gcl_hard.functional.assumptions import (
+from gcl_hard.functional.negatives import effective_negatives, log_negative_distribution
+from gcl_hard.theory.assumptions import (
     assumption_1,
     eq17_averages,
     four_losses,
     lemma_1,
     undefined,
 )
-from gcl_hard.functional.comparison import LossComparison, compare, compare_each, joined
-from gcl_hard.functional.negatives import effective_negatives, log_negative_distribution
-from gcl_hard.functional.similarity import ScoreTable, local_global_scores, log_eta, two_view_scores
+from gcl_hard.theory.comparison import LossComparison, compare, compare_each, joined
+from gcl_hard.theory.similarity import ScoreTable, local_global_scores, log_eta, two_view_scores
 from tests.reference import theory
 
 GAMMA = 0.5

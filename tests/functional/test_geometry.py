@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gcl_hard import InputError
-from gcl_hard.functional.geometry import (
+from gcl_hard.theory.geometry import (
     Centres,
     alignment,
     class_centres,

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from gcl_hard import Exponential, InputError
-from gcl_hard.functional.comparison import compare
 from gcl_hard.functional.negatives import (
     effective_negatives,
     log_negative_distribution,
     same_label_weight,
 )
-from gcl_hard.functional.similarity import log_eta, two_view_scores
+from gcl_hard.theory.comparison import compare
+from gcl_hard.theory.similarity import log_eta, two_view_scores
 
 LABELS = torch.tensor([0, 1, 0, 2, 1, 0, 2, 2, 1, 0])
 

@@ -16,10 +16,10 @@ from gcl_hard import (
     NegativeSampler,
     Threshold,
 )
-from gcl_hard.functional import similarity
-from gcl_hard.functional.assumptions import four_losses
-from gcl_hard.functional.comparison import compare
-from gcl_hard.functional.similarity import (
+from gcl_hard.theory import similarity
+from gcl_hard.theory.assumptions import four_losses
+from gcl_hard.theory.comparison import compare
+from gcl_hard.theory.similarity import (
     ScoreTable,
     cosine_histograms,
     local_global_scores,

@@ -31,7 +31,7 @@ from gcl_hard import (
 )
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, load, read_molecules
 from gcl_hard.images import load as load_images
-from gcl_hard.methods import METHODS
+from gcl_hard.losses.methods import METHODS
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.tuning.storage import opened, url_of
 from tests.fuzz.survival import CASES, folder, fuzzed, mutated, survives, words

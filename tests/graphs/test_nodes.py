@@ -16,8 +16,8 @@ from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 from torch_geometric.transforms import NormalizeFeatures, ToSparseTensor
 
 from gcl_hard import InputError, fit
+from gcl_hard.files.io import digest_of_arrays
 from gcl_hard.graphs import GCN, NodeContrast, NodeSet
-from gcl_hard.io import digest_of_arrays
 from tests.said import says
 
 NAN = float("nan")

@@ -14,12 +14,12 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from gcl_hard.core.seeds import seeded
 from gcl_hard.errors import InputError
 from gcl_hard.images.augment import ViewRecipe
 from gcl_hard.images.batching import ViewPair, ViewPairs, epoch_batches
 from gcl_hard.images.datasets import Split
-from gcl_hard.pairing import ClassPairs
-from gcl_hard.seeds import seeded
+from gcl_hard.losses.pairing import ClassPairs
 from tests.images.sets import images, views
 
 LABELS = torch.tensor([0] * 7 + [1] * 5 + [2] * 9)

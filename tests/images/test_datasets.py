@@ -75,7 +75,7 @@ def test_telling_images_from_graphs_waits_for_nothing_heavy() -> None:
                 waiting += [sys.modules[name] for name in names if name in sys.modules
                             and name.startswith("gcl_hard.")]  # fmt: skip
     assert {"torch", "numpy"} <= seen
-    assert {"gcl_hard.images.files", "gcl_hard.io"} <= visited
+    assert {"gcl_hard.images.files", "gcl_hard.files.io"} <= visited
     assert seen.isdisjoint({"torchvision", "kornia", "sklearn", "scipy", "PIL", "tqdm"})
 
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from torchvision import datasets as tv
 
-from gcl_hard import locating
 from gcl_hard.errors import InputError
+from gcl_hard.files import locating
 from gcl_hard.images import files
 from gcl_hard.images.datasets import Split, is_image_set, load, locate
 from gcl_hard.images.files import KNOWN

@@ -17,7 +17,7 @@ from gcl_hard.functional.hardening import Rows
 from gcl_hard.images.batching import ViewPair
 from gcl_hard.images.datasets import ImageSet, Split
 from gcl_hard.images.models import ImageClassifier, ImageContrast, fast_net, resnet
-from gcl_hard.methods import METHODS
+from gcl_hard.losses.methods import METHODS
 from gcl_hard.training.loop import fit
 from tests.images.sets import images, views
 from tests.reference import loops

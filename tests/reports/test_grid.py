@@ -23,10 +23,10 @@ from gcl_hard.reports.grid import (
 from gcl_hard.runs.choice import choices
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import RunResult
-from gcl_hard.runs.snapshots import OWN
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.images import ImageConfig
 from gcl_hard.settings.links import LinkConfig
+from gcl_hard.theory.snapshots import OWN
 from tests.experiments import record
 
 GAMMAS, BETAS = (0.1, 0.5), (0.25, 1.0)

@@ -14,7 +14,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from scipy.stats import friedmanchisquare, rankdata
 
-from gcl_hard.methods import METHODS
+from gcl_hard.losses.methods import METHODS
 from gcl_hard.reports.frame import Scores
 from gcl_hard.reports.result_figures import (
     FIGURES,

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.errors import InputError
-from gcl_hard.methods import METHODS
+from gcl_hard.losses.methods import METHODS
 from gcl_hard.reports.study import best_yaml, check_target, html, page, terminal, write
 from gcl_hard.settings.base import RunConfig
 from gcl_hard.settings.graphs import GraphConfig

@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import os, signal, time
-from gcl_hard.signals import terminated_as_interrupted
+from gcl_hard.core.signals import terminated_as_interrupted
 with terminated_as_interrupted() as termination:
     try:
         os.kill(os.getpid(), signal.SIGTERM)

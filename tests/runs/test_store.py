@@ -20,7 +20,7 @@ import pytest
 import gcl_hard.runs.store
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import FoldScore
-from gcl_hard.io import check_writable, write_json
+from gcl_hard.files.io import check_writable, write_json
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import SCHEMA_VERSION, RunResult, Scored, packed, unpacked
 from gcl_hard.runs.store import COMPACT, SHARED, Store, compact_lines, read_result
@@ -697,7 +697,7 @@ def test_predictions_without_ids_are_those_of_all_items_in_order() -> None:
 
 
 HOLD = (
-    "import sys; from pathlib import Path; from gcl_hard.io import locked\n"
+    "import sys; from pathlib import Path; from gcl_hard.files.io import locked\n"
     "with locked(Path(sys.argv[1])) as mine: print(mine, flush=True); sys.stdin.read()"
 )
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.methods import METHODS, contrastive_loss
+from gcl_hard.losses.methods import METHODS, contrastive_loss
 from gcl_hard.settings.domains import CONFIGS, from_dict
 from gcl_hard.settings.molecules import AWARE, MoleculeConfig
 

@@ -19,7 +19,7 @@ from torch import nn
 
 from gcl_hard.commands.tune import parse_tune
 from gcl_hard.errors import InputError
-from gcl_hard.methods import METHODS
+from gcl_hard.losses.methods import METHODS
 from gcl_hard.settings.domains import CONFIGS
 from gcl_hard.settings.graphs import GraphConfig
 from gcl_hard.settings.images import ImageConfig

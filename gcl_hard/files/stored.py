@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
+from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import GclHardError, InputError
-from gcl_hard.extras import check_extra
-from gcl_hard.io import check_regular, json_text, reading, refuse_bomb
+from gcl_hard.files.io import check_regular, json_text, reading, refuse_bomb
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

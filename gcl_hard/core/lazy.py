@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from gcl_hard.extras import check_extra
+from gcl_hard.core.extras import check_extra
 
 Lazy = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 

@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.utils.parametrizations import spectral_norm
 
+from gcl_hard.core.seeds import Drawing, Draws, Generators, Replay, seed_for, seeded
+from gcl_hard.core.setting import Setting
+from gcl_hard.core.tracing import hooked, in_backward, refuse_vmap
 from gcl_hard.errors import InputError, check_at_least, check_number
 from gcl_hard.functional.dense import DenseScores
 from gcl_hard.functional.negatives import all_finite
 from gcl_hard.functional.plan import Pairing, Plan, unit
-from gcl_hard.functional.tracing import hooked, in_backward, refuse_vmap
-from gcl_hard.seeds import Drawing, Draws, Generators, Replay, seed_for, seeded
-from gcl_hard.setting import Setting
 
 MIXING, NOISE, WEIGHTS = range(3)
 """Streams of random numbers of one seed."""

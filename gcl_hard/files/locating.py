@@ -16,8 +16,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from gcl_hard.errors import InputError
-from gcl_hard.io import cache_root, given_folder, refuse_bomb, scratch_folder
-from gcl_hard.kept import damage, record, record_of, replace
+from gcl_hard.files.io import cache_root, given_folder, refuse_bomb, scratch_folder
+from gcl_hard.files.kept import damage, record, record_of, replace
 
 T = TypeVar("T")
 
@@ -110,8 +110,8 @@ def folders(
 
     Args:
         kind: name of the cache's folder of such sets.
-        data_dir: the given folder, as for :func:`gcl_hard.io.given_folder`.
-        cache_dir: root of the cache, as for :func:`gcl_hard.io.cache_root`.
+        data_dir: the given folder, as for :func:`gcl_hard.files.io.given_folder`.
+        cache_dir: root of the cache, as for :func:`gcl_hard.files.io.cache_root`.
         files: the kind of files expected in the given folder, for the message.
 
     Returns:

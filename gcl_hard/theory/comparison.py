@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.functional.objectives import Objective
-from gcl_hard.functional.similarity import ScoreTable, log_integrand
+from gcl_hard.theory.similarity import ScoreTable, log_integrand
 
 TINY = 1e-200
 """A sum of products below this has lost digits."""
@@ -83,7 +83,7 @@ def compare(scores: ScoreTable, log_eta: Tensor) -> LossComparison:
         H-SCL paper, Proposition 1 and sections III-B, III-C and IV.
 
     Example:
-        >>> from gcl_hard.functional.similarity import two_view_scores
+        >>> from gcl_hard.theory.similarity import two_view_scores
         >>> z = torch.eye(3)
         >>> scores = two_view_scores(z, z, torch.tensor([0, 0, 1]))
         >>> compare(scores, torch.zeros(6, 6)).log_alpha.hcol.exp()
@@ -106,7 +106,7 @@ def compare_each(scores: ScoreTable, log_etas: Iterable[Tensor]) -> list[LossCom
         InputError: for a ``log_eta`` of another shape.
 
     Example:
-        >>> from gcl_hard.functional.similarity import two_view_scores
+        >>> from gcl_hard.theory.similarity import two_view_scores
         >>> scores = two_view_scores(torch.eye(2), torch.eye(2), torch.tensor([0, 1]))
         >>> len(compare_each(scores, [torch.zeros(4, 4), scores.t]))
         2
@@ -217,7 +217,7 @@ def joined(parts: Sequence[LossComparison]) -> LossComparison:
         InputError: if there are none, or their objectives differ.
 
     Example:
-        >>> from gcl_hard.functional.similarity import two_view_scores
+        >>> from gcl_hard.theory.similarity import two_view_scores
         >>> scores = two_view_scores(torch.eye(2), torch.eye(2), torch.tensor([0, 1]))
         >>> len(joined([compare(scores, torch.zeros(4, 4))] * 3).t_pos)
         12

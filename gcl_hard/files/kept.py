@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.errors import InputError
-from gcl_hard.io import Seen, atomic_folder, scratch_folder, write_json
+from gcl_hard.files.io import Seen, atomic_folder, scratch_folder, write_json
 
 CONTENTS = ".contents.json"
 """File of a folder with what is in it."""

@@ -8,9 +8,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from gcl_hard.core.tracing import hooked, in_backward
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.functional.labels import check_unknown
-from gcl_hard.functional.tracing import hooked, in_backward
 
 STATE = "embeddings", "labels", "pointer", "filled"
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from torch import Tensor
 
 from gcl_hard.functional import objectives
-from gcl_hard.functional.comparison import LossComparison, compare_each, joined
 from gcl_hard.functional.hardening import Hardening
 from gcl_hard.functional.negatives import mean_or_nan
-from gcl_hard.functional.similarity import ScoreTable, log_etas
+from gcl_hard.theory.comparison import LossComparison, compare_each, joined
+from gcl_hard.theory.similarity import ScoreTable, log_etas
 
 SLACK = 1e-12
 """Tolerance of ≥, in logs: equal sides differ by rounding."""
@@ -67,8 +67,8 @@ def assumption_1(comparison: LossComparison) -> Claim:
 
     Example:
         >>> import torch
-        >>> from gcl_hard.functional.comparison import compare
-        >>> from gcl_hard.functional.similarity import two_view_scores
+        >>> from gcl_hard.theory.comparison import compare
+        >>> from gcl_hard.theory.similarity import two_view_scores
         >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
         >>> scores = two_view_scores(z, z, torch.tensor([0, 0, 1]))
         >>> claim = assumption_1(compare(scores, torch.zeros(6, 6)))
@@ -97,8 +97,8 @@ def lemma_1(comparison: LossComparison) -> Claim:
 
     Example:
         >>> import torch
-        >>> from gcl_hard.functional.comparison import compare
-        >>> from gcl_hard.functional.similarity import two_view_scores
+        >>> from gcl_hard.theory.comparison import compare
+        >>> from gcl_hard.theory.similarity import two_view_scores
         >>> scores = two_view_scores(torch.eye(2), torch.eye(2), torch.tensor([0, 1]))
         >>> lemma_1(compare(scores, torch.zeros(4, 4))).fraction
         1.0
@@ -120,8 +120,8 @@ def undefined(comparison: LossComparison) -> Undefined:
 
     Example:
         >>> import torch
-        >>> from gcl_hard.functional.comparison import compare
-        >>> from gcl_hard.functional.similarity import two_view_scores
+        >>> from gcl_hard.theory.comparison import compare
+        >>> from gcl_hard.theory.similarity import two_view_scores
         >>> scores = two_view_scores(torch.eye(2), torch.eye(2), torch.tensor([0, 1]))
         >>> undefined(compare(scores, torch.zeros(4, 4))).alone.all()
         tensor(True)
@@ -149,8 +149,8 @@ def eq17_averages(comparison: LossComparison) -> tuple[float, float]:
 
     Example:
         >>> import torch
-        >>> from gcl_hard.functional.comparison import compare
-        >>> from gcl_hard.functional.similarity import two_view_scores
+        >>> from gcl_hard.theory.comparison import compare
+        >>> from gcl_hard.theory.similarity import two_view_scores
         >>> scores = two_view_scores(torch.eye(3), torch.eye(3), torch.tensor([0, 0, 1]))
         >>> eq17_averages(compare(scores, torch.zeros(6, 6)))
         (1.0, 1.0)
@@ -200,8 +200,8 @@ def four_losses(comparison: LossComparison) -> FourLosses:
 
     Example:
         >>> import torch
-        >>> from gcl_hard.functional.comparison import compare
-        >>> from gcl_hard.functional.similarity import two_view_scores
+        >>> from gcl_hard.theory.comparison import compare
+        >>> from gcl_hard.theory.similarity import two_view_scores
         >>> scores = two_view_scores(torch.ones(2, 1), torch.ones(2, 1), torch.tensor([0, 1]))
         >>> means = four_losses(compare(scores, torch.zeros(4, 4))).means()
         >>> {name: round(value, 4) for name, value in means.items()}
@@ -281,7 +281,7 @@ def diagnose(
     Example:
         >>> import torch
         >>> from gcl_hard import Exponential
-        >>> from gcl_hard.functional.similarity import two_view_scores
+        >>> from gcl_hard.theory.similarity import two_view_scores
         >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
         >>> scores = two_view_scores(z, z, torch.tensor([0, 0, 1]))
         >>> found = diagnose([scores], {"β = 1": Exponential(1.0)})["β = 1"]

@@ -10,13 +10,13 @@ from typing import Any, Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
+from gcl_hard.core.seeds import Generators
 from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.functional.hardening import Hardening, Rows, as_hardening
 from gcl_hard.functional.labels import LabelGap, check_gap
 from gcl_hard.functional.mixture import Beta, BetaMixture, MixturePosterior
 from gcl_hard.functional.negatives import draw, log_negative_distribution, readable
-from gcl_hard.seeds import Generators
-from gcl_hard.synthetic import SyntheticNegatives
+from gcl_hard.losses.synthetic import SyntheticNegatives
 
 Admission = Literal["others", "other_labels", "rest"]
 MIXTURE = "mixture"
@@ -64,7 +64,7 @@ class NegativeSampler(nn.Module):
             other than δ₊ and δ₋ − δ₊. None for classes.
 
         synthetic: makes further negatives for each anchor, such as
-            :class:`~gcl_hard.synthetic.HardMixing`; None for none. Of InfoNCE.
+            :class:`~gcl_hard.losses.synthetic.HardMixing`; None for none. Of InfoNCE.
 
     Raises:
         InputError: for an unknown admission, fewer than one draw or δ₊ > δ₋; when weights are

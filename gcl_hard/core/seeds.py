@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from gcl_hard.core.tracing import hooked, in_backward, may_be_repeated
 from gcl_hard.errors import InputError
-from gcl_hard.functional.tracing import hooked, in_backward, may_be_repeated
 
 
 def seed_for(*key: int) -> int:

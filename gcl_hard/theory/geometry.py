@@ -21,7 +21,7 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.functional.negatives import check_labels
-from gcl_hard.functional.similarity import embeddings, unit
+from gcl_hard.theory.similarity import embeddings, unit
 
 
 def alignment(z1: Tensor, z2: Tensor, alpha: float = 2.0) -> Tensor:

@@ -15,9 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gcl_hard.evaluation.optimality import cone_distance, gradient_norm, stationarity_angle
-from gcl_hard.functional.assumptions import diagnose
-from gcl_hard.functional.geometry import (
+from gcl_hard.functional.hardening import Hardening
+from gcl_hard.losses.loss import ContrastiveLoss
+from gcl_hard.theory.assumptions import diagnose
+from gcl_hard.theory.geometry import (
     alignment,
     cdnv,
     class_centres,
@@ -30,8 +31,8 @@ from gcl_hard.functional.geometry import (
     uniformity,
     widest_angle,
 )
-from gcl_hard.functional.hardening import Hardening
-from gcl_hard.functional.similarity import (
+from gcl_hard.theory.optimality import cone_distance, gradient_norm, stationarity_angle
+from gcl_hard.theory.similarity import (
     ScoreTable,
     cosine_histograms,
     local_global_scores,
@@ -39,8 +40,7 @@ from gcl_hard.functional.similarity import (
     two_view_scores,
     unit,
 )
-from gcl_hard.losses import ContrastiveLoss
-from gcl_hard.runs.snapshots import OWN, Points, Snapshot, name_of, snapshot_epochs, with_own
+from gcl_hard.theory.snapshots import OWN, Points, Snapshot, name_of, snapshot_epochs, with_own
 
 SALT = 7
 """Separates these draws from those of the batch order, which have the same seed."""

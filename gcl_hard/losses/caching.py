@@ -13,8 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from gcl_hard.errors import InputError
 from gcl_hard.functional.negatives import readable
-from gcl_hard.gathering import InStep
-from gcl_hard.losses import ContrastiveLoss
+from gcl_hard.losses.gathering import InStep
+from gcl_hard.losses.loss import ContrastiveLoss
 
 Part = TypeVar("Part")
 Row = tuple[Tensor, ...]

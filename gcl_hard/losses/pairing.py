@@ -15,7 +15,7 @@ from gcl_hard.functional.labels import LabelGap, labels_for, separated
 from gcl_hard.functional.negatives import Labels, check_dense, readable
 from gcl_hard.functional.plan import Pairing, unit
 from gcl_hard.functional.pool import HardPositives
-from gcl_hard.gathering import counts_of, gathered, offset, summed
+from gcl_hard.losses.gathering import counts_of, gathered, offset, summed
 
 
 class LabelUse(NamedTuple):

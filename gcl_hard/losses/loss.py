@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, get_args
 import torch
 from torch import Tensor, nn
 
+from gcl_hard.core.tracing import transformed
 from gcl_hard.errors import InputError, check_number, check_option
 from gcl_hard.functional import negatives as neg
 from gcl_hard.functional.dense import dense, own_logits, scores_of
@@ -42,11 +43,23 @@ from gcl_hard.functional.scored import (
 )
 from gcl_hard.functional.streaming import HARDENINGS, streamed
 from gcl_hard.functional.symmetric import is_symmetric, symmetric
-from gcl_hard.functional.tracing import transformed
-from gcl_hard.gathering import gather, refusing_together, sum_for_mean_gradients, summed, world_size
-from gcl_hard.pairing import LabelUse, only, pair_local_global, pair_pools, pair_views, views_of
-from gcl_hard.sampling import NegativeSampler, PairWeights
-from gcl_hard.synthetic import scene_of
+from gcl_hard.losses.gathering import (
+    gather,
+    refusing_together,
+    sum_for_mean_gradients,
+    summed,
+    world_size,
+)
+from gcl_hard.losses.pairing import (
+    LabelUse,
+    only,
+    pair_local_global,
+    pair_pools,
+    pair_views,
+    views_of,
+)
+from gcl_hard.losses.sampling import NegativeSampler, PairWeights
+from gcl_hard.losses.synthetic import scene_of
 
 Positives = Literal["view", "class", "hard"]
 Pooling = Literal["pair", "logsumexp"]

@@ -72,7 +72,7 @@ def text_array(words: Sequence[str]) -> NDArray[Any]:
 
     NumPy's text is as wide as the longest word, and drops NUL at the end of one: where it would
     take more than 16 times the letters that there are, or lose one, the words stay Python's, of
-    which :func:`gcl_hard.io.storable` makes what a file holds.
+    which :func:`gcl_hard.files.io.storable` makes what a file holds.
 
     Example:
         >>> text_array(["a", "bc"]).dtype, text_array(["a", "bc\\0"]).dtype

@@ -1,0 +1,1 @@
+"""What every room uses: extras, lazy imports, settings, seeds, ids, signals."""

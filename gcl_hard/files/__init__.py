@@ -1,0 +1,1 @@
+"""Files: atomic writes, stored types, data folders, downloads."""

@@ -1,0 +1,13 @@
+from gcl_hard.losses.caching import cached_backward as cached_backward
+from gcl_hard.losses.gathering import gather as gather
+from gcl_hard.losses.loss import ContrastiveLoss as ContrastiveLoss
+from gcl_hard.losses.methods import METHODS as METHODS
+from gcl_hard.losses.methods import Method as Method
+from gcl_hard.losses.methods import contrastive_loss as contrastive_loss
+from gcl_hard.losses.methods import method as method
+from gcl_hard.losses.momentum import MomentumEncoder as MomentumEncoder
+from gcl_hard.losses.pairing import ClassPairs as ClassPairs
+from gcl_hard.losses.queue import Queue as Queue
+from gcl_hard.losses.sampling import NegativeSampler as NegativeSampler
+from gcl_hard.losses.synthetic import AdversarialNegatives as AdversarialNegatives
+from gcl_hard.losses.synthetic import HardMixing as HardMixing

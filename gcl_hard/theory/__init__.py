@@ -1,0 +1,1 @@
+"""Quantities of the theory: Assumption 1, bounds, geometry, optimality, snapshots of them."""
