@@ -29,7 +29,7 @@ from pairs import Table, Values, ratios
 from torch import Tensor
 
 from gcl_hard import ContrastiveLoss, NegativeSampler, contrastive_loss
-from gcl_hard.losses.loss import loss as losses
+from gcl_hard.losses import loss as losses
 
 DIM, CLASSES, GAMMA = 128, 10, 0.5
 VIEW = ("ucl", "hucl", "hcl")

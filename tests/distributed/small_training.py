@@ -8,7 +8,7 @@ import torch
 from torch import distributed, nn
 
 from gcl_hard import contrastive_loss
-from gcl_hard.losses.loss import gathering
+from gcl_hard.losses import gathering
 from gcl_hard.training.loop import Optimisation, train
 
 LABELS = torch.arange(10) % 3
