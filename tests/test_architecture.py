@@ -14,48 +14,27 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted((ROOT / "gcl_hard").rglob("*.py"))
-CORE = {
-    "ahead", "functional", "gathering", "pairing", "synthetic", "queue", "sampling", "losses",
-    "methods", "models", "caching", "momentum", "ids", "io", "kept", "keywords", "locating",
-    "seeds", "setting", "stored",
-}  # fmt: skip
-LIBRARY = CORE | {"graphs", "images", "training", "evaluation"}
+BASE = {"core", "functional", "losses", "files"}
+LIBRARY = BASE | {"models", "theory", "graphs", "images", "training", "evaluation"}
 FLOORS = ("settings", "runs", "experiments", "tuning", "reports", "commands")
 """Over the library, from below: each imports those under it."""
 ENTRY_POINTS = {"bench", "tune", "figures", "pretrain"}
-ANYWHERE = {"errors", "extras", "lazy", "signals", "version"}
-# layer -> the layers it may import, besides itself and these; "" is gcl_hard/__init__.py
+ANYWHERE = {"errors", "version"}
+# room -> the rooms it may import, besides itself and these; "" is gcl_hard/__init__.py
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
-    "extras": set(),  # what is installed
     "version": set(),
-    "signals": set(),  # Ctrl-C, and SIGTERM
-    "lazy": set(),
-    "functional": {"setting"},
-    "setting": set(),
-    "sampling": {"functional", "seeds", "synthetic"},
-    "synthetic": {"functional", "pairing", "seeds", "setting"},
-    "queue": {"functional"},
-    "momentum": set(),
-    "ahead": set(),
-    "gathering": set(),
-    "pairing": {"functional", "gathering"},
-    "losses": {"functional", "gathering", "pairing", "sampling", "synthetic"},
-    "keywords": {"functional"},
-    "methods": {"functional", "keywords", "sampling", "losses", "setting", "synthetic"},
-    "models": {"losses", "methods"},
-    "caching": {"functional", "gathering", "losses"},
-    "io": set(),
-    "ids": set(),  # what items are called
-    "kept": {"io"},
-    "stored": {"io"},
-    "locating": {"io", "kept"},
-    "seeds": {"functional"},
-    "graphs": CORE,
-    "images": CORE,
-    "training": CORE,
-    "evaluation": set(),
-    "testing": {"functional", "graphs", "models", "sampling"},
+    "core": set(),
+    "functional": {"core"},
+    "losses": {"core", "functional"},
+    "files": {"core"},
+    "models": {"losses"},
+    "evaluation": {"core"},
+    "theory": {"core", "functional", "losses", "evaluation"},
+    "training": BASE,
+    "graphs": BASE | {"models"},
+    "images": BASE | {"models"},
+    "testing": {"functional", "losses", "graphs", "models"},
     **{floor: LIBRARY | {*FLOORS[:number]} for number, floor in enumerate(FLOORS)},
     "commands": LIBRARY | {*FLOORS},
     "": LIBRARY | {"commands"},
@@ -69,7 +48,7 @@ OWNERS = {
     "rdkit": {"graphs"},
     "onnx": {"runs"},
     "onnxruntime": {"runs"},
-    "safetensors": {"stored"},
+    "safetensors": {"files"},
     "torchvision": {"images"},
     "kornia": {"images"},
     "timm": {"images"},
@@ -146,7 +125,7 @@ def test_every_import_follows_an_arrow() -> None:
         ("gcl_hard/functional/negatives.py", "import numpy"),
         ("gcl_hard/functional/negatives.py", "from .. import losses"),
         ("gcl_hard/losses/sampling.py", "from gcl_hard import ContrastiveLoss"),
-        ("gcl_hard/losses/sampling.py", "from .losses import ContrastiveLoss"),
+        ("gcl_hard/core/seeds.py", "from ..losses import ContrastiveLoss"),
         ("gcl_hard/losses/loss.py", "def lazy():\n    from gcl_hard.graphs.encoders import GIN"),
         ("gcl_hard/graphs/models.py", "from ..images import augment"),
         ("gcl_hard/graphs/models.py", "import torchvision.transforms"),

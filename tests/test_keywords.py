@@ -18,9 +18,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from gcl_hard import evaluate, pretrain_encoder, study
+from gcl_hard.losses import ContrastiveLoss, methods
 from gcl_hard.losses import loss as losses
-from gcl_hard.losses import methods
-from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.losses.methods import SETTINGS, contrastive_loss
 from gcl_hard.settings.base import HEAD, known
 from gcl_hard.settings.domains import CONFIGS
@@ -29,7 +28,7 @@ from gcl_hard.settings.pretraining import PretrainOptions
 from gcl_hard.training.loop import Optimisation
 
 ROOT = Path(__file__).parents[1]
-FILE = ROOT / "gcl_hard" / "keywords.py"
+FILE = ROOT / "gcl_hard/losses/keywords.py"
 HEADER = '''"""Typed keyword arguments, made of the declared settings.
 
 Written by ``python -m tests.test_keywords > gcl_hard/losses/keywords.py``.

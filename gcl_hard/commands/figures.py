@@ -132,11 +132,12 @@ STOPPED = "stopped; every file that was written is complete"
 
 def command(arguments: Sequence[str]) -> int:
     """Run the command line, and return its exit status."""
+    options = parse_figures(arguments)  # before what draws is imported
+
     from gcl_hard.reports import theory_figures
     from gcl_hard.reports.runs import read, select, stem
     from gcl_hard.reports.theme import write
 
-    options = parse_figures(arguments)
     measured = options.figure not in ("fig1", "beta")
     records = select(read(options.results), options.only, measured=measured)
     every = {"every": "method" in options.only} if options.figure == "fig5" else {}

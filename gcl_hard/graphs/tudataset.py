@@ -83,7 +83,8 @@ def load(
         data_dir: the data folder; by default that of ``GCL_HARD_DATA``.
         features: a kind of :data:`gcl_hard.graphs.features.KINDS`.
         download: whether the network may be used.
-        cache_dir: root of the cache, as for :func:`gcl_hard.files.io.cache_root`; sets are in its ``tu``.
+        cache_dir: root of the cache, as for :func:`gcl_hard.files.io.cache_root`; sets are in
+            its ``tu``.
 
     Returns:
         The set, on the CPU.

@@ -15,4 +15,3 @@ from gcl_hard.images.models import image_encoder as image_encoder
 from gcl_hard.images.models import projection_head as projection_head
 from gcl_hard.images.models import resnet as resnet
 from gcl_hard.images.models import stem_for as stem_for
-from gcl_hard.losses.pairing import ClassPairs as ClassPairs

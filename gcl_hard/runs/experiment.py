@@ -230,9 +230,9 @@ class Experiment(ABC, Generic[C, D]):
 
     @abstractmethod
     def facts(self, data: D) -> dict[str, Any]:
-        """Facts for the record: sizes, and a ``"digest"`` (:func:`gcl_hard.files.io.digest_of_arrays`)
-        that tells data sets of the same name apart. If all runs are tested on the same items,
-        ``"n_test"`` is their number.
+        """Facts for the record: sizes, and a ``"digest"``
+        (:func:`gcl_hard.files.io.digest_of_arrays`) that tells data sets of the same name apart. If
+        all runs are tested on the same items, ``"n_test"`` is their number.
         """
 
     def train(

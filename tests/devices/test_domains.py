@@ -56,7 +56,11 @@ def test_a_step_of_images_waits_for_nothing(queue: int | None) -> None:
 
     asked = more(run)
     assert asked.count("wait") == 2, asked.of("wait")  # the losses of each epoch
-    assert places(asked, "to device") <= {"seeds.py", "images/augment.py", "images/batching.py"}
+    assert places(asked, "to device") <= {
+        "core/seeds.py",
+        "images/augment.py",
+        "images/batching.py",
+    }
 
 
 @pytest.mark.parametrize("anchors", [None, 8])
