@@ -42,7 +42,7 @@ from typing import Any, cast
 from compare_plan import COMMANDS, Command, chosen
 from documented_commands import configurations, documented
 
-from gcl_hard.runs.record import RunResult
+from gcl_hard.experiments.record import RunResult
 
 ROOT = Path(__file__).resolve().parents[1]
 LOSSES = "final_losses"

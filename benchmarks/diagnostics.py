@@ -22,14 +22,14 @@ from pathlib import Path
 import torch
 from pairs import Table, Values, ratios, timed
 
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.datasets import DataSets
+from gcl_hard.experiments.experiment import RunContext, RunOptions, TrainedRun, silent
+from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.runs import hardware
-from gcl_hard.runs.datasets import DataSets
-from gcl_hard.runs.experiment import RunContext, RunOptions, TrainedRun, silent
-from gcl_hard.runs.plan import Run
-from gcl_hard.settings.base import RunConfig
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
+from gcl_hard.experiments.settings import RunConfig
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.images.settings import ImageConfig
 
 EVERY = 10
 AIM = 5.0  # percent

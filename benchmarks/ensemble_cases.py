@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from gcl_hard.experiments import protocols
-from gcl_hard.experiments.ensembles import Encoder, ensemble_of
-from gcl_hard.graphs import Ensemble, GraphBatch, GraphSet, epoch_batches
-from gcl_hard.runs.plan import Run, groups_of
-from gcl_hard.settings.graphs import GraphConfig, GraphProtocol
+from gcl_hard.experiments.plan import Run, groups_of
+from gcl_hard.graphs import Ensemble, GraphBatch, GraphSet, epoch_batches, protocols
+from gcl_hard.graphs.settings import GraphConfig, GraphProtocol
+from gcl_hard.graphs.training import Encoder, ensemble_of
 from gcl_hard.training.loop import train
 
 DATASETS = ("MUTAG", "PTC_MR", "ENZYMES", "IMDB-BINARY", "IMDB-MULTI")

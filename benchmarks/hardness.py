@@ -16,8 +16,8 @@ from pathlib import Path
 import pandas as pd
 import seaborn as sns
 
+from gcl_hard.experiments.store import Store
 from gcl_hard.reports import theme
-from gcl_hard.runs.store import Store
 
 SCALES = ["rank", "anchor", "cosine", "batch-max"]
 KEYS = ["dataset", "method", "hardness_scale", "beta", "epoch"]

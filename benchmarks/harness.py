@@ -20,12 +20,12 @@ from pathlib import Path
 from pairs import Table, timed
 from rich.console import Console
 
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.experiment import RunContext
+from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.runs import hardware
-from gcl_hard.runs.experiment import RunContext
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.runner import Runner
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.experiments.runner import Runner
+from gcl_hard.graphs.settings import GraphConfig
 
 STORE = Path(__file__).parent / "results" / "tables"
 CONFIGS = (GraphConfig(), GraphConfig(protocol="inductive", epochs=50))

@@ -30,6 +30,7 @@ from published_loss import published_loss, same_class_at_once, same_class_by_loo
 from torch import Tensor
 
 from gcl_hard import ContrastiveLoss, contrastive_loss
+from gcl_hard.experiments import hardware
 from gcl_hard.images import (
     ImageContrast,
     Split,
@@ -41,7 +42,6 @@ from gcl_hard.images import (
     models,
     stem_for,
 )
-from gcl_hard.runs import hardware
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 LAYOUTS = {"last": torch.channels_last, "first": torch.contiguous_format}

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from gcl_hard import fit
-from gcl_hard.graphs import DistMult, LinkContrast, LinkSet, load_links
+from gcl_hard.links import DistMult, LinkContrast, LinkSet, load_links
 
 BETAS = (0.0, 0.5, 1.0, 2.0)
 SETTINGS = {"ucl": (32.0, 0.0003), "scl": (32.0, 0.001)}

@@ -54,8 +54,8 @@ from gcl_hard.evaluation.ranking import (
     hits,
     mean_reciprocal_rank,
 )
-from gcl_hard.experiments.links import ranks
-from gcl_hard.graphs import DistMult, LinkContrast, LinkSet, load_links
+from gcl_hard.links import DistMult, LinkContrast, LinkSet, load_links
+from gcl_hard.links.experiment import ranks
 from gcl_hard.training.loop import Optimisation, adam_of, sparse_adam, train
 
 DATASET, DIM, BATCH, CANDIDATES, LR = "FB15k-237", 64, 512, 512, 0.01

@@ -25,14 +25,15 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.utils import subgraph
 
-from gcl_hard.graphs import MoleculeGIN, Molecules, TwoView, from_smiles, load_molecules
+from gcl_hard.graphs import MoleculeGIN, TwoView
 from gcl_hard.graphs.data import GraphBatch
+from gcl_hard.molecules import Molecules, from_smiles, load_molecules
 
 BATCH = 256
 AUGMENTATIONS, STRENGTH = ("mask-attributes", "drop-nodes"), 0.2
 MEMORY = """
 import resource, sys, time, torch
-from gcl_hard.graphs import load_molecules
+from gcl_hard.molecules import load_molecules
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 start = time.perf_counter()
 molecules = load_molecules("MOSES", data_dir=sys.argv[1] or None).molecules

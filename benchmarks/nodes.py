@@ -28,7 +28,8 @@ from pairs import Table, Values, ratios
 from torch import Tensor, nn
 
 from gcl_hard import contrastive_loss
-from gcl_hard.graphs import (
+from gcl_hard.graphs.sparse import csr
+from gcl_hard.nodes import (
     GCN,
     GraphSAGE,
     Neighbourhoods,
@@ -37,8 +38,7 @@ from gcl_hard.graphs import (
     embed_nodes,
     load_nodes,
 )
-from gcl_hard.graphs.neighbours import DegreesOf
-from gcl_hard.graphs.sparse import csr
+from gcl_hard.nodes.neighbours import DegreesOf
 
 DIM, GAMMA = 128, 0.4
 NODES = {"Cora": 2708, "Photo": 7650, "CS": 18_333, "Physics": 34_493}

@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from pairs import Table
-
 from gcl_hard.io import json_text
 from gcl_hard.runs.plan import Run
 from gcl_hard.runs.record import RunResult, Scored
 from gcl_hard.runs.store import Store
 from gcl_hard.settings.graphs import GraphConfig
+from pairs import Table
 
 SEEDS = {"settings": 2, "sets": 10}
 BETAS = [round(0.5 * k, 1) for k in range(1, 51)]

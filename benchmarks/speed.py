@@ -17,9 +17,9 @@ from pairs import Table, Values, ratios, take_turns
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.protocols import build
 from gcl_hard.graphs import GraphBatch, GraphSet, InfoGraph, epoch_batches, load
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.graphs.protocols import build
+from gcl_hard.graphs.settings import GraphConfig
 
 DATASETS = ("MUTAG", "PTC_MR", "ENZYMES", "IMDB-BINARY", "IMDB-MULTI")
 METHODS = ("ucl", "hscl")

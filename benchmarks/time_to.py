@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from gcl_hard.runs.store import Store
+from gcl_hard.experiments.store import Store
 
 
 def times(folder: Path, accuracy: float) -> pd.DataFrame:

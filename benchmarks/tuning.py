@@ -31,7 +31,7 @@ from ensembles import loaded
 from pairs import Table, Values, ratios
 from tuning_cases import EPOCHS, Case, Searched, overhead, whole_search, whole_study
 
-from gcl_hard.runs.trials import REPORTS
+from gcl_hard.experiments.trials import REPORTS
 from gcl_hard.tuning.options import STARTUP
 
 DATASETS = ("PTC_MR", "MUTAG")

@@ -20,9 +20,9 @@ from rich.console import Console
 
 from gcl_hard.commands import study as api
 from gcl_hard.commands.tune import parse_tune
-from gcl_hard.experiments import graph_trials
-from gcl_hard.runs import runner
-from gcl_hard.runs.trials import REPORTS
+from gcl_hard.experiments import runner
+from gcl_hard.experiments.trials import REPORTS
+from gcl_hard.graphs import trials as graph_trials
 from gcl_hard.tuning import objective, search
 
 METHOD = "hscl"

@@ -13,13 +13,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.store import Store
 from gcl_hard.figures import main
 from gcl_hard.reports.frame import Scores
 from gcl_hard.reports.molecules import size_figure
 from gcl_hard.reports.rendering import write_files
 from gcl_hard.reports.rows import Row
-from gcl_hard.runs.record import RunResult
-from gcl_hard.runs.store import Store
 
 ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "benchmarks/results/figures"

@@ -7,9 +7,9 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from gcl_hard.core.setting import Field
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.settings import flag, known
 from gcl_hard.losses.methods import SETTINGS
-from gcl_hard.settings.base import flag, known
-from gcl_hard.settings.domains import CONFIGS
 
 PAGE = Path(__file__).with_name("settings.md")
 PARTS = {

@@ -55,7 +55,7 @@ def download_graphs(arguments: Sequence[str]) -> int:
 
 def parse_molecules(arguments: Sequence[str]) -> int:
     """Reads the table in the second argument."""
-    from gcl_hard.graphs import read_molecules
+    from gcl_hard.molecules import read_molecules
 
     molecules = read_molecules(arguments[1], cache_dir=arguments[0]).molecules
     return _digest(arguments, b"\n".join(molecules.smiles), molecules.node_ptr.numpy())

@@ -13,11 +13,10 @@ import pytest
 import torch
 
 from gcl_hard import bench
-from gcl_hard.experiments import protocols
-from gcl_hard.experiments.graphs import GraphExperiment
-from gcl_hard.graphs import tudataset
+from gcl_hard.experiments import runner
+from gcl_hard.graphs import protocols, tudataset
+from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.losses.methods import METHODS
-from gcl_hard.runs import runner
 from tests.experiments.test_graphs import Wrong
 from tests.runs import engine_tasks as tasks
 from tests.said import says

@@ -13,13 +13,13 @@ import pytest
 import torch
 from PIL import Image
 
-from gcl_hard.experiments import image_training
+from gcl_hard.experiments.plan import Run
 from gcl_hard.images import Views, image_encoder
+from gcl_hard.images import training as image_training
+from gcl_hard.images.settings import IMAGE_BASELINES, ImageConfig
 from gcl_hard.losses.methods import METHODS
 from gcl_hard.reports.frame import Results, published
 from gcl_hard.reports.rows import rows
-from gcl_hard.runs.plan import Run
-from gcl_hard.settings.images import IMAGE_BASELINES, ImageConfig
 from tests.experiments import record
 from tests.experiments.tiny_images import Command
 from tests.said import says

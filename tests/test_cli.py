@@ -27,13 +27,13 @@ from gcl_hard.commands.running import run_command
 from gcl_hard.commands.tune import parse_tune
 from gcl_hard.core.setting import declared
 from gcl_hard.errors import GclHardError, InputError
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.experiment import RunOptions
+from gcl_hard.experiments.flags import all_settings
+from gcl_hard.experiments.settings import OwnTraining
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.images.settings import ImageConfig
 from gcl_hard.losses.methods import SETTINGS
-from gcl_hard.runs.experiment import RunOptions
-from gcl_hard.settings.base import OwnTraining
-from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.flags import all_settings
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
 from tests.said import says
 
 ROOT = Path(__file__).parents[1]

@@ -20,10 +20,10 @@ import torch
 
 from gcl_hard import bench, load_pretrained, pretrain, tune
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.store import Store
 from gcl_hard.files.io import refuse_bomb
 from gcl_hard.graphs import load as load_graphs
-from gcl_hard.graphs import read_molecules
-from gcl_hard.runs.store import Store
+from gcl_hard.molecules import read_molecules
 from gcl_hard.training.checkpoint import Checkpoint
 from tests.experiments.made import numbers
 from tests.experiments.test_pretraining import equal
@@ -332,7 +332,7 @@ def test_a_search_goes_on_after_its_scheduler_is_killed(tmp_path: Path) -> None:
 
 JUMPING = """
 import datetime, itertools, sys, time
-from gcl_hard.runs import runner
+from gcl_hard.experiments import runner
 jumps = itertools.cycle(int(one) for one in sys.argv[2].split(","))
 real = time.time
 class Jumping(datetime.datetime):

@@ -16,8 +16,8 @@ from matplotlib.image import imread
 from gcl_hard import figures
 from gcl_hard.commands.figures import FIGURES, figures_parser, parse_figures
 from gcl_hard.errors import InputError
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.images.settings import ImageConfig
 from tests.reports import made_runs as made
 from tests.said import says
 

@@ -39,7 +39,7 @@ STEPS = {
     "from gcl_hard import bench": HEAVY,
     "ended(bench.main, ['--no-such-flag'])": HEAVY,
     RUN: CLUSTER | THEORY,
-    "import gcl_hard.experiments.molecule_pretraining, gcl_hard.experiments.molecules": THEORY,
+    "import gcl_hard.molecules.pretraining, gcl_hard.molecules.experiment": THEORY,
     "import gcl_hard.theory.diagnostics": set[str](),
     "import sklearn": set[str](),
 }

@@ -18,13 +18,13 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 
 from gcl_hard import evaluate, pretrain_encoder, study
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.flags import options_of
+from gcl_hard.experiments.pretraining_settings import PretrainOptions
+from gcl_hard.experiments.settings import HEAD, known
 from gcl_hard.losses import ContrastiveLoss, methods
 from gcl_hard.losses import loss as losses
 from gcl_hard.losses.methods import SETTINGS, contrastive_loss
-from gcl_hard.settings.base import HEAD, known
-from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.flags import options_of
-from gcl_hard.settings.pretraining import PretrainOptions
 from gcl_hard.training.loop import Optimisation
 
 ROOT = Path(__file__).parents[1]

@@ -29,8 +29,10 @@ from gcl_hard.errors import InputError
 from gcl_hard.files import locating
 from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.graphs import load as graphs_load
-from gcl_hard.graphs import load_links, load_molecules, load_nodes
 from gcl_hard.images import load as images_load
+from gcl_hard.links import load_links
+from gcl_hard.molecules import load_molecules
+from gcl_hard.nodes import load_nodes
 from tests.said import says
 
 Site = tuple[Path, str]

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard import InputError, MomentumEncoder, Queue, contrastive_loss, fit
-from gcl_hard.experiments.image_training import build
 from gcl_hard.images import ImageClassifier, ImageContrast, ViewPair
+from gcl_hard.images.training import build
 from gcl_hard.losses.methods import METHODS
 from gcl_hard.training.checkpoint import Checkpoint
 from tests.experiments.tiny_images import few_digits, runs_in, same_bits, small, tiny_encoder

@@ -20,12 +20,12 @@ from gcl_hard.commands.bench import parse_bench
 from gcl_hard.commands.tune import parse_tune
 from gcl_hard.core.setting import Setting, declared, joined, resolve, stated
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.presets import recipe
 from gcl_hard.experiments.registry import register
-from gcl_hard.runs.store import Store
-from gcl_hard.settings.base import RunConfig, configuration, flag, known
-from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.presets import recipe
+from gcl_hard.experiments.settings import RunConfig, configuration, flag, known
+from gcl_hard.experiments.store import Store
+from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.tuning.space import read_space
 from tests.said import says
 
@@ -212,8 +212,8 @@ ADDED = """
 import io, json, sys
 from pathlib import Path
 from gcl_hard.commands.bench import bench_parser, parse_bench
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.presets import recipe
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.experiments.presets import recipe
 from gcl_hard.tuning.space import Base, Space
 
 keys = [GraphConfig(method=m, **own).key() for m in ("ot", "ucl", "wl", "hscl")

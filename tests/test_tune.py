@@ -20,13 +20,14 @@ from gcl_hard import InputError, bench, study, tune
 from gcl_hard.commands import tune as tune_command
 from gcl_hard.errors import OutOfMemory
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
-from gcl_hard.experiments import ensembles, image_training, protocols
-from gcl_hard.experiments.graph_trials import GraphOuter
-from gcl_hard.experiments.image_trials import ImageOuter
-from gcl_hard.graphs import GraphSet, load, tudataset
-from gcl_hard.runs import hardware
-from gcl_hard.runs.trials import Candidate, Inner, Scoring, Trial
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.trials import Candidate, Inner, Scoring, Trial
+from gcl_hard.graphs import GraphSet, load, protocols, tudataset
+from gcl_hard.graphs import training as ensembles
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.graphs.trials import GraphOuter
+from gcl_hard.images import training as image_training
+from gcl_hard.images.trials import ImageOuter
 from gcl_hard.tuning import objective
 from tests.experiments.tiny_images import Tiny
 from tests.said import says

@@ -13,7 +13,7 @@ import numpy as np
 from rdkit import Chem
 from rdkit.Chem import Draw
 
-from gcl_hard.graphs import fingerprints, load_molecules, tanimoto
+from gcl_hard.molecules import fingerprints, load_molecules, tanimoto
 
 if len(sys.argv) == 1:
     Path("benzenes.csv").write_text(

@@ -23,13 +23,13 @@ from gcl_hard.commands.parser import (
     read_arguments,
 )
 from gcl_hard.errors import InputError, check_at_least, check_processes
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.experiment import RunOptions
+from gcl_hard.experiments.flags import add_options, add_settings, options_of
+from gcl_hard.experiments.presets import PRESETS, SMALL
+from gcl_hard.experiments.settings import HEAD, RunConfig, defaults, flag, known
+from gcl_hard.experiments.values import as_declared, check_report, warn_of_unread
 from gcl_hard.files.io import write_json
-from gcl_hard.runs.experiment import RunOptions
-from gcl_hard.settings.base import HEAD, RunConfig, defaults, flag, known
-from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.flags import add_options, add_settings, options_of
-from gcl_hard.settings.presets import PRESETS, SMALL
-from gcl_hard.settings.values import as_declared, check_report, warn_of_unread
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -164,10 +164,10 @@ def bench(options: BenchOptions, arguments: Sequence[str]) -> int:
     from rich.console import Console
 
     from gcl_hard.commands.execute import execute
+    from gcl_hard.experiments import hardware, processes
     from gcl_hard.experiments.custom import UserParts
-    from gcl_hard.runs import hardware, processes
-    from gcl_hard.runs.runner import follow
-    from gcl_hard.runs.store import COMPACT, Store
+    from gcl_hard.experiments.runner import follow
+    from gcl_hard.experiments.store import COMPACT, Store
 
     console, command = Console(), public_command(arguments)
     if options.compact is not None:

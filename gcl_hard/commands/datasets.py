@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.presets import PRESETS
 from gcl_hard.experiments.registry import import_domain
+from gcl_hard.experiments.settings import Domain, RunConfig
 from gcl_hard.files.io import expanded
-from gcl_hard.settings.base import Domain, RunConfig
-from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.links import LinkConfig
-from gcl_hard.settings.presets import PRESETS
+from gcl_hard.links.settings import LinkConfig
 
 
 def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,11 +22,9 @@ from gcl_hard.commands.parser import (
 )
 from gcl_hard.core.ids import repeated
 from gcl_hard.errors import InputError, check_processes
+from gcl_hard.experiments import hardware
 from gcl_hard.experiments.custom import EncoderMaker, named_object
-from gcl_hard.experiments.registry import DOMAINS, experiment_of
-from gcl_hard.files.io import check_writable, digest_of_arrays, joined_digest
-from gcl_hard.runs import hardware
-from gcl_hard.runs.embedding import (
+from gcl_hard.experiments.embedding import (
     Embeddings,
     Items,
     Level,
@@ -35,10 +33,12 @@ from gcl_hard.runs.embedding import (
     embed_items,
     embed_to_file,
 )
-from gcl_hard.runs.experiment import RunContext
-from gcl_hard.runs.progress import bar_of
-from gcl_hard.settings.base import COMMON
-from gcl_hard.settings.flags import add_options, options_of
+from gcl_hard.experiments.experiment import RunContext
+from gcl_hard.experiments.flags import add_options, options_of
+from gcl_hard.experiments.progress import bar_of
+from gcl_hard.experiments.registry import DOMAINS, experiment_of
+from gcl_hard.experiments.settings import COMMON
+from gcl_hard.files.io import check_writable, digest_of_arrays, joined_digest
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,8 @@ def embed(
         model: NAME.pt, as :func:`gcl_hard.evaluate`, ``bench --save-encoder`` and ``pretrain``
             save it; or an encoder of graphs, molecules or nodes itself.
         data: graphs: a set by its name or path, a :class:`gcl_hard.graphs.GraphSet`, or a list of
-            graphs; nodes: a set by its name or path, a :class:`gcl_hard.graphs.NodeSet`, or one
-            graph; molecules: a CSV file, a known set, or :class:`gcl_hard.graphs.Molecules`;
+            graphs; nodes: a set by its name or path, a :class:`gcl_hard.nodes.NodeSet`, or one
+            graph; molecules: a CSV file, a known set, or :class:`gcl_hard.molecules.Molecules`;
             images: a folder, all of which is read, a set, a :class:`gcl_hard.images.Split`, or
             uint8 [n, 3, S, S].
         output: NAME.npz, NAME.parquet (extra ``parquet``) or NAME.csv; None to keep them in memory.

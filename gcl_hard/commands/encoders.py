@@ -20,12 +20,12 @@ from gcl_hard.experiments.custom import (
     is_one_graph,
     named_object,
 )
+from gcl_hard.experiments.domains import CONFIGS, from_dict
+from gcl_hard.experiments.experiment import Parts
 from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.settings import is_own, is_pretrained
 from gcl_hard.files.io import digest_of_arrays, file_digest, joined_digest, reading
 from gcl_hard.files.stored import check_weights, load_torch
-from gcl_hard.runs.experiment import Parts
-from gcl_hard.settings.base import is_own, is_pretrained
-from gcl_hard.settings.domains import CONFIGS, from_dict
 
 
 class Model(NamedTuple):
@@ -205,7 +205,7 @@ def model_of_file(
             what = "fold" if fold is not None else "encoder"
             raise InputError(f"{path} has one encoder, which is ours: leave {what} out")
         check_extra("molecules", "an encoder of molecules")
-        from gcl_hard.graphs.pretrained import load_pretrained
+        from gcl_hard.molecules.pretrained import load_pretrained
 
         return Model(load_pretrained(path).encoder, "molecules", pretrained, digest)
     saved = read_encoders(path)
@@ -258,7 +258,8 @@ def _reads_batch(encoder: nn.Module) -> bool:
 
 
 def _domain_of(data: Any) -> str | None:
-    from gcl_hard.graphs import Molecules, NodeSet
+    from gcl_hard.molecules import Molecules
+    from gcl_hard.nodes import NodeSet
 
     if isinstance(data, NodeSet):
         return "nodes"

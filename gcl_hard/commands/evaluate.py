@@ -29,24 +29,26 @@ from gcl_hard.experiments.custom import (
     is_one_graph,
     own_graphs,
 )
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.experiment import EMBEDDINGS, ENCODERS, OPTIONS, RunOptions
+from gcl_hard.experiments.logs import Logger
+from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.settings import RunConfig, defaults, known
+from gcl_hard.experiments.store import Store
+from gcl_hard.experiments.values import as_seeds, check_report, warn_of_unread
 from gcl_hard.graphs.features import CODES
-from gcl_hard.runs.experiment import EMBEDDINGS, ENCODERS, OPTIONS, RunOptions
-from gcl_hard.runs.logs import Logger
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.store import Store
-from gcl_hard.settings.base import RunConfig, defaults, known
-from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.values import as_seeds, check_report, warn_of_unread
+from gcl_hard.graphs.settings import GraphConfig
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from gcl_hard.evaluation.significance import PairedTest
-    from gcl_hard.graphs import GraphSet, LinkSet, NodeSet
+    from gcl_hard.graphs import GraphSet
     from gcl_hard.images import ImageSet
+    from gcl_hard.links import LinkSet
     from gcl_hard.losses.keywords import EvaluateSettings
+    from gcl_hard.nodes import NodeSet
     from gcl_hard.reports.frame import Results
 
 
@@ -236,8 +238,8 @@ def _words(given: Any) -> tuple[Any, ...]:
 def _kind(graphs: Any, data_dir: str | Path | None) -> type[RunConfig]:
     """The configurations of some data."""
     for domain, module, kind in (
-        ("nodes", "gcl_hard.graphs.nodes", "NodeSet"),
-        ("links", "gcl_hard.graphs.links", "LinkSet"),
+        ("nodes", "gcl_hard.nodes.data", "NodeSet"),
+        ("links", "gcl_hard.links.data", "LinkSet"),
         ("images", "gcl_hard.images.datasets", "ImageSet"),
     ):
         loaded = sys.modules.get(module)  # its objects are there only if it is
@@ -247,7 +249,7 @@ def _kind(graphs: Any, data_dir: str | Path | None) -> type[RunConfig]:
         if is_one_graph(graphs):
             raise InputError(
                 f"this is one graph, a {type(graphs).__name__}: for contrast between its nodes "
-                f"give gcl_hard.graphs.NodeSet.from_graph(graph), and of several graphs a list"
+                f"give gcl_hard.nodes.NodeSet.from_graph(graph), and of several graphs a list"
             )
         return GraphConfig
     return CONFIGS[domain_of(_where(graphs, data_dir))]

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from gcl_hard.commands.options import BenchOptions, shortened
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import alike, metric
+from gcl_hard.experiments import hardware, processes
+from gcl_hard.experiments.choice import choices
 from gcl_hard.experiments.custom import UserParts
+from gcl_hard.experiments.experiment import RunContext
+from gcl_hard.experiments.logs import Log, Logger, opened_log
+from gcl_hard.experiments.plan import Run, candidate_groups, inner_run, plan
+from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.registry import canonical, experiment_of
+from gcl_hard.experiments.runner import Runner
+from gcl_hard.experiments.settings import RunConfig, flag, selectable
 from gcl_hard.files.io import check_writable
 from gcl_hard.losses.gathering import world_size
-from gcl_hard.runs import hardware, processes
-from gcl_hard.runs.choice import choices
-from gcl_hard.runs.experiment import RunContext
-from gcl_hard.runs.logs import Log, Logger, opened_log
-from gcl_hard.runs.plan import Run, candidate_groups, inner_run, plan
-from gcl_hard.runs.record import RunResult
-from gcl_hard.runs.runner import Runner
-from gcl_hard.settings.base import RunConfig, flag, selectable
 
 if TYPE_CHECKING:
     from rich.console import Console

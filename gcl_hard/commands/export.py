@@ -27,13 +27,13 @@ from gcl_hard.commands.parser import (
 from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.custom import EncoderMaker, named_object, own_graphs, own_nodes
+from gcl_hard.experiments.exporting import CHECKED, TOLERANCE, WRITERS
+from gcl_hard.experiments.flags import add_options, options_of
 from gcl_hard.experiments.registry import DOMAINS
+from gcl_hard.experiments.settings import COMMON
 from gcl_hard.files.io import atomic_write
 from gcl_hard.files.stored import SAFETENSORS, safetensors_of
-from gcl_hard.runs.exporting import CHECKED, TOLERANCE, WRITERS
-from gcl_hard.settings.base import COMMON
-from gcl_hard.settings.flags import add_options, options_of
-from gcl_hard.settings.images import ImageConfig
+from gcl_hard.images.settings import ImageConfig
 from gcl_hard.version import __version__
 
 SUFFIXES = (*WRITERS, SAFETENSORS)
@@ -106,7 +106,7 @@ def export(
             NAME.safetensors, the weights with the settings that make the encoder, which
             :func:`gcl_hard.load_encoder` and :func:`gcl_hard.embed` read as they read NAME.pt.
         like: of an encoder itself, data that it embeds: a :class:`gcl_hard.graphs.GraphSet`,
-            :class:`gcl_hard.graphs.Molecules`, or the :class:`gcl_hard.images.Views` that it was
+            :class:`gcl_hard.molecules.Molecules`, or the :class:`gcl_hard.images.Views` that it was
             trained with.
         encoder: your own, as it was given when it was trained; not needed for ours.
         fold: which encoder, of a file with one for each fold.

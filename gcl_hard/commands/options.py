@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.experiments.experiment import RunOptions
+from gcl_hard.experiments.presets import PRESETS, Preset, best_recipe
+from gcl_hard.experiments.settings import COMMON, LogKinds, RunConfig, defaults, known, of_part
 from gcl_hard.losses.methods import METHODS
-from gcl_hard.runs.experiment import RunOptions
-from gcl_hard.settings.base import COMMON, LogKinds, RunConfig, defaults, known, of_part
-from gcl_hard.settings.presets import PRESETS, Preset, best_recipe
 
 
 @dataclass(frozen=True)

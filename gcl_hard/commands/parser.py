@@ -12,13 +12,13 @@ from typing import Any
 from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 
 from gcl_hard.errors import InputError, without_password
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.experiment import RunOptions
+from gcl_hard.experiments.flags import all_settings, explain, options_of
 from gcl_hard.experiments.registry import import_domain
+from gcl_hard.experiments.settings import Domain, flag
 from gcl_hard.files.io import public_path
 from gcl_hard.files.stored import read_yaml
-from gcl_hard.runs.experiment import RunOptions
-from gcl_hard.settings.base import Domain, flag
-from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.flags import all_settings, explain, options_of
 from gcl_hard.version import __version__
 
 

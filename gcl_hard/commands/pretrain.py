@@ -20,15 +20,20 @@ from gcl_hard.commands.parser import (
 from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.custom import EncoderMaker, UserParts
-from gcl_hard.graphs.moleculenet import SOURCES, is_file
-from gcl_hard.runs.logs import Logger
-from gcl_hard.settings.base import defaults, flag
-from gcl_hard.settings.flags import add_options, add_settings, all_settings, options_of
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
-from gcl_hard.settings.presets import PRETRAINING, PRETRAINING_IMAGES
-from gcl_hard.settings.pretraining import IMAGE_OTHERS, OTHERS, PretrainOptions, of_others
-from gcl_hard.settings.values import warn_of_unread
+from gcl_hard.experiments.flags import add_options, add_settings, all_settings, options_of
+from gcl_hard.experiments.logs import Logger
+from gcl_hard.experiments.presets import PRETRAINING, PRETRAINING_IMAGES
+from gcl_hard.experiments.pretraining_settings import (
+    IMAGE_OTHERS,
+    OTHERS,
+    PretrainOptions,
+    of_others,
+)
+from gcl_hard.experiments.settings import defaults, flag
+from gcl_hard.experiments.values import warn_of_unread
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.images.settings import ImageConfig
+from gcl_hard.molecules.files import SOURCES, is_file
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -231,9 +236,9 @@ def _run(options: PretrainOptions) -> None:
     kind = "images" if isinstance(options.config, ImageConfig) else "molecules"
     check_extra(kind, f"pre-training on {kind}")
     if kind == "images":
-        from gcl_hard.experiments.image_pretraining import image_pretraining as describe
+        from gcl_hard.images.pretraining import image_pretraining as describe
     else:
-        from gcl_hard.experiments.molecule_pretraining import molecule_pretraining as describe
-    from gcl_hard.runs.pretraining import pretrain
+        from gcl_hard.molecules.pretraining import molecule_pretraining as describe
+    from gcl_hard.experiments.pretraining import pretrain
 
     pretrain(options, describe)

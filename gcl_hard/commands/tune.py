@@ -20,11 +20,11 @@ from gcl_hard.commands.parser import (
     read_arguments,
 )
 from gcl_hard.errors import InputError
-from gcl_hard.settings.base import defaults
-from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.flags import add_options, add_settings, all_settings, options_of
-from gcl_hard.settings.searches import SearchOptions
-from gcl_hard.settings.values import as_declared
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.flags import add_options, add_settings, all_settings, options_of
+from gcl_hard.experiments.searches import SearchOptions
+from gcl_hard.experiments.settings import defaults
+from gcl_hard.experiments.values import as_declared
 
 if TYPE_CHECKING:
     from gcl_hard.tuning.options import TuneOptions
@@ -120,8 +120,8 @@ def tune(options: TuneOptions, arguments: Sequence[str]) -> int:
     from rich.console import Console
 
     from gcl_hard.commands.study import search
+    from gcl_hard.experiments import processes
     from gcl_hard.reports.study import terminal
-    from gcl_hard.runs import processes
     from gcl_hard.tuning.result import AllFailed
 
     if processes.started():

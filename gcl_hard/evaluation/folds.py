@@ -481,7 +481,7 @@ def scaffold_split(
 
     Args:
         scaffolds: the scaffold of each sample, or any name of a group; the source's are
-            :func:`gcl_hard.graphs.scaffolds` without chirality.
+            :func:`gcl_hard.molecules.scaffolds` without chirality.
         shares: shares of the training and the validation part.
         seed: seed of the random order; None for the order by size.
 

@@ -24,14 +24,15 @@ from torch import Tensor, nn
 
 from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.experiment import Parts
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.settings import RunConfig, is_own, is_pretrained, known
 from gcl_hard.files.io import file_digest
-from gcl_hard.runs.experiment import Parts
-from gcl_hard.runs.plan import Run
-from gcl_hard.settings.base import RunConfig, is_own, is_pretrained, known
-from gcl_hard.settings.molecules import SEED, UNTRAINED, is_table
+from gcl_hard.molecules.settings import SEED, UNTRAINED, is_table
 
 if TYPE_CHECKING:
-    from gcl_hard.graphs import GraphSet, NodeSet
+    from gcl_hard.graphs import GraphSet
+    from gcl_hard.nodes import NodeSet
 
 EncoderMaker = Callable[..., nn.Module]
 """Makes an encoder with an ``out_dim`` for a number of node features; called with ``edge_dim``
@@ -268,7 +269,7 @@ def check_call(function: Callable[..., Any], call: str, *given: Any, **named: An
 
 def shape_of(path: str) -> str:
     """``untrained``, with the arguments of a file's encoder that differ from the defaults."""
-    from gcl_hard.graphs.pretrained import USUAL_SHAPE, load_pretrained
+    from gcl_hard.molecules.pretrained import USUAL_SHAPE, load_pretrained
 
     shape = load_pretrained(path).shape
     unusual = [f"{name}={one}" for name, one in shape.items() if one != USUAL_SHAPE[name]]
@@ -373,7 +374,7 @@ def own_graphs(given: Any, *, name: str, features: str = "auto") -> GraphSet:
 
 def own_nodes(given: Any) -> NodeSet:
     """A ``NodeSet`` as it is, or one made of another graph by ``NodeSet.from_graph``."""
-    from gcl_hard.graphs import NodeSet
+    from gcl_hard.nodes import NodeSet
 
     return given if isinstance(given, NodeSet) else NodeSet.from_graph(given)
 
@@ -428,7 +429,7 @@ def pretrained_part(name: str, digits: int = 8) -> tuple[str, EncoderMaker]:
         InputError: if there is no such file, or it holds none.
     """
     check_extra("graphs", f"the encoder {name}")
-    from gcl_hard.graphs.pretrained import load_pretrained
+    from gcl_hard.molecules.pretrained import load_pretrained
 
     path = Path(name.partition("@")[0])
     found = load_pretrained(path)

@@ -12,12 +12,12 @@ from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import METRICS
 from gcl_hard.experiments.custom import named_object
-from gcl_hard.runs.experiment import Experiment, RunContext
-from gcl_hard.settings.base import Config, RunConfig
-from gcl_hard.settings.domains import CONFIGS
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.experiment import Experiment, RunContext
+from gcl_hard.experiments.settings import Config, RunConfig
 
 if TYPE_CHECKING:
-    from gcl_hard.runs.trials import Inner, Outer
+    from gcl_hard.experiments.trials import Inner, Outer
 
 OuterParts = Callable[[Any, Any, RunContext, "Inner", int], Sequence["Outer"]]
 """The parts of a search, as :func:`outer_parts` returns them."""
@@ -57,7 +57,7 @@ DOMAINS: dict[str, Registered] = {
     ),
     "molecules": Registered(_ours("molecules:MoleculeExperiment", "molecules")),
 }
-"""The domains by name; their settings are in :data:`gcl_hard.settings.domains.CONFIGS`."""
+"""The domains by name; their settings are in :data:`gcl_hard.experiments.domains.CONFIGS`."""
 
 
 def register(config: type[RunConfig], experiment: Callable[[], Experiment[Any, Any]]) -> None:
@@ -164,7 +164,7 @@ def outer_parts(
     Raises:
         InputError: for data that cannot be split so.
     """
-    from gcl_hard.runs.trials import RunOuter
+    from gcl_hard.experiments.trials import RunOuter
 
     known = DOMAINS[config.domain]
     if known.outer_parts is not None:
@@ -191,7 +191,7 @@ def canonical(config: Config) -> Config:
         InputError: if the name cannot be that of result files.
 
     Example:
-        >>> from gcl_hard.settings.graphs import GraphConfig
+        >>> from gcl_hard.graphs.settings import GraphConfig
         >>> canonical(GraphConfig("ptc")).dataset
         'PTC_MR'
     """

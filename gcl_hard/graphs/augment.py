@@ -116,7 +116,7 @@ def mask_columns(batch: GraphBatch, p: float, *, generator: torch.Generator) -> 
         Zhu et al. 2020, "Deep Graph Contrastive Representation Learning" (masking node features).
 
     Example:
-        >>> from gcl_hard.graphs import from_smiles
+        >>> from gcl_hard.molecules import from_smiles
         >>> batch = from_smiles(["CCO"]).all()
         >>> view = mask_columns(batch, 0.5, generator=torch.Generator().manual_seed(0))
         >>> int((view.x == 0).all(0).sum())

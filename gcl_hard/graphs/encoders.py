@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GINConv, GINEConv, global_add_pool, global_mean_pool
 
 from gcl_hard.errors import InputError, check_at_least, check_option
-from gcl_hard.graphs.molecules import ATOMS, BONDS
+from gcl_hard.molecules.data import ATOMS, BONDS
 
 Readout = Literal["sum", "mean", "both"]
 READOUTS = {
@@ -228,7 +228,7 @@ class MoleculeGIN(nn.Module):
         InfoGraph.
 
     Example:
-        >>> from gcl_hard.graphs.molecules import from_smiles
+        >>> from gcl_hard.molecules.data import from_smiles
         >>> batch = from_smiles(["CCO", "C"]).all()
         >>> gin = MoleculeGIN(dim=8, layers=2)
         >>> gin(batch.x, batch.edge_index, batch.batch, batch.edge_attr)[1].shape
@@ -272,7 +272,7 @@ class MoleculeGIN(nn.Module):
             if codes.is_floating_point() or codes.shape[1] != len(fields):
                 raise InputError(
                     f"{what} must be integer codes of {', '.join(fields)}, got {codes.dtype} "
-                    f"{list(codes.shape)}: gcl_hard.graphs.from_smiles makes such graphs"
+                    f"{list(codes.shape)}: gcl_hard.molecules.from_smiles makes such graphs"
                 )
         found: tuple[Tensor, Tensor] = self.gin(
             self.atoms(x), edge_index, batch, self.bonds(edge_attr), n_graphs

@@ -224,7 +224,7 @@ def _absence(folder: Path, name: str) -> str:
     if has_images(folder / name):
         lacks += f"; {folder / name} has images, but in no folders of classes"
     if locating.npz_kind(folder / f"{name}.npz") == "nodes":
-        lacks += f"; {name}.npz holds a graph, see gcl_hard.graphs.load_nodes"
+        lacks += f"; {name}.npz holds a graph, see gcl_hard.nodes.load_nodes"
     return lacks + "".join(f"; {one} is spelt otherwise" for one in nearly_named(folder, name))
 
 

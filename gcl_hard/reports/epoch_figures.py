@@ -17,6 +17,7 @@ from matplotlib.ticker import (
 )
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.record import RunResult
 from gcl_hard.reports import theme
 from gcl_hard.reports.rendering import caption
 from gcl_hard.reports.runs import (
@@ -33,7 +34,6 @@ from gcl_hard.reports.runs import (
 )
 from gcl_hard.reports.tables import between
 from gcl_hard.reports.theme import Drawn, themed
-from gcl_hard.runs.record import RunResult
 from gcl_hard.theory.snapshots import OWN, SETTINGS
 
 PANELS = {

@@ -28,11 +28,11 @@ from gcl_hard.evaluation.significance import (
     holm,
     wilcoxon,
 )
-from gcl_hard.runs.choice import Choice, best, choice, choices, inner_scores, metric_of
-from gcl_hard.runs.plan import Run, candidate_groups, inner_run, plan
-from gcl_hard.runs.record import ACCURACY, RunResult, Tested
-from gcl_hard.settings.base import RunConfig, selectable
-from gcl_hard.settings.presets import published_accuracy
+from gcl_hard.experiments.choice import Choice, best, choice, choices, inner_scores, metric_of
+from gcl_hard.experiments.plan import Run, candidate_groups, inner_run, plan
+from gcl_hard.experiments.presets import published_accuracy
+from gcl_hard.experiments.record import ACCURACY, RunResult, Tested
+from gcl_hard.experiments.settings import RunConfig, selectable
 
 SCHEMA_VERSION = 2
 """Of result files, which :func:`result_json` makes."""

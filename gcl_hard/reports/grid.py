@@ -15,14 +15,14 @@ from matplotlib.figure import Figure
 
 from gcl_hard.evaluation.metrics import metric
 from gcl_hard.evaluation.significance import Interval
+from gcl_hard.experiments.choice import inner_scores, metric_of
+from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.settings import HEAD, RunConfig, known
 from gcl_hard.losses.methods import method
 from gcl_hard.reports import theme
 from gcl_hard.reports.frame import Results, compare
 from gcl_hard.reports.rows import apart, in_symbols, symbols_that_differ
 from gcl_hard.reports.tables import NOTHING, interval, text_frame
-from gcl_hard.runs.choice import inner_scores, metric_of
-from gcl_hard.runs.record import RunResult
-from gcl_hard.settings.base import HEAD, RunConfig, known
 from gcl_hard.theory.snapshots import OWN, name_of
 
 PAIRS = {"ucl": "hucl", "scl": "hscl"}

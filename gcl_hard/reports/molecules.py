@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from gcl_hard.evaluation.metrics import metric
+from gcl_hard.molecules.settings import CHIRALITY, UNTRAINED
 from gcl_hard.reports import theme
 from gcl_hard.reports.rows import Row
 from gcl_hard.reports.tables import names
-from gcl_hard.settings.molecules import CHIRALITY, UNTRAINED
 
 PUBLISHED = pd.DataFrame(
     {

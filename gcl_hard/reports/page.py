@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.evaluation.metrics import metric
+from gcl_hard.experiments.record import ACCURACY
+from gcl_hard.experiments.settings import HEAD
 from gcl_hard.reports import molecules, tables
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.html import all_rows, write_html
 from gcl_hard.reports.rendering import check_target, rendered, write_files
 from gcl_hard.reports.rows import Row, rows
-from gcl_hard.runs.record import ACCURACY
-from gcl_hard.settings.base import HEAD
 
 OF_DOMAIN = {"molecules": molecules}
 """What pages of a domain have beside those of all."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.choice import best
 from gcl_hard.files.io import atomic_write, check_regular
 from gcl_hard.reports import tables
-from gcl_hard.runs.choice import best
 
 if TYPE_CHECKING:
     from jinja2 import Environment

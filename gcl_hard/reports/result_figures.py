@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from gcl_hard.evaluation import average_ranks, cliques, critical_difference, friedman
 from gcl_hard.evaluation.metrics import metric
+from gcl_hard.experiments.settings import CONTROLS
 from gcl_hard.losses.methods import METHODS
 from gcl_hard.reports import theme
 from gcl_hard.reports.rows import rows_frame
-from gcl_hard.settings.base import CONTROLS
 
 if TYPE_CHECKING:
     from gcl_hard.reports.rows import Row

@@ -11,6 +11,12 @@ import numpy as np
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.significance import Interval
+from gcl_hard.experiments.choice import metric_of
+from gcl_hard.experiments.domains import is_baseline
+from gcl_hard.experiments.plan import candidate_groups
+from gcl_hard.experiments.presets import published_accuracy
+from gcl_hard.experiments.record import ACCURACY, RunResult
+from gcl_hard.experiments.settings import CONTROLS, RunConfig, flag, known, symbols
 from gcl_hard.reports.frame import (
     Comparison,
     Results,
@@ -22,12 +28,6 @@ from gcl_hard.reports.frame import (
     published,
     seconds,
 )
-from gcl_hard.runs.choice import metric_of
-from gcl_hard.runs.plan import candidate_groups
-from gcl_hard.runs.record import ACCURACY, RunResult
-from gcl_hard.settings.base import CONTROLS, RunConfig, flag, known, symbols
-from gcl_hard.settings.domains import is_baseline
-from gcl_hard.settings.presets import published_accuracy
 
 if TYPE_CHECKING:
     from pandas import DataFrame

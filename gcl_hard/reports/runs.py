@@ -14,14 +14,14 @@ from typing import Any, get_args
 import pandas as pd
 
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.record import ACCURACY, RunResult
+from gcl_hard.experiments.settings import RunConfig, flag, known, selectable, symbols
+from gcl_hard.experiments.store import Store, Unread, read_compact, read_result
 from gcl_hard.files.io import check_regular
 from gcl_hard.losses.methods import METHODS, method
 from gcl_hard.reports.frame import SCHEMA_VERSION, defined, scores_key
 from gcl_hard.reports.tables import between, count, values
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.record import ACCURACY, RunResult
-from gcl_hard.runs.store import Store, Unread, read_compact, read_result
-from gcl_hard.settings.base import RunConfig, flag, known, selectable, symbols
 from gcl_hard.theory.snapshots import OWN, SETTINGS
 
 WANTED = "expected the --output folder of python -m gcl_hard.bench, files in it, or --json files"
@@ -305,7 +305,7 @@ def settings(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
         The settings of each, such as ``β=1 epochs=50``; empty where the method says it all.
 
     Example:
-        >>> from gcl_hard.settings.graphs import GraphConfig
+        >>> from gcl_hard.graphs.settings import GraphConfig
         >>> configs = [GraphConfig(method="ucl"), GraphConfig(method="hucl"), GraphConfig(beta=2)]
         >>> list(settings(configs).values())
         ['', 'β=1', 'β=2']
@@ -344,7 +344,7 @@ def labels(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
     """Method and :func:`settings` of each configuration.
 
     Example:
-        >>> from gcl_hard.settings.graphs import GraphConfig
+        >>> from gcl_hard.graphs.settings import GraphConfig
         >>> list(labels([GraphConfig(), GraphConfig(method="scl", epochs=20)]).values())
         ['hscl β=1 epochs=200', 'scl epochs=20']
     """
@@ -375,7 +375,7 @@ def stem(figure: str, config: RunConfig) -> str:
     """The file name of a figure without suffix: its data set, and every unusual setting.
 
     Example:
-        >>> from gcl_hard.settings.graphs import GraphConfig
+        >>> from gcl_hard.graphs.settings import GraphConfig
         >>> stem("fig4", GraphConfig()), stem("fig5", GraphConfig(contrast="two-view"))
         ('fig4-MUTAG-jsd', 'fig5-MUTAG-two-view')
     """

@@ -21,14 +21,14 @@ from optuna.trial import FrozenTrial
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import Metric
+from gcl_hard.experiments.record import ACCURACY
 from gcl_hard.experiments.registry import domain_to_import
+from gcl_hard.experiments.settings import RunConfig, known
 from gcl_hard.files.io import check_regular, public_path
 from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.legend import legend
 from gcl_hard.reports.rendering import environment, rendered, write_files
 from gcl_hard.reports.tables import NOTHING, points, score, setting, settings, text_frame, value
-from gcl_hard.runs.record import ACCURACY
-from gcl_hard.settings.base import RunConfig, known
 from gcl_hard.tuning.storage import GRID, INTERRUPTED, SURPLUS, TrialCounts, complete, failure_of
 
 if TYPE_CHECKING:
@@ -483,7 +483,7 @@ def best_yaml(config: RunConfig, head: str, named: Mapping[str, Any] | None = No
         YAML; numbers are read back with the same bits.
 
     Example:
-        >>> from gcl_hard.settings.graphs import GraphConfig
+        >>> from gcl_hard.graphs.settings import GraphConfig
         >>> print("\\n".join(best_yaml(GraphConfig(beta=2.5), "The best.").splitlines()[:6]))
         # The best.
         <BLANKLINE>

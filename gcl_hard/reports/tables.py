@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from gcl_hard.evaluation.metrics import metric
 from gcl_hard.evaluation.significance import Interval
+from gcl_hard.experiments.choice import best
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.record import ACCURACY
+from gcl_hard.experiments.settings import CONTROLS, RunConfig, known
 from gcl_hard.reports.frame import Comparison, Scores, Selection
 from gcl_hard.reports.legend import legend, marks
 from gcl_hard.reports.rows import (
@@ -24,10 +28,6 @@ from gcl_hard.reports.rows import (
     shown,
     symbols_that_differ,
 )
-from gcl_hard.runs.choice import best
-from gcl_hard.runs.record import ACCURACY
-from gcl_hard.settings.base import CONTROLS, RunConfig, known
-from gcl_hard.settings.domains import CONFIGS
 
 if TYPE_CHECKING:
     from pandas import DataFrame

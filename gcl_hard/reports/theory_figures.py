@@ -15,6 +15,9 @@ from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import Metric, metric
+from gcl_hard.experiments.choice import metric_of
+from gcl_hard.experiments.record import ACCURACY, RunResult
+from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.losses.methods import METHODS, method
 from gcl_hard.reports import theme
 from gcl_hard.reports.epoch_figures import epoch_axis, fig4, fig5, geometry
@@ -32,9 +35,6 @@ from gcl_hard.reports.runs import (
 )
 from gcl_hard.reports.tables import between, fold_name, test_part
 from gcl_hard.reports.theme import Drawn, themed
-from gcl_hard.runs.choice import metric_of
-from gcl_hard.runs.record import ACCURACY, RunResult
-from gcl_hard.settings.base import RunConfig
 from gcl_hard.theory.similarity import overlap
 
 __all__ = ["beta", "fig1", "fig4", "fig5", "geometry", "histograms"]

@@ -220,7 +220,7 @@ def fit(
 
     Args:
         model: such as ``InfoGraph`` or ``TwoView``.
-        data: a :class:`gcl_hard.graphs.GraphSet` or a :class:`gcl_hard.graphs.NodeSet`; or what
+        data: a :class:`gcl_hard.graphs.GraphSet` or a :class:`gcl_hard.nodes.NodeSet`; or what
             :func:`train` takes, such as a ``torch_geometric.loader.DataLoader``, whose batches are
             moved to the device.
         batch_size: graphs in a batch, ≥ 2, of a set.

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory, unknown
 from gcl_hard.experiments.custom import check_call, edge_argument
+from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.registry import outer_parts
-from gcl_hard.runs.experiment import RunContext
-from gcl_hard.runs.runner import data_sets
-from gcl_hard.runs.trials import Candidate, Inner, Outer, Scoring
-from gcl_hard.settings.base import RunConfig
+from gcl_hard.experiments.runner import data_sets
+from gcl_hard.experiments.settings import RunConfig
+from gcl_hard.experiments.trials import Candidate, Inner, Outer, Scoring
 from gcl_hard.tuning.space import Base, Space
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def check_output(base: Base, space: Space, graphs: GraphSet) -> None:
     Raises:
         InputError: if the encoder has no width or gives another shape.
     """
-    from gcl_hard.experiments import protocols
+    from gcl_hard.graphs import protocols
 
     assert base.make is not None
     first = {name: dimension.ends[0] for name, dimension in space.of_encoder.items()}

@@ -27,9 +27,11 @@ from gcl_hard.experiments.custom import (
     named_object,
     pretrained_part,
 )
-from gcl_hard.runs.engine import check_engine
-from gcl_hard.runs.trials import Inner, Steps
-from gcl_hard.settings.base import (
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.engine import check_engine
+from gcl_hard.experiments.presets import best_recipe
+from gcl_hard.experiments.searches import PrunerName, SamplerName, SearchOptions
+from gcl_hard.experiments.settings import (
     Domain,
     RunConfig,
     flag,
@@ -38,11 +40,9 @@ from gcl_hard.settings.base import (
     known,
     of_part,
 )
-from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.graphs import GIN, GraphConfig
-from gcl_hard.settings.presets import best_recipe
-from gcl_hard.settings.searches import PrunerName, SamplerName, SearchOptions
-from gcl_hard.settings.values import warn_of_unread
+from gcl_hard.experiments.trials import Inner, Steps
+from gcl_hard.experiments.values import warn_of_unread
+from gcl_hard.graphs.settings import GIN, GraphConfig
 from gcl_hard.tuning.objective import check_encoder
 from gcl_hard.tuning.space import Base, Space, default_space, read_space
 from gcl_hard.tuning.storage import BATCH, positions

@@ -13,9 +13,9 @@ from torch import nn
 
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.evaluation.metrics import Metric, metric
-from gcl_hard.runs.choice import best
-from gcl_hard.runs.record import ACCURACY
-from gcl_hard.settings.base import RunConfig
+from gcl_hard.experiments.choice import best
+from gcl_hard.experiments.record import ACCURACY
+from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.tuning.space import Base
 from gcl_hard.tuning.storage import DIGEST, OUTER, TrialCounts
 

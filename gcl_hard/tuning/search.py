@@ -20,15 +20,15 @@ from torch import nn
 
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.evaluation.metrics import alike, metric
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.engine import TRIES, Engine, Task, engine
+from gcl_hard.experiments.experiment import RunContext, RunOptions
+from gcl_hard.experiments.progress import progress
+from gcl_hard.experiments.record import ACCURACY
 from gcl_hard.experiments.registry import canonical, experiment_of
-from gcl_hard.runs import hardware
-from gcl_hard.runs.engine import TRIES, Engine, Task, engine
-from gcl_hard.runs.experiment import RunContext, RunOptions
-from gcl_hard.runs.progress import progress
-from gcl_hard.runs.record import ACCURACY
-from gcl_hard.runs.runner import data_sets, share, share_of
-from gcl_hard.runs.trials import Candidate, Outer
-from gcl_hard.settings.base import HEAD, RunConfig
+from gcl_hard.experiments.runner import data_sets, share, share_of
+from gcl_hard.experiments.settings import HEAD, RunConfig
+from gcl_hard.experiments.trials import Candidate, Outer
 from gcl_hard.tuning.objective import Objective, check_output, score_outside, score_trials
 from gcl_hard.tuning.options import PerTrialSeed, TuneOptions, plain, pruner, sampler
 from gcl_hard.tuning.storage import (

@@ -18,14 +18,14 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from gcl_hard.core.setting import Field
 from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.experiments.custom import EncoderMaker, UserParts, check_maker
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.presets import PAPERS_BETAS, PRESETS
+from gcl_hard.experiments.searches import shipped
+from gcl_hard.experiments.settings import RunConfig, defaults, flag, known
+from gcl_hard.experiments.trials import Candidate
 from gcl_hard.files.stored import read_yaml
+from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.losses.methods import METHODS
-from gcl_hard.runs.trials import Candidate
-from gcl_hard.settings.base import RunConfig, defaults, flag, known
-from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.presets import PAPERS_BETAS, PRESETS
-from gcl_hard.settings.searches import shipped
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -238,7 +238,7 @@ class Base:
         make: makes the user's own encoder.
 
     Example:
-        >>> from gcl_hard.settings.graphs import GraphConfig
+        >>> from gcl_hard.graphs.settings import GraphConfig
         >>> Base(GraphConfig, {"method": "hscl"}).config_with({"beta": 2}).beta
         2.0
     """
@@ -428,7 +428,7 @@ def paper_grid(config: RunConfig) -> dict[str, tuple[float, ...]]:
         H-SCL paper, sections V-B and V-C, as in its tables.
 
     Example:
-        >>> from gcl_hard.settings.graphs import GraphConfig
+        >>> from gcl_hard.graphs.settings import GraphConfig
         >>> paper_grid(GraphConfig(method="hscl"))
         {'beta': (1.0, 2.0, 10.0)}
     """

@@ -27,11 +27,11 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
 from gcl_hard.errors import without_password as shown
+from gcl_hard.experiments.choice import best
+from gcl_hard.experiments.engine import on_interrupt
+from gcl_hard.experiments.record import digest_of
+from gcl_hard.experiments.settings import HEAD
 from gcl_hard.files.io import locked
-from gcl_hard.runs.choice import best
-from gcl_hard.runs.engine import on_interrupt
-from gcl_hard.runs.record import digest_of
-from gcl_hard.settings.base import HEAD
 from gcl_hard.tuning.journal import journal
 
 if TYPE_CHECKING:

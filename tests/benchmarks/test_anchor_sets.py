@@ -13,10 +13,10 @@ from matplotlib.colors import to_hex
 from benchmarks.paper.__main__ import main
 from benchmarks.paper.anchor_sets import Embeddings, fig3, sets
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.record import RunResult
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.images.settings import ImageConfig
 from gcl_hard.reports import theme
-from gcl_hard.runs.record import RunResult
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
 from tests.reports import made_runs as made
 from tests.reports.made import counts, sentences
 from tests.said import says

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from benchmarks.live_tensors import LiveTensors
-from gcl_hard.experiments.protocols import folds_of
+from gcl_hard.experiments.plan import USUAL
 from gcl_hard.graphs import GraphSet, load
-from gcl_hard.runs.plan import USUAL
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.graphs.protocols import folds_of
+from gcl_hard.graphs.settings import GraphConfig
 
 
 @pytest.fixture(scope="module")

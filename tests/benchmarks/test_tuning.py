@@ -12,9 +12,9 @@ import pytest
 
 from gcl_hard import tune
 from gcl_hard.commands.tune import parse_tune
-from gcl_hard.experiments import graph_trials
-from gcl_hard.runs.trials import Candidate
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.experiments.trials import Candidate
+from gcl_hard.graphs import trials as graph_trials
+from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.tuning.options import TuneOptions
 
 

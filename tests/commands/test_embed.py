@@ -27,10 +27,11 @@ from gcl_hard import InputError, bench
 from gcl_hard.__main__ import main as gcl_hard_main
 from gcl_hard.commands.embed import items_of
 from gcl_hard.commands.encoders import Model
-from gcl_hard.graphs import GIN, GraphSet, InfoGraph, NodeSet, load, load_nodes
+from gcl_hard.experiments import embedding
+from gcl_hard.experiments.embedding import Reading
+from gcl_hard.graphs import GIN, GraphSet, InfoGraph, load
+from gcl_hard.nodes import NodeSet, load_nodes
 from gcl_hard.pretrain import main as pretrain
-from gcl_hard.runs import embedding
-from gcl_hard.runs.embedding import Reading
 from tests.said import says
 
 ROOT = Path(__file__).parents[2]
@@ -183,8 +184,8 @@ def test_nodes_of_one_graph_keep_their_names() -> None:
     for node, data in named.nodes(data=True):
         k = int(node.split()[1])
         data |= {"x": np.eye(34, dtype=np.float32)[k], "y": k % 2}
-    nodes = gcl_hard.graphs.NodeSet.from_graph(named)
-    found = gcl_hard.embed(gcl_hard.graphs.GCN(34, dim=4), nodes)
+    nodes = gcl_hard.nodes.NodeSet.from_graph(named)
+    found = gcl_hard.embed(gcl_hard.nodes.GCN(34, dim=4), nodes)
     assert found.ids.tolist() == [*named]
     assert found.values.shape == (34, 4)
 
@@ -224,7 +225,7 @@ def test_new_nodes_are_read_into_the_columns_of_training(
         assert np.abs(found["embeddings"] - again.values).max() > 1e-3
     graph = nx.Graph(load_nodes("week2.npz").edge_index.T.tolist())
     frame = pd.DataFrame(x[:, order], columns=moved["columns"])
-    own = gcl_hard.embed(of_nodes, gcl_hard.graphs.NodeSet.from_graph(graph, x=frame))
+    own = gcl_hard.embed(of_nodes, gcl_hard.nodes.NodeSet.from_graph(graph, x=frame))
     np.testing.assert_allclose(own.values, again.values[own.ids], atol=1e-6)
     for columns, fact in (([*"abcdf"], "f"), ([*"abcd"], "e")):
         path = node_file("other", x[:, : len(columns)], columns=np.array(columns))
@@ -244,8 +245,8 @@ def test_features_that_an_encoder_of_scaled_ones_cannot_read_are_told(of_nodes: 
 def test_a_graph_is_embedded_by_an_encoder_of_nodes_and_refused_by_one_of_graphs() -> None:
     torch.manual_seed(0)
     data = Data(torch.rand(40, 8), torch.randint(0, 40, (2, 90)))
-    encoder = gcl_hard.graphs.GCN(8, dim=4)
-    nodes = gcl_hard.graphs.NodeSet.from_graph(data)
+    encoder = gcl_hard.nodes.GCN(8, dim=4)
+    nodes = gcl_hard.nodes.NodeSet.from_graph(data)
     found = gcl_hard.embed(encoder, data)
     np.testing.assert_array_equal(found.values, gcl_hard.embed(encoder, nodes).values)
     assert found.ids.tolist() == [*range(40)]
@@ -283,7 +284,7 @@ def test_rows_are_numbered_where_two_columns_could_be_ids(
     lines = molecules.read_text().splitlines()
     other = ["name", *(f"n{k}" for k in range(len(lines) - 1))]
     molecules.write_text("\n".join(f"{a},{b}" for a, b in zip(lines, other, strict=True)))
-    found = gcl_hard.graphs.read_molecules(molecules, kind="unlabelled", cache_dir="cache")
+    found = gcl_hard.molecules.read_molecules(molecules, kind="unlabelled", cache_dir="cache")
     assert found.molecules.names.tolist() == [0, 1, 2, 4, 5, 6, 7, 8]
     flags = [f"--dataset={molecules}", "--epochs=1", "--layers=1", "--dim=4", "--output=e.pt"]
     assert pretrain(flags) == 0
@@ -597,7 +598,7 @@ def test_names_that_are_long_or_end_in_nul_are_kept_apart_in_little_memory() -> 
     graph = nx.path_graph(len(names))
     for node in graph:
         graph.nodes[node].update(x=[1.0], y=node % 2)
-    encoder = gcl_hard.graphs.GCN(1, dim=2)
+    encoder = gcl_hard.nodes.GCN(1, dim=2)
     tracemalloc.start()
     nodes = NodeSet.from_graph(nx.relabel_nodes(graph, dict(enumerate(names))))
     found = gcl_hard.embed(encoder, nodes)

@@ -24,12 +24,12 @@ from gcl_hard.commands.evaluate import Evaluation
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.evaluation import svm_fold
 from gcl_hard.evaluation.significance import crossed_test
-from gcl_hard.experiments.graphs import GraphExperiment
-from gcl_hard.experiments.protocols import folds_of
+from gcl_hard.experiments import runner
 from gcl_hard.graphs import GIN, GraphSet, embed, load
-from gcl_hard.runs import runner
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
+from gcl_hard.graphs.experiment import GraphExperiment
+from gcl_hard.graphs.protocols import folds_of
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.images.settings import ImageConfig
 from tests.said import says
 
 SMALL: dict[str, Any] = {"seeds": 1, "folds": 2, "epochs": 1, "threads": 1, "progress": False}
@@ -651,7 +651,7 @@ def test_links_and_images_of_ones_own_are_evaluated(tmp_path: Path) -> None:
     for part, rows in (("train", pairs[:60]), ("valid", pairs[60:70]), ("test", pairs[70:])):
         lines = [f"e{a}\trelated\te{b}" for a, b in rows]
         (folder / f"{part}.txt").write_text("\n".join(lines) + "\n")
-    links = gcl_hard.graphs.read_links(folder)
+    links = gcl_hard.links.read_links(folder)
     found = gcl_hard.evaluate(
         ["distmult", "transe"], links, "ucl", dim=4, baselines=[], output=tmp_path / "links", **how
     )

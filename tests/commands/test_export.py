@@ -21,11 +21,14 @@ from torch_geometric.nn import GINConv, global_add_pool
 import gcl_hard
 from gcl_hard import InputError, bench
 from gcl_hard.__main__ import main as gcl_hard_main
-from gcl_hard.graphs import GCN, GIN, DistMult, GraphSet, Molecules, encoded, from_smiles, load
-from gcl_hard.graphs.molecules import ATOMS, BONDS
+from gcl_hard.experiments import exporting
+from gcl_hard.graphs import GIN, GraphSet, encoded, load
 from gcl_hard.images import ViewRecipe, Views, fast_net
+from gcl_hard.links import DistMult
+from gcl_hard.molecules import Molecules, from_smiles
+from gcl_hard.molecules.data import ATOMS, BONDS
+from gcl_hard.nodes import GCN
 from gcl_hard.pretrain import main as pretrain
-from gcl_hard.runs import exporting
 from tests.said import says
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -202,7 +205,7 @@ def test_molecules_are_embedded_alike(suffix: str) -> None:
 def test_codes_of_atoms_in_a_set_of_graphs_are_embedded_alike() -> None:
     file = trained("--encoder=molecule-gin", "--dim=4")
     assert export(file, "-o", "mol.pt2") == 0
-    molecules = gcl_hard.graphs.from_tu(load("MUTAG", features="labels", download=False))
+    molecules = gcl_hard.molecules.from_tu(load("MUTAG", features="labels", download=False))
     sets = [molecules[:1], molecules[5:22]]
     check_graphs("mol.pt2", gcl_hard.load_encoder(file), sets, edges=True)
 
@@ -295,7 +298,7 @@ def node_set(n: int) -> Any:
     pairs = torch.from_numpy(drawn.integers(0, n, (2, 2 * n)))
     x = torch.from_numpy(drawn.random((n, 3), np.float32))
     data = Data(x=x, edge_index=torch.cat([pairs, pairs.flip(0)], 1), y=torch.arange(n) % 2)
-    return gcl_hard.graphs.NodeSet.from_graph(data)
+    return gcl_hard.nodes.NodeSet.from_graph(data)
 
 
 def test_own_encoders_of_nodes_are_embedded_alike() -> None:

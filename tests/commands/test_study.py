@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from gcl_hard.commands.study import study
 from gcl_hard.errors import InputError
-from gcl_hard.experiments import ensembles, image_training
 from gcl_hard.graphs import GIN, GraphSet, load
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
+from gcl_hard.graphs import training as ensembles
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.images import training as image_training
+from gcl_hard.images.settings import ImageConfig
 from gcl_hard.tuning import Finding, SearchResult, Space
 from gcl_hard.tuning.result import AllFailed
 from tests.experiments.tiny_images import Tiny

@@ -13,8 +13,8 @@ import torch
 
 from gcl_hard.commands.bench import command as bench
 from gcl_hard.commands.tune import command as tune
+from gcl_hard.experiments.store import Store
 from gcl_hard.graphs import Ensemble
-from gcl_hard.runs.store import Store
 from tests.devices.pretended import Record, pretended
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -25,7 +25,7 @@ SHORT = "--seeds=1 --threads=1 --epochs=1"
 def in_one_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without workers, whose start takes seconds; slow tests have them."""
     if request.node.get_closest_marker("slow") is None:
-        monkeypatch.setattr("gcl_hard.runs.runner.installed", lambda extra: False)
+        monkeypatch.setattr("gcl_hard.experiments.runner.installed", lambda extra: False)
 
 
 def records(folder: Path) -> dict[str, Any]:

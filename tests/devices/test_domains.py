@@ -10,13 +10,15 @@ import torch
 from torch import nn
 
 from gcl_hard import fit
-from gcl_hard.graphs import MoleculeGIN, NodeSet, TwoView, from_smiles
-from gcl_hard.graphs.link_models import DistMult, LinkContrast
-from gcl_hard.graphs.links import LinkSet
-from gcl_hard.graphs.node_encoders import GCN
-from gcl_hard.graphs.node_models import NodeContrast
+from gcl_hard.graphs import MoleculeGIN, TwoView
 from gcl_hard.images import ImageContrast, Split, ViewPairs, ViewRecipe, Views
+from gcl_hard.links.data import LinkSet
+from gcl_hard.links.models import DistMult, LinkContrast
 from gcl_hard.losses.queue import Queue
+from gcl_hard.molecules import from_smiles
+from gcl_hard.nodes import NodeSet
+from gcl_hard.nodes.encoders import GCN
+from gcl_hard.nodes.models import NodeContrast
 from tests.devices.pretended import Record, pretended
 
 GPU = "cuda"

@@ -12,8 +12,8 @@ from torch import Tensor, distributed
 from gcl_hard import METHODS, contrastive_loss
 from gcl_hard.bench import main as bench
 from gcl_hard.evaluation import linear_probe
+from gcl_hard.experiments.store import Store
 from gcl_hard.graphs import GIN, Ensemble, InfoGraph, TwoView, load
-from gcl_hard.runs.store import Store
 from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation
 from gcl_hard.tune import main as tune

@@ -7,7 +7,7 @@ import sys
 
 from gcl_hard import InputError
 from gcl_hard.bench import main
-from gcl_hard.experiments import image_training
+from gcl_hard.images import training as image_training
 
 
 def fail(*arguments: object, **options: object) -> None:

@@ -31,8 +31,8 @@ from gcl_hard.evaluation import (
     svm_cross_validation,
     svm_fold,
 )
-from gcl_hard.experiments.protocols import graph_size, label_histogram
 from gcl_hard.graphs import load
+from gcl_hard.graphs.protocols import graph_size, label_histogram
 
 FOLDS = {"seed": 3, "n_folds": 4}
 SETTINGS = {"C_grid": (0.01, 1.0, 100.0)} | FOLDS

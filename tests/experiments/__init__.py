@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gcl_hard.runs.record import RunResult
-from gcl_hard.settings.base import RunConfig
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.settings import RunConfig
+from gcl_hard.graphs.settings import GraphConfig
 
 
 def record(config: RunConfig, seed: int, accuracies: list[float], **changed: Any) -> RunResult:

@@ -18,16 +18,15 @@ from rich.console import Console
 from torch import Tensor
 
 from gcl_hard.evaluation import Fold, FoldScore
-from gcl_hard.experiments import graphs as graph_experiment
-from gcl_hard.experiments import protocols
-from gcl_hard.experiments.graphs import GraphExperiment
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.experiment import Report, RunContext, RunOptions, TrainedRun
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.graphs import GraphSet, Supervised, load
-from gcl_hard.runs import hardware
-from gcl_hard.runs.experiment import Report, RunContext, RunOptions, TrainedRun
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.record import RunResult
-from gcl_hard.runs.runner import Runner
+from gcl_hard.experiments.runner import Runner
+from gcl_hard.graphs import GraphSet, Supervised, load, protocols
+from gcl_hard.graphs import experiment as graph_experiment
+from gcl_hard.graphs.experiment import GraphExperiment
 
 
 @pytest.fixture(scope="session")

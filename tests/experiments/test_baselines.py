@@ -23,12 +23,11 @@ from gcl_hard.evaluation import (
     svm_fold,
 )
 from gcl_hard.evaluation.svm import C_GRID
-from gcl_hard.experiments import protocols
-from gcl_hard.experiments.protocols import build, graph_size, label_histogram, part_of, probe_of
-from gcl_hard.graphs import GraphSet, encoded, load
+from gcl_hard.experiments.plan import Run
+from gcl_hard.graphs import GraphSet, encoded, load, protocols
+from gcl_hard.graphs.protocols import build, graph_size, label_histogram, part_of, probe_of
 from gcl_hard.graphs.refinement import wl_kernel
-from gcl_hard.runs.plan import Run
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.graphs.settings import GraphConfig
 from tests.experiments import small
 from tests.experiments.made import mutag, scored, train
 from tests.graphs.test_wl import tiny

@@ -26,17 +26,18 @@ from gcl_hard import (
 )
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.evaluation import inner_holdout, outer_folds
-from gcl_hard.experiments import graph_snapshots, image_training, protocols
-from gcl_hard.experiments.graph_snapshots import graph_sampler
-from gcl_hard.experiments.image_snapshots import image_sampler
-from gcl_hard.experiments.image_training import build
+from gcl_hard.experiments.plan import Run, plan
+from gcl_hard.experiments.store import Store
 from gcl_hard.functional.hardening import Hardening, Uniform
 from gcl_hard.functional.negatives import all_finite
-from gcl_hard.graphs import load
+from gcl_hard.graphs import load, protocols
+from gcl_hard.graphs import snapshots as graph_snapshots
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.graphs.snapshots import graph_sampler
 from gcl_hard.images import ImageContrast, Split
-from gcl_hard.runs.plan import Run, plan
-from gcl_hard.runs.store import Store
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.images import training as image_training
+from gcl_hard.images.snapshots import image_sampler
+from gcl_hard.images.training import build
 from gcl_hard.theory import diagnostics
 from gcl_hard.theory.diagnostics import (
     Batch,

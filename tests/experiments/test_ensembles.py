@@ -13,11 +13,11 @@ import torch
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.errors import InputError, OutOfMemory
 from gcl_hard.evaluation import outer_folds
-from gcl_hard.experiments import ensembles
-from gcl_hard.experiments.ensembles import Encoder, check_size, ensemble_of, train_encoders
-from gcl_hard.experiments.graphs import GraphExperiment
+from gcl_hard.experiments.plan import Run, plan
 from gcl_hard.graphs import Ensemble, GraphSet, load
-from gcl_hard.runs.plan import Run, plan
+from gcl_hard.graphs import training as ensembles
+from gcl_hard.graphs.experiment import GraphExperiment
+from gcl_hard.graphs.training import Encoder, check_size, ensemble_of, train_encoders
 from tests.experiments.made import Ran, context
 from tests.runs.small_cells import assert_each_its_own, float64, mutag, small, weights
 from tests.said import says

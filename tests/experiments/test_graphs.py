@@ -16,13 +16,12 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds, svm_cross_validation, svm_fold
-from gcl_hard.experiments import protocols
-from gcl_hard.experiments.graphs import GraphExperiment
-from gcl_hard.experiments.protocols import build, score_embeddings, setting_of
-from gcl_hard.graphs import GraphSet, Supervised
+from gcl_hard.experiments.plan import Run
+from gcl_hard.graphs import GraphSet, Supervised, protocols
+from gcl_hard.graphs.experiment import GraphExperiment
+from gcl_hard.graphs.protocols import build, score_embeddings, setting_of
 from gcl_hard.graphs.refinement import wl_kernel
-from gcl_hard.runs.plan import Run
-from gcl_hard.settings.graphs import GRAPH_BASELINES, GraphConfig
+from gcl_hard.graphs.settings import GRAPH_BASELINES, GraphConfig
 from tests.experiments import small
 from tests.experiments.made import (
     context,

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.image_data import ImageData, image_data, image_facts, mislabelled
 from gcl_hard.experiments.registry import canonical
 from gcl_hard.images import Split, load
-from gcl_hard.settings.images import ImageConfig
+from gcl_hard.images.parts import ImageData, image_data, image_facts, mislabelled
+from gcl_hard.images.settings import ImageConfig
 
 CPU = torch.device("cpu")
 SIDE, CLASSES = 4, 3

@@ -18,14 +18,14 @@ from gcl_hard.core.seeds import seed_for
 from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import inner_holdout, linear_probe
 from gcl_hard.evaluation.probes import ProbeRecipe
-from gcl_hard.experiments import image_training
-from gcl_hard.experiments.image_data import ImageData
-from gcl_hard.experiments.image_training import build, majority
-from gcl_hard.experiments.images import ImageExperiment
+from gcl_hard.experiments.plan import Run
 from gcl_hard.images import Split
+from gcl_hard.images import training as image_training
+from gcl_hard.images.experiment import ImageExperiment
+from gcl_hard.images.parts import ImageData
+from gcl_hard.images.settings import IMAGE_BASELINES, ImageConfig
+from gcl_hard.images.training import build, majority
 from gcl_hard.losses.methods import METHODS
-from gcl_hard.runs.plan import Run
-from gcl_hard.settings.images import IMAGE_BASELINES, ImageConfig
 from tests.experiments.made import context
 from tests.experiments.tiny_images import (
     Command,

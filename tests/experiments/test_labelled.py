@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gcl_hard import bench
-from gcl_hard.experiments.labelled import Labelled
-from gcl_hard.graphs import read_molecules
+from gcl_hard.molecules import read_molecules
+from gcl_hard.molecules.labelled import Labelled
 
 pytest.importorskip("rdkit")
 SMILES = ["CCO", "c1ccccc1O", "CC(=O)NC", "C#N", "CCCCCC", "c1ccncc1", "OCC1CC1", "CCO.c1ccccc1O"]

@@ -19,21 +19,21 @@ import torch
 from gcl_hard import bench, tune
 from gcl_hard.evaluation import filtered_ranks, mean_reciprocal_rank
 from gcl_hard.evaluation.significance import crossed_test
-from gcl_hard.experiments.links import (
+from gcl_hard.experiments.experiment import RunContext, TrainedRun, silent
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.store import Store
+from gcl_hard.links import LinkSet, load_links
+from gcl_hard.links.experiment import (
     Frequencies,
     LinkExperiment,
     ReversedFacts,
     new_scorer,
     ranks,
 )
-from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.graphs import LinkSet, load_links
+from gcl_hard.links.settings import LinkConfig
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.rows import rows
-from gcl_hard.runs.experiment import RunContext, TrainedRun, silent
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.store import Store
-from gcl_hard.settings.links import LinkConfig
 from tests.said import says
 
 SHORT = ("--epochs=2", "--lr=0.05", "--dim=8", "--candidates=8", "--batch-size=64",
@@ -273,7 +273,7 @@ def test_a_search_chooses_by_valid_facts(ring: Path) -> None:
 def test_ranks_in_batches_are_those_of_all_at_once(
     ring: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gcl_hard.experiments.links.SCORES", 90)  # three queries
+    monkeypatch.setattr("gcl_hard.links.experiment.SCORES", 90)  # three queries
     data = load_links("ring", data_dir=".")
     config = LinkConfig("ring", "ucl", dim=8)
     torch.manual_seed(0)

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from gcl_hard.evaluation.transfer import rbf_kernels
-from gcl_hard.experiments import molecules
-from gcl_hard.graphs import load, tanimoto
+from gcl_hard.experiments import hardware
+from gcl_hard.graphs import load
 from gcl_hard.graphs.refinement import wl_kernel
-from gcl_hard.runs import hardware
+from gcl_hard.molecules import experiment as molecules
+from gcl_hard.molecules import tanimoto
 from tests.experiments.test_molecule_runs import SMILES, main, results, write
 from tests.said import says
 

@@ -19,17 +19,18 @@ from gcl_hard.commands.bench import parse_bench
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import scaffold_split
 from gcl_hard.evaluation.transfer import Probed, rmse
-from gcl_hard.experiments import finetuning, labelled, molecules
 from gcl_hard.experiments.custom import UserParts
-from gcl_hard.experiments.labelled import Labelled
-from gcl_hard.experiments.molecules import MoleculeExperiment
+from gcl_hard.experiments.experiment import RunContext, TrainedRun, seeded_weights
+from gcl_hard.experiments.plan import Run, plan
+from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.graphs import MoleculeGIN, from_smiles, read_molecules
-from gcl_hard.runs.experiment import RunContext, TrainedRun, seeded_weights
-from gcl_hard.runs.plan import Run, plan
-from gcl_hard.runs.record import RunResult
-from gcl_hard.runs.store import Store
-from gcl_hard.settings.molecules import MoleculeConfig
+from gcl_hard.experiments.store import Store
+from gcl_hard.graphs import MoleculeGIN
+from gcl_hard.molecules import experiment as molecules
+from gcl_hard.molecules import finetuning, from_smiles, labelled, read_molecules
+from gcl_hard.molecules.experiment import MoleculeExperiment
+from gcl_hard.molecules.labelled import Labelled
+from gcl_hard.molecules.settings import MoleculeConfig
 from tests.said import says
 
 pytest.importorskip("rdkit")
@@ -414,7 +415,7 @@ def test_the_weights_of_a_new_encoder_are_those_that_its_seed_draws(tmp_path: Pa
 def test_the_similarity_weighs_negatives_by_tanimoto(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gcl_hard.graphs import tanimoto
+    from gcl_hard.molecules import tanimoto
 
     data = Labelled(read_molecules(write(tmp_path, "values")))
     split = data.split("scaffold")
@@ -821,6 +822,6 @@ def test_molecules_of_one_class_in_the_test_part_are_named(
 
 
 def read_data(smiles: list[str], y: Any) -> Any:
-    from gcl_hard.graphs import MoleculeData
+    from gcl_hard.molecules import MoleculeData
 
     return MoleculeData(from_smiles(smiles, y, tasks=["a", "b"]), "tasks")

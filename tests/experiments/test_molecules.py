@@ -9,12 +9,12 @@ import pytest
 
 from gcl_hard import bench
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.labelled import Labelled
-from gcl_hard.experiments.molecules import MoleculeExperiment
-from gcl_hard.graphs import load_molecules, read_molecules
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.store import Store
-from gcl_hard.settings.molecules import MoleculeConfig
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.store import Store
+from gcl_hard.molecules import load_molecules, read_molecules
+from gcl_hard.molecules.experiment import MoleculeExperiment
+from gcl_hard.molecules.labelled import Labelled
+from gcl_hard.molecules.settings import MoleculeConfig
 from tests.experiments.test_molecule_runs import write
 from tests.said import says
 

@@ -18,14 +18,14 @@ from torch_geometric.nn import GCNConv
 from gcl_hard import InputError, bench, evaluate, load_encoder, tune
 from gcl_hard.core.setting import declared, stated
 from gcl_hard.evaluation import random_splits
-from gcl_hard.experiments.nodes import NodeExperiment, known_ids, splits_of
-from gcl_hard.graphs import GCN, NodeSet, embed_nodes
-from gcl_hard.graphs.node_encoders import normalised_adjacency
-from gcl_hard.graphs.node_views import Degrees, NodeBatch, transformed_by
-from gcl_hard.runs.experiment import RunContext, silent
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.store import Store
-from gcl_hard.settings.nodes import NodeConfig
+from gcl_hard.experiments.experiment import RunContext, silent
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.store import Store
+from gcl_hard.nodes import GCN, NodeSet, embed_nodes
+from gcl_hard.nodes.encoders import normalised_adjacency
+from gcl_hard.nodes.experiment import NodeExperiment, known_ids, splits_of
+from gcl_hard.nodes.settings import NodeConfig
+from gcl_hard.nodes.views import Degrees, NodeBatch, transformed_by
 from tests.said import says
 
 N = 90

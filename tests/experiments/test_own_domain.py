@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gcl_hard import bench, tune
 from gcl_hard.experiments.registry import import_domain
-from gcl_hard.runs.store import Store
+from gcl_hard.experiments.store import Store
 from tests.runs import engine_tasks as tasks
 from tests.said import says
 

@@ -15,12 +15,12 @@ from torch import Tensor
 
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
-from gcl_hard.experiments.protocols import build, embeddings, folds_of, part_of
+from gcl_hard.experiments.plan import Run
 from gcl_hard.graphs import GraphSet, load
+from gcl_hard.graphs.protocols import build, embeddings, folds_of, part_of
+from gcl_hard.graphs.settings import GRAPH_BASELINES, GraphConfig
 from gcl_hard.graphs.tudataset import locate, parse, read_texts
 from gcl_hard.losses.methods import METHODS
-from gcl_hard.runs.plan import Run
-from gcl_hard.settings.graphs import GRAPH_BASELINES, GraphConfig
 from tests.experiments import small
 from tests.experiments.made import (
     encoders,

@@ -17,14 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard import bench, evaluate, fit
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.experiment import TrainedRun
+from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.graphs import DistMult, LinkContrast, LinkSet, NodeContrast, NodeSet
-from gcl_hard.runs import hardware
-from gcl_hard.runs.experiment import TrainedRun
-from gcl_hard.runs.plan import Run
-from gcl_hard.settings.base import RunConfig
-from gcl_hard.settings.links import LinkConfig
-from gcl_hard.settings.nodes import NodeConfig
+from gcl_hard.experiments.settings import RunConfig
+from gcl_hard.links import DistMult, LinkContrast, LinkSet
+from gcl_hard.links.settings import LinkConfig
+from gcl_hard.nodes import NodeContrast, NodeSet
+from gcl_hard.nodes.settings import NodeConfig
 from gcl_hard.training.checkpoint import Checkpoint
 from tests.experiments.made import context
 from tests.experiments.test_nodes import community_graph, data

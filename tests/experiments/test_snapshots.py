@@ -12,20 +12,20 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
 from gcl_hard.evaluation import outer_folds
-from gcl_hard.experiments import graph_snapshots as of_graphs
-from gcl_hard.experiments import image_snapshots as of_images
-from gcl_hard.experiments import image_training
-from gcl_hard.experiments.graph_snapshots import graph_sampler
-from gcl_hard.experiments.image_snapshots import image_sampler
-from gcl_hard.experiments.image_training import Encoding
-from gcl_hard.experiments.image_training import build as build_images
-from gcl_hard.experiments.protocols import build
 from gcl_hard.functional.hardening import Uniform
 from gcl_hard.graphs import GraphBatch, GraphSet, InfoGraph, TwoView
+from gcl_hard.graphs import snapshots as of_graphs
 from gcl_hard.graphs.models import GraphContrast, GraphModel
+from gcl_hard.graphs.protocols import build
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.graphs.snapshots import graph_sampler
 from gcl_hard.images import ImageContrast, Split, Views
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
+from gcl_hard.images import snapshots as of_images
+from gcl_hard.images import training as image_training
+from gcl_hard.images.settings import ImageConfig
+from gcl_hard.images.snapshots import image_sampler
+from gcl_hard.images.training import Encoding
+from gcl_hard.images.training import build as build_images
 from gcl_hard.theory.diagnostics import DiagnosticsCallback, Sample, snapshot
 from tests.experiments.made import mutag, same_bits
 from tests.experiments.tiny_images import Tiny, few_digits, tiny_encoder

@@ -16,17 +16,17 @@ from torch import Tensor
 
 from gcl_hard.evaluation import inner_holdout, outer_folds
 from gcl_hard.evaluation.folds import VALIDATION
-from gcl_hard.experiments import graphs
-from gcl_hard.experiments.ensembles import Encoder, TrainedEncoder, train_encoders
-from gcl_hard.experiments.image_training import build, fit_run
-from gcl_hard.experiments.images import ImageExperiment
-from gcl_hard.experiments.nodes import NodeExperiment, splits_of
+from gcl_hard.experiments.domains import from_dict
+from gcl_hard.experiments.experiment import TrainedRun, silent
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.record import Scored
 from gcl_hard.graphs import GraphSet, Supervised
-from gcl_hard.runs.experiment import TrainedRun, silent
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.record import Scored
-from gcl_hard.settings.domains import from_dict
-from gcl_hard.settings.nodes import NodeConfig
+from gcl_hard.graphs import experiment as graphs
+from gcl_hard.graphs.training import Encoder, TrainedEncoder, train_encoders
+from gcl_hard.images.experiment import ImageExperiment
+from gcl_hard.images.training import build, fit_run
+from gcl_hard.nodes.experiment import NodeExperiment, splits_of
+from gcl_hard.nodes.settings import NodeConfig
 from tests.experiments import small
 from tests.experiments.made import mutag, score, train
 from tests.experiments.test_nodes import context as node_context

@@ -15,14 +15,14 @@ from torch import Tensor, nn
 
 from gcl_hard import bench
 from gcl_hard.evaluation import FoldScore
-from gcl_hard.experiments import image_training
-from gcl_hard.experiments.image_data import ImageData, image_data
-from gcl_hard.experiments.images import ImageExperiment
+from gcl_hard.experiments import runner
+from gcl_hard.experiments.experiment import RunContext, TrainedRun
+from gcl_hard.experiments.plan import Run
 from gcl_hard.images import Split
-from gcl_hard.runs import runner
-from gcl_hard.runs.experiment import RunContext, TrainedRun
-from gcl_hard.runs.plan import Run
-from gcl_hard.settings.images import ImageConfig
+from gcl_hard.images import training as image_training
+from gcl_hard.images.experiment import ImageExperiment
+from gcl_hard.images.parts import ImageData, image_data
+from gcl_hard.images.settings import ImageConfig
 from tests.experiments.made import context, same_bits
 
 __all__ = ["same_bits"]

@@ -7,7 +7,8 @@ from torch_geometric.nn import GATv2Conv, global_add_pool
 
 import gcl_hard
 from gcl_hard.evaluation import svm_cross_validation
-from gcl_hard.graphs import GCN, InfoGraph, NodeContrast, NodeSet, load
+from gcl_hard.graphs import InfoGraph, load
+from gcl_hard.nodes import GCN, NodeContrast, NodeSet
 from tests.extras.absent import refused_command, refused_import
 
 
@@ -41,7 +42,7 @@ refused_import("gcl_hard.evaluate", "bench")
 refused_import("gcl_hard.images.ImageContrast", "images")
 refused_command("bench", "bench", "--dataset=MUTAG")
 try:
-    gcl_hard.graphs.from_smiles(["C"])
+    gcl_hard.molecules.from_smiles(["C"])
 except gcl_hard.MissingExtraError as error:
     assert "[molecules]" in str(error), error
 else:

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.export import Dim
 
+from gcl_hard.experiments.exporting import Exportable, onnx_of
 from gcl_hard.files.stored import load_torch, safetensors_of
-from gcl_hard.runs.exporting import Exportable, onnx_of
 
 torch.manual_seed(0)
 linear = nn.Linear(3, 2)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from pyarrow import parquet
 
-from gcl_hard.runs.embedding import WRITERS, Embeddings
+from gcl_hard.experiments.embedding import WRITERS, Embeddings
 
 found = Embeddings(np.float32([[1, 2]]), {"id": np.array(["a"])}, "model", "data")
 with Path("z.parquet").open("wb") as file:

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from gcl_hard import InputError
-from gcl_hard.graphs import load, load_molecules, moleculenet, tudataset
+from gcl_hard.graphs import load, tudataset
+from gcl_hard.molecules import files as moleculenet
+from gcl_hard.molecules import load_molecules
 from tests.fuzz.survival import alarm
 
 pytestmark = [pytest.mark.faults, pytest.mark.filterwarnings("ignore")]

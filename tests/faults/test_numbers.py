@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gcl_hard.runs.store import Store
+from gcl_hard.experiments.store import Store
 from tests.faults.commands import SMALL, ended
 
 pytestmark = [pytest.mark.faults, pytest.mark.filterwarnings("ignore")]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gcl_hard import InputError, load_encoder, load_pretrained
-from gcl_hard.runs.store import COMPACT
+from gcl_hard.experiments.store import COMPACT
 from tests.faults.commands import SMALL, ended
 
 pytestmark = [pytest.mark.faults, pytest.mark.filterwarnings("ignore")]

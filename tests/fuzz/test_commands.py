@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gcl_hard import bench, figures, load_encoder, load_pretrained, pretrain, tune
-from gcl_hard.runs.store import COMPACT, Store
+from gcl_hard.experiments.store import COMPACT, Store
 from tests.fuzz.survival import CASES, altered, folder, fuzzed, mutated, survives
 
 pytestmark = [

@@ -28,10 +28,11 @@ from gcl_hard import bench, load_encoder, load_pretrained
 from gcl_hard.commands.bench import bench_parser, parse_bench
 from gcl_hard.commands.pretrain import parse_pretrain, pretrain_parser
 from gcl_hard.commands.tune import parse_tune, tune_parser
+from gcl_hard.experiments.store import COMPACT, Store
 from gcl_hard.graphs import load as load_graphs
-from gcl_hard.graphs import load_nodes, read_molecules
 from gcl_hard.images import load as load_images
-from gcl_hard.runs.store import COMPACT, Store
+from gcl_hard.molecules import read_molecules
+from gcl_hard.nodes import load_nodes
 from gcl_hard.training.checkpoint import Checkpoint
 from tests.fuzz.survival import CASES, edited, folder, fuzzed, mutated, survives, words
 

@@ -29,10 +29,11 @@ from gcl_hard import (
     contrastive_loss,
     load_encoder,
 )
-from gcl_hard.graphs import GIN, GraphSet, InfoGraph, load, read_molecules
+from gcl_hard.graphs import GIN, GraphSet, InfoGraph, load
+from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images import load as load_images
 from gcl_hard.losses.methods import METHODS
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.molecules import read_molecules
 from gcl_hard.tuning.storage import opened, url_of
 from tests.fuzz.survival import CASES, folder, fuzzed, mutated, survives, words
 

@@ -20,8 +20,7 @@ from gcl_hard.evaluation import (
     filtered_ranks,
     mean_reciprocal_rank,
 )
-from gcl_hard.experiments.links import ranks as ranks_of_part
-from gcl_hard.graphs import (
+from gcl_hard.links import (
     RGCN,
     ComplEx,
     DistMult,
@@ -32,6 +31,7 @@ from gcl_hard.graphs import (
     TransE,
     load_links,
 )
+from gcl_hard.links.experiment import ranks as ranks_of_part
 from gcl_hard.training.loop import sparse_adam
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "links"
@@ -431,7 +431,7 @@ def test_ranks_of_close_vectors_are_those_of_double_precision(
 def test_close_candidates_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     model, links = crowd(10.0, 1e-3)
     right = ranks_by_loop(model, links)
-    monkeypatch.setattr("gcl_hard.graphs.link_models.CLOSE", 200)
+    monkeypatch.setattr("gcl_hard.links.models.CLOSE", 200)
     assert ranks_of_part(model, links, "test").rank.tolist() == right
 
 
@@ -476,7 +476,7 @@ def test_rotate_compares_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     model = RotatE(7, 2, dim=4)
     q = model.query(torch.arange(5), torch.zeros(5, dtype=torch.int64))
     whole = model.compare(q, model.candidates())
-    monkeypatch.setattr("gcl_hard.graphs.link_models.ELEMENTS", 60)
+    monkeypatch.setattr("gcl_hard.links.models.ELEMENTS", 60)
     assert torch.allclose(model.compare(q, model.candidates()), whole)
 
 

@@ -20,25 +20,21 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError, MissingExtraError
-from gcl_hard.graphs import (
-    GIN,
-    MoleculeGIN,
+from gcl_hard.graphs import GIN, MoleculeGIN, TwoView, embed, load
+from gcl_hard.graphs.augment import augment
+from gcl_hard.molecules import (
     Molecules,
-    TwoView,
-    embed,
     fingerprints,
     from_smiles,
     from_tu,
-    load,
     load_molecules,
-    moleculenet,
-    molecules,
     read_molecules,
     scaffolds,
     tanimoto,
 )
-from gcl_hard.graphs.augment import augment
-from gcl_hard.graphs.moleculenet import SOURCES, locate
+from gcl_hard.molecules import data as molecules
+from gcl_hard.molecules import files as moleculenet
+from gcl_hard.molecules.files import SOURCES, locate
 from tests.said import says
 
 pytest.importorskip("rdkit")

@@ -15,7 +15,7 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.transforms import AddSelfLoops
 
 from gcl_hard import InputError
-from gcl_hard.graphs import (
+from gcl_hard.nodes import (
     GCN,
     GraphSAGE,
     Neighbourhoods,
@@ -24,8 +24,8 @@ from gcl_hard.graphs import (
     NodeViews,
     embed_nodes,
 )
-from gcl_hard.graphs.node_models import encode_nodes
-from gcl_hard.graphs.node_views import transformed_by
+from gcl_hard.nodes.models import encode_nodes
+from gcl_hard.nodes.views import transformed_by
 from tests.graphs.test_node_models import as_sparse, graph
 from tests.said import says
 

@@ -17,10 +17,10 @@ from torch_geometric import datasets
 from torch_geometric.io.npz import parse_npz
 
 from gcl_hard import InputError
-from gcl_hard.graphs import NodeSet, load_nodes
-from gcl_hard.graphs.node_files import KNOWN, canonical_name, has_nodes, paths, published_metric
 from gcl_hard.images import load as load_images
 from gcl_hard.images.datasets import is_image_set
+from gcl_hard.nodes import NodeSet, load_nodes
+from gcl_hard.nodes.files import KNOWN, canonical_name, has_nodes, paths, published_metric
 from tests.said import says
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "nodes"

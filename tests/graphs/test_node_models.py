@@ -13,7 +13,8 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, SAGEConv
 
 from gcl_hard import InputError, embed, fit
-from gcl_hard.graphs import (
+from gcl_hard.graphs.sparse import csr
+from gcl_hard.nodes import (
     GCN,
     GraphSAGE,
     Neighbourhoods,
@@ -24,7 +25,6 @@ from gcl_hard.graphs import (
     NodeViews,
     embed_nodes,
 )
-from gcl_hard.graphs.sparse import csr
 from tests.said import says
 
 

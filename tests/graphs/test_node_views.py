@@ -10,9 +10,9 @@ from scipy.sparse import csr_array
 from torch_geometric.transforms import AddSelfLoops, RandomNodeSplit
 
 from gcl_hard import InputError
-from gcl_hard.graphs import NodeBatch, NodeViews
-from gcl_hard.graphs.node_views import transformed_by
 from gcl_hard.graphs.sparse import column_sums, csr, rows_of, scaled_columns, to_scipy
+from gcl_hard.nodes import NodeBatch, NodeViews
+from gcl_hard.nodes.views import transformed_by
 from tests.said import says
 
 STAR = torch.tensor([[0, 0, 0, 1, 2, 3, 3, 4], [1, 2, 3, 0, 0, 0, 4, 3]])

@@ -17,7 +17,7 @@ from torch_geometric.transforms import NormalizeFeatures, ToSparseTensor
 
 from gcl_hard import InputError, fit
 from gcl_hard.files.io import digest_of_arrays
-from gcl_hard.graphs import GCN, NodeContrast, NodeSet
+from gcl_hard.nodes import GCN, NodeContrast, NodeSet
 from tests.said import says
 
 NAN = float("nan")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from gcl_hard.graphs import LinkSet, load_links
-from gcl_hard.graphs.reversed_facts import reversals, reversed_pairs
+from gcl_hard.links import LinkSet, load_links
+from gcl_hard.links.reversed_facts import reversals, reversed_pairs
 from tests.said import says
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "links"

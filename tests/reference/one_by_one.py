@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from gcl_hard.experiments.protocols import build, setting_of
 from gcl_hard.graphs import GraphBatch, GraphSet, epoch_batches
 from gcl_hard.graphs.models import GraphModel
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.graphs.protocols import build, setting_of
+from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.training.loop import train
 
 

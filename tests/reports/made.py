@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from gcl_hard.experiments.plan import Run
+from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.reports.frame import Comparison, Results, Scores
 from gcl_hard.reports.rows import Kind, Row, rows
-from gcl_hard.runs.plan import Run
-from gcl_hard.settings.graphs import GraphConfig
 from tests.experiments import record
 
 ACCURACIES = [[80.0, 90.0, 85.0], [70.0, 71.0, 78.0], [92.0, 88.0, 84.0]]

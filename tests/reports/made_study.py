@@ -17,8 +17,8 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from gcl_hard.evaluation.metrics import METRICS
-from gcl_hard.settings.base import RunConfig
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.experiments.settings import RunConfig
+from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.tuning.result import Finding, SearchResult
 from gcl_hard.tuning.storage import best_trial, is_maximised
 

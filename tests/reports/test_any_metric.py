@@ -18,6 +18,10 @@ from scipy import stats
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import corrected_t_test
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.settings import RunConfig
+from gcl_hard.experiments.store import Store
 from gcl_hard.reports import theory_figures
 from gcl_hard.reports.frame import Results, result_json
 from gcl_hard.reports.legend import marks
@@ -26,10 +30,6 @@ from gcl_hard.reports.result_figures import ranks, score_figure
 from gcl_hard.reports.rows import Row, rows
 from gcl_hard.reports.runs import read, select, stem, subject
 from gcl_hard.reports.tables import baseline_table, best_trained, significance_table, terminal
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.record import RunResult
-from gcl_hard.runs.store import Store
-from gcl_hard.settings.base import RunConfig
 from tests.experiments import record
 from tests.reports.made import cells_of
 from tests.said import says

@@ -13,6 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
 
+from gcl_hard.experiments.choice import Choice
+from gcl_hard.experiments.domains import from_dict
+from gcl_hard.experiments.plan import Run, plan
+from gcl_hard.experiments.presets import published_accuracy
+from gcl_hard.experiments.settings import selectable
+from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.reports.frame import (
     SCHEMA_VERSION,
     Results,
@@ -23,12 +29,6 @@ from gcl_hard.reports.frame import (
     seconds,
     standard_error,
 )
-from gcl_hard.runs.choice import Choice
-from gcl_hard.runs.plan import Run, plan
-from gcl_hard.settings.base import selectable
-from gcl_hard.settings.domains import from_dict
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.presets import published_accuracy
 from tests.experiments import record
 
 FOLDS = 3

@@ -9,6 +9,12 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.stats import t as student
 
+from gcl_hard.experiments.choice import choices
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.settings import RunConfig
+from gcl_hard.images.settings import ImageConfig
+from gcl_hard.links.settings import LinkConfig
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.grid import (
     choice_lines,
@@ -20,12 +26,6 @@ from gcl_hard.reports.grid import (
     grid_figure,
     negatives_table,
 )
-from gcl_hard.runs.choice import choices
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.record import RunResult
-from gcl_hard.settings.base import RunConfig
-from gcl_hard.settings.images import ImageConfig
-from gcl_hard.settings.links import LinkConfig
 from gcl_hard.theory.snapshots import OWN
 from tests.experiments import record
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from gcl_hard.bench import main
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.settings import RunConfig
+from gcl_hard.experiments.store import Store
+from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.grid import gains
 from gcl_hard.reports.rows import rows
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.store import Store
-from gcl_hard.settings.base import RunConfig
-from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.graphs import GraphConfig
 from tests.experiments import record
 
 USUAL = {

@@ -13,13 +13,13 @@ import pytest
 from rich.console import Console
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.plan import Run
+from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.reports.frame import Results, result_json
 from gcl_hard.reports.page import page, write
 from gcl_hard.reports.rendering import QUICK
 from gcl_hard.reports.rows import rows
 from gcl_hard.reports.tables import terminal
-from gcl_hard.runs.plan import Run
-from gcl_hard.settings.graphs import GraphConfig
 from tests.experiments import record
 from tests.reports.made import cells_of
 from tests.said import says

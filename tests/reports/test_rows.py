@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from gcl_hard.experiments.plan import Run
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.images.settings import ImageConfig
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.legend import marks
 from gcl_hard.reports.rows import Row, rows
 from gcl_hard.reports.tables import choice_table, remarks, score_tables
-from gcl_hard.runs.plan import Run
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
 from tests.experiments import record
 from tests.reports import made
 from tests.reports.test_frame import config, filled, noise

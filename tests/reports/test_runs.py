@@ -11,6 +11,11 @@ import pytest
 
 from gcl_hard.commands.figures import parse_only
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.settings import RunConfig
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.images.settings import ImageConfig
 from gcl_hard.reports.frame import Results, result_json
 from gcl_hard.reports.runs import (
     labels,
@@ -25,11 +30,6 @@ from gcl_hard.reports.runs import (
     subject,
     versions,
 )
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.record import RunResult
-from gcl_hard.settings.base import RunConfig
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
 from tests.reports import made_runs as made
 from tests.said import says
 

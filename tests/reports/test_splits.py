@@ -18,9 +18,9 @@ from scipy import stats
 import gcl_hard.experiments as of
 from gcl_hard import bench
 from gcl_hard.commands.bench import parse_bench
+from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.registry import DOMAINS
-from gcl_hard.runs.store import Store
-from gcl_hard.settings.domains import CONFIGS
+from gcl_hard.experiments.store import Store
 from tests.said import says
 
 N, TRAIN, VALIDATION = 100, 20, 20

@@ -16,11 +16,11 @@ from rich.console import Console
 
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.settings import RunConfig, known
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.images.settings import ImageConfig
 from gcl_hard.losses.methods import METHODS
 from gcl_hard.reports.study import best_yaml, check_target, html, page, terminal, write
-from gcl_hard.settings.base import RunConfig, known
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
 from gcl_hard.tuning.result import SearchResult
 from tests.reports.made_study import PAPER, finding, result_of, searched, study, trial
 from tests.said import says

@@ -11,6 +11,8 @@ import pytest
 from rich.console import Console
 
 from gcl_hard.evaluation.significance import Interval
+from gcl_hard.experiments.choice import Choice
+from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.reports.frame import Results, Scores, Selection
 from gcl_hard.reports.rows import Row, rows, rows_frame
 from gcl_hard.reports.tables import (
@@ -35,8 +37,6 @@ from gcl_hard.reports.tables import (
     to_latex,
     values,
 )
-from gcl_hard.runs.choice import Choice
-from gcl_hard.settings.graphs import GraphConfig
 from tests.experiments import record
 from tests.reports.made import (
     BEST,

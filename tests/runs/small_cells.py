@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from gcl_hard.experiments.ensembles import Encoder, Result, TrainedEncoder
 from gcl_hard.graphs import GraphSet, load
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.graphs.training import Encoder, Result, TrainedEncoder
 from gcl_hard.training.loop import Optimisation
 
 PROBES: tuple[dict[str, Any], ...] = (

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.runs.choice import best, choice, choices, inner_scores
-from gcl_hard.runs.plan import Run, inner_run, plan
-from gcl_hard.runs.record import RunResult
+from gcl_hard.experiments.choice import best, choice, choices, inner_scores
+from gcl_hard.experiments.plan import Run, inner_run, plan
+from gcl_hard.experiments.record import RunResult
 from tests.experiments import record
 from tests.said import says
 from tests.settings import readings

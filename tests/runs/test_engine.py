@@ -20,7 +20,7 @@ import pytest
 from distributed.comm import connect
 
 from gcl_hard.errors import GclHardError, InputError
-from gcl_hard.runs.engine import TRIES, Cluster, Engine, InProcess, engine
+from gcl_hard.experiments.engine import TRIES, Cluster, Engine, InProcess, engine
 from tests.runs import engine_tasks as tasks
 from tests.said import says
 

@@ -16,15 +16,15 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.graphs import GraphExperiment
+from gcl_hard.experiments.datasets import DataSets, FactsCache
+from gcl_hard.experiments.experiment import Clock, seeded_weights
 from gcl_hard.experiments.registry import canonical
+from gcl_hard.experiments.runner import data_sets
 from gcl_hard.graphs import GraphSet, load, tudataset
+from gcl_hard.graphs.experiment import GraphExperiment
+from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.graphs.tudataset import PACKAGED
-from gcl_hard.runs.datasets import DataSets, FactsCache
-from gcl_hard.runs.experiment import Clock, seeded_weights
-from gcl_hard.runs.runner import data_sets
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
+from gcl_hard.images.settings import ImageConfig
 from tests.experiments.made import context
 
 CONFIG = GraphConfig(method="ucl")

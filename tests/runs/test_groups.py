@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gcl_hard.runs import hardware
-from gcl_hard.runs.plan import FOLD_BY_FOLD, Run, groups_of, usual_size
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.plan import FOLD_BY_FOLD, Run, groups_of, usual_size
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.images.settings import ImageConfig
 
 
 def runs_of(n_seeds: int, *configs: GraphConfig) -> list[Run]:

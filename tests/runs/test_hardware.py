@@ -13,7 +13,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from gcl_hard.errors import InputError
-from gcl_hard.runs import hardware
+from gcl_hard.experiments import hardware
 
 
 @pytest.fixture

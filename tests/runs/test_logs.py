@@ -12,9 +12,9 @@ import pytest
 import gcl_hard
 from gcl_hard import InputError, bench, tune
 from gcl_hard.errors import GclHardError
+from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.store import Store
 from gcl_hard.graphs import GIN, load
-from gcl_hard.runs.record import RunResult
-from gcl_hard.runs.store import Store
 from tests.said import says
 
 RUN = ["--dataset=MUTAG", "--method=ucl", "--epochs=3", "--layers=1", "--dim=4", "--folds=2",

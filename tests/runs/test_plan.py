@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gcl_hard.runs.plan import Run, candidate_groups, plan
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.experiments.plan import Run, candidate_groups, plan
+from gcl_hard.graphs.settings import GraphConfig
 
 UNTRAINED = ("majority", "graph-size", "label-histogram", "wl", "wl-oa", "untrained")
 """Baselines that train no encoder."""

@@ -16,11 +16,11 @@ import pytest
 from sklearn.metrics import roc_auc_score, root_mean_squared_error
 
 from gcl_hard.evaluation.metrics import metric
-from gcl_hard.runs import record
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.record import RunResult, Scored
-from gcl_hard.runs.store import COMPACT, Store
-from gcl_hard.settings.molecules import MoleculeConfig
+from gcl_hard.experiments import record
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.record import RunResult, Scored
+from gcl_hard.experiments.store import COMPACT, Store
+from gcl_hard.molecules.settings import MoleculeConfig
 
 RUN = Run(MoleculeConfig(method="ecfp"), 0)
 IDS = np.arange(3, 43)

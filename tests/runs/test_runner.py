@@ -20,15 +20,15 @@ from rich.console import Console
 
 from gcl_hard.bench import main
 from gcl_hard.errors import InputError, OutOfMemory
-from gcl_hard.experiments import protocols
-from gcl_hard.experiments.graphs import GraphExperiment
-from gcl_hard.runs import runner
-from gcl_hard.runs.engine import TRIES
-from gcl_hard.runs.plan import Run, plan
-from gcl_hard.runs.progress import Bars, progress
-from gcl_hard.runs.record import SCHEMA_VERSION
-from gcl_hard.runs.store import Store
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.experiments import runner
+from gcl_hard.experiments.engine import TRIES
+from gcl_hard.experiments.plan import Run, plan
+from gcl_hard.experiments.progress import Bars, progress
+from gcl_hard.experiments.record import SCHEMA_VERSION
+from gcl_hard.experiments.store import Store
+from gcl_hard.graphs import protocols
+from gcl_hard.graphs.experiment import GraphExperiment
+from gcl_hard.graphs.settings import GraphConfig
 from tests.experiments.made import Ran, numbers
 from tests.runs import engine_tasks as tasks
 from tests.runs.test_store import held_elsewhere, lock_of
@@ -410,7 +410,7 @@ def test_runs_of_another_command_are_waited_for_and_then_read(
             here.put(first, result)
             other.close()
 
-        monkeypatch.setattr("gcl_hard.runs.runner.time.sleep", while_waiting)
+        monkeypatch.setattr("gcl_hard.experiments.runner.time.sleep", while_waiting)
         ran = Ran(here.folder, [first, second], ensemble_size=1)
     assert started == [("hscl", 1)]
     assert ran.results[first] == result
@@ -424,7 +424,7 @@ def test_what_a_killed_command_left_is_run(tmp_path: Path, monkeypatch: pytest.M
     store = Store(tmp_path)
     with ExitStack() as other:
         other.enter_context(held_elsewhere(lock_of(store, run)))
-        monkeypatch.setattr("gcl_hard.runs.runner.time.sleep", lambda seconds: other.close())
+        monkeypatch.setattr("gcl_hard.experiments.runner.time.sleep", lambda seconds: other.close())
         ran = Ran(tmp_path, [run])
     assert list(ran.results) == [run]
     assert {path.name for path in tmp_path.iterdir()} == {f"{run.key}.json"}

@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-import gcl_hard.runs.store
+import gcl_hard.experiments.store
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import FoldScore
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.record import SCHEMA_VERSION, RunResult, Scored, packed, unpacked
+from gcl_hard.experiments.settings import RunConfig, known
+from gcl_hard.experiments.store import COMPACT, SHARED, Store, compact_lines, read_result
 from gcl_hard.files.io import check_writable, write_json
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.record import SCHEMA_VERSION, RunResult, Scored, packed, unpacked
-from gcl_hard.runs.store import COMPACT, SHARED, Store, compact_lines, read_result
-from gcl_hard.settings.base import RunConfig, known
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.images.settings import ImageConfig
 from tests.experiments import record, small
 from tests.said import says
 
@@ -403,16 +403,16 @@ def test_of_two_results_of_a_run_the_newer_is_compacted(
 @contextmanager
 def in_the_middle(monkeypatch: pytest.MonkeyPatch, does: Callable[[], object]) -> Iterator[None]:
     """Something that happens once while a compaction writes its file."""
-    real = gcl_hard.runs.store.write_compact
+    real = gcl_hard.experiments.store.write_compact
 
     def slowly(*arguments: Any) -> None:
-        monkeypatch.setattr(gcl_hard.runs.store, "write_compact", real)
+        monkeypatch.setattr(gcl_hard.experiments.store, "write_compact", real)
         does()
         real(*arguments)
 
-    monkeypatch.setattr(gcl_hard.runs.store, "write_compact", slowly)
+    monkeypatch.setattr(gcl_hard.experiments.store, "write_compact", slowly)
     yield
-    assert gcl_hard.runs.store.write_compact is real
+    assert gcl_hard.experiments.store.write_compact is real
 
 
 NEWER = replace(RESULT, scores={"accuracy": [1.0, 2.0, 3.0]}, finished="2040-01-01T00:00:00+00:00")

@@ -10,10 +10,10 @@ import numpy as np
 
 from gcl_hard.core.setting import Setting
 from gcl_hard.evaluation.metrics import METRICS, Metric, register_metric
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.registry import DOMAINS, register
-from gcl_hard.runs.record import RunResult
-from gcl_hard.settings.base import LR, RunConfig, configuration, method_setting
-from gcl_hard.settings.domains import CONFIGS
+from gcl_hard.experiments.settings import LR, RunConfig, configuration, method_setting
 from tests.experiments import record
 
 BASELINES = ("mean", "wl")

@@ -20,17 +20,17 @@ from hypothesis import strategies as st
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.core.setting import declared
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.graphs import GraphExperiment
+from gcl_hard.experiments.domains import from_dict, is_baseline
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.settings import OwnTraining, RunConfig, defaults
+from gcl_hard.experiments.store import Store
 from gcl_hard.functional.hardening import Exponential, Hardening, Threshold
 from gcl_hard.graphs import GraphSet
+from gcl_hard.graphs.experiment import GraphExperiment
+from gcl_hard.graphs.settings import GRAPH_BASELINES, GraphConfig
 from gcl_hard.images import stem_for
+from gcl_hard.images.settings import IMAGE_BASELINES, ImageConfig
 from gcl_hard.losses.methods import METHODS
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.store import Store
-from gcl_hard.settings.base import OwnTraining, RunConfig, defaults
-from gcl_hard.settings.domains import from_dict, is_baseline
-from gcl_hard.settings.graphs import GRAPH_BASELINES, GraphConfig
-from gcl_hard.settings.images import IMAGE_BASELINES, ImageConfig
 from tests.experiments import small
 from tests.experiments.made import context, go_on
 

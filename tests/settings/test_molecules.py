@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.domains import CONFIGS, from_dict
 from gcl_hard.losses.methods import METHODS, contrastive_loss
-from gcl_hard.settings.domains import CONFIGS, from_dict
-from gcl_hard.settings.molecules import AWARE, MoleculeConfig
+from gcl_hard.molecules.settings import AWARE, MoleculeConfig
 
 
 @pytest.mark.parametrize("method", METHODS)

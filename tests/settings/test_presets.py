@@ -13,11 +13,11 @@ import yaml
 
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.errors import InputError
+from gcl_hard.experiments import presets
+from gcl_hard.experiments.presets import published_accuracy, recipe
+from gcl_hard.graphs.settings import GRAPH_BASELINES, GraphConfig
 from gcl_hard.graphs.tudataset import MANIFEST
-from gcl_hard.settings import presets
-from gcl_hard.settings.graphs import GRAPH_BASELINES, GraphConfig
-from gcl_hard.settings.images import IMAGE_BASELINES, ImageConfig
-from gcl_hard.settings.presets import published_accuracy, recipe
+from gcl_hard.images.settings import IMAGE_BASELINES, ImageConfig
 from tests.said import says
 from tests.settings.made_recipes import RECIPE, put, recipes
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from gcl_hard.errors import InputError
-from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.flags import all_settings, settings_from
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.values import as_seeds
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.flags import all_settings, settings_from
+from gcl_hard.experiments.values import as_seeds
+from gcl_hard.graphs.settings import GraphConfig
 
 
 @pytest.mark.parametrize(

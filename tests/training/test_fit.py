@@ -13,20 +13,10 @@ from torch_geometric.loader import DataLoader
 
 from gcl_hard import fit
 from gcl_hard.errors import InputError
-from gcl_hard.graphs import (
-    GIN,
-    DistMult,
-    Ensemble,
-    GraphSet,
-    InfoGraph,
-    LinkContrast,
-    LinkSet,
-    Neighbourhoods,
-    NodeSet,
-    epoch_batches,
-    load,
-)
+from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph, epoch_batches, load
 from gcl_hard.images.batching import epoch_batches as image_batches
+from gcl_hard.links import DistMult, LinkContrast, LinkSet
+from gcl_hard.nodes import Neighbourhoods, NodeSet
 from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation, train
 from tests.training.ensembles import of_dtype

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard import InputError, fit
-from gcl_hard.experiments.ensembles import Encoder, ensemble_of, train_encoders
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Supervised, TwoView, load
 from gcl_hard.graphs.order import epoch_batches
+from gcl_hard.graphs.training import Encoder, ensemble_of, train_encoders
 from gcl_hard.images import ImageClassifier, ImageContrast, ViewPair
 from gcl_hard.training.loop import train
 from tests.runs.small_cells import small, two_view, weights

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.experiments.custom import EncoderMaker
-from gcl_hard.experiments.graph_trials import GraphOuter, GraphPart
-from gcl_hard.experiments.image_trials import ImageOuter, ImagePart
+from gcl_hard.experiments.experiment import RunContext, RunOptions
 from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.settings import RunConfig, defaults, of_part
+from gcl_hard.experiments.trials import Candidate, Inner, Score, Scoring
 from gcl_hard.graphs import GraphSet
-from gcl_hard.runs.experiment import RunContext, RunOptions
-from gcl_hard.runs.trials import Candidate, Inner, Score, Scoring
-from gcl_hard.settings.base import RunConfig, defaults, of_part
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.graphs.trials import GraphOuter, GraphPart
+from gcl_hard.images.trials import ImageOuter, ImagePart
 
 SMALL: dict[str, Any] = {
     "protocol": "inductive", "epochs": 2, "layers": 2, "dim": 8, "batch_size": 32,

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
-from gcl_hard.experiments import ensembles
-from gcl_hard.experiments.graph_trials import GraphPart, cut_graphs
+from gcl_hard.experiments.trials import Inner, Steps
 from gcl_hard.graphs import GraphSet
-from gcl_hard.runs.trials import Inner, Steps
+from gcl_hard.graphs import training as ensembles
+from gcl_hard.graphs.trials import GraphPart, cut_graphs
 from tests.said import says
 from tests.tuning.scoring import Notes, accuracies, candidates, scores_of, small
 

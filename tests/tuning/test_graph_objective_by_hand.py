@@ -16,15 +16,15 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from gcl_hard.evaluation import C_GRID
-from gcl_hard.experiments import ensembles, protocols
-from gcl_hard.experiments.ensembles import Result, TrainedEncoder
-from gcl_hard.experiments.graph_trials import GraphOuter, GraphPart, cut_graphs
-from gcl_hard.experiments.graphs import GraphExperiment
-from gcl_hard.graphs import GraphSet
-from gcl_hard.runs.experiment import silent
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.trials import Inner
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.experiments.experiment import silent
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.trials import Inner
+from gcl_hard.graphs import GraphSet, protocols
+from gcl_hard.graphs import training as ensembles
+from gcl_hard.graphs.experiment import GraphExperiment
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.graphs.training import Result, TrainedEncoder
+from gcl_hard.graphs.trials import GraphOuter, GraphPart, cut_graphs
 from tests.reference.one_by_one import fit
 from tests.tuning.scoring import accuracies, context, outer_accuracy, small
 

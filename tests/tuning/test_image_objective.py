@@ -15,12 +15,13 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, OutOfMemory
 from gcl_hard.evaluation import FoldScore
-from gcl_hard.experiments import image_training, images
-from gcl_hard.experiments.image_trials import ImageOuter, ImagePart
-from gcl_hard.runs.experiment import silent
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.trials import Candidate, Inner, Score
-from gcl_hard.settings.images import ImageConfig
+from gcl_hard.experiments.experiment import silent
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.trials import Candidate, Inner, Score
+from gcl_hard.images import experiment as images
+from gcl_hard.images import training as image_training
+from gcl_hard.images.settings import ImageConfig
+from gcl_hard.images.trials import ImageOuter, ImagePart
 from tests.experiments.tiny_images import Tiny, few_digits, small
 from tests.tuning.scoring import Notes, context, outer_accuracy, scores_of
 

@@ -24,12 +24,13 @@ from torch import Tensor
 
 from gcl_hard.commands.study import study
 from gcl_hard.evaluation import Fold
-from gcl_hard.experiments import graph_trials, image_training
-from gcl_hard.experiments.graph_trials import GraphOuter, GraphPart, cut_graphs
-from gcl_hard.experiments.image_trials import ImageOuter
+from gcl_hard.experiments.trials import Candidate, Inner, Score, Steps
 from gcl_hard.graphs import GraphSet
-from gcl_hard.runs.trials import Candidate, Inner, Score, Steps
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.graphs import trials as graph_trials
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.graphs.trials import GraphOuter, GraphPart, cut_graphs
+from gcl_hard.images import training as image_training
+from gcl_hard.images.trials import ImageOuter
 from gcl_hard.tuning import SearchResult, objective
 from gcl_hard.tuning.options import PrunerName
 from tests.experiments import tiny_images

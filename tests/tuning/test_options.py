@@ -14,9 +14,9 @@ from torch import nn
 from gcl_hard.commands.parser import public_command
 from gcl_hard.commands.tune import parse_tune, tune_parser
 from gcl_hard.errors import InputError
-from gcl_hard.runs.trials import Inner
-from gcl_hard.settings.graphs import GRAPH_BASELINES, GraphConfig
-from gcl_hard.settings.images import ImageConfig
+from gcl_hard.experiments.trials import Inner
+from gcl_hard.graphs.settings import GRAPH_BASELINES, GraphConfig
+from gcl_hard.images.settings import ImageConfig
 from gcl_hard.tuning.options import TuneOptions, check_given
 from gcl_hard.tuning.space import Base, Space
 from tests.said import says

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from gcl_hard.commands.tune import parse_tune
 from gcl_hard.errors import InputError
 from gcl_hard.graphs import GraphSet
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.images.settings import ImageConfig
 from gcl_hard.tuning.objective import check_output
 from gcl_hard.tuning.options import TuneOptions
 from gcl_hard.tuning.space import Base, Space

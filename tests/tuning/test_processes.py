@@ -226,7 +226,7 @@ from pathlib import Path
 warnings.filterwarnings("ignore", message=".*torch.jit.*")  # as the command does
 from gcl_hard import tune
 from gcl_hard.commands import study
-from gcl_hard.experiments import graph_trials
+from gcl_hard.graphs import trials as graph_trials
 from gcl_hard.tuning import storage
 storage.HEARTBEAT, storage.GRACE = 1, 3
 Path(f"ready-{os.getpid()}").touch()

@@ -11,7 +11,7 @@ from optuna.samplers import BaseSampler, RandomSampler
 from optuna.storages import InMemoryStorage
 from optuna.trial import Trial, TrialState
 
-from gcl_hard.runs.trials import REPORTS, Inner
+from gcl_hard.experiments.trials import REPORTS, Inner
 from gcl_hard.tuning.options import (
     STARTUP,
     STEPS,

@@ -19,10 +19,10 @@ from optuna.trial import FrozenTrial, TrialState
 
 from gcl_hard.commands.study import study
 from gcl_hard.errors import GclHardError, InputError
+from gcl_hard.experiments.engine import TRIES
+from gcl_hard.experiments.trials import Candidate
 from gcl_hard.graphs import load
-from gcl_hard.runs.engine import TRIES
-from gcl_hard.runs.trials import Candidate
-from gcl_hard.settings.graphs import GraphConfig
+from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.tuning import SearchResult, search
 from gcl_hard.tuning.result import AllFailed
 from gcl_hard.tuning.storage import AGAIN, DEATHS, DRAWN, FAILURE, GRID, SURPLUS, TrialCounts

@@ -19,11 +19,11 @@ from torch import nn
 
 from gcl_hard.commands.tune import parse_tune
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.searches import shipped
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.images.settings import ImageConfig
 from gcl_hard.losses.methods import METHODS
-from gcl_hard.settings.domains import CONFIGS
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
-from gcl_hard.settings.searches import shipped
 from gcl_hard.tuning.space import (
     Base,
     Dimension,

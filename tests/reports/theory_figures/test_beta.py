@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import corrected_interval
+from gcl_hard.experiments.record import RunResult
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.images.settings import ImageConfig
 from gcl_hard.reports import theory_figures
-from gcl_hard.runs.record import RunResult
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
 from tests.reports import made_runs as made
 from tests.reports.made import sentences
 from tests.said import says

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.images.settings import ImageConfig
 from gcl_hard.reports import theory_figures
 from gcl_hard.reports.runs import LOSSES
-from gcl_hard.settings.graphs import GraphConfig
-from gcl_hard.settings.images import ImageConfig
 from tests.reports import made_runs as made
 from tests.reports.made import sentences
 from tests.said import says

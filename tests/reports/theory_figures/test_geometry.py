@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.settings import RunConfig
+from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.reports import theory_figures
 from gcl_hard.reports.epoch_figures import MEASURES as TITLES
 from gcl_hard.reports.runs import GEOMETRY
-from gcl_hard.runs.record import RunResult
-from gcl_hard.settings.base import RunConfig
-from gcl_hard.settings.graphs import GraphConfig
 from tests.reports import made_runs as made
 from tests.reports.made import sentences
 from tests.said import says

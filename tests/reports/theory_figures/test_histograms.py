@@ -10,10 +10,10 @@ import pytest
 from matplotlib.axes import Axes
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.settings import RunConfig
+from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.reports import theory_figures
-from gcl_hard.runs.record import RunResult
-from gcl_hard.settings.base import RunConfig
-from gcl_hard.settings.graphs import GraphConfig
 from tests.reports import made_runs as made
 from tests.said import says
 

@@ -1,0 +1,171 @@
+"""Choosing settings inside the training data: candidates, their inner scores, and the best."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gcl_hard.errors import InputError
+from gcl_hard.evaluation.metrics import metric
+from gcl_hard.experiments.plan import Run, candidate_groups
+from gcl_hard.experiments.record import ACCURACY, RunResult
+from gcl_hard.experiments.settings import RunConfig, known
+
+
+def best(scores: Sequence[float], *, higher: bool = True) -> int:
+    """Index of the best score; on a tie the first.
+
+    Args:
+        scores: at least one.
+        higher: whether more is better.
+
+    Example:
+        >>> best([1.0, 3.0, 3.0]), best([1.0, 3.0, 1.0], higher=False)
+        (1, 0)
+    """
+    return (max if higher else min)(range(len(scores)), key=scores.__getitem__)
+
+
+def metric_of(records: Iterable[RunResult]) -> str:
+    """The name of the metric that records are scored by; accuracy, if there are none.
+
+    Raises:
+        InputError: for records of two metrics, which cannot be compared.
+    """
+    first: dict[str, RunResult] = {}
+    for record in records:
+        first.setdefault(record.metric, record)
+    if len(first) > 1:
+        (one, a), (other, b), *_ = first.items()
+        raise InputError(
+            f"{a.run} is scored by {one}, {b.run} by {other}, and the two are not compared: run "
+            f"or show them by different commands"
+        )
+    return next(iter(first), ACCURACY)
+
+
+def inner_scores(record: RunResult) -> list[float]:
+    """The scores of a run inside its training data, one a fold; none if one is not defined.
+
+    Those of an inner run, or those on the validation part that another run was also scored on.
+    """
+    found = record.values if record.inner else record.validation
+    return found if all(map(math.isfinite, found)) else []
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Candidates, and the scores inside the training data that choose among them.
+
+    Attributes:
+        candidates: configurations that differ only in what can be chosen.
+        inner: of each candidate its inner scores, seeds × folds; None while one of them is open,
+            or if one is not defined.
+        higher: whether more is better.
+
+    Example:
+        >>> from gcl_hard.graphs.settings import GraphConfig
+        >>> candidates = tuple(GraphConfig(protocol="inductive", beta=b) for b in (1, 2))
+        >>> choice = Choice(candidates, (((60.0, 70.0),), ((65.0, 66.0),)))
+        >>> choice.best.beta, choice.fold_by_fold
+        (2.0, ((1, 0),))
+    """
+
+    candidates: tuple[RunConfig, ...]
+    inner: tuple[tuple[tuple[float, ...], ...] | None, ...]
+    higher: bool = True
+
+    @property
+    def finished(self) -> int:
+        """Candidates whose inner scores are all there."""
+        return sum(scores is not None for scores in self.inner)
+
+    def score(self, candidate: RunConfig) -> float | None:
+        """Mean inner score of a candidate; None while one of its scores is open."""
+        scores = self.inner[self.candidates.index(candidate)]
+        return None if scores is None else statistics.fmean(map(statistics.fmean, scores))
+
+    @property
+    def best(self) -> RunConfig | None:
+        """The candidate with the best mean inner score; None while one of them is open."""
+        means = [mean for c in self.candidates if (mean := self.score(c)) is not None]
+        if len(means) < len(self.candidates):
+            return None
+        return self.candidates[best(means, higher=self.higher)]
+
+    @property
+    def ends(self) -> set[str]:
+        """Settings whose best value is the smallest or the largest of several numbers compared.
+
+        A better one may lie beyond, unless the value is a bound of the setting.
+        """
+        if (chosen := self.best) is None:
+            return set()
+        ends = set()
+        for name, field in known(type(chosen)).items():
+            values = {getattr(candidate, name) for candidate in self.candidates}
+            if len(values) > 1 and all(type(value) in (int, float) for value in values):
+                bounds = field.setting.least, field.setting.most
+                value = getattr(chosen, name)
+                if value in (min(values), max(values)) and value not in bounds:
+                    ends.add(name)
+        return ends
+
+    @property
+    def fold_by_fold(self) -> tuple[tuple[int, ...], ...]:
+        """For each seed and fold, the index of the candidate that is best there."""
+        inner = np.array(self.inner, dtype=float)
+        found = (inner if self.higher else -inner).argmax(axis=0)
+        return tuple(map(tuple, found.tolist()))
+
+    def taken(self, outer: ArrayLike) -> NDArray[Any]:
+        """The scores of the candidates chosen fold by fold, seeds × folds.
+
+        Args:
+            outer: float [candidates, seeds, folds], scores outside the training data.
+        """
+        found: NDArray[Any] = np.take_along_axis(
+            np.asarray(outer), np.array([self.fold_by_fold]), axis=0
+        )[0]
+        return found
+
+
+def choice(
+    candidates: Sequence[RunConfig],
+    runs: Mapping[RunConfig, Sequence[Run]],
+    records: Mapping[Run, RunResult],
+) -> Choice:
+    """The choice among candidates.
+
+    Args:
+        candidates: at least one.
+        runs: by candidate, the runs whose inner scores count, one a seed.
+        records: results of finished runs.
+
+    Raises:
+        InputError: for records of two metrics.
+    """
+    finished = {c: [records[run] for run in runs[c] if run in records] for c in candidates}
+    name = metric_of(record for own in finished.values() for record in own)
+    scores = {c: tuple(tuple(inner_scores(record)) for record in finished[c]) for c in candidates}
+    inner = (
+        scores[c] if len(scores[c]) == len(runs[c]) and all(scores[c]) else None for c in candidates
+    )
+    return Choice(tuple(candidates), tuple(inner), metric(name).higher)
+
+
+def choices(runs: Mapping[RunConfig, Run], records: Mapping[Run, RunResult]) -> list[Choice]:
+    """The choices among configurations that are compared once, by one run of each.
+
+    Args:
+        runs: the run of each candidate.
+        records: results of finished runs.
+    """
+    each = {config: [run] for config, run in runs.items()}
+    return [choice(group, each, records) for group in candidate_groups(runs)]

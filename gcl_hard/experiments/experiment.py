@@ -1,0 +1,417 @@
+"""The experiment interface, one implementation a domain: load data, train runs, score them."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
+from uuid import uuid4
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_processes
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.settings import RunConfig
+
+if TYPE_CHECKING:
+    from gcl_hard.experiments.embedding import Items, Reading
+    from gcl_hard.experiments.exporting import Exportable
+    from gcl_hard.experiments.record import RunResult, Scored
+    from gcl_hard.theory.snapshots import Points, Snapshot
+
+ENCODERS, EMBEDDINGS = ".pt", ".embeddings.npz"
+"""Suffixes of the files of trained encoders and of embeddings."""
+
+OPTIONS = {"diagnostics": "take no snapshots", "save_encoder": "save no encoders"}
+"""Options that some experiments lack, and what runs do without them."""
+
+Report = Callable[[Run, float, float], bool]
+"""Called during training with a run, the share of its training that is done, and the latest mean
+loss (NaN before the first). Returns whether to go on; on False training saves a checkpoint and
+ends."""
+
+
+def silent(run: Run, share: float, loss: float) -> bool:
+    """A :data:`Report` that shows nothing and never stops."""
+    return True
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of execution; only ``ensemble_size``, ``tf32`` and ``deterministic`` change any
+    numbers, by rounding.
+    """
+
+    diagnostics: Annotated[
+        int, "take a snapshot of the quantities of the theory every N epochs; 0: never"
+    ] = 0
+    ensemble_size: Annotated[
+        int | None, "graphs: encoders trained as one ensemble, a number or auto (default)"
+    ] = None
+    loader_workers: Annotated[
+        int, "images: processes that make views on the CPU; 0: on the device"
+    ] = 0
+    monitor_every: Annotated[
+        int, "images: epochs between points of the monitoring curve; 0: none"
+    ] = 10
+    checkpoint_minutes: Annotated[
+        float, "minutes between checkpoints of a run that keeps one; 0: after every step"
+    ] = 10.0
+    resume: Annotated[
+        bool, "accepted, and without effect: runs continue from their checkpoints anyway"
+    ] = False
+    save_encoder: Annotated[bool, "save trained encoders next to results, as NAME.pt"] = False
+    save_embeddings: Annotated[bool, "save embeddings next to results, as NAME.embeddings.npz"] = (
+        False
+    )
+
+    tf32: Annotated[
+        bool, "on a GPU: products of float32 in TF32, faster, to three digits; results say so"
+    ] = False
+    deterministic: Annotated[
+        bool, "on a GPU: the same bits for the same command, slower; results say so"
+    ] = False
+
+    def __post_init__(self) -> None:
+        check_at_least("loader-workers", self.loader_workers, 0)
+        check_processes(least=0, loader_workers=self.loader_workers)
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """Where and how runs are executed; small and picklable.
+
+    Attributes:
+        output: folder of results, checkpoints and encoders.
+        data_dir: an offline mirror of data sets, or None.
+        device: name of a PyTorch device.
+        threads: threads of one process, None to choose by the size of a run.
+        cores: cores that one process may use.
+        versions: versions that numbers depend on, read when the command began.
+        experiment_of: looks the experiment of a configuration up, in any process.
+        options: options of execution.
+        digest: digest of the data of the run in training.
+        parts: the user's own encoders and augmentations, by the names in configurations.
+        processes: those that train a run together, under torchrun.
+        call: tells the context of one command or call from those of others, in all processes.
+    """
+
+    output: Path
+    data_dir: Path | None
+    device: str
+    threads: int | None
+    cores: int
+    versions: dict[str, str]
+    experiment_of: Callable[[RunConfig], Experiment[Any, Any]]
+    options: RunOptions = RunOptions()
+    digest: str = ""
+    parts: Parts = field(default_factory=dict)
+    processes: int = 1
+    call: str = field(default_factory=lambda: uuid4().hex, compare=False)
+
+    def file(self, run: Run, suffix: str) -> Path:
+        """Path of a file next to the result of a run."""
+        return self.output / f"{run.name(self.processes)}{suffix}"
+
+    def checkpoint(self, run: Run, number: int = 0) -> Path:
+        """Path of the checkpoint of one of a run's trainings, from 0.
+
+        Another number of processes finds it, too, and refuses it.
+        """
+        suffix = f".{number}.ckpt" if number else ".ckpt"
+        return self.output / f"{run.name(1)}{suffix}"
+
+    def checkpoints(self, run: Run) -> list[Path]:
+        """Those of a run's trainings that are there."""
+        found = (self.checkpoint(run, number) for number in range(max(1, run.config.encoders)))
+        return [path for path in found if path.exists()]
+
+    def forget(self, run: Run) -> None:
+        """Remove the checkpoints of a run."""
+        for path in self.checkpoints(run):
+            path.unlink(missing_ok=True)
+
+    def without_checkpoints(self) -> RunContext:
+        """The same, for what is not to be resumed."""
+        return replace(self, options=replace(self.options, checkpoint_minutes=math.inf))
+
+    def saves(self, run: Run) -> tuple[str, ...]:
+        """Suffixes of the files that are saved with the result of a run."""
+        options, config = self.options, run.config
+        embedded = not run.inner and (not config.is_baseline or config.method == "untrained")
+        asked = {
+            ENCODERS: options.save_encoder and config.encoders > 0,
+            EMBEDDINGS: options.save_embeddings and embedded,
+        }
+        return tuple(suffix for suffix, wanted in asked.items() if wanted)
+
+
+@dataclass(eq=False)
+class TrainedRun:
+    """A trained run: the inputs of scoring, or the error.
+
+    Attributes:
+        run: the run.
+        losses: mean loss of the last epoch of every encoder trained, nats.
+        seconds_train: time of training, all encoders together.
+        seconds_eval: time of embedding.
+        embeddings: what is scored, as the experiment defines it.
+        scores: of a run that needs no embeddings, as the experiment defines them.
+        knn: accuracy of nearest neighbours in percent; None for graphs.
+        curve: monitoring: epoch and accuracy in percent.
+        snapshots: snapshots of the diagnostics.
+        seconds_diagnostics: time of these.
+        points: arrays of the last snapshot.
+        facts: what the record states beside the facts of the data.
+        encoders: what is saved of the encoders, for ``torch.load(…, weights_only=True)``.
+        error: why training failed, or None.
+        device: name of the hardware that trained it.
+    """
+
+    run: Run
+    losses: tuple[float, ...] = ()
+    seconds_train: float = 0.0
+    seconds_eval: float = 0.0
+    embeddings: Any = None
+    scores: Any = None
+    knn: float | None = None
+    curve: tuple[tuple[int, float], ...] = ()
+    snapshots: Sequence[Snapshot] = field(default_factory=list)
+    seconds_diagnostics: float = 0.0
+    points: Points | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    encoders: dict[str, Any] | None = None
+    error: DivergenceError | None = None
+    device: str = ""
+
+
+C = TypeVar("C", bound=RunConfig)
+D = TypeVar("D")
+
+
+class Experiment(ABC, Generic[C, D]):
+    """One domain: how its data are loaded and described, how runs are trained and scored.
+
+    A domain has to define ``load``, ``facts``, ``train_run`` and ``score``; the others have
+    defaults.
+
+    Attributes:
+        options: what it can do of ``diagnostics`` (:attr:`TrainedRun.snapshots`) and
+            ``save_encoder`` (:attr:`TrainedRun.encoders`), which are refused otherwise.
+        shape: what a file of encoders says of their shape, for :meth:`new_encoder`.
+        scores_on_cpu: whether :meth:`score` works on the CPU, so that other processes do it while a
+            GPU trains.
+    """
+
+    scores_on_cpu: ClassVar[bool] = False
+    options: ClassVar[frozenset[str]] = frozenset()
+    shape: ClassVar[frozenset[str]] = frozenset()
+
+    @abstractmethod
+    def load(self, config: C, context: RunContext, own: D | None = None) -> D:
+        """The data of a configuration, on ``context.device``.
+
+        Args:
+            config: names the data.
+            context: ``data_dir`` is an offline mirror.
+            own: the user's own data, in place of a named set.
+
+        Raises:
+            InputError: if they are not available.
+        """
+
+    @abstractmethod
+    def facts(self, data: D) -> dict[str, Any]:
+        """Facts for the record: sizes, and a ``"digest"``
+        (:func:`gcl_hard.files.io.digest_of_arrays`) that tells data sets of the same name apart. If
+        all runs are tested on the same items, ``"n_test"`` is their number.
+        """
+
+    def train(
+        self, runs: Sequence[Run], data: D, context: RunContext, report: Report
+    ) -> Iterator[TrainedRun]:
+        """Train runs that share ``RunConfig.group_key``, or one run of any kind: by default one
+        after the other, by :meth:`train_run`.
+        """
+        for run in runs:
+            told: list[bool] = []
+
+            def tell(run: Run, share: float, loss: float, told: list[bool] = told) -> bool:
+                told.append(report(run, share, loss))
+                return told[-1]
+
+            trained = self.train_run(run, data, context, tell)
+            if not all(told):  # it was stopped, and is not finished
+                raise KeyboardInterrupt
+            yield trained
+
+    def train_run(self, run: Run, data: D, context: RunContext, report: Report) -> TrainedRun:
+        """Train a run.
+
+        Args:
+            run: if it is ``inner``, a part of the training data is held out of all training, and
+                takes the place of the test items.
+            data: what :meth:`load` returned.
+            context: where and how.
+            report: called with the run, the share of its training that is done, and the latest
+                loss; on False training ends.
+
+        Returns:
+            With ``embeddings``, which :meth:`score` reads.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines neither train nor train_run")
+
+    @abstractmethod
+    def score(self, trained: TrainedRun, data: D, context: RunContext) -> Scored:
+        """What a trained run predicts of the test items."""
+
+    def metrics(self, config: C, data: D) -> tuple[str, ...]:
+        """Names of the metrics (:mod:`gcl_hard.evaluation.metrics`) that runs are scored by: tables
+        show the first, and settings are chosen by it.
+        """
+        return ("accuracy",)
+
+    def size(self, data: D) -> tuple[int, int]:
+        """The ``size`` argument of :meth:`RunConfig.cost`."""
+        return 1, 1
+
+    def check(self, config: C, data: D, context: RunContext, *, inner: bool) -> None:
+        """Raise InputError, before training, for what cannot be trained or scored."""
+        return
+
+    def advice(self, config: C, data: D) -> str | None:
+        """What to know before the runs of a configuration begin: work that will take hours."""
+        return None
+
+    def remark(self, result: RunResult) -> str:
+        """What the line of a finished run says beside its score, such as what is left out of it."""
+        return ""
+
+    def fit(self, config: C, data: D, context: RunContext, seed: int) -> nn.Module:
+        """A model trained on all data."""
+        raise InputError(f"encoders of {config.domain} are not trained outside of runs")
+
+    def new_encoder(self, config: C, saved: Mapping[str, Any], parts: Parts | None) -> nn.Module:
+        """A new encoder of the shape of those in a file, for their weights.
+
+        Args:
+            config: their configuration.
+            saved: what the file says, with :attr:`shape`.
+            parts: the user's own, by their names in configurations.
+        """
+        raise InputError(f"encoders of {config.domain} are not made again from files")
+
+    def items(
+        self,
+        encoder: nn.Module,
+        saved: Mapping[str, Any],
+        data: Any,
+        context: RunContext,
+        reading: Reading,
+    ) -> Items:
+        """What a trained encoder embeds, for ``gcl-hard embed``.
+
+        Args:
+            encoder: on ``context.device``, in evaluation mode.
+            saved: what its file says, ``config`` among it.
+            data: name or path of the data, or the user's own.
+            context: ``data_dir`` is an offline mirror.
+            reading: how the data are read.
+
+        Raises:
+            InputError: for data that are not available, or that the encoder does not take.
+        """
+        raise InputError(
+            f"encoders of {saved['config'].domain} embed nothing but what they were trained on: "
+            f"--save-embeddings of python -m gcl_hard.bench writes that"
+        )
+
+    def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
+        """What ``gcl-hard export`` writes of a trained encoder.
+
+        Args:
+            encoder: on the CPU, in evaluation mode.
+            saved: what its file says, ``config`` among it.
+
+        Raises:
+            InputError: for an encoder that cannot be exported; says why.
+        """
+        raise InputError(
+            f"encoders of {saved['config'].domain} are not exported: their domain says no inputs"
+        )
+
+    def arrays(self, trained: TrainedRun, data: D) -> dict[str, NDArray[Any]]:
+        """The embeddings of a trained run, with labels and folds, as they are saved."""
+        return {"embeddings": np.asarray(trained.embeddings)}
+
+
+def refuse_together(context: RunContext, items: str) -> None:
+    """Refuse processes of torchrun where a run is trained by one; ``items`` such as ``graphs``."""
+    if context.processes > 1:
+        raise InputError(
+            f"processes of torchrun train image encoders together: {items} are trained side by "
+            f"side, with --jobs N or --scheduler"
+        )
+
+
+@contextmanager
+def seeded_weights(seed: int, encoder: int) -> Iterator[int]:
+    """Seed the initial weights made inside the block; yields a seed for augmentations.
+
+    The global random state is left as it was.
+
+    Args:
+        seed: seed of the run.
+        encoder: index of the encoder in the run.
+    """
+    weights, views = np.random.SeedSequence([seed, encoder]).generate_state(2, np.uint64)
+    with torch.random.fork_rng(devices=[]):
+        # The CPU's generator alone: torch.manual_seed would reseed every GPU for good.
+        torch.default_generator.manual_seed(int(weights))
+        yield int(views) >> 1
+
+
+class Clock:
+    """Measures the time of training and of scoring.
+
+    Args:
+        notes: keeps both times, in seconds, under ``"seconds"``; None for new ones.
+    """
+
+    def __init__(self, notes: dict[str, Any] | None = None) -> None:
+        self.notes: dict[str, Any] = {} if notes is None else notes
+        self._last = time.perf_counter()
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Time of training, and of scoring."""
+        train, evaluate = self.notes.get("seconds", (0.0, 0.0))
+        return train, evaluate
+
+    def pause(self) -> float:
+        """Discard the time since the last call; returns it."""
+        now = time.perf_counter()
+        elapsed, self._last = now - self._last, now
+        return elapsed
+
+    def train(self) -> None:
+        """Count the time since the last call as training."""
+        train, evaluate = self.seconds
+        self.notes["seconds"] = [train + self.pause(), evaluate]
+
+    def evaluate(self) -> None:
+        """Count the time since the last call as scoring."""
+        train, evaluate = self.seconds
+        self.notes["seconds"] = [train, evaluate + self.pause()]
+
+
+Parts = Mapping[str, Callable[..., Any]]
+"""The user's own encoders and augmentations, by the names that configurations have for them."""

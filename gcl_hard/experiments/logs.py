@@ -1,0 +1,197 @@
+"""Numbers of a command's runs as they come: to a CSV file, TensorBoard, Weights & Biases, or own.
+
+A logger is any object with ``log_metrics(metrics, step)``, as those of Lightning have; one with
+``finalize(status)`` is ended by it, as Lightning's trainer does.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from gcl_hard.errors import InputError, MissingExtraError, check_option
+
+PROJECT = "gcl_hard"
+"""Project of Weights & Biases, if ``WANDB_PROJECT`` names none."""
+
+
+class Logger(Protocol):
+    """What takes numbers, such as a logger of Lightning."""
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        """Take numbers by name, of an epoch or a trial."""
+
+
+class Log:
+    """Where the numbers of runs go; each is named ``RUN/NAME``.
+
+    Args:
+        loggers: those that take them.
+
+    Attributes:
+        status: what loggers are ended with, ``"success"`` or ``"failed"``.
+    """
+
+    def __init__(self, loggers: Sequence[Logger] = ()) -> None:
+        self.loggers = [*loggers]
+        self.status = "success"
+        self._epochs: dict[str, int] = {}
+
+    def epoch(self, run: str, reached: float, loss: float) -> None:
+        """The mean loss of the last epoch that has ended, once.
+
+        Args:
+            run: whose.
+            reached: epochs that have passed, such as 2.5 within the third.
+            loss: of the epoch that has ended; NaN is not logged.
+        """
+        epoch = math.floor(reached + 1e-9)  # 0.3 * 10 may be less than 3
+        if epoch > self._epochs.get(run, 0) and not math.isnan(loss):
+            self._epochs[run] = epoch
+            self.numbers(run, {"loss": loss}, epoch)
+
+    def numbers(self, run: str, values: Mapping[str, float], step: int) -> None:
+        """Numbers of a run, after an epoch or a trial."""
+        named = {f"{run}/{name}": value for name, value in values.items()}
+        self._call("log_metrics", named, step)
+
+    def end(self) -> None:
+        """End the loggers that have ``finalize``, which may write what was kept until then."""
+        self._call("finalize", self.status)
+
+    def _call(self, method: str, *values: Any) -> None:
+        """Call a method of all loggers that have it; one that fails is warned of and left out."""
+        for logger in [*self.loggers]:
+            try:
+                getattr(logger, method, lambda *_: None)(*values)
+            except Exception as error:  # from a library or the user's code: a run is worth more
+                self.loggers.remove(logger)
+                warnings.warn(
+                    f"{type(logger).__name__} failed ({type(error).__name__}: {error}) and is not "
+                    f"called again",
+                    stacklevel=3,
+                )
+
+
+@contextmanager
+def opened_log(kinds: Sequence[str], folder: Path, given: Logger | None = None) -> Iterator[Log]:
+    """A log for as long as a command runs.
+
+    Args:
+        kinds: of :data:`gcl_hard.experiments.settings.LogKind`.
+        folder: of the results, in which ``log.csv`` and the folder ``tensorboard`` are.
+        given: the user's own logger.
+
+    Raises:
+        InputError: for another kind.
+        MissingExtraError: without the library; names it.
+    """
+    with ExitStack() as stack:
+        loggers: list[Logger] = [] if given is None else [checked_logger(given)]
+        for kind in kinds:
+            open_one = _OPENED[check_option("log", kind, _OPENED)]
+            loggers.append(stack.enter_context(open_one(folder)))
+        log = Log(loggers)
+        try:
+            yield log
+        except BaseException:
+            log.status = "failed"
+            raise
+        finally:
+            log.end()
+
+
+def checked_logger(given: Any) -> Logger:
+    """A logger, checked to take numbers.
+
+    Raises:
+        InputError: if it does not.
+    """
+    if isinstance(given, type) or not callable(getattr(given, "log_metrics", None)):
+        raise InputError(
+            f"logger must have log_metrics(metrics, step), as loggers of Lightning have, got "
+            f"{type(given).__name__}"
+        )
+    logger: Logger = given
+    return logger
+
+
+class _Csv:
+    """Lines of run, name, step and value, each on the disk at once."""
+
+    def __init__(self, file: Any, *, new: bool) -> None:
+        self._file, self._lines = file, csv.writer(file, lineterminator="\n")
+        if new:
+            self._lines.writerow(["run", "name", "step", "value"])
+            file.flush()
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        for name, value in metrics.items():
+            run, _, what = name.rpartition("/")
+            self._lines.writerow([run, what, step, f"{value:.9g}"])
+        self._file.flush()
+
+
+@contextmanager
+def _csv(folder: Path) -> Iterator[Logger]:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "log.csv"
+    new = not path.exists() or not path.stat().st_size
+    with path.open("a", encoding="utf-8", newline="") as file:
+        yield _Csv(file, new=new)
+
+
+class _TensorBoard:
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        for name, value in metrics.items():
+            self._writer.add_scalar(name, value, step)
+
+
+@contextmanager
+def _tensorboard(folder: Path) -> Iterator[Logger]:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise MissingExtraError("--log tensorboard needs it: pip install tensorboard") from error
+    with SummaryWriter(str(folder / "tensorboard")) as writer:
+        yield _TensorBoard(writer)
+
+
+class _Wandb:
+    """Each run's numbers against its own epochs, for several runs may be under way."""
+
+    def __init__(self, run: Any) -> None:
+        self._run, self._known = run, set[str]()
+
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        for run in {name.rpartition("/")[0] for name in metrics} - self._known:
+            self._known.add(run)
+            self._run.define_metric(f"{run}/*", step_metric=f"{run}/step")
+        steps = {f"{name.rpartition('/')[0]}/step": step for name in metrics}
+        self._run.log({**metrics, **steps})
+
+
+@contextmanager
+def _wandb(folder: Path) -> Iterator[Logger]:
+    try:
+        import wandb
+    except ImportError as error:
+        raise MissingExtraError("--log wandb needs it: pip install wandb") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    run = wandb.init(project=os.environ.get("WANDB_PROJECT", PROJECT), dir=str(folder))
+    try:
+        yield _Wandb(run)
+    finally:
+        run.finish()
+
+
+_OPENED = {"csv": _csv, "tensorboard": _tensorboard, "wandb": _wandb}

@@ -1,0 +1,354 @@
+"""Protocols on graphs: training data of encoders, and scoring of embeddings and baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from gcl_hard.errors import DivergenceError, InputError
+from gcl_hard.evaluation import (
+    Fold,
+    FoldScore,
+    inner_holdout,
+    kernel_fold,
+    outer_folds,
+    svm_cross_validation,
+    svm_fold,
+)
+from gcl_hard.evaluation.folds import cross_validate, majority_fold
+from gcl_hard.evaluation.probing import PROBES
+from gcl_hard.evaluation.svm import C_GRID
+from gcl_hard.experiments.custom import EncoderMaker, make_encoder, own_part
+from gcl_hard.experiments.experiment import Parts, seeded_weights
+from gcl_hard.graphs import GIN, GraphSet, InfoGraph, MoleculeGIN, Supervised, TwoView
+from gcl_hard.graphs.models import GraphModel
+from gcl_hard.graphs.refinement import wl_kernel
+from gcl_hard.graphs.settings import MOLECULE_GIN, GraphConfig
+
+SALT = 0x7A17
+"""Separates the draw of a part of a training fold from others with its seed."""
+ROUNDING = 1e-12
+"""Largest difference of equal values of a normalised kernel."""
+
+
+def build(
+    config: GraphConfig,
+    n_features: int,
+    seed: int,
+    member: int = 0,
+    *,
+    n_classes: int = 2,
+    edge_dim: int | None = None,
+    parts: Parts | None = None,
+) -> GraphModel:
+    """The untrained model of a config; the global random state is left as it was.
+
+    The encoder starts from the same weights for every method.
+
+    Args:
+        config: the settings.
+        n_features: F.
+        seed: seed of the weights and the augmentations.
+        member: index of the encoder of the seed (a fold of the inductive protocol).
+        n_classes: C, for ``supervised``.
+        edge_dim: width of the set's edge features, None if it has none; for ``edge_labels``.
+        parts: the user's own encoders and augmentations.
+
+    Returns:
+        The model.
+
+    Raises:
+        InputError: if one of the user's own parts is not among them.
+    """
+    with seeded_weights(seed, member) as views:
+        encoder = new_encoder(config, n_features, edge_dim, parts)
+        if config.method == "supervised":
+            return Supervised(encoder, n_classes)
+        if config.method == "untrained":
+            return InfoGraph(encoder, method="ucl")
+        if config.contrast == "local-global":
+            return InfoGraph(encoder, loss=config.loss(views))
+        return TwoView(
+            encoder, loss=config.loss(views), views=config.views or 2,
+            strength=config.strength or 0.0, seed=views,
+            augmentations=[own_part(name, parts) or name for name in config.augmentations or ()],
+        )  # fmt: skip
+
+
+def new_encoder(
+    config: GraphConfig, n_features: int, edge_dim: int | None, parts: Parts | None
+) -> nn.Module:
+    """A new encoder of a config; arguments as of :func:`build`."""
+    if (make := own_part(config.encoder, parts)) is not None:
+        return make_encoder(make, n_features, edge_dim)
+    if config.encoder == MOLECULE_GIN:
+        return MoleculeGIN(config.dim, config.layers, readout=config.readout, jk=config.jk)
+    return GIN(
+        n_features, config.dim, config.layers, readout=config.readout, jk=config.jk,
+        edge_dim=edge_dim if config.edge_labels else None, virtual_node=config.virtual_node,
+    )  # fmt: skip
+
+
+def setting_of(config: GraphConfig, seed: int, fold: int | None = None) -> str:
+    """Name of the trained model, for messages."""
+    return f"{config}, seed {seed}" + ("" if fold is None else f", fold {fold}")
+
+
+def check_classes(graphs: GraphSet) -> None:
+    """Refuse a set without class labels, whose embeddings have no accuracy.
+
+    Raises:
+        InputError: names the set.
+    """
+    if graphs.y.is_floating_point():
+        raise InputError(
+            f"the y of {graphs.name} are floats, which are no classes: give whole numbers or words"
+        )
+    if not graphs.n_classes:
+        raise InputError(
+            f"{graphs.name} has no class labels, and accuracy needs them: give every graph a y"
+        )
+
+
+def check_encoder(make: EncoderMaker, graphs: GraphSet) -> None:
+    """Check the user's own encoder on two graphs.
+
+    Raises:
+        InputError: if it has no width, or gives another shape.
+    """
+    with torch.random.fork_rng(devices=[]):
+        encoder = make_encoder(make, graphs.n_features, graphs.edge_dim)
+        InfoGraph(encoder, method="ucl").to(graphs.x.device).embed(graphs.batch([0, 1]))
+
+
+def folds_of(
+    config: GraphConfig, labels: NDArray[np.int64], seed: int, *, inner: bool = False
+) -> list[Fold]:
+    """The folds on which a seed is scored.
+
+    Args:
+        config: the settings.
+        labels: int64 [G].
+        seed: seed of the folds.
+        inner: whether a fifth of every training fold is held out of training and scored, so that
+            settings can be chosen without the test fold, which is then in neither part.
+
+    Returns:
+        One fold after the other.
+
+    Raises:
+        InputError: if a class has fewer members than there are folds, or ``inner`` is set for a
+            config without an encoder for every fold.
+    """
+    folds = [
+        part_of(fold, labels, seed=seed, share=config.train_share)
+        for fold in outer_folds(labels, seed=seed, n_folds=config.folds)
+    ]
+    if not inner:
+        return folds
+    if not config.is_baseline and config.encoders != config.folds:
+        raise InputError(f"an inner hold-out needs an encoder for every fold; {config} has none")
+    return [inner_holdout(fold.train, labels, seed=seed) for fold in folds]
+
+
+def part_of(fold: Fold, labels: NDArray[np.int64], *, seed: int, share: float) -> Fold:
+    """A fold with a stratified share of its training graphs; larger shares contain smaller ones.
+
+    Args:
+        fold: the whole fold.
+        labels: int64 [G].
+        seed: seed of the choice.
+        share: in (0, 1]; at least one graph of each class stays.
+
+    Returns:
+        The fold, training indices ascending, the same test part.
+
+    Example:
+        >>> fold, labels = Fold(np.arange(8), np.arange(8, 10)), np.arange(10) % 2
+        >>> half = part_of(fold, labels, seed=0, share=0.5)
+        >>> half.train.size, labels[half.train].tolist().count(0), half.test
+        (4, 2, array([8, 9]))
+    """
+    if share == 1:
+        return fold
+    order = np.random.default_rng([seed, SALT]).permutation(fold.train)
+    kept = []
+    for label in np.unique(labels[fold.train]):
+        of_class = order[labels[order] == label]
+        kept.append(of_class[: max(1, round(share * len(of_class)))])
+    return Fold(np.sort(np.concatenate(kept)), fold.test)
+
+
+def embeddings(
+    model: GraphModel, graphs: GraphSet, config: GraphConfig, seed: int
+) -> NDArray[np.float64]:
+    """Embeddings of every graph, float64 [G, d], checked to be finite."""
+    z = model.embed(graphs).astype(np.float64)
+    if not np.isfinite(z).all():
+        raise DivergenceError(
+            f"embeddings are not finite ({config}, seed {seed}); nothing of this run was saved. "
+            + (
+                "Nothing was trained: look at the data and the encoder"
+                if config.is_baseline
+                else "Lower lr or beta, or raise temperature"
+            )
+        )
+    return z
+
+
+def score_baseline(
+    config: GraphConfig, graphs: GraphSet, folds: Sequence[Fold], *, seed: int, n_jobs: int = 1
+) -> tuple[FoldScore, ...]:
+    """Accuracy of a baseline that trains no encoder, on the folds that methods are scored on.
+
+    One that cannot tell any two graphs apart predicts the most frequent class, and chooses no C.
+
+    Args:
+        config: a baseline, ``majority``, ``graph-size``, ``label-histogram``, ``wl`` or ``wl-oa``.
+        graphs: the set.
+        folds: folds to train and test on.
+        seed: seed of the folds inside them.
+        n_jobs: folds scored in parallel.
+
+    Returns:
+        One score per fold.
+    """
+    labels = graphs.y.cpu().numpy()
+    if config.method == "majority":
+        return tuple(majority_fold(labels, fold) for fold in folds)
+    one: Callable[[Fold], FoldScore] = partial(_blind_fold, labels)
+    how: Any = {"C_grid": config.c_grid or C_GRID, "seed": seed}
+    if config.method in ("wl", "wl-oa"):
+        kernel = _kernel(graphs, optimal_assignment=config.method == "wl-oa")
+        others = kernel.ravel()[1:].reshape(len(kernel) - 1, -1)[:, :-1]  # all but the diagonal
+        if np.ptp(others) > ROUNDING:
+            one = partial(kernel_fold, kernel, labels, **how)
+    else:
+        describe = {"graph-size": graph_size, "label-histogram": label_histogram}[config.method]
+        if np.ptp(x := describe(graphs), axis=0).any():
+            one = partial(svm_fold, x, labels, standardise=config.standardise, **how)
+    return cross_validate(one, folds, n_jobs=n_jobs).folds
+
+
+def _blind_fold(labels: NDArray[np.int64], fold: Fold) -> FoldScore:
+    """The score of a baseline that cannot tell graphs apart."""
+    return replace(majority_fold(labels, fold), chosen=None)
+
+
+def score_embeddings(
+    config: GraphConfig,
+    graphs: GraphSet,
+    z: Sequence[NDArray[np.float64]],
+    folds: Sequence[Fold] | None,
+    *,
+    seed: int,
+    n_jobs: int = 1,
+) -> tuple[FoldScore, ...]:
+    """Score embeddings of graphs by the SVM or probe of a configuration.
+
+    Args:
+        config: the settings.
+        graphs: all that are embedded.
+        z: float64 [G, d], one per fold, or one for all.
+        folds: folds to score on; None for the cross-validation of the configuration.
+        seed: seed of the folds and of those inside them.
+        n_jobs: folds scored in parallel.
+
+    Returns:
+        One score per fold.
+    """
+    labels = graphs.y.cpu().numpy()
+    how: Any = {"standardise": config.standardise, "seed": seed}
+    how |= probe_of(config, graphs)
+    if folds is None and config.probe == "svm":
+        return svm_cross_validation(z[0], labels, n_folds=config.folds, n_jobs=n_jobs, **how).folds
+    folds = folds_of(config, labels, seed) if folds is None else folds
+    of_fold = {id(fold): z[min(k, len(z) - 1)] for k, fold in enumerate(folds)}
+
+    def one(fold: Fold) -> FoldScore:
+        return PROBES[config.probe].score(of_fold[id(fold)], labels, fold, **how)
+
+    return cross_validate(one, folds, n_jobs=n_jobs).folds
+
+
+def probe_of(config: GraphConfig, graphs: GraphSet) -> dict[str, Any]:
+    """Arguments of the SVM or probe of a configuration, other than standardisation.
+
+    Args:
+        config: the settings.
+        graphs: all that are scored; a WL kernel compares their features, without encodings.
+
+    Returns:
+        Arguments of the probe's ``score``.
+    """
+    how = {"C_grid": config.c_grid or C_GRID}
+    if config.probe != "svm":
+        return how
+    kernel, _, added = config.kernel.partition("+")
+    return how | {
+        "kernel": "linear" if kernel == "linear" else "rbf",
+        "added": _kernel(graphs, optimal_assignment=added == "wl-oa") if added else None,
+    }
+
+
+@lru_cache(maxsize=4)
+def _kernel(graphs: GraphSet, *, optimal_assignment: bool) -> NDArray[np.float64]:
+    """Cached kernel, the same for all seeds and folds."""
+    return wl_kernel(graphs, optimal_assignment=optimal_assignment)
+
+
+def label_histogram(graphs: GraphSet) -> NDArray[np.float64]:
+    """The sum of each graph's node features.
+
+    One-hot node labels give the label histogram, one-hot degrees the degree histogram.
+
+    Args:
+        graphs: G graphs with F node features.
+
+    Returns:
+        float64 [G, F].
+
+    Source: the graph-level form of the vertex histogram kernel (Sugiyama and Borgwardt, 2015).
+
+    Example:
+        >>> from gcl_hard.graphs import load
+        >>> label_histogram(load("MUTAG", download=False))[0]
+        array([14.,  1.,  2.,  0.,  0.,  0.,  0.])
+    """
+    x = graphs.x.cpu().double()
+    graph_ids = torch.arange(graphs.n_graphs)
+    owner = torch.repeat_interleave(graph_ids, graphs.node_ptr.cpu().diff())
+    total: NDArray[np.float64] = (
+        x.new_zeros(graphs.n_graphs, graphs.n_features).index_add_(0, owner, x).numpy()
+    )
+    return total
+
+
+def graph_size(graphs: GraphSet) -> NDArray[np.float64]:
+    """The number of nodes and of edges of each graph.
+
+    An edge is counted as half of each direction, since TU sets store both; a self-loop or an edge
+    stored in one direction counts one half.
+
+    Args:
+        graphs: G graphs.
+
+    Returns:
+        float64 [G, 2]: nodes, edges.
+
+    Example:
+        >>> from gcl_hard.graphs import load
+        >>> graph_size(load("MUTAG", download=False))[0]
+        array([17., 19.])
+    """
+    nodes, stored = (
+        ptr.cpu().diff().double().numpy() for ptr in (graphs.node_ptr, graphs.edge_ptr)
+    )
+    return np.column_stack([nodes, stored / 2])

@@ -1,0 +1,487 @@
+"""Settings of experiments on graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
+
+from gcl_hard.core.setting import Setting
+from gcl_hard.errors import InputError, check_option
+from gcl_hard.evaluation.probing import PROBES
+from gcl_hard.experiments.settings import (
+    BATCH_PARTS,
+    BATCH_SIZE,
+    EPOCHS,
+    Domain,
+    OwnSets,
+    OwnTraining,
+    RunConfig,
+    Values,
+    configuration,
+    defaults,
+    flag,
+    is_own,
+    is_pretrained,
+    method_setting,
+    of_part,
+    row,
+)
+from gcl_hard.functional.hardness import DEFAULT_SCALE, EmbeddedScale
+from gcl_hard.functional.objectives import Objective
+from gcl_hard.losses.loss import ContrastiveLoss
+from gcl_hard.losses.methods import method
+from gcl_hard.training.loop import Optimisation
+
+GIN, MOLECULE_GIN = "gin", "molecule-gin"
+"""The encoders of graphs that are ours; the second takes molecules, whose features are codes."""
+NOT_OF_MOLECULES = ("features", "encodings", "edge_labels", "virtual_node")
+"""Settings that the encoders of molecules do not read."""
+GraphProtocol = Literal["transductive", "inductive"]
+Contrast = Literal["local-global", "two-view"]
+Readout = Literal["sum", "mean", "both"]
+JumpingKnowledge = Literal["cat", "last"]
+if TYPE_CHECKING:
+    GraphProbe = str
+else:
+    GraphProbe = Literal[*PROBES]
+ProbeKernel = Literal["rbf", "linear", "rbf+wl", "rbf+wl-oa"]
+PROBED = ("untrained",)
+TRAINED = ("untrained", "supervised")
+FOLDS_USED = ("graph-size", "label-histogram", "wl", "wl-oa", *TRAINED)
+"""Baselines that read settings of the probe, of the encoder, and of the training folds."""
+GRAPH_BASELINES = ("majority", *FOLDS_USED)
+"""Baselines on graphs; each is fitted to training folds only, so its protocol is ``inductive``."""
+
+
+OF_PAPER = ("PTC_MR", "MUTAG", "ENZYMES", "IMDB-BINARY", "IMDB-MULTI")
+"""Sets of Table II of the H-SCL paper."""
+
+
+def _usual_protocol(above: Values) -> str:
+    """The paper's on its own sets, with which ``bench`` compares; on all other data the one that
+    estimates the accuracy on new graphs.
+    """
+    from gcl_hard.graphs.tudataset import canonical_name
+
+    name = ""
+    with suppress(InputError):  # of what is no name of such a set
+        name = canonical_name(above["dataset"])
+    return "transductive" if name in OF_PAPER else "inductive"
+
+
+def _protocol(given: str, above: Values) -> str:
+    named = "transductive" if given == "paper" else given
+    return check_option("protocol", named, get_args(GraphProtocol))
+
+
+def _two_view(above: Values) -> bool:
+    return bool(above["contrast"] == "two-view")
+
+
+def _contrast(above: Values) -> Contrast:
+    own = row(above)
+    return "two-view" if own is not None and own.infonce_only else "local-global"
+
+
+def _hardened(above: Values) -> bool:
+    """Whether something is hardened under JSD."""
+    own = row(above)
+    return above["objective"] == "jsd" and own is not None and own.hardening is not None
+
+
+def _scale(above: Values) -> EmbeddedScale:
+    own = row(above)
+    return DEFAULT_SCALE if own is None else own.hardness_scale
+
+
+@configuration
+class GraphConfig(RunConfig):
+    """The settings of an experiment on graphs, as the files in ``configs/graphs`` state them.
+
+    Raises:
+        InputError: for a value out of range, an unknown name, or a combination that means
+            nothing; before anything is loaded or written.
+
+    Example:
+        >>> GraphConfig(method="ucl", beta=2.0).beta is None  # ucl has no β
+        True
+    """
+
+    baselines: ClassVar[tuple[str, ...]] = GRAPH_BASELINES
+    baseline_protocol: ClassVar[str] = "inductive"
+    domain: ClassVar[Domain] = "graphs"
+    has_settings_of: ClassVar[tuple[type, ...]] = (OwnTraining,)
+    in_search: ClassVar[Mapping[str, Any]] = {"protocol": "inductive"}
+    sets: ClassVar[str] = "graphs as --dataset"
+    item: ClassVar[str] = "graph"
+    from_paths: ClassVar[bool] = True
+    own_sets: ClassVar[OwnSets | None] = "module"
+    protocol_notes: ClassVar[Mapping[str, str]] = {
+        "transductive": (
+            "protocol transductive, the paper's: encoders see all graphs, so accuracies compare "
+            "with the paper's; --protocol inductive estimates the accuracy on new graphs"
+        ),
+        "inductive": (
+            "protocol inductive: encoders see training graphs alone, which estimates the accuracy "
+            "on new graphs; --protocol transductive is the paper's"
+        ),
+    }
+
+    dataset: Annotated[
+        str,
+        Setting(
+            "a TU data set; PTC, IMDB-B and IMDB-M are accepted too",
+            "data",
+            common=True,
+            several=True,
+        ),
+    ] = "MUTAG"
+    method: Annotated[str, method_setting(GRAPH_BASELINES)] = "hscl"
+    protocol: Annotated[
+        str | None,
+        Setting(
+            "inductive, or transductive (paper: its sets' default; encoders see all graphs)",
+            "split",
+            common=True,
+            several=True,
+            usual=_usual_protocol,
+            before=("transductive",),
+            canonical=_protocol,
+        ),
+    ] = None  # type: ignore[assignment]  # resolved, it is a word
+    epochs: Annotated[int, replace(EPOCHS, help="passes over the training data")] = 200
+    batch_size: Annotated[int, replace(BATCH_SIZE, help="graphs in a batch")] = 128
+    contrast: Annotated[
+        Contrast | None,
+        Setting(
+            "local-global (InfoGraph; default) or two-view (default of mochi, spacl)",
+            usual=_contrast,
+            otherwise=lambda above: "local-global",
+        ),
+    ] = None
+    objective: Annotated[
+        Objective | None,
+        Setting(
+            "jsd (default of local-global) or infonce (default of two-view)",
+            follows=("contrast",),
+            usual=lambda above: "infonce" if _two_view(above) else "jsd",
+        ),
+    ] = None
+    hardness_scale: Annotated[
+        EmbeddedScale | None,
+        Setting(
+            f"what hardens under jsd: anchor, rank, cosine or batch-max, HCL's ({DEFAULT_SCALE}; "
+            f"progcl: cosine)",
+            several=True,
+            applies=_hardened,
+            usual=_scale,
+        ),
+    ] = None
+    augmentations: Annotated[
+        tuple[str, ...] | None,
+        Setting(
+            "of two-view, in order (mask-attributes,perturb-edges), or module:name",
+            "views",
+            own=True,
+            follows=("contrast", "objective"),
+            applies=_two_view,
+            usual=lambda above: ("mask-attributes", "perturb-edges"),
+            canonical=lambda given, above: given or None,
+        ),
+    ] = None
+    strength: Annotated[
+        float | None,
+        Setting(
+            "share that each augmentation changes (0.2)",
+            "views",
+            follows=("contrast", "objective"),
+            applies=_two_view,
+            usual=lambda above: 0.2,
+        ),
+    ] = None
+    encoder: Annotated[
+        str,
+        Setting(
+            "gin, molecule-gin, FILE.pt of gcl_hard.pretrain, or your own "
+            "module:Name, called as Name(n_features)",
+            "encoder",
+            own=True,
+            several=True,
+            common=True,
+            read_by=TRAINED,
+        ),
+    ] = GIN
+    layers: Annotated[int, Setting("layers of the GIN", "gin", least=1, read_by=TRAINED)] = 3
+    dim: Annotated[
+        int,
+        Setting(
+            "width of a layer; embeddings are layers × dim wide",
+            "gin",
+            title="width of a layer",
+            least=1,
+            read_by=TRAINED,
+        ),
+    ] = 32
+    readout: Annotated[
+        Readout, Setting("sum, mean or both over a graph's nodes", "gin", read_by=TRAINED)
+    ] = "sum"
+    features: Annotated[
+        str,
+        Setting(
+            "auto, labels, degree-onehot, degree-scalar, constant or attributes",
+            "data",
+            read_by=("label-histogram", "wl", "wl-oa", *TRAINED),
+        ),
+    ] = "auto"
+    standardise: Annotated[
+        bool,
+        Setting(
+            "whether the SVM is given standardised embeddings",
+            "probe",
+            read_by=("graph-size", "label-histogram", *PROBED),
+        ),
+    ] = True
+    folds: Annotated[
+        int,
+        Setting("folds of the outer cross-validation", "split", least=2, read_by=GRAPH_BASELINES),
+    ] = 10
+    jk: Annotated[
+        JumpingKnowledge,
+        Setting("cat: an embedding is all layers; last: the last one", "gin", read_by=TRAINED),
+    ] = "cat"
+    edge_labels: Annotated[
+        bool,
+        Setting("GINE on edge labels and attributes, where there are any", "gin", read_by=TRAINED),
+    ] = False
+    virtual_node: Annotated[
+        bool, Setting("a node linked to all nodes of its graph", "gin", read_by=TRAINED)
+    ] = False
+    encodings: Annotated[
+        tuple[str, ...] | None,
+        Setting(
+            "columns added to node features: degree, random-walk, cycles, wl",
+            "data",
+            read_by=TRAINED,
+            canonical=lambda given, above: given or None,
+        ),
+    ] = None
+    probe: Annotated[
+        GraphProbe,
+        Setting(
+            ", ".join(probe.help for probe in PROBES.values()),
+            "probe",
+            read_by=PROBED,
+        ),
+    ] = "svm"
+    kernel: Annotated[
+        ProbeKernel,
+        Setting("kernel of the SVM: rbf, linear, or rbf plus a WL kernel", "probe", read_by=PROBED),
+    ] = "rbf"
+    c_grid: Annotated[
+        tuple[float, ...] | None,
+        Setting(
+            "values of the SVM's C to choose from (0.001, 0.01 … 1000)",
+            "probe",
+            read_by=("graph-size", "label-histogram", "wl", "wl-oa", *PROBED),
+            canonical=lambda given, above: given or None,
+        ),
+    ] = None
+    train_share: Annotated[
+        float,
+        Setting(
+            "share of a training fold's graphs that is used",
+            "split",
+            above=0,
+            most=1,
+            read_by=FOLDS_USED,
+        ),
+    ] = 1.0
+    parts: Annotated[int, BATCH_PARTS] = 1
+
+    def _check(self) -> None:
+        if not self.is_baseline and self.contrast != "two-view":
+            of_views = method(self.method).infonce_only
+            if of_views or self.views is not None:
+                what = self.method if of_views else f"views {self.views}"
+                raise InputError(f"{what} needs views of each graph: give contrast two-view")
+        if self.train_share < 1 and self.protocol == "transductive":
+            raise InputError(
+                "train-share leaves graphs out of training folds; under protocol transductive "
+                "encoders see all graphs: give protocol inductive"
+            )
+        self._check_encoder()
+        if self.probe != "svm" and self.kernel != "rbf":
+            raise InputError(f"kernel {self.kernel} applies to the SVM: leave it out, or probe")
+        if self.c_grid is not None and not all(0 < c < float("inf") for c in self.c_grid):
+            raise InputError(f"c-grid holds penalties C > 0, got {self.c_grid}")
+        if self.encodings:
+            from gcl_hard.graphs.encodings import check_encodings
+
+            check_encodings(self.encodings)
+        if self.features == "auto" and self.contrast != "two-view":
+            return
+        from gcl_hard.graphs.features import check_kind  # torch-geometric takes seconds
+
+        check_kind(self.features)
+        if self.contrast == "two-view":
+            from gcl_hard.graphs.augment import check_views
+
+            named = [name for name in self.augmentations or () if not is_own(name)]
+            check_views(named, self.strength or 0.0)
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """Settings of the GIN, if another encoder replaces it."""
+        return frozenset(of_part(type(self), "gin") if is_own(self.encoder) else ())
+
+    def _check_encoder(self) -> None:
+        """Refuse an encoder that is neither the GIN nor named, and settings of the GIN for it."""
+        if self.encoder == GIN:
+            return
+        if self.of_molecules:
+            for name in NOT_OF_MOLECULES:
+                if getattr(self, name) != defaults(type(self))[name]:
+                    raise InputError(
+                        f"{flag(name)} applies to the encoder gin: "
+                        f"{self.encoder.partition('@')[0]} reads atoms and bonds"
+                    )
+        if self.encoder == MOLECULE_GIN:
+            return
+        if not is_own(self.encoder):
+            raise InputError(
+                f"encoder is gin, molecule-gin, FILE.pt of gcl_hard.pretrain, or your own "
+                f"module:Name, with the module in the working folder or installed, got "
+                f"{self.encoder!r}"
+            )
+        usual = defaults(type(self))
+        if given := sorted(name for name in self.unread if getattr(self, name) != usual[name]):
+            raise InputError(
+                f"{flag(given[0])} is a setting of the GIN, which your encoder replaces: "
+                f"{'leave it out' if self.of_molecules else 'give yours a setting of its own'}"
+            )
+
+    @classmethod
+    def is_available(cls, name: str, data_dir: Path | None = None) -> bool:
+        """Whether it is a known set of graphs, or one in the data folder or the cache."""
+        from gcl_hard.graphs import tudataset
+
+        try:
+            return tudataset.canonical_name(name) in tudataset.MANIFEST or bool(
+                tudataset.locate(name, data_dir=data_dir, download=False)
+            )
+        except InputError:
+            return False
+
+    @property
+    def canonical_dataset(self) -> str:
+        """As :func:`gcl_hard.graphs.tudataset.canonical_name`."""
+        from gcl_hard.graphs import tudataset
+
+        return tudataset.canonical_name(self.dataset)
+
+    def files(self, data_dir: Path | None) -> list[Path]:
+        """Files of a set of TUDataset."""
+        from gcl_hard.graphs import tudataset
+
+        return tudataset.paths(self.dataset, data_dir=data_dir)
+
+    @property
+    def data_key(self) -> tuple[Hashable, ...]:
+        """What decides which graphs are loaded, in which form."""
+        return *super().data_key, self.of_molecules
+
+    @property
+    def of_molecules(self) -> bool:
+        """Whether the encoder reads atoms and bonds."""
+        return self.encoder == MOLECULE_GIN or is_pretrained(self.encoder)
+
+    @property
+    def encoder_config(self) -> Self:
+        """The settings without those of the SVM, and without edge labels where there are none."""
+        unseen = {name: defaults(type(self))[name] for name in of_part(type(self), "probe")}
+        if self.edge_labels:
+            from gcl_hard.graphs.tudataset import lacks_edge_labels
+
+            unseen["edge_labels"] = not lacks_edge_labels(self.dataset)
+        return replace(self, **unseen)
+
+    @property
+    def two_view(self) -> bool:
+        """Whether two views of each graph are contrasted."""
+        return not self.is_baseline and self.contrast == "two-view"
+
+    @property
+    def reads_wl(self) -> bool:
+        """Whether it has a Weisfeiler-Lehman kernel, or colours as encodings."""
+        added = self.kernel.partition("+")[2]
+        return not {"wl", "wl-oa"}.isdisjoint((self.method, added, *(self.encodings or ())))
+
+    @property
+    def fits_kernel(self) -> bool:
+        """Whether it is a kernel, which chooses no C if it cannot tell any two graphs apart."""
+        return self.method in ("graph-size", "label-histogram", "wl", "wl-oa")
+
+    @property
+    def encoders(self) -> int:
+        """Encoders that one run trains."""
+        if self.is_baseline and self.method != "supervised":
+            return 0
+        return self.folds if self.protocol == "inductive" else 1
+
+    @property
+    def n_scores(self) -> int:
+        """One test accuracy per fold."""
+        return self.folds
+
+    @property
+    def share_of_fold(self) -> float:
+        """``train_share``."""
+        return self.train_share
+
+    @property
+    def shares_views(self) -> bool:
+        """See :attr:`RunConfig.shares_views`."""
+        return self.two_view
+
+    @property
+    def group_key(self) -> Hashable | None:
+        """Key of configurations that can train as one ensemble: data, shapes, views and batches."""
+        one_view = self.contrast == "local-global"
+        if self.encoders == 0 or (one_view and self.objective == "infonce"):
+            return None
+        if self.encoder != GIN or self.parts > 1:
+            return None
+        trained = self.encoder_config
+        shape = tuple(
+            getattr(trained, name) for name in of_part(type(self), "data", "encoder", "gin")
+        )
+        batches = self.batch_size, self.data_seed, self.train_share
+        takes_items = not one_view and method(self.method).positives == "hard"
+        views = (
+            self.augmentations, self.strength, self.views, takes_items, self.method == "supervised"
+        )  # fmt: skip
+        return self.protocol, self.contrast, *shape, *batches, *views
+
+    def cost(self, size: tuple[int, int]) -> tuple[float, float]:
+        """Work in node-epochs, a unit common to data sets and methods.
+
+        The SVM of n graphs costs about 0.4 n² of them (measured on the paper's data sets).
+
+        Args:
+            size: nodes and graphs.
+        """
+        n_nodes, n_graphs = size
+        return n_nodes * self.most_epochs * self.encoders, 0.4 * n_graphs**2
+
+    def optimisation(self) -> Optimisation:
+        """How the encoder is optimised."""
+        return replace(super().optimisation(), parts=self.parts)
+
+    def loss(self, seed: int = 0) -> ContrastiveLoss:
+        """A new loss with these settings; the seed draws synthetic negatives."""
+        return self._loss(
+            seed, objective=self.objective or "jsd", hardness_scale=self.hardness_scale
+        )

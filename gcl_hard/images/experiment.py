@@ -1,0 +1,329 @@
+"""Experiments on images: ResNets, the official split, a linear probe of the test images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from gcl_hard.core.extras import check_extra
+from gcl_hard.errors import InputError
+from gcl_hard.evaluation import inner_holdout
+from gcl_hard.evaluation.folds import stopping_holdout
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.embedding import Items, Reading, set_named
+from gcl_hard.experiments.experiment import (
+    Experiment,
+    Parts,
+    Report,
+    RunContext,
+    TrainedRun,
+    silent,
+)
+from gcl_hard.experiments.exporting import Exportable
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.record import Scored
+from gcl_hard.images import (
+    ImageContrast,
+    ImageSet,
+    Split,
+)
+from gcl_hard.images.datasets import load, load_folder
+from gcl_hard.images.files import KNOWN, canonical_name
+from gcl_hard.images.parts import (
+    ImageData,
+    digest_of_images,
+    image_data,
+    image_facts,
+)
+from gcl_hard.images.settings import RESNETS, ImageConfig
+from gcl_hard.images.training import (
+    build,
+    check_encoder,
+    exportable_of,
+    fit_run,
+    items_of,
+    new_encoder,
+    score_run,
+    train_run,
+)
+from gcl_hard.losses.gathering import world_size
+from gcl_hard.losses.methods import method
+from gcl_hard.training.loop import memory_for
+
+
+class ImageExperiment(Experiment[ImageConfig, ImageData]):
+    """Experiments on images; methods as in ``Experiment``."""
+
+    options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
+    shape: ClassVar[frozenset[str]] = frozenset({"size"})
+
+    def load(
+        self, config: ImageConfig, context: RunContext, own: ImageData | ImageSet | None = None
+    ) -> ImageData:
+        """The splits of a configuration; with loader workers only the test one is on the device."""
+        if isinstance(own, ImageData):
+            return own
+        if config.encoder.startswith("timm:"):
+            check_extra("timm", config.encoder)
+        device, on_cpu = torch.device(context.device), context.options.loader_workers > 0
+        with memory_for(
+            lambda: (
+                f"{config.dataset} does not fit into the memory of {device}: --loader-workers N "
+                f"keeps its training images on the CPU"
+            )
+        ):
+            return image_data(config, context.data_dir, device, on_cpu=on_cpu, own=own)
+
+    def facts(self, data: ImageData) -> dict[str, Any]:
+        """Sizes and a digest."""
+        return image_facts(data)
+
+    def size(self, data: ImageData) -> tuple[int, int]:
+        """Images to train on, and to score."""
+        return len(data.pretrain), len(data.probe) + len(data.test)
+
+    def check(
+        self, config: ImageConfig, data: ImageData, context: RunContext, *, inner: bool
+    ) -> None:
+        """Check labels, batch size and precision before training."""
+        if inner:
+            data = data.held_out(0)
+        for name, part in ((config.probe_split, data.probe), ("test", data.test)):
+            if bool((part.labels < 0).any()):
+                remedy = "remove these images" if name == "test" else "choose another --probe-split"
+                raise InputError(
+                    f"{config.dataset}: split {name} has images without labels, and the probe "
+                    f"reads labels; {remedy}"
+                )
+        _check_classes(config, data)
+        if config.encoder not in RESNETS:
+            check_encoder(config, data, context.parts)
+        if not config.encoders:
+            return
+        if config.reads_labels and bool((data.pretrain.labels < 0).any()):
+            raise InputError(
+                f"{config.dataset}: split {config.pretrain_split} has images without labels, and "
+                f"{config.label_reader} reads labels in training; choose another --pretrain-split, "
+                f"or train without labels (ucl, dcl, hucl or hcl, positives view, no class pairs, "
+                f"no balanced batches)"
+            )
+        of_others = not config.is_baseline and method(config.method).admit == "other_labels"
+        if of_others and not _several(data.pretrain.labels):
+            raise InputError(
+                f"{config.dataset}: split {config.pretrain_split} has one class only, and "
+                f"{config.method} takes its negatives from other classes"
+            )
+        n = _n_trained_on(config, data)
+        if config.batch_size > n:
+            raise InputError(
+                f"batch-size {config.batch_size} is larger than the {n} images of "
+                f"{config.dataset} to train on: lower it"
+            )
+        if config.batch_size < 2 * world_size():
+            raise InputError(
+                f"batch-size {config.batch_size} is shared by {world_size()} processes, which need "
+                f"two images each: raise it"
+            )
+        if config.precision == "fp16" and torch.device(context.device).type != "cuda":
+            raise InputError("precision fp16 needs a CUDA device; bf16 works on CPUs too")
+
+    def advice(self, config: ImageConfig, data: ImageData) -> str | None:
+        """That bf16 is slow on a CPU without instructions for it, test images that are in training,
+        too, and what classes are short of.
+        """
+        said = []
+        on_cpu = data.test.images.device.type == "cpu" and config.encoders > 0
+        if config.precision == "bf16" and on_cpu and not hardware.has_bf16():
+            said.append(
+                "this CPU has no instructions for bf16: a run takes several times as long as with "
+                "--precision fp32"
+            )
+        if seen := data.seen_tests:
+            said.append(
+                f"{config.dataset}: {seen} of {len(data.test)} test images are training images, too"
+            )
+        if untested := _classes_of(data, _counts(data.test.labels, data) == 0):
+            said.append(f"{config.dataset} has no test images of class {untested}")
+        if config.balanced and config.encoders:
+            counts = _counts(data.pretrain.labels, data)
+            per_class = config.batch_size // int((counts > 0).sum())
+            if few := _classes_of(data, (counts > 0) & (counts < per_class)):
+                said.append(
+                    f"balanced batches of {config.batch_size} take {per_class} images per class, "
+                    f"more than there are of {few}: other classes fill the rest; a smaller "
+                    f"batch-size makes the parts equal"
+                )
+        return "\n".join(said) or None
+
+    def train(
+        self, runs: Sequence[Run], data: ImageData, context: RunContext, report: Report
+    ) -> Iterator[TrainedRun]:
+        """Train runs one after the other: a single network fills the device."""
+        hardware.use_threads(context.threads, math.inf, 1, context.cores)
+        for run in runs:
+            yield train_run(run, data, context, report)
+
+    def fit(
+        self, config: ImageConfig, data: ImageData, context: RunContext, seed: int
+    ) -> ImageContrast:
+        """A model trained on the training images."""
+        hardware.use_threads(context.threads, math.inf, 1, context.cores)
+        encoding = build(config, data, seed, context.parts)
+        found, context = TrainedRun(Run(config, seed)), context.without_checkpoints()
+        fit_run(found, data, encoding, context, report=silent, on_epoch_end=None)
+        return encoding.model
+
+    def score(self, trained: TrainedRun, data: ImageData, context: RunContext) -> Scored:
+        """What a linear probe predicts of the test images."""
+        hardware.use_threads(context.threads, math.inf, 1, context.cores)
+        tested = data.held_out(trained.run.seed) if trained.run.inner else data
+        found = Scored.of((score_run(trained, data),), tested.test.labels.cpu().numpy())
+        return replace(found, facts=trained.facts)
+
+    def new_encoder(
+        self, config: ImageConfig, saved: Mapping[str, Any], parts: Parts | None
+    ) -> nn.Module:
+        """A ResNet, or another encoder that the configuration names."""
+        return new_encoder(config, saved["size"], parts)
+
+    def items(
+        self,
+        encoder: nn.Module,
+        saved: Mapping[str, Any],
+        data: Any,
+        context: RunContext,
+        reading: Reading,
+    ) -> Items:
+        """All images of a folder, or of a set, in squares as the encoder's were."""
+        if lacking := [name for name in ("mean", "std") if name not in saved]:
+            raise InputError(f"the file of this encoder lacks {lacking[0]} of its images")
+        side = int(saved.get("side", saved["size"]))
+        split, columns, notes = _to_embed(data, context.data_dir, side)
+        if (found := split.images.shape[-1]) != side:
+            notes += (f"images of {found} pixels, and the encoder's had {side}: they are scaled",)
+        device = torch.device(context.device)
+        bounds, encode = items_of(encoder, saved, split, device, reading.batch_size)
+        return Items(columns, digest_of_images(split), bounds, encode, notes)
+
+    def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
+        """Images as they are loaded, which the program resizes and normalises."""
+        return exportable_of(encoder, saved)
+
+    def arrays(self, trained: TrainedRun, data: ImageData) -> dict[str, NDArray[Any]]:
+        """``train`` float32 [n, d] and ``test``, with ``_labels`` and ``_ids`` of each."""
+        found: dict[str, NDArray[Any]] = {}
+        for name, z, part in zip(
+            ("train", "test"), trained.embeddings, (data.probe, data.test), strict=True
+        ):
+            found |= {name: z, f"{name}_labels": part.labels.cpu().numpy()}
+            found |= {f"{name}_ids": np.asarray(part.ids)}
+        return found
+
+
+def _to_embed(
+    data: Any, data_dir: Path | None, side: int
+) -> tuple[Split, dict[str, NDArray[Any]], tuple[str, ...]]:
+    """Images, what their rows are called, and what is to be said of them.
+
+    Of a named set the column ``part`` says which are training and which test images.
+    """
+    if isinstance(data, str | Path) and Path(data).is_dir():
+        if canonical_name(str(data)) in KNOWN:
+            raise InputError(
+                f"{data} is a known set, and a folder here: give {data}/ for the folder, or work "
+                f"in another one"
+            )
+        found = load_folder(data, side=side, whole=True)
+        (split,) = found.splits.values()
+        return split, {"id": np.asarray(split.ids)}, ()
+    if isinstance(data, str | Path):
+        name, folder = set_named(data)
+        data = load(name, data_dir=folder or data_dir)
+    if isinstance(data, ImageSet):
+        parts = data.splits
+        joined = Split(
+            torch.cat([one.images for one in parts.values()]),
+            torch.cat([one.labels for one in parts.values()]),
+            np.concatenate([np.asarray(one.ids) for one in parts.values()]),
+        )
+        part = np.repeat([*parts], [len(one) for one in parts.values()])
+        return joined, {"id": np.asarray(joined.ids), "part": part}, ()
+    if isinstance(data, Tensor):
+        data = Split(data, torch.full((len(data),), -1))
+    if not isinstance(data, Split):
+        raise InputError(
+            f"images are a folder, a set, a gcl_hard.images.Split, or uint8 [n, 3, S, S], got "
+            f"{type(data).__name__}"
+        )
+    return data, {"id": np.asarray(data.ids)}, ()
+
+
+def _check_classes(config: ImageConfig, data: ImageData) -> None:
+    """Check, before training, the classes that the probe needs."""
+    if not _several(data.probe.labels):
+        raise InputError(
+            f"{config.dataset}: the training images have one class only, and the probe tells "
+            f"classes apart: add images of a second one"
+        )
+    in_probe = _counts(data.probe.labels, data)
+    if strange := _classes_of(data, (_counts(data.test.labels, data) > 0) & (in_probe == 0)):
+        raise InputError(
+            f"{config.dataset}: class {strange} has test images, but none among the "
+            f"{len(data.probe)} images of {config.probe_split} that the probe is trained on"
+        )
+    chooses = config.probe == "logistic" or len(config.probe_lr) > 1
+    if config.method == "majority" or not chooses:
+        return
+    if alone := _classes_of(data, in_probe == 1):
+        raise InputError(
+            f"{config.dataset}: class {alone} has one training image, and the probe, which is "
+            f"chosen on a fifth of them, needs two: give more, leave the class out, or give one "
+            f"--probe-lr, which needs no choice"
+        )
+    labels = data.probe.labels.cpu().numpy()
+    try:
+        inner_holdout(np.arange(len(labels)), labels, seed=0)
+    except InputError as error:
+        raise InputError(
+            f"{config.dataset}: the probe is chosen on a part of its {len(labels)} training "
+            f"images: {error}; give more of them, or one --probe-lr, which needs no choice"
+        ) from error
+
+
+def _n_trained_on(config: ImageConfig, data: ImageData) -> int:
+    """How many images are trained on; a classifier is ended by some of them."""
+    if not config.patience:
+        return len(data.pretrain)
+    labels = data.pretrain.labels.cpu().numpy()
+    try:
+        return len(stopping_holdout(np.arange(len(labels)), labels, seed=0).train)
+    except InputError as error:
+        raise InputError(
+            f"{config.dataset}: {config.method} is ended by a tenth of its {len(labels)} training "
+            f"images: {error}; give more of them, or --patience 0, which holds none out"
+        ) from error
+
+
+def _counts(labels: Tensor, data: ImageData) -> Tensor:
+    """Images of each class, int64 [C]."""
+    labels = labels.cpu()
+    return torch.bincount(labels[labels >= 0], minlength=data.n_classes)
+
+
+def _classes_of(data: ImageData, which: Tensor) -> str:
+    """Names of the classes of a mask [C], at most five of them."""
+    names = [name for name, one in zip(data.class_names, which.tolist(), strict=True) if one]
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _several(labels: Tensor) -> bool:
+    """Whether there are at least two classes."""
+    return bool((labels != labels[0]).any())

@@ -1,0 +1,119 @@
+"""Pre-training on images: those of a folder without labels or with some, or of a set."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import cast
+
+import torch
+
+from gcl_hard.errors import InputError
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.custom import UserParts
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.pretraining import CHECKED, Prepared, Pretraining, drawn
+from gcl_hard.experiments.pretraining_settings import PretrainOptions
+from gcl_hard.images import Split
+from gcl_hard.images.datasets import load, load_folder
+from gcl_hard.images.folders import UNLABELLED
+from gcl_hard.images.parts import ImageData, digest_of_images
+from gcl_hard.images.settings import RESNETS, ImageConfig
+from gcl_hard.images.training import build, check_encoder, encoder_state, pairs_of
+from gcl_hard.losses.methods import method
+
+
+def image_pretraining(options: PretrainOptions) -> Pretraining:
+    """The images to train an encoder on.
+
+    They are all of a folder, none is split off, and no probe is trained. Labels are read where the
+    method reads some: the folders' names, or a file of labels, by which the others are images of
+    no known class.
+
+    Raises:
+        InputError: for images that are not available, or labels that are missing.
+    """
+    user = options.parts or UserParts()
+    config = cast("ImageConfig", user.resolved(cast("ImageConfig", options.config)))
+    hardware.use_threads(options.threads, math.inf, 1, hardware.available_cores())
+    split, names = _images(config, options)
+    chosen = drawn(len(split), options.subset, config.data_seed, "images")
+    if len(chosen) < len(split):
+        split = split.take(chosen)
+    _check(config, split)
+    print(_told(config, options, split, names))
+    run, digest = Run(config, options.seed), digest_of_images(split)
+    names = names or ("unlabelled",)
+
+    def prepare(device: torch.device) -> Prepared:
+        part = split if options.loader_workers else split.to(device)
+        checked = split.take(torch.arange(min(CHECKED, len(split)))).to(device)
+        data = ImageData(config.dataset, part, part, checked, torch.arange(len(split)), names)
+        if config.encoder not in RESNETS:
+            check_encoder(config, data, user.parts)
+        unknown = UNLABELLED if method(config.method).label_aware else None
+        encoding = build(config, data, options.seed, user.parts, unknown=unknown)
+        return Prepared(
+            encoding.model, pairs_of(config, data, part, encoding, options.loader_workers),
+            len(split) // config.batch_size, encoding.view_seed,
+            lambda: encoding.embed(checked, config),
+            lambda: encoder_state(run, encoding, data.side) | {"data": digest},
+            images=(config.batch_size, encoding.views.size),
+        )  # fmt: skip
+
+    return Pretraining(run, "images", len(split), digest, prepare, facts={"class_names": [*names]})
+
+
+def _images(config: ImageConfig, options: PretrainOptions) -> tuple[Split, tuple[str, ...]]:
+    """The images to train on, with the names of their classes, if any."""
+    path, reads = Path(options.source), config.reads_labels
+    if path.is_dir():
+        classes = reads and options.labels is None
+        found = load_folder(path, labels=options.labels, classes=classes)
+    elif options.source.endswith("/"):
+        raise InputError(f"there is no folder {options.source}")
+    elif options.labels is not None:
+        raise InputError(
+            f"labels are of the images of a folder, and {options.source} is a set with its own"
+        )
+    else:
+        wanted = (config.pretrain_split,)
+        found = load(config.dataset, data_dir=options.data_dir, splits=wanted)
+    (split,) = found.splits.values()
+    return split, found.class_names
+
+
+def _check(config: ImageConfig, split: Split) -> None:
+    """Refuse a batch that is too large, and labels that are missing where all are read."""
+    labels = split.labels
+    if config.batch_size > len(split):
+        raise InputError(
+            f"batch-size {config.batch_size} is larger than the {len(split)} images to train on: "
+            f"lower it"
+        )
+    if not config.reads_labels:
+        return
+    known = labels[labels != UNLABELLED]
+    if not bool((known != known[:1]).any()):
+        raise InputError(
+            f"{config.label_reader} reads labels, and the images have "
+            f"{'one class' if len(known) else 'none'}: give --labels FILE.csv, or a method without "
+            f"labels, such as hucl"
+        )
+    if len(known) < len(labels) and (config.class_pairs or config.balanced):
+        raise InputError(
+            f"{len(labels) - len(known)} of {len(labels)} images have no label, and class-pairs "
+            f"and balanced batches need those of all: leave them out"
+        )
+
+
+def _told(
+    config: ImageConfig, options: PretrainOptions, split: Split, names: tuple[str, ...]
+) -> str:
+    """What the images and their labels were taken for."""
+    said = f"{options.source}: {len(split)} images of {split.images.shape[-1]} pixels"
+    if not config.reads_labels:
+        return f"{said}; {config.method} reads no labels"
+    known = int((split.labels != UNLABELLED).sum())
+    some = ", ".join(names[:5]) + ", …" * (len(names) > 5)
+    return f"{said}; labels of {known}, {len(names)} classes ({some})"

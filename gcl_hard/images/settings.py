@@ -1,0 +1,457 @@
+"""Settings of experiments on images."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from gcl_hard.core.setting import Setting, declared
+from gcl_hard.errors import InputError, unknown
+from gcl_hard.experiments.settings import (
+    BATCH_PARTS,
+    BATCH_SIZE,
+    EPOCHS,
+    LR,
+    PATIENCE,
+    WEIGHT_DECAY,
+    Domain,
+    OwnTraining,
+    RunConfig,
+    Values,
+    configuration,
+    flag,
+    is_own,
+    method_setting,
+    row,
+)
+from gcl_hard.images.augment import ViewRecipe
+from gcl_hard.losses.loss import ContrastiveLoss, Negatives, Positives
+from gcl_hard.losses.methods import method
+from gcl_hard.training.loop import Optimisation, Precision
+
+ImageProtocol = Literal["split"]
+
+
+RESNETS, FAST = ("resnet50", "resnet18"), "fast"
+"""The encoders of images that are ours."""
+OF_LIBRARY = re.compile(r"(torchvision|timm):[\w.]+")
+Stem = Literal["auto", "cifar", "imagenet"]
+Forward = Literal["fused", "split"]
+Precisions = Literal["fp32", "bf16", "fp16"]
+Probe = Literal["adam", "logistic"]
+FABRIC: dict[str, Precision] = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
+DEFAULT_FLIP = 0.5
+PROBED = ("pixels", "untrained", "supervised")
+ENCODED = ("untrained", "supervised")
+TRAINED = ("supervised",)
+"""Baselines that read settings of the probe, of the encoder, and of training."""
+IMAGE_BASELINES = ("majority", *PROBED)
+"""Baselines on images."""
+
+
+def _reads_labels(above: Values) -> bool:
+    own = row(above)
+    of_class = own is not None and (own.label_aware or above["positives"] == "class")
+    read = of_class or above["class_pairs"] or above["balanced"]
+    return bool(read or above["method"] in TRAINED)
+
+
+def _positives(above: Values) -> Positives | None:
+    own = row(above)
+    return None if own is None else own.positives
+
+
+def _flip(above: Values) -> float:
+    return 0.0 if above["dataset"].casefold() == "digits" else DEFAULT_FLIP  # mirrored digits
+
+
+def _width(given: int, above: Values) -> int | None:
+    from gcl_hard.images.models import WIDTH
+
+    return None if given == WIDTH.get(above["encoder"]) else given
+
+
+def _rates(given: tuple[float, ...], above: Values) -> tuple[float, ...]:
+    rates = tuple(sorted({float(rate) for rate in given}))
+    if not rates or not all(0 < rate < math.inf for rate in rates):
+        raise InputError(f"probe-lr must be finite numbers above 0, got {given}")
+    return rates
+
+
+def _of_adam(above: Values) -> bool:
+    return bool(above["probe"] == "adam")
+
+
+@configuration
+class ImageConfig(RunConfig):
+    """The settings of an experiment on images, as the files in ``configs/images`` state them.
+
+    Raises:
+        InputError: for a value out of range, an unknown name, or a combination that means
+            nothing; before anything is loaded or written.
+
+    Example:
+        >>> ImageConfig(method="scl").positives
+        'class'
+    """
+
+    baselines: ClassVar[tuple[str, ...]] = IMAGE_BASELINES
+    baseline_protocol: ClassVar[str] = "split"
+    domain: ClassVar[Domain] = "images"
+    has_settings_of: ClassVar[tuple[type, ...]] = (ViewRecipe, OwnTraining)
+    quick: ClassVar[Mapping[str, Any]] = {
+        "dataset": ("digits",),
+        "encoder": ("resnet18",),
+        "seeds": (0, 1),
+        "epochs": (3,),
+        "beta": (1.0, 5.0),
+        "threshold_start": (-0.5,),
+        "threshold_end": (0.0,),
+    }
+    sets: ClassVar[str] = (
+        "their --dataset too (digits, CIFAR10, …, or NAME, with NAME.npz in --data-dir)"
+    )
+    item: ClassVar[str] = "image"
+    from_paths: ClassVar[bool] = True
+
+    dataset: Annotated[
+        str,
+        Setting(
+            "digits, CIFAR10, CIFAR100, STL10, TinyImageNet, NAME of NAME.npz or NAME/train/CLASS/",
+            "data",
+            several=True,
+        ),
+    ] = "digits"
+    method: Annotated[str, method_setting(IMAGE_BASELINES)] = "hscl"
+    protocol: Annotated[
+        ImageProtocol,
+        Setting("split, tested once", "split", common=True, several=True),
+    ] = "split"
+    epochs: Annotated[int, replace(EPOCHS, help="passes over the training data")] = 200
+    batch_size: Annotated[
+        int, replace(BATCH_SIZE, help="images in a batch; n = 2 × batch-size embeddings")
+    ] = 256
+    lr: Annotated[float, LR] = 0.001
+    weight_decay: Annotated[float, WEIGHT_DECAY] = 1e-6
+    patience: Annotated[int, PATIENCE] = 20
+    positives: Annotated[
+        Positives | None,
+        Setting(
+            "view, class or hard; the method's own if not given (class: scl, hscl)",
+            usual=_positives,
+        ),
+    ] = None
+    class_pairs: Annotated[bool, Setting("second view from another image of the class")] = False
+    balanced: Annotated[
+        bool, Setting("whether batches hold all classes in equal parts", read_by=TRAINED)
+    ] = False
+    encoder: Annotated[
+        str,
+        Setting(
+            "resnet50, resnet18, fast, torchvision:NAME, timm:NAME, or your own module:Name",
+            "encoder",
+            own=True,
+            several=True,
+            common=True,
+            read_by=ENCODED,
+        ),
+    ] = "resnet50"
+    width: Annotated[
+        int | None,
+        Setting(
+            "channels of the encoder's first layer (64 of a ResNet, 32 of fast)",
+            "encoder",
+            least=1,
+            read_by=ENCODED,
+            canonical=_width,
+        ),
+    ] = None
+    stem: Annotated[
+        Stem, Setting("auto (cifar up to 64 pixels), cifar or imagenet", "encoder", read_by=ENCODED)
+    ] = "auto"
+    size: Annotated[
+        int | None,
+        Setting(
+            "side of a view in pixels; the data set's if not given",
+            "views",
+            least=4,
+            read_by=PROBED,
+            space=(),
+        ),
+    ] = None
+    pretrain_split: Annotated[
+        str, Setting("split that the encoder is trained on", "data", read_by=ENCODED)
+    ] = "train"
+    probe_split: Annotated[
+        str, Setting("split that the probe is trained on", "data", read_by=IMAGE_BASELINES)
+    ] = "train"
+    subset: Annotated[
+        int | None,
+        Setting(
+            "training images, a stratified draw; all if not given",
+            "data",
+            least=4,
+            read_by=IMAGE_BASELINES,
+        ),
+    ] = None
+    classes: Annotated[
+        int | None,
+        Setting(
+            "the first so many classes alone; all if not given",
+            "data",
+            least=2,
+            several=True,
+            read_by=IMAGE_BASELINES,
+        ),
+    ] = None
+    label_noise: Annotated[
+        float,
+        Setting(
+            "share of the labels read in training that are wrong ones; the probe's are right",
+            "data",
+            least=0,
+            below=1,
+            several=True,
+            read_by=TRAINED,
+            applies=_reads_labels,
+        ),
+    ] = 0.0
+    flip: Annotated[
+        float | None,
+        Setting(
+            "probability of a horizontal flip (0.5; digits: 0)",
+            "views",
+            least=0,
+            most=1,
+            read_by=TRAINED,
+            usual=_flip,
+        ),
+    ] = None
+    forward: Annotated[
+        Forward,
+        Setting("both views in one pass (fused) or in two (split)", "training", read_by=TRAINED),
+    ] = "fused"
+    precision: Annotated[
+        Precisions, Setting("fp32, bf16 or fp16, mixed", "training", read_by=ENCODED)
+    ] = "fp32"
+    channels_last: Annotated[
+        bool, Setting("memory format of images and weights", "training", read_by=ENCODED)
+    ] = True
+    compile: Annotated[
+        bool,
+        Setting("whether torch.compile compiles the encoder", "training", read_by=TRAINED),
+    ] = False
+    accumulate: Annotated[
+        int,
+        Setting("batches whose mean gradient makes one step", "training", least=1, read_by=TRAINED),
+    ] = 1
+    parts: Annotated[int, BATCH_PARTS] = 1
+    momentum_encoder: Annotated[
+        float | None,
+        Setting(
+            "MoCo's m, such as 0.999: a slowly moving copy of the encoder gives all views but the "
+            "first; none if not given",
+            "training",
+            least=0,
+            below=1,
+            space=(0.9, 0.9999),
+        ),
+    ] = None
+    queue: Annotated[
+        int | None,
+        Setting(
+            "embeddings of earlier batches that are candidates, too; none if not given",
+            "training",
+            least=1,
+        ),
+    ] = None
+    negatives: Annotated[
+        Negatives,
+        Setting(
+            "under torchrun: of each process (local), or of all of them (gathered)", "training"
+        ),
+    ] = "local"
+    probe: Annotated[
+        Probe,
+        Setting(
+            "linear probe: adam, or scikit-learn's logistic regression", "probe", read_by=PROBED
+        ),
+    ] = "adam"
+    probe_lr: Annotated[
+        tuple[float, ...],
+        Setting(
+            "learning rates of adam, chosen on a part of the training images",
+            "probe",
+            read_by=PROBED,
+            applies=_of_adam,
+            canonical=_rates,
+        ),
+    ] = (0.0001, 0.001, 0.01)
+    probe_weight_decay: Annotated[
+        float,
+        Setting("weight decay of adam", "probe", least=0, read_by=PROBED, applies=_of_adam),
+    ] = 1e-6
+    probe_epochs: Annotated[
+        int, Setting("epochs of adam", "probe", least=1, read_by=PROBED, applies=_of_adam)
+    ] = 100
+    probe_batch_size: Annotated[
+        int, Setting("batch size of adam", "probe", least=1, read_by=PROBED, applies=_of_adam)
+    ] = 512
+
+    def _check(self) -> None:
+        self.view_recipe()
+        self._check_keys()
+        if not is_image_encoder(self.encoder) and not is_own(self.encoder):
+            libraries = ("torchvision:NAME", "timm:NAME", "your own module:Name")
+            raise unknown("encoder", self.encoder, [*RESNETS, FAST, *libraries])
+        if self.encoder not in RESNETS and self.stem != "auto":
+            raise InputError(
+                f"stem applies to {' and '.join(RESNETS)}: the encoder {self.encoder} has its own"
+            )
+        if self.encoder not in (*RESNETS, FAST) and self.width is not None:
+            raise InputError(
+                f"width applies to {', '.join(RESNETS)} and {FAST}: the encoder {self.encoder} has "
+                f"its own"
+            )
+        for name in ("pretrain_split", "probe_split"):
+            if getattr(self, name) == "test":
+                raise InputError(
+                    f"{flag(name)} must not be test: nothing is trained on test images"
+                )
+
+    def _check_keys(self) -> None:
+        """Refuse a momentum encoder or a queue where it cannot be."""
+        for name in ("momentum_encoder", "queue"):
+            if self.positives == "hard" and getattr(self, name) is not None:
+                raise InputError(
+                    f"{flag(name)} {getattr(self, name)} does not go with hard positives, chosen "
+                    f"from views that one encoder gives: leave it out, or choose another method "
+                    f"than {self.method}"
+                )
+        needed = self.batch_size * ((self.views or 2) - 1)
+        if self.queue is not None and self.queue < needed:
+            raise InputError(
+                f"queue must hold a batch, {needed} embeddings of batch-size {self.batch_size}, "
+                f"got {self.queue}"
+            )
+
+    @property
+    def canonical_dataset(self) -> str:
+        """As :func:`gcl_hard.images.files.canonical_name`."""
+        from gcl_hard.images import files
+
+        return files.canonical_name(self.dataset)
+
+    @classmethod
+    def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
+        """Whether it is a known set, spelt nearly so, or one of the user's own images."""
+        from gcl_hard.images.datasets import is_image_set
+        from gcl_hard.images.files import KNOWN
+
+        known = [one.casefold() for one in KNOWN]
+        misspelt = difflib.get_close_matches(name.casefold(), known, cutoff=0.75)
+        return is_image_set(name, data_dir) or bool(misspelt)
+
+    @classmethod
+    def is_available(cls, name: str, data_dir: Path | None = None) -> bool:
+        """Whether it is a known set of images, or one of the user's own."""
+        from gcl_hard.images.datasets import is_image_set
+
+        return is_image_set(name, data_dir)
+
+    @classmethod
+    def not_read(cls, name: str) -> list[Path]:
+        """Images in the working folder under the name of a set that is read from elsewhere."""
+        from gcl_hard.images.files import canonical_name, namesakes, own_files
+
+        read, (images, arrays) = own_files(name), namesakes(Path(), canonical_name(name))
+        return [one for one in (*images, *arrays) if read is None or not one.samefile(read)]
+
+    def files(self, data_dir: Path | None) -> list[Path]:
+        """Files of a set; none of one that a library has."""
+        from gcl_hard.images import datasets
+
+        return datasets.paths(self.dataset, data_dir=data_dir)
+
+    def view_recipe(self) -> ViewRecipe:
+        """Random augmentations of the views."""
+        return ViewRecipe(**{name: getattr(self, name) or 0.0 for name in declared(ViewRecipe)})
+
+    def stem_at(self, size: int) -> Literal["cifar", "imagenet"]:
+        """The stem for views of a size in pixels."""
+        from gcl_hard.images import stem_for
+
+        return stem_for(size) if self.stem == "auto" else self.stem
+
+    def resolved(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """The size of views and the stem that goes with it."""
+        size = self.size or int(facts["side"])
+        if self.encoder not in RESNETS or self.method in ("majority", "pixels"):
+            return {"size": size}
+        return {"size": size, "stem": self.stem_at(size)}
+
+    @property
+    def set_name(self) -> str:
+        """Name of the data set in tables, with the number of classes if ``classes`` is given."""
+        return self.dataset + (f", {self.classes} classes" if self.classes else "")
+
+    @property
+    def encoders(self) -> int:
+        """Encoders that one run trains."""
+        return 1 if self.method == "supervised" or not self.is_baseline else 0
+
+    @property
+    def label_reader(self) -> str:
+        """Name of the setting that makes training read labels, for messages."""
+        if self.is_baseline:
+            return self.method
+        if self.positives == "class" and method(self.method).positives == "view":
+            return f"{self.method} with positives class"
+        if not method(self.method).label_aware:
+            return "class-pairs" if self.class_pairs else "balanced"
+        return self.method
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether the encoder is trained with labels."""
+        by_setting = self.positives == "class" or self.class_pairs or self.balanced
+        return super().reads_labels or by_setting or self.method == "supervised"
+
+    @property
+    def local_negatives(self) -> bool:
+        """Whether each of several processes contrasts its own part of a batch."""
+        return not self.is_baseline and self.negatives == "local"
+
+    def cost(self, size: tuple[int, int]) -> tuple[float, float]:
+        """Work in image-epochs; embedding an image costs a sixth of training on it.
+
+        Args:
+            size: images to train on and to score.
+        """
+        n_train, n_score = size
+        return n_train * self.most_epochs * self.encoders, (n_train + n_score) / 6
+
+    def optimisation(self) -> Optimisation:
+        """How the encoder is optimised."""
+        precision = FABRIC[self.precision]
+        return replace(
+            super().optimisation(), precision=precision, accumulate=self.accumulate,
+            parts=self.parts,
+        )  # fmt: skip
+
+    def loss(self, seed: int = 0, unknown: int | None = None) -> ContrastiveLoss:
+        """A new loss with these settings; the seed draws synthetic negatives."""
+        return self._loss(
+            seed, objective="infonce", positives=self.positives, negatives=self.negatives,
+            unknown=unknown,
+        )  # fmt: skip
+
+
+def is_image_encoder(name: str) -> bool:
+    """Whether a setting names an encoder of images that is ours or a library's."""
+    return name in (*RESNETS, FAST) or OF_LIBRARY.fullmatch(name) is not None

@@ -1,0 +1,497 @@
+"""The training of a run on images: its model, its views, its probe, what is saved of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.export import Dim
+
+from gcl_hard.core.seeds import seed_for
+from gcl_hard.errors import DivergenceError, GclHardError, InputError, calling_own
+from gcl_hard.evaluation import FoldScore, ProbeRecipe, inner_holdout, linear_probe, weighted_knn
+from gcl_hard.evaluation.folds import stopping_holdout
+from gcl_hard.evaluation.metrics import score_of_logits
+from gcl_hard.experiments.custom import check_call, own_part
+from gcl_hard.experiments.experiment import (
+    ENCODERS,
+    Clock,
+    Parts,
+    Report,
+    RunContext,
+    TrainedRun,
+    seeded_weights,
+)
+from gcl_hard.experiments.exporting import Exportable
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.training import Training
+from gcl_hard.images import (
+    ImageClassifier,
+    ImageContrast,
+    Split,
+    ViewPairs,
+    ViewRecipe,
+    Views,
+    channel_statistics,
+    image_encoder,
+)
+from gcl_hard.images.models import PROJECTED, PixelEncoder
+from gcl_hard.images.parts import ImageData
+from gcl_hard.images.settings import ImageConfig
+from gcl_hard.losses.gathering import of_first, rank, world_size
+from gcl_hard.losses.queue import Queue
+from gcl_hard.models import evaluating
+from gcl_hard.theory.snapshots import snapshot_epochs
+from gcl_hard.training.loop import memory_for
+from gcl_hard.training.stopping import EarlyStopping
+
+if TYPE_CHECKING:
+    from gcl_hard.theory.diagnostics import DiagnosticsCallback
+
+Floats = NDArray[np.float32]
+HALF = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+NEIGHBOURS, TEMPERATURE = 200, 0.5  # of HCL's and H-SCL's code
+QUERIES, SHARE = 2_000, 0.1  # of the monitoring curve: at most so many images, and this share
+PIXELS_AT_A_TIME, EMBEDDED_AT_A_TIME = 4096, 512  # images
+OnEpochEnd = Callable[[int, Callable[[], FoldScore]], None]
+"""Called after an epoch with a function that scores the encoder as it is then; may raise to end
+training."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The model and views of a configuration.
+
+    Attributes:
+        model: the encoder, its head and its loss.
+        views: the views, with the channel statistics of the images trained on.
+        view_seed: seed of the random views.
+    """
+
+    model: ImageContrast
+    views: Views
+    view_seed: int
+
+    def embed(self, split: Split, config: ImageConfig, n: int | None = None) -> Floats:
+        """Embeddings of the images of a split, n at a time; None as of :func:`at_a_time`."""
+        n = n or at_a_time(config)
+        with memory_for(
+            lambda: (
+                f"out of memory in embedding {n} images of {self.views.size} pixels at a time "
+                f"({config}): lower size or batch-size, or use precision bf16 or a smaller encoder"
+            )
+        ):
+            z = self.model.embed(
+                split.images, self.views, batch_size=n, precision=HALF[config.precision]
+            )
+            found: Floats = z.cpu().numpy()
+        return found
+
+
+def at_a_time(config: ImageConfig) -> int:
+    """How many images are embedded at a time: as many as a training step has views."""
+    return min(EMBEDDED_AT_A_TIME, 2 * config.batch_size)
+
+
+def items_of(
+    encoder: nn.Module, saved: Mapping[str, Any], images: Split, device: torch.device, n: int | None
+) -> tuple[NDArray[np.int64], Callable[[int], Floats]]:
+    """Bounds of the batches of some images, and what an encoder makes of a batch.
+
+    Args:
+        encoder: on the device.
+        saved: what its file says.
+        images: what is embedded.
+        device: batches are moved there.
+        n: images in a batch; None for as many as a run embeds at a time.
+    """
+    config = saved["config"]
+    views = Views(
+        config.view_recipe(), size=saved["size"],
+        mean=saved["mean"], std=saved["std"],
+    ).to(device)  # fmt: skip
+    model = ImageContrast(encoder, method="ucl", channels_last=config.channels_last).to(device)
+    encoding, step = Encoding(model, views, view_seed=0), n or at_a_time(config)
+    bounds = np.minimum(np.arange(0, len(images) + step, step), len(images))
+    return bounds, lambda k: encoding.embed(images[bounds[k] : bounds[k + 1]], config, step)
+
+
+def exportable_of(encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
+    """An encoder of uint8 images; arguments as of :func:`items_of`."""
+    views = Views(ViewRecipe(), size=saved["size"], mean=saved["mean"], std=saved["std"])
+    side = int(saved.get("side", saved["size"]))
+
+    def made(n: int) -> dict[str, torch.Tensor]:
+        drawn = torch.Generator().manual_seed(n)
+        shape = n, 3, side, side
+        return {"images": torch.randint(256, shape, generator=drawn, dtype=torch.uint8)}
+
+    facts = {name: saved[name] for name in ("size", "mean", "std")} | {"side": side}
+    inputs = {"images": {0: Dim("images", min=1)}}
+    return Exportable(PixelEncoder(encoder, views), inputs, {"embeddings": "images"}, made, facts)
+
+
+def views_of(config: ImageConfig, data: ImageData) -> Views:
+    """The views of a config, normalised by the images that its encoder is trained on."""
+    mean, std = channel_statistics(data.pretrain.images)
+    return Views(config.view_recipe(), size=config.size or data.side, mean=mean, std=std)
+
+
+def new_encoder(config: ImageConfig, size: int, parts: Parts | None) -> nn.Module:
+    """A new encoder of a config for views of a size in pixels; ``parts`` as of :func:`build`."""
+    if (make := own_part(config.encoder, parts)) is not None:
+        check_call(make, "encoder()")
+        made: nn.Module = make()
+        return made
+    return image_encoder(config.encoder, stem=config.stem_at(size), width=config.width)
+
+
+def check_encoder(config: ImageConfig, data: ImageData, parts: Parts | None) -> None:
+    """Check an encoder on two images of the size of views.
+
+    Raises:
+        InputError: if it cannot be made, has no width, gives another shape, or fails; says why.
+    """
+    size, named = config.size or data.side, config.encoder.partition("@")[0]
+    with torch.random.fork_rng(devices=[]):
+        try:
+            encoder = new_encoder(config, size, parts)
+        except GclHardError:
+            raise
+        except (
+            Exception
+        ) as error:  # from the user's code, such as a file of weights that is missing
+            raise InputError(
+                f"the encoder {named} cannot be made ({type(error).__name__}: {error})"
+            ) from error
+        model = ImageContrast(encoder, method="ucl")
+    what = f"the encoder {named} fails on images of {size} pixels"
+    with calling_own(what, "; --size gives them another size"), evaluating(model):
+        model.encode(torch.zeros(2, 3, size, size))
+
+
+def build(
+    config: ImageConfig,
+    data: ImageData,
+    seed: int,
+    parts: Parts | None = None,
+    *,
+    unknown: int | None = None,
+) -> Encoding:
+    """The untrained model of a config; the global random state is left as it was.
+
+    The encoder starts from the same weights for every method.
+
+    Args:
+        config: the settings.
+        data: decides sizes and statistics.
+        seed: seed of weights and views.
+        parts: the user's own encoders.
+        unknown: label of images whose class is not known, as of :class:`ContrastiveLoss`.
+
+    Returns:
+        The model, on the device of the images.
+    """
+    size = config.size or data.side
+    with seeded_weights(seed, 0) as view_seed:
+        encoder = new_encoder(config, size, parts)
+        memory: dict[str, Any] = {
+            "one_forward": config.forward == "fused",
+            "channels_last": config.channels_last,
+        }
+        if config.method == "supervised":
+            model: ImageContrast = ImageClassifier(encoder, data.n_classes, **memory)
+        else:
+            of = ImageConfig(method="ucl") if config.is_baseline else config
+            queue = None if of.queue is None else Queue(of.queue, PROJECTED)
+            model = ImageContrast(
+                encoder, loss=of.loss(view_seed, unknown), momentum=of.momentum_encoder,
+                queue=queue, **memory,
+            )  # fmt: skip
+    device = data.test.images.device
+    encoding = Encoding(model.to(device), views_of(config, data).to(device), view_seed)
+    if config.compile and config.encoders:
+        encoding.model.encoder.compile()
+    return encoding
+
+
+def train_run(
+    run: Run,
+    data: ImageData,
+    context: RunContext,
+    report: Report,
+    on_epoch_end: OnEpochEnd | None = None,
+) -> TrainedRun:
+    """Train one run and embed its images.
+
+    Args:
+        run: ``inner`` puts a fifth of the training images, held out of all training, in the place
+            of the test images.
+        data: the images, on the device to train on.
+        context: where checkpoints and encoders are kept.
+        report: called with the progress; if it returns False, training ends with a checkpoint.
+        on_epoch_end: called after every epoch.
+
+    Returns:
+        Embeddings to score, their cost, and the monitoring curve.
+
+    Raises:
+        DivergenceError: if a loss or an embedding is not finite.
+        OutOfMemory: if the device's memory does not hold a batch.
+        KeyboardInterrupt: if ``report`` returned False.
+    """
+    config = cast("ImageConfig", run.config)
+    if run.inner:
+        data = data.held_out(run.seed)
+    if config.method == "majority":
+        return TrainedRun(run, scores=majority(data))
+    if config.method == "pixels":
+        clock, views = Clock(), views_of(config, data)
+        with memory_for(
+            lambda: (
+                f"out of memory in reading the pixels of {len(data.probe)} training and "
+                f"{len(data.test)} test images of {views.size} pixels ({run}): lower size or subset"
+            )
+        ):
+            embedded = pixels(views, data.probe), pixels(views, data.test)
+        clock.evaluate()
+        return TrainedRun(run, (), *clock.seconds, embeddings=embedded, knn=_knn(data, *embedded))
+    encoding = build(config, data, run.seed, context.parts)
+    found, clock = TrainedRun(run), Clock()
+    if config.encoders:
+        clock = fit_run(found, data, encoding, context, report=report, on_epoch_end=on_epoch_end)
+    if rank() == 0:
+        found.embeddings = _embed(run, data, encoding)
+        found.knn = _knn(data, *found.embeddings)
+    clock.evaluate()
+    found.seconds_train, found.seconds_eval = clock.seconds
+    if ENCODERS in context.saves(run):
+        found.encoders = encoder_state(run, encoding, data.side)
+    return found
+
+
+def score_run(trained: TrainedRun, data: ImageData) -> FoldScore:
+    """Accuracy of the linear probe on the embeddings of a run, if training did not score it."""
+    if trained.scores is not None:
+        found: FoldScore = trained.scores
+        return found
+    run, config = trained.run, cast("ImageConfig", trained.run.config)
+    if run.inner:
+        data = data.held_out(run.seed)
+    return _probe(run, config, data, *trained.embeddings)
+
+
+def _embed(run: Run, data: ImageData, encoding: Encoding) -> tuple[Floats, Floats]:
+    """Finite embeddings of the probe's and the test images."""
+    config = cast("ImageConfig", run.config)
+    train_z, test_z = (encoding.embed(part, config) for part in (data.probe, data.test))
+    if not (np.isfinite(train_z).all() and np.isfinite(test_z).all()):
+        raise DivergenceError(
+            f"embeddings are not finite after training ({run}); nothing of this run "
+            f"was saved. Lower lr or beta, raise temperature, or use precision fp32"
+        )
+    return train_z, test_z
+
+
+def fit_run(
+    found: TrainedRun,
+    data: ImageData,
+    encoding: Encoding,
+    context: RunContext,
+    *,
+    report: Report,
+    on_epoch_end: OnEpochEnd | None,
+) -> Clock:
+    """Train, from a checkpoint if there is one; fills in losses, curve and snapshots.
+
+    Args:
+        found: the run, to be filled in.
+        data: its images.
+        encoding: its model and views.
+        context: where and how.
+        report: as of :func:`train_run`, as is ``on_epoch_end``.
+        on_epoch_end: called after every epoch.
+
+    Returns:
+        A clock with the time that training took.
+    """
+    run, config = found.run, cast("ImageConfig", found.run.config)
+    options, device = context.options, data.test.images.device
+    every = 0 if config.is_baseline else options.diagnostics
+    split, stopping = data.pretrain, None
+    if config.patience:
+        split, stopping = _stopping(run, split, encoding, device)
+    pairs = pairs_of(config, data, split, encoding, options.loader_workers)
+    monitored = snapshot_epochs(0 if run.inner else options.monitor_every, run.epochs)
+    parts = _monitored(data.probe) if monitored else None
+    diagnostics: DiagnosticsCallback[ImageContrast] | None = None
+    if every and rank() == 0:
+        diagnostics = _diagnostics(config, data, encoding, every)
+    training = Training(run, context, report, n_batches=len(split) // config.batch_size)
+    clock, notes = training.clock, training.checkpoint.notes
+
+    def ended(epoch: int, mean: float) -> None:
+        if parts is not None and epoch in monitored and rank() == 0:
+            accuracy = _monitor(encoding, config, parts)
+            notes.setdefault("curve", []).append((epoch, accuracy))
+        clock.evaluate()
+        if diagnostics is not None:
+            current = encoding.model.loss.sampler.current
+            diagnostics.after(notes, epoch, encoding.model, current)
+            clock.pause()
+        if on_epoch_end is not None:
+            on_epoch_end(epoch, lambda: _probe(run, config, data, *_embed(run, data, encoding)))
+        clock.evaluate()
+
+    losses = training.train(
+        encoding.model, pairs, config.optimisation(), device=device, seed=encoding.view_seed,
+        stopping=stopping, on_epoch=ended, together=world_size() > 1,
+        images=(config.batch_size, encoding.views.size),
+    )  # fmt: skip
+    clock.train()
+    found.losses = (losses[-1],)
+    if stopping is not None:
+        found.facts = {"best_epoch": stopping.best_epoch}
+    found.curve = tuple((int(epoch), accuracy) for epoch, accuracy in notes.get("curve", []))
+    if diagnostics is not None:
+        diagnostics.complete(notes, encoding.model)
+        found.snapshots, found.seconds_diagnostics = diagnostics.snapshots, diagnostics.seconds
+        found.points = diagnostics.points
+    return clock
+
+
+def pairs_of(
+    config: ImageConfig, data: ImageData, split: Split, encoding: Encoding, workers: int
+) -> ViewPairs:
+    """Pairs of views of the images to train on, those of this process."""
+    views, device = encoding.views, data.test.images.device
+    if workers:  # their views are made on the CPU
+        split, views = split.to(torch.device("cpu")), views_of(config, data)
+    return ViewPairs(
+        split, views,
+        batch_size=config.batch_size, seed=encoding.view_seed, data_seed=config.data_seed,
+        balanced=config.balanced, class_pairs=config.class_pairs, workers=workers,
+        device=device, n_views=config.views or 2, with_item=encoding.model.loss.takes_items,
+        part=(rank(), world_size()),
+    )  # fmt: skip
+
+
+def _stopping(
+    run: Run, split: Split, encoding: Encoding, device: torch.device
+) -> tuple[Split, EarlyStopping]:
+    """What a classifier is trained on, and what ends it by the images that are held out."""
+    config, model = cast("ImageConfig", run.config), encoding.model
+    labels = split.labels.cpu().numpy()
+    fold = stopping_holdout(np.arange(len(labels)), labels, seed=run.seed)
+    kept, valid = (split.take(torch.from_numpy(ids)) for ids in (fold.train, fold.test))
+
+    def score() -> tuple[float, ...]:
+        z = torch.from_numpy(encoding.embed(valid, config)).to(device)
+        with torch.no_grad():
+            logits = model.head(z)
+        return of_first(score_of_logits(logits, valid.labels.to(device)), device)
+
+    return kept, EarlyStopping(model, score, patience=config.patience)
+
+
+def _diagnostics(
+    config: ImageConfig, data: ImageData, encoding: Encoding, every: int
+) -> DiagnosticsCallback[ImageContrast]:
+    from gcl_hard.images.snapshots import image_sampler
+    from gcl_hard.theory.diagnostics import DiagnosticsCallback
+
+    make = partial(image_sampler, config, data.probe, encoding.views, HALF[config.precision])
+    return DiagnosticsCallback(config.epochs, every, make)
+
+
+def _monitored(split: Split) -> tuple[Split, Split] | None:
+    """Training images that vote in the monitoring curve, and those that it classifies.
+
+    None if a class is too small to leave an image out; training goes on without a curve.
+    """
+    labels = split.labels.cpu().numpy()
+    share = min(SHARE, QUERIES / len(labels))
+    try:
+        fold = inner_holdout(np.arange(len(labels)), labels, seed=0, fraction=share)
+    except InputError:
+        return None
+    return split.take(torch.from_numpy(fold.train)), split.take(torch.from_numpy(fold.test))
+
+
+def _monitor(encoding: Encoding, config: ImageConfig, parts: tuple[Split, Split]) -> float:
+    """Accuracy in percent of nearest neighbours among training images."""
+    bank, queries = (encoding.embed(part, config) for part in parts)
+    return _neighbours(bank, queries, parts)
+
+
+def _knn(data: ImageData, train_z: Floats, test_z: Floats) -> float:
+    """Accuracy in percent of the test images by their nearest neighbours among the probe's."""
+    return _neighbours(train_z, test_z, (data.probe, data.test))
+
+
+def _neighbours(bank: Floats, queries: Floats, parts: tuple[Split, Split]) -> float:
+    known, asked = (part.labels.cpu().numpy() for part in parts)
+    return 100 * weighted_knn(
+        bank, known, queries, asked, k=min(NEIGHBOURS, len(bank)), temperature=TEMPERATURE,
+        device=str(parts[1].images.device),
+    )  # fmt: skip
+
+
+def _probe(
+    run: Run, config: ImageConfig, data: ImageData, train_z: Floats, test_z: Floats
+) -> FoldScore:
+    recipe = ProbeRecipe(
+        solver=config.probe, rates=config.probe_lr, weight_decay=config.probe_weight_decay,
+        epochs=config.probe_epochs, batch_size=config.probe_batch_size,
+    )  # fmt: skip
+    known, asked = (part.labels.cpu().numpy() for part in (data.probe, data.test))
+    device, seed = str(data.test.images.device), seed_for(run.seed, 1) % 2**32
+    with memory_for(lambda: f"out of memory in the probe ({run}): lower probe-batch-size"):
+        return linear_probe(train_z, known, test_z, asked, seed=seed, recipe=recipe, device=device)
+
+
+def majority(data: ImageData) -> FoldScore:
+    """Accuracy of predicting the most frequent training class; on a tie the first."""
+    frequent = data.probe.labels.bincount().argmax()
+    share = float((data.test.labels == frequent).double().mean())
+    n = len(data.test)
+    return FoldScore(
+        share, None, len(data.probe), n, None,
+        test=np.arange(n), predicted=np.full(n, int(frequent)),
+    )  # fmt: skip
+
+
+def pixels(views: Views, split: Split) -> Floats:
+    """Normalised pixels of images, one row each, float32 [n, 3 · S · S]."""
+    rows = [
+        views.plain(chunk).flatten(1).cpu().numpy()
+        for chunk in torch.split(split.images, PIXELS_AT_A_TIME)
+    ]
+    found: Floats = np.concatenate(rows)
+    return found
+
+
+def encoder_state(run: Run, encoding: Encoding, side: int) -> dict[str, Any]:
+    """What is saved of a trained encoder.
+
+    ``encoder`` (its state dict), ``config``, ``seed``, the ``stem`` and ``size`` of views that
+    "auto" resolved to, ``side`` of the images before that, and ``mean`` and ``std`` of the
+    channels.
+    """
+    config = cast("ImageConfig", run.config)
+    return {
+        "encoder": {k: v.cpu() for k, v in encoding.model.encoder.state_dict().items()},
+        "config": asdict(config),
+        "seed": run.seed,
+        "stem": config.stem_at(encoding.views.size),
+        "size": encoding.views.size,
+        "side": side,
+        "mean": encoding.views.mean.flatten().tolist(),
+        "std": encoding.views.std.flatten().tolist(),
+    }

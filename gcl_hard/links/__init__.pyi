@@ -1,0 +1,12 @@
+from gcl_hard.links.data import Facts as Facts
+from gcl_hard.links.data import LinkSet as LinkSet
+from gcl_hard.links.data import Queries as Queries
+from gcl_hard.links.files import load_links as load_links
+from gcl_hard.links.files import read_links as read_links
+from gcl_hard.links.models import RGCN as RGCN
+from gcl_hard.links.models import ComplEx as ComplEx
+from gcl_hard.links.models import DistMult as DistMult
+from gcl_hard.links.models import LinkContrast as LinkContrast
+from gcl_hard.links.models import RotatE as RotatE
+from gcl_hard.links.models import Scorer as Scorer
+from gcl_hard.links.models import TransE as TransE

@@ -1,0 +1,287 @@
+"""Experiments on links: a model of facts, and the ranks of right answers among all entities."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from gcl_hard.core.ids import text_array
+from gcl_hard.errors import DivergenceError, InputError, calling_own
+from gcl_hard.evaluation.ranking import AnswerRanks, filtered_ranks, mean_reciprocal_rank
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.custom import own_part
+from gcl_hard.experiments.experiment import (
+    Experiment,
+    Parts,
+    Report,
+    RunContext,
+    TrainedRun,
+    refuse_together,
+    seeded_weights,
+)
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.record import Scored, Tested
+from gcl_hard.experiments.training import Training
+from gcl_hard.links.data import KINDS, LinkSet, Part, Queries
+from gcl_hard.links.files import load_links
+from gcl_hard.links.models import (
+    RGCN,
+    SCORERS,
+    LinkContrast,
+    check_scorer,
+    encoding,
+    ranked_scores,
+)
+from gcl_hard.links.reversed_facts import reversals
+from gcl_hard.links.settings import COUNTED, REVERSAL, RGCN_BLOCKS, LinkConfig
+from gcl_hard.models import evaluating
+from gcl_hard.training.stopping import EarlyStopping
+
+SCORES, SCORES_ON_GPU = 2**20, 2**26
+"""Scores of queries with all entities at a time; on a CPU as many as its cache holds."""
+SEEN = 0.5
+"""Share of the training facts of two relations that makes them reversals."""
+
+
+class LinkExperiment(Experiment[LinkConfig, LinkSet]):
+    """Experiments on links; methods as in ``Experiment``."""
+
+    def load(self, config: LinkConfig, context: RunContext, own: LinkSet | None = None) -> LinkSet:
+        """The facts, on the device."""
+        found = own or load_links(config.dataset, data_dir=context.data_dir)
+        return found.to(torch.device(context.device))
+
+    def facts(self, data: LinkSet) -> dict[str, Any]:
+        """Sizes, and a digest."""
+        return {
+            "n_entities": data.n_entities,
+            "n_relations": data.n_relations,
+            "n_train": len(data.train),
+            "n_valid": len(data.valid),
+            "n_test": 2 * len(data.test),
+            "digest": data.digest,
+            **({"notes": list(data.notes)} if data.notes else {}),
+        }
+
+    def metrics(self, config: LinkConfig, data: LinkSet) -> tuple[str, ...]:
+        """MRR first, by which settings are chosen; then those of the kinds of questions."""
+        kinds = torch.unique(data.kinds[data.queries("test").relation]).tolist()
+        of_kinds = (f"mrr_{KINDS[kind]}" for kind in kinds)
+        return ("mrr", "hits1", "hits3", "hits10", "amri", *of_kinds)
+
+    def size(self, data: LinkSet) -> tuple[int, int]:
+        """Training queries, and the scores of test queries in thousands."""
+        return 2 * len(data.train), 2 * len(data.test) * data.n_entities // 1000
+
+    def check(self, config: LinkConfig, data: LinkSet, context: RunContext, *, inner: bool) -> None:
+        """Refuse sets without facts to choose by or to test on, and models that fail."""
+        refuse_together(context, "links")
+        needs: dict[Part, bool] = {"valid": inner or config.patience > 0, "test": not inner}
+        for part, needed in needs.items():
+            if needed and not len(data.part(part)):
+                raise InputError(
+                    f"{config.dataset} has no fact in {part}.txt"
+                    + (", by which settings and epochs are chosen" if part == "valid" else "")
+                )
+        if own_part(config.encoder, context.parts) is not None:
+            _try(config, data, context.parts)
+
+    def train_run(self, run: Run, data: LinkSet, context: RunContext, report: Report) -> TrainedRun:
+        """Train the model of a run."""
+        hardware.use_threads(context.threads, 1e6, 1, context.cores)
+        config = cast("LinkConfig", run.config)
+        if config.method in COUNTED:
+            return TrainedRun(run)
+        with seeded_weights(run.seed, 0) as seed:
+            scorer = new_scorer(config, data, context.parts).to(data.train.device)
+        training = Training(
+            run, context, report, n_batches=math.ceil(2 * len(data.train) / config.batch_size)
+        )
+        losses: list[float] = []
+        facts: dict[str, Any] = {}
+        if not config.is_baseline:
+            model = new_model(config, data, scorer, seed)
+            stopping = None
+            if config.patience:
+                stopping = EarlyStopping(
+                    scorer, lambda: mean_reciprocal_rank(ranks(scorer, data, "valid")),
+                    patience=config.patience,
+                )  # fmt: skip
+            try:
+                losses = training.train(
+                    model, data.batches(config.batch_size, seed=run.seed), config.optimisation(),
+                    device=data.train.device, seed=seed, stopping=stopping,
+                )  # fmt: skip
+            except DivergenceError as error:
+                return TrainedRun(run, error=error)
+            if stopping is not None:
+                facts["best_epoch"] = stopping.best_epoch
+        training.clock.train()
+        return TrainedRun(
+            run, tuple(losses[-1:]), *training.clock.seconds, embeddings=scorer, facts=facts
+        )
+
+    def score(self, trained: TrainedRun, data: LinkSet, context: RunContext) -> Scored:
+        """The ranks of right answers, and the MRR of those of validation facts."""
+        hardware.use_threads(context.threads, 1e6, 1, context.cores)
+        scorer = trained.embeddings
+        if scorer is None:
+            scorer = Frequencies(data)
+            if trained.run.config.method == REVERSAL:
+                scorer = ReversedFacts(data, scorer)
+        part: Part = "valid" if trained.run.inner else "test"
+        wanted: tuple[Part, ...] = ("valid", part)
+        of_part = {
+            name: ranks(scorer, data, name)
+            for name in dict.fromkeys(wanted) if len(data.part(name))
+        }  # fmt: skip
+        found, kinds = of_part[part], data.kinds[data.queries(part).relation].cpu().numpy()
+        tested = Tested(
+            np.arange(len(found.rank)), found.candidates.cpu().numpy(), found.rank.cpu().numpy(),
+            {name: kinds == k for k, name in enumerate(KINDS)},
+        )  # fmt: skip
+        validation: tuple[float, ...] = ()
+        if not trained.run.inner and "valid" in of_part:
+            validation = (mean_reciprocal_rank(of_part["valid"]),)
+        return Scored((tested,), validation=validation, facts=trained.facts)
+
+    def arrays(self, trained: TrainedRun, data: LinkSet) -> dict[str, NDArray[Any]]:
+        """``embeddings`` float32 [E, d] of entities, ``relations`` [2 R, d], and their names,
+        ``entity_names`` and ``relation_names``, as :func:`gcl_hard.core.ids.text_array` makes them.
+        """
+        scorer = trained.embeddings
+        with torch.no_grad():
+            found = {"embeddings": scorer.candidates().cpu().numpy()}
+        if isinstance(relations := getattr(scorer, "relations", None), nn.Embedding):
+            found["relations"] = relations.weight.detach().cpu().numpy()
+        names = {"entity_names": data.entities, "relation_names": data.relations}
+        return {**found, **{name: text_array(of) for name, of in names.items()}}
+
+
+def new_scorer(config: LinkConfig, data: LinkSet, parts: Parts | None) -> Any:
+    """A new model of a configuration: one of ours, or of the user's own."""
+    bias, make = config.bias or 0.0, own_part(config.encoder, parts)
+    if make is not None:
+        found = make(data.n_entities, data.n_relations, config.dim, bias=bias)
+        lacks = [one for one in ("query", "candidates") if not hasattr(found, one)]
+        if lacks or not isinstance(found, nn.Module):
+            raise InputError(
+                f"{config.encoder} must make a torch.nn.Module with query(entity, relation) and "
+                f"candidates(entities), got {type(found).__name__}"
+                + (f" without {' and '.join(lacks)}" if lacks else "")
+            )
+        return found
+    if config.encoder == "rgcn":
+        return RGCN(data, config.dim, layers=config.layers or 1, blocks=RGCN_BLOCKS, bias=bias)
+    made = SCORERS[config.encoder]
+    return made(data.n_entities, data.n_relations, config.dim, bias=bias, sparse=config.sparse)
+
+
+def new_model(config: LinkConfig, data: LinkSet, scorer: Any, seed: int) -> LinkContrast:
+    """What trains a scorer."""
+    pool: Literal["batch", "all"] = "batch" if config.candidate_pool == "batch" else "all"
+    return LinkContrast(
+        scorer, data, loss=config.loss(seed), candidates=config.candidates or pool,
+        rare=config.rare, n3=config.n3, seed=seed,
+    )  # fmt: skip
+
+
+def ranks(scorer: Any, data: LinkSet, part: Part) -> AnswerRanks:
+    """Filtered ranks of the right answers of a part, tails first, then heads.
+
+    Ranks of validation facts leave out training and validation facts alone.
+
+    Args:
+        scorer: a model, or a function from queries to their scores with all entities, [B, E].
+        data: the facts.
+        part: its name.
+    """
+    if isinstance(scorer, nn.Module):
+        with evaluating(scorer), encoding(scorer):
+            return _ranks(ranked_scores(scorer), data, part)
+    return _ranks(scorer, data, part)
+
+
+def _ranks(score: Callable[[Queries], Tensor], data: LinkSet, part: Part) -> AnswerRanks:
+    size = SCORES if data.train.device.type == "cpu" else SCORES_ON_GPU
+    found = []
+    for batch in data.queries(part).split(max(1, size // data.n_entities)):
+        known = data.facts_until(part).pairs(data.key(batch))
+        found.append(filtered_ranks(score(batch), batch.answer, known))
+    return AnswerRanks.joined(found)
+
+
+def _try(config: LinkConfig, data: LinkSet, parts: Parts | None) -> None:
+    """Check the user's own model on two queries, before anything is trained."""
+    asked = data.queries("train").at(slice(2))
+    what = f"{config.encoder} fails on {asked.number} queries"
+    with torch.random.fork_rng(devices=[]), calling_own(what):
+        scorer = new_scorer(config, data, parts).to(data.train.device)
+        if config.is_baseline:
+            check_scorer(scorer, data)
+        else:
+            new_model(config, data, scorer, 0)(asked).backward()
+
+
+class Frequencies:
+    """How often each entity answers each relation in training, then how often any.
+
+    Args:
+        data: the facts, of which the pairs of a relation and its answer are counted that there are.
+    """
+
+    def __init__(self, data: LinkSet) -> None:
+        known, n = data.queries("train"), data.n_entities
+        pairs, counts = torch.unique(known.relation * n + known.answer, return_counts=True)
+        of_relation = torch.bincount(pairs // n, minlength=2 * data.n_relations)
+        self.starts = [0, *of_relation.cumsum(0).tolist()]
+        self.answers, self.counts = pairs % n, counts.float()
+        every = torch.bincount(known.answer, minlength=n).float()
+        self.every = every / (every.max() + 1)
+
+    def __call__(self, queries: Queries) -> Tensor:
+        """Scores of queries with all entities, [B, E]."""
+        scores = self.every.repeat(queries.number, 1)
+        for row, relation in enumerate(queries.relation.tolist()):
+            part = slice(self.starts[relation], self.starts[relation + 1])
+            scores[row, self.answers[part]] += self.counts[part]
+        return scores
+
+
+class ReversedFacts:
+    """First the answers that reversed training facts give, then others; both by frequency.
+
+    Relations are compared by training facts alone, of which half must have their reverse there:
+    where 60 % of the facts of a symmetric relation are drawn, 60 % of these have theirs.
+
+    Args:
+        data: the facts.
+        frequencies: of the same facts.
+    """
+
+    def __init__(self, data: LinkSet, frequencies: Frequencies) -> None:
+        self.data, self.frequencies = data, frequencies
+        n, self.back = data.n_relations, defaultdict[int, list[int]](list)
+        pairs = reversals(data.train, data.n_entities, n, SEEN)
+        for r, back in zip(*(one.tolist() for one in pairs), strict=True):
+            self.back[r].append(back + n)  # (h, r, t) answers as (t, back, h) does
+            self.back[r + n].append(back)
+
+    def __call__(self, queries: Queries) -> Tensor:
+        """Scores of queries with all entities, [B, E]."""
+        scores = self.frequencies(queries)
+        first = 1 + self.frequencies.counts.max()
+        for relation in self.back.keys() & {*queries.relation.tolist()}:
+            rows = (queries.relation == relation).nonzero()[:, 0]
+            for back in self.back[relation]:
+                asked = queries.at(rows)._replace(relation=torch.full_like(rows, back))
+                of_rows, answers = self.data.training_facts.pairs(self.data.key(asked))
+                scores[rows[of_rows], answers] += first
+        return scores

@@ -1,0 +1,804 @@
+"""Models that score facts, and their training by contrast of a query's answer with candidates."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gcl_hard.core.seeds import Draws, Generators
+from gcl_hard.errors import InputError, calling_own, check_at_least, check_number, unknown
+from gcl_hard.links.data import LinkSet, Queries
+from gcl_hard.losses.loss import ContrastiveLoss
+from gcl_hard.models import evaluating, loss_of
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from gcl_hard.losses.keywords import MethodOptions
+
+ELEMENTS = 2**24
+"""Numbers of a tensor of queries × candidates × width."""
+CLOSE = 2**18
+"""Numbers of candidates, times their width, that are compared in double precision at a time."""
+
+
+class Scorer(nn.Module, ABC):
+    """Base of models that score a query (entity, relation, ?) against candidates.
+
+    A module of your own needs ``query`` and ``candidates``; ``compare`` and, with candidates that
+    are drawn, ``pairwise``, where scores are no dot products; and ``relations`` with ``n3``. To dot
+    products its ``bias`` is added, if that is a number. Where ``compare`` rounds more than
+    ``pairwise`` does, a ``rounding_window`` beside it, such as that of :class:`TransE`, says by how
+    much, and ranks compare close candidates again.
+
+    Args:
+        n_entities: E.
+        n_relations: R; with the questions for heads there are 2 R vectors.
+        dim: d, width of the vectors of entities and relations.
+        bias: added to every score; under JSD, the logistic loss, negative where most candidates
+            are wrong, and of distances positive: RotatE's margin.
+        sparse: whether gradients are those of a batch's rows alone, for
+            :func:`gcl_hard.training.loop.sparse_adam`: a step then costs the same however many
+            entities there are.
+    """
+
+    products = True
+    """Whether scores are dot products, and the bias."""
+
+    def __init__(
+        self, n_entities: int, n_relations: int, dim: int, *, bias: float = 0.0,
+        sparse: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        for name, number in (("n_entities", n_entities), ("n_relations", n_relations),
+                             ("dim", dim)):  # fmt: skip
+            check_at_least(name, number, 1)
+        check_number("bias", bias)
+        self.entities = nn.Embedding(n_entities, dim, sparse=sparse)
+        self.relations = nn.Embedding(2 * n_relations, dim, sparse=sparse)
+        self.bias = bias
+        for table in (self.entities, self.relations):
+            nn.init.normal_(table.weight, std=dim**-0.5)
+
+    @abstractmethod
+    def query(self, entity: Tensor, relation: Tensor) -> Tensor:
+        """What candidates are compared with, float [B, d], of int64 [B] and [B]."""
+
+    def candidates(self, entities: Tensor | None = None) -> Tensor:
+        """Vectors of some entities, float [C, d] of int64 [C]; of all if None."""
+        found: Tensor = self.entities.weight if entities is None else self.entities(entities)
+        return found
+
+    def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        """Scores, float [B, C]: dot products, unless a model has others."""
+        return queries @ candidates.T + self.bias
+
+    def pairwise(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        """The score of each query with a candidate of its own, float [B]."""
+        return (queries * candidates).sum(1) + self.bias
+
+
+class DistMult(Scorer):
+    r"""Scores by three vectors, the same for both directions of a relation's facts.
+
+    .. math:: s(h, r, t) = \sum_k h_k r_k t_k + b
+
+    Args:
+        n_entities: E.
+        n_relations: R.
+        dim: d.
+        bias: b.
+        sparse: as of :class:`Scorer`.
+
+    Source:
+        Yang et al. (2015), with reciprocal relations (Lacroix et al., 2018).
+
+    Example:
+        >>> model = DistMult(4, 2, dim=8)
+        >>> q = model.query(torch.tensor([0]), torch.tensor([3]))
+        >>> model.compare(q, model.candidates()).shape
+        torch.Size([1, 4])
+    """
+
+    def query(self, entity: Tensor, relation: Tensor) -> Tensor:
+        """h ∘ r."""
+        found: Tensor = self.entities(entity) * self.relations(relation)
+        return found
+
+
+class ComplEx(Scorer):
+    r"""Scores by complex vectors, of which the first half is real and the second imaginary.
+
+    .. math:: s(h, r, t) = \operatorname{Re} \sum_k h_k r_k \bar t_k + b
+
+    Args:
+        n_entities: E.
+        n_relations: R.
+        dim: d, even: d / 2 complex numbers.
+        **options: ``bias``, b, and ``sparse``, as of :class:`Scorer`.
+
+    Source:
+        Trouillon et al. (2016), with reciprocal relations.
+
+    Example:
+        >>> ComplEx(4, 2, dim=8).query(torch.tensor([0]), torch.tensor([1])).shape
+        torch.Size([1, 8])
+    """
+
+    def __init__(self, n_entities: int, n_relations: int, dim: int, **options: Any) -> None:
+        super().__init__(n_entities, n_relations, dim, **options)
+        _check_even("ComplEx", dim)
+
+    def query(self, entity: Tensor, relation: Tensor) -> Tensor:
+        """h r, whose real part of the product with t̄ is a dot product of halves."""
+        h, hi = self.entities(entity).chunk(2, 1)
+        r, ri = self.relations(relation).chunk(2, 1)
+        return torch.cat([h * r - hi * ri, h * ri + hi * r], 1)
+
+
+class TransE(Scorer):
+    r"""Scores by the distance of a translated vector.
+
+    .. math:: s(h, r, t) = b - \lVert h + r - t \rVert_2
+
+    Args:
+        n_entities: E.
+        n_relations: R.
+        dim: d.
+        bias: b, the margin γ_R of the logistic loss.
+        sparse: as of :class:`Scorer`.
+
+    Source:
+        Bordes et al. (2013), with the Euclidean norm and reciprocal relations.
+
+    Example:
+        >>> model = TransE(4, 2, dim=8, bias=6.0)
+        >>> model.compare(model.query(torch.tensor([0]), torch.tensor([1])),
+        ...               model.candidates()).max() <= 6
+        tensor(True)
+    """
+
+    products = False
+
+    def query(self, entity: Tensor, relation: Tensor) -> Tensor:
+        """h + r."""
+        found: Tensor = self.entities(entity) + self.relations(relation)
+        return found
+
+    def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        """Scores by distances, [B, C]."""
+        distance: Tensor = torch.cdist(queries, candidates)
+        return self.bias - distance
+
+    def pairwise(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        """The score of each query with a candidate of its own, [B]."""
+        distance: Tensor = torch.linalg.vector_norm(queries - candidates, dim=1)
+        return self.bias - distance
+
+    def rounding_window(
+        self, queries: Tensor, longest: Tensor, scores: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Between which scores rounding leaves open whether a candidate is above another one.
+
+        ``compare`` has squared distances from a product of d + 2 columns, |q|² + |t|² − 2 q·t, so
+        that they are off by up to (d + 2) ε (|q| + |t|)², however small they are.
+
+        Args:
+            queries: float [B, d].
+            longest: float [], largest norm of a candidate.
+            scores: float [B], the score of each query with one candidate, by ``compare``.
+
+        Returns:
+            The lowest and the highest score by ``compare`` of which that is open, float64 [B] each.
+
+        Source:
+            Higham (2002), *Accuracy and Stability of Numerical Algorithms*, section 3.1.
+        """
+        eps = torch.finfo(scores.dtype).eps
+        q = torch.linalg.vector_norm(queries, dim=1).double()
+        d = self.bias - scores.double()
+        off = 2 * (queries.shape[1] + 2) * eps * (q + longest) ** 2
+        nearest, farthest = (d**2 - off).clamp(min=0).sqrt(), (d**2 + off).sqrt()
+        rounding = 4 * eps * (abs(self.bias) + farthest + q)  # of b − d, and of h + r
+        return self.bias - farthest - rounding, self.bias - nearest + rounding
+
+
+class RotatE(Scorer):
+    r"""Scores by the distance of a rotated complex vector, of which halves are real and imaginary.
+
+    .. math:: s(h, r, t) = b - \sum_k \lvert h_k e^{i \theta_k} - t_k \rvert
+
+    Its sum of moduli is no matrix product: on a CPU a step takes many times as long as DistMult's.
+
+    Args:
+        n_entities: E.
+        n_relations: R; 2 R vectors of angles, of which the first half is read.
+        dim: d, even: d / 2 complex numbers.
+        **options: ``bias``, b, the margin γ_R, and ``sparse``, as of :class:`Scorer`.
+
+    Source:
+        Sun et al. (2019), Eq. 4, with the sum of moduli of its published code, and reciprocal
+        relations.
+
+    Example:
+        >>> model = RotatE(4, 2, dim=8)
+        >>> q = model.query(torch.tensor([0]), torch.tensor([1]))
+        >>> model.compare(q, model.candidates()).max() <= 0
+        tensor(True)
+    """
+
+    products = False
+
+    def __init__(self, n_entities: int, n_relations: int, dim: int, **options: Any) -> None:
+        super().__init__(n_entities, n_relations, dim, **options)
+        _check_even("RotatE", dim)
+        nn.init.uniform_(self.relations.weight, -math.pi, math.pi)
+
+    def query(self, entity: Tensor, relation: Tensor) -> Tensor:
+        """h turned by the angles of r."""
+        h, hi = self.entities(entity).chunk(2, 1)
+        angle = self.relations(relation).chunk(2, 1)[0]
+        r, ri = angle.cos(), angle.sin()
+        return torch.cat([h * r - hi * ri, h * ri + hi * r], 1)
+
+    def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        """Scores by distances, [B, C]."""
+        parts = torch.split(candidates, max(1, ELEMENTS // max(queries.numel(), 1)))
+        return torch.cat([self.pairwise(queries[:, None], part) for part in parts], 1)
+
+    def pairwise(self, queries: Tensor, candidates: Tensor) -> Tensor:
+        """The score of each query with a candidate of its own, [B]."""
+        halves = torch.stack((queries - candidates).chunk(2, -1))
+        distance: Tensor = torch.linalg.vector_norm(halves, dim=0).sum(-1)
+        return self.bias - distance
+
+
+class RGCN(DistMult):
+    r"""DistMult between vectors that a graph network makes of the training graph.
+
+    .. math:: x'_i = x_i + \sum_r \sum_{j \in N_r(i)} \frac{1}{\lvert N_r(i) \rvert} W_r x_j
+
+    with W_r of blocks, layer after layer, with a ReLU between them. All entities are encoded in
+    each step, so that large batches pay.
+
+    Args:
+        links: the set, whose training facts are the graph, in both directions.
+        dim: d, a multiple of ``blocks``.
+        layers: of the network, at least 1.
+        blocks: number of blocks on the diagonal of each W_r, at least 1.
+        bias: b.
+
+    Source:
+        Schlichtkrull et al. (2018), with PyTorch Geometric's ``RGCNConv``.
+
+    Example:
+        >>> links = LinkSet.from_triples([("a", "r", "b"), ("b", "r", "c")])
+        >>> model = LinkContrast(RGCN(links, dim=4, blocks=2), links, method="ucl")
+        >>> model(links.queries("train")).shape
+        torch.Size([])
+    """
+
+    edges: Tensor
+    kinds: Tensor
+
+    def __init__(
+        self, links: LinkSet, dim: int, *, layers: int = 1, blocks: int = 4, bias: float = 0.0
+    ) -> None:
+        super().__init__(links.n_entities, links.n_relations, dim, bias=bias)
+        check_at_least("layers", layers, 1)
+        check_at_least("blocks", blocks, 1)
+        if dim % blocks:
+            raise InputError(f"dim of RGCN must be a multiple of its {blocks} blocks, got {dim}")
+        from torch_geometric.nn import RGCNConv
+
+        self.layers = nn.ModuleList(
+            RGCNConv(
+                dim, dim, 2 * links.n_relations, num_blocks=blocks, root_weight=False, bias=False
+            )
+            for _ in range(layers)
+        )
+        facts = links.queries("train")
+        self.register_buffer("edges", torch.stack([facts.entity, facts.answer]), persistent=False)
+        self.register_buffer("kinds", facts.relation, persistent=False)
+        self._encoded: Tensor | None = None
+
+    @contextmanager
+    def encoding(self) -> Iterator[None]:
+        """Encode all entities once for what is inside, such as a step, or all ranks."""
+        self._encoded = self._all()
+        try:
+            yield
+        finally:
+            self._encoded = None
+
+    def _all(self) -> Tensor:
+        x: Tensor = self.entities.weight
+        for k, layer in enumerate(self.layers):
+            x = x.relu() if k else x
+            x = x + layer(x, self.edges, self.kinds)
+        return x
+
+    def candidates(self, entities: Tensor | None = None) -> Tensor:
+        """Encoded vectors of some entities, or of all."""
+        x = self._all() if self._encoded is None else self._encoded
+        return x if entities is None else x[entities]
+
+    def query(self, entity: Tensor, relation: Tensor) -> Tensor:
+        """h ∘ r."""
+        found: Tensor = self.candidates(entity) * self.relations(relation)
+        return found
+
+
+SCORERS: dict[str, type[Scorer]] = {
+    "distmult": DistMult, "complex": ComplEx, "transe": TransE, "rotate": RotatE,
+}  # fmt: skip
+"""The models that are made of numbers of entities and relations, by name."""
+
+
+def _check_even(model: str, dim: int) -> None:
+    if dim % 2:
+        raise InputError(f"dim of {model} must be even, for real and imaginary halves, got {dim}")
+
+
+class LinkContrast(Draws, nn.Module):
+    """Contrast the right answer of each query with candidates, all entities or some drawn.
+
+    The known facts are those of the training part alone; what stands in another part is never
+    read. Every method takes positives ``"view"`` here: the one answer of the query.
+
+    Args:
+        scorer: a :class:`Scorer`, or a module of your own with its methods. A context manager
+            ``encoding()``, if it has one, is around each step, and around all ranks.
+        links: the set; its training facts are what label-aware methods leave out of the negatives,
+            and its names are what ``fit`` and ``predict`` compare those of another set with.
+        method: a name of ``METHODS``; ignored if ``loss`` is given.
+        loss: a :class:`ContrastiveLoss` of your own, whose positives are ``"view"``.
+        candidates: K entities drawn in each step, uniformly and with replacement, each once, which
+            its queries share; ``"batch"`` for the answers of the batch, each once, of which q is
+            divided by the probability that it is among them; ``"all"`` for all entities.
+        rare: whether queries are weighed by (n + n' + 6)^(−1/2), n and n' being the known facts of
+            the query and of the question that asks its answer for its entity.
+        n3: λ ≥ 0 of the regulariser λ Σ |x|³ of the vectors of a fact, a mean over queries.
+        seed: seed of the candidates.
+        **options: options of :func:`gcl_hard.contrastive_loss`.
+
+    Raises:
+        InputError: for a loss with other positives, a size below 1, or a scorer of another number
+            of entities or relations than the set.
+
+    Source:
+        n3: Lacroix, Usunier and Obozinski (2018). rare: the code of RotatE (Sun et al., 2019).
+
+    Example:
+        >>> from gcl_hard import fit
+        >>> links = LinkSet.from_triples([("a", "r", "b"), ("b", "r", "c"), ("c", "r", "a")])
+        >>> model = LinkContrast(DistMult(3, 1, dim=4), links, method="hscl", temperature=1.0)
+        >>> len(fit(model, links, epochs=2, batch_size=3))
+        2
+    """
+
+    def __init__(
+        self,
+        scorer: nn.Module,
+        links: LinkSet,
+        *,
+        method: str = "hscl",
+        loss: ContrastiveLoss | None = None,
+        candidates: int | Literal["batch", "all"] = 512,
+        rare: bool = False,
+        n3: float = 0.0,
+        seed: int = 0,
+        **options: Unpack[MethodOptions],
+    ) -> None:
+        super().__init__()
+        if loss is None:
+            options = {"positives": "view", **options}
+            if options.get("objective") == "jsd":
+                options = {"hardness_scale": "score", **options}
+        self.loss = loss_of(method, loss, options)
+        self.loss.check_scored()
+        if candidates not in ("batch", "all"):
+            check_at_least("candidates", candidates, 1)
+        check_number("n3", n3, least=0)
+        check_scorer(scorer, links)
+        self.scorer: Any = scorer
+        self.n_candidates, self.rare, self.n3 = candidates, rare, n3
+        self._links = links
+        self._known = links.training_facts
+        answers = links.queries("train").answer
+        self._frequency = torch.bincount(answers, minlength=links.n_entities) / len(answers)
+        self._where: tuple[Tensor, Tensor] | None = None
+        self._generators = Generators(seed)
+
+    def forward(self, batch: Queries) -> Tensor:
+        """Loss of a batch of training queries, float [], nats, with the regulariser.
+
+        On a GPU it waits for the device where candidates are drawn or known facts left out.
+        """
+        with encoding(self.scorer):
+            return self._loss(batch)
+
+    def _loss(self, batch: Queries) -> Tensor:
+        device = batch.entity.device
+        self._known = self._known.to(device)
+        query = self.scorer.query(batch.entity, batch.relation)
+        entities: Tensor | None = None
+        where: Tensor | None = None
+        given: dict[str, Any] = {}
+        if self.n_candidates == "all":
+            own = batch.answer
+        elif self.n_candidates == "batch":
+            entities, own = torch.unique(batch.answer, return_inverse=True)
+            where = self._columns(entities)
+            given["log_proposal"] = self._log_present(entities, batch.number)
+        else:
+            entities, own = self._drawn(batch), torch.zeros_like(batch.answer)
+            where = self._columns(entities, after=1)
+            # where the answer is not drawn, its own column, which is barred anyway
+            again = where[batch.answer].clamp(min=0)
+            given["repeated"] = torch.arange(batch.number, device=device), again
+        if self.loss.sampler.needs_labels:
+            given["known"] = self._known.pairs(self._links.key(batch), where)
+        if self.rare:
+            given["anchor_weights"] = self._rarity(batch).to(query.dtype)
+        candidates, answers = self.scorer.candidates(entities), None
+        if "repeated" in given:  # the answer of each query stands before what is drawn
+            answers = self.scorer.candidates(batch.answer)
+            right = _pairwise(self.scorer, query, answers)
+            scores = torch.cat([right[:, None], _compare(self.scorer, query, candidates)], 1)
+            value: Tensor = self.loss.scored(scores, own, **given)
+        elif _are_products(self.scorer):
+            value = self.loss.against(query, candidates, own, bias=_bias(self.scorer), **given)
+        else:
+            value = self.loss.scored(_compare(self.scorer, query, candidates), own, **given)
+        if self.n3:
+            value = value + self.n3 * self._cubes(batch, answers)
+        return value
+
+    def _log_present(self, entities: Tensor, n: int) -> Tensor:
+        """Log of the chance that an answer is among those of n training queries, float64."""
+        self._frequency = self._frequency.to(entities.device)
+        share = self._frequency[entities].double()
+        return (-torch.expm1(n * torch.log1p(-share))).log()
+
+    def _drawn(self, batch: Queries) -> Tensor:
+        assert isinstance(self.n_candidates, int)
+        drawn = torch.randint(
+            self._links.n_entities, (self.n_candidates,), device=batch.answer.device,
+            generator=self._generators.on(batch.answer),
+        )  # fmt: skip
+        found: Tensor = torch.unique(drawn)
+        return found
+
+    def _columns(self, entities: Tensor, after: int = 0) -> Tensor:
+        """The column of each entity among some, −1 where it is none.
+
+        One table for all steps, so that a step does not depend on the number of entities.
+        """
+        if self._where is None or self._where[0].device != entities.device:
+            empty = torch.full((self._links.n_entities,), -1, device=entities.device)
+            self._where = empty, entities[:0]
+        where, before = self._where
+        where[before] = -1
+        where[entities] = torch.arange(after, after + len(entities), device=entities.device)
+        self._where = where, entities
+        return where
+
+    def _rarity(self, batch: Queries) -> Tensor:
+        """Weights of the queries of a batch, [B]."""
+        n = self._links.n_relations
+        back = Queries(batch.answer, (batch.relation + n) % (2 * n), batch.entity)
+        both = [self._known.number(self._links.key(one)) for one in (batch, back)]
+        return (torch.stack(both).sum(0) + 6.0).rsqrt()
+
+    def _cubes(self, batch: Queries, answers: Tensor | None) -> Tensor:
+        """Σ |x|³ of the vectors of a fact, a mean over the batch."""
+        if answers is None:
+            answers = self.scorer.candidates(batch.answer)
+        vectors = (
+            self.scorer.candidates(batch.entity), self.scorer.relations(batch.relation), answers
+        )  # fmt: skip
+        cubes: list[Tensor] = [one.abs().pow(3).sum() for one in vectors]
+        return torch.stack(cubes).sum() / batch.number
+
+    def check_data(self, data: Any, *, more: bool = False) -> None:
+        """Refuse a set with other names than that of the model, or with them in another order.
+
+        Args:
+            data: a set; what is none has no names, and is not checked.
+            more: whether its names may go on after those of the model.
+
+        Raises:
+            InputError: for such a set; says which name differs first.
+        """
+        if not isinstance(data, LinkSet):
+            return
+        for kind in ("entities", "relations"):
+            known, names = getattr(self._links, kind), getattr(data, kind)
+            if names == known or (more and names[: len(known)] == known):
+                continue
+            pairs = enumerate(zip(known, names, strict=False))
+            at = next((i for i, (mine, other) in pairs if mine != other), None)
+            differ = (
+                f"there are {len(names):,}"
+                if at is None
+                else f"number {at} is {names[at]!r} and not {known[at]!r}"
+            )
+            raise InputError(
+                f"{data.name} is not the set of the model, which has {len(known):,} {kind}: "
+                f"{differ}; LinkSet.from_triples(…, {kind}=) takes names in the model's order"
+            )
+
+    def scores(self, queries: Queries, links: LinkSet | None = None) -> Tensor:
+        """Scores of queries against the entities of the model, float [B, E], in evaluation mode.
+
+        Args:
+            queries: of entities and relations that the model has.
+            links: the set that numbers them, as of :meth:`predict`; that of the model if None.
+
+        Raises:
+            InputError: for a set with other names, or a query of what the model does not have.
+        """
+        of = self._links
+        if links is not None:
+            self.check_data(links, more=True)
+        n = of.n_relations if links is None else links.n_relations
+        heads, kinds = queries.relation // n, queries.relation % n
+        known = (queries.entity >= 0) & (queries.entity < of.n_entities)
+        known &= (kinds < of.n_relations) & (heads >= 0) & (heads < 2)
+        if not bool(known.all()):
+            first = int(known.long().argmin())
+            raise InputError(
+                f"query {first} is of entity {int(queries.entity[first])} and relation "
+                f"{int(queries.relation[first])}, which are not both among those of the model: "
+                f"{of.n_entities:,} entities, and 2 × {of.n_relations:,} relations"
+            )
+        return scores_of(self.scorer, queries._replace(relation=kinds + heads * of.n_relations))
+
+    def predict(
+        self,
+        links: LinkSet,
+        head: str | None,
+        relation: str,
+        tail: str | None = None,
+        *,
+        k: int = 10,
+        filtered: bool = True,
+    ) -> list[tuple[str, float]]:
+        """The k best answers to a question, by name.
+
+        Args:
+            links: the set that the model was made of; or another with the same names in the same
+                order, whatever its facts, after which more may come that are no answers.
+            head: name of the head, or None to ask for it.
+            relation: name of the relation.
+            tail: name of the tail, where heads are asked for.
+            k: answers.
+            filtered: whether answers known from training are left out.
+
+        Returns:
+            Names and scores, the best first.
+
+        Raises:
+            InputError: for a name that the model does not have, a set with other names, or where
+                not one end is given.
+
+        Example:
+            >>> links = LinkSet.from_triples([("a", "r", "b"), ("b", "r", "c")])
+            >>> model = LinkContrast(DistMult(3, 1, dim=4), links)
+            >>> sorted(name for name, _ in model.predict(links, "a", "r"))
+            ['a', 'c']
+        """
+        if (head is None) == (tail is None):
+            raise InputError("give the head or the tail: the other one is what is asked for")
+        check_at_least("k", k, 1)
+        self.check_data(links, more=True)
+        names = self._links.entities
+        entity = _index("entity", tail if head is None else head, names)
+        r = _index("relation", relation, self._links.relations)
+        r += 0 if tail is None else links.n_relations
+        device = next((one.device for one in self.parameters()), links.train.device)
+        asked = Queries(*(torch.tensor([one], device=device) for one in (entity, r, 0)))
+        scores = self.scores(asked, links)[0].cpu()
+        if filtered:
+            facts = links.training_facts
+            _, known = facts.pairs(links.key(asked).to(facts.keys.device))
+            scores[known[known < len(names)].cpu()] = -torch.inf
+        best = scores.topk(min(k, len(names)))
+        return [
+            (names[i], value)
+            for value, i in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+            if value > -torch.inf
+        ]
+
+
+def check_scorer(scorer: Any, links: LinkSet) -> None:
+    """Refuse a model of another number of entities or relations than a set has.
+
+    One of your own is asked a query, the last entity's for the heads of the last relation.
+
+    Raises:
+        InputError: for such a model; says both numbers.
+    """
+    n_entities, n_relations = links.n_entities, links.n_relations
+    if isinstance(scorer, Scorer):
+        sizes = scorer.entities.num_embeddings, scorer.relations.num_embeddings // 2
+        if sizes != (n_entities, n_relations):
+            raise InputError(
+                f"{type(scorer).__name__} is of {sizes[0]:,} entities and {sizes[1]:,} relations, "
+                f"and {links.name} has {n_entities:,} and {n_relations:,}"
+            )
+        return
+    device = next((one.device for one in scorer.parameters()), links.train.device)
+    last = (n_entities - 1, 2 * n_relations - 1, 0)
+    asked = Queries(*(torch.tensor([one], device=device) for one in last))
+    with calling_own(
+        f"{type(scorer).__name__} fails on a query of entity {last[0]} and relation {last[1]}"
+    ):
+        shape = scores_of(scorer, asked).shape
+    if shape != (1, n_entities):
+        raise InputError(
+            f"{type(scorer).__name__} must score a query with all {n_entities} entities, "
+            f"[1, {n_entities}], got {[*shape]}"
+        )
+
+
+def scores_of(scorer: Any, queries: Queries) -> Tensor:
+    """Scores of queries by a :class:`Scorer` against all entities, [B, E], in evaluation mode."""
+    with evaluating(scorer), encoding(scorer):
+        return encoded_scores(scorer, queries)
+
+
+def encoded_scores(scorer: Any, queries: Queries) -> Tensor:
+    """The same inside of :func:`encoding`, in the mode that the model is in."""
+    scores, close = _Entities(scorer).scores(queries)
+    if close is not None:
+        scores[close.rows, close.columns] = close.scores.to(scores.dtype)
+    return scores
+
+
+def ranked_scores(scorer: Any) -> Callable[[Queries], Tensor]:
+    """A function from queries to scores that give right answers the ranks of double precision.
+
+    As :func:`encoded_scores`, but of the candidates that rounding leaves open those above the right
+    answer have the score ∞, those below −∞, and those level its own.
+    """
+    entities = _Entities(scorer)
+
+    def ranked(queries: Queries) -> Tensor:
+        scores, close = entities.scores(queries)
+        if close is not None:
+            level = scores[close.rows, queries.answer[close.rows]]
+            above, below = close.scores > close.answers, close.scores < close.answers
+            sides = level.masked_fill(above, math.inf).masked_fill(below, -math.inf)
+            scores[close.rows, close.columns] = sides
+        return scores
+
+    return ranked
+
+
+class _Close(NamedTuple):
+    """Candidates of which rounding leaves open whether they are above the right answer."""
+
+    rows: Tensor  # int64 [K]
+    columns: Tensor  # int64 [K]
+    scores: Tensor  # float64 [K]
+    answers: Tensor  # float64 [K], scores of the right answers
+
+
+class _Entities:
+    """All entities as a model's candidates."""
+
+    def __init__(self, scorer: Any) -> None:
+        self.scorer, self.candidates = scorer, scorer.candidates()
+        self.longest: Tensor | None = None
+        names = {"compare", "rounding_window"}
+        kinds = (names & vars(kind).keys() for kind in type(scorer).__mro__)
+        if names == next(filter(None, kinds), None):  # of the class whose `compare` it is about
+            self.longest = torch.linalg.vector_norm(self.candidates, dim=1).max()
+
+    def scores(self, queries: Queries) -> tuple[Tensor, _Close | None]:
+        """Scores [B, E], and the candidates that rounding leaves open, compared once more."""
+        # Answers of a set that goes on after the names of the model may be no candidates.
+        answer = queries.answer.clamp(0, len(self.candidates) - 1)
+        queries = queries._replace(answer=answer)
+        query = self.scorer.query(queries.entity, queries.relation)
+        scores = _compare(self.scorer, query, self.candidates)
+        if self.longest is None:
+            return scores, None
+        right = scores.gather(1, queries.answer[:, None])[:, 0]
+        window = self.scorer.rounding_window(query, self.longest, right)
+        low, high = (end[:, None].to(scores.dtype) for end in window)
+        # Sums of truth values go through int64, which takes ten times as long.
+        truth = torch.empty_like(scores, dtype=None if scores.shape[1] < 2**24 else torch.float64)
+        within = torch.ge(scores, low, out=truth).sum(1) - torch.gt(scores, high, out=truth).sum(1)
+        asked = (within > 1).nonzero()[:, 0]  # the answer itself is within
+        some = scores[asked]
+        rows, columns = ((some >= low[asked]) & (some <= high[asked])).nonzero(as_tuple=True)
+        return scores, _Close(
+            asked[rows], columns, *self._exactly(queries.at(asked), rows, columns)
+        )
+
+    def _exactly(self, queries: Queries, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores of pairs, and those of their right answers, in double precision."""
+        scorer = self.scorer
+        with _in_double(scorer):
+            query = scorer.query(queries.entity, queries.relation).double()
+            answers = _pairwise(scorer, query, scorer.candidates(queries.answer).double())
+            size = max(1, CLOSE // query.shape[1])
+            scores = [
+                _pairwise(scorer, query[i], scorer.candidates(j).double())
+                for i, j in zip(torch.split(rows, size), torch.split(columns, size), strict=True)
+            ]
+        return torch.cat(scores), answers[rows]
+
+
+@contextmanager
+def _in_double(scorer: nn.Module) -> Iterator[None]:
+    """Rows of tables in double precision, where a model is made of tables alone."""
+    layers = [layer for layer in scorer.modules() if [*layer.parameters(recurse=False)]]
+    tables = all(isinstance(layer, nn.Embedding) for layer in layers)
+    hooks = [
+        layer.register_forward_hook(lambda _table, _ids, rows: rows.double())
+        for layer in layers
+        if tables
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
+def encoding(scorer: Any) -> Iterator[None]:
+    """What a model has around each step, and around all ranks."""
+    around = getattr(scorer, "encoding", nullcontext)
+    with around():
+        yield
+
+
+def _bias(scorer: Any) -> float:
+    """A number that a model adds to its scores; parameters are its own affair."""
+    found = getattr(scorer, "bias", 0.0)
+    return float(found) if isinstance(found, int | float) else 0.0
+
+
+def _are_products(scorer: Any) -> bool:
+    """Whether a module says nothing else of how scores are made."""
+    return bool(getattr(scorer, "products", not hasattr(scorer, "compare")))
+
+
+def _compare(scorer: Any, queries: Tensor, candidates: Tensor) -> Tensor:
+    found: Tensor
+    if hasattr(scorer, "compare"):
+        found = scorer.compare(queries, candidates)
+    else:
+        found = queries @ candidates.T + _bias(scorer)
+    return found
+
+
+def _pairwise(scorer: Any, queries: Tensor, candidates: Tensor) -> Tensor:
+    found: Tensor
+    if hasattr(scorer, "pairwise"):
+        found = scorer.pairwise(queries, candidates)
+    elif _are_products(scorer):
+        found = (queries * candidates).sum(1) + _bias(scorer)
+    else:
+        raise InputError(
+            f"{type(scorer).__name__} compares queries and candidates by a function of its own: "
+            f"give it pairwise(queries, candidates), too, or take the pool batch or all"
+        )
+    return found
+
+
+def _index(kind: str, name: str | None, names: tuple[str, ...]) -> int:
+    if name is None or name not in names:
+        raise unknown(kind, str(name), names[:20])
+    return names.index(name)

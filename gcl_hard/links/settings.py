@@ -1,0 +1,295 @@
+"""Settings of experiments on links: facts between entities, and the ranks of right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from numpy.typing import NDArray
+
+from gcl_hard.core.setting import Setting
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.settings import (
+    BATCH_SIZE,
+    EPOCHS,
+    Domain,
+    RunConfig,
+    Values,
+    configuration,
+    is_own,
+    method_setting,
+)
+from gcl_hard.functional.hardness import ScoredScale
+from gcl_hard.functional.objectives import Objective
+from gcl_hard.losses.loss import ContrastiveLoss
+from gcl_hard.losses.methods import METHODS
+from gcl_hard.training.loop import Optimisation, sparse_adam
+
+FREQUENCY, REVERSAL, UNTRAINED = "frequency", "reversal", "untrained"
+COUNTED = (FREQUENCY, REVERSAL)
+"""Answers by how often the relation has them in training, and first by its reversed facts there."""
+LINK_BASELINES = (*COUNTED, UNTRAINED)
+"""These, and a model as it begins."""
+SCORED = ("ucl", "hucl", "scl", "hscl")
+_REFUSED = {
+    name: "is not defined for scores without bounds, or needs embeddings"
+    for name in METHODS
+    if name not in SCORED
+}
+LinkProtocol = Literal["split"]
+CandidatePool = Literal["uniform", "batch", "all"]
+DISTANCES = ("transe", "rotate")
+SPARSE = ("distmult", "complex", "transe", "rotate")
+LINK_MODELS = (*SPARSE, "rgcn")
+RGCN_BLOCKS = 4
+"""Blocks of the weights of an R-GCN."""
+
+
+def _is_jsd(above: Values) -> bool:
+    return bool(above["objective"] == "jsd")
+
+
+def _bias(above: Values) -> float:
+    """What a score begins at: most candidates are wrong, and distances are below 0."""
+    return 6.0 if above["encoder"] in DISTANCES else -3.0
+
+
+def _is_rgcn(above: Values) -> bool:
+    return bool(above["encoder"] == "rgcn")
+
+
+@configuration
+class LinkConfig(RunConfig):
+    """The settings of an experiment on links.
+
+    A model of entities and relations is trained on the training facts, the answer of each query
+    against candidates; the filtered ranks of the right heads and tails of test facts score it.
+
+    Raises:
+        InputError: for a value out of range, an unknown name, or a combination that means
+            nothing; before anything is loaded or written.
+
+    Example:
+        >>> LinkConfig("UMLS", "hucl").temperature, LinkConfig("UMLS", "hucl", objective="jsd").bias
+        (2.0, -3.0)
+    """
+
+    baselines: ClassVar[tuple[str, ...]] = LINK_BASELINES
+    methods: ClassVar[tuple[str, ...]] = SCORED
+    baseline_protocol: ClassVar[str] = "split"
+    domain: ClassVar[Domain] = "links"
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": (0, 1), "epochs": (1,), "beta": (1.0,)}
+    sets: ClassVar[str] = "facts as --dataset (FB15k-237, WN18RR, UMLS, Kinship, or a folder)"
+    item: ClassVar[str] = "question"
+    unit: ClassVar[str] = "fact"
+    from_paths: ClassVar[bool] = True
+    chooses_once: ClassVar[bool] = True
+    usual_baselines: ClassVar[tuple[str, ...]] = (FREQUENCY, UNTRAINED)
+
+    dataset: Annotated[
+        str,
+        Setting("FB15k-237, …, or a folder of triples", "data", several=True),
+    ] = "FB15k-237"
+    method: Annotated[str, method_setting(LINK_BASELINES, of="links", refused=_REFUSED)] = "hscl"
+    protocol: Annotated[LinkProtocol, Setting("split, tested once", "split", several=True)] = (
+        "split"
+    )
+    objective: Annotated[
+        Objective,
+        Setting("infonce, or jsd, the logistic loss"),
+    ] = "infonce"
+    encoder: Annotated[
+        str,
+        Setting(
+            "distmult, complex, transe, rotate, rgcn, or module:Name",
+            "encoder",
+            own=True,
+            several=True,
+            common=True,
+            read_by=(UNTRAINED,),
+        ),
+    ] = "distmult"
+    dim: Annotated[
+        int, Setting("width of the vectors of entities and relations", "encoder", least=1,
+                     read_by=(UNTRAINED,)),
+    ] = 64  # fmt: skip
+    layers: Annotated[
+        int | None,
+        Setting(
+            "convolutions of rgcn over the training facts",
+            "encoder",
+            least=1,
+            read_by=(UNTRAINED,),
+            applies=_is_rgcn,
+            usual=lambda above: 1,
+        ),
+    ] = None
+    bias: Annotated[
+        float | None,
+        Setting(
+            "added to every score (jsd: -3; transe, rotate: 6, their margin)",
+            "encoder",
+            symbol="b",
+            several=True,
+            chosen=True,
+            applies=_is_jsd,
+            usual=_bias,
+            space=(-8.0, 8.0),
+        ),
+    ] = None
+    temperature: Annotated[
+        float | None,
+        Setting(
+            "γ of infonce, which divides scores",
+            above=0,
+            symbol="γ",
+            title="temperature",
+            several=True,
+            chosen=True,
+            applies=lambda above: not _is_jsd(above),
+            usual=lambda above: 2.0,
+            space=(0.5, 16.0, "log"),
+        ),
+    ] = None
+    hardness_scale: Annotated[
+        ScoredScale | None,
+        Setting(
+            "what β sees under jsd: score, rank or anchor",
+            several=True,
+            applies=_is_jsd,
+            usual=lambda above: "score",
+        ),
+    ] = None
+    candidate_pool: Annotated[
+        CandidatePool,
+        Setting("uniform, batch (its answers) or all", "training"),
+    ] = "uniform"
+    candidates: Annotated[
+        int | None,
+        Setting(
+            "entities drawn uniformly in a step, shared by its queries",
+            "training",
+            least=1,
+            symbol="K",
+            title="candidates",
+            several=True,
+            chosen=True,
+            applies=lambda above: above["candidate_pool"] == "uniform",
+            usual=lambda above: 512,
+            space=(64, 4096, "log"),
+        ),
+    ] = None
+    rare: Annotated[
+        bool,
+        Setting("weigh queries with few known facts more, as RotatE's code does", "training"),
+    ] = False
+    n3: Annotated[
+        float,
+        Setting(
+            "λ of the regulariser λ Σ|x|³ of the vectors of a fact",
+            "training",
+            least=0,
+            symbol="λ",
+            title="N3 λ",
+            several=True,
+            chosen=True,
+            space=(1e-4, 0.1, "log"),
+        ),
+    ] = 0.0
+    batch_size: Annotated[int, replace(BATCH_SIZE, help="queries in a batch")] = 512
+    epochs: Annotated[int, EPOCHS] = 10
+    patience: Annotated[
+        int,
+        Setting(
+            "epochs without a better MRR of validation facts that end a run; 0: never",
+            "training",
+            least=0,
+        ),
+    ] = 0
+    sparse: Annotated[
+        bool,
+        Setting("update no vectors but those of a batch (SparseAdam)", "training"),
+    ] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.encoder not in LINK_MODELS and not is_own(self.encoder):
+            raise InputError(
+                f"encoder is {', '.join(LINK_MODELS)} or your own module:Name, with the module in "
+                f"the working folder or installed, got {self.encoder!r}"
+            )
+        halves = self.encoder in ("complex", "rotate") and self.dim % 2
+        if halves or (self.encoder == "rgcn" and self.dim % RGCN_BLOCKS):
+            of = 2 if halves else RGCN_BLOCKS
+            raise InputError(
+                f"encoder {self.encoder} needs a dim that is a multiple of {of}, got {self.dim}"
+            )
+        if self.sparse and (self.candidate_pool == "all" or self.encoder not in SPARSE):
+            reason = f"encoder {self.encoder}"
+            reason = "candidate-pool all" if self.encoder in SPARSE else reason
+            raise InputError(
+                f"sparse updates the vectors of a batch alone ({', '.join(SPARSE)}), and {reason} "
+                f"has gradients of all: leave one of them out"
+            )
+        if self.sparse and self.weight_decay:
+            raise InputError("sparse updates go without weight-decay: leave one of them out")
+
+    def optimisation(self) -> Optimisation:
+        """How the model is optimised."""
+        found = super().optimisation()
+        return replace(found, optimiser=sparse_adam) if self.sparse else found
+
+    @classmethod
+    def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
+        """Whether it is a known set, or a folder or archive of triples."""
+        from gcl_hard.links.files import has_links
+
+        return has_links(name, data_dir)
+
+    @property
+    def canonical_dataset(self) -> str:
+        """As :func:`gcl_hard.links.files.canonical_name`."""
+        from gcl_hard.links.files import canonical_name
+
+        return canonical_name(self.dataset)
+
+    def files(self, data_dir: Path | None) -> list[Path]:
+        """The archive of a set, or its three files."""
+        from gcl_hard.links.files import locate
+
+        path = locate(self.dataset, data_dir=data_dir).resolve()
+        return sorted(path.glob("*.txt")) if path.is_dir() else [path]
+
+    @property
+    def reads_labels(self) -> bool:
+        """Never: known facts are those of training, and no label is read."""
+        return False
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether every seed gives the same scores."""
+        return self.method in COUNTED
+
+    @property
+    def searches_on_test(self) -> bool:
+        """Never: settings are chosen by the ranks of validation facts."""
+        return False
+
+    @property
+    def has_validation(self) -> bool:
+        """Every run is scored on the validation facts, too."""
+        return True
+
+    def of_units(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Of each fact the mean of its two questions."""
+        mean: NDArray[Any] = values.reshape(2, -1).mean(0)
+        return mean
+
+    def loss(self, seed: int = 0) -> ContrastiveLoss:
+        """A new loss with these settings, of scores."""
+        options: dict[str, Any] = {"objective": self.objective}
+        if self.hardness_scale is not None:
+            options["hardness_scale"] = self.hardness_scale
+        return self._loss(seed, positives="view", **options)

@@ -1,0 +1,336 @@
+"""Experiments on labelled molecules: encoders, fine-tuned or frozen, and probes."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import add
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import hstack
+from torch import nn
+
+from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
+from gcl_hard.evaluation.transfer import (
+    GAMMAS,
+    Probed,
+    kernel_predictions,
+    linear_predictions,
+    nystroem_features,
+    rbf_kernels,
+    roc_auc,
+    standardised,
+)
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.custom import FileEncoder, OwnTable
+from gcl_hard.experiments.embedding import Items, Reading
+from gcl_hard.experiments.engine import on_interrupt
+from gcl_hard.experiments.experiment import (
+    ENCODERS,
+    Clock,
+    Experiment,
+    Parts,
+    Report,
+    RunContext,
+    TrainedRun,
+    refuse_together,
+)
+from gcl_hard.experiments.exporting import Exportable
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.record import RunResult, Scored, Tested
+from gcl_hard.files.io import digest_of_arrays, file_digest
+from gcl_hard.graphs import embed
+from gcl_hard.graphs.embedded import items_of_graphs
+from gcl_hard.graphs.exported import molecules_exportable
+from gcl_hard.molecules import Molecules, load_molecules
+from gcl_hard.molecules.files import split_checked_later
+from gcl_hard.molecules.finetuning import diverged, finetune, new_encoder, train_head
+from gcl_hard.molecules.labelled import Labelled, kernels_of
+from gcl_hard.molecules.pretraining import digest_of_smiles, loaded
+from gcl_hard.molecules.settings import SUPERVISED, UNTRAINED, MoleculeConfig
+from gcl_hard.training.loop import OnEpoch
+
+OF_PAIRS = {"ecfp": "tanimoto", "wl": "wl"}
+"""Parts of a representation that are kernels, and which."""
+
+
+class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
+    """Experiments on labelled molecules; methods as in ``Experiment``."""
+
+    options: ClassVar[frozenset[str]] = frozenset({"save_encoder"})
+
+    def load(self, config: MoleculeConfig, context: RunContext, own: Any = None) -> Labelled:
+        """The set; a table is that which the command began with."""
+        name = config.dataset
+        if isinstance(own, OwnTable):
+            if file_digest(own.path) != own.digest:
+                raise InputError(
+                    f"{own.path} is another file than when the command began: give the command "
+                    f"again"
+                )
+            name = own.path
+        with split_checked_later():
+            found = load_molecules(
+                name, data_dir=context.data_dir, smiles=config.smiles, targets=config.targets
+            )
+        return Labelled(found)
+
+    def facts(self, data: Labelled) -> dict[str, Any]:
+        """Sizes, what the targets are, how many SMILES are left out, and a digest."""
+        molecules = data.molecules
+        arrays = (molecules.x, molecules.edge_index, molecules.edge_attr, molecules.node_ptr)
+        return {
+            "n_graphs": len(molecules),
+            "kind": data.data.kind,
+            "tasks": list(molecules.tasks),
+            "invalid": len(molecules.invalid),
+            "digest": digest_of_arrays(*arrays, data.y),
+        }
+
+    def metrics(self, config: MoleculeConfig, data: Labelled) -> tuple[str, ...]:
+        """ROC-AUC of classes; of numbers the error, also of molecules with a cliff alone."""
+        if data.classes:
+            return ("auc",)
+        return ("rmse",) if data.data.cliffs is None else ("rmse", "cliff_rmse")
+
+    def size(self, data: Labelled) -> tuple[int, int]:
+        """Molecules, for training and for a probe."""
+        return len(data.y), len(data.y)
+
+    def check(
+        self, config: MoleculeConfig, data: Labelled, context: RunContext, *, inner: bool
+    ) -> None:
+        """Refuse a given split that cannot be used, and a set too large for a kernel."""
+        refuse_together(context, "molecules")
+        data.split(data.split_name(config))
+        if data.is_too_large(config):
+            raise InputError(
+                f"{config.set_name} is too large for the kernel of wl: leave wl out, or give "
+                f"--probe kernel, which computes it anyway"
+            )
+
+    def advice(self, config: MoleculeConfig, data: Labelled) -> str | None:
+        """SMILES that are left out, and test molecules that are in training, too."""
+        said = [data.molecules.left_out(config.set_name)]
+        if data.split_name(config) == "given" and (seen := data.seen_tests):
+            said.append(
+                f"{config.set_name}: {seen} of {len(data.split('given').test)} test molecules are "
+                f"in the training or validation part, too"
+            )
+        return "\n".join(filter(None, said)) or None
+
+    def train(
+        self, runs: Sequence[Run], data: Labelled, context: RunContext, report: Report
+    ) -> Iterator[TrainedRun]:
+        """Embed all molecules by the one encoder of runs, which is trained first."""
+        hardware.use_threads(context.threads, 0, 0)
+        errors = [error for run in runs if (error := _memory_error(run, data)) is not None]
+        if len(errors) == len(runs):
+            raise errors[0]
+        run, config, clock = runs[0], _config(runs[0]), Clock()
+
+        def on_epoch(epoch: int, loss: float) -> None:
+            told = [report(one, epoch / run.epochs, loss) for one in runs]
+            if not all(told):
+                raise KeyboardInterrupt
+
+        found: dict[str, Any] = {}
+        loss: tuple[float, ...] = ()
+        try:
+            if config.method == SUPERVISED:
+                found["scores"], last, epoch = train_head(run, data, context.parts, on_epoch)
+                loss, found["facts"] = (last,), {"best_epoch": epoch}
+            elif config.has_encoder:
+                found["embeddings"], loss, state = embeddings_of(run, data, context.parts, on_epoch)
+                if ENCODERS in context.saves(run):
+                    found["encoders"] = {"encoders": [state], "config": config.as_json()}
+        except DivergenceError as error:
+            for one in runs:
+                yield TrainedRun(one, error=error)
+            return
+        clock.train()
+        for one in runs:
+            yield TrainedRun(one, loss, *clock.seconds, **found)
+
+    def score(self, trained: TrainedRun, data: Labelled, context: RunContext) -> Scored:
+        """What a probe, or the head of a supervised encoder, predicts of the test part."""
+        run, config = trained.run, _config(trained.run)
+        hardware.use_threads(context.threads, 0, 0)
+        if (error := _memory_error(run, data)) is not None:
+            raise error
+        with on_interrupt(signal.default_int_handler):  # a probe has nothing to save
+            found = trained.scores
+            if found is None:
+                found = predict(run, data, trained.embeddings)
+        split, molecules, cliffs = data.split_of(run), data.molecules, data.data.cliffs
+        masks = {} if cliffs is None else {"cliffs": cliffs[split.test]}
+        fold = Tested(molecules.rows[split.test], data.y[split.test], found.test, masks)
+        validation = found.validation * (100 if data.classes else 1)
+        facts: dict[str, Any] = {"split": data.split_name(config), "sizes": [*map(len, split)]}
+        facts |= trained.facts
+        if config.method != SUPERVISED:
+            facts["probe"] = data.probe_of(config)
+        if config.has_encoder:
+            make = context.parts.get(config.encoder)
+            facts["pretrained"] = make.n if isinstance(make, FileEncoder) else 0
+        if data.classes:
+            left_out, names = roc_auc(fold.targets, fold.predicted), molecules.tasks
+            facts["one_class"] = [names[task] for task in left_out.one_class]
+            facts["few"] = [names[task] for task in left_out.few]
+        return Scored((fold,), validation=(validation,), facts=facts)
+
+    def remark(self, result: RunResult) -> str:
+        """Tasks that are left out of the mean."""
+        names = result.data.get("one_class")
+        if not names:
+            return ""
+        return (
+            f"one class alone, or none, in the training or the test part, left out of the "
+            f"{result.metric}: {', '.join(names)}"
+        )
+
+    def items(
+        self,
+        encoder: nn.Module,
+        saved: Mapping[str, Any],
+        data: Any,
+        context: RunContext,
+        reading: Reading,
+    ) -> Items:
+        """Molecules of a CSV file, or of a known set, or their atoms."""
+        if not isinstance(data, Molecules):
+            data = loaded(
+                str(data), data_dir=context.data_dir, jobs=context.cores, smiles=reading.smiles,
+                ids=reading.ids, unlabelled=True,
+            ).molecules  # fmt: skip
+        digest = digest_of_smiles(data.smiles)
+        return items_of_graphs(encoder, data, digest, reading, device=torch.device(context.device))
+
+    def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
+        """Atoms and molecules, of codes, bonds and pointers."""
+        return molecules_exportable(encoder)
+
+    def arrays(self, trained: TrainedRun, data: Labelled) -> dict[str, NDArray[Any]]:
+        """``embeddings`` float [G, d], ``ids`` [G], ``labels`` [G] or [G, T], and ``part`` [G]:
+        train, valid or test, or nothing for what a share of the training part leaves out.
+        """
+        part = np.full(len(data.molecules), "", "<U5")
+        for name, rows in data.split_of(trained.run)._asdict().items():
+            part[rows] = name
+        return {
+            "embeddings": np.asarray(trained.embeddings), "ids": data.molecules.names,
+            "labels": data.y, "part": part,
+        }  # fmt: skip
+
+
+def _config(run: Run) -> MoleculeConfig:
+    return cast("MoleculeConfig", run.config)
+
+
+def embeddings_of(
+    run: Run, labelled: Labelled, parts: Parts | None = None, on_epoch: OnEpoch | None = None
+) -> tuple[NDArray[Any], tuple[float, ...], dict[str, Any]]:
+    """Embeddings of all molecules by a run's encoder, [n, d], its last loss, and its weights.
+
+    Raises:
+        DivergenceError: if a loss or an embedding is not finite.
+    """
+    loss: tuple[float, ...] = ()
+    if run.config.method == UNTRAINED:
+        encoder = new_encoder(run, labelled, parts)
+    else:
+        encoder, last = finetune(run, labelled, parts, on_epoch)
+        loss = (last,)
+    found = np.asarray(embed(encoder, labelled.molecules))
+    if not np.isfinite(found).all():
+        raise diverged(run, "embeddings")
+    return found, loss, encoder.state_dict()
+
+
+def predict(run: Run, labelled: Labelled, embedded: NDArray[Any] | None) -> Probed:
+    """What a probe predicts of the test part, with its score on the validation part.
+
+    Args:
+        run: not with a supervised head.
+        labelled: its set.
+        embedded: embeddings by its encoder; None without one.
+    """
+    config = _config(run)
+    split, y, classes = labelled.split_of(run), labelled.y, labelled.classes
+    blocks = [] if embedded is None else [embedded]
+    blocks += [labelled.counts] * ("counts" in config.parts)
+    probe = labelled.probe_of(config)
+    if probe != "kernel":
+        return linear_predictions(
+            _columns(run, labelled, blocks, probe), y, split, classes=classes
+        )  # fmt: skip
+    try:
+        kernels = _kernels(run, labelled, blocks)
+        return kernel_predictions(kernels, y, split, classes=classes)
+    except MemoryError as error:
+        raise _too_large(run, labelled) from error
+
+
+def _kernels(run: Run, labelled: Labelled, blocks: Sequence[Any]) -> list[Any]:
+    """The candidates of a kernel probe, one for each width where there are blocks of columns."""
+    train, kept = labelled.split_of(run).train, kernels_of(labelled)
+    of_pairs = [getattr(kept, OF_PAIRS[one]) for one in _config(run).parts if one in OF_PAIRS]
+    fixed = reduce(add, of_pairs) if of_pairs else 0.0
+    if not blocks:
+        return [fixed]
+    kernels = rbf_kernels(blocks[0], train)
+    for block in blocks[1:]:
+        for kernel, added in zip(kernels, rbf_kernels(block, train), strict=True):
+            np.add(kernel, added, out=kernel)  # in place: each takes gigabytes for a large set
+    return [np.add(kernel, fixed, out=kernel) for kernel in kernels]
+
+
+def _columns(run: Run, labelled: Labelled, blocks: Sequence[Any], probe: str) -> list[Any]:
+    """The candidates of a linear probe: joined columns, of Nyström's features one for each width.
+
+    Fingerprints stay bits.
+    """
+    train, bits = labelled.split_of(run).train, None
+    if "ecfp" in _config(run).parts:
+        bits = standardised(labelled.fingerprints, train, sparse=True)
+    if bits is not None and not blocks:
+        return [bits]
+    of_blocks = [
+        nystroem_features(block, train) if probe == "nystroem" else [standardised(block, train)]
+        for block in blocks
+    ]
+    joined = [np.concatenate(same_width, 1) for same_width in zip(*of_blocks, strict=True)]
+    return joined if bits is None else [hstack([one, bits], format="csr") for one in joined]
+
+
+def _memory_error(run: Run, labelled: Labelled) -> OutOfMemory | None:
+    """The error for a run whose kernels are larger than the memory that is free."""
+    needed, free = _kernel_bytes(run, labelled), hardware.available_memory()
+    if free is None or needed <= free:
+        return None
+    return _too_large(run, labelled, f", and {free / 1e9:.3g} GB are free")
+
+
+def _kernel_bytes(run: Run, labelled: Labelled) -> int:
+    """Memory that the kernels of a run take at most, those of the set that are there left out."""
+    config = _config(run)
+    if config.method == SUPERVISED or labelled.probe_of(config) != "kernel":
+        return 0
+    n, n_train = len(labelled.y), len(labelled.split_of(run).train)
+    fixed = [OF_PAIRS[part] for part in config.parts if part in OF_PAIRS]
+    arrays = sum(name not in vars(kernels_of(labelled)) for name in fixed) + (len(fixed) > 1)
+    if (blocks := config.has_encoder + ("counts" in config.parts)) == 0:
+        return 8 * (arrays * n**2 + n_train**2)
+    return 8 * (arrays + 1 + len(GAMMAS) * blocks) * n**2  # distances, and a kernel of every width
+
+
+def _too_large(run: Run, labelled: Labelled, free: str = "") -> OutOfMemory:
+    return OutOfMemory(
+        f"{run.key}: the kernels of {len(labelled.y):,} molecules take about "
+        f"{_kernel_bytes(run, labelled) / 1e9:.3g} GB{free}: give --probe linear, or nystroem, "
+        f"which stands for an RBF kernel" + ", and leave out wl" * ("wl" in _config(run).parts)
+    )

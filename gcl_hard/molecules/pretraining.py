@@ -1,0 +1,154 @@
+"""Pre-training on molecules: views of each are contrasted, also by the scaffolds as labels."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gcl_hard.core.seeds import seeded
+from gcl_hard.errors import InputError
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.pretraining import CHECKED, Prepared, Pretraining, drawn
+from gcl_hard.experiments.pretraining_settings import PretrainOptions
+from gcl_hard.experiments.progress import bar_of
+from gcl_hard.graphs import embed
+from gcl_hard.graphs.data import GraphBatch
+from gcl_hard.graphs.protocols import build
+from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.molecules import MoleculeData, Molecules, load_molecules, scaffolds
+from gcl_hard.molecules.files import split_checked_later
+from gcl_hard.molecules.pretrained import vocabulary
+
+GROUP_SIZE = 4
+"""Molecules of a scaffold that come together in a batch."""
+
+
+def molecule_pretraining(options: PretrainOptions) -> Pretraining:
+    """The molecules to train an encoder on.
+
+    Raises:
+        InputError: for data that are not available, or a single molecule.
+    """
+    hardware.use_threads(options.threads, 0, 0)
+    config = cast("GraphConfig", options.config)
+    whole = loaded(
+        options.source, data_dir=options.data_dir, jobs=options.jobs, smiles=options.smiles,
+        ids=False, unlabelled=True,
+    ).molecules  # fmt: skip
+    chosen = drawn(len(whole), options.subset, config.data_seed, "molecules")
+    if len(chosen) < 2:
+        raise InputError(f"{options.source} has one molecule: contrast takes two or more")
+    digest = digest_of_smiles(whole.smiles[chosen.numpy()])
+
+    def prepare(device: torch.device) -> Prepared:
+        graphs, groups = whole, None
+        if options.label_kind is not None:
+            groups = _groups(whole, chosen, options.jobs, key=digest)
+            if len(torch.unique(groups[chosen])) < 2:
+                raise InputError(
+                    f"all {len(chosen)} molecules have one scaffold, and {config.method} contrasts "
+                    f"those of different ones: give a method without labels, such as hucl"
+                )
+            graphs = replace(whole, y=groups, n_classes=int(groups.max()) + 1)
+        model = build(config, whole.n_features, options.seed).to(device)
+
+        def batches(epoch: int) -> Iterator[GraphBatch]:
+            for ids in order(chosen, groups, config.batch_size, config.data_seed, epoch):
+                yield graphs.batch(ids).to(device)
+
+        return Prepared(
+            model, batches, math.ceil(len(chosen) / config.batch_size), options.seed,
+            lambda: embed(model.encoder, graphs.batch(chosen[:CHECKED]).to(device)),
+            lambda: {
+                "encoder": {name: x.cpu() for name, x in model.encoder.state_dict().items()},
+                "vocabulary": vocabulary(),
+            },
+        )  # fmt: skip
+
+    return Pretraining(
+        Run(config, options.seed), "molecules", len(chosen), digest, prepare,
+        more={"labels": options.label_kind},
+    )  # fmt: skip
+
+
+def order(
+    chosen: Tensor, groups: Tensor | None, batch_size: int, seed: int, epoch: int
+) -> list[Tensor]:
+    """The batches of an epoch: a permutation of the molecules, cut.
+
+    With groups, up to :data:`GROUP_SIZE` of a group follow each other: groups are shuffled, cut
+    into so many, and the pieces shuffled.
+
+    Args:
+        chosen: int64 [n], ids of the molecules.
+        groups: int64, the group of every id, or None.
+        batch_size: molecules in a batch; one molecule that would be left alone joins the last.
+        seed: seed of the order.
+        epoch: each has its own.
+
+    Returns:
+        Ids, int64.
+
+    Example:
+        >>> ids = order(torch.arange(6), torch.tensor([0, 1, 0, 1, 0, 1]), 3, seed=0, epoch=1)
+        >>> [len({int(i) % 2 for i in one}) for one in ids]
+        [1, 1]
+    """
+    generator = seeded(seed, epoch)
+    ids = chosen[torch.randperm(len(chosen), generator=generator)]
+    if groups is not None:
+        of = groups[ids]
+        by_group = torch.argsort(of, stable=True)
+        ids, of = ids[by_group], of[by_group]
+        starts = torch.searchsorted(of, of)
+        piece = (torch.arange(len(ids)) - starts) // GROUP_SIZE
+        key = torch.unique(torch.stack([of, piece]), dim=1, return_inverse=True)[1]
+        shuffled = torch.randperm(int(key.max()) + 1, generator=generator)
+        ids = ids[torch.argsort(shuffled[key], stable=True)]
+    found = [*torch.split(ids, batch_size)]
+    if len(found) > 1 and len(found[-1]) == 1:
+        found[-2:] = [torch.cat(found[-2:])]
+    return found
+
+
+def loaded(name: str, **how: Any) -> MoleculeData:
+    """A set as of :func:`load_molecules`, with progress, and a line on SMILES that are left out."""
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr)
+
+    with split_checked_later(), bar_of("parsing all, once", " SMILES") as bar:
+        data = load_molecules(name, progress=bar.update, on_columns=say, **how)
+    if left_out := data.molecules.left_out(data.molecules.name):
+        print(left_out, file=sys.stderr)
+    return data
+
+
+def digest_of_smiles(smiles: NDArray[np.object_]) -> str:
+    """Sixteen hexadecimal digits of the SHA-256 of SMILES, which are bytes objects."""
+    digest = hashlib.sha256()
+    for part in np.array_split(smiles, max(1, math.ceil(len(smiles) / 100_000))):
+        digest.update(b"\n".join(part))
+    return digest.hexdigest()[:16]
+
+
+def _groups(whole: Molecules, chosen: Tensor, jobs: int, key: str) -> Tensor:
+    """Scaffolds as whole numbers, −1 for what is not chosen; a molecule without one is alone."""
+    with bar_of("scaffolds", " molecules", len(chosen)) as bar:
+        found = scaffolds(
+            whole.smiles[chosen.numpy()], chirality=True, jobs=jobs, progress=bar.update, key=key
+        )  # fmt: skip
+    names = [name or f"acyclic {i}" for i, name in enumerate(found)]
+    groups = torch.full((len(whole),), -1)
+    groups[chosen] = torch.from_numpy(np.unique(names, return_inverse=True)[1])
+    return groups

@@ -1,0 +1,465 @@
+"""Settings of experiments on labelled molecules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from gcl_hard.core.setting import Setting
+from gcl_hard.errors import InputError, check_option
+from gcl_hard.experiments.settings import (
+    BATCH_SIZE,
+    DETACH_WEIGHTS,
+    EPOCHS,
+    LR,
+    Domain,
+    OwnSets,
+    RunConfig,
+    Values,
+    by_method,
+    configuration,
+    defaults,
+    is_pretrained,
+    method_setting,
+    of_part,
+    row,
+)
+from gcl_hard.functional.labels import LabelGap, check_gap
+from gcl_hard.losses.methods import METHODS
+
+CHIRALITY = "-chirality"
+"""Ending of splits by scaffolds of which mirror images differ."""
+ORDERS = ("scaffold", "random-0", "random-1", "random-2")
+SPLITS = ("given", *ORDERS, *(f"{one}{CHIRALITY}" for one in ORDERS))
+FIXED = ("ecfp", "wl", "counts")
+"""Representations without an encoder."""
+UNTRAINED, SUPERVISED = "untrained", "supervised"
+PROBED = (UNTRAINED, *FIXED)
+ENCODED = (UNTRAINED, SUPERVISED)
+"""Baselines that read settings of the probe, and of the encoder."""
+MOLECULE_BASELINES = (UNTRAINED, SUPERVISED, *FIXED)
+"""Baselines on molecules; ``untrained`` is the encoder as it begins, also one of a file."""
+_UNLABELLED = {name: "reads no labels" for name, one in METHODS.items() if not one.label_aware}
+SEED = "{seed}"
+"""Stands for the seed of a run in the name of an encoder's file."""
+AWARE = tuple(name for name in METHODS if name not in _UNLABELLED)
+MoleculeProtocol = Literal["split"]
+MoleculeProbe = Literal["kernel", "linear", "nystroem"]
+
+
+def is_table(name: str) -> bool:
+    """Whether a data set is a table of the user's own: a file, or ``NAME@digest`` once it is known.
+
+    Example:
+        >>> is_table("mine.csv"), is_table("mine@0123456789abcdef"), is_table("BACE")
+        (True, True, False)
+    """
+    return "@" in name or _is_file(name)
+
+
+def _is_file(name: str) -> bool:
+    return Path(name).suffix in (".csv", ".gz")
+
+
+def _split(above: Values) -> str | None:
+    """The split that a known set is scored on; of a table, only its columns can tell."""
+    name = above["dataset"]
+    if is_table(name):
+        return None
+    return "given" if name.casefold().startswith("chembl") else "scaffold"
+
+
+def _joined(given: tuple[str, ...], above: Values) -> tuple[str, ...] | None:
+    parts = tuple(part for text in given for part in text.split("+") if part != "none")
+    for part in parts:
+        check_option("joined", part, FIXED)
+    return parts or None
+
+
+def _chooses_views(above: Values) -> bool:
+    own = row(above)
+    return own is not None and own.positives == "hard"
+
+
+@configuration
+class MoleculeConfig(RunConfig):
+    """The settings of an experiment on labelled molecules.
+
+    An encoder is trained on the training part with its labels, or left as it is; a probe that is
+    fitted to the training part, and whose settings the validation part chooses, predicts the test
+    part from its embeddings.
+
+    Raises:
+        InputError: for a value out of range, an unknown name, or a combination that means
+            nothing; before anything is loaded or written.
+
+    Example:
+        >>> MoleculeConfig("BACE", "scl").epochs, MoleculeConfig("BACE", "supervised").epochs
+        (30, 100)
+    """
+
+    baselines: ClassVar[tuple[str, ...]] = MOLECULE_BASELINES
+    methods: ClassVar[tuple[str, ...]] = AWARE
+    baseline_protocol: ClassVar[str] = "split"
+    unit: ClassVar[str] = "molecule"
+    beside: ClassVar[tuple[str, ...]] = ("cliff_rmse",)
+    controls: ClassVar[Mapping[str, str]] = {
+        "scl": "scl", "ecfp": "ecfp", UNTRAINED: UNTRAINED, "frozen": UNTRAINED,
+        SUPERVISED: SUPERVISED,
+    }  # fmt: skip
+    averages_sets: ClassVar[bool] = True
+    usual_baselines: ClassVar[tuple[str, ...]] = ("untrained", "ecfp")
+    domain: ClassVar[Domain] = "molecules"
+    sets: ClassVar[str] = "molecules as --dataset (BACE, ESOL, …, or a table NAME.csv)"
+    item: ClassVar[str] = "molecule"
+    own_sets: ClassVar[OwnSets | None] = "table"
+
+    dataset: Annotated[
+        str,
+        Setting(
+            "BACE, CHEMBL…, all of moleculenet or cliffs, or NAME.csv",
+            "data",
+            common=True,
+            several=True,
+        ),
+    ] = "BACE"
+    method: Annotated[
+        str, method_setting(MOLECULE_BASELINES, of="labelled molecules", refused=_UNLABELLED)
+    ] = "hscl"
+    protocol: Annotated[
+        MoleculeProtocol,
+        Setting("split, tested once", "split", common=True, several=True),
+    ] = "split"
+    epochs: Annotated[
+        int | None,
+        by_method(EPOCHS, 100, 30, help="passes (30, supervised 100)"),
+    ] = None  # type: ignore[assignment]  # it is resolved
+    lr: Annotated[
+        float | None,
+        by_method(LR, 1e-3, 3e-4, help="0.0003, supervised 0.001"),
+    ] = None  # type: ignore[assignment]
+    detach_weights: Annotated[bool, DETACH_WEIGHTS] = True
+    batch_size: Annotated[int, replace(BATCH_SIZE, help="molecules in a batch")] = 128
+    similarity: Annotated[
+        float,
+        Setting(
+            "κ: pairs weigh e^(κ·Tanimoto), so that similar molecules are harder",
+            least=0,
+            symbol="κ",
+            title="similarity κ",
+            several=True,
+            chosen=True,
+        ),
+    ] = 0.0
+    label_gap: Annotated[
+        tuple[float, ...] | None,
+        Setting(
+            "δ₊,δ₋: pairs of real-valued targets up to δ₊ apart are positives, beyond δ₋ negatives "
+            "(0.3,1); for several tasks by their disagreement (0.2,0.5)",
+        ),
+    ] = None
+    views: Annotated[
+        int | None,
+        Setting(
+            "views of a molecule (2)",
+            "views",
+            least=2,
+            several=True,
+            usual=lambda above: 2 if _chooses_views(above) else None,
+            canonical=lambda given, above: (
+                None if given == 2 and not _chooses_views(above) else given
+            ),
+        ),
+    ] = None
+    data_seed: Annotated[
+        int | None,
+        Setting(
+            "seed of the batch order; that of the run if not given",
+            "training",
+            least=0,
+            read_by=(SUPERVISED,),
+        ),
+    ] = None
+    neighbours: Annotated[
+        int,
+        Setting(
+            "how many of its most similar molecules follow each drawn one in its batch",
+            "training",
+            least=0,
+            several=True,
+            chosen=True,
+        ),
+    ] = 0
+    augmentations: Annotated[
+        tuple[str, ...], Setting("augmentations of views, in order", "views")
+    ] = ("mask-columns",)
+    strength: Annotated[
+        float, Setting("share that each augmentation changes", "views", space=(0.05, 0.5))
+    ] = 0.2
+    encoder: Annotated[
+        str,
+        Setting(
+            "untrained, untrained:FILE.pt, or FILE-{seed}.pt of pretrain",
+            "encoder",
+            several=True,
+            common=True,
+            read_by=ENCODED,
+        ),
+    ] = UNTRAINED
+    targets: Annotated[
+        tuple[str, ...] | None,
+        Setting(
+            "columns of targets of a table; all others that are numbers if not given",
+            "data",
+            read_by=MOLECULE_BASELINES,
+            canonical=lambda given, above: given or None,
+        ),
+    ] = None
+    smiles: Annotated[
+        str | None,
+        Setting(
+            "column of SMILES of a table; smiles, canonical_smiles or mol if not given",
+            "data",
+            read_by=MOLECULE_BASELINES,
+        ),
+    ] = None
+    split: Annotated[
+        str | None,
+        Setting(
+            "given, scaffold, random-0 to random-2, random orders of scaffolds; "
+            "scaffold-chirality tells mirror images apart, as random-0-chirality does (given where "
+            "there is one, else scaffold)",
+            "split",
+            several=True,
+            read_by=MOLECULE_BASELINES,
+            usual=_split,
+            canonical=lambda given, above: check_option("split", given, SPLITS),
+        ),
+    ] = None
+    train_share: Annotated[
+        float,
+        Setting(
+            "share of the training part that is used",
+            "split",
+            above=0,
+            most=1,
+            several=True,
+            read_by=MOLECULE_BASELINES,
+        ),
+    ] = 1.0
+    joined: Annotated[
+        tuple[str, ...] | None,
+        Setting(
+            "none, ecfp, wl or counts (of atoms and bonds), or several, ecfp+wl, which the probe "
+            "reads beside an encoder, or beside fingerprints if all methods are: kernels are added",
+            "probe",
+            several=True,
+            read_by=PROBED,
+            canonical=_joined,
+        ),
+    ] = None
+    probe: Annotated[
+        MoleculeProbe | None,
+        Setting(
+            "kernel (SVM, SVR), linear (logistic, ridge) or nystroem, linear on features that "
+            "stand for an RBF kernel; for large sets linear, else kernel, if not given",
+            "probe",
+            read_by=PROBED,
+        ),
+    ] = None
+
+    def _check(self) -> None:
+        if self.split == "given" and _split(self.values) == "scaffold":
+            raise InputError(f"{self.dataset} has no given split: {', '.join(SPLITS[1:])}")
+        if self.targets is not None and not is_table(self.dataset):
+            raise InputError(
+                f"targets are columns of files of yours, and {self.dataset} has its own"
+            )
+        if self.smiles is not None and not is_table(self.dataset):
+            raise InputError(
+                f"smiles is a column of files of yours, and {self.dataset} has its own"
+            )
+        if self.encoder != UNTRAINED and not self.shape and not is_pretrained(self.encoder):
+            raise InputError(
+                f"encoder is {UNTRAINED}, {UNTRAINED}:FILE.pt or FILE.pt of gcl_hard.pretrain, got "
+                f"{self.encoder!r}"
+            )
+        if self.probe not in (None, "kernel") and "wl" in self.parts:
+            raise InputError(
+                f"wl is a kernel, which no {self.probe} probe reads: leave wl out, or give --probe "
+                f"kernel"
+            )
+        if self.label_gap is not None:
+            if len(self.label_gap) != 2:
+                raise InputError(f"label-gap is two numbers, got {len(self.label_gap)}")
+            check_gap(self.gap("values"))
+        if not self.is_baseline:
+            from gcl_hard.graphs.augment import check_views
+
+            check_views(self.augmentations, self.strength)
+
+    @classmethod
+    def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
+        """Whether it is a known set of molecules, or a table."""
+        from gcl_hard.molecules.files import GROUPS, SOURCES
+
+        return _is_file(name) or name.casefold() in map(str.casefold, (*SOURCES, *GROUPS))
+
+    @classmethod
+    def sets_of(cls, name: str) -> tuple[str, ...]:
+        """The sets of a group, or the one of a name."""
+        from gcl_hard.molecules.files import GROUPS
+
+        return GROUPS.get(name.casefold(), (name,))
+
+    @classmethod
+    def combined(cls, configs: Sequence[Self]) -> Sequence[Self]:
+        """Nothing is joined with fingerprints where there are encoders, nor with themselves."""
+        encoded = any(config.has_encoder for config in configs)
+        return [
+            replace(config, joined=None)
+            if not config.has_encoder and (encoded or config.method in (config.joined or ()))
+            else config
+            for config in configs
+        ]
+
+    @classmethod
+    def name_or_path(cls, name: str, data_dir: Path | None = None) -> str:
+        """The name of a known set, or the path of a table: that of the data folder by its name."""
+        from gcl_hard.molecules import files as moleculenet
+
+        if name.casefold() in moleculenet.GROUPS:
+            return name
+        return moleculenet.name_or_path(name, data_dir=data_dir)
+
+    @property
+    def canonical_dataset(self) -> str:
+        """As :func:`gcl_hard.molecules.files.canonical`."""
+        from gcl_hard.molecules import files as moleculenet
+
+        return self.dataset if is_table(self.dataset) else moleculenet.canonical(self.dataset)
+
+    def files(self, data_dir: Path | None) -> list[Path]:
+        """The file of a known set; a table's name has the digest of its content."""
+        from gcl_hard.molecules import files as moleculenet
+
+        if is_table(self.dataset):
+            return []
+        return [moleculenet.locate(self.canonical_dataset, data_dir=data_dir)]
+
+    @property
+    def set_name(self) -> str:
+        """Name of the set; for a table without folder, suffix and digest."""
+        return Path(self.dataset.partition("@")[0]).name.partition(".")[0]
+
+    @property
+    def has_validation(self) -> bool:
+        """Every run is scored on the validation part, too."""
+        return True
+
+    @property
+    def has_encoder(self) -> bool:
+        """Whether an encoder embeds the molecules."""
+        return self.method not in FIXED
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the encoder begins with new weights."""
+        return self.has_encoder and not is_pretrained(self.encoder.partition(":")[0])
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """Arguments of a new encoder that differ from the defaults."""
+        _, _, text = self.encoder.partition(f"{UNTRAINED}:")
+        pairs = [one.partition("=") for one in text.split("+") if "=" in one]
+        return {name: int(value) if value.isdecimal() else value for name, _, value in pairs}
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Fixed representations that the probe reads."""
+        own = () if self.has_encoder else (self.method,)
+        return (*own, *(self.joined or ()))
+
+    @property
+    def representation(self) -> str:
+        """Name of what the probe reads, for tables."""
+        shape, new, file = self.encoder.partition("@")[0].rpartition(":")
+        file = Path(file).name.removesuffix(".pt").removesuffix(".safetensors")
+        encoder = shape + new + re.sub(rf"[-_.]?{re.escape(SEED)}", "", file)
+        return "+".join([encoder, *self.parts] if self.has_encoder else self.parts)
+
+    @property
+    def row_name(self) -> str:
+        """The representation, and how its encoder is trained, if it is."""
+        trained = "" if self.method in PROBED else self.method
+        return f"{self.representation} {trained}".rstrip()
+
+    @property
+    def row_fields(self) -> dict[str, Any]:
+        """The representation, the share of the training part, and the split."""
+        return {
+            "representation": self.representation, "share": self.train_share,
+            "split": self.split or "",
+        }  # fmt: skip
+
+    def is_control(self, name: str, compared: RunConfig) -> bool:
+        """Whether it is what another one is compared with, of the same share: ECFP, an untrained
+        encoder (the own one of an encoder with new weights), the frozen encoder or a supervised one
+        of the same representation, and scl with all other settings equal.
+        """
+        if self.train_share != compared.train_share:
+            return False
+        if name == "scl":
+            return not compared.is_baseline and replace(compared, method=name) == self
+        if name in (SUPERVISED, "frozen"):
+            return bool(self.representation == compared.representation)
+        alike = self.is_new and (not compared.is_new or self.encoder == compared.encoder)
+        return bool((alike or name == "ecfp") and not self.joined)
+
+    def of_seed(self, seed: int) -> Self:
+        """The configuration of the run of a seed, with its file."""
+        return replace(self, encoder=self.encoder.replace(SEED, str(seed)))
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether no seed changes what is read: fingerprints, and one file's frozen encoder."""
+        drawn = self.is_new or self.encoders > 0 or SEED in self.encoder
+        return not drawn and self.train_share == 1
+
+    def gap(self, kind: str) -> LabelGap:
+        """δ₊ and δ₋ for a kind of targets."""
+        low, high = self.label_gap or ((0.3, 1.0) if kind == "values" else (0.2, 0.5))
+        return low, high
+
+    @property
+    def encoders(self) -> int:
+        """Encoders that one run trains."""
+        return int(self.method == SUPERVISED or not self.is_baseline)
+
+    @property
+    def encoder_config(self) -> Self:
+        """The settings that embedding reads: what is joined with an encoder trains no second."""
+        if not self.has_encoder:
+            return self
+        unseen = {name: defaults(type(self))[name] for name in of_part(type(self), "probe")}
+        return replace(self, **unseen)
+
+    @property
+    def group_key(self) -> Hashable | None:
+        """The encoder that is embedded with; None where there is none, and for a head."""
+        return self.encoder_config if self.has_encoder and self.method != SUPERVISED else None
+
+    @property
+    def shares_views(self) -> bool:
+        """Runs in a group read one encoder, so that they have one seed."""
+        return True
+
+    def __str__(self) -> str:
+        """Name in messages and progress bars."""
+        trained = "" if self.method in PROBED else f", {self.method}"
+        beta = "" if self.beta is None else f" β={self.beta:g}"
+        split = "" if self.split is None else f" ({self.split})"
+        return f"{self.set_name}{split} {self.representation}{trained}{beta}"

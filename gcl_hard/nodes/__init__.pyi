@@ -1,0 +1,10 @@
+from gcl_hard.nodes.data import NodeSet as NodeSet
+from gcl_hard.nodes.encoders import GCN as GCN
+from gcl_hard.nodes.encoders import GraphSAGE as GraphSAGE
+from gcl_hard.nodes.files import load_nodes as load_nodes
+from gcl_hard.nodes.models import NodeClassifier as NodeClassifier
+from gcl_hard.nodes.models import NodeContrast as NodeContrast
+from gcl_hard.nodes.models import embed_nodes as embed_nodes
+from gcl_hard.nodes.neighbours import Neighbourhoods as Neighbourhoods
+from gcl_hard.nodes.views import NodeBatch as NodeBatch
+from gcl_hard.nodes.views import NodeViews as NodeViews

@@ -1,0 +1,332 @@
+"""One graph whose nodes are classified, on its device: features, edges, classes, given splits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gcl_hard.core.ids import checked_names
+from gcl_hard.errors import InputError
+from gcl_hard.files.io import digest_of_arrays
+from gcl_hard.graphs.features import aligned_columns
+from gcl_hard.graphs.order import Ids, checked_ids
+from gcl_hard.graphs.parts import classes, count, splits
+from gcl_hard.graphs.sparse import csr, in_degree, rows_of
+from gcl_hard.nodes.sources import RawNodes, from_object, read_graph
+from gcl_hard.nodes.views import NodeBatch
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NodeSet:
+    """A graph with classes of its nodes.
+
+    Attributes:
+        name: name of the set.
+        x: float32 [N, F], dense or ``torch.sparse_csr``: features that are stored sparse stay so if
+            less than a quarter of the entries are not 0, and dense ones become sparse if less than
+            a tenth are not 0.
+        edge_index: int64 [2, E], both directions of each undirected edge, sorted by row, then by
+            column; no repeats, no self-loops.
+        y: int64 [N] in 0..C-1; −1 where unknown.
+        edge_weight: float32 [E], above 0, or None.
+        train: bool [S, N], the training nodes of S given splits, or None.
+        val: likewise, for validation.
+        test: likewise, for tests.
+        class_names: the C classes as the source calls them.
+        ids: what the source calls the nodes, or None.
+        columns: what the F columns of ``x`` stand for; none if that is not known.
+        notes: sentences that say what was done to the stored graph.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> ends = torch.tensor([[0, 1, 2], [1, 2, 2]])
+        >>> graph = Data(torch.ones(4, 2), ends, y=torch.tensor([5, 7, 7, 5]))
+        >>> nodes = NodeSet.from_graph(graph)
+        >>> nodes
+        NodeSet(own: 4 nodes with 2 features, 2 edges, 2 classes)
+        >>> nodes.edge_index.tolist(), nodes.degree.tolist()
+        ([[0, 1, 1, 2], [1, 0, 2, 1]], [1, 2, 1, 0])
+        >>> nodes.notes
+        ('made symmetric: 2 edges had one direction', '1 self-loop dropped', '1 isolated node kept')
+    """
+
+    name: str
+    x: Tensor
+    edge_index: Tensor
+    y: Tensor
+    edge_weight: Tensor | None = None
+    train: Tensor | None = None
+    val: Tensor | None = None
+    test: Tensor | None = None
+    class_names: tuple[str, ...] = ()
+    ids: tuple[Hashable, ...] | None = None
+    columns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        given = "" if self.train is None else f", {count(len(self.train), 'given split')}"
+        return (
+            f"{type(self).__name__}({self.name}: {self.n_nodes} nodes with {self.n_features} "
+            f"{'sparse ' * self.is_sparse}features, {self.n_edges // 2} edges, {self.n_classes} "
+            f"classes{given})"
+        )
+
+    @property
+    def names(self) -> NDArray[Any]:
+        """``ids`` as an array, [N]; the numbers 0 to N − 1 without any."""
+        ids = self.ids
+        if ids is not None and not all(isinstance(one, int | np.integer) for one in ids):
+            ids = tuple(map(str, ids))  # those of several types, which no file holds
+        return checked_names(ids, self.n_nodes, "node")
+
+    @property
+    def n_nodes(self) -> int:
+        """N."""
+        return self.x.shape[0]
+
+    @property
+    def n_edges(self) -> int:
+        """E, which counts both directions of an edge."""
+        return self.edge_index.shape[1]
+
+    @property
+    def n_features(self) -> int:
+        """F."""
+        return self.x.shape[1]
+
+    @property
+    def n_classes(self) -> int:
+        """C."""
+        return len(self.class_names)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether ``x`` is ``torch.sparse_csr``."""
+        return self.x.layout == torch.sparse_csr
+
+    @property
+    def has_negative(self) -> bool:
+        """Whether a feature is below 0."""
+        return bool(((self.x.values() if self.is_sparse else self.x) < 0).any())
+
+    @cached_property
+    def degree(self) -> Tensor:
+        """The number of neighbours of each node, int64 [N]."""
+        return in_degree(self.edge_index, self.n_nodes)
+
+    def to(self, device: torch.device | str) -> NodeSet:
+        """The same set on a device."""
+        moved: dict[str, Any] = {
+            field.name: value.to(device)
+            for field in fields(self)
+            if isinstance(value := getattr(self, field.name), Tensor)
+        }
+        return replace(self, **moved)
+
+    def dense(self) -> NodeSet:
+        """The same set with dense features."""
+        return replace(self, x=self.x.to_dense()) if self.is_sparse else self
+
+    def batches(
+        self, batch_size: int | None = None, *, seed: int = 0
+    ) -> Callable[[int], list[NodeBatch]]:
+        """A function from an epoch to its one batch, the whole graph, for :func:`gcl_hard.fit`.
+
+        :class:`Neighbourhoods` makes batches of some nodes.
+
+        Args:
+            batch_size: not read.
+            seed: not read.
+        """
+        return lambda epoch: [self.as_batch()]
+
+    def as_batch(self) -> NodeBatch:
+        """The whole graph as one batch."""
+        return NodeBatch(self.x, self.edge_index, self.edge_weight, self.y)
+
+    def rows(self, ids: Ids) -> Tensor:
+        """The features of some nodes, float32 [n, F], dense or sparse as ``x`` is.
+
+        Args:
+            ids: [n], ids in 0..N-1 in any order, repeats allowed, or a mask [N].
+
+        Raises:
+            InputError: if it is empty, of another type or shape, or out of range.
+
+        Example:
+            >>> nodes = NodeSet("eye", torch.eye(3), torch.zeros(2, 0).long(), torch.arange(3))
+            >>> nodes.rows([2, 0])
+            tensor([[0., 0., 1.],
+                    [1., 0., 0.]])
+        """
+        chosen = checked_ids(ids, self.n_nodes, "ids", of="node").to(self.x.device)
+        return rows_of(self.x, chosen)
+
+    def normalised(self) -> NodeSet:
+        """The same set with rows of features that sum to 1; rows of zeros stay.
+
+        Raises:
+            InputError: for negative features.
+
+        Source:
+            ``NormalizeFeatures`` of PyTorch Geometric, which leaves rows that sum to less than 1.
+        """
+        values = self.x.values() if self.is_sparse else self.x
+        if self.has_negative:
+            raise InputError(
+                f"features of {self.name} have negative values, whose rows cannot be scaled to a "
+                f"sum of 1: leave them as they are, or standardise them; an encoder that was "
+                f"trained on scaled rows embeds none with negative values"
+            )
+        if not self.is_sparse:
+            sums = self.x.sum(dim=1, keepdim=True)
+            return replace(self, x=self.x / torch.where(sums > 0, sums, 1))
+        ptr, columns = self.x.crow_indices(), self.x.col_indices()
+        row = torch.repeat_interleave(ptr.diff(), output_size=len(columns))
+        sums = values.new_zeros(self.n_nodes).index_add(0, row, values)
+        return replace(
+            self, x=csr(ptr, columns, values / sums[row], (self.n_nodes, self.n_features))
+        )
+
+    def aligned(self, columns: Sequence[str]) -> NodeSet:
+        """The set with the columns of another one, such as that an encoder was trained on.
+
+        Args:
+            columns: names of the columns of ``x``, by which these are found; kinds (``label=3``)
+                that no node here has are 0.
+
+        Returns:
+            The set, or itself if it has these columns.
+
+        Raises:
+            InputError: if a node has what none of the columns stands for, or one is lacking.
+
+        Example:
+            >>> nodes = NodeSet(
+            ...     "two", torch.tensor([[1.0, 2.0]]), torch.zeros(2, 0).long(), torch.tensor([0]),
+            ...     columns=("age", "sum"),
+            ... )
+            >>> nodes.aligned(["sum", "age"]).x
+            tensor([[2., 1.]])
+        """
+        if (*columns,) == self.columns:
+            return self
+        x = aligned_columns(
+            self.x, self.columns, columns, what="x", name=self.name,
+            counted=lambda rows: f"{len(rows)} of {self.n_nodes} nodes",
+        )  # fmt: skip
+        return replace(self, x=x, columns=(*columns,))
+
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits of all arrays and names of nodes, on every device the same."""
+        x = (
+            [self.x.crow_indices(), self.x.col_indices(), self.x.values()]
+            if self.is_sparse
+            else [self.x]
+        )
+        others = (self.edge_weight, self.train, self.val, self.test)
+        given: list[Any] = [[] if one is None else one for one in others]
+        named: list[Any] = [] if self.ids is None else [self.names]
+        if self.columns:
+            named.append(["columns", *self.columns])
+        return digest_of_arrays(*x, list(self.x.shape), self.edge_index, self.y, *given, *named)
+
+    @classmethod
+    def from_raw(cls, raw: RawNodes, *, name: str, where: str = "") -> NodeSet:
+        """A set as read, checked.
+
+        Args:
+            raw: from :func:`gcl_hard.nodes.sources.from_object` or a reader of your own.
+            name: name of the set in results.
+            where: what messages call it; its name by default.
+
+        Raises:
+            InputError: for features, edges, labels or masks that do not fit; the message says what
+                was found, where, and what to do.
+        """
+        where = where or name
+        x, edges = read_graph(raw, where)
+        if raw.columns and len({*raw.columns}) != x.shape[1]:
+            raise InputError(
+                f"{where}: columns names {len({*raw.columns})} different columns of features, and "
+                f"x has {x.shape[1]}: give each a name of its own"
+            )
+        labels = np.full(len(x), np.nan) if raw.y is None else raw.y
+        y, class_names = classes(labels, len(x), where, names=raw.class_names)
+        n_unknown = int((y < 0).sum())
+        said = []
+        if n_unknown:
+            said.append(f"{count(n_unknown, 'node')} without a label (−1, NaN or nothing)")
+        masks = splits(raw.masks, y, where)
+        alike = 0 if raw.ids is None else len(raw.ids) - len({*map(str, raw.ids)})
+        if alike:
+            said.append(f"{count(alike, 'node')} called as another one is")
+        return cls(
+            name=name, x=x, edge_index=edges.edge_index, y=y, edge_weight=edges.edge_weight,
+            train=masks.get("train"), val=masks.get("val"), test=masks.get("test"),
+            class_names=class_names, ids=raw.ids, columns=(*raw.columns,),
+            notes=(*raw.notes, *edges.notes, *said),
+        )  # fmt: skip
+
+    @classmethod
+    def from_graph(
+        cls,
+        graph: Any,
+        *,
+        x: Any = None,
+        y: Any = None,
+        name: str = "own",
+        train: Any = None,
+        val: Any = None,
+        test: Any = None,
+    ) -> NodeSet:
+        """A set of your own graph.
+
+        Edges of one direction are made symmetric, self-loops dropped, repeated edges merged and
+        isolated nodes kept, all counted in ``notes``.
+
+        Args:
+            graph: a ``torch_geometric.data.Data`` (x, edge_index or adj_t, edge_weight, y, and
+                train_mask, val_mask and test_mask, [N] or [N, S]); a NetworkX graph, whose nodes
+                have attributes x and y, and its edges a weight or none; or a square sparse matrix
+                of SciPy, with x and y given, whose entries are weights unless all are 1.
+            x: features [N, F] in place of the graph's own, a row for each node: an array, a tensor
+                or a matrix of SciPy, dense or sparse, in the graph's order; a DataFrame, whose
+                rows are found by its index and whose ``columns`` are kept; of a NetworkX graph
+                also the name of an attribute of nodes. An index has the names of the nodes, or
+                where the graph has none 0 to N − 1.
+            y: classes [N] in place of the graph's own, whole numbers or words, with −1 or NaN
+                (words: None or nothing) where unknown; likewise. Without any, no label is known,
+                and the graph can be trained on without labels, and embedded.
+            name: name of the set in results.
+            train: training nodes of given splits, bool [N], or [S, N] for several; a Series by its
+                index.
+            val: likewise, for validation.
+            test: likewise, for tests.
+
+        Returns:
+            The set, on the CPU.
+
+        Raises:
+            InputError: for a graph of another type, without features, or whose parts do not fit;
+                names what was found, where, and what to do.
+
+        Warns:
+            UserWarning: names tensors and arrays of the graph that are not read, and says of arrays
+                beside nodes with names that they are taken in the graph's order.
+
+        Example:
+            >>> import networkx
+            >>> club = networkx.karate_club_graph()
+            >>> NodeSet.from_graph(club, x=torch.eye(34), y="club").class_names
+            ('Mr. Hi', 'Officer')
+        """
+        masks = {"train": train, "val": val, "test": test}
+        return cls.from_raw(from_object(graph, x, y, masks), name=name)

@@ -1,0 +1,602 @@
+"""Experiments on the nodes of one graph: an encoder, and a logistic regression on each split."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from gcl_hard.errors import DivergenceError, InputError, calling_own
+from gcl_hard.evaluation.folds import ThreeWaySplit
+from gcl_hard.evaluation.metrics import metric, predicted_by, score_of_logits
+from gcl_hard.evaluation.splits import (
+    dense_if_full,
+    given_splits,
+    probe_splits,
+    random_splits,
+)
+from gcl_hard.experiments import hardware
+from gcl_hard.experiments.custom import check_call, name_of, own_nodes, own_part
+from gcl_hard.experiments.embedding import Items, Reading
+from gcl_hard.experiments.experiment import (
+    ENCODERS,
+    Clock,
+    Experiment,
+    Parts,
+    Report,
+    RunContext,
+    TrainedRun,
+    refuse_together,
+    seeded_weights,
+    silent,
+)
+from gcl_hard.experiments.exporting import Exportable
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.record import Scored, Tested
+from gcl_hard.experiments.training import Training
+from gcl_hard.graphs.embedded import IN_ORDER, check_columns, named_as
+from gcl_hard.graphs.exported import nodes_exportable
+from gcl_hard.graphs.sparse import to_scipy
+from gcl_hard.nodes.data import NodeSet
+from gcl_hard.nodes.encoders import NODE_ENCODERS, normalised_adjacency
+from gcl_hard.nodes.files import given_splits_of, load_nodes
+from gcl_hard.nodes.models import (
+    UNKNOWN,
+    NodeClassifier,
+    NodeContrast,
+    NodeModel,
+    embed_nodes,
+)
+from gcl_hard.nodes.neighbours import Neighbourhoods
+from gcl_hard.nodes.settings import RAW, SGC, SUPERVISED, UNTRAINED, NodeConfig
+from gcl_hard.nodes.views import NodeBatch, transformed_by
+from gcl_hard.training.loop import memory_for
+from gcl_hard.training.stopping import EarlyStopping
+
+if TYPE_CHECKING:
+    from gcl_hard.theory.diagnostics import DiagnosticsCallback
+
+
+class NodeExperiment(Experiment[NodeConfig, NodeSet]):
+    """Experiments on nodes; methods as in ``Experiment``."""
+
+    scores_on_cpu: ClassVar[bool] = True
+    options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
+    shape: ClassVar[frozenset[str]] = frozenset({"n_features"})
+
+    def load(self, config: NodeConfig, context: RunContext, own: NodeSet | None = None) -> NodeSet:
+        """The graph, its features scaled as is asked for, on the device."""
+        if own is None:
+            own = load_nodes(config.dataset, data_dir=context.data_dir)
+        if _features(config, own) == "scaled":
+            own = own.normalised()
+        return own.to(torch.device(context.device))
+
+    def facts(self, data: NodeSet) -> dict[str, Any]:
+        """Sizes, classes, and a digest."""
+        return {
+            "n_nodes": data.n_nodes,
+            "n_edges": data.n_edges,
+            "n_features": data.n_features,
+            "n_classes": data.n_classes,
+            "class_names": list(data.class_names),
+            "n_labelled": int((data.y != UNKNOWN).sum()),
+            "digest": data.digest(),
+            **({"notes": list(data.notes)} if data.notes else {}),
+        }
+
+    def metrics(self, config: NodeConfig, data: NodeSet) -> tuple[str, ...]:
+        """Accuracy, or the ROC-AUC."""
+        assert config.score is not None
+        return (config.score,)
+
+    def size(self, data: NodeSet) -> tuple[int, int]:
+        """Nodes and edges, and nodes."""
+        return data.n_nodes + data.n_edges, data.n_nodes
+
+    def check(self, config: NodeConfig, data: NodeSet, context: RunContext, *, inner: bool) -> None:
+        """Refuse splits that are not there, and an encoder that does not fit."""
+        refuse_together(context, "nodes")
+        if data.n_classes < 2:
+            only = f"only the class {data.class_names[0]}" if data.n_classes else "no class"
+            raise InputError(
+                f"{config.dataset}: labels y of nodes have {only}, and scores need at least two "
+                f"classes (gcl_hard.fit and gcl_hard.embed go without)"
+            )
+        y = data.y.cpu().numpy()
+        for k, split in enumerate(splits_of(config, data)):
+            parts = {"training": split.train}
+            if config.score == "auc":
+                parts |= {"validation": split.valid, "test": split.test}
+            for name, ids in parts.items():
+                if len(np.unique(y[ids])) < 2:
+                    raise InputError(
+                        f"{config.dataset}: the {name} part of split {k} has {len(ids)} nodes of "
+                        f"one class alone: give more labelled nodes, or other splits"
+                        + (", or --score accuracy" if name != "training" else "")
+                    )
+            share = config.known_labels if config.trains_each else 0
+            if share > 0 and not len(known_ids(split, k, share)):
+                raise InputError(
+                    f"known-labels {share:g} of {len(split.train)} training nodes of "
+                    f"{config.dataset} is none: raise it, or give 0"
+                )
+        if config.score == "auc" and data.n_classes != 2:
+            raise InputError(
+                f"{config.dataset} has {data.n_classes} classes, and score auc is the ROC-AUC of "
+                f"two: give --score accuracy"
+            )
+        if config.method in (UNTRAINED, SUPERVISED) or not config.is_baseline:
+            _try(config, data, context.parts)
+
+    def advice(self, config: NodeConfig, data: NodeSet) -> str | None:
+        """Given splits that are not used, and steps over all pairs of nodes of a large graph."""
+        said, given = [], 0 if data.train is None else len(data.train)
+        if given and config.split == "random" and not given_splits_of(config.dataset):
+            said.append(
+                f"{config.dataset} comes with {given} splits, which are not used: --split given "
+                f"--splits {given} uses them"
+            )
+        if config.split == "given" and config.n_scores < given and not config.trains_each:
+            said.append(f"{config.dataset}: the first {config.n_scores} of {given} given splits")
+        whole = config.anchors is None and config.neighbours is None
+        steps = config.optimisation().epochs * config.encoders
+        seconds = SECONDS_OF_PAIRS * data.n_nodes**2 * steps
+        if not config.is_baseline and whole and seconds >= LONG:
+            said.append(
+                f"{config.dataset}: steps over all pairs of {data.n_nodes} nodes take about "
+                f"{seconds / 3600:.2g} hours a run on a core; --anchors 1000 draws as many anchors "
+                f"a step"
+            )
+        return "\n".join(said) or None
+
+    def train_run(self, run: Run, data: NodeSet, context: RunContext, report: Report) -> TrainedRun:
+        """Train the encoder of a run, or that of each split, and embed all nodes."""
+        hardware.use_threads(context.threads, math.inf, 1, context.cores)
+        config = _config(run)
+        if not config.encoders:
+            clock, found = Clock(), None
+            if config.method == UNTRAINED:
+                with seeded_weights(run.seed, 0):
+                    encoder = new_encoder(config, data.n_features, context.parts)
+                found = embed_nodes(encoder.to(data.x.device), data)
+                clock.evaluate()
+            return TrainedRun(run, (), *clock.seconds, embeddings=found)
+        encoders = _Encoders(run, data, context, report)
+        try:
+            encoders.train()
+        except DivergenceError as error:
+            return TrainedRun(run, error=error)
+        return encoders.trained()
+
+    def fit(self, config: NodeConfig, data: NodeSet, context: RunContext, seed: int) -> NodeModel:
+        """A model trained on the graph, with the labels of the first split's training nodes."""
+        hardware.use_threads(context.threads, math.inf, 1, context.cores)
+        run, context = Run(config, seed), context.without_checkpoints()
+        return _Encoders(run, data, context, silent).one(0)[0]
+
+    def score(self, trained: TrainedRun, data: NodeSet, context: RunContext) -> Scored:
+        """What is predicted of the test nodes of each split."""
+        hardware.use_threads(context.threads, math.inf, 1, context.cores)
+        run, config = trained.run, _config(trained.run)
+        y, splits = data.y.cpu().numpy(), splits_of(config, data)
+        assert config.score is not None
+        found = _predictions(trained, data, splits)
+        parts = [split.valid if run.inner else split.test for split in splits]
+        facts: dict[str, Any] = {
+            "split": config.split,
+            **dict(zip(("n_train", "n_valid", "n_test"), map(len, splits[0]), strict=True)),
+            "features": _features(config, data),
+            **trained.facts,
+        }  # fmt: skip
+        if config.method == SGC:
+            facts["hops"] = [one.hops for one in found]
+        return Scored(
+            tuple(
+                Tested(part, y[part], one.predicted[part])
+                for part, one in zip(parts, found, strict=True)
+            ),
+            chosen=tuple(one.penalty for one in found if one.penalty is not None),
+            validation=() if run.inner else tuple(one.validation for one in found),
+            facts=facts,
+        )
+
+    def new_encoder(
+        self, config: NodeConfig, saved: Mapping[str, Any], parts: Parts | None
+    ) -> nn.Module:
+        """A GCN, or another encoder that the configuration names."""
+        return new_encoder(config, saved["n_features"], parts)
+
+    def items(
+        self,
+        encoder: nn.Module,
+        saved: Mapping[str, Any],
+        data: Any,
+        context: RunContext,
+        reading: Reading,
+    ) -> Items:
+        """All nodes of a graph, in one batch."""
+        config = saved["config"]
+        if kind := saved.get("features"):
+            config = replace(config, features=kind)
+        if isinstance(data, str | Path):
+            config, context = named_as(data, config, context)
+            nodes = load_nodes(config.dataset, data_dir=context.data_dir)
+        else:
+            nodes = own_nodes(data)
+        notes: tuple[str, ...] = (IN_ORDER,)
+        if saved.get("columns") and nodes.columns:
+            nodes, notes = nodes.aligned(saved["columns"]), ()
+        nodes = self.load(config, context, nodes)
+        wanted = saved.get("n_features", nodes.n_features)
+        check_columns(nodes.name, "node", nodes.n_features, wanted, data="nodes")
+        bounds = np.array([0, nodes.n_nodes])
+        return Items(
+            {"id": nodes.names}, nodes.digest(), bounds, lambda _: embed_nodes(encoder, nodes),
+            notes,
+        )  # fmt: skip
+
+    def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
+        """Nodes, of dense features and edges."""
+        return nodes_exportable(encoder, saved)
+
+    def arrays(self, trained: TrainedRun, data: NodeSet) -> dict[str, NDArray[Any]]:
+        """``embeddings`` float32 [N, d], or [splits, N, d] where every split has an encoder,
+        ``nodes``, what they are called, ``labels`` [N], −1 where unknown, and ``split`` int8
+        [splits, N]: 0 train, 1 validation, 2 test, −1 in none.
+        """
+        config = _config(trained.run)
+        parts = np.full((config.n_scores, data.n_nodes), -1, np.int8)
+        for k, split in enumerate(splits_of(config, data)):
+            for number, ids in enumerate(split):
+                parts[k, ids] = number
+        return {
+            "embeddings": np.asarray(trained.embeddings, np.float32), "nodes": data.names,
+            "labels": data.y.cpu().numpy(), "split": parts,
+        }  # fmt: skip
+
+
+TRIED = 50
+"""Nodes, and a neighbour of each, on which the user's own parts are tried."""
+UNLIKE = 0.01
+"""Relative difference from which embeddings of a part are not those of the whole graph."""
+SECONDS_OF_PAIRS, LONG = 3.8e-8, 3600
+"""Seconds of a step for each pair of nodes of a view on a core, measured with d = 128, and those of
+a run worth a remark."""
+
+
+def _config(run: Run) -> NodeConfig:
+    return cast("NodeConfig", run.config)
+
+
+def _features(config: NodeConfig, data: NodeSet) -> str:
+    if config.features != "auto":
+        return config.features
+    return "stored" if data.has_negative else "scaled"
+
+
+def splits_of(config: NodeConfig, data: NodeSet) -> list[ThreeWaySplit]:
+    """The splits of a configuration, the same for all methods and seeds.
+
+    Raises:
+        InputError: for given splits that the data do not have.
+    """
+    if config.split == "random":
+        labelled = (data.y != UNKNOWN).nonzero().flatten().cpu().numpy()
+        try:
+            classes = data.y.cpu().numpy()[labelled]
+            return random_splits(labelled, config.n_scores, labels=classes)
+        except InputError as error:
+            raise InputError(f"{config.dataset}: {error}, or --split given with masks") from error
+    if data.train is None or data.val is None or data.test is None:
+        raise InputError(
+            f"{config.dataset} comes without splits (train, val and test masks): give --split "
+            f"random"
+        )
+    if config.n_scores > len(data.train):
+        raise InputError(
+            f"{config.dataset} comes with {len(data.train)} splits, got --splits {config.n_scores}"
+        )
+    masks = (one[: config.n_scores].cpu().numpy() for one in (data.train, data.val, data.test))
+    return given_splits(*masks)
+
+
+def new_encoder(config: NodeConfig, n_features: int, parts: Parts | None) -> nn.Module:
+    """A new encoder of a configuration."""
+    make = own_part(config.encoder, parts)
+    if make is not None:
+        check_call(make, "encoder(n_features)", n_features)
+        made: nn.Module = make(n_features)
+        return made
+    return NODE_ENCODERS[config.encoder](
+        n_features, config.dim, config.layers, activation=config.activation,
+        dropout=config.dropout or 0.0,
+    )  # fmt: skip
+
+
+def _try(config: NodeConfig, data: NodeSet, parts: Parts | None) -> None:
+    """Check the user's own parts on some nodes of the graph, before anything is trained."""
+    make = own_part(config.encoder, parts)
+    views = [] if config.is_baseline else _own_views(config, parts)
+    if make is None and not views:
+        return
+    part = Neighbourhoods(data.to(torch.device("cpu")), (1,)).around(
+        np.arange(min(TRIED, data.n_nodes)), np.random.default_rng(0)
+    )
+    part = transformed_by(part, views, torch.Generator())
+    if make is not None:
+        what = f"the encoder {name_of(make)} fails on {part.num_nodes} nodes"
+        with torch.random.fork_rng(devices=[]), calling_own(what):
+            embed_nodes(new_encoder(config, data.n_features, parts), part)
+
+
+def _own_views(config: NodeConfig, parts: Parts | None) -> list[Any]:
+    """The user's own augmentations."""
+    named = (own_part(name, parts) for name in config.augmentations or ())
+    return [one for one in named if one is not None]
+
+
+class _Encoders:
+    """The encoders of a run, trained one after the other.
+
+    Args:
+        run: the run.
+        data: the graph.
+        context: names the user's own parts, and the epochs between two snapshots of the first one.
+        report: called after every epoch.
+    """
+
+    def __init__(self, run: Run, data: NodeSet, context: RunContext, report: Report) -> None:
+        self.run, self.config, self.data = run, _config(run), data
+        self.context, self.report = context, report
+        self.splits = splits_of(self.config, data)
+        self.losses: list[float] = []
+        self.found: list[Any] = []  # embeddings, or logits of a supervised encoder
+        self.best_epochs: list[int] = []
+        self.remarks: list[str] = []
+        self.seconds = np.zeros(2)  # of training, and of embedding
+        self.states: list[dict[str, Tensor]] = []
+        self.diagnostics: DiagnosticsCallback[NodeContrast] | None = None
+        every = context.options.diagnostics
+        if every and not run.inner and not self.config.is_baseline:
+            from gcl_hard.nodes.snapshots import node_sampler
+            from gcl_hard.theory.diagnostics import DiagnosticsCallback
+
+            make = partial(node_sampler, self.config, data)
+            epochs = self.config.optimisation().epochs
+            self.diagnostics = DiagnosticsCallback(epochs, every, make)
+
+    def train(self) -> None:
+        """Train them, and embed the nodes by each.
+
+        Raises:
+            DivergenceError: for a loss or embeddings that are not finite.
+        """
+        for k in range(self.config.encoders):
+            model, loss, clock = self.one(k)
+            self.losses.append(loss)
+            if ENCODERS in self.context.saves(self.run):
+                state = model.encoder.state_dict()
+                self.states.append({n: one.detach().cpu().clone() for n, one in state.items()})
+            found = _outputs(model, self.data)
+            if not np.isfinite(found).all():
+                raise DivergenceError(f"{self.run}: the embeddings are not finite; lower lr")
+            self.found.append(found)
+            if not k and self.config.neighbours is not None:
+                self._compare_part(model, found)
+            clock.evaluate()
+            self.seconds += clock.seconds
+
+    def trained(self) -> TrainedRun:
+        """The run, once all encoders are trained."""
+        found = self.found if self.config.trains_each else self.found[0]
+        supervised = self.config.method == SUPERVISED
+        seconds_train, seconds_eval = self.seconds.tolist()
+        one = TrainedRun(
+            self.run, tuple(self.losses), seconds_train, seconds_eval,
+            embeddings=None if supervised else found, scores=found if supervised else None,
+        )  # fmt: skip
+        if self.best_epochs:
+            one.facts["best_epoch"] = self.best_epochs
+        if self.remarks:
+            one.facts["remarks"] = self.remarks
+        if self.states:
+            one.encoders = {
+                "encoders": self.states, "config": asdict(self.config), "seed": self.run.seed,
+                "n_features": self.data.n_features, "features": _features(self.config, self.data),
+                "columns": list(self.data.columns),
+            }  # fmt: skip
+        if (diagnostics := self.diagnostics) is not None:
+            one.snapshots = tuple(diagnostics.snapshots)
+            one.seconds_diagnostics = diagnostics.seconds
+            one.points = diagnostics.points
+        return one
+
+    def one(self, k: int) -> tuple[NodeModel, float, Clock]:
+        """The k-th encoder, trained, its last loss, and the time that it took."""
+        config, device = self.config, self.data.x.device
+        graph = self.data.as_batch()._replace(y=self._labels(k))
+        with seeded_weights(self.run.seed, k) as seed:
+            model = self._model(seed).to(device)
+        stopping = self._stopping(k, model)
+        batches, n_batches = self._batches(graph, device)
+        diagnostics = None if k else self.diagnostics
+        training = Training(
+            self.run, self.context, self.report,
+            n_batches=n_batches, number=k, of=config.encoders,
+        )  # fmt: skip
+        notes = training.checkpoint.notes
+
+        def measure(epoch: int, loss: float) -> None:
+            if diagnostics is not None and isinstance(model, NodeContrast):
+                diagnostics.after(notes, epoch, model, model.loss.sampler.current)
+                training.clock.pause()
+
+        with memory_for(
+            lambda: (
+                f"out of memory in training on the {self.data.n_nodes} nodes of {config.dataset}: "
+                f"give --anchors N, or --neighbours 15,10 to train on parts of the graph"
+            )
+        ):
+            losses = training.train(
+                model, batches, config.optimisation(), device=device, seed=seed,
+                stopping=stopping, on_epoch=measure,
+            )  # fmt: skip
+        training.clock.train()
+        if stopping is not None:
+            self.best_epochs.append(stopping.best_epoch)
+        if diagnostics is not None and isinstance(model, NodeContrast):
+            diagnostics.complete(notes, model)
+            training.clock.pause()
+        return model, losses[-1], training.clock
+
+    def _batches(
+        self, graph: NodeBatch, device: torch.device
+    ) -> tuple[Callable[[int], Iterable[NodeBatch]], int]:
+        """The batches of an epoch, and how many they are."""
+        config = self.config
+        if config.neighbours is None:
+            return (lambda epoch: [graph]), 1
+        drawn = Neighbourhoods(graph.to("cpu"), config.neighbours, degrees=config.degrees)
+        of_epoch = drawn.batches(config.batch_size, seed=config.data_seed)
+        return partial(_moved, of_epoch, device), math.ceil(graph.num_nodes / config.batch_size)
+
+    def _compare_part(self, model: NodeModel, whole: NDArray[Any]) -> None:
+        """Remark that an encoder is another function on a part of the graph than on all of it."""
+        config, graph = self.config, NodeBatch.of(self.data).to("cpu")
+        ids = np.random.default_rng(0).permutation(graph.num_nodes)[:TRIED]
+        everything = (graph.num_nodes,) * len(config.neighbours or ())
+        parts = Neighbourhoods(graph, everything, degrees=config.degrees)
+        part = parts.around(ids, np.random.default_rng(0)).to(self.data.x.device)
+        difference = np.linalg.norm(_outputs(model, part)[: len(ids)] - whole[ids])
+        share = difference / max(np.linalg.norm(whole[ids]), np.finfo(np.float32).tiny)
+        if share > UNLIKE:
+            self.remarks.append(
+                f"{config.encoder}: embeddings of a batch's own nodes, with all their neighbours "
+                f"drawn, differ by {share:.0%} from those in the whole graph, which are scored, as "
+                f"of encoders that normalise by the part or have more layers than --neighbours"
+            )
+
+    def _stopping(self, k: int, model: NodeModel) -> EarlyStopping | None:
+        """What ends a supervised training by the validation nodes of split k."""
+        config, valid = self.config, torch.from_numpy(self.splits[k].valid)
+        name = config.score or "accuracy"
+        if not config.patience or not isinstance(model, NodeClassifier):
+            return None
+        nodes, y = valid.to(self.data.y.device), self.data.y[valid]
+        return EarlyStopping(
+            model, lambda: score_of_logits(model.scores(self.data)[nodes], y, name),
+            patience=config.patience,
+        )  # fmt: skip
+
+    def _model(self, seed: int) -> NodeModel:
+        config, parts = self.config, self.context.parts
+        encoder = new_encoder(config, self.data.n_features, parts)
+        if config.method == SUPERVISED:
+            return NodeClassifier(encoder, self.data.n_classes)
+        return NodeContrast(
+            encoder, loss=config.loss(seed), views=config.node_views(),
+            augmentations=_own_views(config, parts), projection=config.projection,
+            anchors=config.anchors, seed=seed,
+        )  # fmt: skip
+
+    def _labels(self, k: int) -> Tensor:
+        """The labels that the k-th encoder may read, −1 for those of all other nodes."""
+        y = torch.full_like(self.data.y, UNKNOWN)
+        if self.config.trains_each:
+            ids = known_ids(self.splits[k], k, self.config.known_labels)
+            known = torch.from_numpy(ids).to(y.device)
+            y[known] = self.data.y[known]
+        return y
+
+
+def _outputs(model: NodeModel, graph: Any) -> NDArray[Any]:
+    """What is scored: logits of a classifier, embeddings otherwise."""
+    if isinstance(model, NodeClassifier):
+        logits: NDArray[Any] = model.scores(graph).cpu().numpy()
+        return logits
+    return model.embed(graph)
+
+
+def _moved(of_epoch: Any, device: torch.device, epoch: int) -> Iterator[NodeBatch]:
+    for batch in of_epoch(epoch):
+        yield batch.to(device)
+
+
+def known_ids(split: ThreeWaySplit, k: int, share: float) -> NDArray[np.int64]:
+    """The training nodes of split k whose label is known, of which smaller shares are parts."""
+    order = np.random.default_rng((k, 1)).permutation(split.train)
+    return order[: round(share * len(order))]
+
+
+class _Predicted(NamedTuple):
+    """What is predicted of every node for one split, and what was chosen on validation nodes."""
+
+    predicted: NDArray[Any]
+    validation: float
+    penalty: float | None = None
+    hops: int | None = None
+
+
+def _predictions(
+    trained: TrainedRun, data: NodeSet, splits: list[ThreeWaySplit]
+) -> list[_Predicted]:
+    config, y = _config(trained.run), data.y.cpu().numpy()
+    assert config.score is not None
+    if config.method in ("majority", SUPERVISED):
+        how = metric(config.score)
+        found = [_unprobed(trained, y, k, split) for k, split in enumerate(splits)]
+        return [
+            _Predicted(one, how.score(y[split.valid], one[split.valid]))
+            for one, split in zip(found, splits, strict=True)
+        ]
+    best: list[_Predicted] = []
+    for hops, z in _representations(trained, data):
+        parts = [(z, splits)]
+        if config.trains_each:
+            parts = [(one, [split]) for one, split in zip(z, splits, strict=True)]
+        probed = [
+            _Predicted(*one, hops)
+            for of, some in parts
+            for one in probe_splits(of, y, some, score=config.score)
+        ]
+        pairs = zip(best or probed, probed, strict=True)
+        best = [new if new.validation > old.validation else old for old, new in pairs]
+    return best
+
+
+def _unprobed(trained: TrainedRun, y: NDArray[Any], k: int, split: ThreeWaySplit) -> NDArray[Any]:
+    """Predictions of a supervised encoder, or the most frequent class of the training nodes."""
+    config = _config(trained.run)
+    assert config.score is not None
+    if config.method == SUPERVISED:
+        return predicted_by(trained.scores[k], config.score)
+    if config.score == "auc":
+        return np.zeros(len(y))
+    return np.full(len(y), np.bincount(y[split.train]).argmax())
+
+
+def _representations(trained: TrainedRun, data: NodeSet) -> Iterator[tuple[int | None, Any]]:
+    """What a probe reads, one for all splits or one for each; of sgc after each number of steps."""
+    config = _config(trained.run)
+    if config.method not in (RAW, SGC):
+        yield None, trained.embeddings
+        return
+    x = to_scipy(data.x)
+    if config.method == RAW:
+        yield None, x
+        return
+    by = to_scipy(normalised_adjacency(data.edge_index, data.edge_weight, data.n_nodes))
+    done = 0
+    for hops in config.hops or ():
+        while done < hops:
+            x, done = dense_if_full(by @ x), done + 1
+        yield hops, x

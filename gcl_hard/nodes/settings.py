@@ -1,0 +1,471 @@
+"""Settings of experiments on the nodes of one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from gcl_hard.core.setting import Setting, declared
+from gcl_hard.errors import InputError
+from gcl_hard.experiments.settings import (
+    BATCH_SIZE,
+    EPOCHS,
+    LR,
+    WEIGHT_DECAY,
+    Domain,
+    OwnTraining,
+    RunConfig,
+    Values,
+    by_method,
+    configuration,
+    defaults,
+    flag,
+    is_own,
+    method_setting,
+    of_part,
+    row,
+)
+from gcl_hard.losses.loss import ContrastiveLoss, Reduction
+from gcl_hard.losses.methods import METHODS
+from gcl_hard.nodes.views import NodeViews
+
+GCN, SAGE = "gcn", "sage"
+"""The encoders of nodes that are ours."""
+RAW, SGC, UNTRAINED, SUPERVISED = "raw", "sgc", "untrained", "supervised"
+ENCODED = (UNTRAINED, SUPERVISED)
+PROBED = (RAW, SGC, UNTRAINED)
+TRAINED = (SUPERVISED,)
+"""Baselines that read settings of the encoder, of the probe, and of training."""
+NODE_BASELINES = ("majority", *PROBED, SUPERVISED)
+"""Baselines on nodes."""
+_OF_POOLS = {
+    name: "chooses positives from several views, and a node has two"
+    for name, one in METHODS.items()
+    if one.positives == "hard"
+}
+NODE_METHODS = tuple(name for name in METHODS if name not in _OF_POOLS)
+NodeProtocol = Literal["transductive"]
+Splits = Literal["random", "given"]
+NodeFeatures = Literal["auto", "scaled", "stored"]
+NodeScore = Literal["accuracy", "auc"]
+NodeReduction = Literal["anchors", "pairs"]
+NodeDegrees = Literal["graph", "part"]
+Activation = Literal["relu", "prelu"]
+RANDOM, RANDOM_AWARE = 20, 5
+"""Random splits of a run, and of one that trains an encoder for each."""
+
+
+def _trains_each(above: Values) -> bool:
+    """Whether every split has an encoder of its own, which its training labels train."""
+    own = row(above)
+    return above["method"] == SUPERVISED or (own is not None and own.label_aware)
+
+
+def _split(above: Values) -> Splits:
+    from gcl_hard.nodes.files import given_splits_of
+
+    return "given" if given_splits_of(above["dataset"]) > 1 else "random"
+
+
+def _splits(above: Values) -> int | None:
+    from gcl_hard.nodes.files import given_splits_of
+
+    number = given_splits_of(above["dataset"]) if above["split"] == "given" else RANDOM
+    return (min(number, RANDOM_AWARE) if _trains_each(above) else number) or None
+
+
+def _score(above: Values) -> str:
+    from gcl_hard.nodes.files import published_metric
+
+    return published_metric(above["dataset"])
+
+
+def _hops(given: tuple[int, ...] | None, above: Values) -> tuple[int, ...] | None:
+    if given is None:
+        return None
+    hops = tuple(sorted(set(given)))
+    if not hops or hops[0] < 0:
+        raise InputError(f"hops are whole numbers of at least 0, got {given}")
+    return hops
+
+
+def _sizes(given: tuple[int, ...] | None, above: Values) -> tuple[int, ...] | None:
+    if given and min(given) < 1:
+        raise InputError(f"neighbours are whole numbers of at least 1, got {given}")
+    return given or None
+
+
+@configuration
+class NodeConfig(RunConfig):
+    """The settings of an experiment on nodes, as the files in ``configs/nodes`` state them.
+
+    An encoder is trained on the whole graph, without the labels of validation and test nodes, or
+    left as it is; a logistic regression that is fitted to the training nodes of a split, and whose
+    penalty the validation nodes choose, predicts the test nodes.
+
+    Raises:
+        InputError: for a value out of range, an unknown name, or a combination that means
+            nothing; before anything is loaded or written.
+
+    Example:
+        >>> NodeConfig("Cora", "ucl").splits, NodeConfig("Cora", "scl").splits
+        (20, 5)
+    """
+
+    baselines: ClassVar[tuple[str, ...]] = NODE_BASELINES
+    methods: ClassVar[tuple[str, ...]] = NODE_METHODS
+    baseline_protocol: ClassVar[str] = "transductive"
+    domain: ClassVar[Domain] = "nodes"
+    has_settings_of: ClassVar[tuple[type, ...]] = (NodeViews, OwnTraining)
+    quick: ClassVar[Mapping[str, Any]] = {
+        "seeds": (0, 1), "epochs": (3,), "beta": (1.0,), "splits": 2
+    }  # fmt: skip
+    in_search: ClassVar[Mapping[str, Any]] = {"splits": 5}
+    sets: ClassVar[str] = "their --dataset (Cora, Photo, CS, … or NAME.npz)"
+    item: ClassVar[str] = "node"
+    from_paths: ClassVar[bool] = True
+    common_splits: ClassVar[bool] = True
+    usual_baselines: ClassVar[tuple[str, ...]] = NODE_BASELINES
+
+    dataset: Annotated[
+        str,
+        Setting(
+            "Cora, …, NAME of NAME.npz",
+            "data",
+            several=True,
+        ),
+    ] = "Cora"
+    method: Annotated[str, method_setting(NODE_BASELINES, of="nodes", refused=_OF_POOLS)] = "hscl"
+    protocol: Annotated[
+        NodeProtocol,
+        Setting(
+            "transductive",
+            "split",
+            common=True,
+            several=True,
+        ),
+    ] = "transductive"
+    epochs: Annotated[
+        int | None,
+        by_method(EPOCHS, 200, 100, help="steps, with neighbours passes (100, supervised 200)"),
+    ] = None  # type: ignore[assignment]  # it is resolved
+    lr: Annotated[
+        float | None,
+        by_method(LR, 0.01, 0.001, help="0.001, supervised 0.01"),
+    ] = None  # type: ignore[assignment]  # it is resolved
+    weight_decay: Annotated[
+        float | None,
+        by_method(WEIGHT_DECAY, 5e-4, 1e-5, help="weight decay of Adam (1e-5, supervised 5e-4)"),
+    ] = None
+    batch_size: Annotated[
+        int, replace(BATCH_SIZE, help="nodes in a batch, with neighbours; otherwise all are one")
+    ] = 1024
+    reduction: Annotated[
+        NodeReduction,
+        Setting(
+            "mean over anchors, each by its mean over positives, or over pairs, of which the nodes "
+            "with a known label then own nearly all; over pairs of drawn anchors it is biased",
+            several=True,
+        ),
+    ] = "anchors"
+    anchors: Annotated[
+        int | None,
+        Setting(
+            "nodes drawn as anchors in a step, against all nodes of both views; all if not given",
+            "training",
+            least=1,
+            several=True,
+        ),
+    ] = None
+    neighbours: Annotated[
+        tuple[int, ...] | None,
+        Setting(
+            "train on batches of nodes with so many neighbours drawn in each layer, such as 15,10; "
+            "on the whole graph if not given",
+            "training",
+            read_by=TRAINED,
+            canonical=_sizes,
+        ),
+    ] = None
+    degrees: Annotated[
+        NodeDegrees,
+        Setting(
+            "with neighbours gcn and sage normalise by the degrees of the whole graph, which is "
+            "scored, or by those of the drawn part, as PyTorch Geometric's loader and layers do",
+            "training",
+            several=True,
+            read_by=TRAINED,
+            applies=lambda above: above["neighbours"] is not None,
+            before=("part",),
+        ),
+    ] = "graph"
+    known_labels: Annotated[
+        float,
+        Setting(
+            "share of the training nodes whose label the encoder is trained with; the probe reads "
+            "all of them",
+            "training",
+            least=0,
+            most=1,
+            symbol="labels",
+            title="known labels",
+            several=True,
+            read_by=TRAINED,
+            applies=_trains_each,
+        ),
+    ] = 1.0
+    augmentations: Annotated[
+        tuple[str, ...] | None,
+        Setting(
+            "your own, module:name, applied to each view after edges and columns are dropped",
+            "views",
+            own=True,
+            canonical=lambda given, above: given or None,
+        ),
+    ] = None
+    encoder: Annotated[
+        str,
+        Setting(
+            "gcn, sage, or your own module:Name",
+            "encoder",
+            own=True,
+            several=True,
+            common=True,
+            read_by=ENCODED,
+        ),
+    ] = GCN
+    dim: Annotated[
+        int,
+        Setting("width of the embeddings; hidden layers have twice as much", "gin", least=1,
+                title="width of the embeddings", read_by=ENCODED),
+    ] = 128  # fmt: skip
+    layers: Annotated[int, Setting("convolutions", "gin", least=1, read_by=ENCODED)] = 2
+    activation: Annotated[Activation, Setting("relu or prelu", "gin", read_by=ENCODED)] = "relu"
+    dropout: Annotated[
+        float | None,
+        Setting(
+            "share of hidden embeddings dropped in training (0, supervised 0.5)",
+            "gin",
+            least=0,
+            below=1,
+            read_by=ENCODED,
+            usual=lambda above: 0.5 if above["method"] == SUPERVISED else 0.0,
+        ),
+    ] = None
+    projection: Annotated[
+        int | None,
+        Setting("width of the projection head's hidden layer; that of the embeddings if not given",
+                "gin", least=1),
+    ] = None  # fmt: skip
+    features: Annotated[
+        NodeFeatures,
+        Setting(
+            "scaled: rows have the sum 1; stored: as they are; auto: scaled unless some are "
+            "negative",
+            "data",
+            read_by=NODE_BASELINES,
+        ),
+    ] = "auto"
+    split: Annotated[
+        Splits | None,
+        Setting(
+            "random (10, 10 and 80 % of the nodes to train, choose and test on) or given, those "
+            "that come with the data (default of known sets with several)",
+            "split",
+            read_by=NODE_BASELINES,
+            usual=_split,
+        ),
+    ] = None
+    splits: Annotated[
+        int | None,
+        Setting(
+            "splits (20, or all that are published with a known set; 5 of methods that train an "
+            "encoder for each)",
+            "split",
+            least=1,
+            read_by=NODE_BASELINES,
+            usual=_splits,
+        ),
+    ] = None
+    score: Annotated[
+        NodeScore | None,
+        Setting(
+            "accuracy, or auc, the ROC-AUC of two classes (where the data's authors use it)",
+            "probe",
+            read_by=NODE_BASELINES,
+            usual=_score,
+        ),
+    ] = None
+    hops: Annotated[
+        tuple[int, ...] | None,
+        Setting(
+            "steps of sgc over the graph, chosen on validation nodes (1,2,3,4,6)",
+            "probe",
+            read_by=(SGC,),
+            applies=lambda above: above["method"] == SGC,
+            usual=lambda above: (1, 2, 3, 4, 6),
+            canonical=_hops,
+        ),
+    ] = None
+
+    def _check(self) -> None:
+        if self.splits is None:
+            raise InputError(
+                f"how many splits {self.dataset} comes with is not known: give --splits N with "
+                f"--split given"
+            )
+        if self.neighbours is None and self.batch_size != defaults(type(self))["batch_size"]:
+            raise InputError(
+                "batch-size is that of batches of nodes with neighbours: give --neighbours 15,10, "
+                "or leave it out"
+            )
+        if self.method == SUPERVISED and self.known_labels == 0:
+            raise InputError("supervised learns from labels: give known-labels above 0")
+        if self.anchors is not None and self.neighbours is not None:
+            raise InputError(
+                "anchors are drawn from all nodes of the graph, and with neighbours a batch's own "
+                "nodes are its anchors: give batch-size with neighbours, or leave neighbours out"
+            )
+        if self.encoder in (GCN, SAGE):
+            if self.neighbours is not None and len(self.neighbours) != self.layers:
+                raise InputError(
+                    f"neighbours are drawn in each layer: give {self.layers} numbers for "
+                    f"{self.layers} layers, got {len(self.neighbours)}"
+                )
+            return
+        if not is_own(self.encoder):
+            raise InputError(
+                f"encoder is gcn, sage or your own module:Name, with the module in the working "
+                f"folder or installed, got {self.encoder!r}"
+            )
+        usual = defaults(type(self))
+        if given := sorted(name for name in self.unread if getattr(self, name) != usual[name]):
+            raise InputError(
+                f"{flag(given[0])} is a setting of gcn and sage, which your encoder replaces: give "
+                f"yours a setting of its own"
+            )
+
+    def _check_loss(self, given: Values) -> None:
+        super()._check_loss(given)
+        if self.anchors is not None:
+            self.loss().check_anchors()
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """Settings of gcn and sage, if another encoder replaces them."""
+        own = {*of_part(type(self), "gin")} - {"projection", "dropout"}
+        return frozenset(own if is_own(self.encoder) else ())
+
+    @classmethod
+    def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
+        """Whether it is a known set, or a file of a graph with classes of nodes."""
+        from gcl_hard.nodes.files import has_nodes
+
+        return has_nodes(name, data_dir)
+
+    @classmethod
+    def not_read(cls, name: str) -> list[Path]:
+        """Graphs of the working folder under the name of a set that is read from elsewhere."""
+        from gcl_hard.nodes.files import namesakes, own_file
+
+        read = own_file(name)
+        return [one for one in namesakes(Path(), name) if read is None or not one.samefile(read)]
+
+    @property
+    def canonical_dataset(self) -> str:
+        """As :func:`gcl_hard.nodes.files.canonical_name`."""
+        from gcl_hard.nodes.files import canonical_name
+
+        return canonical_name(self.dataset)
+
+    def files(self, data_dir: Path | None) -> list[Path]:
+        """The file of a set."""
+        from gcl_hard.nodes import files as node_files
+
+        return node_files.paths(self.dataset, data_dir=data_dir)
+
+    @property
+    def trains_each(self) -> bool:
+        """Whether every split has an encoder of its own, which its training labels train."""
+        return _trains_each(self.values)
+
+    @property
+    def encoders(self) -> int:
+        """Encoders that one run trains."""
+        if self.is_baseline and self.method != SUPERVISED:
+            return 0
+        return self.n_scores if self.trains_each else 1
+
+    @property
+    def n_scores(self) -> int:
+        """One score a split."""
+        return int(self.splits or 0)
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether every seed gives the same scores."""
+        return self.method in ("majority", RAW, SGC)
+
+    def seeds_used(self, seeds: Sequence[int]) -> tuple[int, ...]:
+        """The first seed alone where each of several splits has an encoder of its own."""
+        alone = self.trains_each and self.n_scores > 1
+        return tuple(seeds[:1]) if alone else super().seeds_used(seeds)
+
+    @property
+    def reads_some_labels(self) -> bool:
+        """Label-aware training reads the labels of training nodes."""
+        return self.reads_labels
+
+    @property
+    def sees_test_labels(self) -> bool:
+        """Never: encoders are trained with labels of training nodes alone."""
+        return False
+
+    @property
+    def searches_on_test(self) -> bool:
+        """Never: the trials of a search are scored on validation nodes."""
+        return False
+
+    @property
+    def can_select(self) -> bool:
+        """Whether settings can be chosen: on validation nodes, which every encoder can be."""
+        return self.encoders > 0
+
+    @property
+    def has_validation(self) -> bool:
+        """Every run is scored on the validation nodes, too."""
+        return True
+
+    def test_share(self, facts: Mapping[str, Any]) -> float:
+        """n_test / n_train of the first split; 0 if there is one split alone."""
+        return float(facts["n_test"] / facts["n_train"]) if self.n_scores > 1 else 0.0
+
+    @property
+    def encoder_config(self) -> Self:
+        """The settings without those of scoring."""
+        if not self.encoders:
+            return self
+        unseen = {name: defaults(type(self))[name] for name in of_part(type(self), "probe")}
+        if self.patience:  # the epoch is chosen by it
+            unseen["score"] = self.score
+        return replace(self, **unseen)
+
+    def cost(self, size: tuple[int, int]) -> tuple[float, float]:
+        """Work in node-epochs; a regression of a split costs about as much as a step.
+
+        Args:
+            size: nodes and edges, and nodes.
+        """
+        n_train, n_nodes = size
+        return float(n_train * self.most_epochs * self.encoders), float(n_nodes * self.n_scores)
+
+    def node_views(self) -> NodeViews:
+        """The views."""
+        return NodeViews(**{name: getattr(self, name) for name in declared(NodeViews)})
+
+    def loss(self, seed: int = 0) -> ContrastiveLoss:
+        """A new loss with these settings; the seed draws synthetic negatives."""
+        reduction: Reduction = self.reduction
+        return self._loss(seed, reduction=reduction, unknown=-1)

@@ -1,0 +1,283 @@
+"""Graphs whose nodes are classified, as PyTorch Geometric, NetworkX and SciPy hold them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from gcl_hard.core.ids import in_order
+from gcl_hard.errors import InputError, unknown
+from gcl_hard.graphs.data import is_networkx, unread_of, warn_of_unread
+from gcl_hard.graphs.parts import (
+    PARTS,
+    Edges,
+    as_array,
+    as_rows,
+    count,
+    features,
+    undirected,
+)
+
+READ = {"edge_index", "adj_t", "edge_weight", "num_nodes", "x", "y", "train_mask", "val_mask",
+        "test_mask"}  # fmt: skip
+"""What a graph of PyTorch Geometric is read from."""
+
+
+@dataclass(frozen=True, eq=False)
+class RawNodes:
+    """A graph with classes of its nodes as a source has it, before anything is checked.
+
+    Attributes:
+        x: features [N, F], dense or sparse.
+        ends: the nodes at both ends of each edge, [2, e].
+        y: labels [N], or None if no label is known.
+        weight: weights of edges [e], or None.
+        once: whether undirected edges are listed in one direction each.
+        n_nodes: N, if more than the features say it.
+        masks: given splits, [N] or [S, N] by part.
+        class_names: of the classes 0, 1, …, if the source has them.
+        ids: what the nodes are called, if the source names them.
+        columns: what the F columns of the features stand for, if the source says it.
+        notes: what was left out.
+    """
+
+    x: Any
+    ends: Any
+    y: Any
+    weight: Any = None
+    once: bool = False
+    n_nodes: int | None = None
+    masks: Mapping[str, Any] = field(default_factory=dict)
+    class_names: Sequence[str] = ()
+    ids: tuple[Hashable, ...] | None = None
+    columns: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
+
+
+def read_graph(raw: RawNodes, where: str) -> tuple[Tensor, Edges]:
+    """Features and edges of a graph as a source has it, checked.
+
+    Args:
+        raw: the graph.
+        where: what messages call it.
+
+    Raises:
+        InputError: for features or edges that do not fit.
+    """
+    x = features(raw.x, where)
+    n_ids = None if raw.ids is None else len(raw.ids)
+    for what, n in (("edges", raw.n_nodes), ("names", n_ids)):
+        if n not in (None, len(x)):
+            raise InputError(
+                f"{where}: features x have {len(x)} rows, and there are {what} of {n} nodes; "
+                f"expected a row for each node"
+            )
+    return x, undirected(raw.ends, len(x), where, weight=raw.weight, once=raw.once)
+
+
+def from_object(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
+    """A graph of PyTorch Geometric, NetworkX, or a square matrix of SciPy.
+
+    What pandas holds of nodes is brought into the graph's order by its index.
+
+    Args:
+        graph: the graph.
+        x: features in place of the graph's own, or None.
+        y: likewise, labels.
+        masks: likewise, by part.
+    """
+    raw = _as_held(graph, x, y, masks)
+    columns = [*raw.x.columns] if hasattr(raw.x, "iloc") and hasattr(raw.x, "columns") else []
+    if columns == [*range(len(columns))]:
+        columns = []  # numbers, where pandas is given no names
+    return replace(
+        raw, x=in_order(raw.x, raw.ids, "node", "features x"),
+        y=in_order(raw.y, raw.ids, "node", "labels y"),
+        masks={part: in_order(mask, raw.ids, "node", f"mask of {part}")
+               for part, mask in raw.masks.items()},
+        columns=tuple(map(str, columns)),
+    )  # fmt: skip
+
+
+def _as_held(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
+    if sparse.issparse(graph):
+        return _from_scipy(graph, x, y, masks)
+    if is_networkx(graph):
+        return _from_networkx(graph, x, y, masks)
+    from torch_geometric.data import Dataset, HeteroData
+
+    if isinstance(graph, Dataset):
+        if len(graph) != 1:
+            raise InputError(
+                f"graph is a set of {len(graph)} graphs: give graph[0], or all as one, "
+                f"torch_geometric.data.Batch.from_data_list([*graph])"
+            )
+        graph = graph[0]
+    if isinstance(graph, HeteroData):
+        raise InputError(
+            f"graph is a HeteroData with nodes of several types "
+            f"({', '.join(map(str, graph.node_types))}): give a graph of one type, such as "
+            f"graph.to_homogeneous() makes where all have the same features"
+        )
+    if not hasattr(graph, "edge_index") and not hasattr(graph, "adj_t"):
+        raise InputError(
+            f"graph has type {type(graph).__name__}; expected a torch_geometric.data.Data, a "
+            f"NetworkX graph, or a square sparse matrix of SciPy with x and y"
+        )
+    return _from_data(graph, x, y, masks)
+
+
+def _needed(value: Any, what: str, remedy: str) -> Any:
+    if value is None:
+        raise InputError(f"graph has no {what}: {remedy}")
+    return value
+
+
+def _features(x: Any) -> Any:
+    return _needed(
+        x, "features x of nodes",
+        "give x, [N, F], or make it by torch_geometric.transforms, such as OneHotDegree or "
+        "AddLaplacianEigenvectorPE",
+    )  # fmt: skip
+
+
+def _from_data(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
+    from torch_geometric.data.data import BaseData
+
+    x = _features(getattr(graph, "x", None) if x is None else x)
+    y = getattr(graph, "y", None) if y is None else y
+    names = "edge_index", "edge_weight", "adj_t"
+    ends, weight, adjacency = (getattr(graph, name, None) for name in names)
+    notes: tuple[str, ...] = ()
+    if adjacency is not None and not (ends is None and weight is None):
+        raise InputError(
+            "graph has adj_t beside edge_index or edge_weight, which may differ: give one of them"
+        )
+    if ends is None:
+        from torch_geometric.utils import to_edge_index
+
+        adjacency = _needed(adjacency, "edge_index or adj_t", "give one of them")
+        ends, weight, notes = entries(*to_edge_index(adjacency))
+    own = {part: getattr(graph, f"{part}_mask", None) for part in PARTS}
+    if all(mask is None for mask in masks.values()):
+        masks = {part: None if m is None else _split_rows(m) for part, m in own.items()}
+    warn_of_unread(unread_of(graph, READ), of_edges="edge_weight", stacklevel=5)
+    n_nodes = None if adjacency is None else adjacency.size(0)
+    if isinstance(graph, BaseData) and "num_nodes" in graph:
+        n_nodes = graph.num_nodes
+    return RawNodes(x, ends, y, weight, n_nodes=n_nodes, masks=masks, notes=notes)
+
+
+def _split_rows(mask: Any) -> Any:
+    """A mask [N, S] of PyTorch Geometric as [S, N]."""
+    found = as_array(in_order(mask, None, "node", "a mask"), "a mask")
+    return found.T if found.ndim == 2 else found
+
+
+def entries(ends: Any, values: Any) -> tuple[Any, Any, tuple[str, ...]]:
+    """Entries of an adjacency matrix as edges, their weights, and what was left out.
+
+    Args:
+        ends: row and column of each, [2, e].
+        values: what is stored, [e], or None where all are 1.
+
+    Returns:
+        Those that are not 0; None for weights where all are 1.
+
+    Example:
+        >>> entries(np.array([[0, 1], [1, 1]]), np.array([1.0, 0.0]))
+        (array([[0],
+               [1]]), None, ('1 zero of the adjacency matrix left out',))
+    """
+    if values is None:
+        return ends, None, ()
+    kept, zeros = values != 0, int((values == 0).sum())
+    weight = values[kept]
+    notes = (f"{count(zeros, 'zero')} of the adjacency matrix left out",) if zeros else ()
+    return ends[:, kept], weight if (weight != 1).any() else None, notes
+
+
+def _from_scipy(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
+    x = _features(x)
+    if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
+        raise InputError(f"graph is a matrix {[*graph.shape]}; expected a square one, [N, N]")
+    coo = as_rows(graph).tocoo()
+    ends, weight, notes = entries(np.stack(coo.coords), coo.data)
+    return RawNodes(x, ends, y, weight, n_nodes=graph.shape[0], masks=masks, notes=notes)
+
+
+def _from_networkx(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
+    ids = tuple(graph.nodes)
+    _warn_of_order(ids, {"x": x, "y": y, **masks})
+    x, y = "x" if x is None else x, "y" if y is None else y
+    there = {key for _, content in graph.nodes(data=True) for key in content}
+    named = {one for one in (x, y) if isinstance(one, str)}
+    if absent := named - there - {"x", "y"}:
+        raise unknown("attribute of nodes", absent.pop(), sorted(map(str, there)))
+    x, y = _features(_attribute(graph, x)), _attribute(graph, y, missing=True)
+    of_edges = {key for *_, content in graph.edges(data=True) for key in content} - {"weight"}
+    unread = {str(one) for one in (there - named) | of_edges}
+    warn_of_unread(unread, of_edges="weight", stacklevel=5)
+    number = {node: i for i, node in enumerate(ids)}
+    triples = [(number[u], number[v], w) for u, v, w in graph.edges(data="weight")]
+    weights = [w for *_, w in triples]
+    if weights and None in weights and any(w is not None for w in weights):
+        first = ids[triples[weights.index(None)][0]], ids[triples[weights.index(None)][1]]
+        raise InputError(
+            f"graph has edges with and without a weight, first without {first[0]!r} to "
+            f"{first[1]!r}: give all edges one, or none"
+        )
+    return RawNodes(
+        x, np.array([(u, v) for u, v, _ in triples], np.int64).reshape(-1, 2).T, y,
+        None if None in weights or not weights else weights,
+        once=not graph.is_directed(), n_nodes=len(ids), masks=masks, ids=ids,
+    )  # fmt: skip
+
+
+def _warn_of_order(ids: Sequence[Any], parts: Mapping[str, Any]) -> None:
+    """Say what is taken in the order of nodes that are called otherwise than 0 to N − 1."""
+    arrays = [
+        part
+        for part, values in parts.items()
+        if not (values is None or isinstance(values, str) or hasattr(values, "iloc"))
+    ]
+    if arrays and [*ids] != [*range(len(ids))]:
+        first = ", ".join(map(repr, ids[:3]))
+        warnings.warn(
+            f"rows of {' and '.join(arrays)} are taken in the order of the graph's nodes, {first}"
+            f"{', …' * (len(ids) > 3)}: a pandas object is put in order by its index",
+            stacklevel=6,
+        )
+
+
+def _attribute(graph: Any, name: Any, *, missing: bool = False) -> Any:
+    """An attribute of all nodes in order, None if no node has it; other values as they are."""
+    if not isinstance(name, str):
+        return name
+    found = [content.get(name) for _, content in graph.nodes(data=True)]
+    lacking = [node for node, value in zip(graph.nodes, found, strict=True) if value is None]
+    if len(lacking) == len(found):
+        return None
+    if lacking and not missing:
+        raise InputError(
+            f"{len(lacking)} of {len(found)} nodes have no attribute {name}, first {lacking[0]!r}: "
+            f"each node needs the same features"
+        )
+    if missing:
+        return np.array([_plain(value) for value in found], object)
+    try:
+        return np.stack([as_array(value, name).reshape(-1) for value in found])
+    except ValueError as error:
+        raise InputError(f"attribute {name} of nodes has different lengths: {error}") from error
+
+
+def _plain(value: Any) -> Any:
+    """A label without the tensor or array around it."""
+    return value.item() if isinstance(value, torch.Tensor | np.ndarray) and value.size else value

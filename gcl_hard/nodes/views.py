@@ -1,0 +1,399 @@
+"""Random views of one graph for contrast between its nodes: dropped edges, masked columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gcl_hard.core.seeds import seeded_globally
+from gcl_hard.core.setting import Setting
+from gcl_hard.errors import InputError, check_number
+from gcl_hard.graphs.augment import Transform, uniform
+from gcl_hard.graphs.sparse import column_sums, in_degree, scaled_columns, sum_to
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+MOST = 0.7
+"""Largest probability with which an adaptive view drops an edge or masks a column."""
+
+
+class Degrees(NamedTuple):
+    """What a part of a graph does not have of its nodes: their degrees in the whole graph.
+
+    Attributes:
+        weight: float [N], sum of the weights of all edges that lead to each node; in a view, of
+            those that the view keeps.
+        edges: int64 [N], how many edges lead to it in the graph.
+        drawn: int64 [N], how many of these the part was made with.
+        edge_rate: float [N], p times which an adaptive view drops an edge to the node.
+        column_rate: float [F], likewise for masking a column.
+    """
+
+    weight: Tensor
+    edges: Tensor
+    drawn: Tensor
+    edge_rate: Tensor
+    column_rate: Tensor
+
+    @classmethod
+    def of(cls, graph: NodeBatch) -> Self:
+        """Those of a whole graph."""
+        edges = in_degree(graph.edge_index, graph.num_nodes)
+        return cls(weights_to(graph), edges, edges, *_rates(graph, edges))
+
+    def part(self, ids: Tensor, drawn: Tensor) -> Self:
+        """Those of a part.
+
+        Args:
+            ids: int64 [n], its nodes.
+            drawn: int64 [n], how many of the edges that lead to each are in it.
+        """
+        return self._replace(
+            weight=self.weight[ids], edges=self.edges[ids], drawn=drawn,
+            edge_rate=self.edge_rate[ids],
+        )  # fmt: skip
+
+    @property
+    def scale(self) -> Tensor:
+        """How many edges of the graph an edge to each node stands for, float [N]."""
+        return (self.edges / self.drawn.clamp(min=1)).to(self.weight.dtype)
+
+    def changed(self, before: NodeBatch, after: NodeBatch, kept: Tensor | float) -> Self:
+        """Those of a view: what the part has is counted, and of the rest the view keeps a share.
+
+        Args:
+            before: the part.
+            after: the part with the edges of the view.
+            kept: [N] or for all nodes, share of the edges outside of the part that is kept.
+        """
+        outside = (self.weight - weights_to(before)).clamp(min=0)
+        return self._replace(weight=weights_to(after) + kept * outside)
+
+
+class NodeBatch(NamedTuple):
+    """A graph, or the part of one that a step reads.
+
+    Attributes:
+        x: float [N, F], features, dense or ``torch.sparse_csr``.
+        edge_index: int64 [2, E], from row 0 to row 1; an undirected edge in both directions.
+        edge_weight: float [E], or None.
+        y: int64 [N], −1 where a label is not known; None without labels.
+        seeds: the first so many nodes are anchors and candidates, the others their neighbours; None
+            where all are.
+        degrees: those in the whole graph, of a part that stands for it.
+    """
+
+    x: Tensor
+    edge_index: Tensor
+    edge_weight: Tensor | None = None
+    y: Tensor | None = None
+    seeds: int | None = None
+    degrees: Degrees | None = None
+
+    @classmethod
+    def of(cls, graph: Any) -> Self:
+        """A batch as it is, all of a :class:`NodeSet`, or of a ``torch_geometric.data.Data``, whose
+        features and edges are read as :meth:`NodeSet.from_graph` reads them; its labels stay.
+        """
+        if isinstance(graph, cls):
+            return graph
+        from gcl_hard.nodes.sources import from_object, read_graph
+
+        if hasattr(graph, "as_batch"):
+            whole: Self = graph.as_batch()
+            return whole
+        raw = from_object(graph, None, None, {})
+        x, edges = read_graph(raw, type(graph).__name__)
+        if getattr(raw.x, "requires_grad", False):
+            x = raw.x  # the features are learnt
+        batch, y = cls(x, edges.edge_index, edges.edge_weight), raw.y
+        if isinstance(y, list | np.ndarray) and np.asarray(y).dtype.kind in "biuf":
+            y = torch.as_tensor(y)
+        return batch.to(getattr(raw.x, "device", "cpu"))._replace(y=y)
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same batch on a device."""
+        x, edges, *others = (None if one is None else one.to(device) for one in self[:4])
+        assert x is not None
+        assert edges is not None
+        degrees = self.degrees and Degrees(*(values.to(device) for values in self.degrees))
+        return self._replace(
+            x=x, edge_index=edges, edge_weight=others[0], y=others[1], degrees=degrees
+        )
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.x.shape[0]
+
+
+def _share(of: str, **own: Any) -> Setting:
+    return Setting(
+        of, "views", least=0, below=1, several=True, chosen=True, space=(0.0, 0.8), **own
+    )
+
+
+@dataclass(frozen=True)
+class NodeViews:
+    r"""Two random views of a graph: edges dropped, feature columns masked.
+
+    Each direction of an edge is dropped by itself. Adaptive views keep what matters: the edge u → v
+    is dropped with probability
+
+    .. math:: \min\left(0.7,\; p\,\frac{s_{\max} - s_v}{s_{\max} - \bar s}\right), \qquad
+              s_v = \log(1 + \deg v)
+
+    with the mean over edges, and column f masked likewise with
+    :math:`s_f = \log(1 + \sum_u 1[x_{uf} \ne 0] \deg u)` and the mean over columns. Where all
+    scores are equal, every probability is p.
+
+    Args:
+        drop_edges: p in [0, 1) of edges.
+        mask_columns: p in [0, 1) of feature columns.
+        second_drop_edges: that of the second view, if it differs.
+        second_mask_columns: likewise.
+        adaptive: whether probabilities are adaptive.
+
+    Raises:
+        InputError: for a share outside [0, 1).
+
+    Source:
+        Zhu et al. 2020, *Deep Graph Contrastive Representation Learning* (GRACE); Zhu et al. 2021,
+        *Graph Contrastive Learning with Adaptive Augmentation* (GCA), Eq. 4 to 7.
+
+    Example:
+        >>> ring = NodeBatch(torch.eye(4), torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+        >>> views = NodeViews(drop_edges=0.5, mask_columns=0.0)
+        >>> view = views(ring, torch.Generator().manual_seed(0))
+        >>> view.edge_index.shape[1] < 4, view.x.equal(ring.x)
+        (True, True)
+    """
+
+    drop_edges: Annotated[float, _share("share of the edges that a view drops", symbol="edges")] = (
+        0.3
+    )
+    mask_columns: Annotated[
+        float, _share("share of the feature columns that a view masks", symbol="columns")
+    ] = 0.3
+    second_drop_edges: Annotated[
+        float | None,
+        _share(
+            "that of the second view, if it differs",
+            usual=lambda above: above["drop_edges"],
+        ),
+    ] = None
+    second_mask_columns: Annotated[
+        float | None,
+        _share(
+            "that of the second view, if it differs",
+            usual=lambda above: above["mask_columns"],
+        ),
+    ] = None
+    adaptive: Annotated[
+        bool, Setting("whether edges and columns that matter less are dropped more, as by GCA",
+                      "views")
+    ] = False  # fmt: skip
+
+    def __post_init__(self) -> None:
+        for name, first in (
+            ("drop_edges", None), ("mask_columns", None),
+            ("second_drop_edges", self.drop_edges), ("second_mask_columns", self.mask_columns),
+        ):  # fmt: skip
+            given = getattr(self, name)
+            if given is None:
+                object.__setattr__(self, name, first)
+            check_number(name, getattr(self, name), least=0, below=1)
+
+    def __call__(
+        self, batch: NodeBatch, generator: torch.Generator, *, second: bool = False
+    ) -> NodeBatch:
+        """A view; the generator is on the device of the batch."""
+        edges, columns = (
+            (self.second_drop_edges, self.second_mask_columns)
+            if second
+            else (self.drop_edges, self.mask_columns)
+        )
+        assert edges is not None
+        assert columns is not None  # __post_init__ has set both
+        edge_rate = column_rate = None
+        if self.adaptive:
+            if batch.degrees is None:
+                degree = in_degree(batch.edge_index, batch.num_nodes)
+                edge_rate, column_rate = _rates(batch, degree)
+            else:
+                edge_rate, column_rate = batch.degrees.edge_rate, batch.degrees.column_rate
+        batch = batch._replace(x=masked(batch.x, columns, generator, column_rate))
+        return dropped(batch, edges, generator, edge_rate)
+
+
+def dropped(
+    batch: NodeBatch, p: float, generator: torch.Generator, rate: Tensor | None = None
+) -> NodeBatch:
+    """A batch without a random share p of its edges.
+
+    In a part that stands for a graph, the edges outside of it are dropped as well: how many are
+    left at each node is drawn.
+
+    Args:
+        batch: any.
+        p: probability that an edge is dropped.
+        generator: random generator, on any device.
+        rate: float [N], by which p is multiplied for edges to each node; None for p everywhere.
+    """
+    if p == 0:
+        return batch
+    ends, weight, degrees = batch.edge_index[1], batch.edge_weight, batch.degrees
+    drops = p if rate is None else (p * rate).clamp(max=MOST)
+    keep = uniform((len(ends),), generator, ends.device) >= (
+        drops if isinstance(drops, float) else drops[ends]
+    )
+    view = batch._replace(
+        edge_index=batch.edge_index[:, keep], edge_weight=None if weight is None else weight[keep]
+    )
+    if degrees is None:
+        return view
+    outside = (degrees.edges - degrees.drawn).to(degrees.weight)
+    share = torch.as_tensor(1 - drops).to(outside).expand_as(outside)
+    on = generator.device
+    left = torch.binomial(outside.to(on), share.to(on), generator=generator).to(outside.device)
+    return view._replace(degrees=degrees.changed(batch, view, left / outside.clamp(min=1)))
+
+
+def masked(x: Tensor, p: float, generator: torch.Generator, rate: Tensor | None = None) -> Tensor:
+    """Features with a random share p of their columns 0; sparse ones stay sparse.
+
+    Args:
+        x: float [N, F], dense or ``torch.sparse_csr``.
+        p: probability that a column is masked.
+        generator: random generator, on any device.
+        rate: float [F], by which p is multiplied for each column; None for p everywhere.
+    """
+    if p == 0:
+        return x
+    drops = p if rate is None else (p * rate).clamp(max=MOST)
+    keep = (uniform((x.shape[1],), generator, x.device) >= drops).to(x.dtype)
+    return scaled_columns(x, keep)
+
+
+def _rates(graph: NodeBatch, degree: Tensor) -> tuple[Tensor, Tensor]:
+    """``edge_rate`` and ``column_rate`` of a whole graph."""
+    of_nodes = torch.log1p(degree.float())
+    of_columns = torch.log1p(column_sums(graph.x, degree.float()))
+    return _rate(of_nodes, of_nodes[graph.edge_index[1]]), _rate(of_columns, of_columns)
+
+
+def _rate(scores: Tensor, among: Tensor) -> Tensor:
+    """Numbers that fall with the scores and have mean 1 over those among which they count."""
+    if not len(among):
+        return torch.ones_like(scores)
+    most = among.max()
+    mean = most - among.mean()
+    return torch.where(mean > 0, (most - scores) / mean, 1)
+
+
+def weights_to(batch: NodeBatch) -> Tensor:
+    """The sum of the weights of the edges that lead to each node, float [N]."""
+    weight = weights_of(batch.edge_index, batch.edge_weight)
+    return sum_to(batch.edge_index, weight, batch.num_nodes)
+
+
+def weights_of(edge_index: Tensor, edge_weight: Tensor | None) -> Tensor:
+    """The weights of edges, float [E]; 1 where there are none."""
+    if edge_weight is not None:
+        return edge_weight
+    return torch.ones_like(edge_index[0], dtype=torch.get_default_dtype())
+
+
+def _weight_between(batch: NodeBatch) -> Tensor:
+    """The sum of the weights of edges between different nodes, float []."""
+    source, target = batch.edge_index
+    total: Tensor = (weights_of(batch.edge_index, batch.edge_weight) * (source != target)).sum()
+    return total
+
+
+def transformed_by(
+    batch: NodeBatch, by: Sequence[Transform], generator: torch.Generator
+) -> NodeBatch:
+    """A batch changed by the user's own transforms, one after the other.
+
+    Args:
+        batch: any.
+        by: each is called with a ``torch_geometric.data.Data`` and returns one of the same nodes;
+            they draw from the global random states, which are put back afterwards. Features are
+            dense, which are made sparse again where they were, unless its attribute
+            ``sparse_features`` is true.
+        generator: seeds their draws.
+
+    Raises:
+        InputError: for one that returns anything else.
+    """
+    for one in by:
+        batch = _transformed(batch, one, generator)
+    return batch
+
+
+def _transformed(batch: NodeBatch, by: Transform, generator: torch.Generator) -> NodeBatch:
+    from torch_geometric.data import Data
+
+    # Copies: a transform may change its graph in place, and the other view needs it as it was.
+    sparse = batch.x.layout != torch.strided
+    dense = sparse and not getattr(by, "sparse_features", False)
+    x = batch.x.to_dense() if dense else batch.x.clone()
+    data = Data(x=x, edge_index=batch.edge_index.clone())
+    if batch.edge_weight is not None:
+        data.edge_weight = batch.edge_weight.clone()
+    name = getattr(by, "__name__", type(by).__name__)
+    try:
+        with seeded_globally(generator):
+            made: Any = by(data)
+    except Exception as error:  # from the user's code, which may raise anything
+        raise InputError(
+            f"the augmentation {name} fails on {batch.num_nodes} nodes ({type(error).__name__}: "
+            f"{error})"
+        ) from error
+    if not isinstance(made, Data) or made.x is None or made.edge_index is None:
+        raise InputError(
+            f"the augmentation {name} must return Data with x and edge_index, got "
+            f"{type(made).__name__}"
+        )
+    _check_view(name, made, batch.num_nodes)
+    if made.x.shape != batch.x.shape or not made.x.is_floating_point():
+        raise InputError(
+            f"the augmentation {name} must return features [{', '.join(map(str, batch.x.shape))}] "
+            f"of floating point, got {[*made.x.shape]} of {made.x.dtype}"
+        )
+    x = made.x.to_sparse_csr() if sparse and made.x.layout == torch.strided else made.x
+    view = batch._replace(
+        x=x, edge_index=made.edge_index, edge_weight=getattr(made, "edge_weight", None)
+    )
+    if batch.degrees is None:
+        return view
+    # How the transform would change the rest of the graph is seen from what it changes here.
+    after, before = _weight_between(view), _weight_between(batch)
+    kept = torch.where(before > 0, after / before, 1)
+    return view._replace(degrees=batch.degrees.changed(batch, view, kept))
+
+
+def _check_view(name: str, made: Data, n: int) -> None:
+    assert made.x is not None
+    assert made.edge_index is not None
+    edges = made.edge_index
+    if made.x.shape[0] != n:
+        raise InputError(
+            f"the augmentation {name} must keep all {n} nodes, since a node is contrasted with "
+            f"itself in the other view, got {made.x.shape[0]}"
+        )
+    if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < n:
+        raise InputError(f"the augmentation {name} gives an edge to a node that is not there")
+    weight = getattr(made, "edge_weight", None)
+    if weight is not None and len(weight) != edges.shape[1]:
+        raise InputError(
+            f"the augmentation {name} must keep a weight for each of the {edges.shape[1]} edges, "
+            f"got {len(weight)}"
+        )
