@@ -78,7 +78,7 @@ OLDEST ?= python3.11
 test-oldest: .venv-oldest/.installed ## tests with the oldest versions that pyproject.toml allows
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} .venv-oldest/bin/python -m pytest $(PARALLEL) \
 	  -W ignore::DeprecationWarning -W ignore::FutureWarning tests/functional tests/graphs \
-	  tests/training tests/evaluation tests/properties tests/test_losses.py tests/test_bench.py
+	  tests/training tests/evaluation tests/properties tests/losses/test_losses.py tests/test_bench.py
 
 # An environment for each extra, with what pip brings for it and nothing else; uv links files that
 # environments share. `core` has none.

@@ -25,9 +25,9 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.utils import subgraph
 
-from gcl_hard.graphs import MoleculeGIN, TwoView
+from gcl_hard.graphs import TwoView
 from gcl_hard.graphs.data import GraphBatch
-from gcl_hard.molecules import Molecules, from_smiles, load_molecules
+from gcl_hard.molecules import MoleculeGIN, Molecules, from_smiles, load_molecules
 
 BATCH = 256
 AUGMENTATIONS, STRENGTH = ("mask-attributes", "drop-nodes"), 0.2

@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from gcl_hard.io import json_text
-from gcl_hard.runs.plan import Run
-from gcl_hard.runs.record import RunResult, Scored
-from gcl_hard.runs.store import Store
-from gcl_hard.settings.graphs import GraphConfig
 from pairs import Table
+
+from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.record import RunResult, Scored
+from gcl_hard.experiments.store import Store
+from gcl_hard.files.io import json_text
+from gcl_hard.graphs.settings import GraphConfig
 
 SEEDS = {"settings": 2, "sets": 10}
 BETAS = [round(0.5 * k, 1) for k in range(1, 51)]

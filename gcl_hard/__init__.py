@@ -3,8 +3,8 @@
 A negative distribution is an admission rule times a hardening function; a loss is an objective
 taken under that distribution; graphs and images only differ in how they make embeddings.
 
-Importing this package imports torch and nothing heavier; the backends are ``gcl_hard.graphs``
-and ``gcl_hard.images``. ``evaluate``, ``export``, ``fit``, ``load_encoder``, ``load_pretrained``,
+Importing this package imports torch and nothing heavier; the backends are ``gcl_hard.graphs``,
+``nodes``, ``links``, ``molecules`` and ``images``. ``evaluate``, ``export``, ``fit``, ``load_encoder``, ``load_pretrained``,
 ``pretrain_encoder`` and ``study`` are imported when they are used.
 """
 
@@ -104,7 +104,10 @@ _LAZY = {
 """Names that are imported when they are used, their modules, and the extras that these need."""
 
 
-_PACKAGES = ("evaluation", "experiments", "functional", "graphs", "images", "training", "tuning")
+_PACKAGES = (
+    "evaluation", "experiments", "functional", "graphs", "images", "links", "losses", "molecules",
+    "nodes", "theory", "training", "tuning",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

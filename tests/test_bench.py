@@ -17,7 +17,7 @@ from gcl_hard.experiments import runner
 from gcl_hard.graphs import protocols, tudataset
 from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.losses.methods import METHODS
-from tests.experiments.test_graphs import Wrong
+from tests.graphs.test_experiment import Wrong
 from tests.runs import engine_tasks as tasks
 from tests.said import says
 

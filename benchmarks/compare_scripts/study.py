@@ -1,4 +1,4 @@
-"""Searches through ``gcl_hard.tuning.study``, on a named set and on graphs of one's own."""
+"""Searches through ``gcl_hard.study``, on a named set and on graphs of one's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, global_add_pool
 
-from gcl_hard.tuning import study
+from gcl_hard import study
 
 
 class GCN(nn.Module):

@@ -26,10 +26,11 @@ from gcl_hard.errors import InputError, check_at_least, check_processes
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.experiment import RunOptions
 from gcl_hard.experiments.flags import add_options, add_settings, options_of
-from gcl_hard.experiments.presets import PRESETS, SMALL
+from gcl_hard.experiments.presets import presets
 from gcl_hard.experiments.settings import HEAD, RunConfig, defaults, flag, known
 from gcl_hard.experiments.values import as_declared, check_report, warn_of_unread
 from gcl_hard.files.io import write_json
+from gcl_hard.images.presets import SMALL
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,7 +82,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     values: dict[str, Any] = dict(usual)
     for name, default in defaults(config).items():
         values[name] = (default,) if name in listed else default
-    preset = PRESETS.get(stated.get("table", ""))
+    preset = presets().get(stated.get("table", ""))
     if preset is not None:
         values |= preset.values
     quick = dict(SMALL) if stated.get("small") else {}

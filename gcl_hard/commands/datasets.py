@@ -11,7 +11,7 @@ from typing import Any
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.domains import CONFIGS
-from gcl_hard.experiments.presets import PRESETS
+from gcl_hard.experiments.presets import presets
 from gcl_hard.experiments.registry import import_domain
 from gcl_hard.experiments.settings import Domain, RunConfig
 from gcl_hard.files.io import expanded
@@ -151,10 +151,11 @@ def domain_of(stated: Mapping[str, Any]) -> Domain:
     found = next(iter(of), asked or "graphs")
     if not table:
         return found
-    if table not in PRESETS:
-        *some, last = PRESETS
+    tables = presets()
+    if table not in tables:
+        *some, last = tables
         raise InputError(f"--table: expected {', '.join(some)} or {last}, got {table}")
-    of_table = PRESETS[table].domain
+    of_table = tables[table].domain
     if (names or asked) and found != of_table:
         raise InputError(f"--table {table} needs {of_table}, not {found} ({', '.join(names)})")
     return of_table

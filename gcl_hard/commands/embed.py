@@ -36,7 +36,7 @@ from gcl_hard.experiments.embedding import (
 from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.flags import add_options, options_of
 from gcl_hard.experiments.progress import bar_of
-from gcl_hard.experiments.registry import DOMAINS, experiment_of
+from gcl_hard.experiments.registry import REGISTERED, experiment_of
 from gcl_hard.experiments.settings import COMMON
 from gcl_hard.files.io import check_writable, digest_of_arrays, joined_digest
 
@@ -225,7 +225,7 @@ def items_of(
     if reading.level == "nodes" and model.domain not in ("graphs", "molecules"):
         raise InputError(f"level nodes applies to graphs and molecules, not to {model.domain}")
     encoder = model.encoder.to(context.device)
-    experiment = DOMAINS[model.domain].experiment()
+    experiment = REGISTERED[model.domain].experiment()
     try:
         found = experiment.items(encoder, model.saved, data, context, reading)
     except InputError:

@@ -27,7 +27,6 @@ from gcl_hard.experiments.custom import (
     UserParts,
     check_maker,
     is_one_graph,
-    own_graphs,
 )
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.experiment import EMBEDDINGS, ENCODERS, OPTIONS, RunOptions
@@ -38,6 +37,7 @@ from gcl_hard.experiments.settings import RunConfig, defaults, known
 from gcl_hard.experiments.store import Store
 from gcl_hard.experiments.values import as_seeds, check_report, warn_of_unread
 from gcl_hard.graphs.features import CODES
+from gcl_hard.graphs.own import own_graphs
 from gcl_hard.graphs.settings import GraphConfig
 
 if TYPE_CHECKING:

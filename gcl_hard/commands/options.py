@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.experiment import RunOptions
-from gcl_hard.experiments.presets import PRESETS, Preset, best_recipe
+from gcl_hard.experiments.presets import Preset, best_recipe, presets
 from gcl_hard.experiments.settings import COMMON, LogKinds, RunConfig, defaults, known, of_part
 from gcl_hard.losses.methods import METHODS
 
@@ -28,7 +28,7 @@ class BenchOptions:
     run: RunOptions
     table: Annotated[
         str | None,
-        "predefined table; " + "; ".join(f"{n}: {p.shows}" for n, p in PRESETS.items()),
+        "predefined table; " + "; ".join(f"{n}: {p.shows}" for n, p in presets().items()),
         COMMON,
     ] = None
     recipe: Annotated[str, "defaults: paper, or best (ours)", COMMON] = "paper"

@@ -22,16 +22,10 @@ from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.custom import EncoderMaker, UserParts
 from gcl_hard.experiments.flags import add_options, add_settings, all_settings, options_of
 from gcl_hard.experiments.logs import Logger
-from gcl_hard.experiments.presets import PRETRAINING, PRETRAINING_IMAGES
-from gcl_hard.experiments.pretraining_settings import (
-    IMAGE_OTHERS,
-    OTHERS,
-    PretrainOptions,
-    of_others,
-)
+from gcl_hard.experiments.pretraining_settings import PretrainOptions, of_others
 from gcl_hard.experiments.settings import defaults, flag
 from gcl_hard.experiments.values import warn_of_unread
-from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.graphs.settings import MOLECULE_GIN, GraphConfig
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.molecules.files import SOURCES, is_file
 
@@ -39,6 +33,16 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from gcl_hard.losses.keywords import PretrainSettings
+
+
+PRETRAINING: dict[str, Any] = {
+    "dataset": "MOSES", "method": "hucl", "contrast": "two-view", "encoder": MOLECULE_GIN,
+    "augmentations": ("mask-attributes", "mask-columns", "drop-nodes"), "layers": 4, "dim": 64,
+    "epochs": 1, "batch_size": 256, "lr": 0.001,
+}  # fmt: skip
+"""Settings of graphs in pre-training that differ from their defaults."""
+PRETRAINING_IMAGES: dict[str, Any] = {"method": "hucl"}
+"""Likewise, of images."""
 
 
 def pretrain_parser() -> ArgumentParser:
@@ -62,7 +66,12 @@ def pretrain_parser() -> ArgumentParser:
         if name in PRETRAINING or name in PRETRAINING_IMAGES
     }
     usual["dataset"] = PRETRAINING["dataset"]
-    names = {*defaults(GraphConfig)} - {*OTHERS} | {*defaults(ImageConfig)} - {*IMAGE_OTHERS}
+    names = {
+        name
+        for config in (GraphConfig, ImageConfig)
+        for name in defaults(config)
+        if name not in config.pretraining.unread
+    }
     of: dict[str, Any] = {"listed": False, "own": usual, "texts": texts, "names": names}
     add_settings(parser, common=True, **of)
     add_options(parser, "pre-training", PretrainOptions, options_of(PretrainOptions))
@@ -102,8 +111,8 @@ def _options(
     """
     rest = dict(stated)
     source = str(rest.get("dataset", PRETRAINING["dataset"]))
-    config, usual, others = _kind(source, rest.get("data_dir"))
-    options = option_defaults(PretrainOptions)
+    config, usual = _kind(source, rest.get("data_dir"))
+    options, others = option_defaults(PretrainOptions), config.pretraining.unread
     settings = {
         name: rest.pop(name) for name in defaults(config) if name in rest and name not in options
     }
@@ -127,14 +136,14 @@ def _options(
 
 def _kind(
     source: str, data_dir: Path | None
-) -> tuple[type[GraphConfig | ImageConfig], dict[str, Any], Sequence[str]]:
-    """The configurations of what data hold, their defaults, and settings that are not read."""
+) -> tuple[type[GraphConfig | ImageConfig], dict[str, Any]]:
+    """The configurations of what data hold, and their defaults."""
     named = is_file(source) or source.casefold() in map(str.casefold, SOURCES)
     folder = source.endswith("/") or Path(source).is_dir()
     images = folder or ImageConfig.has_dataset(source, data_dir)
     if images and not named:
-        return ImageConfig, PRETRAINING_IMAGES, IMAGE_OTHERS
-    return GraphConfig, PRETRAINING, OTHERS
+        return ImageConfig, PRETRAINING_IMAGES
+    return GraphConfig, PRETRAINING
 
 
 def pretrain_encoder(

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from gcl_hard.commands.datasets import domain_of
 from gcl_hard.commands.execute import protocol_lines
 from gcl_hard.errors import unknown
-from gcl_hard.experiments.custom import EncoderMaker, own_graphs
+from gcl_hard.experiments.custom import EncoderMaker
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.logs import Log, Logger, opened_log
 from gcl_hard.experiments.searches import PrunerName, SamplerName
 from gcl_hard.experiments.settings import defaults
 from gcl_hard.files.io import check_writable, write_json
+from gcl_hard.graphs.own import own_graphs
 from gcl_hard.tuning.journal import mended
 from gcl_hard.tuning.options import Callback, TuneOptions, tune_options, warn_of_untried
 from gcl_hard.tuning.result import Finding, SearchResult

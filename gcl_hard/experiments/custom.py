@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dis
 import hashlib
 import inspect
@@ -16,23 +15,17 @@ from importlib import import_module
 from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.domains import OWN_SETS, lent_encoders
 from gcl_hard.experiments.experiment import Parts
 from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.settings import RunConfig, is_own, is_pretrained, known
-from gcl_hard.files.io import file_digest
-from gcl_hard.molecules.settings import SEED, UNTRAINED, is_table
-
-if TYPE_CHECKING:
-    from gcl_hard.graphs import GraphSet
-    from gcl_hard.nodes import NodeSet
 
 EncoderMaker = Callable[..., nn.Module]
 """Makes an encoder with an ``out_dim`` for a number of node features; called with ``edge_dim``
@@ -267,15 +260,6 @@ def check_call(function: Callable[..., Any], call: str, *given: Any, **named: An
         ) from error
 
 
-def shape_of(path: str) -> str:
-    """``untrained``, with the arguments of a file's encoder that differ from the defaults."""
-    from gcl_hard.molecules.pretrained import USUAL_SHAPE, load_pretrained
-
-    shape = load_pretrained(path).shape
-    unusual = [f"{name}={one}" for name, one in shape.items() if one != USUAL_SHAPE[name]]
-    return f"{UNTRAINED}:{'+'.join(unusual)}" if unusual else UNTRAINED
-
-
 def make_encoder(
     make: EncoderMaker, n_features: int, edge_dim: int | None, **own: Any
 ) -> nn.Module:
@@ -347,96 +331,9 @@ def named_object(name: str, flag: str) -> Any:
     return found
 
 
-def own_graphs(given: Any, *, name: str, features: str = "auto") -> GraphSet:
-    """A set made of the user's own graphs.
-
-    A part of a known set is named by its size, such as MUTAG-100: it has other accuracies.
-
-    Args:
-        given: a ``GraphSet``, or what ``GraphSet.from_graphs`` takes.
-        name: name of the set, unless it has one.
-        features: kind of node features, unless it has them.
-
-    Raises:
-        InputError: for graphs that make no set, or a name that is no valid file name.
-    """
-    from gcl_hard.graphs import GraphSet
-    from gcl_hard.graphs.tudataset import MANIFEST, canonical_name
-
-    if not isinstance(given, GraphSet):
-        given = GraphSet.from_graphs(given, name=name, features=features)
-    graphs: GraphSet = given
-    known = MANIFEST.get(canonical_name(graphs.name))
-    if known is not None and known.graphs != len(graphs):
-        return replace(graphs, name=f"{graphs.name}-{len(graphs)}")
-    return graphs
-
-
-def own_nodes(given: Any) -> NodeSet:
-    """A ``NodeSet`` as it is, or one made of another graph by ``NodeSet.from_graph``."""
-    from gcl_hard.nodes import NodeSet
-
-    return given if isinstance(given, NodeSet) else NodeSet.from_graph(given)
-
-
 def is_one_graph(data: Any) -> bool:
     """Whether data are one graph of PyTorch Geometric or NetworkX, and no batch of several."""
     return hasattr(data, "is_directed") and getattr(data, "batch", None) is None
-
-
-def graphs_named(name: str, features: str = "auto") -> GraphSet:
-    """The set that ``module:name`` names: graphs, or a function that returns some.
-
-    Raises:
-        InputError: if there is no such thing, or it makes no set.
-    """
-    found = named_object(name, "dataset")
-    if inspect.isroutine(found) or isinstance(found, type):
-        check_call(found, f"{name_of(found)}()")
-        found = found()
-    return own_graphs(found, name=name.partition(":")[2], features=features)
-
-
-@dataclass(frozen=True, eq=False)
-class FileEncoder:
-    """What makes copies of the encoder in a file of ``gcl_hard.pretrain``.
-
-    Attributes:
-        encoder: the encoder.
-        n: number of molecules that it was pre-trained on.
-    """
-
-    encoder: nn.Module
-    n: int
-
-    def __call__(self, n_features: int) -> nn.Module:
-        """A copy of the encoder."""
-        return copy.deepcopy(self.encoder)
-
-
-class OwnTable(NamedTuple):
-    """A table of molecules: its path, and the digest of its file when the command began."""
-
-    path: str
-    digest: str
-
-
-def pretrained_part(name: str, digits: int = 8) -> tuple[str, EncoderMaker]:
-    """The encoder of a file of ``gcl_hard.pretrain``: its name in configurations, which has so many
-    digits of the file's digest but not its folder, and what makes copies of it.
-
-    Raises:
-        InputError: if there is no such file, or it holds none.
-    """
-    check_extra("graphs", f"the encoder {name}")
-    from gcl_hard.molecules.pretrained import load_pretrained
-
-    path = Path(name.partition("@")[0])
-    found = load_pretrained(path)
-    key = f"{path.name}@{file_digest(path)[:digits]}"
-    if "@" in name and name != key:
-        raise InputError(f"{path} has changed since it was {name}: it is {key} now")
-    return key, FileEncoder(found.encoder, int(found.about["n"]))
 
 
 @dataclass
@@ -445,12 +342,13 @@ class UserParts:
 
     Attributes:
         parts: encoders and augmentations, by the names that configurations have for them.
-        graphs: sets of graphs or nodes and tables of molecules, by name.
+        graphs: the user's own data sets, by name.
+        names: what parts and data sets turned out to be called, by what they were named.
     """
 
     parts: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    graphs: dict[str, GraphSet | NodeSet | OwnTable] = field(default_factory=dict)
-    _names: dict[str, str] = field(default_factory=dict)
+    graphs: dict[str, Any] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
     def add(self, part: Callable[..., Any], name: str | None = None) -> str:
         """Add an encoder or an augmentation; returns its name in configurations.
@@ -470,10 +368,8 @@ class UserParts:
             InputError: if there are no such things, or two sets have one name.
         """
         changed: dict[str, Any] = {}
-        if config.own_sets == "table":
-            changed = {"dataset": self._table(config.dataset), "encoder": self._file(config)}
-        if config.own_sets == "module":
-            changed["dataset"] = self._set_name(config)
+        if config.own_sets is not None:
+            changed = import_module(OWN_SETS[config.own_sets]).named(config, self)
         for name, one in known(type(config)).items():
             value = getattr(config, name)
             if one.setting.own and isinstance(value, tuple):
@@ -488,58 +384,14 @@ class UserParts:
         config = run.config.of_seed(run.seed)
         return run if config == run.config else run._replace(config=self.resolved(config))
 
-    def _set_name(self, config: RunConfig) -> str:
-        """The name of a set of graphs, which is imported if it is a ``module:Name``."""
-        dataset, names = config.dataset, self._names
-        if ":" in dataset and dataset not in names:
-            graphs = graphs_named(dataset, config.features)
-            if self.graphs.setdefault(graphs.name, graphs) is not graphs:
-                raise InputError(f"two sets are named {graphs.name}: give each a name of its own")
-            names[dataset] = graphs.name
-        return names.get(dataset, dataset)
-
-    def _table(self, name: str) -> str:
-        """The name of a set of molecules; of a table ``NAME@digest``."""
-        if not is_table(name) or name in self.graphs or name in self._names:
-            return self._names.get(name, name)
-        table = OwnTable(name, file_digest(name))
-        key = f"{Path(name).name.partition('.')[0]}@{table.digest}"
-        stem = key.partition("@")[0]
-        for other, one in self.graphs.items():
-            if isinstance(one, OwnTable) and other.partition("@")[0] == stem:
-                raise InputError(
-                    f"{one.path} and {name} are both named {stem}, and results are told apart by "
-                    f"this name: rename one"
-                )
-        self.graphs[key], self._names[name] = table, key
-        return key
-
-    def _file(self, config: RunConfig) -> str:
-        """The name of an encoder of molecules; of one with new weights it has its shape."""
-        name: str = config.encoder
-        if name in {UNTRAINED, *self.parts, *self._names} or config.shape or SEED in name:
-            return self._names.get(name, name)
-        of, _, path = name.rpartition(":")
-        if not Path(path.partition("@")[0]).is_file():
-            raise InputError(
-                f"{path} is not there: an encoder is {UNTRAINED}, or a file of python -m "
-                f"gcl_hard.pretrain"
-            )
-        if of == UNTRAINED:
-            self._names[name] = shape_of(path)
-        else:
-            self._names[name], make = pretrained_part(path, digits=16)
-            self.parts[self._names[name]] = make
-        return self._names[name]
-
     def _part(self, name: str, flag: str) -> str:
         """The name in configurations of a part that a command names."""
         if not is_own(name) or name in self.parts:
             return name
-        if name not in self._names and is_pretrained(name):
-            self._names[name], make = pretrained_part(name)
-            self.parts[self._names[name]] = make
-        if name not in self._names:
+        if name not in self.names and is_pretrained(name):
+            self.names[name], make = lent_encoders().pretrained_part(name)
+            self.parts[self.names[name]] = make
+        if name not in self.names:
             named = name.partition("@")[0]
             if ":" not in named:
                 raise InputError(
@@ -552,5 +404,5 @@ class UserParts:
             key = self.add(part, named)
             if name not in (named, key):
                 raise InputError(f"the code of {named} has changed: it is {key} now")
-            self._names[name] = key
-        return self._names[name]
+            self.names[name] = key
+        return self.names[name]

@@ -1,25 +1,87 @@
-"""The settings of each domain by its name, and stored ones read again."""
+"""The domains by name, each loaded when it is asked for, and stored settings read again."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from functools import lru_cache
-from typing import Any
+from importlib import import_module
+from typing import Any, NamedTuple
 
+from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.settings import RunConfig, defaults, known
-from gcl_hard.graphs.settings import GraphConfig
-from gcl_hard.images.settings import ImageConfig
-from gcl_hard.links.settings import LinkConfig
-from gcl_hard.molecules.settings import MoleculeConfig
-from gcl_hard.nodes.settings import NodeConfig
 
-CONFIGS: dict[str, type[RunConfig]] = {
-    config.domain: config
-    for config in (GraphConfig, NodeConfig, LinkConfig, ImageConfig, MoleculeConfig)
+
+class Package(NamedTuple):
+    """Where a domain of this package is.
+
+    Attributes:
+        name: the package; its modules ``settings`` and ``experiment`` have ``CONFIG`` and
+            ``EXPERIMENT``.
+        extra: what its runs need.
+        trials: whether its module ``trials`` has a way of its own to search, ``outer_parts``.
+        presets: whether its module ``presets`` has tables of the paper.
+        encoders: its module of the encoders that it lends to other domains, if it does.
+    """
+
+    name: str
+    extra: str
+    trials: bool = False
+    presets: bool = False
+    encoders: str = ""
+
+    def module(self, name: str) -> Any:
+        """A module of the domain, imported."""
+        return import_module(f"{self.name}.{name}")
+
+
+DOMAINS: dict[str, Package] = {
+    "graphs": Package("gcl_hard.graphs", "graphs", trials=True, presets=True),
+    "nodes": Package("gcl_hard.nodes", "graphs"),
+    "links": Package("gcl_hard.links", "graphs"),
+    "images": Package("gcl_hard.images", "images", trials=True, presets=True),
+    "molecules": Package("gcl_hard.molecules", "molecules", encoders="pretrained"),
 }
-"""The class of configurations of each domain; :func:`gcl_hard.experiments.register` adds one."""
+"""The domains of this package; :func:`gcl_hard.experiments.register` adds others."""
+
+
+OWN_SETS = {"module": "gcl_hard.graphs.own", "table": "gcl_hard.molecules.own"}
+"""By how commands name a data set of the user's own, the module whose ``named`` reads the name."""
+
+
+def lent_encoders() -> Any:
+    """The module of the encoders that a domain lends to others."""
+    check_extra("graphs", "an encoder of molecules")
+    return next(p.module(p.encoders) for p in DOMAINS.values() if p.encoders)
+
+
+class _Configs(MutableMapping[str, type[RunConfig]]):
+    """The class of configurations of each domain; one of ours is imported when it is asked for."""
+
+    def __init__(self) -> None:
+        self._classes: dict[str, type[RunConfig] | None] = dict.fromkeys(DOMAINS)
+
+    def __getitem__(self, name: str) -> type[RunConfig]:
+        config = self._classes[name]
+        if config is None:
+            config = self._classes[name] = DOMAINS[name].module("settings").CONFIG
+        return config
+
+    def __setitem__(self, name: str, config: type[RunConfig]) -> None:
+        self._classes[name] = config
+
+    def __delitem__(self, name: str) -> None:
+        del self._classes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+
+CONFIGS = _Configs()
 
 
 def is_baseline(name: str) -> bool:
@@ -48,28 +110,26 @@ def from_dict(stored: Mapping[str, Any], domain: str = "", *, recorded: bool = F
         InputError: for a setting or a domain that is not known; names it.
 
     Example:
-        >>> from_dict({"method": "ucl", "lr": 0.1}) == GraphConfig(method="ucl", lr=0.1)
+        >>> from_dict({"method": "ucl", "lr": 0.1}) == CONFIGS["graphs"](method="ucl", lr=0.1)
         True
     """
-    return _read(json.dumps(stored), domain, tuple(CONFIGS.values()), recorded)
-
-
-@lru_cache(maxsize=2**16)  # a folder has several seeds of each configuration
-def _read(
-    text: str, domain: str, configs: tuple[type[RunConfig], ...], recorded: bool
-) -> RunConfig:
-    stored: dict[str, Any] = json.loads(text)
     if domain and domain not in CONFIGS:
         raise InputError(
             f"unknown domain {domain!r}; known: {', '.join(CONFIGS)}; --domain MODULE names the "
             f"module that registers it"
         )
-    kinds = [CONFIGS[domain]] if domain else configs
+    kinds = (CONFIGS[domain],) if domain else tuple(CONFIGS.values())
+    return _read(json.dumps(stored), kinds, recorded)
+
+
+@lru_cache(maxsize=2**16)  # a folder has several seeds of each configuration
+def _read(text: str, kinds: tuple[type[RunConfig], ...], recorded: bool) -> RunConfig:
+    stored: dict[str, Any] = json.loads(text)
     surplus = min((set(stored) - set(defaults(kind)) for kind in kinds), key=len)
     if surplus:
         raise InputError(f"unknown settings: {', '.join(sorted(surplus))}")
     kind = next(kind for kind in kinds if set(stored) <= set(defaults(kind)))
-    if not domain and stored.get("objective") == "jsd":  # as it was before it was a setting
+    if len(kinds) > 1 and stored.get("objective") == "jsd":  # as it was before it was a setting
         stored = {"hardness_scale": "batch-max", **stored}
     if recorded:
         before = {n: one.setting.before[0] for n, one in known(kind).items() if one.setting.before}

@@ -26,7 +26,6 @@ from gcl_hard.experiments.settings import (
     of_part,
 )
 from gcl_hard.experiments.values import BY_TYPE, READERS, several
-from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.losses.methods import SETTINGS
 
 METAVARS = {
@@ -172,17 +171,18 @@ def add_options(parser: ArgumentParser, title: str, options: type, names: Iterab
         made.common = name in common_options(options)
 
 
-def not_of_recipes() -> list[str]:
+def not_of_recipes(config: type[RunConfig]) -> list[str]:
     """Settings that a command or a search states, and no recipe has."""
-    return list(dict.fromkeys([*HEAD, *of_part(GraphConfig, "split")]))
+    return list(dict.fromkeys([*HEAD, *of_part(config, "split")]))
 
 
 def settings_from(
-    settings: Any, where: str, *, without: Iterable[str] | None = None
+    config: type[RunConfig], settings: Any, where: str, *, without: Iterable[str] | None = None
 ) -> dict[str, Any]:
-    """Settings of graphs from YAML, checked like those of a command line.
+    """Settings from YAML, checked like those of a command line.
 
     Args:
+        config: their class of configurations.
         settings: settings as read from YAML.
         where: their source, for messages.
         without: settings that are refused; None for those that a command or a search states, and
@@ -193,11 +193,11 @@ def settings_from(
             type; names it.
 
     Example:
-        >>> settings_from({"lr": 1, "c_grid": [1, 10]}, "mine.yaml")
+        >>> settings_from(CONFIGS["graphs"], {"lr": 1, "c_grid": [1, 10]}, "mine.yaml")
         {'lr': 1.0, 'c_grid': (1.0, 10.0)}
     """
-    excluded = {*(not_of_recipes() if without is None else without)}
-    names = [name for name in defaults(GraphConfig) if name not in excluded]
+    excluded = {*(not_of_recipes(config) if without is None else without)}
+    names = [name for name in defaults(config) if name not in excluded]
     if not isinstance(settings, dict):
         raise InputError(f"{where}: expected settings, got {settings!r}")
     for name in settings:

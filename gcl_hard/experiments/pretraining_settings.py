@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from gcl_hard.core.setting import declared
 from gcl_hard.errors import (
     InputError,
     check_at_least,
@@ -14,35 +13,22 @@ from gcl_hard.errors import (
     check_option,
     check_processes,
 )
-from gcl_hard.experiments.settings import COMMON, LogKinds, OwnTraining, RunConfig, flag, of_part
-from gcl_hard.graphs.settings import NOT_OF_MOLECULES, GraphConfig
-from gcl_hard.images.settings import ImageConfig
+from gcl_hard.experiments.settings import COMMON, LogKinds, RunConfig, flag
 from gcl_hard.losses.methods import method
 
-OTHERS = (
-    *of_part(GraphConfig, "split"), *of_part(GraphConfig, "probe"), *NOT_OF_MOLECULES, "encoder",
-    *declared(OwnTraining),
-)  # fmt: skip
-"""Settings of ``GraphConfig`` that pre-training does not read."""
-IMAGE_OTHERS = (
-    *of_part(ImageConfig, "split"), *of_part(ImageConfig, "probe"),
-    "probe_split", "subset", "classes", "label_noise", *declared(OwnTraining),
-)  # fmt: skip
-"""Settings of ``ImageConfig`` that pre-training does not read."""
 PseudoLabels = Literal["scaffold"]
 
 
 def settings_read(config: RunConfig) -> dict[str, Any]:
     """The settings that pre-training reads, by name."""
-    others = IMAGE_OTHERS if isinstance(config, ImageConfig) else OTHERS
-    return {name: value for name, value in asdict(config).items() if name not in others}
+    return {k: v for k, v in asdict(config).items() if k not in config.pretraining.unread}
 
 
-def of_others(name: str, config: type[GraphConfig | ImageConfig], source: str | Path) -> InputError:
-    """The error for an option or setting of the other kind of data."""
-    kinds = ["molecules", "images"]
-    here = kinds.pop(config is ImageConfig)
-    return InputError(f"{flag(name)} applies to {kinds[0]}, and {source} was taken for {here}")
+def of_others(name: str, config: type[RunConfig], source: str | Path) -> InputError:
+    """The error for an option or setting of another kind of data."""
+    return InputError(
+        f"{flag(name)} applies to other data, and {source} was taken for {config.pretraining.data}"
+    )
 
 
 @dataclass(frozen=True)
@@ -57,7 +43,7 @@ class PretrainOptions:
         output: file of the encoder, NAME.pt; its checkpoint is next to it.
     """
 
-    config: GraphConfig | ImageConfig
+    config: RunConfig
     source: str
     output: Annotated[Path, "file of the encoder, NAME.pt; its checkpoint is NAME.ckpt", COMMON] = (
         Path("encoder.pt")
@@ -112,11 +98,8 @@ class PretrainOptions:
 
     def _check_domain(self) -> None:
         """Refuse options of the other kind of data."""
-        of_images = isinstance(self.config, ImageConfig)
         usual = {one.name: one.default for one in fields(self)}
-        for name in (
-            ("smiles", "pseudo_labels", "jobs") if of_images else ("labels", "loader_workers")
-        ):
+        for name in self.config.pretraining.refused:
             if getattr(self, name) != usual[name]:
                 raise of_others(name, type(self.config), self.source)
 

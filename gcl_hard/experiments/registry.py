@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +11,7 @@ from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import METRICS
 from gcl_hard.experiments.custom import named_object
-from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.domains import CONFIGS, DOMAINS, Package
 from gcl_hard.experiments.experiment import Experiment, RunContext
 from gcl_hard.experiments.settings import Config, RunConfig
 
@@ -35,27 +34,31 @@ class Registered(NamedTuple):
     outer_parts: OuterParts | None = None
 
 
-def _ours(name: str, extra: str) -> Callable[..., Any]:
-    """A function or class of this floor, whose module is imported when it is called."""
-    module, _, attribute = name.partition(":")
+def _experiment(package: Package) -> Callable[[], Experiment[Any, Any]]:
+    """Makes the experiment of a domain of ours, whose module is imported then."""
 
-    def called(*arguments: Any) -> Any:
-        check_extra(extra, f"a run on {extra}")
-        return getattr(import_module(f"gcl_hard.experiments.{module}"), attribute)(*arguments)
+    def made() -> Experiment[Any, Any]:
+        check_extra(package.extra, f"a run on {package.extra}")
+        experiment: Experiment[Any, Any] = package.module("experiment").EXPERIMENT()
+        return experiment
 
-    return called
+    return made
 
 
-DOMAINS: dict[str, Registered] = {
-    "graphs": Registered(
-        _ours("graphs:GraphExperiment", "graphs"), _ours("graph_trials:outer_parts", "graphs")
-    ),
-    "nodes": Registered(_ours("nodes:NodeExperiment", "graphs")),
-    "links": Registered(_ours("links:LinkExperiment", "graphs")),
-    "images": Registered(
-        _ours("images:ImageExperiment", "images"), _ours("image_trials:outer_parts", "images")
-    ),
-    "molecules": Registered(_ours("molecules:MoleculeExperiment", "molecules")),
+def _outer_parts(package: Package) -> OuterParts | None:
+    """A domain's own parts of a search, whose module is imported when they are asked for."""
+
+    def parts(*arguments: Any) -> Sequence[Outer]:
+        check_extra(package.extra, f"a run on {package.extra}")
+        found: Sequence[Outer] = package.module("trials").outer_parts(*arguments)
+        return found
+
+    return parts if package.trials else None
+
+
+REGISTERED: dict[str, Registered] = {
+    name: Registered(_experiment(package), _outer_parts(package))
+    for name, package in DOMAINS.items()
 }
 """The domains by name; their settings are in :data:`gcl_hard.experiments.domains.CONFIGS`."""
 
@@ -82,7 +85,7 @@ def register(config: type[RunConfig], experiment: Callable[[], Experiment[Any, A
             f"{config.__module__}.{config.__qualname__} another name"
         )
     CONFIGS[config.domain] = config
-    DOMAINS[config.domain] = Registered(experiment)
+    REGISTERED[config.domain] = Registered(experiment)
 
 
 def import_domain(name: str) -> str:
@@ -130,7 +133,7 @@ _REGISTERED: dict[str, list[str]] = {}
 """The domains that modules registered, by the names that these were imported by."""
 
 
-TABLES: tuple[dict[str, Any], ...] = CONFIGS, DOMAINS, METRICS, _REGISTERED
+TABLES: tuple[MutableMapping[str, Any], ...] = CONFIGS, REGISTERED, METRICS, _REGISTERED
 """What the module of a domain adds to."""
 
 
@@ -143,7 +146,7 @@ def domain_to_import(config: RunConfig) -> str | None:
 
 def experiment_of(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:
     """The experiment of a configuration's domain."""
-    return DOMAINS[config.domain].experiment()
+    return REGISTERED[config.domain].experiment()
 
 
 def outer_parts(
@@ -166,7 +169,7 @@ def outer_parts(
     """
     from gcl_hard.experiments.trials import RunOuter
 
-    known = DOMAINS[config.domain]
+    known = REGISTERED[config.domain]
     if known.outer_parts is not None:
         return known.outer_parts(config, data, context, inner, n_folds)
     if config.n_scores > 1 and not config.has_validation:
@@ -191,8 +194,7 @@ def canonical(config: Config) -> Config:
         InputError: if the name cannot be that of result files.
 
     Example:
-        >>> from gcl_hard.graphs.settings import GraphConfig
-        >>> canonical(GraphConfig("ptc")).dataset
+        >>> canonical(CONFIGS["graphs"]("ptc")).dataset
         'PTC_MR'
     """
     name = config.canonical_dataset

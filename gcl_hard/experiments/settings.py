@@ -18,6 +18,7 @@ from typing import (
     Any,
     ClassVar,
     Literal,
+    NamedTuple,
     Self,
     TypeVar,
 )
@@ -441,6 +442,20 @@ def known(config: type[RunConfig]) -> dict[str, Field]:
     return found
 
 
+class PretrainingData(NamedTuple):
+    """What pre-training on a domain's data reads.
+
+    Attributes:
+        data: what the data are called, in messages; empty where there is no pre-training.
+        unread: settings that it does not read.
+        refused: options that apply to other data.
+    """
+
+    data: str = ""
+    unread: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
 class RunConfig(ABC):
     """The settings of a data set, a method and a protocol; one subclass a domain.
 
@@ -488,6 +503,7 @@ class RunConfig(ABC):
     """Whether the mean over the data sets of a command is a row of its tables, too."""
     usual_baselines: ClassVar[tuple[str, ...]] = ("majority", "untrained")
     """Baselines that :func:`gcl_hard.evaluate` runs if none are named."""
+    pretraining: ClassVar[PretrainingData] = PretrainingData()
     protocol_notes: ClassVar[Mapping[str, str]] = {}
     """What commands say of a protocol before they train."""
 

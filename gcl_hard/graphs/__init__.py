@@ -1,4 +1,4 @@
-"""Graphs: TU data sets, molecules, GIN, InfoGraph and two-view contrast, with any encoder.
+"""Graphs: TU data sets, GIN, InfoGraph and two-view contrast, with any encoder.
 
 Names are imported when used, so that reading graphs does not import torch-geometric.
 """

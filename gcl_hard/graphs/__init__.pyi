@@ -1,7 +1,6 @@
 from gcl_hard.graphs.data import GraphBatch as GraphBatch
 from gcl_hard.graphs.data import GraphSet as GraphSet
 from gcl_hard.graphs.encoders import GIN as GIN
-from gcl_hard.graphs.encoders import MoleculeGIN as MoleculeGIN
 from gcl_hard.graphs.encodings import encoded as encoded
 from gcl_hard.graphs.ensemble import Ensemble as Ensemble
 from gcl_hard.graphs.models import InfoGraph as InfoGraph

@@ -19,7 +19,8 @@ from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.evaluation.folds import inner_folds, stopping_holdout
 from gcl_hard.evaluation.metrics import score_of_logits
-from gcl_hard.experiments.custom import graphs_named, own_graphs, own_part
+from gcl_hard.experiments.custom import own_part
+from gcl_hard.experiments.domains import lent_encoders
 from gcl_hard.experiments.embedding import Items, Reading
 from gcl_hard.experiments.experiment import (
     ENCODERS,
@@ -39,6 +40,7 @@ from gcl_hard.graphs.embedded import items_of_graphs, named_as, with_columns_of
 from gcl_hard.graphs.exported import graphs_exportable
 from gcl_hard.graphs.features import CODES, KINDS
 from gcl_hard.graphs.models import GraphContrast, GraphModel
+from gcl_hard.graphs.own import graphs_named, own_graphs
 from gcl_hard.graphs.protocols import (
     check_classes,
     check_encoder,
@@ -51,7 +53,6 @@ from gcl_hard.graphs.protocols import (
 from gcl_hard.graphs.refinement import FEATURES, wl_start
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.graphs.training import Encoder, Result, train_encoders, use_threads
-from gcl_hard.molecules import from_tu
 from gcl_hard.theory.snapshots import snapshot_epochs
 from gcl_hard.training.stopping import EarlyStopping
 
@@ -77,7 +78,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
                 config.dataset, data_dir=context.data_dir,
                 features="labels" if config.of_molecules else config.features,
             )  # fmt: skip
-            own = from_tu(own) if config.of_molecules else own
+            own = lent_encoders().coded(own) if config.of_molecules else own
         return encoded(own, config.encodings or ()).to(torch.device(context.device))
 
     def facts(self, data: GraphSet) -> dict[str, Any]:
@@ -459,3 +460,6 @@ def _train_encoders(
         part.embed(k, result)
         if not part.left:
             yield from part.trained()
+
+
+EXPERIMENT = GraphExperiment

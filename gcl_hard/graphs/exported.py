@@ -13,10 +13,8 @@ from torch.export import Dim
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.graphs import GIN
-from gcl_hard.graphs.features import CODES
+from gcl_hard.graphs.features import ATOMS, BONDS, CODES, vocabulary
 from gcl_hard.graphs.pointers import PointerEncoder, paths
-from gcl_hard.molecules.data import ATOMS, BONDS
-from gcl_hard.molecules.pretrained import vocabulary
 
 NODES, EDGES, POINTERS = Dim("nodes", min=1), Dim("edges", min=0), Dim("graphs_plus_1", min=2)
 

@@ -12,6 +12,12 @@ from gcl_hard.errors import InputError, check_option
 KINDS = ("auto", "labels", "degree-onehot", "degree-scalar", "constant", "attributes")
 CODES = "codes"
 """The kind of molecules, whose features are integer codes of atoms."""
+ATOMS = {"element": 119, "degree": 12, "charge": 12, "hydrogens": 10, "aromatic": 3, "chirality": 5}
+"""Number of codes of each field of an atom: atomic numbers 1 to 118; degrees 0 to 10; charges −5 to
+5; hydrogens 0 to 8; no, yes; none, clockwise, counter-clockwise, other."""
+BONDS = {"type": 6, "ring": 3, "conjugated": 3, "stereo": 7}
+"""Number of codes of each field of a bond: single, double, triple, aromatic, other; no, yes; no,
+yes; none, Z, E, cis, trans, any."""
 MAX_ONE_HOT_DEGREE = 1000
 
 
@@ -189,3 +195,8 @@ def standardise(x: Tensor, rows: Tensor | None = None) -> Tensor:
     deviation = sample.std(dim=0, correction=0)
     scale = torch.where(deviation > 0, deviation, torch.ones_like(deviation))
     return (x - sample.mean(dim=0)) / scale
+
+
+def vocabulary() -> dict[str, dict[str, int]]:
+    """Number of codes of each field of atoms and bonds."""
+    return {"atoms": dict(ATOMS), "bonds": dict(BONDS)}

@@ -26,8 +26,9 @@ from gcl_hard.evaluation.folds import cross_validate, majority_fold
 from gcl_hard.evaluation.probing import PROBES
 from gcl_hard.evaluation.svm import C_GRID
 from gcl_hard.experiments.custom import EncoderMaker, make_encoder, own_part
+from gcl_hard.experiments.domains import lent_encoders
 from gcl_hard.experiments.experiment import Parts, seeded_weights
-from gcl_hard.graphs import GIN, GraphSet, InfoGraph, MoleculeGIN, Supervised, TwoView
+from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Supervised, TwoView
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.refinement import wl_kernel
 from gcl_hard.graphs.settings import MOLECULE_GIN, GraphConfig
@@ -89,7 +90,10 @@ def new_encoder(
     if (make := own_part(config.encoder, parts)) is not None:
         return make_encoder(make, n_features, edge_dim)
     if config.encoder == MOLECULE_GIN:
-        return MoleculeGIN(config.dim, config.layers, readout=config.readout, jk=config.jk)
+        encoder: nn.Module = lent_encoders().new_encoder(
+            config.dim, config.layers, readout=config.readout, jk=config.jk
+        )
+        return encoder
     return GIN(
         n_features, config.dim, config.layers, readout=config.readout, jk=config.jk,
         edge_dim=edge_dim if config.edge_labels else None, virtual_node=config.virtual_node,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
-from gcl_hard.core.setting import Setting
+from gcl_hard.core.setting import Setting, declared
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.evaluation.probing import PROBES
 from gcl_hard.experiments.settings import (
@@ -18,6 +18,7 @@ from gcl_hard.experiments.settings import (
     Domain,
     OwnSets,
     OwnTraining,
+    PretrainingData,
     RunConfig,
     Values,
     configuration,
@@ -485,3 +486,12 @@ class GraphConfig(RunConfig):
         return self._loss(
             seed, objective=self.objective or "jsd", hardness_scale=self.hardness_scale
         )
+
+
+GraphConfig.pretraining = PretrainingData(
+    "molecules",
+    (*of_part(GraphConfig, "split"), *of_part(GraphConfig, "probe"), *NOT_OF_MOLECULES, "encoder",
+     *declared(OwnTraining)),
+    ("labels", "loader_workers"),
+)  # fmt: skip
+CONFIG = GraphConfig

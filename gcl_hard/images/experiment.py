@@ -327,3 +327,6 @@ def _classes_of(data: ImageData, which: Tensor) -> str:
 def _several(labels: Tensor) -> bool:
     """Whether there are at least two classes."""
     return bool((labels != labels[0]).any())
+
+
+EXPERIMENT = ImageExperiment

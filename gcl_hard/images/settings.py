@@ -21,12 +21,14 @@ from gcl_hard.experiments.settings import (
     WEIGHT_DECAY,
     Domain,
     OwnTraining,
+    PretrainingData,
     RunConfig,
     Values,
     configuration,
     flag,
     is_own,
     method_setting,
+    of_part,
     row,
 )
 from gcl_hard.images.augment import ViewRecipe
@@ -455,3 +457,12 @@ class ImageConfig(RunConfig):
 def is_image_encoder(name: str) -> bool:
     """Whether a setting names an encoder of images that is ours or a library's."""
     return name in (*RESNETS, FAST) or OF_LIBRARY.fullmatch(name) is not None
+
+
+ImageConfig.pretraining = PretrainingData(
+    "images",
+    (*of_part(ImageConfig, "split"), *of_part(ImageConfig, "probe"), "probe_split", "subset",
+     "classes", "label_noise", *declared(OwnTraining)),
+    ("smiles", "pseudo_labels", "jobs"),
+)  # fmt: skip
+CONFIG = ImageConfig

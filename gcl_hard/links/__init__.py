@@ -1,1 +1,8 @@
-"""TODO"""
+"""Links between entities: sets of facts, scorers, contrast of their queries.
+
+Names are imported when they are used.
+"""
+
+from gcl_hard.core.lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, __file__, "graphs")

@@ -285,3 +285,6 @@ class ReversedFacts:
                 of_rows, answers = self.data.training_facts.pairs(self.data.key(asked))
                 scores[rows[of_rows], answers] += first
         return scores
+
+
+EXPERIMENT = LinkExperiment

@@ -293,3 +293,6 @@ class LinkConfig(RunConfig):
         if self.hardness_scale is not None:
             options["hardness_scale"] = self.hardness_scale
         return self._loss(seed, positives="view", **options)
+
+
+CONFIG = LinkConfig

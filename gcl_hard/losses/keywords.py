@@ -1,6 +1,6 @@
 """Typed keyword arguments, made of the declared settings.
 
-Written by ``python -m tests.test_keywords > gcl_hard/losses/keywords.py``.
+Written by ``python -m tests.losses.test_keywords > gcl_hard/losses/keywords.py``.
 """
 
 from __future__ import annotations

@@ -1,1 +1,8 @@
-"""TODO"""
+"""Molecules: SMILES as graphs, named sets, fingerprints, scaffolds, an encoder.
+
+Names are imported when they are used.
+"""
+
+from gcl_hard.core.lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, __file__, "graphs")

@@ -4,6 +4,7 @@ from gcl_hard.molecules.data import from_smiles as from_smiles
 from gcl_hard.molecules.data import from_tu as from_tu
 from gcl_hard.molecules.data import scaffolds as scaffolds
 from gcl_hard.molecules.data import tanimoto as tanimoto
+from gcl_hard.molecules.encoders import MoleculeGIN as MoleculeGIN
 from gcl_hard.molecules.files import MoleculeData as MoleculeData
 from gcl_hard.molecules.files import load_molecules as load_molecules
 from gcl_hard.molecules.files import read_molecules as read_molecules

@@ -32,17 +32,11 @@ from gcl_hard.errors import (
 from gcl_hard.files.io import cache_root
 from gcl_hard.files.kept import kept_folder
 from gcl_hard.graphs.data import NO_LABEL, GraphSet, checked_targets
-from gcl_hard.graphs.features import CODES
+from gcl_hard.graphs.features import ATOMS, BONDS, CODES
 from gcl_hard.graphs.order import Ids, checked_ids
 
 UNKNOWN = 0
 """Code of what is not known, or outside the vocabulary, in every field; masking sets it."""
-ATOMS = {"element": 119, "degree": 12, "charge": 12, "hydrogens": 10, "aromatic": 3, "chirality": 5}
-"""Number of codes of each field of an atom: atomic numbers 1 to 118; degrees 0 to 10; charges −5 to
-5; hydrogens 0 to 8; no, yes; none, clockwise, counter-clockwise, other."""
-BONDS = {"type": 6, "ring": 3, "conjugated": 3, "stereo": 7}
-"""Number of codes of each field of a bond: single, double, triple, aromatic, other; no, yes; no,
-yes; none, Z, E, cis, trans, any."""
 FORMAT = 3
 """Version of the files on disk."""
 ROWS_AT_A_TIME = 1024  # of similarities
@@ -75,7 +69,7 @@ class Molecules(GraphSet):
     """Molecules: graphs of integer codes, with their SMILES.
 
     A :class:`GraphSet` whose ``x`` is uint8 [N, 6] of the fields of :data:`ATOMS` and whose
-    ``edge_attr`` is uint8 [E, 4] of those of :data:`BONDS`; :class:`gcl_hard.graphs.MoleculeGIN`
+    ``edge_attr`` is uint8 [E, 4] of those of :data:`BONDS`; :class:`gcl_hard.molecules.MoleculeGIN`
     embeds them. Their arrays may be files that are read as they are used.
 
     Attributes:

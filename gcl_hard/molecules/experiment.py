@@ -26,7 +26,6 @@ from gcl_hard.evaluation.transfer import (
     standardised,
 )
 from gcl_hard.experiments import hardware
-from gcl_hard.experiments.custom import FileEncoder, OwnTable
 from gcl_hard.experiments.embedding import Items, Reading
 from gcl_hard.experiments.engine import on_interrupt
 from gcl_hard.experiments.experiment import (
@@ -50,6 +49,8 @@ from gcl_hard.molecules import Molecules, load_molecules
 from gcl_hard.molecules.files import split_checked_later
 from gcl_hard.molecules.finetuning import diverged, finetune, new_encoder, train_head
 from gcl_hard.molecules.labelled import Labelled, kernels_of
+from gcl_hard.molecules.own import OwnTable
+from gcl_hard.molecules.pretrained import FileEncoder
 from gcl_hard.molecules.pretraining import digest_of_smiles, loaded
 from gcl_hard.molecules.settings import SUPERVISED, UNTRAINED, MoleculeConfig
 from gcl_hard.training.loop import OnEpoch
@@ -334,3 +335,6 @@ def _too_large(run: Run, labelled: Labelled, free: str = "") -> OutOfMemory:
         f"{_kernel_bytes(run, labelled) / 1e9:.3g} GB{free}: give --probe linear, or nystroem, "
         f"which stands for an RBF kernel" + ", and leave out wl" * ("wl" in _config(run).parts)
     )
+
+
+EXPERIMENT = MoleculeExperiment

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
-from gcl_hard.files.io import reading
+from gcl_hard.experiments.custom import EncoderMaker
+from gcl_hard.files.io import file_digest, reading
 from gcl_hard.files.stored import check_weights, load_torch
-from gcl_hard.graphs.encoders import MoleculeGIN
-from gcl_hard.molecules.data import ATOMS, BONDS
+from gcl_hard.graphs.data import GraphSet
+from gcl_hard.graphs.features import vocabulary
+from gcl_hard.molecules.data import from_tu
+from gcl_hard.molecules.encoders import MoleculeGIN
+from gcl_hard.molecules.settings import UNTRAINED
 
 USUAL_SHAPE = {name: one.default for name, one in inspect.signature(MoleculeGIN).parameters.items()}
 """The default arguments of :class:`MoleculeGIN`."""
@@ -86,6 +92,50 @@ def _shape(about: dict[str, Any]) -> dict[str, Any]:
     return {name: config[name] for name in USUAL_SHAPE}
 
 
-def vocabulary() -> dict[str, dict[str, int]]:
-    """Number of codes of each field of atoms and bonds."""
-    return {"atoms": dict(ATOMS), "bonds": dict(BONDS)}
+@dataclass(frozen=True, eq=False)
+class FileEncoder:
+    """What makes copies of the encoder in a file of ``gcl_hard.pretrain``.
+
+    Attributes:
+        encoder: the encoder.
+        n: number of molecules that it was pre-trained on.
+    """
+
+    encoder: nn.Module
+    n: int
+
+    def __call__(self, n_features: int) -> nn.Module:
+        """A copy of the encoder."""
+        return copy.deepcopy(self.encoder)
+
+
+def pretrained_part(name: str, digits: int = 8) -> tuple[str, EncoderMaker]:
+    """The encoder of a file of ``gcl_hard.pretrain``: its name in configurations, which has so many
+    digits of the file's digest but not its folder, and what makes copies of it.
+
+    Raises:
+        InputError: if there is no such file, or it holds none.
+    """
+    path = Path(name.partition("@")[0])
+    found = load_pretrained(path)
+    key = f"{path.name}@{file_digest(path)[:digits]}"
+    if "@" in name and name != key:
+        raise InputError(f"{path} has changed since it was {name}: it is {key} now")
+    return key, FileEncoder(found.encoder, int(found.about["n"]))
+
+
+def shape_of(path: str) -> str:
+    """``untrained``, with the arguments of a file's encoder that differ from the defaults."""
+    shape = load_pretrained(path).shape
+    unusual = [f"{name}={one}" for name, one in shape.items() if one != USUAL_SHAPE[name]]
+    return f"{UNTRAINED}:{'+'.join(unusual)}" if unusual else UNTRAINED
+
+
+def new_encoder(dim: int, layers: int, **options: Any) -> MoleculeGIN:
+    """A new encoder of atoms and bonds, for graphs of another domain: :class:`MoleculeGIN`."""
+    return MoleculeGIN(dim, layers, **options)
+
+
+def coded(graphs: GraphSet) -> GraphSet:
+    """Graphs of another domain with the codes that these encoders read: :func:`from_tu`."""
+    return from_tu(graphs)

@@ -23,11 +23,11 @@ from gcl_hard.experiments.pretraining_settings import PretrainOptions
 from gcl_hard.experiments.progress import bar_of
 from gcl_hard.graphs import embed
 from gcl_hard.graphs.data import GraphBatch
+from gcl_hard.graphs.features import vocabulary
 from gcl_hard.graphs.protocols import build
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.molecules import MoleculeData, Molecules, load_molecules, scaffolds
 from gcl_hard.molecules.files import split_checked_later
-from gcl_hard.molecules.pretrained import vocabulary
 
 GROUP_SIZE = 4
 """Molecules of a scaffold that come together in a batch."""

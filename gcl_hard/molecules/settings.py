@@ -463,3 +463,6 @@ class MoleculeConfig(RunConfig):
         beta = "" if self.beta is None else f" β={self.beta:g}"
         split = "" if self.split is None else f" ({self.split})"
         return f"{self.set_name}{split} {self.representation}{trained}{beta}"
+
+
+CONFIG = MoleculeConfig

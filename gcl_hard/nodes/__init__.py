@@ -1,1 +1,8 @@
-"""TODO"""
+"""Nodes of one graph: sets, views, encoders, models of contrast between nodes.
+
+Names are imported when they are used.
+"""
+
+from gcl_hard.core.lazy import lazy
+
+__getattr__, __dir__, __all__ = lazy(__name__, __file__, "graphs")

@@ -330,3 +330,8 @@ class NodeSet:
         """
         masks = {"train": train, "val": val, "test": test}
         return cls.from_raw(from_object(graph, x, y, masks), name=name)
+
+
+def own_nodes(given: Any) -> NodeSet:
+    """A ``NodeSet`` as it is, or one made of another graph by ``NodeSet.from_graph``."""
+    return given if isinstance(given, NodeSet) else NodeSet.from_graph(given)

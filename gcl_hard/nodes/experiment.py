@@ -24,7 +24,7 @@ from gcl_hard.evaluation.splits import (
     random_splits,
 )
 from gcl_hard.experiments import hardware
-from gcl_hard.experiments.custom import check_call, name_of, own_nodes, own_part
+from gcl_hard.experiments.custom import check_call, name_of, own_part
 from gcl_hard.experiments.embedding import Items, Reading
 from gcl_hard.experiments.experiment import (
     ENCODERS,
@@ -45,7 +45,7 @@ from gcl_hard.experiments.training import Training
 from gcl_hard.graphs.embedded import IN_ORDER, check_columns, named_as
 from gcl_hard.graphs.exported import nodes_exportable
 from gcl_hard.graphs.sparse import to_scipy
-from gcl_hard.nodes.data import NodeSet
+from gcl_hard.nodes.data import NodeSet, own_nodes
 from gcl_hard.nodes.encoders import NODE_ENCODERS, normalised_adjacency
 from gcl_hard.nodes.files import given_splits_of, load_nodes
 from gcl_hard.nodes.models import (
@@ -600,3 +600,6 @@ def _representations(trained: TrainedRun, data: NodeSet) -> Iterator[tuple[int |
         while done < hops:
             x, done = dense_if_full(by @ x), done + 1
         yield hops, x
+
+
+EXPERIMENT = NodeExperiment

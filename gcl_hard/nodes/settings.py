@@ -469,3 +469,6 @@ class NodeConfig(RunConfig):
         """A new loss with these settings; the seed draws synthetic negatives."""
         reduction: Reduction = self.reduction
         return self._loss(seed, reduction=reduction, unknown=-1)
+
+
+CONFIG = NodeConfig

@@ -23,11 +23,9 @@ from gcl_hard.experiments.custom import (
     EncoderMaker,
     UserParts,
     check_maker,
-    graphs_named,
     named_object,
-    pretrained_part,
 )
-from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.domains import CONFIGS, lent_encoders
 from gcl_hard.experiments.engine import check_engine
 from gcl_hard.experiments.presets import best_recipe
 from gcl_hard.experiments.searches import PrunerName, SamplerName, SearchOptions
@@ -42,6 +40,7 @@ from gcl_hard.experiments.settings import (
 )
 from gcl_hard.experiments.trials import Inner, Steps
 from gcl_hard.experiments.values import warn_of_unread
+from gcl_hard.graphs.own import graphs_named
 from gcl_hard.graphs.settings import GIN, GraphConfig
 from gcl_hard.tuning.objective import check_encoder
 from gcl_hard.tuning.space import Base, Space, default_space, read_space
@@ -265,7 +264,7 @@ def tune_options(
     if domain == "graphs":
         own = stated_settings.get("encoder", GIN)
         if encoder is None and is_pretrained(own):
-            stated_settings["encoder"], encoder = pretrained_part(own)
+            stated_settings["encoder"], encoder = lent_encoders().pretrained_part(own)
         elif encoder is None and ":" in own:
             encoder = named_object(own, "encoder")
             check_maker(encoder)

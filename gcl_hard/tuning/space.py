@@ -19,11 +19,12 @@ from gcl_hard.core.setting import Field
 from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.experiments.custom import EncoderMaker, UserParts, check_maker
 from gcl_hard.experiments.domains import CONFIGS
-from gcl_hard.experiments.presets import PAPERS_BETAS, PRESETS
+from gcl_hard.experiments.presets import presets
 from gcl_hard.experiments.searches import shipped
 from gcl_hard.experiments.settings import RunConfig, defaults, flag, known
 from gcl_hard.experiments.trials import Candidate
 from gcl_hard.files.stored import read_yaml
+from gcl_hard.graphs.presets import PAPERS_BETAS
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.losses.methods import METHODS
 
@@ -232,15 +233,16 @@ def _number(name: str, key: str, value: Any, *, whole: bool) -> float:
 class Base:
     """The settings that are not searched.
 
-    Attributes:
-        kind: class of the configurations.
-        settings: settings as given, by name; those left out have their defaults.
-        make: makes the user's own encoder.
+        Attributes:
+            kind: class of the configurations.
+            settings: settings as given, by name; those left out have their defaults.
+            make: makes the user's own encoder.
 
-    Example:
-        >>> from gcl_hard.graphs.settings import GraphConfig
-        >>> Base(GraphConfig, {"method": "hscl"}).config_with({"beta": 2}).beta
-        2.0
+        Example:
+            >>> from gcl_hard.graphs.presets import PAPERS_BETAS
+    from gcl_hard.graphs.settings import GraphConfig
+            >>> Base(GraphConfig, {"method": "hscl"}).config_with({"beta": 2}).beta
+            2.0
     """
 
     kind: type[RunConfig]
@@ -424,15 +426,16 @@ class Space:
 def paper_grid(config: RunConfig) -> dict[str, tuple[float, ...]]:
     """The H-SCL paper's values for the domain and the method of a configuration.
 
-    Source:
-        H-SCL paper, sections V-B and V-C, as in its tables.
+        Source:
+            H-SCL paper, sections V-B and V-C, as in its tables.
 
-    Example:
-        >>> from gcl_hard.graphs.settings import GraphConfig
-        >>> paper_grid(GraphConfig(method="hscl"))
-        {'beta': (1.0, 2.0, 10.0)}
+        Example:
+            >>> from gcl_hard.graphs.presets import PAPERS_BETAS
+    from gcl_hard.graphs.settings import GraphConfig
+            >>> paper_grid(GraphConfig(method="hscl"))
+            {'beta': (1.0, 2.0, 10.0)}
     """
-    settings, values = known(type(config)), PRESETS["1"].values
+    settings, values = known(type(config)), presets()["1"].values
     found = {
         name: values[name]
         for name, one in settings.items()

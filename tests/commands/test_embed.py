@@ -458,7 +458,7 @@ def test_sigterm_keeps_what_was_embedded(tmp_path: Path) -> None:
     script = tmp_path / "slow.py"
     script.write_text(
         "import sys, time\n"
-        "from gcl_hard.runs import embedding\n"
+        "from gcl_hard.experiments import embedding\n"
         "from gcl_hard.__main__ import main\n"
         "first = embedding._batch\n"
         "def slow(items, k):\n"

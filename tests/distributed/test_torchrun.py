@@ -17,7 +17,7 @@ from torch import multiprocessing
 
 from gcl_hard.tune import main as tune
 from tests.distributed import small_training
-from tests.runs.engine_tasks import wait_for
+from tests.experiments.engine_tasks import wait_for
 from tests.said import says
 
 ROOT = Path(__file__).parents[2]

@@ -18,10 +18,11 @@ from gcl_hard import bench, evaluate
 from gcl_hard.commands.pretrain import parse_pretrain
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.pretraining import drawn
-from gcl_hard.graphs import MoleculeGIN, TwoView, embed, load
-from gcl_hard.molecules import from_smiles, from_tu
+from gcl_hard.graphs import TwoView, embed, load
+from gcl_hard.graphs.features import vocabulary
+from gcl_hard.molecules import MoleculeGIN, from_smiles, from_tu
 from gcl_hard.molecules import pretraining as molecule_pretraining
-from gcl_hard.molecules.pretrained import load_pretrained, vocabulary
+from gcl_hard.molecules.pretrained import load_pretrained
 from gcl_hard.molecules.pretraining import GROUP_SIZE, order
 from gcl_hard.pretrain import main
 from tests.said import says

@@ -28,7 +28,7 @@ from gcl_hard.nodes import NodeContrast, NodeSet
 from gcl_hard.nodes.settings import NodeConfig
 from gcl_hard.training.checkpoint import Checkpoint
 from tests.experiments.made import context
-from tests.experiments.test_nodes import community_graph, data
+from tests.nodes.test_experiment import community_graph, data
 from tests.said import says
 
 

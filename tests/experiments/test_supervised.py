@@ -29,10 +29,10 @@ from gcl_hard.nodes.experiment import NodeExperiment, splits_of
 from gcl_hard.nodes.settings import NodeConfig
 from tests.experiments import small
 from tests.experiments.made import mutag, score, train
-from tests.experiments.test_nodes import context as node_context
-from tests.experiments.test_nodes import data
 from tests.experiments.tiny_images import few_digits, tiny_encoder
 from tests.experiments.tiny_images import small as small_images
+from tests.nodes.test_experiment import context as node_context
+from tests.nodes.test_experiment import data
 
 __all__ = ["mutag", "tiny_encoder"]
 

@@ -1,8 +1,8 @@
 """Molecules of SMILES under InfoGraph-style contrast of two views."""
 
 from gcl_hard import fit
-from gcl_hard.graphs import MoleculeGIN, TwoView, embed
-from gcl_hard.molecules import fingerprints, from_smiles
+from gcl_hard.graphs import TwoView, embed
+from gcl_hard.molecules import MoleculeGIN, fingerprints, from_smiles
 
 smiles = ["CCO", "CCN", "CCC", "CCCO", "CCCN", "c1ccccc1O", "c1ccccc1N", "c1ccccc1C", "no molecule"]
 molecules = from_smiles(smiles, [1, 0, 0, 1, 0, 1, 0, 0, 0], classes=True, name="alcohols")

@@ -27,9 +27,9 @@ from gcl_hard.reports.search_figures import (
     trials,
     write_figures,
 )
+from tests.experiments.readings import ERROR
 from tests.reports.made_study import SHARE, mirrored, searched, study, trial
 from tests.said import says
-from tests.settings.readings import ERROR
 
 
 def drawn(name: str, made: Study, **how: Any) -> Figure:

@@ -19,7 +19,7 @@ import gcl_hard.experiments as of
 from gcl_hard import bench
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.experiments.domains import CONFIGS
-from gcl_hard.experiments.registry import DOMAINS
+from gcl_hard.experiments.registry import REGISTERED
 from gcl_hard.experiments.store import Store
 from tests.said import says
 
@@ -116,7 +116,7 @@ def domain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("COLUMNS", "300")
     yield
     CONFIGS.pop("points")
-    DOMAINS.pop("points")
+    REGISTERED.pop("points")
 
 
 def run(*arguments: str) -> int:

@@ -16,7 +16,7 @@ from gcl_hard.graphs.order import epoch_batches
 from gcl_hard.graphs.training import Encoder, ensemble_of, train_encoders
 from gcl_hard.images import ImageClassifier, ImageContrast, ViewPair
 from gcl_hard.training.loop import train
-from tests.runs.small_cells import small, two_view, weights
+from tests.experiments.small_cells import small, two_view, weights
 from tests.said import says
 
 

@@ -14,8 +14,8 @@ from optuna.study import MaxTrialsCallback
 from gcl_hard import tune
 from gcl_hard.commands.study import study
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.presets import recipe
 from gcl_hard.graphs import GraphSet, embed, load
+from gcl_hard.graphs.presets import recipe
 from gcl_hard.images import training as image_training
 from gcl_hard.tuning import Space
 from tests.commands.test_study import DIGITS, LR, searched

@@ -23,7 +23,7 @@ from sqlalchemy.pool import NullPool
 from gcl_hard import tune
 from gcl_hard.commands import tune as tune_command
 from gcl_hard.tuning.storage import AGAIN, BATCH, GRID, INTERRUPTED, exclusive, failure_of, url_of
-from tests.runs.engine_tasks import is_worker, wait_for
+from tests.experiments.engine_tasks import is_worker, wait_for
 from tests.said import says
 
 TRIALS, ROOT = 6, Path(__file__).parents[2]

@@ -1,6 +1,6 @@
 """Typed keyword arguments: the dictionaries that ``**settings`` are, made of the declarations.
 
-``python -m tests.test_keywords > gcl_hard/losses/keywords.py`` writes them anew.
+``python -m tests.losses.test_keywords > gcl_hard/losses/keywords.py`` writes them anew.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from gcl_hard.losses import loss as losses
 from gcl_hard.losses.methods import SETTINGS, contrastive_loss
 from gcl_hard.training.loop import Optimisation
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FILE = ROOT / "gcl_hard/losses/keywords.py"
 HEADER = '''"""Typed keyword arguments, made of the declared settings.
 
-Written by ``python -m tests.test_keywords > gcl_hard/losses/keywords.py``.
+Written by ``python -m tests.losses.test_keywords > gcl_hard/losses/keywords.py``.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def written() -> str:
 
 def test_the_dictionaries_are_those_of_the_declarations() -> None:
     now, wanted = (ast.dump(ast.parse(text)) for text in (FILE.read_text("utf-8"), written()))
-    assert now == wanted, "python -m tests.test_keywords > gcl_hard/losses/keywords.py"
+    assert now == wanted, "python -m tests.losses.test_keywords > gcl_hard/losses/keywords.py"
 
 
 USES = """

@@ -26,7 +26,7 @@ from gcl_hard.nodes import (
 )
 from gcl_hard.nodes.models import encode_nodes
 from gcl_hard.nodes.views import transformed_by
-from tests.graphs.test_node_models import as_sparse, graph
+from tests.nodes.test_models import as_sparse, graph
 from tests.said import says
 
 

@@ -21,15 +21,15 @@ from gcl_hard.commands.tune import parse_tune
 from gcl_hard.core.setting import Setting, declared, joined, resolve, stated
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.domains import CONFIGS
-from gcl_hard.experiments.presets import recipe
 from gcl_hard.experiments.registry import register
 from gcl_hard.experiments.settings import RunConfig, configuration, flag, known
 from gcl_hard.experiments.store import Store
+from gcl_hard.graphs.presets import recipe
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.tuning.space import read_space
 from tests.said import says
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DEFAULTS = Path(__file__).with_name("setting_defaults.json")
 
 
@@ -213,7 +213,7 @@ import io, json, sys
 from pathlib import Path
 from gcl_hard.commands.bench import bench_parser, parse_bench
 from gcl_hard.graphs.settings import GraphConfig
-from gcl_hard.experiments.presets import recipe
+from gcl_hard.graphs.presets import recipe
 from gcl_hard.tuning.space import Base, Space
 
 keys = [GraphConfig(method=m, **own).key() for m in ("ot", "ucl", "wl", "hscl")
@@ -293,7 +293,7 @@ def test_no_default_changes_in_silence() -> None:
     """A changed default gives another experiment the key of an old one.
 
     Keep the old value in the declaration, and write the file again:
-    python -m tests.test_setting > tests/setting_defaults.json
+    python -m tests.core.test_setting > tests/core/setting_defaults.json
     """
     frozen = json.loads(DEFAULTS.read_text(encoding="utf-8"))
     for domain, methods in usual().items():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gcl_hard.experiments import presets
+from gcl_hard.graphs import presets
 
 RECIPE: dict[str, Any] = {
     "contrast": "two-view", "objective": "infonce", "temperature": 0.2,

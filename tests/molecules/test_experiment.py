@@ -15,7 +15,7 @@ from gcl_hard.molecules import load_molecules, read_molecules
 from gcl_hard.molecules.experiment import MoleculeExperiment
 from gcl_hard.molecules.labelled import Labelled
 from gcl_hard.molecules.settings import MoleculeConfig
-from tests.experiments.test_molecule_runs import write
+from tests.molecules.test_runs import write
 from tests.said import says
 
 pytest.importorskip("rdkit")

@@ -16,7 +16,7 @@ from gcl_hard.graphs import load
 from gcl_hard.graphs.refinement import wl_kernel
 from gcl_hard.molecules import experiment as molecules
 from gcl_hard.molecules import tanimoto
-from tests.experiments.test_molecule_runs import SMILES, main, results, write
+from tests.molecules.test_runs import SMILES, main, results, write
 from tests.said import says
 
 pytest.importorskip("rdkit")

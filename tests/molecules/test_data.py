@@ -20,9 +20,10 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import InputError, MissingExtraError
-from gcl_hard.graphs import GIN, MoleculeGIN, TwoView, embed, load
+from gcl_hard.graphs import GIN, TwoView, embed, load
 from gcl_hard.graphs.augment import augment
 from gcl_hard.molecules import (
+    MoleculeGIN,
     Molecules,
     fingerprints,
     from_smiles,

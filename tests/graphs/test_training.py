@@ -19,7 +19,7 @@ from gcl_hard.graphs import training as ensembles
 from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.graphs.training import Encoder, check_size, ensemble_of, train_encoders
 from tests.experiments.made import Ran, context
-from tests.runs.small_cells import assert_each_its_own, float64, mutag, small, weights
+from tests.experiments.small_cells import assert_each_its_own, float64, mutag, small, weights
 from tests.said import says
 
 __all__ = ["float64", "mutag"]

@@ -25,9 +25,8 @@ from gcl_hard.experiments.plan import Run, plan
 from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.store import Store
-from gcl_hard.graphs import MoleculeGIN
+from gcl_hard.molecules import MoleculeGIN, finetuning, from_smiles, labelled, read_molecules
 from gcl_hard.molecules import experiment as molecules
-from gcl_hard.molecules import finetuning, from_smiles, labelled, read_molecules
 from gcl_hard.molecules.experiment import MoleculeExperiment
 from gcl_hard.molecules.labelled import Labelled
 from gcl_hard.molecules.settings import MoleculeConfig

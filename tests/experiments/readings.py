@@ -12,7 +12,7 @@ from gcl_hard.core.setting import Setting
 from gcl_hard.evaluation.metrics import METRICS, Metric, register_metric
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.record import RunResult
-from gcl_hard.experiments.registry import DOMAINS, register
+from gcl_hard.experiments.registry import REGISTERED, register
 from gcl_hard.experiments.settings import LR, RunConfig, configuration, method_setting
 from tests.experiments import record
 
@@ -65,7 +65,7 @@ def known() -> Iterator[None]:
     try:
         yield
     finally:
-        del CONFIGS["readings"], DOMAINS["readings"], METRICS["error"]
+        del CONFIGS["readings"], REGISTERED["readings"], METRICS["error"]
 
 
 def scored(config: RunConfig, seed: int, errors: list[float], **changed: Any) -> RunResult:

@@ -39,7 +39,7 @@ def test_seeds_that_are_neither_are_refused(given: Any) -> None:
 
 def test_settings_are_as_a_config_has_them() -> None:
     given = {"encodings": "wl", "c_grid": [1], "beta": 2, "epochs": 3, "temperature": None}
-    found = settings_from(given, "here")
+    found = settings_from(CONFIGS["graphs"], given, "here")
     assert found == {"encodings": ("wl",), "c_grid": (1.0,), "beta": 2.0, "epochs": 3,
                      "temperature": None}  # fmt: skip
     assert list(found) == list(given)
@@ -65,13 +65,15 @@ def test_settings_are_as_a_config_has_them() -> None:
 )
 def test_settings_that_mean_nothing_are_named_with_their_place(given: Any, message: str) -> None:
     with pytest.raises(InputError, match=rf"^mine\.yaml\b.*{message}"):
-        settings_from(given, "mine.yaml")
+        settings_from(CONFIGS["graphs"], given, "mine.yaml")
 
 
 def test_settings_that_are_left_out_are_refused() -> None:
-    assert settings_from({"protocol": "inductive"}, "here", without=()) == {"protocol": "inductive"}
+    assert settings_from(CONFIGS["graphs"], {"protocol": "inductive"}, "here", without=()) == {
+        "protocol": "inductive"
+    }
     with pytest.raises(InputError, match=r"^here\b.*\blr\b.*\brecipe\b"):
-        settings_from({"lr": 1}, "here", without=("lr",))
+        settings_from(CONFIGS["graphs"], {"lr": 1}, "here", without=("lr",))
 
 
 def test_every_setting_has_a_help_and_the_domains_that_have_it() -> None:
