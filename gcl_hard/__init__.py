@@ -4,8 +4,9 @@ A negative distribution is an admission rule times a hardening function; a loss 
 taken under that distribution; graphs and images only differ in how they make embeddings.
 
 Importing this package imports torch and nothing heavier; the backends are ``gcl_hard.graphs``,
-``nodes``, ``links``, ``molecules`` and ``images``. ``evaluate``, ``export``, ``fit``, ``load_encoder``, ``load_pretrained``,
-``pretrain_encoder`` and ``study`` are imported when they are used.
+``nodes``, ``links``, ``molecules`` and ``images``. ``evaluate``, ``export``, ``fit``,
+``load_encoder``, ``load_pretrained``, ``pretrain_encoder`` and ``study`` are imported when they are
+used.
 """
 
 from importlib import import_module

@@ -621,9 +621,11 @@ def terminal(rows: Sequence[Row]) -> RenderableType:
         tables = [_filled(_heads(own, name), [_texts(row) for row in own])]
         compared = [row for row in own if row.tests]
         compared = [row for row in compared if row.sets > 1] or compared
-        found = controls(compared)
-        for pair in (found[start : start + 2] for start in range(0, len(found), 2)):  # 80 columns
-            lines = [_tested(row, pair, lambda t, n: points(t.mean, n)) for row in compared]
+        against = controls(compared)
+        for start in range(0, len(against), 2):  # more than two are wider than a terminal
+            pair = against[start : start + 2]
+            lines = [_tested(row, pair, lambda t, n: points(t.mean, n))
+                     for row in compared if row.tests.keys() & {*pair}]  # fmt: skip
             tables.append(_filled(_difference_heads(pair), lines))
         parts += [rich_table(*table) for table in tables]
         texts += [text for heads, body in tables for text in (*heads, *itertools.chain(*body))]
