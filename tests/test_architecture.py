@@ -175,6 +175,37 @@ def test_an_allowed_import_is_not_reported(path: str, source: str) -> None:
     assert violations(source, path) == []
 
 
+LOWER = {
+    "graphs": {
+        "attributes", "augment", "batching", "copies", "data", "encoders", "encodings", "ensemble",
+        "features", "layers", "models", "order", "parts", "pointers", "refinement",
+        "sparse", "tudataset", "view_losses",
+    },
+    "nodes": {"data", "encoders", "files", "models", "neighbours", "sources", "views"},
+    "links": {"data", "files", "models", "reversed_facts"},
+    "molecules": {"data", "encoders", "files"},
+    "images": {
+        "augment", "batching", "datasets", "decoding", "files", "folders", "models",
+    },
+}  # fmt: skip
+"""Data and models of each domain, which a training loop of one's own uses."""
+
+
+@pytest.mark.parametrize("domain", LOWER)
+def test_data_and_models_of_a_domain_import_none_of_its_experiment(domain: str) -> None:
+    folder = ROOT / "gcl_hard" / domain
+    upper = {path.stem for path in folder.glob("*.py")} - LOWER[domain] - {"__init__"}
+    assert {"settings", "experiment"} <= upper
+    barred = ("gcl_hard.experiments", *(f"gcl_hard.{domain}.{name}" for name in upper))
+    found = [
+        (name, target)
+        for name in LOWER[domain]
+        for target in imported(ast.parse((folder / f"{name}.py").read_text("utf-8")), "gcl_hard")
+        if f"{target}.".startswith(tuple(f"{one}." for one in barred))
+    ]
+    assert found == []
+
+
 def test_no_module_is_called_utils() -> None:
     assert [
         path for path in MODULES if "utils" in path.relative_to(ROOT).with_suffix("").parts
