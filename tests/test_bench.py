@@ -17,8 +17,8 @@ from gcl_hard.experiments import runner
 from gcl_hard.graphs import protocols, tudataset
 from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.losses.methods import METHODS
+from tests.experiments import engine_tasks as tasks
 from tests.graphs.test_experiment import Wrong
-from tests.runs import engine_tasks as tasks
 from tests.said import says
 
 TINY = ["--epochs=1", "--layers=1", "--dim=4", "--folds=2", "--device=cpu", "--threads=1",

@@ -136,7 +136,8 @@ def test_every_page_is_in_the_navigation() -> None:
     tabs = [next(iter(tab)) for tab in yaml.safe_load(MKDOCS)["nav"]]
     assert tabs == ["Start", "How-to", "Concepts", "Reference", "Research"]
     listed = [page for name in tabs for page in section(name)]
-    assert sorted(listed) == [page for page in PAGES if page.name != "README.md"]
+    written = [page for page in PAGES if page.name != "README.md"]
+    assert sorted(listed) == sorted([*written, ROOT / "docs/settings.md"])
 
 
 def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,11 +236,11 @@ def test_names_of_the_package_that_pages_name_exist() -> None:
 
 def test_every_public_name_stands_in_the_api_pages() -> None:
     import gcl_hard
-    from gcl_hard import evaluation, graphs, images, tuning
+    from gcl_hard import evaluation, graphs, images, links, molecules, nodes, tuning
 
     shown = documented()
     constants = {"C_GRID", "K_GRID", "check_labels"}
-    for module in (gcl_hard, graphs, images, evaluation, tuning):
+    for module in (gcl_hard, graphs, nodes, links, molecules, images, evaluation, tuning):
         names = {f"{module.__name__}.{name}" for name in set(module.__all__) - constants}
         assert names <= shown, sorted(names - shown)
 
@@ -269,7 +270,7 @@ def test_signatures_show_values() -> None:
     module = docstrings_extension()
     extensions = module.griffe.load_extensions(module.Docstrings)
     loaded = module.griffe.load("gcl_hard", search_paths=[ROOT], extensions=extensions)
-    parameters = loaded["methods.contrastive_loss"].parameters
+    parameters = loaded["losses.methods.contrastive_loss"].parameters
     assert parameters["beta"].default == "1.0"
     assert str(parameters["options"].annotation) == "Any"
     assert parameters["name"].annotation is not None

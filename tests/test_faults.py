@@ -25,11 +25,11 @@ from gcl_hard.files.io import refuse_bomb
 from gcl_hard.graphs import load as load_graphs
 from gcl_hard.molecules import read_molecules
 from gcl_hard.training.checkpoint import Checkpoint
+from tests.experiments import engine_tasks as tasks
 from tests.experiments.made import numbers
 from tests.experiments.test_pretraining import equal
 from tests.experiments.test_store import held_elsewhere
 from tests.faults.killed import TINY, write_chains
-from tests.runs import engine_tasks as tasks
 from tests.said import says
 from tests.test_commands import complete, outcome, scores
 

@@ -13,6 +13,7 @@ from gcl_hard.errors import (
     check_option,
     check_processes,
 )
+from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.settings import COMMON, LogKinds, RunConfig, flag
 from gcl_hard.losses.methods import method
 
@@ -26,9 +27,10 @@ def settings_read(config: RunConfig) -> dict[str, Any]:
 
 def of_others(name: str, config: type[RunConfig], source: str | Path) -> InputError:
     """The error for an option or setting of another kind of data."""
-    return InputError(
-        f"{flag(name)} applies to other data, and {source} was taken for {config.pretraining.data}"
-    )
+    here = config.pretraining.data
+    others = [one.pretraining.data for one in CONFIGS.values()]
+    kinds = " and ".join(data for data in others if data not in ("", here))
+    return InputError(f"{flag(name)} applies to {kinds}, and {source} was taken for {here}")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.domains import lent_encoders
 from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.files.io import file_digest
 from gcl_hard.molecules.settings import SEED, UNTRAINED, is_table
@@ -49,8 +50,6 @@ def _table(name: str, parts: UserParts) -> str:
 
 def _file(config: RunConfig, parts: UserParts) -> str:
     """The name of an encoder of molecules; of one with new weights it has its shape."""
-    from gcl_hard.molecules import pretrained
-
     name: str = config.encoder
     if name in {UNTRAINED, *parts.parts, *parts.names} or config.shape or SEED in name:
         return parts.names.get(name, name)
@@ -61,8 +60,8 @@ def _file(config: RunConfig, parts: UserParts) -> str:
             f"gcl_hard.pretrain"
         )
     if of == UNTRAINED:
-        parts.names[name] = pretrained.shape_of(path)
+        parts.names[name] = lent_encoders().shape_of(path)
     else:
-        parts.names[name], make = pretrained.pretrained_part(path, digits=16)
+        parts.names[name], make = lent_encoders().pretrained_part(path, digits=16)
         parts.parts[parts.names[name]] = make
     return parts.names[name]

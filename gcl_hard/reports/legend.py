@@ -102,7 +102,7 @@ LINES = (
     Line(BLIND, "tells no two items apart and predicts the most frequent class; not tested", BLIND),
     Line("†", "differs from ucl, p < .05; without it: not significantly, or not tested", "†"),
     Line("bold", "the best mean of trained methods, if significantly better than ucl", "textbf"),
-    Line("− …", "differences from it, in points or the unit of the metric", "^− "),
+    Line("− NAME", "difference from it, in points or the unit of the metric", "^− "),
     *(Line("[a, b]", f"95 % interval over {what}, not corrected for the number of comparisons",
            r"\[[+-]", _over(key)) for key, what in VARIED.items()),
     *(Line("p", f"{TESTS[key]} over {what}", "^p ", _over(key)) for key, what in VARIED.items()),

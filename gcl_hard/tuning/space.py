@@ -233,16 +233,15 @@ def _number(name: str, key: str, value: Any, *, whole: bool) -> float:
 class Base:
     """The settings that are not searched.
 
-        Attributes:
-            kind: class of the configurations.
-            settings: settings as given, by name; those left out have their defaults.
-            make: makes the user's own encoder.
+    Attributes:
+        kind: class of the configurations.
+        settings: settings as given, by name; those left out have their defaults.
+        make: makes the user's own encoder.
 
-        Example:
-            >>> from gcl_hard.graphs.presets import PAPERS_BETAS
-    from gcl_hard.graphs.settings import GraphConfig
-            >>> Base(GraphConfig, {"method": "hscl"}).config_with({"beta": 2}).beta
-            2.0
+    Example:
+        >>> from gcl_hard.graphs.settings import GraphConfig
+        >>> Base(GraphConfig, {"method": "hscl"}).config_with({"beta": 2}).beta
+        2.0
     """
 
     kind: type[RunConfig]
@@ -426,14 +425,13 @@ class Space:
 def paper_grid(config: RunConfig) -> dict[str, tuple[float, ...]]:
     """The H-SCL paper's values for the domain and the method of a configuration.
 
-        Source:
-            H-SCL paper, sections V-B and V-C, as in its tables.
+    Source:
+        H-SCL paper, sections V-B and V-C, as in its tables.
 
-        Example:
-            >>> from gcl_hard.graphs.presets import PAPERS_BETAS
-    from gcl_hard.graphs.settings import GraphConfig
-            >>> paper_grid(GraphConfig(method="hscl"))
-            {'beta': (1.0, 2.0, 10.0)}
+    Example:
+        >>> from gcl_hard.graphs.settings import GraphConfig
+        >>> paper_grid(GraphConfig(method="hscl"))
+        {'beta': (1.0, 2.0, 10.0)}
     """
     settings, values = known(type(config)), presets()["1"].values
     found = {

@@ -115,7 +115,7 @@ def test_double_precision_and_places_are_noted() -> None:
     with pretended() as record:
         similarity.unit(torch.ones(3, 2, device=GPU, dtype=torch.float64))
     assert record.count("double") > 0
-    assert {one.where.partition(":")[0] for one in record} == {"", "functional/similarity.py"}
+    assert {one.where.partition(":")[0] for one in record} == {"", "theory/similarity.py"}
 
 
 def test_values_lists_and_slices_are_those_of_the_cpu() -> None:

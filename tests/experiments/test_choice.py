@@ -14,10 +14,9 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.choice import best, choice, choices, inner_scores
 from gcl_hard.experiments.plan import Run, inner_run, plan
 from gcl_hard.experiments.record import RunResult
-from tests.experiments import record
+from tests.experiments import readings, record
 from tests.experiments.readings import ReadingConfig, ValidatedConfig, scored
 from tests.said import says
-from tests.settings import readings
 
 RATES = (0.1, 0.2, 0.4)
 SEEDS = (0, 1)

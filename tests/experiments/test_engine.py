@@ -21,7 +21,7 @@ from distributed.comm import connect
 
 from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments.engine import TRIES, Cluster, Engine, InProcess, engine
-from tests.runs import engine_tasks as tasks
+from tests.experiments import engine_tasks as tasks
 from tests.said import says
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads Linux's /proc")
@@ -397,7 +397,8 @@ def test_a_script_without_a_guard_is_told_before_a_process_is_started(
 ) -> None:
     script = tmp_path / "mine.py"
     script.write_text(
-        f"import gcl_hard\nfrom gcl_hard.graphs import GIN, from_smiles, load\n{call}\n"
+        "import gcl_hard\nfrom gcl_hard.graphs import GIN, load\n"
+        f"from gcl_hard.molecules import from_smiles\n{call}\n"
     )
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(script)], cwd=tmp_path, capture_output=True,

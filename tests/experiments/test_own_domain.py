@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from gcl_hard import bench, tune
 from gcl_hard.experiments.registry import import_domain
 from gcl_hard.experiments.store import Store
-from tests.runs import engine_tasks as tasks
+from tests.experiments import engine_tasks as tasks
 from tests.said import says
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-domain.md"

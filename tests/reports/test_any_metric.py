@@ -30,11 +30,10 @@ from gcl_hard.reports.result_figures import ranks, score_figure
 from gcl_hard.reports.rows import Row, rows
 from gcl_hard.reports.runs import read, select, stem, subject
 from gcl_hard.reports.tables import baseline_table, best_trained, significance_table, terminal
-from tests.experiments import record
+from tests.experiments import readings, record
 from tests.experiments.readings import ReadingConfig, scored
 from tests.reports.made import cells_of
 from tests.said import says
-from tests.settings import readings
 
 SEEDS = (0, 1, 2)
 LEVEL = {"scl": 1.0, "ucl": 2.0, "hscl": 0.5, "mean": 3.0}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
 from rich.console import Console
 
@@ -62,7 +61,7 @@ def test_a_sign_is_explained_exactly_where_it_is(sign: str, format: str) -> None
     assert not explained(format, sign, PLAIN) or sign == "inductive"
 
 
-UNITS = Scores((0, 1), ((80.0,), (70.0,)), units=(np.ones(3), np.zeros(3)))
+UNITS = Scores((0, 1), ((80.0,), (70.0,)), samples=((), ()))
 
 
 @pytest.mark.parametrize(

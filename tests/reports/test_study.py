@@ -22,6 +22,7 @@ from gcl_hard.reports.study import (
 from gcl_hard.reports.tables import settings
 from gcl_hard.tuning.result import SearchResult
 from gcl_hard.tuning.storage import INTERRUPTED, SURPLUS, TrialCounts, complete
+from tests.experiments import readings
 from tests.reports.made import counts, lines_of
 from tests.reports.made_study import (
     PAPER,
@@ -34,7 +35,6 @@ from tests.reports.made_study import (
     trial,
 )
 from tests.said import says
-from tests.settings import readings
 
 
 def texts(result: SearchResult) -> list[list[str]]:
