@@ -76,6 +76,8 @@ LINES = (
     Line("s.e.", "standard error that the number of test items leaves"),
     Line("seeds", "finished ones, of those asked for; a seed without a defined score is left out",
          rows=lambda row: not row.whole),
+    Line("seeds –", "no seed changes it, so that it is run once", "^seeds$",
+         lambda row: row.is_deterministic),
     Line("seeds × splits", "of the row, – where no seed changes it; two rows are compared on what "
          "both have", "seeds × splits$"),
     Line("s", "seconds of training and scoring, all seeds"),
@@ -103,6 +105,8 @@ LINES = (
     Line("†", "differs from ucl, p < .05; without it: not significantly, or not tested", "†"),
     Line("bold", "the best mean of trained methods, if significantly better than ucl", "textbf"),
     Line("− NAME", "difference from it, in points or the unit of the metric", "^− "),
+    Line("− frozen", "difference from the same encoder, and what is joined, without training",
+         "^− frozen$"),
     *(Line("[a, b]", f"95 % interval over {what}, not corrected for the number of comparisons",
            r"\[[+-]", _over(key)) for key, what in VARIED.items()),
     *(Line("p", f"{TESTS[key]} over {what}", "^p ", _over(key)) for key, what in VARIED.items()),
