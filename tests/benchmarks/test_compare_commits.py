@@ -326,9 +326,8 @@ def test_documented_commands_parse_in_a_process_of_their_own(shown: ModuleType) 
         for one, found in zip(commands, parsed, strict=False)
         if "error" in found
     }
-    # What stands for the reader's own folder, module and file.
+    # What stands for the reader's own module and file.
     assert [one for one in refused if not one.startswith("--domain vectors")] == [
-        "--dataset photos/pets --encoder fast --batch-size 8 --epochs 1",
         "--config NAME-best.yaml",
     ]
     assert "--protocl" in parsed[-1]["error"]
