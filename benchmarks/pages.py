@@ -65,8 +65,7 @@ def table(path: Path) -> list[list[str]]:
 def pair(name: str, built: Path) -> tuple[Path, Path]:
     """The table of a built page and the one that is kept of it; of a search, its best settings."""
     if name.startswith("search-"):
-        best = f"{name.removeprefix('search-')}-best.yaml"
-        (kept,) = (ROOT / "configs").glob(f"*/{best}")
+        kept = ROOT / f"configs/best/{name.removeprefix('search-')}-best.yaml"
         return built / f"{name}-best.yaml", kept
     return built / f"{name}.csv", KEPT / f"{name}.csv"
 

@@ -20,6 +20,7 @@ from gcl_hard.commands.parser import (
 from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.custom import EncoderMaker, UserParts
+from gcl_hard.experiments.domains import DOMAINS
 from gcl_hard.experiments.flags import add_options, add_settings, all_settings, options_of
 from gcl_hard.experiments.logs import Logger
 from gcl_hard.experiments.pretraining_settings import PretrainOptions, of_others
@@ -242,12 +243,8 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def _run(options: PretrainOptions) -> None:
-    kind = "images" if isinstance(options.config, ImageConfig) else "molecules"
+    kind = options.config.pretraining.data
     check_extra(kind, f"pre-training on {kind}")
-    if kind == "images":
-        from gcl_hard.images.pretraining import image_pretraining as describe
-    else:
-        from gcl_hard.molecules.pretraining import molecule_pretraining as describe
     from gcl_hard.experiments.pretraining import pretrain
 
-    pretrain(options, describe)
+    pretrain(options, DOMAINS[kind].module("pretraining").describe)

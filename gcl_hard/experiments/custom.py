@@ -361,6 +361,11 @@ class UserParts:
         self.parts[key] = part
         return key
 
+    def add_file(self, name: str, path: str, **options: Any) -> None:
+        """Add the encoder in a file of ``gcl_hard.pretrain``, which a command named so."""
+        self.names[name], make = lent_encoders().pretrained_part(path, **options)
+        self.parts[self.names[name]] = make
+
     def resolved(self, config: RunConfig) -> RunConfig:
         """A configuration with its ``module:Name``s imported, called by what they turned out to be.
 
@@ -389,8 +394,7 @@ class UserParts:
         if not is_own(name) or name in self.parts:
             return name
         if name not in self.names and is_pretrained(name):
-            self.names[name], make = lent_encoders().pretrained_part(name)
-            self.parts[self.names[name]] = make
+            self.add_file(name, name)
         if name not in self.names:
             named = name.partition("@")[0]
             if ":" not in named:

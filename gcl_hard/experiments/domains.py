@@ -35,6 +35,11 @@ class Package(NamedTuple):
         """A module of the domain, imported."""
         return import_module(f"{self.name}.{name}")
 
+    def run_module(self, name: str) -> Any:
+        """A module that runs of the domain need, with what its extra brings."""
+        check_extra(self.extra, f"a run on {self.extra}")
+        return self.module(name)
+
 
 DOMAINS: dict[str, Package] = {
     "graphs": Package("gcl_hard.graphs", "graphs", trials=True, presets=True),
@@ -82,6 +87,7 @@ class _Configs(MutableMapping[str, type[RunConfig]]):
 
 
 CONFIGS = _Configs()
+"""The class of configurations of each domain; :func:`gcl_hard.experiments.register` adds one."""
 
 
 def is_baseline(name: str) -> bool:
@@ -118,6 +124,8 @@ def from_dict(stored: Mapping[str, Any], domain: str = "", *, recorded: bool = F
             f"unknown domain {domain!r}; known: {', '.join(CONFIGS)}; --domain MODULE names the "
             f"module that registers it"
         )
+    if not domain and stored.get("objective") == "jsd":  # as it was before it was a setting
+        stored = {"hardness_scale": "batch-max", **stored}
     kinds = (CONFIGS[domain],) if domain else tuple(CONFIGS.values())
     return _read(json.dumps(stored), kinds, recorded)
 
@@ -129,8 +137,6 @@ def _read(text: str, kinds: tuple[type[RunConfig], ...], recorded: bool) -> RunC
     if surplus:
         raise InputError(f"unknown settings: {', '.join(sorted(surplus))}")
     kind = next(kind for kind in kinds if set(stored) <= set(defaults(kind)))
-    if len(kinds) > 1 and stored.get("objective") == "jsd":  # as it was before it was a setting
-        stored = {"hardness_scale": "batch-max", **stored}
     if recorded:
         before = {n: one.setting.before[0] for n, one in known(kind).items() if one.setting.before}
         stored = before | stored

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import METRICS
 from gcl_hard.experiments.custom import named_object
@@ -34,32 +33,21 @@ class Registered(NamedTuple):
     outer_parts: OuterParts | None = None
 
 
-def _experiment(package: Package) -> Callable[[], Experiment[Any, Any]]:
-    """Makes the experiment of a domain of ours, whose module is imported then."""
+def _registered(package: Package) -> Registered:
+    """A domain of ours, whose modules are imported when they are asked for."""
 
-    def made() -> Experiment[Any, Any]:
-        check_extra(package.extra, f"a run on {package.extra}")
-        experiment: Experiment[Any, Any] = package.module("experiment").EXPERIMENT()
-        return experiment
-
-    return made
-
-
-def _outer_parts(package: Package) -> OuterParts | None:
-    """A domain's own parts of a search, whose module is imported when they are asked for."""
+    def experiment() -> Experiment[Any, Any]:
+        made: Experiment[Any, Any] = package.run_module("experiment").EXPERIMENT()
+        return made
 
     def parts(*arguments: Any) -> Sequence[Outer]:
-        check_extra(package.extra, f"a run on {package.extra}")
-        found: Sequence[Outer] = package.module("trials").outer_parts(*arguments)
+        found: Sequence[Outer] = package.run_module("trials").outer_parts(*arguments)
         return found
 
-    return parts if package.trials else None
+    return Registered(experiment, parts if package.trials else None)
 
 
-REGISTERED: dict[str, Registered] = {
-    name: Registered(_experiment(package), _outer_parts(package))
-    for name, package in DOMAINS.items()
-}
+REGISTERED = {name: _registered(package) for name, package in DOMAINS.items()}
 """The domains by name; their settings are in :data:`gcl_hard.experiments.domains.CONFIGS`."""
 
 

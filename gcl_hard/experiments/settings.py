@@ -446,7 +446,8 @@ class PretrainingData(NamedTuple):
     """What pre-training on a domain's data reads.
 
     Attributes:
-        data: what the data are called, in messages; empty where there is no pre-training.
+        data: the domain whose module ``pretraining`` reads the data, which messages name as well;
+            empty where there is no pre-training.
         unread: settings that it does not read.
         refused: options that apply to other data.
     """

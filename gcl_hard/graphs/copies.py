@@ -53,6 +53,16 @@ def on_device(given: T, device: torch.device | str, dtype: torch.dtype | None = 
     return found
 
 
+def fields_on_device(data: T, device: torch.device | str) -> T:
+    """A dataclass with those of its fields that are tensors on a device; the others stay."""
+    moved = {
+        field.name: value.to(device)
+        for field in fields(data)  # type: ignore[arg-type]
+        if isinstance(value := getattr(data, field.name), Tensor)
+    }
+    return replace(data, **moved)  # type: ignore[type-var]
+
+
 def _tensors(given: Any) -> list[Tensor]:
     """The tensors that are moved, in the order in which they are found."""
     found: list[Tensor] = []

@@ -90,7 +90,7 @@ def new_encoder(
     if (make := own_part(config.encoder, parts)) is not None:
         return make_encoder(make, n_features, edge_dim)
     if config.encoder == MOLECULE_GIN:
-        encoder: nn.Module = lent_encoders().new_encoder(
+        encoder: nn.Module = lent_encoders().MoleculeGIN(
             config.dim, config.layers, readout=config.readout, jk=config.jk
         )
         return encoder

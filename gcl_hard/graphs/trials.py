@@ -15,8 +15,7 @@ from gcl_hard.evaluation.folds import inner_folds
 from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.record import Scored
 from gcl_hard.experiments.trials import Candidate, Inner, Part, Score, Scoring, Trial, split
-from gcl_hard.graphs import GraphSet, protocols
-from gcl_hard.graphs import training as ensembles
+from gcl_hard.graphs import GraphSet, protocols, training
 from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.settings import GraphConfig
@@ -116,7 +115,7 @@ def _train_graphs(
         return [n for n in models if not trials[n].goes_on]
 
     try:
-        for result in ensembles.train_encoders(
+        for result in training.train_encoders(
             encoders, graphs, size=context.options.ensemble_size, on_epoch=on_epoch,
             see=on_snapshot,
         ):  # fmt: skip

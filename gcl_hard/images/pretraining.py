@@ -23,7 +23,7 @@ from gcl_hard.images.training import build, check_encoder, encoder_state, pairs_
 from gcl_hard.losses.methods import method
 
 
-def image_pretraining(options: PretrainOptions) -> Pretraining:
+def describe(options: PretrainOptions) -> Pretraining:
     """The images to train an encoder on.
 
     They are all of a folder, none is split off, and no probe is trained. Labels are read where the

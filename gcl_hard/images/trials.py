@@ -22,7 +22,7 @@ from gcl_hard.experiments.trials import (
     Trial,
     hold_out_seeds,
 )
-from gcl_hard.images import training as image_training
+from gcl_hard.images import training
 from gcl_hard.images.experiment import ImageExperiment
 from gcl_hard.images.parts import ImageData
 from gcl_hard.images.settings import ImageConfig
@@ -119,8 +119,8 @@ def _train_images(trial: Trial, data: ImageData, on_epoch_end: OnEpochEnd | None
     context, run = trial.scoring.context, Run(trial.config, trial.scoring.inner.seed)
     hardware.use_threads(context.threads, math.inf, 1, context.cores)
     try:
-        trained = image_training.train_run(run, data, context, report, on_epoch_end)
-        trial.values.append(_value(trial, image_training.score_run(trained, data), data))
+        trained = training.train_run(run, data, context, report, on_epoch_end)
+        trial.values.append(_value(trial, training.score_run(trained, data), data))
     except _Pruned:
         pass
     except (DivergenceError, OutOfMemory) as error:

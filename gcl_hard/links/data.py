@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, Literal, NamedTuple, Self, get_args
@@ -17,6 +17,7 @@ from torch import Tensor
 from gcl_hard.core.ids import alike_notes, ordered_names
 from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.files.io import digest_of_arrays
+from gcl_hard.graphs.copies import fields_on_device
 from gcl_hard.graphs.parts import count
 from gcl_hard.links.reversed_facts import reversed_notes
 
@@ -456,12 +457,7 @@ class LinkSet:
 
     def to(self, device: torch.device | str) -> LinkSet:
         """The same set on a device."""
-        moved: dict[str, Any] = {
-            one.name: value.to(device)
-            for one in fields(self)
-            if isinstance(value := getattr(self, one.name), Tensor)
-        }
-        return replace(self, **moved)
+        return fields_on_device(self, device)
 
     @cached_property
     def digest(self) -> str:

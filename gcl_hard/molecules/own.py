@@ -62,6 +62,5 @@ def _file(config: RunConfig, parts: UserParts) -> str:
     if of == UNTRAINED:
         parts.names[name] = lent_encoders().shape_of(path)
     else:
-        parts.names[name], make = lent_encoders().pretrained_part(path, digits=16)
-        parts.parts[parts.names[name]] = make
+        parts.add_file(name, path, digits=16)
     return parts.names[name]

@@ -131,11 +131,6 @@ def shape_of(path: str) -> str:
     return f"{UNTRAINED}:{'+'.join(unusual)}" if unusual else UNTRAINED
 
 
-def new_encoder(dim: int, layers: int, **options: Any) -> MoleculeGIN:
-    """A new encoder of atoms and bonds, for graphs of another domain: :class:`MoleculeGIN`."""
-    return MoleculeGIN(dim, layers, **options)
-
-
 def coded(graphs: GraphSet) -> GraphSet:
     """Graphs of another domain with the codes that these encoders read: :func:`from_tu`."""
     return from_tu(graphs)

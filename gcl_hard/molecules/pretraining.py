@@ -33,7 +33,7 @@ GROUP_SIZE = 4
 """Molecules of a scaffold that come together in a batch."""
 
 
-def molecule_pretraining(options: PretrainOptions) -> Pretraining:
+def describe(options: PretrainOptions) -> Pretraining:
     """The molecules to train an encoder on.
 
     Raises:

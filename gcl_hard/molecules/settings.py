@@ -329,26 +329,26 @@ class MoleculeConfig(RunConfig):
     @classmethod
     def name_or_path(cls, name: str, data_dir: Path | None = None) -> str:
         """The name of a known set, or the path of a table: that of the data folder by its name."""
-        from gcl_hard.molecules import files as moleculenet
+        from gcl_hard.molecules import files
 
-        if name.casefold() in moleculenet.GROUPS:
+        if name.casefold() in files.GROUPS:
             return name
-        return moleculenet.name_or_path(name, data_dir=data_dir)
+        return files.name_or_path(name, data_dir=data_dir)
 
     @property
     def canonical_dataset(self) -> str:
         """As :func:`gcl_hard.molecules.files.canonical`."""
-        from gcl_hard.molecules import files as moleculenet
+        from gcl_hard.molecules import files
 
-        return self.dataset if is_table(self.dataset) else moleculenet.canonical(self.dataset)
+        return self.dataset if is_table(self.dataset) else files.canonical(self.dataset)
 
     def files(self, data_dir: Path | None) -> list[Path]:
         """The file of a known set; a table's name has the digest of its content."""
-        from gcl_hard.molecules import files as moleculenet
+        from gcl_hard.molecules import files
 
         if is_table(self.dataset):
             return []
-        return [moleculenet.locate(self.canonical_dataset, data_dir=data_dir)]
+        return [files.locate(self.canonical_dataset, data_dir=data_dir)]
 
     @property
     def set_name(self) -> str:
@@ -421,6 +421,8 @@ class MoleculeConfig(RunConfig):
 
     def of_seed(self, seed: int) -> Self:
         """The configuration of the run of a seed, with its file."""
+        if SEED not in self.encoder:
+            return self
         return replace(self, encoder=self.encoder.replace(SEED, str(seed)))
 
     @property

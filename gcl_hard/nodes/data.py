@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch import Tensor
 from gcl_hard.core.ids import checked_names
 from gcl_hard.errors import InputError
 from gcl_hard.files.io import digest_of_arrays
+from gcl_hard.graphs.copies import fields_on_device
 from gcl_hard.graphs.features import aligned_columns
 from gcl_hard.graphs.order import Ids, checked_ids
 from gcl_hard.graphs.parts import classes, count, splits
@@ -123,12 +124,7 @@ class NodeSet:
 
     def to(self, device: torch.device | str) -> NodeSet:
         """The same set on a device."""
-        moved: dict[str, Any] = {
-            field.name: value.to(device)
-            for field in fields(self)
-            if isinstance(value := getattr(self, field.name), Tensor)
-        }
-        return replace(self, **moved)
+        return fields_on_device(self, device)
 
     def dense(self) -> NodeSet:
         """The same set with dense features."""

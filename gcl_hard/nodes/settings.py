@@ -382,9 +382,9 @@ class NodeConfig(RunConfig):
 
     def files(self, data_dir: Path | None) -> list[Path]:
         """The file of a set."""
-        from gcl_hard.nodes import files as node_files
+        from gcl_hard.nodes import files
 
-        return node_files.paths(self.dataset, data_dir=data_dir)
+        return files.paths(self.dataset, data_dir=data_dir)
 
     @property
     def trains_each(self) -> bool:

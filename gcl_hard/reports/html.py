@@ -59,7 +59,7 @@ def all_rows(rows: Sequence[Row]) -> DataFrame:
     """One line for each row of results, as texts that begin with the number they are sorted by."""
     names = tables.controls(rows)
     body = [
-        (row.dataset, row.protocol, row.metric, row.name or row.method, row.choice,
+        (row.dataset, row.protocol, row.metric, row.title, row.choice,
          "" if row.undefined else tables.mean_std(row.scores) + marks(row),
          f"{len(row.scores.seeds) if row.scores else 0} of {row.expected}",
          *(text for test in map(row.tests.get, names) for text in (

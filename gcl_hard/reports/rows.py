@@ -152,14 +152,19 @@ class Row:
         return self.setting
 
     @property
+    def title(self) -> str:
+        """What it is called, without its choice."""
+        return self.name or self.method
+
+    @property
     def label(self) -> str:
-        """Method and choice."""
-        return f"{self.name or self.method} {self.choice}".strip()
+        """What it is called, and its choice."""
+        return f"{self.title} {self.choice}".strip()
 
     @property
     def entry(self) -> str:
         """Its label in a table over data sets, without the setting that was best."""
-        return f"{self.name or self.method} best on test" if self.kind == "best" else self.label
+        return f"{self.title} best on test" if self.kind == "best" else self.label
 
     @property
     def interval(self) -> Interval | None:

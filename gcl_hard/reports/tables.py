@@ -483,7 +483,7 @@ def optimism_table(rows: Sequence[Row]) -> DataFrame:
         rows: of one metric.
     """
     known = [r for r in rows if r.optimism is not None]
-    lines = [(r.protocol, r.method, r.dataset, r.optimism) for r in known]
+    lines = [(r.protocol, r.title, r.dataset, r.optimism) for r in known]
     return _points_across(lines, ["protocol", "method", "dataset"], rows)
 
 
@@ -685,7 +685,7 @@ def _plain(row: Row) -> str:
     """Method and setting, short enough for a terminal."""
     kind = row.kind if row.kind in ("inside", "best") else ""
     group = row.group if kind == "inside" else ""
-    return " ".join(part for part in (row.name or row.method, kind, row.setting, group) if part)
+    return " ".join(part for part in (row.title, kind, row.setting, group) if part)
 
 
 def _name(row: Row) -> str:
