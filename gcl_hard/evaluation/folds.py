@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, clone
-from sklearn.model_selection import StratifiedKFold, train_test_split
 
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.evaluation.checks import (
@@ -21,6 +19,9 @@ from gcl_hard.evaluation.checks import (
     check_indices,
     check_share,
 )
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
 Predictions = Callable[[Indices, Indices, Sequence[float]], Iterable[Indices]]
 """Takes indices to train on and to test on, and values of a hyper-parameter; returns for each
@@ -109,6 +110,8 @@ def outer_folds(labels: ArrayLike, *, seed: int, n_folds: int = 10) -> list[Fold
         >>> sorted(int(i) for fold in folds for i in fold.test)
         [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
+    from sklearn.model_selection import StratifiedKFold
+
     check_at_least("seed", seed, 0)
     array = check_labels(labels, n_folds=n_folds)
     splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
@@ -164,6 +167,8 @@ def inner_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int, fraction: f
         >>> inner_holdout([0, 1, 2, 3, 6, 7], [0, 1] * 4, seed=0, fraction=0.34).test.size
         3
     """
+    from sklearn.model_selection import train_test_split
+
     check_at_least("seed", seed, 0)
     check_share("fraction", fraction, usual=0.2)
     classes = check_classes("labels", labels)
@@ -388,6 +393,8 @@ def grid_search(
         >>> grid_search(model, grid, x, y, seed=0, n_folds=3, n_inner=2, n_jobs=1).accuracy
         1.0
     """
+    from sklearn.base import clone
+
     ((name, values),) = grid.items()
 
     def predictions(train: Indices, test: Indices, some: Sequence[float]) -> Iterator[Indices]:

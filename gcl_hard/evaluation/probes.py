@@ -13,11 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_number, check_option
 from gcl_hard.evaluation.checks import (
@@ -95,6 +90,10 @@ def linear_cross_validation(
         >>> len(linear_cross_validation(x, y, seed=0, n_folds=5, C_grid=[1.0]).folds)
         5
     """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     X = check_numbers("embeddings", embeddings)
     y = check_labels(labels, len(X), n_folds)
     check_at_least("max_iter", max_iter, 1)
@@ -147,6 +146,10 @@ def probe_fold(
         >>> probe_fold(x, y, fold).accuracy
         1.0
     """
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
     check_option("probe", probe, get_args(ProbeName))
     X = check_numbers("embeddings", embeddings)
     y = check_labels(labels, len(X), 2)
@@ -206,6 +209,10 @@ def knn_cross_validation(
         >>> knn_cross_validation(x, y, seed=0, n_folds=5, n_neighbors=1).folds[0].chosen
         1.0
     """
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     X = check_numbers("embeddings", embeddings)
     y = check_labels(labels, len(X), n_folds)
     check_option("metric", metric, get_args(Metric))
@@ -433,6 +440,9 @@ def _scored(
 
 def _logistic(split: _Parts) -> Predict:
     """Logistic regressions on the CPU, of standardised embeddings in single precision."""
+
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
 
     def predict(values: Sequence[float], rows: Indices, x: Singles) -> list[Indices]:
         X, y = split.train[rows], split.train_classes[rows]

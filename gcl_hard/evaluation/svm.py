@@ -7,11 +7,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import pdist, squareform
-from sklearn import config_context
-from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 
 from gcl_hard.errors import InputError, check_number, check_option
 from gcl_hard.evaluation.checks import Floats, Indices, check_grid, check_numbers
@@ -244,6 +239,8 @@ class _NestedSVM:
     def __call__(self, fold: Fold) -> FoldScore:
         """Choose C inside the training fold, refit on all of it, score on the test part."""
         # Inputs are checked already; the option is local to a thread, so it is set here.
+        from sklearn import config_context
+
         with config_context(assume_finite=True, skip_parameter_validation=True):
             return nested_score(
                 fold, self.y, self.C_grid, self._predictions, n_inner=self.n_inner, seed=self.seed
@@ -253,6 +250,8 @@ class _NestedSVM:
         self, train: Indices, test: Indices, C_grid: Sequence[float]
     ) -> Iterator[Indices]:
         """Predicted classes for each C: one kernel, built once, serves the whole grid."""
+        from sklearn.svm import SVC
+
         kernel = self.kernel(train, test)
         fit, held_out = kernel[: len(train)], kernel[len(train) :]
         for C in C_grid:
@@ -383,6 +382,10 @@ def sum_kernel(first: Kernel, second: Kernel, weight: float) -> Kernel:
 
 def _rbf(X: Floats, standardise: bool) -> Kernel:
     """The RBF kernel; all folds share the squared distances of raw embeddings."""
+    from scipy.spatial.distance import pdist, squareform
+    from sklearn.metrics.pairwise import euclidean_distances
+    from sklearn.preprocessing import StandardScaler
+
     squared = None if standardise else squareform(pdist(X, "sqeuclidean"))
 
     def kernel(train: Indices, test: Indices) -> Floats:
@@ -403,6 +406,8 @@ def _rbf(X: Floats, standardise: bool) -> Kernel:
 
 def _linear(X: Floats, standardise: bool) -> Kernel:
     """The linear kernel; raw columns are centred too, or a large mean would leave only rounding."""
+
+    from sklearn.preprocessing import StandardScaler
 
     def kernel(train: Indices, test: Indices) -> Floats:
         rows = np.concatenate([train, test])

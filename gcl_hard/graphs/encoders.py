@@ -6,16 +6,16 @@ from typing import Literal, Protocol, get_args
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import GINConv, GINEConv, global_add_pool, global_mean_pool
 
 from gcl_hard.errors import InputError, check_at_least, check_option
 
 Readout = Literal["sum", "mean", "both"]
 READOUTS = {
-    "sum": [global_add_pool],
-    "mean": [global_mean_pool],
-    "both": [global_add_pool, global_mean_pool],
+    "sum": ("global_add_pool",),
+    "mean": ("global_mean_pool",),
+    "both": ("global_add_pool", "global_mean_pool"),
 }
+"""The functions of ``torch_geometric.nn`` that pool nodes, by readout."""
 JumpingKnowledge = Literal["cat", "last"]
 
 
@@ -99,6 +99,9 @@ class GIN(nn.Module):
         edge_dim: int | None = None,
         virtual_node: bool = False,
     ) -> None:
+        # Here, as torch_geometric takes seconds, and showing results needs none of it.
+        from torch_geometric import nn as pyg
+
         super().__init__()
         for name, size in (("in_dim", in_dim), ("dim", dim), ("layers", layers)):
             check_at_least(name, size, 1)
@@ -109,7 +112,8 @@ class GIN(nn.Module):
         widths = [in_dim] + [dim] * (layers - 1)
         mlps = [nn.Sequential(nn.Linear(w, dim), nn.ReLU(), nn.Linear(dim, dim)) for w in widths]
         self.convs = nn.ModuleList(
-            GINConv(mlp) if edge_dim is None else GINEConv(mlp, edge_dim=edge_dim) for mlp in mlps
+            pyg.GINConv(mlp) if edge_dim is None else pyg.GINEConv(mlp, edge_dim=edge_dim)
+            for mlp in mlps
         )
         self.norms = nn.ModuleList(nn.BatchNorm1d(dim) for _ in range(layers))
         self.virtual = nn.ModuleList(
@@ -117,6 +121,8 @@ class GIN(nn.Module):
             for _ in range(layers - 1 if virtual_node else 0)
         )
         self.readout, self.jk = readout, jk
+        self._add = pyg.global_add_pool
+        self._pools = [getattr(pyg, name) for name in READOUTS[readout]]
         self.in_dim, self.edge_dim = in_dim, edge_dim
         self.out_dim = dim * (layers if jk == "cat" else 1) * len(READOUTS[readout])
         xavier(self)
@@ -157,14 +163,13 @@ class GIN(nn.Module):
         virtual: Tensor | None = None
         for k, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
             if k and len(self.virtual):
-                pooled = global_add_pool(layers[-1], batch, n_graphs)
+                pooled = self._add(layers[-1], batch, n_graphs)
                 virtual = self.virtual[k - 1](pooled if virtual is None else virtual + pooled)
                 x = x + virtual[batch]
             x = norm(torch.relu(conv(x, edge_index, *edges)))
             layers.append(x)
         nodes = torch.cat(layers, 1) if self.jk == "cat" else x
-        pools = READOUTS[self.readout]
         return (
-            torch.cat([nodes] * len(pools), 1),
-            torch.cat([pool(nodes, batch, n_graphs) for pool in pools], 1),
+            torch.cat([nodes] * len(self._pools), 1),
+            torch.cat([pool(nodes, batch, n_graphs) for pool in self._pools], 1),
         )

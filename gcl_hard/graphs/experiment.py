@@ -37,7 +37,6 @@ from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import Scored
 from gcl_hard.graphs import GraphSet, Supervised, tudataset
 from gcl_hard.graphs.embedded import items_of_graphs, named_as, with_columns_of
-from gcl_hard.graphs.exported import graphs_exportable
 from gcl_hard.graphs.features import CODES, KINDS
 from gcl_hard.graphs.models import GraphContrast, GraphModel
 from gcl_hard.graphs.own import graphs_named, own_graphs
@@ -205,6 +204,8 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
 
     def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
         """Nodes and graphs, of features, edges and pointers."""
+        from gcl_hard.graphs.exported import graphs_exportable
+
         return graphs_exportable(encoder, saved)
 
     def arrays(self, trained: TrainedRun, data: GraphSet) -> dict[str, NDArray[Any]]:

@@ -44,7 +44,6 @@ from gcl_hard.experiments.record import RunResult, Scored, Tested
 from gcl_hard.files.io import digest_of_arrays, file_digest
 from gcl_hard.graphs import embed
 from gcl_hard.graphs.embedded import items_of_graphs
-from gcl_hard.graphs.exported import molecules_exportable
 from gcl_hard.molecules import Molecules, load_molecules
 from gcl_hard.molecules.files import split_checked_later
 from gcl_hard.molecules.finetuning import diverged, finetune, new_encoder, train_head
@@ -213,6 +212,8 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
 
     def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
         """Atoms and molecules, of codes, bonds and pointers."""
+        from gcl_hard.graphs.exported import molecules_exportable
+
         return molecules_exportable(encoder)
 
     def arrays(self, trained: TrainedRun, data: Labelled) -> dict[str, NDArray[Any]]:

@@ -43,10 +43,8 @@ from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import Scored, Tested
 from gcl_hard.experiments.training import Training
 from gcl_hard.graphs.embedded import IN_ORDER, check_columns, named_as
-from gcl_hard.graphs.exported import nodes_exportable
 from gcl_hard.graphs.sparse import to_scipy
 from gcl_hard.nodes.data import NodeSet, own_nodes
-from gcl_hard.nodes.encoders import NODE_ENCODERS, normalised_adjacency
 from gcl_hard.nodes.files import given_splits_of, load_nodes
 from gcl_hard.nodes.models import (
     UNKNOWN,
@@ -246,6 +244,8 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
 
     def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
         """Nodes, of dense features and edges."""
+        from gcl_hard.graphs.exported import nodes_exportable
+
         return nodes_exportable(encoder, saved)
 
     def arrays(self, trained: TrainedRun, data: NodeSet) -> dict[str, NDArray[Any]]:
@@ -316,6 +316,8 @@ def new_encoder(config: NodeConfig, n_features: int, parts: Parts | None) -> nn.
         check_call(make, "encoder(n_features)", n_features)
         made: nn.Module = make(n_features)
         return made
+    from gcl_hard.nodes.encoders import NODE_ENCODERS
+
     return NODE_ENCODERS[config.encoder](
         n_features, config.dim, config.layers, activation=config.activation,
         dropout=config.dropout or 0.0,
@@ -594,6 +596,8 @@ def _representations(trained: TrainedRun, data: NodeSet) -> Iterator[tuple[int |
     if config.method == RAW:
         yield None, x
         return
+    from gcl_hard.nodes.encoders import normalised_adjacency
+
     by = to_scipy(normalised_adjacency(data.edge_index, data.edge_weight, data.n_nodes))
     done = 0
     for hops in config.hops or ():
