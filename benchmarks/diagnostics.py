@@ -25,8 +25,8 @@ from pairs import Table, Values, ratios, timed
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.datasets import DataSets
 from gcl_hard.experiments.experiment import RunContext, RunOptions, TrainedRun, silent
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig

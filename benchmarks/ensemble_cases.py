@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from gcl_hard.experiments.plan import Run, groups_of
+from gcl_hard.experiments.plan import groups_of
+from gcl_hard.experiments.run import Run
 from gcl_hard.graphs import Ensemble, GraphBatch, GraphSet, epoch_batches, protocols
 from gcl_hard.graphs.settings import GraphConfig, GraphProtocol
 from gcl_hard.graphs.training import Encoder, ensemble_of

@@ -22,8 +22,8 @@ from rich.console import Console
 
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.experiment import RunContext
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.runner import Runner
 from gcl_hard.graphs.settings import GraphConfig
 

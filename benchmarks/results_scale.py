@@ -23,8 +23,9 @@ from typing import NamedTuple
 import numpy as np
 from pairs import Table
 
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import RunResult, Scored
+from gcl_hard.experiments.run import Run
+from gcl_hard.experiments.settings import as_json
 from gcl_hard.experiments.store import Store
 from gcl_hard.files.io import json_text
 from gcl_hard.graphs.settings import GraphConfig
@@ -88,7 +89,7 @@ def copies(of: RunResult, folder: Path, wanted: Asked, seeds: int) -> None:
             scored = Scored(tuple(changed))
             test, predicted = scored.packed()
             result = replace(
-                of, config=config.as_json(), seed=seed, test=test, predicted=predicted,
+                of, config=as_json(config), seed=seed, test=test, predicted=predicted,
                 scores=scored.scores([of.metric]),
             )  # fmt: skip
             # As Store.put does, which makes sure of each file that it is on the disk.

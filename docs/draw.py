@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.store import Store
 from gcl_hard.figures import main
+from gcl_hard.molecules.settings import representation
 from gcl_hard.reports.frame import Scores
 from gcl_hard.reports.molecules import size_figure
 from gcl_hard.reports.rendering import write_files
@@ -81,11 +83,11 @@ def frozen(metric: str) -> list[Row]:
     records: dict[tuple[str, str], list[RunResult]] = {}
     for record in Store(TRANSFER).rows():
         config = record.run.config
-        name = re.sub(r"-\d+$", "", config.representation)  # of a seed's file
+        name = re.sub(r"-\d+$", "", representation(config))  # of a seed's file
         whole = (config.split, config.train_share) == ("scaffold-chirality", 1)
         known = config.method == "untrained" and re.fullmatch(r"untrained|moses\d+[km]", name)
         if known and whole and record.metric == metric:
-            records.setdefault((config.set_name, name), []).append(record)
+            records.setdefault((experiment_of(config).set_name(config), name), []).append(record)
     return [
         Row(dataset, "untrained", "split", "baseline", "", Scores.of_records(of, config), len(of),
             metric=metric, config=config, records=tuple(of))

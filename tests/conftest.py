@@ -67,7 +67,7 @@ def shared(items: list[pytest.Item], one_of: int) -> list[pytest.Item]:
 @pytest.fixture(autouse=True)
 def domains_as_before() -> Iterator[None]:
     """What a test registers is not known to the next one."""
-    module = sys.modules.get("gcl_hard.experiments.registry")
+    module = sys.modules.get("gcl_hard.experiments.outside")
     before = [] if module is None else [(table, {**table}) for table in module.TABLES]
     yield
     for table, content in before:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.images import Views, image_encoder
 from gcl_hard.images import training as image_training
 from gcl_hard.images.settings import IMAGE_BASELINES, ImageConfig

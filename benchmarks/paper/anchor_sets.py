@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.store import POINTS, Store
 from gcl_hard.reports import theme
 from gcl_hard.reports.runs import RERUN, by_config, labels, read, select, subject

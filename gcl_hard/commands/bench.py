@@ -27,6 +27,7 @@ from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.experiment import RunOptions
 from gcl_hard.experiments.flags import add_options, add_settings, options_of
 from gcl_hard.experiments.presets import presets
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import HEAD, RunConfig, defaults, flag, known
 from gcl_hard.experiments.values import as_declared, check_report, warn_of_unread
 from gcl_hard.files.io import write_json
@@ -86,7 +87,7 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     if preset is not None:
         values |= preset.values
     quick = dict(SMALL) if stated.get("small") else {}
-    quick |= config.quick if stated.get("quick") else {}
+    quick |= experiment_of(config).quick if stated.get("quick") else {}
     values |= quick | stated
     values |= {name: (None,) for name in listed if name in values and values[name] is None}
     _check_bench(values, stated, config)

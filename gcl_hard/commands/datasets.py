@@ -11,8 +11,8 @@ from typing import Any
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.outside import import_domain
 from gcl_hard.experiments.presets import presets
-from gcl_hard.experiments.registry import import_domain
 from gcl_hard.experiments.settings import Domain, RunConfig
 from gcl_hard.files.io import expanded
 from gcl_hard.links.settings import LinkConfig

@@ -24,6 +24,7 @@ from gcl_hard.core.ids import repeated
 from gcl_hard.errors import InputError, check_processes
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.custom import EncoderMaker, named_object
+from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.embedding import (
     Embeddings,
     Items,
@@ -36,7 +37,7 @@ from gcl_hard.experiments.embedding import (
 from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.flags import add_options, options_of
 from gcl_hard.experiments.progress import bar_of
-from gcl_hard.experiments.registry import REGISTERED, experiment_of
+from gcl_hard.experiments.registry import runnable
 from gcl_hard.experiments.settings import COMMON
 from gcl_hard.files.io import check_writable, digest_of_arrays, joined_digest
 
@@ -217,7 +218,7 @@ def items_of(
     context = RunContext(
         output=Path(), data_dir=None if data_dir is None else Path(data_dir),
         device=str(hardware.choose_device(device)), threads=None, cores=jobs, versions={},
-        experiment_of=experiment_of,
+        experiment_of=runnable,
     )  # fmt: skip
     for name in ("smiles", "ids"):
         if getattr(reading, name) is not None and model.domain != "molecules":
@@ -225,7 +226,7 @@ def items_of(
     if reading.level == "nodes" and model.domain not in ("graphs", "molecules"):
         raise InputError(f"level nodes applies to graphs and molecules, not to {model.domain}")
     encoder = model.encoder.to(context.device)
-    experiment = REGISTERED[model.domain].experiment()
+    experiment = runnable(CONFIGS[model.domain])
     try:
         found = experiment.items(encoder, model.saved, data, context, reading)
     except InputError:

@@ -22,7 +22,7 @@ from gcl_hard.experiments.custom import (
 )
 from gcl_hard.experiments.domains import CONFIGS, from_dict
 from gcl_hard.experiments.experiment import Parts
-from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.registry import experiment_of, runnable
 from gcl_hard.experiments.settings import is_own, is_pretrained
 from gcl_hard.files.io import digest_of_arrays, file_digest, joined_digest, reading
 from gcl_hard.files.stored import check_weights, load_torch
@@ -184,7 +184,7 @@ def _new(
                 f"the code of the encoders in {path} was another one: {config.encoder}",
                 stacklevel=4,
             )
-    made: nn.Module = experiment_of(config).new_encoder(config, saved, parts)
+    made: nn.Module = runnable(config).new_encoder(config, saved, parts)
     return made
 
 

@@ -31,9 +31,9 @@ from gcl_hard.experiments.custom import (
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.experiment import EMBEDDINGS, ENCODERS, OPTIONS, RunOptions
 from gcl_hard.experiments.logs import Logger
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.experiments.settings import RunConfig, defaults, known
+from gcl_hard.experiments.run import Run
+from gcl_hard.experiments.settings import RunConfig, defaults, encoder_name, known
 from gcl_hard.experiments.store import Store
 from gcl_hard.experiments.values import as_seeds, check_report, warn_of_unread
 from gcl_hard.graphs.features import CODES
@@ -156,9 +156,10 @@ def evaluate(
     graphs = str(graphs) if isinstance(graphs, Path) else graphs
     _check(name, jobs, threads, report)
     kind = _kind(graphs, data_dir)
-    beside = kind.usual_baselines if baselines is None else baselines
+    beside = experiment_of(kind).usual_baselines if baselines is None else baselines
     values = _settings(kind, settings) | {"method": (*_words(method), *_words(beside))}
-    values["protocol"] = _words(kind.baseline_protocol if protocol is None else protocol)
+    estimates = known(kind)["protocol"].usual({"method": kind.baselines[0]})
+    values["protocol"] = _words(estimates if protocol is None else protocol)
     if not values["method"]:
         raise InputError("method and baselines are empty: give at least one")
     values["encoder"] = _named_encoders(encoder, own)
@@ -466,7 +467,7 @@ class Evaluation:
             raise InputError(f"no run has {what}; there are: {known}")
         first = configs[0]
         alike = [config for config in configs if config.method == first.method]
-        if len({config.encoder_read for config in alike}) > 1:
+        if len({encoder_name(config) for config in alike}) > 1:
             found = "; ".join(dict.fromkeys(map(str, alike)))
             raise InputError(f"several encoders were run: say encoder=… of {found}")
         return first

@@ -15,9 +15,10 @@ from gcl_hard.experiments.choice import choices
 from gcl_hard.experiments.custom import UserParts
 from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.logs import Log, Logger, opened_log
-from gcl_hard.experiments.plan import Run, candidate_groups, inner_run, plan
+from gcl_hard.experiments.plan import candidate_groups, inner_run, plan
 from gcl_hard.experiments.record import RunResult
-from gcl_hard.experiments.registry import canonical, experiment_of
+from gcl_hard.experiments.registry import canonical, experiment_of, runnable
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.runner import Runner
 from gcl_hard.experiments.settings import RunConfig, flag, selectable
 from gcl_hard.files.io import check_writable
@@ -66,7 +67,9 @@ def _execute(
 
     shorter = dict[RunConfig, Run]()
     tried, first_failures = dict[Run, RunResult](), list[str]()
-    if shortened(vars(options)) or (options.select and any(c.chooses_once for c in configs)):
+    if shortened(vars(options)) or (
+        options.select and any(experiment_of(c).chooses_once for c in configs)
+    ):
         shorter = _shorter_runs(options, configs)
         tried, first_failures = _run(runner, own, [*shorter.values()])
         tried, *_ = _by_metrics(tried, options.metric, chosen=True)
@@ -102,7 +105,9 @@ def _by_metrics(
     if not records:
         return [records] * len(names or (None,))
     if not names:
-        beside = dict.fromkeys(name for run in records for name in run.config.beside)
+        beside = dict.fromkeys(
+            name for run in records for name in experiment_of(run.config).further_metrics
+        )
         others = [
             {
                 run: scored
@@ -141,7 +146,9 @@ def _shorter_runs(options: BenchOptions, configs: Sequence[RunConfig]) -> dict[R
     """The run by which each candidate is compared, on its first seed."""
     changed = shortened(vars(options))
     return {
-        config: inner_run(replace(config, **changed), config.seeds_used(options.seeds)[0])
+        config: inner_run(
+            replace(config, **changed), experiment_of(config).seeds_used(config, options.seeds)[0]
+        )
         for group in candidate_groups(configs)
         for config in group
     }
@@ -149,7 +156,7 @@ def _shorter_runs(options: BenchOptions, configs: Sequence[RunConfig]) -> dict[R
 
 def protocol_lines(configs: Sequence[RunConfig]) -> list[str]:
     """What each protocol of a command measures, and what the other one is for."""
-    said = (c.protocol_notes.get(c.protocol) for c in configs if not c.is_baseline)
+    said = (experiment_of(c).protocol_notes.get(c.protocol) for c in configs if not c.is_baseline)
     return [note for note in dict.fromkeys(said) if note]
 
 
@@ -164,7 +171,7 @@ def runner_of(
         threads=options.threads,
         cores=max(1, hardware.available_cores() // processes.here()),
         versions=hardware.versions(),  # with the source as it is now, not when a run ends
-        experiment_of=experiment_of,
+        experiment_of=runnable,
         options=options.run,
         parts=own.parts,
         processes=world_size(),
@@ -179,7 +186,7 @@ def _check_selection(configs: Sequence[RunConfig]) -> None:
     """Refuse a selection that would choose nothing."""
     if candidate_groups(configs):
         return
-    if not any(config.can_select for config in configs):
+    if not any(experiment_of(config).can_select(config) for config in configs):
         protocols = ", ".join(dict.fromkeys(config.protocol for config in configs))
         raise InputError(
             f"select chooses settings inside training folds, and protocol {protocols} has none: "

@@ -27,9 +27,10 @@ from gcl_hard.commands.parser import (
 from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.custom import EncoderMaker, named_object
+from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.exporting import CHECKED, TOLERANCE, WRITERS
 from gcl_hard.experiments.flags import add_options, options_of
-from gcl_hard.experiments.registry import REGISTERED
+from gcl_hard.experiments.registry import runnable
 from gcl_hard.experiments.settings import COMMON
 from gcl_hard.files.io import atomic_write
 from gcl_hard.files.stored import SAFETENSORS, safetensors_of
@@ -151,7 +152,7 @@ def export(
         done = Exported(path, found.digest)
     else:
         frozen = found.encoder.requires_grad_(False)
-        exportable = REGISTERED[found.domain].experiment().exportable(frozen, found.saved)
+        exportable = runnable(CONFIGS[found.domain]).exportable(frozen, found.saved)
         exportable = replace(exportable, facts={**about, **exportable.facts})
         content, checked = WRITERS[path.suffix](exportable, _named(found))
         inputs, outputs = tuple(exportable.inputs), tuple(exportable.outputs)

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from gcl_hard.commands.parser import add_version
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.experiments.registry import import_domain
+from gcl_hard.experiments.outside import import_domain
 
 FIGURES = {
     "fig1": "accuracy against epochs, one line per method",

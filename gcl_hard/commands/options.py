@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.experiment import RunOptions
-from gcl_hard.experiments.presets import Preset, best_recipe, presets
+from gcl_hard.experiments.presets import Preset, presets
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import COMMON, LogKinds, RunConfig, defaults, known, of_part
 from gcl_hard.losses.methods import METHODS
 
@@ -133,7 +134,7 @@ def bench_configs(
         one = dict(zip(listed, combination, strict=True))
         usual = dict(preset.by_dataset.get(one["dataset"], {})) if preset else {}
         if values["recipe"] == "best":
-            usual |= {"protocol": "inductive"} | best_recipe(config, one["dataset"])
+            usual |= {"protocol": "inductive"} | experiment_of(config).recipe(one["dataset"])
         stated = {n for n, f in known(config).items() if given & {n, *f.setting.follows}}
         usual = {name: value for name, value in usual.items() if name not in stated}
         settings = one | shared | usual
@@ -146,4 +147,4 @@ def bench_configs(
         if one["method"].casefold() not in with_prior and (with_prior or "class_prior" in usual):
             settings["class_prior"] = None  # only for methods that have one
         found.append(config(**settings))
-    return [*config.combined(found)]
+    return [*experiment_of(config).combined(found)]

@@ -15,7 +15,8 @@ from gcl_hard.errors import InputError, without_password
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.experiment import RunOptions
 from gcl_hard.experiments.flags import all_settings, explain, options_of
-from gcl_hard.experiments.registry import import_domain
+from gcl_hard.experiments.outside import import_domain
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import Domain, flag
 from gcl_hard.files.io import public_path
 from gcl_hard.files.stored import read_yaml
@@ -218,7 +219,7 @@ def check_domain(stated: Mapping[str, Any], domain: Domain, options: type = RunO
         if domain not in domains:
             *some, last = domains
             whose = f"{', '.join(some)} and {last}" if some else last
-            how = " or ".join(CONFIGS[one].sets for one in domains)
+            how = " or ".join(experiment_of(CONFIGS[domain]).dataset_hint for domain in domains)
             raise InputError(
                 f"unknown flag --{flag(name)}; it applies to {whose}, and the data sets given are "
                 f"{domain}: give {how}"
@@ -235,7 +236,7 @@ def _check_baselines(stated: Mapping[str, Any], domain: Domain) -> None:
         if whose and CONFIGS[domain] not in whose:
             sets = stated.get("dataset", CONFIGS[domain].dataset)
             named = sets if isinstance(sets, str) else ", ".join(sets)
-            how = " or ".join(one.sets for one in whose)
+            how = " or ".join(experiment_of(kind).dataset_hint for kind in whose)
             raise InputError(
                 f"{name} is a baseline of {' and '.join(one.domain for one in whose)}, and "
                 f"{named} was not found as such but taken for {domain}: give {how}, or look at "

@@ -24,6 +24,7 @@ from gcl_hard.experiments.domains import DOMAINS
 from gcl_hard.experiments.flags import add_options, add_settings, all_settings, options_of
 from gcl_hard.experiments.logs import Logger
 from gcl_hard.experiments.pretraining_settings import PretrainOptions, of_others
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import defaults, flag
 from gcl_hard.experiments.values import warn_of_unread
 from gcl_hard.graphs.settings import MOLECULE_GIN, GraphConfig
@@ -71,7 +72,7 @@ def pretrain_parser() -> ArgumentParser:
         name
         for config in (GraphConfig, ImageConfig)
         for name in defaults(config)
-        if name not in config.pretraining.unread
+        if name not in experiment_of(config).pretraining.unread
     }
     of: dict[str, Any] = {"listed": False, "own": usual, "texts": texts, "names": names}
     add_settings(parser, common=True, **of)
@@ -113,7 +114,7 @@ def _options(
     rest = dict(stated)
     source = str(rest.get("dataset", PRETRAINING["dataset"]))
     config, usual = _kind(source, rest.get("data_dir"))
-    options, others = option_defaults(PretrainOptions), config.pretraining.unread
+    options, others = option_defaults(PretrainOptions), experiment_of(config).pretraining.unread
     settings = {
         name: rest.pop(name) for name in defaults(config) if name in rest and name not in options
     }
@@ -243,7 +244,7 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def _run(options: PretrainOptions) -> None:
-    kind = options.config.pretraining.data
+    kind = experiment_of(options.config).pretraining.data
     check_extra(kind, f"pre-training on {kind}")
     from gcl_hard.experiments.pretraining import pretrain
 

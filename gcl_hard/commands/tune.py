@@ -22,6 +22,7 @@ from gcl_hard.commands.parser import (
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.flags import add_options, add_settings, all_settings, options_of
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.searches import SearchOptions
 from gcl_hard.experiments.settings import defaults
 from gcl_hard.experiments.values import as_declared
@@ -40,7 +41,7 @@ def tune_parser() -> ArgumentParser:
         "--dataset PTC --method hscl --trials 64",
         domains=True,
     )
-    usual = {name: dict(one.in_search) for name, one in CONFIGS.items()}
+    usual = {name: dict(experiment_of(kind).search_defaults) for name, kind in CONFIGS.items()}
     own = {
         "protocol": {
             n: u.get("protocol", defaults(CONFIGS[n])["protocol"]) for n, u in usual.items()
@@ -84,7 +85,11 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
     warn_of_untried(options, {n: settings[n] for n in flags_in(arguments) & {*settings}})
     if printing:
         config = CONFIGS[domain]
-        usual = defaults(config) | {**config.in_search} | option_defaults(SearchOptions)
+        usual = (
+            defaults(config)
+            | {**experiment_of(config).search_defaults}
+            | option_defaults(SearchOptions)
+        )
         for dimension in options.search_space.dimensions:
             usual.pop(dimension.name, None)
         print_config(named | usual | settings | stated)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cache, cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -146,8 +146,7 @@ class Field:
         return value
 
 
-@cache
-def declared(owner: type) -> dict[str, Field]:
+def declared(owner: Callable[..., Any]) -> dict[str, Field]:
     """The settings that a class declares, by name: its annotated arguments.
 
     Raises:
@@ -161,8 +160,13 @@ def declared(owner: type) -> dict[str, Field]:
         >>> list(declared(Tilt)), declared(Tilt)["beta"].default
         (['beta'], 1.0)
     """
+    return _declared(owner)
+
+
+@cache
+def _declared(owner: Any) -> dict[str, Field]:
     found = {}
-    hints = get_type_hints(owner.__init__, include_extras=True)  # type: ignore[misc]
+    hints = _hints(owner)
     for name, parameter in inspect.signature(owner).parameters.items():
         hint = hints.get(name)
         if get_origin(hint) is not Annotated:
@@ -174,6 +178,18 @@ def declared(owner: type) -> dict[str, Field]:
             one = Field(setting.name or name, name, kind, parameter.default, setting)
             found[one.name] = one
     return found
+
+
+def _hints(owner: Any) -> dict[str, Any]:
+    """Types of the arguments of a class; of a dataclass those of its fields, inherited ones too,
+    each read in the module of the class that declares it.
+    """
+    if not is_dataclass(owner):
+        return get_type_hints(owner.__init__, include_extras=True)
+    hints: dict[str, Any] = {}
+    for base in reversed(inspect.getmro(owner)):  # type: ignore[arg-type]
+        hints |= inspect.get_annotations(base, eval_str=True)
+    return hints
 
 
 def joined(*several: Mapping[str, Field]) -> dict[str, Field]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import stdtr, stdtrit
 
 from gcl_hard.errors import InputError, check_at_least, check_number
 from gcl_hard.evaluation.checks import Floats, check_numbers, check_share
@@ -115,6 +114,8 @@ def corrected_t_test(
         >>> test.difference, round(test.t, 2), round(test.p, 2)
         (1.75, 2.39, 0.1)
     """
+    from scipy.special import stdtr
+
     x, y = _pair(a, b, least=2)
     _check_spread(test_share, level)
     d, settled = x - y, _rounded(x - y, x, y)
@@ -212,6 +213,8 @@ def crossed_test(a: ArrayLike, b: ArrayLike | None = None, *, level: float = 0.9
 
 def _crossed(d: Floats, of_items: Floats, level: float) -> PairedTest:
     """The test of the mean of seeds on shared items, whose covariances are ``of_items``."""
+    from scipy.special import stdtr, stdtrit
+
     n, degrees = len(d), np.inf
     variance = float(of_items[0, 0])
     if n > 1:
@@ -434,6 +437,8 @@ def _error(x: Floats, settled: Floats, test_share: float) -> float:
 
 
 def _interval(x: Floats, error: float, level: float) -> Interval:
+    from scipy.special import stdtrit
+
     mean = float(x.mean())
     half = float(-stdtrit(len(x) - 1, (1 - level) / 2)) * error
     return Interval(mean, mean - half, mean + half)

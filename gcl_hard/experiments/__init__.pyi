@@ -4,12 +4,11 @@ from gcl_hard.experiments.experiment import Report as Report
 from gcl_hard.experiments.experiment import RunContext as RunContext
 from gcl_hard.experiments.experiment import TrainedRun as TrainedRun
 from gcl_hard.experiments.experiment import seeded_weights as seeded_weights
-from gcl_hard.experiments.plan import Run as Run
 from gcl_hard.experiments.record import Scored as Scored
 from gcl_hard.experiments.record import Tested as Tested
 from gcl_hard.experiments.registry import experiment_of as experiment_of
 from gcl_hard.experiments.registry import register as register
+from gcl_hard.experiments.run import Run as Run
 from gcl_hard.experiments.settings import RunConfig as RunConfig
-from gcl_hard.experiments.settings import configuration as configuration
 from gcl_hard.experiments.settings import method_setting as method_setting
 from gcl_hard.experiments.training import Training as Training

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import metric
-from gcl_hard.experiments.plan import Run, candidate_groups
+from gcl_hard.experiments.plan import candidate_groups
 from gcl_hard.experiments.record import ACCURACY, RunResult
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig, known
 
 

@@ -22,9 +22,10 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.domains import OWN_SETS, lent_encoders
+from gcl_hard.experiments.domains import lent_encoders
 from gcl_hard.experiments.experiment import Parts
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig, is_own, is_pretrained, known
 
 EncoderMaker = Callable[..., nn.Module]
@@ -372,9 +373,7 @@ class UserParts:
         Raises:
             InputError: if there are no such things, or two sets have one name.
         """
-        changed: dict[str, Any] = {}
-        if config.own_sets is not None:
-            changed = import_module(OWN_SETS[config.own_sets]).named(config, self)
+        changed = experiment_of(config).user_names(config, self)
         for name, one in known(type(config)).items():
             value = getattr(config, name)
             if one.setting.own and isinstance(value, tuple):
@@ -386,7 +385,7 @@ class UserParts:
 
     def resolved_run(self, run: Run) -> Run:
         """A run with the file of its seed, where its configuration names one by ``{seed}``."""
-        config = run.config.of_seed(run.seed)
+        config = experiment_of(run.config).of_seed(run.config, run.seed)
         return run if config == run.config else run._replace(config=self.resolved(config))
 
     def _part(self, name: str, flag: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Self
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.record import digest_of
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.files.io import cache_root, file_stamp, write_json
 
@@ -101,7 +102,8 @@ class DataSets:
                 f"facts of {config.domain} have no digest, by which changed data are told apart: "
                 f"gcl_hard.files.io.digest_of_arrays makes one"
             )
-        return self._facts[key] | config.resolved(self._facts[key])
+        facts = self._facts[key]
+        return facts | experiment_of(config).resolved(config, facts)
 
     def _read(self, config: RunConfig, own: Any) -> dict[str, Any]:
         """The facts of data and what was said when they were read."""
@@ -125,7 +127,10 @@ class DataSets:
             self._forget(lambda key: key[0] in old)
         found = (None if own is None else id(own), config.domain, *config.data_key)
         if own is None and found not in self._seen:
-            files = [file.absolute() for file in config.files(self._context.data_dir)]
+            files = [
+                file.absolute()
+                for file in experiment_of(config).files(config, self._context.data_dir)
+            ]
             stamps = [(str(file), file_stamp(file)) for file in files]
             if self._files.get(found) != stamps:
                 self._forget(lambda key: key == found)

@@ -1,4 +1,4 @@
-"""The domains by name, each loaded when it is asked for, and stored settings read again."""
+"""The domains by name, each loaded when it is asked for: their configurations."""
 
 from __future__ import annotations
 
@@ -35,11 +35,6 @@ class Package(NamedTuple):
         """A module of the domain, imported."""
         return import_module(f"{self.name}.{name}")
 
-    def run_module(self, name: str) -> Any:
-        """A module that runs of the domain need, with what its extra brings."""
-        check_extra(self.extra, f"a run on {self.extra}")
-        return self.module(name)
-
 
 DOMAINS: dict[str, Package] = {
     "graphs": Package("gcl_hard.graphs", "graphs", trials=True, presets=True),
@@ -49,10 +44,6 @@ DOMAINS: dict[str, Package] = {
     "molecules": Package("gcl_hard.molecules", "molecules", encoders="pretrained"),
 }
 """The domains of this package; :func:`gcl_hard.experiments.register` adds others."""
-
-
-OWN_SETS = {"module": "gcl_hard.graphs.own", "table": "gcl_hard.molecules.own"}
-"""By how commands name a data set of the user's own, the module whose ``named`` reads the name."""
 
 
 def lent_encoders() -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from torch import nn
 
 from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_processes
-from gcl_hard.experiments.plan import Run
-from gcl_hard.experiments.settings import RunConfig
+from gcl_hard.experiments.settings import CONTROLS, RunConfig
+from gcl_hard.losses.methods import METHODS
 
 if TYPE_CHECKING:
     from gcl_hard.experiments.embedding import Items, Reading
     from gcl_hard.experiments.exporting import Exportable
     from gcl_hard.experiments.record import RunResult, Scored
+    from gcl_hard.experiments.run import Run
     from gcl_hard.theory.snapshots import Points, Snapshot
 
 ENCODERS, EMBEDDINGS = ".pt", ".embeddings.npz"
@@ -33,7 +34,7 @@ ENCODERS, EMBEDDINGS = ".pt", ".embeddings.npz"
 OPTIONS = {"diagnostics": "take no snapshots", "save_encoder": "save no encoders"}
 """Options that some experiments lack, and what runs do without them."""
 
-Report = Callable[[Run, float, float], bool]
+Report = Callable[["Run", float, float], bool]
 """Called during training with a run, the share of its training that is done, and the latest mean
 loss (NaN before the first). Returns whether to go on; on False training saves a checkpoint and
 ends."""
@@ -197,23 +198,74 @@ C = TypeVar("C", bound=RunConfig)
 D = TypeVar("D")
 
 
+class PretrainingData(NamedTuple):
+    """What pre-training on a domain's data reads.
+
+    Attributes:
+        data: the domain whose module ``pretraining`` reads the data, which messages name as well;
+            empty where there is no pre-training.
+        unread: settings that it does not read.
+        refused: options that apply to other data.
+    """
+
+    data: str = ""
+    unread: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
 class Experiment(ABC, Generic[C, D]):
-    """One domain: how its data are loaded and described, how runs are trained and scored.
+    """One domain: how its data are loaded and described, how runs are trained and scored, what it
+    can do, and how its tables are worded.
 
     A domain has to define ``load``, ``facts``, ``train_run`` and ``score``; the others have
     defaults.
 
     Attributes:
+        methods: contrastive methods that it has.
         options: what it can do of ``diagnostics`` (:attr:`TrainedRun.snapshots`) and
             ``save_encoder`` (:attr:`TrainedRun.encoders`), which are refused otherwise.
         shape: what a file of encoders says of their shape, for :meth:`new_encoder`.
         scores_on_cpu: whether :meth:`score` works on the CPU, so that other processes do it while a
             GPU trains.
+        has_validation: whether every run is scored on a validation part as well, so that no further
+            run is needed to choose settings.
+        chooses_once: whether settings are chosen by one run of each candidate that reads no test
+            item: what is not chosen is never tested.
+        common_splits: whether split k is the same for all configurations and seeds, so that rows
+            with other numbers of splits are compared on the first ones, and ± is over splits, too.
+        unit: what the test part is a sample of, where intervals are over seeds and such units;
+            empty where they are over seeds alone.
+        item: what one sample is called; several have an s.
+        further_metrics: metrics that tables show beside the first one, of records that have them.
+        controls: what rows are compared with, by the names of columns: rows of these methods, of
+            which :meth:`is_control` says which.
+        averages_sets: whether the mean over the data sets of a command is a row of its tables, too.
+        usual_baselines: those that :func:`gcl_hard.evaluate` runs if none are named.
+        quick: values of a smoke run (``--quick``).
+        search_defaults: defaults of settings in a search that differ from those of a single run.
+        dataset_hint: what to give a command that is about this domain, in messages.
+        protocol_notes: what commands say of a protocol before they train.
+        pretraining: what pre-training reads.
     """
 
-    scores_on_cpu: ClassVar[bool] = False
+    methods: ClassVar[tuple[str, ...]] = tuple(METHODS)
     options: ClassVar[frozenset[str]] = frozenset()
     shape: ClassVar[frozenset[str]] = frozenset()
+    scores_on_cpu: ClassVar[bool] = False
+    has_validation: ClassVar[bool] = False
+    chooses_once: ClassVar[bool] = False
+    common_splits: ClassVar[bool] = False
+    unit: ClassVar[str] = ""
+    item: ClassVar[str] = "item"
+    further_metrics: ClassVar[tuple[str, ...]] = ()
+    controls: ClassVar[Mapping[str, str]] = {name: name for name in CONTROLS}
+    averages_sets: ClassVar[bool] = False
+    usual_baselines: ClassVar[tuple[str, ...]] = ("majority", "untrained")
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": (0, 1), "epochs": (3,), "beta": (1.0, 10.0)}
+    search_defaults: ClassVar[Mapping[str, Any]] = {}
+    dataset_hint: ClassVar[str] = "--domain too"
+    protocol_notes: ClassVar[Mapping[str, str]] = {}
+    pretraining: ClassVar[PretrainingData] = PretrainingData()
 
     @abstractmethod
     def load(self, config: C, context: RunContext, own: D | None = None) -> D:
@@ -279,6 +331,84 @@ class Experiment(ABC, Generic[C, D]):
         """
         return ("accuracy",)
 
+    def canonical_dataset(self, config: C) -> str:
+        """The canonical name of the data set, which may have several."""
+        return config.dataset
+
+    def files(self, config: C, data_dir: Path | None) -> list[Path]:
+        """Files of the data set, if it is a named one; InputError if they are not available."""
+        return []
+
+    def set_name(self, config: C) -> str:
+        """Name of the data set in tables."""
+        return config.dataset
+
+    def row_name(self, config: C) -> str:
+        """What rows are called in tables, beside the settings in which they differ."""
+        return config.method
+
+    def row_fields(self, config: C) -> dict[str, Any]:
+        """What rows have of ``representation``, ``share`` and ``split``."""
+        return {}
+
+    def is_control(self, config: C, name: str, compared: C) -> bool:
+        """Whether a configuration is the control of a name that another one is compared with."""
+        return config.method != compared.method
+
+    def combined(self, configs: Sequence[C]) -> Sequence[C]:
+        """The configurations of a command, without what means nothing together."""
+        return configs
+
+    def of_seed(self, config: C, seed: int) -> C:
+        """The configuration of the run of a seed, for which ``{seed}`` stands in names of files."""
+        return config
+
+    def seeds_used(self, config: C, seeds: Sequence[int]) -> tuple[int, ...]:
+        """Those of the seeds that were asked for that a configuration is run with."""
+        return tuple(seeds[:1] if config.is_deterministic else seeds)
+
+    def resolved(self, config: C, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings resolved from the facts of the data, for the record."""
+        return {}
+
+    def reads_some_labels(self, config: C) -> bool:
+        """Whether training reads the labels of some items and takes those of others as unknown."""
+        return False
+
+    def sees_test_labels(self, config: C) -> bool:
+        """Whether the encoder is trained with labels of the items that it is tested on."""
+        return config.reads_labels and config.protocol == "transductive"
+
+    def searches_on_test(self, config: C) -> bool:
+        """Whether the trials of a search are scored on the test folds, since nothing is held out of
+        the training of an encoder.
+        """
+        return config.protocol == "transductive"
+
+    def can_select(self, config: C) -> bool:
+        """Whether settings can be chosen on data held out of every encoder's training data."""
+        return config.encoders > 0 and config.protocol != "transductive"
+
+    def is_blind(self, record: RunResult) -> bool:
+        """Whether a record is of a baseline that turned out to tell no two samples apart."""
+        return False
+
+    def test_share(self, config: C, facts: Mapping[str, Any]) -> float:
+        """n_test / n_train of the test scores, which tests of differences are corrected by.
+
+        Args:
+            config: the configuration.
+            facts: what its record states of the data.
+
+        Returns:
+            That of K equal folds, 1 / (K − 1); 0 for one split.
+        """
+        return 1 / (config.n_scores - 1) if config.n_scores > 1 else 0.0
+
+    def unit_values(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The values of the test units by those of the test items, whose mean is the same."""
+        return values
+
     def size(self, data: D) -> tuple[int, int]:
         """The ``size`` argument of :meth:`RunConfig.cost`."""
         return 1, 1
@@ -294,6 +424,27 @@ class Experiment(ABC, Generic[C, D]):
     def remark(self, result: RunResult) -> str:
         """What the line of a finished run says beside its score, such as what is left out of it."""
         return ""
+
+    def published(self, config: C) -> float | None:
+        """The accuracy that the H-SCL paper has for a configuration, percent, if it has one."""
+        return None
+
+    def recipe(self, dataset: str) -> dict[str, Any]:
+        """Our recipe for a data set by any of its names."""
+        raise InputError(f"recipes exist for graphs only, and {dataset} holds {self.item}s")
+
+    def user_names(self, config: C, parts: Any) -> dict[str, Any]:
+        """Settings that name data of the user's own, by what these turned out to be called.
+
+        Args:
+            config: what a command named.
+            parts: the :class:`~gcl_hard.experiments.custom.UserParts` of the command, to which the
+                data are added.
+
+        Raises:
+            InputError: if there are no such data, or two sets have one name.
+        """
+        return {}
 
     def fit(self, config: C, data: D, context: RunContext, seed: int) -> nn.Module:
         """A model trained on all data."""

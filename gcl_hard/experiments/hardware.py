@@ -16,7 +16,6 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.files.io import file_digest
 from gcl_hard.version import __version__
 
@@ -189,11 +188,10 @@ def versions() -> dict[str, str]:
 
 
 @cache  # when it is first asked for: what runs is not what is edited later
-def own_source(config: type[RunConfig]) -> str:
+def own_source(module: str) -> str:
     """Digest of the module that declares a configuration; empty for one of this package."""
-    module = sys.modules[config.__module__]
-    file = getattr(module, "__file__", None)
-    ours = module.__name__.partition(".")[0] == __name__.partition(".")[0]
+    file = getattr(sys.modules[module], "__file__", None)
+    ours = module.partition(".")[0] == __name__.partition(".")[0]
     return "" if ours or file is None else file_digest(file)
 
 

@@ -1,60 +1,14 @@
-"""Runs: one seed of one configuration each, their order, and the groups that train together."""
+"""The runs of a command: their order, and the groups that train together."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Iterable, Sequence
 from math import ceil
-from typing import NamedTuple
 
+from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig, selectable
-
-
-class Run(NamedTuple):
-    """One seed of one configuration, the unit of storage and of resuming.
-
-    Attributes:
-        config: the settings.
-        seed: seed of encoder and folds.
-        inner: whether it is scored on hold-outs inside the training folds.
-    """
-
-    config: RunConfig
-    seed: int
-    inner: bool = False
-
-    @property
-    def key(self) -> str:
-        """Its name, and the stem of its file names if one process trains it."""
-        return self.name(processes=1)
-
-    @property
-    def epochs(self) -> int:
-        """Passes of its encoders over the training data, at most."""
-        return self.config.most_epochs
-
-    def name(self, processes: int) -> str:
-        """Stem of the file names of its result.
-
-        Args:
-            processes: how many train it together; part of the name where it changes the loss.
-        """
-        together = f"_{processes}processes" * (processes > 1 and self.config.local_negatives)
-        return f"{self.config.key()}{'_inner' * self.inner}{together}_seed{self.seed}"
-
-    def cost(self, size: tuple[int, int]) -> float:
-        """Work in the unit of its domain; ``size`` as in :meth:`RunConfig.cost`."""
-        training, scoring = self.config.cost(size)
-        return training * (0.8 if self.inner else 1.0) + scoring
-
-    @property
-    def training(self) -> Run:
-        """Key of the training, shared by runs that differ only in scoring and are trained once."""
-        return self._replace(config=self.config.encoder_config)
-
-    def __str__(self) -> str:
-        """Name in messages and progress bars."""
-        return f"{self.config}, seed {self.seed}" + (", inner hold-out" if self.inner else "")
 
 
 def candidate_groups(configs: Iterable[RunConfig]) -> list[tuple[RunConfig, ...]]:
@@ -74,7 +28,7 @@ def candidate_groups(configs: Iterable[RunConfig]) -> list[tuple[RunConfig, ...]
     """
     groups: dict[tuple[object, ...], list[RunConfig]] = {}
     for config in configs:
-        if config.can_select:
+        if experiment_of(config).can_select(config):
             apart = selectable(type(config))
             fixed = (type(config), *(v for k, v in config.values.items() if k not in apart))
             groups.setdefault(fixed, []).append(config)
@@ -83,7 +37,8 @@ def candidate_groups(configs: Iterable[RunConfig]) -> list[tuple[RunConfig, ...]
 
 def inner_run(config: RunConfig, seed: int) -> Run:
     """The run whose scores inside the training data choose between configurations."""
-    return Run(config, seed, inner=config.chooses_once or not config.has_validation)
+    experiment = experiment_of(config)
+    return Run(config, seed, inner=experiment.chooses_once or not experiment.has_validation)
 
 
 def plan(configs: Sequence[RunConfig], seeds: Sequence[int], *, select: bool) -> list[Run]:
@@ -111,7 +66,7 @@ def plan(configs: Sequence[RunConfig], seeds: Sequence[int], *, select: bool) ->
         run
         for seed in seeds
         for config in configs
-        if seed in config.seeds_used(seeds)
+        if seed in experiment_of(config).seeds_used(config, seeds)
         for run in (Run(config, seed), *([inner_run(config, seed)] * (config in candidates)))
     )
     return sorted(runs, key=lambda run: run.config.encoders > 1)

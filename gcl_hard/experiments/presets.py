@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from gcl_hard.errors import InputError
 from gcl_hard.experiments.domains import DOMAINS
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import Domain, RunConfig
 
 
@@ -44,24 +44,4 @@ def published_accuracy(config: RunConfig) -> float | None:
         Percent; None for what the paper does not have: other domains, other protocols, two views
         of a graph, a part of an image set.
     """
-    package = DOMAINS.get(config.domain)
-    if package is None or not package.presets:
-        return None
-    accuracy: float | None = package.module("presets").published(config)
-    return accuracy
-
-
-def best_recipe(config: type[RunConfig], dataset: str) -> dict[str, Any]:
-    """Our recipe for a data set by any of its names.
-
-    Raises:
-        InputError: for a domain without recipes.
-    """
-    package = DOMAINS.get(config.domain)
-    recipe = (
-        getattr(package.module("presets"), "recipe", None) if package and package.presets else None
-    )
-    if recipe is None:
-        raise InputError(f"recipes exist for graphs only, and {dataset} holds {config.domain}")
-    settings: dict[str, Any] = recipe(dataset)
-    return settings
+    return experiment_of(config).published(config)

@@ -15,9 +15,9 @@ from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.engine import on_interrupt
 from gcl_hard.experiments.logs import opened_log
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.pretraining_settings import PretrainOptions, settings_read
 from gcl_hard.experiments.progress import bar_of
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import defaults
 from gcl_hard.experiments.training import Training
 from gcl_hard.files.io import atomic_write, check_writable, locked, reading

@@ -14,6 +14,7 @@ from gcl_hard.errors import (
     check_processes,
 )
 from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import COMMON, LogKinds, RunConfig, flag
 from gcl_hard.losses.methods import method
 
@@ -22,13 +23,15 @@ PseudoLabels = Literal["scaffold"]
 
 def settings_read(config: RunConfig) -> dict[str, Any]:
     """The settings that pre-training reads, by name."""
-    return {k: v for k, v in asdict(config).items() if k not in config.pretraining.unread}
+    return {
+        k: v for k, v in asdict(config).items() if k not in experiment_of(config).pretraining.unread
+    }
 
 
 def of_others(name: str, config: type[RunConfig], source: str | Path) -> InputError:
     """The error for an option or setting of another kind of data."""
-    here = config.pretraining.data
-    others = [one.pretraining.data for one in CONFIGS.values()]
+    here = experiment_of(config).pretraining.data
+    others = [experiment_of(kind).pretraining.data for kind in CONFIGS.values()]
     kinds = " and ".join(data for data in others if data not in ("", here))
     return InputError(f"{flag(name)} applies to {kinds}, and {source} was taken for {here}")
 
@@ -101,7 +104,7 @@ class PretrainOptions:
     def _check_domain(self) -> None:
         """Refuse options of the other kind of data."""
         usual = {one.name: one.default for one in fields(self)}
-        for name in self.config.pretraining.refused:
+        for name in experiment_of(self.config).pretraining.refused:
             if getattr(self, name) != usual[name]:
                 raise of_others(name, type(self.config), self.source)
 

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from gcl_hard.evaluation.metrics import alike, metric
 from gcl_hard.experiments.domains import from_dict
-from gcl_hard.experiments.plan import Run
-from gcl_hard.experiments.settings import RunConfig
+from gcl_hard.experiments.run import Run
+from gcl_hard.experiments.settings import RunConfig, as_json
 from gcl_hard.files.io import BITS, json_text, packed, packed_bits, unpacked
 from gcl_hard.files.stored import unlike
 from gcl_hard.theory.snapshots import snapshot_epochs
@@ -175,10 +175,10 @@ class RunResult:
         altered = checked and digest is not None and digest != _digest(content)
         content.pop("schema_version", None)
         unknown = {name: content.pop(name) for name in [*content] if name not in NAMES}
-        every = None if config is None else config.as_json()
+        every = None if config is None else as_json(config)
         if config is None or (content["config"], content.get("domain")) != (every, config.domain):
             config = from_dict(content["config"], content.get("domain", ""), recorded=True)
-            every = config.as_json()
+            every = as_json(config)
         if altered:  # which of another version's record cannot be told
             raise ValueError("its content is not what its digest says")
         content["scores"] = {name: _numbers(one) for name, one in content["scores"].items()}

@@ -1,54 +1,49 @@
-"""The experiment of each domain."""
+"""The experiment of each domain, and what is asked of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
+from gcl_hard.core.extras import check_extra
+from gcl_hard.core.setting import declared
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.metrics import METRICS
-from gcl_hard.experiments.custom import named_object
 from gcl_hard.experiments.domains import CONFIGS, DOMAINS, Package
 from gcl_hard.experiments.experiment import Experiment, RunContext
-from gcl_hard.experiments.settings import Config, RunConfig
+from gcl_hard.experiments.settings import HEAD, Config, RunConfig
 
 if TYPE_CHECKING:
     from gcl_hard.experiments.trials import Inner, Outer
 
-OuterParts = Callable[[Any, Any, RunContext, "Inner", int], Sequence["Outer"]]
-"""The parts of a search, as :func:`outer_parts` returns them."""
+
+@cache
+def _experiment(package: Package) -> Experiment[Any, Any]:
+    experiment: Experiment[Any, Any] = package.module("experiment").EXPERIMENT()
+    return experiment
 
 
-class Registered(NamedTuple):
-    """What is known of a domain.
+EXPERIMENTS: dict[str, Callable[[], Experiment[Any, Any]]] = {
+    name: partial(_experiment, package) for name, package in DOMAINS.items()
+}
+"""What makes the experiment of each domain."""
 
-    Attributes:
-        experiment: makes its experiment.
-        outer_parts: the parts of a search, if it has a way of its own.
+
+def experiment_of(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:
+    """The experiment of a configuration's domain, which says what it can do."""
+    return EXPERIMENTS[config.domain]()
+
+
+def runnable(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:
+    """The experiment of a configuration's domain, to run it.
+
+    Raises:
+        ImportError: without the packages that runs need; says which extra brings them.
     """
-
-    experiment: Callable[[], Experiment[Any, Any]]
-    outer_parts: OuterParts | None = None
-
-
-def _registered(package: Package) -> Registered:
-    """A domain of ours, whose modules are imported when they are asked for."""
-
-    def experiment() -> Experiment[Any, Any]:
-        made: Experiment[Any, Any] = package.run_module("experiment").EXPERIMENT()
-        return made
-
-    def parts(*arguments: Any) -> Sequence[Outer]:
-        found: Sequence[Outer] = package.run_module("trials").outer_parts(*arguments)
-        return found
-
-    return Registered(experiment, parts if package.trials else None)
-
-
-REGISTERED = {name: _registered(package) for name, package in DOMAINS.items()}
-"""The domains by name; their settings are in :data:`gcl_hard.experiments.domains.CONFIGS`."""
+    if (package := DOMAINS.get(config.domain)) is not None:
+        check_extra(package.extra, f"a run on {package.extra}")
+    return experiment_of(config)
 
 
 def register(config: type[RunConfig], experiment: Callable[[], Experiment[Any, Any]]) -> None:
@@ -58,83 +53,25 @@ def register(config: type[RunConfig], experiment: Callable[[], Experiment[Any, A
     are read where it is known. A page (docs: own-domain) shows a domain, whole.
 
     Args:
-        config: the settings, a class made by :func:`configuration`; its ``domain`` is the name.
+        config: the settings, a frozen dataclass; its ``domain`` is the name.
         experiment: makes the experiment, such as its class.
 
     Raises:
         InputError: if another domain has the name, or for a class that is no configuration.
     """
     if "__dataclass_fields__" not in vars(config):
-        raise InputError(f"{config.__name__} is no configuration: decorate it with configuration")
+        raise InputError(f"{config.__name__} is no configuration: decorate it with dataclass")
+    lacking = [name for name in ("domain", "baselines") if not hasattr(config, name)]
+    lacking += [name for name in HEAD if name not in declared(config)]
+    if lacking:
+        raise InputError(f"{config.__name__} has no {' and no '.join(lacking)}: see RunConfig")
     known = CONFIGS.setdefault(config.domain, config)
     if (known.__module__, known.__qualname__) != (config.__module__, config.__qualname__):
         raise InputError(
             f"domain {config.domain!r} is that of {known.__module__}.{known.__qualname__}: give "
             f"{config.__module__}.{config.__qualname__} another name"
         )
-    CONFIGS[config.domain] = config
-    REGISTERED[config.domain] = Registered(experiment)
-
-
-def import_domain(name: str) -> str:
-    """The domain of a name, or of a module that registers one, which is imported then.
-
-    Args:
-        name: ``graphs``, ``mine`` or ``package.mine``, or ``mine:NAME`` of several; a module of
-            the working folder is found as well.
-
-    Raises:
-        InputError: if the module cannot be imported, or registers no domain or several.
-
-    Example:
-        >>> import_domain("images")
-        'images'
-    """
-    if name in CONFIGS:
-        return name
-    module, _, chosen = name.partition(":")
-    if not all(part.isidentifier() for part in module.split(".")) or module.endswith(".py"):
-        raise InputError(
-            f"--domain {name}: give the name of a module, such as {Path(module).stem}, whose file "
-            f"is in the working folder or installed"
-        )
-    before = {*CONFIGS}
-    named_object(module, "domain")
-    if module not in _REGISTERED:
-        own = [d for d, one in CONFIGS.items() if f"{one.__module__}.".startswith(f"{module}.")]
-        _REGISTERED[module] = own or [domain for domain in CONFIGS if domain not in before]
-    found = [domain for domain in _REGISTERED[module] if chosen in ("", domain)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise InputError(
-            f"--domain {name}: it registers {' and '.join(found)}: give one of "
-            f"{', '.join(f'{module}:{one}' for one in found)}"
-        )
-    raise InputError(
-        f"--domain {name}: neither a domain that is known ({', '.join(CONFIGS)}) nor a module "
-        f"that registers {chosen or 'one'} (gcl_hard.experiments.register)"
-    )
-
-
-_REGISTERED: dict[str, list[str]] = {}
-"""The domains that modules registered, by the names that these were imported by."""
-
-
-TABLES: tuple[MutableMapping[str, Any], ...] = CONFIGS, REGISTERED, METRICS, _REGISTERED
-"""What the module of a domain adds to."""
-
-
-def domain_to_import(config: RunConfig) -> str | None:
-    """What ``--domain`` makes a configuration's domain known; None for one of this package."""
-    found = (name for name, domains in _REGISTERED.items() if config.domain in domains)
-    name = next(found, None)
-    return name if name is None or len(_REGISTERED[name]) == 1 else f"{name}:{config.domain}"
-
-
-def experiment_of(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:
-    """The experiment of a configuration's domain."""
-    return REGISTERED[config.domain].experiment()
+    CONFIGS[config.domain], EXPERIMENTS[config.domain] = config, experiment
 
 
 def outer_parts(
@@ -157,10 +94,14 @@ def outer_parts(
     """
     from gcl_hard.experiments.trials import RunOuter
 
-    known = REGISTERED[config.domain]
-    if known.outer_parts is not None:
-        return known.outer_parts(config, data, context, inner, n_folds)
-    if config.n_scores > 1 and not config.has_validation:
+    experiment = runnable(config)
+    package = DOMAINS.get(config.domain)
+    if package is not None and package.trials:
+        parts: Sequence[Outer] = package.module("trials").outer_parts(
+            config, data, context, inner, n_folds
+        )
+        return parts
+    if config.n_scores > 1 and not experiment.has_validation:
         raise InputError(
             f"a search needs one test part, and {config.domain} are scored on {config.n_scores} "
             f"folds: choose settings by python -m gcl_hard.bench --select true"
@@ -170,7 +111,6 @@ def outer_parts(
             f"{config.domain} have a test part, which is the one outer part: leave --outer-folds "
             f"out"
         )
-    experiment = known.experiment()
     experiment.check(config, data, context, inner=True)
     return (RunOuter(experiment, data, inner),)
 
@@ -185,7 +125,7 @@ def canonical(config: Config) -> Config:
         >>> canonical(CONFIGS["graphs"]("ptc")).dataset
         'PTC_MR'
     """
-    name = config.canonical_dataset
+    name = experiment_of(config).canonical_dataset(config)
     try:
         name.encode()
     except UnicodeEncodeError as error:

@@ -22,10 +22,11 @@ from gcl_hard.experiments.engine import Task, check_engine, engine
 from gcl_hard.experiments.execution import Execution, OpenGroup, failure_message
 from gcl_hard.experiments.experiment import EMBEDDINGS, OPTIONS, Experiment, RunContext, TrainedRun
 from gcl_hard.experiments.logs import Log
-from gcl_hard.experiments.plan import Run, groups_of
+from gcl_hard.experiments.plan import groups_of
 from gcl_hard.experiments.progress import Bars, progress
 from gcl_hard.experiments.record import RunResult
-from gcl_hard.experiments.settings import RunConfig, flag
+from gcl_hard.experiments.run import Run
+from gcl_hard.experiments.settings import RunConfig, as_json, flag
 from gcl_hard.experiments.store import Store
 from gcl_hard.experiments.training import continues
 from gcl_hard.files.io import check_writable
@@ -155,7 +156,7 @@ class Runner:
         edited = [
             run
             for run, result in results.items()
-            if (own := hardware.own_source(type(run.config)))
+            if (own := hardware.own_source(type(run.config).__module__))
             and own != result.versions["source"].partition("+")[2]
         ]
         if edited:
@@ -465,12 +466,12 @@ def _scored(context: RunContext, trained: TrainedRun, own: Any) -> Outcome:
     # What an inner run predicts is not kept, so that its other scores are computed now.
     further = [name for name in alike(metrics[0]) if not metric(name).mask]
     versions = dict(context.versions)
-    if source := hardware.own_source(type(run.config)):
+    if source := hardware.own_source(type(run.config).__module__):
         versions["source"] += f"+{source}"
     # Of hold-outs inside the training part there are too many to keep what they predict.
     test, predicted = (None, None) if run.inner else scored.packed()
     result = RunResult(
-        config=run.config.as_json(),
+        config=as_json(run.config),
         seed=run.seed,
         domain=run.config.domain,
         scores=scored.scores(dict.fromkeys((*metrics, *further))),

@@ -6,30 +6,24 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from abc import ABC
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import Field as DataclassField
-from dataclasses import dataclass, is_dataclass, replace
-from functools import cache, lru_cache
-from pathlib import Path
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, make_dataclass, replace
+from functools import lru_cache
 from typing import (
     TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
     Literal,
-    NamedTuple,
     Self,
     TypeVar,
 )
-
-from numpy.typing import NDArray
 
 from gcl_hard.core.setting import Field, Part, Setting, declared, resolve, restricted, stated
 from gcl_hard.errors import InputError, check_number, check_option, unknown
 from gcl_hard.functional.hardness import bounded
 from gcl_hard.functional.schedules import Annealed, Linear, Schedule
-from gcl_hard.losses.loss import ContrastiveLoss, Positives
+from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.losses.methods import (
     DEFAULT_BETA,
     DEFAULT_CLASS_PRIOR,
@@ -47,7 +41,6 @@ Domain = str
 """Name of a domain."""
 CONTROLS = ("ucl", "scl")
 """Methods that all others of their data set and protocol are tested against."""
-OwnSets = Literal["module", "table"]
 COMMON = "common"
 """Marks an option of a command, ``Annotated[type, help, COMMON]``, that most people set."""
 LogKind = Literal["csv", "tensorboard", "wandb"]
@@ -162,6 +155,19 @@ class OwnTraining:
     ] = None
 
 
+@dataclass(frozen=True)
+class ConfigHead:
+    """The three settings that every configuration begins with, which its domain declares.
+
+    A setting whose value decides the default of one of :class:`RunConfig` stands in a subclass of
+    this, from which the domain's configuration inherits as well, so that it resolves before.
+    """
+
+    dataset: str = ""
+    method: str = ""
+    protocol: str = ""
+
+
 DETACH_WEIGHTS = Setting("whether q is a constant to the gradient")
 WEIGHT_DECAY = Setting("weight decay of Adam", "training", least=0, read_by=("supervised",))
 
@@ -234,6 +240,45 @@ class _Loss:
     ] = None
 
 
+def settings_class(name: str, declarations: Mapping[str, Field]) -> type:
+    """A dataclass with these settings as its fields, for configurations to inherit from."""
+    return make_dataclass(
+        name,
+        [(f.name, Annotated[f.kind, f.setting], f.default) for f in declarations.values()],
+        frozen=True,
+    )
+
+
+def _of_methods() -> dict[str, Field]:
+    """Settings of some methods alone: None for the default that their class declares."""
+    return {
+        name: replace(
+            declared_by_class, argument=name, kind=declared_by_class.kinds[0] | None, default=None,
+            setting=replace(
+                declared_by_class.setting,
+                applies=_is_hard if name == "hard_positives" else _has(name),
+                usual=_constant(declared_by_class.default),
+            ),
+        )
+        for name, declared_by_class in SETTINGS.items()
+    }  # fmt: skip
+
+
+def _constant(value: Any) -> Callable[[Values], Any]:
+    return lambda above: value
+
+
+def _has(name: str) -> Any:
+    """Whether a method has a setting, and what reads it is not left out."""
+
+    def applies(above: Values) -> bool:
+        left_out = name == "quota" and "filter" in (above["without"] or "").split("+")
+        method_row = row(above)
+        return method_row is not None and name in method_row.own_settings and not left_out
+
+    return applies
+
+
 @dataclass(frozen=True)
 class _Training:
     """Settings after those of methods."""
@@ -288,37 +333,6 @@ class _Training:
     ] = 0
 
 
-def _of_methods() -> dict[str, Field]:
-    """Settings of some methods alone: None for the default that their class declares."""
-    found = {}
-    for name, one in SETTINGS.items():
-        own = one.setting
-        found[name] = replace(
-            one, argument=name, kind=one.kinds[0] | None, default=None,
-            setting=replace(
-                own,
-                applies=_is_hard if name == "hard_positives" else _has(name),
-                usual=_constant(one.default),
-            ),
-        )  # fmt: skip
-    return found
-
-
-def _constant(value: Any) -> Callable[[Values], Any]:
-    return lambda above: value
-
-
-def _has(name: str) -> Any:
-    """Whether a method has a setting, and what reads it is not left out."""
-
-    def applies(above: Values) -> bool:
-        left_out = name == "quota" and "filter" in (above["without"] or "").split("+")
-        own = row(above)
-        return own is not None and name in own.own_settings and not left_out
-
-    return applies
-
-
 HEAD = ("dataset", "method", "protocol")
 
 
@@ -365,7 +379,6 @@ def selectable(config: type[RunConfig]) -> list[str]:
     return [name for name, one in known(config).items() if one.setting.chosen]
 
 
-@cache
 def symbols(config: type[RunConfig]) -> dict[str, str]:
     """How tables write the settings that have a symbol, in their order."""
     return {name: one.setting.symbol for name, one in known(config).items() if one.setting.symbol}
@@ -376,220 +389,88 @@ def of_part(config: type[RunConfig], *parts: Part) -> list[str]:
     return [name for name, one in known(config).items() if one.setting.part in parts]
 
 
-def configuration(cls: type[Config]) -> type[Config]:
-    """Make a class of a domain's settings a configuration: with those of losses and methods.
-
-    They stand after what the domain declares for the loss, so that their defaults see that.
-
-    Args:
-        cls: its body declares ``dataset``, ``method``, ``protocol`` and the domain's own settings;
-            one that all domains have takes the place of that. The subclass of a configuration has
-            its settings.
-
-    Raises:
-        TypeError: for a class without one of the three.
-    """
-    parent = next((one for one in cls.__mro__[1:] if is_dataclass(one)), None)
-    own = ({} if parent is None else declared(parent)) | declared(_body(cls))
-    for part in cls.has_settings_of:
-        own |= {name: one for name, one in declared(part).items() if name not in own}
-    stated = ("domain", "baselines", "baseline_protocol")
-    if lacking := [name for name in stated if not hasattr(cls, name)]:
-        raise TypeError(f"{cls.__name__} has no {' and no '.join(lacking)}: see RunConfig")
-    if lacking := [name for name in HEAD if name not in own]:
-        raise TypeError(f"{cls.__name__} declares no {' and no '.join(lacking)}")
-    losses = {name: one for name, one in own.items() if one.setting.part == "loss"}
-    shared = [declared(_Loss), _of_methods(), declared(_Training)]
-    common = {name for fields in shared for name in fields}
-    first = [own[name] for name in HEAD]
-    before = [one for name, one in losses.items() if name not in (*HEAD, *common)]
-    middle = [own.get(name, one) for fields in shared for name, one in fields.items()]
-    placed = {one.name for one in (*first, *before, *middle)}
-    ordered = [*first, *before, *middle, *(one for name, one in own.items() if name not in placed)]
-    for one in ordered:
-        cls.__annotations__.pop(one.name, None)  # so that it takes its place in the order
-        cls.__annotations__[one.name] = Annotated[one.kind, one.setting]
-        setattr(cls, one.name, one.default)
-    return dataclass(frozen=True)(cls)
-
-
-def _body(cls: type) -> type:
-    """A dataclass of what the body of a class declares."""
-    names = {name: vars(cls)[name] for name in cls.__annotations__ if name in vars(cls)}
-    own = {"__annotations__": dict(cls.__annotations__), "__module__": cls.__module__}
-    return dataclass(type(cls.__name__, (), own | names))
-
-
-@cache
 def known(config: type[RunConfig]) -> dict[str, Field]:
     """The settings of a class of configurations by name, in the order in which they resolve."""
-    baselines = config.baselines
+    if config not in _KNOWN:
 
-    def reads(one: Field) -> Any:
-        return lambda above: (
-            above["method"] not in baselines or above["method"] in one.setting.read_by
-        )
+        def reads(field: Field) -> Any:
+            return lambda above: (
+                above["method"] not in config.baselines or above["method"] in field.setting.read_by
+            )
 
-    found = dict(declared(config))
-    for name, one in found.items():
-        if name not in HEAD[:2]:
-            found[name] = restricted(one, reads(one))
-    protocol = replace(
-        found["protocol"].setting, applies=lambda above: above["method"] not in baselines,
-        otherwise=lambda above: config.baseline_protocol,
-    )  # fmt: skip
-    found["protocol"] = replace(found["protocol"], setting=protocol)
-    return found
+        _KNOWN[config] = {
+            name: field if name in HEAD[:2] else restricted(field, reads(field))
+            for name, field in declared(config).items()
+        }
+    return _KNOWN[config]
 
 
-class PretrainingData(NamedTuple):
-    """What pre-training on a domain's data reads.
-
-    Attributes:
-        data: the domain whose module ``pretraining`` reads the data, which messages name as well;
-            empty where there is no pre-training.
-        unread: settings that it does not read.
-        refused: options that apply to other data.
-    """
-
-    data: str = ""
-    unread: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
+_KNOWN: dict[type[RunConfig], dict[str, Field]] = {}
 
 
-class RunConfig(ABC):
-    """The settings of a data set, a method and a protocol; one subclass a domain.
+_MethodSettings = settings_class("_MethodSettings", _of_methods())
+
+
+@dataclass(frozen=True)
+class RunConfig(_Training, _MethodSettings, _Loss, ConfigHead):  # type: ignore[misc, valid-type]
+    """The settings of a data set, a method and a protocol, and what training, the plan and the
+    store need of them; one subclass a domain, a frozen dataclass.
+
+    What the domain can do, and how its tables are worded, its
+    :class:`~gcl_hard.experiments.Experiment` says.
 
     Raises:
         InputError: for a value out of range, an unknown name, or a combination that means
             nothing; before anything is loaded or written.
     """
 
+    domain: ClassVar[Domain]
     baselines: ClassVar[tuple[str, ...]]
     """Methods without contrastive training; settings say which of them read them."""
-    methods: ClassVar[tuple[str, ...]] = tuple(METHODS)
-    """Contrastive methods that the domain has."""
-    baseline_protocol: ClassVar[str]
-    domain: ClassVar[Domain]
-    has_settings_of: ClassVar[tuple[type, ...]] = ()
-    """Classes whose declared settings are settings of the configuration."""
-    quick: ClassVar[Mapping[str, Any]] = {"seeds": (0, 1), "epochs": (3,), "beta": (1.0, 10.0)}
-    """Values of a smoke run (``--quick``)."""
-    in_search: ClassVar[Mapping[str, Any]] = {}
-    """Defaults of settings in a search that differ from those of a single run."""
-    sets: ClassVar[str] = "--domain too"
-    """What to give a command that is about this domain, in messages."""
     from_paths: ClassVar[bool] = False
-    """Whether commands take the path of a data set, FOLDER/NAME or NAME.npz, for NAME in FOLDER."""
-    chooses_once: ClassVar[bool] = False
-    """Whether settings are chosen by one run of each candidate that reads no test item: what is not
-    chosen is never tested."""
-    unit: ClassVar[str] = ""
-    """What the test part is a sample of, where intervals are over seeds and such units; empty where
-    they are over seeds alone."""
-    own_sets: ClassVar[OwnSets | None] = None
-    """How commands name a data set of the user's own: ``module:name`` of graphs, or the file of a
-    table, for which ``encoder`` may be a file, too."""
-    item: ClassVar[str] = "item"
-    """What one sample is called; several have an s."""
-    common_splits: ClassVar[bool] = False
-    """Whether split k is the same for all configurations and seeds, so that those of other numbers
-    of splits are compared on the first ones, and ± is over splits as well."""
-    beside: ClassVar[tuple[str, ...]] = ()
-    """Metrics that tables show beside the first one, of records that have them."""
-    controls: ClassVar[Mapping[str, str]] = {name: name for name in CONTROLS}
-    """What rows are compared with, by the names of columns: rows of these methods, of which
-    :meth:`is_control` says which."""
-    averages_sets: ClassVar[bool] = False
-    """Whether the mean over the data sets of a command is a row of its tables, too."""
-    usual_baselines: ClassVar[tuple[str, ...]] = ("majority", "untrained")
-    """Baselines that :func:`gcl_hard.evaluate` runs if none are named."""
-    pretraining: ClassVar[PretrainingData] = PretrainingData()
-    protocol_notes: ClassVar[Mapping[str, str]] = {}
-    """What commands say of a protocol before they train."""
-
-    if TYPE_CHECKING:  # what :func:`configuration` adds
-        __dataclass_fields__: ClassVar[dict[str, DataclassField[Any]]]
-        dataset: str
-        method: str
-        protocol: str
-        epochs: int
-        batch_size: int
-        lr: float
-
-        def __init__(self, *values: Any, **settings: Any) -> None: ...
-
-        def __getattr__(self, name: str) -> Any: ...
-
-    def __post_init__(self) -> None:
-        given = {name: getattr(self, name) for name in known(type(self))}
-        for name, value in resolve(known(type(self)), given).items():
-            object.__setattr__(self, name, value)
-        self.optimisation()
-        self._check()
-        if not self.is_baseline:
-            self._check_loss(given)
-            _check_once(self)
-
-    def _check(self) -> None:
-        """Refuse combinations of the settings that a subclass adds."""
-        return
-
-    def _check_loss(self, given: Values) -> None:
-        scale = getattr(self, "hardness_scale", None)
-        if scale is None or bounded(scale):
-            for name in ("threshold_start", "threshold_end"):
-                if given[name] is not None:
-                    check_number(f"{flag(name)}, a cosine,", given[name], least=-1, most=1)
-        if self.hard_positives is not None and self.views < self.hard_positives:
-            raise InputError(
-                f"hard-positives {self.hard_positives}, the anchor included, are chosen from as "
-                f"many views, got views {self.views}: raise it"
-            )
 
     @classmethod
-    def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
-        """Whether a data set's name is one of this domain, so that a command need not say it."""
+    def has_dataset(cls, name: str, data_dir: Any = None) -> bool:
+        """To go."""
         return False
 
     @classmethod
-    def name_or_path(cls, name: str, data_dir: Path | None = None) -> str:
-        """What a data set's name stands for in a command of this domain: itself, or a path."""
+    def name_or_path(cls, name: str, data_dir: Any = None) -> str:
+        """To go."""
         return name
 
     @classmethod
     def sets_of(cls, name: str) -> tuple[str, ...]:
-        """The data sets that a name stands for: itself, or a group of several."""
+        """To go."""
         return (name,)
 
     @classmethod
-    def combined(cls, configs: Sequence[Self]) -> Sequence[Self]:
-        """The configurations of a command, without what means nothing together."""
-        return configs
-
-    @classmethod
-    def is_available(cls, name: str, data_dir: Path | None = None) -> bool:
-        """Whether a name is that of a known set, or of one in the data folder or the cache."""
+    def is_available(cls, name: str, data_dir: Any = None) -> bool:
+        """To go."""
         return cls.has_dataset(name, data_dir)
 
     @classmethod
-    def not_read(cls, name: str) -> list[Path]:
-        """Files of the working folder that may be meant by a name that another set has."""
+    def not_read(cls, name: str) -> list[Any]:
+        """To go."""
         return []
 
-    @property
-    def canonical_dataset(self) -> str:
-        """The one name of the data set, which may have several."""
-        return self.dataset
+    if TYPE_CHECKING:  # settings of methods and of domains
 
-    def files(self, data_dir: Path | None) -> list[Path]:
-        """Files of the data set, if it is a named one; InputError if they are not available."""
-        return []
+        def __getattr__(self, name: str) -> Any: ...
 
-    @property
-    def set_name(self) -> str:
-        """Name of the data set in tables, with the number of classes if ``classes`` is given."""
-        return self.dataset
+    def __post_init__(self) -> None:
+        stated_values = {name: getattr(self, name) for name in known(type(self))}
+        for name, value in resolve(known(type(self)), stated_values).items():
+            object.__setattr__(self, name, value)
+        self.optimisation()
+        self.check()
+        if not self.is_baseline:
+            _check_thresholds(self, stated_values)
+            _check_once(self)
+
+    def check(self) -> None:
+        """Refuse combinations of the settings that a subclass adds."""
+        return
 
     @property
     def is_baseline(self) -> bool:
@@ -597,45 +478,9 @@ class RunConfig(ABC):
         return self.method in self.baselines
 
     @property
-    def encoder_read(self) -> str:
-        """The encoder that it trains or takes untrained; "" for a baseline that has none."""
-        one = known(type(self)).get("encoder")
-        if one is None or (self.is_baseline and self.method not in one.setting.read_by):
-            return ""
-        return getattr(self, "encoder", None) or ""
-
-    @property
-    def row_name(self) -> str:
-        """What its rows are called in tables, beside the settings in which they differ."""
-        return self.method
-
-    @property
-    def row_fields(self) -> dict[str, Any]:
-        """What its rows have of ``representation``, ``share`` and ``split``."""
-        return {}
-
-    def is_control(self, name: str, compared: RunConfig) -> bool:
-        """Whether it is the control of a name that another configuration is compared with."""
-        return self.method != compared.method
-
-    def of_seed(self, seed: int) -> Self:
-        """The configuration of the run of a seed, for which ``{seed}`` stands in names of files."""
-        return self
-
-    @property
     def reads_labels(self) -> bool:
         """Whether the encoder is trained with labels."""
         return not self.is_baseline and method(self.method).label_aware
-
-    @property
-    def reads_some_labels(self) -> bool:
-        """Whether training reads the labels of some items and takes those of others as unknown."""
-        return False
-
-    @property
-    def sees_test_labels(self) -> bool:
-        """Whether the encoder is trained with labels of the items that it is tested on."""
-        return self.reads_labels and self.protocol == "transductive"
 
     @property
     def local_negatives(self) -> bool:
@@ -650,15 +495,9 @@ class RunConfig(ABC):
     @property
     def most_epochs(self) -> int:
         """Epochs that an encoder is trained for at most."""
-        own_training = self.method == "supervised" and OwnTraining in self.has_settings_of
-        if not own_training or not self.patience:
+        if self.method != "supervised" or not isinstance(self, OwnTraining) or not self.patience:
             return self.epochs
-        own: int | None = self.supervised_epochs
-        return own or OWN_EPOCHS * self.epochs
-
-    @property
-    def _own_lr(self) -> float | None:
-        return self.supervised_lr if OwnTraining in self.has_settings_of else None
+        return self.supervised_epochs or OWN_EPOCHS * self.epochs
 
     @property
     def n_scores(self) -> int:
@@ -666,50 +505,9 @@ class RunConfig(ABC):
         return 1
 
     @property
-    def share_of_fold(self) -> float:
-        """Share of a training fold's samples that is trained on."""
-        return 1.0
-
-    def test_share(self, facts: Mapping[str, Any]) -> float:
-        """n_test / n_train of its test scores, which tests of differences are corrected by.
-
-        Args:
-            facts: what its record states of the data.
-
-        Returns:
-            That of equal folds, 1 / ((K − 1) · :attr:`share_of_fold`); 0 for one split.
-        """
-        return 1 / ((self.n_scores - 1) * self.share_of_fold) if self.n_scores > 1 else 0.0
-
-    @property
     def is_deterministic(self) -> bool:
         """Whether every seed gives the same scores, so that one is run and stands for all."""
         return False
-
-    def seeds_used(self, seeds: Sequence[int]) -> tuple[int, ...]:
-        """Those of the seeds that were asked for that it is run with."""
-        return tuple(seeds[:1] if self.is_deterministic else seeds)
-
-    @property
-    def searches_on_test(self) -> bool:
-        """Whether the trials of a search are scored on the test folds, since nothing is held out of
-        the training of an encoder.
-        """
-        return self.protocol == "transductive"
-
-    @property
-    def can_select(self) -> bool:
-        """Whether settings can be chosen on data held out of every encoder's training data."""
-        return self.encoders > 0 and self.protocol != "transductive"
-
-    @property
-    def has_validation(self) -> bool:
-        """Whether every run is scored on a validation part, too, so that none is run to choose."""
-        return False
-
-    def of_units(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The values of the test units by those of the test items, whose mean is the same."""
-        return values
 
     @property
     def data_key(self) -> tuple[Hashable, ...]:
@@ -741,19 +539,20 @@ class RunConfig(ABC):
 
     def optimisation(self) -> Optimisation:
         """How the encoder is optimised."""
+        supervised_lr = self.supervised_lr if isinstance(self, OwnTraining) else None
         return Optimisation(
-            epochs=self.most_epochs, lr=self._own_lr or self.lr,
-            weight_decay=self.weight_decay,
+            epochs=self.most_epochs, lr=supervised_lr or self.lr, weight_decay=self.weight_decay,
             lr_schedule=self.lr_schedule,
         )  # fmt: skip
 
-    def loss(self, seed: int = 0) -> ContrastiveLoss:
-        """A new loss with these settings; the seed draws synthetic negatives."""
-        return self._loss(seed)
+    def loss(self, seed: int = 0, **options: Any) -> ContrastiveLoss:
+        """A new loss with these settings; the seed draws synthetic negatives.
 
-    def _loss(
-        self, seed: int, positives: Positives | None = None, **options: Any
-    ) -> ContrastiveLoss:
+        Args:
+            seed: of the synthetic negatives.
+            options: arguments of :func:`gcl_hard.losses.methods.contrastive_loss` that are no
+                settings.
+        """
         options = {"detach_weights": self.detach_weights, **options}
         options |= {name: getattr(self, name) for name in SETTINGS}
         if self.temperature is not None:
@@ -766,22 +565,13 @@ class RunConfig(ABC):
         without = self.without.split("+") if self.without else ()
         return contrastive_loss(
             self.method, beta=beta, threshold=threshold, class_prior=self.class_prior,
-            positives=positives, without=without, seed=seed, **options,
+            without=without, seed=seed, **options,
         )  # fmt: skip
-
-    def reads(self, name: str) -> bool:
-        """Whether a setting applies, given the rest."""
-        applies = known(type(self))[name].setting.applies
-        return name not in self.unread and (applies is None or bool(applies(self.values)))
 
     @property
     def unread(self) -> frozenset[str]:
         """Settings of our encoders, which one of the user's own does not read."""
         return frozenset()
-
-    def resolved(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Settings resolved from the data, for the result."""
-        return {}
 
     def key(self) -> str:
         """File name stem: data set, method, protocol and a hash of the settings.
@@ -790,10 +580,6 @@ class RunConfig(ABC):
         later loses no result.
         """
         return _key(self)
-
-    def as_json(self) -> dict[str, Any]:
-        """Every setting, resolved, as JSON gives it back."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in self.values.items()}
 
     @property
     def values(self) -> dict[str, Any]:
@@ -810,22 +596,55 @@ class RunConfig(ABC):
         """
         return {name: value for name, value in _stated(self).items() if name not in HEAD}
 
-    def changed(self) -> dict[str, Any]:
-        """Settings that differ from those of a configuration of the method alone."""
-        usual = type(self)(method=self.method).values
-        return {name: value for name, value in self.values.items() if value != usual[name]}
-
     def __str__(self) -> str:
         """Name in messages and progress bars."""
         stated, words = self.stated(), [self.dataset, self.method]
-        if "encoder" in stated and (encoder := self.encoder_read):
+        if "encoder" in stated and (encoder := encoder_name(self)):
             words.append(encoder.partition("@")[0])
-        for name, one in known(type(self)).items():
-            if one.setting.symbol and (name in stated or name == "beta"):
+        for name, field in known(type(self)).items():
+            if field.setting.symbol and (name in stated or name == "beta"):
                 value = getattr(self, name)
                 shown = f"{value:g}" if isinstance(value, float) else value
-                words += [] if value is None else [f"{one.setting.symbol}={shown}"]
+                words += [] if value is None else [f"{field.setting.symbol}={shown}"]
         return " ".join([*words, self.protocol])
+
+
+def encoder_name(config: RunConfig) -> str:
+    """The encoder that a configuration trains or takes untrained; "" for a baseline without one."""
+    field = known(type(config)).get("encoder")
+    if field is None or (config.is_baseline and config.method not in field.setting.read_by):
+        return ""
+    return getattr(config, "encoder", None) or ""
+
+
+def reads(config: RunConfig, name: str) -> bool:
+    """Whether a setting applies, given the rest."""
+    applies = known(type(config))[name].setting.applies
+    return name not in config.unread and (applies is None or bool(applies(config.values)))
+
+
+def as_json(config: RunConfig) -> dict[str, Any]:
+    """Every setting, resolved, as JSON gives it back."""
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in config.values.items()}
+
+
+def changed(config: RunConfig) -> dict[str, Any]:
+    """Settings that differ from those of a configuration of the method alone."""
+    usual = type(config)(method=config.method).values
+    return {name: value for name, value in config.values.items() if value != usual[name]}
+
+
+def _check_thresholds(config: RunConfig, stated_values: Values) -> None:
+    scale = getattr(config, "hardness_scale", None)
+    if scale is None or bounded(scale):
+        for name in ("threshold_start", "threshold_end"):
+            if stated_values[name] is not None:
+                check_number(f"{flag(name)}, a cosine,", stated_values[name], least=-1, most=1)
+    if config.hard_positives is not None and config.views < config.hard_positives:
+        raise InputError(
+            f"hard-positives {config.hard_positives}, the anchor included, are chosen from as many "
+            f"views, got views {config.views}: raise it"
+        )
 
 
 def _check_once(config: RunConfig) -> None:

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import METRICS
 from gcl_hard.experiments.experiment import ENCODERS
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import SCHEMA_VERSION, RunResult, digest_of, says_nothing
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.files.io import (
     Seen,

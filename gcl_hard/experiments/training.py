@@ -15,7 +15,7 @@ from gcl_hard.core.seeds import seeded_globally
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.experiment import Clock, Report, RunContext
 from gcl_hard.experiments.hardware import own_source
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.losses.gathering import world_size
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.loop import Optimisation, train
@@ -157,7 +157,7 @@ def _checkpoint(run: Run, context: RunContext, number: int) -> Checkpoint:
     options, config = context.options, run.config
     identity = {
         **asdict(config), "seed": run.seed, "inner": run.inner, "data": context.digest,
-        "source": context.versions.get("source", "") + own_source(type(config)),
+        "source": context.versions.get("source", "") + own_source(type(config).__module__),
         "device": torch.device(context.device).type,
     }  # fmt: skip
     if world_size() > 1:

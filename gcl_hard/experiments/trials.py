@@ -14,8 +14,8 @@ from gcl_hard.core.seeds import seed_for
 from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
 from gcl_hard.experiments.experiment import Experiment, Parts, RunContext
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import ACCURACY, Scored
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig
 
 Steps = Literal["none", "epochs", "folds"]

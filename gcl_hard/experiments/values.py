@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin
 from gcl_hard.core.setting import Field
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.experiments.domains import CONFIGS
-from gcl_hard.experiments.settings import LogKind, RunConfig, flag, known
+from gcl_hard.experiments.settings import LogKind, RunConfig, flag, known, reads
 
 MOST_SEEDS = 10_000
 
@@ -221,7 +221,9 @@ def warn_of_unread(configs: Sequence[RunConfig], given: Mapping[str, Any]) -> No
     for name in [one for one in given if one in known(type(configs[0]))]:
         values = given[name] if isinstance(given[name], tuple | list) else (given[name],)
         of_runs = [getattr(one, name) for one in configs]
-        if not any(one.reads(name) for one in configs) and any(v not in of_runs for v in values):
+        if not any(reads(config, name) for config in configs) and any(
+            v not in of_runs for v in values
+        ):
             found.append(flag(name))
     if found:
         methods = ", ".join(dict.fromkeys(one.method for one in configs))

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from gcl_hard.core.setting import declared
 from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.evaluation.folds import inner_folds, stopping_holdout
@@ -27,19 +28,21 @@ from gcl_hard.experiments.experiment import (
     Clock,
     Experiment,
     Parts,
+    PretrainingData,
     Report,
     RunContext,
     TrainedRun,
     refuse_together,
 )
 from gcl_hard.experiments.exporting import Exportable
-from gcl_hard.experiments.plan import Run
-from gcl_hard.experiments.record import Scored
+from gcl_hard.experiments.record import RunResult, Scored
+from gcl_hard.experiments.run import Run
+from gcl_hard.experiments.settings import OwnTraining, of_part
 from gcl_hard.graphs import GraphSet, Supervised, tudataset
 from gcl_hard.graphs.embedded import items_of_graphs, named_as, with_columns_of
 from gcl_hard.graphs.features import CODES, KINDS
 from gcl_hard.graphs.models import GraphContrast, GraphModel
-from gcl_hard.graphs.own import graphs_named, own_graphs
+from gcl_hard.graphs.own import graphs_named, named, own_graphs
 from gcl_hard.graphs.protocols import (
     check_classes,
     check_encoder,
@@ -50,12 +53,13 @@ from gcl_hard.graphs.protocols import (
     score_embeddings,
 )
 from gcl_hard.graphs.refinement import FEATURES, wl_start
-from gcl_hard.graphs.settings import GraphConfig
+from gcl_hard.graphs.settings import KERNELS, NOT_OF_MOLECULES, GraphConfig, reads_wl
 from gcl_hard.graphs.training import Encoder, Result, train_encoders, use_threads
 from gcl_hard.theory.snapshots import snapshot_epochs
 from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
+    from gcl_hard.experiments.custom import UserParts
     from gcl_hard.theory.diagnostics import DiagnosticsCallback
 
 
@@ -63,6 +67,25 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
     """Experiments on graphs; methods as in ``Experiment``."""
 
     scores_on_cpu: ClassVar[bool] = True
+    item: ClassVar[str] = "graph"
+    dataset_hint: ClassVar[str] = "graphs as --dataset"
+    search_defaults: ClassVar[Mapping[str, Any]] = {"protocol": "inductive"}
+    protocol_notes: ClassVar[Mapping[str, str]] = {
+        "transductive": (
+            "protocol transductive, the paper's: encoders see all graphs, so accuracies compare "
+            "with the paper's; --protocol inductive estimates the accuracy on new graphs"
+        ),
+        "inductive": (
+            "protocol inductive: encoders see training graphs alone, which estimates the accuracy "
+            "on new graphs; --protocol transductive is the paper's"
+        ),
+    }
+    pretraining: ClassVar[PretrainingData] = PretrainingData(
+        "molecules",
+        (*of_part(GraphConfig, "split"), *of_part(GraphConfig, "probe"), *NOT_OF_MOLECULES,
+         "encoder", *declared(OwnTraining)),
+        ("labels", "loader_workers"),
+    )  # fmt: skip
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
     shape: ClassVar[frozenset[str]] = frozenset({"n_features", "edge_dim"})
 
@@ -97,6 +120,38 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
             **({"class_names": list(data.class_names)} if data.class_names else {}),
         }
 
+    def canonical_dataset(self, config: GraphConfig) -> str:
+        """As :func:`gcl_hard.graphs.tudataset.canonical_name`."""
+        return tudataset.canonical_name(config.dataset)
+
+    def files(self, config: GraphConfig, data_dir: Path | None) -> list[Path]:
+        """Files of a set of TUDataset."""
+        return tudataset.paths(config.dataset, data_dir=data_dir)
+
+    def is_blind(self, record: RunResult) -> bool:
+        """Whether a kernel has chosen no C, since it cannot tell any two graphs apart."""
+        return record.run.config.method in KERNELS and not record.fold_c
+
+    def test_share(self, config: GraphConfig, facts: Mapping[str, Any]) -> float:
+        """That of equal folds, of which ``train_share`` is trained on."""
+        return super().test_share(config, facts) / config.train_share
+
+    def user_names(self, config: GraphConfig, parts: UserParts) -> dict[str, Any]:
+        """The name of the set, which is imported if it is a ``module:Name``."""
+        return named(config, parts)
+
+    def published(self, config: GraphConfig) -> float | None:
+        """That of Table II."""
+        from gcl_hard.graphs.presets import published
+
+        return published(config)
+
+    def recipe(self, dataset: str) -> dict[str, Any]:
+        """Our recipe for a data set."""
+        from gcl_hard.graphs.presets import recipe
+
+        return recipe(dataset)
+
     def size(self, data: GraphSet) -> tuple[int, int]:
         """Nodes and graphs."""
         return data.n_nodes, data.n_graphs
@@ -123,13 +178,13 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
                 "--encoder molecule-gin embeds them"
             )
         said = []
-        if config.reads_wl and (start := wl_start(data)[1]) != FEATURES:
+        if reads_wl(config) and (start := wl_start(data)[1]) != FEATURES:
             said.append(
                 f"hardly two graphs of {data.name} share the features of a node: WL starts from "
                 f"their {start}"
             )
         # The labels that TU sets have for edges are read by no encoder either, unless asked for.
-        if config.reads_wl and any(not one.startswith("label=") for one in data.edge_columns):
+        if reads_wl(config) and any(not one.startswith("label=") for one in data.edge_columns):
             said.append(
                 f"WL reads the features of nodes and who is linked, not the {data.edge_dim} "
                 f"features of the edges of {data.name}"

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 from torch import Tensor
 
 from gcl_hard.errors import InputError
@@ -96,6 +95,8 @@ def count(n: int, what: str, several: str | None = None) -> str:
 
 
 def _matrix(pairs: NDArray[np.int64], n: int, values: NDArray[Any]) -> Any:
+    from scipy import sparse
+
     return sparse.coo_array((values, (pairs[0], pairs[1])), shape=(n, n)).tocsr()
 
 
@@ -175,6 +176,8 @@ def features(x: Any, where: str) -> Tensor:
         >>> features(torch.eye(20), "a graph").layout, features(torch.eye(4), "a graph").layout
         (torch.sparse_csr, torch.strided)
     """
+    from scipy import sparse
+
     stored = _as_matrix(x, f"{where}: features x")
     if stored.ndim != 2 or stored.dtype.kind not in "biuf" or not all(stored.shape):
         raise InputError(
@@ -202,6 +205,8 @@ def features(x: Any, where: str) -> Tensor:
 
 
 def _rows(stored: Any, values: NDArray[np.float32]) -> Any:
+    from scipy import sparse
+
     return sparse.csr_array((values, stored.indices, stored.indptr), shape=stored.shape)
 
 
@@ -215,6 +220,8 @@ def _tensor(values: NDArray[Any]) -> Tensor:
 
 def _as_matrix(x: Any, what: str) -> Any:
     """An array, or rows of SciPy, of any matrix."""
+    from scipy import sparse
+
     if isinstance(x, Tensor) and x.layout != torch.strided:
         layout: Any = x.detach().cpu()
         coo = layout.to_sparse_coo().coalesce()
@@ -239,6 +246,8 @@ def _of_frame(frame: Any, what: str) -> Any:
 
 def as_rows(matrix: Any) -> Any:
     """A sparse matrix of SciPy in CSR format, sorted and without repeats; it stays as it is."""
+    from scipy import sparse
+
     rows = sparse.csr_array(matrix)
     if not rows.has_canonical_format:
         rows = rows.copy()

@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from gcl_hard.errors import check_at_least
@@ -391,6 +390,8 @@ def wl_kernel(
         >>> wl_kernel(mutag, optimal_assignment=True).shape
         (188, 188)
     """
+    from scipy.sparse import csr_matrix
+
     check_at_least("iterations", iterations, 1)
     known, _ = wl_start(graphs)
     owner = np.repeat(np.arange(graphs.n_graphs), known.node_ptr.diff().numpy())

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
-from gcl_hard.core.setting import Setting, declared
+from gcl_hard.core.setting import Setting
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.evaluation.probing import PROBES
 from gcl_hard.experiments.settings import (
     BATCH_PARTS,
     BATCH_SIZE,
     EPOCHS,
+    ConfigHead,
     Domain,
-    OwnSets,
     OwnTraining,
-    PretrainingData,
     RunConfig,
     Values,
-    configuration,
     defaults,
     flag,
     is_own,
@@ -51,8 +49,10 @@ else:
 ProbeKernel = Literal["rbf", "linear", "rbf+wl", "rbf+wl-oa"]
 PROBED = ("untrained",)
 TRAINED = ("untrained", "supervised")
-FOLDS_USED = ("graph-size", "label-histogram", "wl", "wl-oa", *TRAINED)
-"""Baselines that read settings of the probe, of the encoder, and of the training folds."""
+KERNELS = ("graph-size", "label-histogram", "wl", "wl-oa")
+FOLDS_USED = (*KERNELS, *TRAINED)
+"""Baselines that read settings of the probe, of the encoder, that are kernels, and that read the
+training folds."""
 GRAPH_BASELINES = ("majority", *FOLDS_USED)
 """Baselines on graphs; each is fitted to training folds only, so its protocol is ``inductive``."""
 
@@ -98,63 +98,10 @@ def _scale(above: Values) -> EmbeddedScale:
     return DEFAULT_SCALE if own is None else own.hardness_scale
 
 
-@configuration
-class GraphConfig(RunConfig):
-    """The settings of an experiment on graphs, as the files in ``configs/graphs`` state them.
+@dataclass(frozen=True)
+class GraphLoss(ConfigHead):
+    """What is contrasted, and how, which decides defaults of the settings of losses."""
 
-    Raises:
-        InputError: for a value out of range, an unknown name, or a combination that means
-            nothing; before anything is loaded or written.
-
-    Example:
-        >>> GraphConfig(method="ucl", beta=2.0).beta is None  # ucl has no β
-        True
-    """
-
-    baselines: ClassVar[tuple[str, ...]] = GRAPH_BASELINES
-    baseline_protocol: ClassVar[str] = "inductive"
-    domain: ClassVar[Domain] = "graphs"
-    has_settings_of: ClassVar[tuple[type, ...]] = (OwnTraining,)
-    in_search: ClassVar[Mapping[str, Any]] = {"protocol": "inductive"}
-    sets: ClassVar[str] = "graphs as --dataset"
-    item: ClassVar[str] = "graph"
-    from_paths: ClassVar[bool] = True
-    own_sets: ClassVar[OwnSets | None] = "module"
-    protocol_notes: ClassVar[Mapping[str, str]] = {
-        "transductive": (
-            "protocol transductive, the paper's: encoders see all graphs, so accuracies compare "
-            "with the paper's; --protocol inductive estimates the accuracy on new graphs"
-        ),
-        "inductive": (
-            "protocol inductive: encoders see training graphs alone, which estimates the accuracy "
-            "on new graphs; --protocol transductive is the paper's"
-        ),
-    }
-
-    dataset: Annotated[
-        str,
-        Setting(
-            "a TU data set; PTC, IMDB-B and IMDB-M are accepted too",
-            "data",
-            common=True,
-            several=True,
-        ),
-    ] = "MUTAG"
-    method: Annotated[str, method_setting(GRAPH_BASELINES)] = "hscl"
-    protocol: Annotated[
-        str | None,
-        Setting(
-            "inductive, or transductive (paper: its sets' default; encoders see all graphs)",
-            "split",
-            common=True,
-            several=True,
-            usual=_usual_protocol,
-            before=("transductive",),
-            canonical=_protocol,
-        ),
-    ] = None  # type: ignore[assignment]  # resolved, it is a word
-    epochs: Annotated[int, replace(EPOCHS, help="passes over the training data")] = 200
-    batch_size: Annotated[int, replace(BATCH_SIZE, help="graphs in a batch")] = 128
     contrast: Annotated[
         Contrast | None,
         Setting(
@@ -181,6 +128,50 @@ class GraphConfig(RunConfig):
             usual=_scale,
         ),
     ] = None
+
+
+@dataclass(frozen=True)
+class GraphConfig(OwnTraining, RunConfig, GraphLoss):
+    """The settings of an experiment on graphs, as the files in ``configs/graphs`` state them.
+
+    Raises:
+        InputError: for a value out of range, an unknown name, or a combination that means
+            nothing; before anything is loaded or written.
+
+    Example:
+        >>> GraphConfig(method="ucl", beta=2.0).beta is None  # ucl has no β
+        True
+    """
+
+    baselines: ClassVar[tuple[str, ...]] = GRAPH_BASELINES
+    domain: ClassVar[Domain] = "graphs"
+    from_paths: ClassVar[bool] = True
+
+    dataset: Annotated[
+        str,
+        Setting(
+            "a TU data set; PTC, IMDB-B and IMDB-M are accepted too",
+            "data",
+            common=True,
+            several=True,
+        ),
+    ] = "MUTAG"
+    method: Annotated[str, method_setting(GRAPH_BASELINES)] = "hscl"
+    protocol: Annotated[
+        str | None,
+        Setting(
+            "inductive, or transductive (paper: its sets' default; encoders see all graphs)",
+            "split",
+            common=True,
+            several=True,
+            usual=_usual_protocol,
+            otherwise=lambda above: "inductive",
+            before=("transductive",),
+            canonical=_protocol,
+        ),
+    ] = None  # type: ignore[assignment]  # resolved, it is a word
+    epochs: Annotated[int, replace(EPOCHS, help="passes over the training data")] = 200
+    batch_size: Annotated[int, replace(BATCH_SIZE, help="graphs in a batch")] = 128
     augmentations: Annotated[
         tuple[str, ...] | None,
         Setting(
@@ -286,7 +277,7 @@ class GraphConfig(RunConfig):
         Setting(
             "values of the SVM's C to choose from (0.001, 0.01 … 1000)",
             "probe",
-            read_by=("graph-size", "label-histogram", "wl", "wl-oa", *PROBED),
+            read_by=(*KERNELS, *PROBED),
             canonical=lambda given, above: given or None,
         ),
     ] = None
@@ -302,7 +293,8 @@ class GraphConfig(RunConfig):
     ] = 1.0
     parts: Annotated[int, BATCH_PARTS] = 1
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Refuse what means nothing together."""
         if not self.is_baseline and self.contrast != "two-view":
             of_views = method(self.method).infonce_only
             if of_views or self.views is not None:
@@ -313,7 +305,7 @@ class GraphConfig(RunConfig):
                 "train-share leaves graphs out of training folds; under protocol transductive "
                 "encoders see all graphs: give protocol inductive"
             )
-        self._check_encoder()
+        _check_encoder(self)
         if self.probe != "svm" and self.kernel != "rbf":
             raise InputError(f"kernel {self.kernel} applies to the SVM: leave it out, or probe")
         if self.c_grid is not None and not all(0 < c < float("inf") for c in self.c_grid):
@@ -338,32 +330,6 @@ class GraphConfig(RunConfig):
         """Settings of the GIN, if another encoder replaces it."""
         return frozenset(of_part(type(self), "gin") if is_own(self.encoder) else ())
 
-    def _check_encoder(self) -> None:
-        """Refuse an encoder that is neither the GIN nor named, and settings of the GIN for it."""
-        if self.encoder == GIN:
-            return
-        if self.of_molecules:
-            for name in NOT_OF_MOLECULES:
-                if getattr(self, name) != defaults(type(self))[name]:
-                    raise InputError(
-                        f"{flag(name)} applies to the encoder gin: "
-                        f"{self.encoder.partition('@')[0]} reads atoms and bonds"
-                    )
-        if self.encoder == MOLECULE_GIN:
-            return
-        if not is_own(self.encoder):
-            raise InputError(
-                f"encoder is gin, molecule-gin, FILE.pt of gcl_hard.pretrain, or your own "
-                f"module:Name, with the module in the working folder or installed, got "
-                f"{self.encoder!r}"
-            )
-        usual = defaults(type(self))
-        if given := sorted(name for name in self.unread if getattr(self, name) != usual[name]):
-            raise InputError(
-                f"{flag(given[0])} is a setting of the GIN, which your encoder replaces: "
-                f"{'leave it out' if self.of_molecules else 'give yours a setting of its own'}"
-            )
-
     @classmethod
     def is_available(cls, name: str, data_dir: Path | None = None) -> bool:
         """Whether it is a known set of graphs, or one in the data folder or the cache."""
@@ -375,19 +341,6 @@ class GraphConfig(RunConfig):
             )
         except InputError:
             return False
-
-    @property
-    def canonical_dataset(self) -> str:
-        """As :func:`gcl_hard.graphs.tudataset.canonical_name`."""
-        from gcl_hard.graphs import tudataset
-
-        return tudataset.canonical_name(self.dataset)
-
-    def files(self, data_dir: Path | None) -> list[Path]:
-        """Files of a set of TUDataset."""
-        from gcl_hard.graphs import tudataset
-
-        return tudataset.paths(self.dataset, data_dir=data_dir)
 
     @property
     def data_key(self) -> tuple[Hashable, ...]:
@@ -415,17 +368,6 @@ class GraphConfig(RunConfig):
         return not self.is_baseline and self.contrast == "two-view"
 
     @property
-    def reads_wl(self) -> bool:
-        """Whether it has a Weisfeiler-Lehman kernel, or colours as encodings."""
-        added = self.kernel.partition("+")[2]
-        return not {"wl", "wl-oa"}.isdisjoint((self.method, added, *(self.encodings or ())))
-
-    @property
-    def fits_kernel(self) -> bool:
-        """Whether it is a kernel, which chooses no C if it cannot tell any two graphs apart."""
-        return self.method in ("graph-size", "label-histogram", "wl", "wl-oa")
-
-    @property
     def encoders(self) -> int:
         """Encoders that one run trains."""
         if self.is_baseline and self.method != "supervised":
@@ -436,11 +378,6 @@ class GraphConfig(RunConfig):
     def n_scores(self) -> int:
         """One test accuracy per fold."""
         return self.folds
-
-    @property
-    def share_of_fold(self) -> float:
-        """``train_share``."""
-        return self.train_share
 
     @property
     def shares_views(self) -> bool:
@@ -481,17 +418,44 @@ class GraphConfig(RunConfig):
         """How the encoder is optimised."""
         return replace(super().optimisation(), parts=self.parts)
 
-    def loss(self, seed: int = 0) -> ContrastiveLoss:
+    def loss(self, seed: int = 0, **options: Any) -> ContrastiveLoss:
         """A new loss with these settings; the seed draws synthetic negatives."""
-        return self._loss(
-            seed, objective=self.objective or "jsd", hardness_scale=self.hardness_scale
+        return super().loss(
+            seed, objective=self.objective or "jsd", hardness_scale=self.hardness_scale, **options
         )
 
 
-GraphConfig.pretraining = PretrainingData(
-    "molecules",
-    (*of_part(GraphConfig, "split"), *of_part(GraphConfig, "probe"), *NOT_OF_MOLECULES, "encoder",
-     *declared(OwnTraining)),
-    ("labels", "loader_workers"),
-)  # fmt: skip
+def _check_encoder(config: GraphConfig) -> None:
+    """Refuse an encoder that is neither the GIN nor named, and settings of the GIN for it."""
+    if config.encoder == GIN:
+        return
+    if config.of_molecules:
+        for name in NOT_OF_MOLECULES:
+            if getattr(config, name) != defaults(type(config))[name]:
+                raise InputError(
+                    f"{flag(name)} applies to the encoder gin: "
+                    f"{config.encoder.partition('@')[0]} reads atoms and bonds"
+                )
+    if config.encoder == MOLECULE_GIN:
+        return
+    if not is_own(config.encoder):
+        raise InputError(
+            f"encoder is gin, molecule-gin, FILE.pt of gcl_hard.pretrain, or your own "
+            f"module:Name, with the module in the working folder or installed, got "
+            f"{config.encoder!r}"
+        )
+    usual = defaults(type(config))
+    if given := sorted(name for name in config.unread if getattr(config, name) != usual[name]):
+        raise InputError(
+            f"{flag(given[0])} is a setting of the GIN, which your encoder replaces: "
+            f"{'leave it out' if config.of_molecules else 'give yours a setting of its own'}"
+        )
+
+
+def reads_wl(config: GraphConfig) -> bool:
+    """Whether it has a Weisfeiler-Lehman kernel, or colours as encodings."""
+    added = config.kernel.partition("+")[2]
+    return not {"wl", "wl-oa"}.isdisjoint((config.method, added, *(config.encodings or ())))
+
+
 CONFIG = GraphConfig

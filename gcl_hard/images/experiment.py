@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gcl_hard.core.extras import check_extra
+from gcl_hard.core.setting import declared
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import inner_holdout
 from gcl_hard.evaluation.folds import stopping_holdout
@@ -22,20 +23,22 @@ from gcl_hard.experiments.embedding import Items, Reading, set_named
 from gcl_hard.experiments.experiment import (
     Experiment,
     Parts,
+    PretrainingData,
     Report,
     RunContext,
     TrainedRun,
     silent,
 )
 from gcl_hard.experiments.exporting import Exportable
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import Scored
+from gcl_hard.experiments.run import Run
+from gcl_hard.experiments.settings import OwnTraining, of_part
 from gcl_hard.images import (
     ImageContrast,
     ImageSet,
     Split,
 )
-from gcl_hard.images.datasets import load, load_folder
+from gcl_hard.images.datasets import load, load_folder, paths
 from gcl_hard.images.files import KNOWN, canonical_name
 from gcl_hard.images.parts import (
     ImageData,
@@ -62,6 +65,25 @@ from gcl_hard.training.loop import memory_for
 class ImageExperiment(Experiment[ImageConfig, ImageData]):
     """Experiments on images; methods as in ``Experiment``."""
 
+    item: ClassVar[str] = "image"
+    dataset_hint: ClassVar[str] = (
+        "their --dataset too (digits, CIFAR10, …, or NAME, with NAME.npz in --data-dir)"
+    )
+    quick: ClassVar[Mapping[str, Any]] = {
+        "dataset": ("digits",),
+        "encoder": ("resnet18",),
+        "seeds": (0, 1),
+        "epochs": (3,),
+        "beta": (1.0, 5.0),
+        "threshold_start": (-0.5,),
+        "threshold_end": (0.0,),
+    }
+    pretraining: ClassVar[PretrainingData] = PretrainingData(
+        "images",
+        (*of_part(ImageConfig, "split"), *of_part(ImageConfig, "probe"), "probe_split", "subset",
+         "classes", "label_noise", *declared(OwnTraining)),
+        ("smiles", "pseudo_labels", "jobs"),
+    )  # fmt: skip
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
     shape: ClassVar[frozenset[str]] = frozenset({"size"})
 
@@ -85,6 +107,31 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
     def facts(self, data: ImageData) -> dict[str, Any]:
         """Sizes and a digest."""
         return image_facts(data)
+
+    def canonical_dataset(self, config: ImageConfig) -> str:
+        """As :func:`gcl_hard.images.files.canonical_name`."""
+        return canonical_name(config.dataset)
+
+    def files(self, config: ImageConfig, data_dir: Path | None) -> list[Path]:
+        """Files of a set; none of one that a library has."""
+        return paths(config.dataset, data_dir=data_dir)
+
+    def set_name(self, config: ImageConfig) -> str:
+        """Name of the data set in tables, with the number of classes if ``classes`` is given."""
+        return config.dataset + (f", {config.classes} classes" if config.classes else "")
+
+    def resolved(self, config: ImageConfig, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """The size of views and the stem that goes with it."""
+        size = config.size or int(facts["side"])
+        if config.encoder not in RESNETS or config.method in ("majority", "pixels"):
+            return {"size": size}
+        return {"size": size, "stem": config.stem_at(size)}
+
+    def published(self, config: ImageConfig) -> float | None:
+        """That of Table I."""
+        from gcl_hard.images.presets import published
+
+        return published(config)
 
     def size(self, data: ImageData) -> tuple[int, int]:
         """Images to train on, and to score."""

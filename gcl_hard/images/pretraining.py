@@ -11,9 +11,9 @@ import torch
 from gcl_hard.errors import InputError
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.custom import UserParts
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.pretraining import CHECKED, Prepared, Pretraining, drawn
 from gcl_hard.experiments.pretraining_settings import PretrainOptions
+from gcl_hard.experiments.run import Run
 from gcl_hard.images import Split
 from gcl_hard.images.datasets import load, load_folder
 from gcl_hard.images.folders import UNLABELLED

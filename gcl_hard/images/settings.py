@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -19,17 +18,16 @@ from gcl_hard.experiments.settings import (
     LR,
     PATIENCE,
     WEIGHT_DECAY,
+    ConfigHead,
     Domain,
     OwnTraining,
-    PretrainingData,
     RunConfig,
     Values,
-    configuration,
     flag,
     is_own,
     method_setting,
-    of_part,
     row,
+    settings_class,
 )
 from gcl_hard.images.augment import ViewRecipe
 from gcl_hard.losses.loss import ContrastiveLoss, Negatives, Positives
@@ -89,8 +87,28 @@ def _of_adam(above: Values) -> bool:
     return bool(above["probe"] == "adam")
 
 
-@configuration
-class ImageConfig(RunConfig):
+@dataclass(frozen=True)
+class ImageLoss(ConfigHead):
+    """Which pairs are positives."""
+
+    positives: Annotated[
+        Positives | None,
+        Setting(
+            "view, class or hard; the method's own if not given (class: scl, hscl)",
+            usual=_positives,
+        ),
+    ] = None
+    class_pairs: Annotated[bool, Setting("second view from another image of the class")] = False
+    balanced: Annotated[
+        bool, Setting("whether batches hold all classes in equal parts", read_by=TRAINED)
+    ] = False
+
+
+_Views = settings_class("_Views", declared(ViewRecipe))
+
+
+@dataclass(frozen=True)
+class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[misc, valid-type]
     """The settings of an experiment on images, as the files in ``configs/images`` state them.
 
     Raises:
@@ -103,22 +121,7 @@ class ImageConfig(RunConfig):
     """
 
     baselines: ClassVar[tuple[str, ...]] = IMAGE_BASELINES
-    baseline_protocol: ClassVar[str] = "split"
     domain: ClassVar[Domain] = "images"
-    has_settings_of: ClassVar[tuple[type, ...]] = (ViewRecipe, OwnTraining)
-    quick: ClassVar[Mapping[str, Any]] = {
-        "dataset": ("digits",),
-        "encoder": ("resnet18",),
-        "seeds": (0, 1),
-        "epochs": (3,),
-        "beta": (1.0, 5.0),
-        "threshold_start": (-0.5,),
-        "threshold_end": (0.0,),
-    }
-    sets: ClassVar[str] = (
-        "their --dataset too (digits, CIFAR10, …, or NAME, with NAME.npz in --data-dir)"
-    )
-    item: ClassVar[str] = "image"
     from_paths: ClassVar[bool] = True
 
     dataset: Annotated[
@@ -141,17 +144,6 @@ class ImageConfig(RunConfig):
     lr: Annotated[float, LR] = 0.001
     weight_decay: Annotated[float, WEIGHT_DECAY] = 1e-6
     patience: Annotated[int, PATIENCE] = 20
-    positives: Annotated[
-        Positives | None,
-        Setting(
-            "view, class or hard; the method's own if not given (class: scl, hscl)",
-            usual=_positives,
-        ),
-    ] = None
-    class_pairs: Annotated[bool, Setting("second view from another image of the class")] = False
-    balanced: Annotated[
-        bool, Setting("whether batches hold all classes in equal parts", read_by=TRAINED)
-    ] = False
     encoder: Annotated[
         str,
         Setting(
@@ -305,9 +297,10 @@ class ImageConfig(RunConfig):
         int, Setting("batch size of adam", "probe", least=1, read_by=PROBED, applies=_of_adam)
     ] = 512
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Refuse what means nothing together."""
         self.view_recipe()
-        self._check_keys()
+        _check_keys(self)
         if not is_image_encoder(self.encoder) and not is_own(self.encoder):
             libraries = ("torchvision:NAME", "timm:NAME", "your own module:Name")
             raise unknown("encoder", self.encoder, [*RESNETS, FAST, *libraries])
@@ -325,29 +318,6 @@ class ImageConfig(RunConfig):
                 raise InputError(
                     f"{flag(name)} must not be test: nothing is trained on test images"
                 )
-
-    def _check_keys(self) -> None:
-        """Refuse a momentum encoder or a queue where it cannot be."""
-        for name in ("momentum_encoder", "queue"):
-            if self.positives == "hard" and getattr(self, name) is not None:
-                raise InputError(
-                    f"{flag(name)} {getattr(self, name)} does not go with hard positives, chosen "
-                    f"from views that one encoder gives: leave it out, or choose another method "
-                    f"than {self.method}"
-                )
-        needed = self.batch_size * ((self.views or 2) - 1)
-        if self.queue is not None and self.queue < needed:
-            raise InputError(
-                f"queue must hold a batch, {needed} embeddings of batch-size {self.batch_size}, "
-                f"got {self.queue}"
-            )
-
-    @property
-    def canonical_dataset(self) -> str:
-        """As :func:`gcl_hard.images.files.canonical_name`."""
-        from gcl_hard.images import files
-
-        return files.canonical_name(self.dataset)
 
     @classmethod
     def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
@@ -374,12 +344,6 @@ class ImageConfig(RunConfig):
         read, (images, arrays) = own_files(name), namesakes(Path(), canonical_name(name))
         return [one for one in (*images, *arrays) if read is None or not one.samefile(read)]
 
-    def files(self, data_dir: Path | None) -> list[Path]:
-        """Files of a set; none of one that a library has."""
-        from gcl_hard.images import datasets
-
-        return datasets.paths(self.dataset, data_dir=data_dir)
-
     def view_recipe(self) -> ViewRecipe:
         """Random augmentations of the views."""
         return ViewRecipe(**{name: getattr(self, name) or 0.0 for name in declared(ViewRecipe)})
@@ -389,18 +353,6 @@ class ImageConfig(RunConfig):
         from gcl_hard.images import stem_for
 
         return stem_for(size) if self.stem == "auto" else self.stem
-
-    def resolved(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """The size of views and the stem that goes with it."""
-        size = self.size or int(facts["side"])
-        if self.encoder not in RESNETS or self.method in ("majority", "pixels"):
-            return {"size": size}
-        return {"size": size, "stem": self.stem_at(size)}
-
-    @property
-    def set_name(self) -> str:
-        """Name of the data set in tables, with the number of classes if ``classes`` is given."""
-        return self.dataset + (f", {self.classes} classes" if self.classes else "")
 
     @property
     def encoders(self) -> int:
@@ -446,11 +398,11 @@ class ImageConfig(RunConfig):
             parts=self.parts,
         )  # fmt: skip
 
-    def loss(self, seed: int = 0, unknown: int | None = None) -> ContrastiveLoss:
+    def loss(self, seed: int = 0, **options: Any) -> ContrastiveLoss:
         """A new loss with these settings; the seed draws synthetic negatives."""
-        return self._loss(
+        return super().loss(
             seed, objective="infonce", positives=self.positives, negatives=self.negatives,
-            unknown=unknown,
+            **options,
         )  # fmt: skip
 
 
@@ -459,10 +411,21 @@ def is_image_encoder(name: str) -> bool:
     return name in (*RESNETS, FAST) or OF_LIBRARY.fullmatch(name) is not None
 
 
-ImageConfig.pretraining = PretrainingData(
-    "images",
-    (*of_part(ImageConfig, "split"), *of_part(ImageConfig, "probe"), "probe_split", "subset",
-     "classes", "label_noise", *declared(OwnTraining)),
-    ("smiles", "pseudo_labels", "jobs"),
-)  # fmt: skip
+def _check_keys(config: ImageConfig) -> None:
+    """Refuse a momentum encoder or a queue where it cannot be."""
+    for name in ("momentum_encoder", "queue"):
+        if config.positives == "hard" and getattr(config, name) is not None:
+            raise InputError(
+                f"{flag(name)} {getattr(config, name)} does not go with hard positives, chosen "
+                f"from views that one encoder gives: leave it out, or choose another method "
+                f"than {config.method}"
+            )
+    needed = config.batch_size * ((config.views or 2) - 1)
+    if config.queue is not None and config.queue < needed:
+        raise InputError(
+            f"queue must hold a batch, {needed} embeddings of batch-size {config.batch_size}, "
+            f"got {config.queue}"
+        )
+
+
 CONFIG = ImageConfig

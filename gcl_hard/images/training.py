@@ -29,7 +29,7 @@ from gcl_hard.experiments.experiment import (
     seeded_weights,
 )
 from gcl_hard.experiments.exporting import Exportable
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.training import Training
 from gcl_hard.images import (
     ImageClassifier,
@@ -211,7 +211,7 @@ def build(
             of = ImageConfig(method="ucl") if config.is_baseline else config
             queue = None if of.queue is None else Queue(of.queue, PROJECTED)
             model = ImageContrast(
-                encoder, loss=of.loss(view_seed, unknown), momentum=of.momentum_encoder,
+                encoder, loss=of.loss(view_seed, unknown=unknown), momentum=of.momentum_encoder,
                 queue=queue, **memory,
             )  # fmt: skip
     device = data.test.images.device

@@ -11,8 +11,8 @@ from gcl_hard.errors import DivergenceError, OutOfMemory
 from gcl_hard.evaluation import FoldScore, inner_holdout
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.experiment import RunContext
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import Scored
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.trials import (
     Candidate,
     Inner,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Any, Literal, cast
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -26,11 +27,11 @@ from gcl_hard.experiments.experiment import (
     refuse_together,
     seeded_weights,
 )
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import Scored, Tested
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.training import Training
 from gcl_hard.links.data import KINDS, LinkSet, Part, Queries
-from gcl_hard.links.files import load_links
+from gcl_hard.links.files import canonical_name, load_links, locate
 from gcl_hard.links.models import (
     RGCN,
     SCORERS,
@@ -40,7 +41,15 @@ from gcl_hard.links.models import (
     ranked_scores,
 )
 from gcl_hard.links.reversed_facts import reversals
-from gcl_hard.links.settings import COUNTED, REVERSAL, RGCN_BLOCKS, LinkConfig
+from gcl_hard.links.settings import (
+    COUNTED,
+    FREQUENCY,
+    REVERSAL,
+    RGCN_BLOCKS,
+    SCORED,
+    UNTRAINED,
+    LinkConfig,
+)
 from gcl_hard.models import evaluating
 from gcl_hard.training.stopping import EarlyStopping
 
@@ -52,6 +61,17 @@ SEEN = 0.5
 
 class LinkExperiment(Experiment[LinkConfig, LinkSet]):
     """Experiments on links; methods as in ``Experiment``."""
+
+    item: ClassVar[str] = "question"
+    unit: ClassVar[str] = "fact"
+    dataset_hint: ClassVar[str] = (
+        "facts as --dataset (FB15k-237, WN18RR, UMLS, Kinship, or a folder)"
+    )
+    methods: ClassVar[tuple[str, ...]] = SCORED
+    usual_baselines: ClassVar[tuple[str, ...]] = (FREQUENCY, UNTRAINED)
+    has_validation: ClassVar[bool] = True
+    chooses_once: ClassVar[bool] = True
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": (0, 1), "epochs": (1,), "beta": (1.0,)}
 
     def load(self, config: LinkConfig, context: RunContext, own: LinkSet | None = None) -> LinkSet:
         """The facts, on the device."""
@@ -69,6 +89,24 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
             "digest": data.digest,
             **({"notes": list(data.notes)} if data.notes else {}),
         }
+
+    def canonical_dataset(self, config: LinkConfig) -> str:
+        """As :func:`gcl_hard.links.files.canonical_name`."""
+        return canonical_name(config.dataset)
+
+    def files(self, config: LinkConfig, data_dir: Path | None) -> list[Path]:
+        """The archive of a set, or its three files."""
+        path = locate(config.dataset, data_dir=data_dir).resolve()
+        return sorted(path.glob("*.txt")) if path.is_dir() else [path]
+
+    def searches_on_test(self, config: LinkConfig) -> bool:
+        """Never: settings are chosen by the ranks of validation facts."""
+        return False
+
+    def unit_values(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Of each fact the mean of its two questions."""
+        mean: NDArray[Any] = values.reshape(2, -1).mean(0)
+        return mean
 
     def metrics(self, config: LinkConfig, data: LinkSet) -> tuple[str, ...]:
         """MRR first, by which settings are chosen; then those of the kinds of questions."""

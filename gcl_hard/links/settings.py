@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
-
-from numpy.typing import NDArray
 
 from gcl_hard.core.setting import Setting
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.settings import (
     BATCH_SIZE,
     EPOCHS,
+    ConfigHead,
     Domain,
     RunConfig,
     Values,
-    configuration,
     is_own,
     method_setting,
 )
@@ -60,8 +57,27 @@ def _is_rgcn(above: Values) -> bool:
     return bool(above["encoder"] == "rgcn")
 
 
-@configuration
-class LinkConfig(RunConfig):
+@dataclass(frozen=True)
+class LinkLoss(ConfigHead):
+    """What the scores are, which decides defaults of the settings of losses."""
+
+    objective: Annotated[
+        Objective,
+        Setting("infonce, or jsd, the logistic loss"),
+    ] = "infonce"
+    hardness_scale: Annotated[
+        ScoredScale | None,
+        Setting(
+            "what β sees under jsd: score, rank or anchor",
+            several=True,
+            applies=_is_jsd,
+            usual=lambda above: "score",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class LinkConfig(RunConfig, LinkLoss):
     """The settings of an experiment on links.
 
     A model of entities and relations is trained on the training facts, the answer of each query
@@ -77,16 +93,8 @@ class LinkConfig(RunConfig):
     """
 
     baselines: ClassVar[tuple[str, ...]] = LINK_BASELINES
-    methods: ClassVar[tuple[str, ...]] = SCORED
-    baseline_protocol: ClassVar[str] = "split"
     domain: ClassVar[Domain] = "links"
-    quick: ClassVar[Mapping[str, Any]] = {"seeds": (0, 1), "epochs": (1,), "beta": (1.0,)}
-    sets: ClassVar[str] = "facts as --dataset (FB15k-237, WN18RR, UMLS, Kinship, or a folder)"
-    item: ClassVar[str] = "question"
-    unit: ClassVar[str] = "fact"
     from_paths: ClassVar[bool] = True
-    chooses_once: ClassVar[bool] = True
-    usual_baselines: ClassVar[tuple[str, ...]] = (FREQUENCY, UNTRAINED)
 
     dataset: Annotated[
         str,
@@ -96,10 +104,6 @@ class LinkConfig(RunConfig):
     protocol: Annotated[LinkProtocol, Setting("split, tested once", "split", several=True)] = (
         "split"
     )
-    objective: Annotated[
-        Objective,
-        Setting("infonce, or jsd, the logistic loss"),
-    ] = "infonce"
     encoder: Annotated[
         str,
         Setting(
@@ -153,15 +157,6 @@ class LinkConfig(RunConfig):
             space=(0.5, 16.0, "log"),
         ),
     ] = None
-    hardness_scale: Annotated[
-        ScoredScale | None,
-        Setting(
-            "what β sees under jsd: score, rank or anchor",
-            several=True,
-            applies=_is_jsd,
-            usual=lambda above: "score",
-        ),
-    ] = None
     candidate_pool: Annotated[
         CandidatePool,
         Setting("uniform, batch (its answers) or all", "training"),
@@ -213,8 +208,8 @@ class LinkConfig(RunConfig):
         Setting("update no vectors but those of a batch (SparseAdam)", "training"),
     ] = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        """Refuse what means nothing together."""
         if self.encoder not in LINK_MODELS and not is_own(self.encoder):
             raise InputError(
                 f"encoder is {', '.join(LINK_MODELS)} or your own module:Name, with the module in "
@@ -249,20 +244,6 @@ class LinkConfig(RunConfig):
         return has_links(name, data_dir)
 
     @property
-    def canonical_dataset(self) -> str:
-        """As :func:`gcl_hard.links.files.canonical_name`."""
-        from gcl_hard.links.files import canonical_name
-
-        return canonical_name(self.dataset)
-
-    def files(self, data_dir: Path | None) -> list[Path]:
-        """The archive of a set, or its three files."""
-        from gcl_hard.links.files import locate
-
-        path = locate(self.dataset, data_dir=data_dir).resolve()
-        return sorted(path.glob("*.txt")) if path.is_dir() else [path]
-
-    @property
     def reads_labels(self) -> bool:
         """Never: known facts are those of training, and no label is read."""
         return False
@@ -272,27 +253,11 @@ class LinkConfig(RunConfig):
         """Whether every seed gives the same scores."""
         return self.method in COUNTED
 
-    @property
-    def searches_on_test(self) -> bool:
-        """Never: settings are chosen by the ranks of validation facts."""
-        return False
-
-    @property
-    def has_validation(self) -> bool:
-        """Every run is scored on the validation facts, too."""
-        return True
-
-    def of_units(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Of each fact the mean of its two questions."""
-        mean: NDArray[Any] = values.reshape(2, -1).mean(0)
-        return mean
-
-    def loss(self, seed: int = 0) -> ContrastiveLoss:
+    def loss(self, seed: int = 0, **options: Any) -> ContrastiveLoss:
         """A new loss with these settings, of scores."""
-        options: dict[str, Any] = {"objective": self.objective}
         if self.hardness_scale is not None:
             options["hardness_scale"] = self.hardness_scale
-        return self._loss(seed, positives="view", **options)
+        return super().loss(seed, positives="view", objective=self.objective, **options)
 
 
 CONFIG = LinkConfig

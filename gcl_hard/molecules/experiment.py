@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import add
+from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import hstack
 from torch import nn
 
 from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
@@ -26,6 +27,7 @@ from gcl_hard.evaluation.transfer import (
     standardised,
 )
 from gcl_hard.experiments import hardware
+from gcl_hard.experiments.custom import UserParts
 from gcl_hard.experiments.embedding import Items, Reading
 from gcl_hard.experiments.engine import on_interrupt
 from gcl_hard.experiments.experiment import (
@@ -39,19 +41,31 @@ from gcl_hard.experiments.experiment import (
     refuse_together,
 )
 from gcl_hard.experiments.exporting import Exportable
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import RunResult, Scored, Tested
+from gcl_hard.experiments.run import Run
+from gcl_hard.experiments.settings import as_json
 from gcl_hard.files.io import digest_of_arrays, file_digest
 from gcl_hard.graphs import embed
 from gcl_hard.graphs.embedded import items_of_graphs
 from gcl_hard.molecules import Molecules, load_molecules
-from gcl_hard.molecules.files import split_checked_later
+from gcl_hard.molecules.files import canonical, locate, split_checked_later
 from gcl_hard.molecules.finetuning import diverged, finetune, new_encoder, train_head
 from gcl_hard.molecules.labelled import Labelled, kernels_of
-from gcl_hard.molecules.own import OwnTable
+from gcl_hard.molecules.own import OwnTable, named
 from gcl_hard.molecules.pretrained import FileEncoder
 from gcl_hard.molecules.pretraining import digest_of_smiles, loaded
-from gcl_hard.molecules.settings import SUPERVISED, UNTRAINED, MoleculeConfig
+from gcl_hard.molecules.settings import (
+    AWARE,
+    PROBED,
+    SEED,
+    SUPERVISED,
+    UNTRAINED,
+    MoleculeConfig,
+    is_new,
+    is_table,
+    representation,
+    set_name,
+)
 from gcl_hard.training.loop import OnEpoch
 
 OF_PAIRS = {"ecfp": "tanimoto", "wl": "wl"}
@@ -61,6 +75,18 @@ OF_PAIRS = {"ecfp": "tanimoto", "wl": "wl"}
 class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
     """Experiments on labelled molecules; methods as in ``Experiment``."""
 
+    item: ClassVar[str] = "molecule"
+    unit: ClassVar[str] = "molecule"
+    dataset_hint: ClassVar[str] = "molecules as --dataset (BACE, ESOL, …, or a table NAME.csv)"
+    methods: ClassVar[tuple[str, ...]] = AWARE
+    usual_baselines: ClassVar[tuple[str, ...]] = (UNTRAINED, "ecfp")
+    has_validation: ClassVar[bool] = True
+    further_metrics: ClassVar[tuple[str, ...]] = ("cliff_rmse",)
+    controls: ClassVar[Mapping[str, str]] = {
+        "scl": "scl", "ecfp": "ecfp", UNTRAINED: UNTRAINED, "frozen": UNTRAINED,
+        SUPERVISED: SUPERVISED,
+    }  # fmt: skip
+    averages_sets: ClassVar[bool] = True
     options: ClassVar[frozenset[str]] = frozenset({"save_encoder"})
 
     def load(self, config: MoleculeConfig, context: RunContext, own: Any = None) -> Labelled:
@@ -91,6 +117,66 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
             "digest": digest_of_arrays(*arrays, data.y),
         }
 
+    def canonical_dataset(self, config: MoleculeConfig) -> str:
+        """As :func:`gcl_hard.molecules.files.canonical`."""
+        return config.dataset if is_table(config.dataset) else canonical(config.dataset)
+
+    def files(self, config: MoleculeConfig, data_dir: Path | None) -> list[Path]:
+        """The file of a known set; a table's name has the digest of its content."""
+        if is_table(config.dataset):
+            return []
+        return [locate(self.canonical_dataset(config), data_dir=data_dir)]
+
+    def set_name(self, config: MoleculeConfig) -> str:
+        """Name of the set; for a table without folder, suffix and digest."""
+        return set_name(config.dataset)
+
+    def row_name(self, config: MoleculeConfig) -> str:
+        """The representation, and how its encoder is trained, if it is."""
+        trained = "" if config.method in PROBED else config.method
+        return f"{representation(config)} {trained}".rstrip()
+
+    def row_fields(self, config: MoleculeConfig) -> dict[str, Any]:
+        """The representation, the share of the training part, and the split."""
+        return {
+            "representation": representation(config), "share": config.train_share,
+            "split": config.split or "",
+        }  # fmt: skip
+
+    def is_control(self, config: MoleculeConfig, name: str, compared: MoleculeConfig) -> bool:
+        """Whether it is what another one is compared with, of the same share: ECFP, an untrained
+        encoder (the own one of an encoder with new weights), the frozen encoder or a supervised one
+        of the same representation, and scl with all other settings equal.
+        """
+        if config.train_share != compared.train_share:
+            return False
+        if name == "scl":
+            return not compared.is_baseline and replace(compared, method=name) == config
+        if name in (SUPERVISED, "frozen"):
+            return representation(config) == representation(compared)
+        alike = is_new(config) and (not is_new(compared) or config.encoder == compared.encoder)
+        return bool((alike or name == "ecfp") and not config.joined)
+
+    def combined(self, configs: Sequence[MoleculeConfig]) -> Sequence[MoleculeConfig]:
+        """Nothing is joined with fingerprints where there are encoders, nor with themselves."""
+        encoded = any(config.has_encoder for config in configs)
+        return [
+            replace(config, joined=None)
+            if not config.has_encoder and (encoded or config.method in (config.joined or ()))
+            else config
+            for config in configs
+        ]
+
+    def of_seed(self, config: MoleculeConfig, seed: int) -> MoleculeConfig:
+        """The configuration of the run of a seed, with its file."""
+        if SEED not in config.encoder:
+            return config
+        return replace(config, encoder=config.encoder.replace(SEED, str(seed)))
+
+    def user_names(self, config: MoleculeConfig, parts: UserParts) -> dict[str, Any]:
+        """The names of the set and of the encoder, told apart by the content of their files."""
+        return named(config, parts)
+
     def metrics(self, config: MoleculeConfig, data: Labelled) -> tuple[str, ...]:
         """ROC-AUC of classes; of numbers the error, also of molecules with a cliff alone."""
         if data.classes:
@@ -109,17 +195,17 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         data.split(data.split_name(config))
         if data.is_too_large(config):
             raise InputError(
-                f"{config.set_name} is too large for the kernel of wl: leave wl out, or give "
+                f"{self.set_name(config)} is too large for the kernel of wl: leave wl out, or give "
                 f"--probe kernel, which computes it anyway"
             )
 
     def advice(self, config: MoleculeConfig, data: Labelled) -> str | None:
         """SMILES that are left out, and test molecules that are in training, too."""
-        said = [data.molecules.left_out(config.set_name)]
+        said = [data.molecules.left_out(self.set_name(config))]
         if data.split_name(config) == "given" and (seen := data.seen_tests):
             said.append(
-                f"{config.set_name}: {seen} of {len(data.split('given').test)} test molecules are "
-                f"in the training or validation part, too"
+                f"{self.set_name(config)}: {seen} of {len(data.split('given').test)} test "
+                f"molecules are in the training or validation part, too"
             )
         return "\n".join(filter(None, said)) or None
 
@@ -147,7 +233,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
             elif config.has_encoder:
                 found["embeddings"], loss, state = embeddings_of(run, data, context.parts, on_epoch)
                 if ENCODERS in context.saves(run):
-                    found["encoders"] = {"encoders": [state], "config": config.as_json()}
+                    found["encoders"] = {"encoders": [state], "config": as_json(config)}
         except DivergenceError as error:
             for one in runs:
                 yield TrainedRun(one, error=error)
@@ -296,6 +382,8 @@ def _columns(run: Run, labelled: Labelled, blocks: Sequence[Any], probe: str) ->
 
     Fingerprints stay bits.
     """
+    from scipy.sparse import hstack
+
     train, bits = labelled.split_of(run).train, None
     if "ecfp" in _config(run).parts:
         bits = standardised(labelled.fingerprints, train, sparse=True)

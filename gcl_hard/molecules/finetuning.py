@@ -14,7 +14,7 @@ from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation.transfer import Probed, rmse, roc_auc
 from gcl_hard.experiments.custom import own_part
 from gcl_hard.experiments.experiment import Parts, seeded_weights
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.functional.labels import check_gap
 from gcl_hard.graphs import TwoView
 from gcl_hard.graphs.data import GraphBatch
@@ -24,7 +24,7 @@ from gcl_hard.models import evaluating
 from gcl_hard.molecules import MoleculeGIN, tanimoto
 from gcl_hard.molecules.data import most_similar
 from gcl_hard.molecules.labelled import Labelled
-from gcl_hard.molecules.settings import PROBED, MoleculeConfig
+from gcl_hard.molecules.settings import PROBED, MoleculeConfig, label_gap
 from gcl_hard.training.loop import OnEpoch, train
 
 CALIBRATION = 10
@@ -124,7 +124,7 @@ def finetune(
     with seeded_weights(run.seed, 1) as views:
         loss = how.loss(views)
     if part.n_classes == 0:
-        loss.sampler.label_gap = check_gap(how.gap(labelled.data.kind))
+        loss.sampler.label_gap = check_gap(label_gap(how, labelled.data.kind))
     if how.similarity:
         loss.sampler.pair_weights = weights
     with seeded_weights(run.seed, 2) as views:

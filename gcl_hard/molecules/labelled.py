@@ -11,7 +11,7 @@ import numpy as np
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.folds import ThreeWaySplit, scaffold_split
 from gcl_hard.evaluation.transfer import LARGE
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.graphs.refinement import wl_kernel
 from gcl_hard.molecules import MoleculeData, fingerprints, scaffolds, tanimoto
 from gcl_hard.molecules.data import molecule, rdkit

@@ -17,10 +17,10 @@ from torch import Tensor
 from gcl_hard.core.seeds import seeded
 from gcl_hard.errors import InputError
 from gcl_hard.experiments import hardware
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.pretraining import CHECKED, Prepared, Pretraining, drawn
 from gcl_hard.experiments.pretraining_settings import PretrainOptions
 from gcl_hard.experiments.progress import bar_of
+from gcl_hard.experiments.run import Run
 from gcl_hard.graphs import embed
 from gcl_hard.graphs.data import GraphBatch
 from gcl_hard.graphs.features import vocabulary

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -15,12 +15,11 @@ from gcl_hard.experiments.settings import (
     DETACH_WEIGHTS,
     EPOCHS,
     LR,
+    ConfigHead,
     Domain,
-    OwnSets,
     RunConfig,
     Values,
     by_method,
-    configuration,
     defaults,
     is_pretrained,
     method_setting,
@@ -84,8 +83,32 @@ def _chooses_views(above: Values) -> bool:
     return own is not None and own.positives == "hard"
 
 
-@configuration
-class MoleculeConfig(RunConfig):
+@dataclass(frozen=True)
+class MoleculeLoss(ConfigHead):
+    """How pairs weigh, and which are positives."""
+
+    similarity: Annotated[
+        float,
+        Setting(
+            "κ: pairs weigh e^(κ·Tanimoto), so that similar molecules are harder",
+            least=0,
+            symbol="κ",
+            title="similarity κ",
+            several=True,
+            chosen=True,
+        ),
+    ] = 0.0
+    label_gap: Annotated[
+        tuple[float, ...] | None,
+        Setting(
+            "δ₊,δ₋: pairs of real-valued targets up to δ₊ apart are positives, beyond δ₋ negatives "
+            "(0.3,1); for several tasks by their disagreement (0.2,0.5)",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class MoleculeConfig(RunConfig, MoleculeLoss):
     """The settings of an experiment on labelled molecules.
 
     An encoder is trained on the training part with its labels, or left as it is; a probe that is
@@ -102,20 +125,7 @@ class MoleculeConfig(RunConfig):
     """
 
     baselines: ClassVar[tuple[str, ...]] = MOLECULE_BASELINES
-    methods: ClassVar[tuple[str, ...]] = AWARE
-    baseline_protocol: ClassVar[str] = "split"
-    unit: ClassVar[str] = "molecule"
-    beside: ClassVar[tuple[str, ...]] = ("cliff_rmse",)
-    controls: ClassVar[Mapping[str, str]] = {
-        "scl": "scl", "ecfp": "ecfp", UNTRAINED: UNTRAINED, "frozen": UNTRAINED,
-        SUPERVISED: SUPERVISED,
-    }  # fmt: skip
-    averages_sets: ClassVar[bool] = True
-    usual_baselines: ClassVar[tuple[str, ...]] = ("untrained", "ecfp")
     domain: ClassVar[Domain] = "molecules"
-    sets: ClassVar[str] = "molecules as --dataset (BACE, ESOL, …, or a table NAME.csv)"
-    item: ClassVar[str] = "molecule"
-    own_sets: ClassVar[OwnSets | None] = "table"
 
     dataset: Annotated[
         str,
@@ -143,24 +153,6 @@ class MoleculeConfig(RunConfig):
     ] = None  # type: ignore[assignment]
     detach_weights: Annotated[bool, DETACH_WEIGHTS] = True
     batch_size: Annotated[int, replace(BATCH_SIZE, help="molecules in a batch")] = 128
-    similarity: Annotated[
-        float,
-        Setting(
-            "κ: pairs weigh e^(κ·Tanimoto), so that similar molecules are harder",
-            least=0,
-            symbol="κ",
-            title="similarity κ",
-            several=True,
-            chosen=True,
-        ),
-    ] = 0.0
-    label_gap: Annotated[
-        tuple[float, ...] | None,
-        Setting(
-            "δ₊,δ₋: pairs of real-valued targets up to δ₊ apart are positives, beyond δ₋ negatives "
-            "(0.3,1); for several tasks by their disagreement (0.2,0.5)",
-        ),
-    ] = None
     views: Annotated[
         int | None,
         Setting(
@@ -182,7 +174,7 @@ class MoleculeConfig(RunConfig):
             least=0,
             read_by=(SUPERVISED,),
         ),
-    ] = None
+    ] = None  # type: ignore[assignment]
     neighbours: Annotated[
         int,
         Setting(
@@ -271,7 +263,8 @@ class MoleculeConfig(RunConfig):
         ),
     ] = None
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Refuse what means nothing together."""
         if self.split == "given" and _split(self.values) == "scaffold":
             raise InputError(f"{self.dataset} has no given split: {', '.join(SPLITS[1:])}")
         if self.targets is not None and not is_table(self.dataset):
@@ -295,7 +288,7 @@ class MoleculeConfig(RunConfig):
         if self.label_gap is not None:
             if len(self.label_gap) != 2:
                 raise InputError(f"label-gap is two numbers, got {len(self.label_gap)}")
-            check_gap(self.gap("values"))
+            check_gap(label_gap(self, "values"))
         if not self.is_baseline:
             from gcl_hard.graphs.augment import check_views
 
@@ -316,17 +309,6 @@ class MoleculeConfig(RunConfig):
         return GROUPS.get(name.casefold(), (name,))
 
     @classmethod
-    def combined(cls, configs: Sequence[Self]) -> Sequence[Self]:
-        """Nothing is joined with fingerprints where there are encoders, nor with themselves."""
-        encoded = any(config.has_encoder for config in configs)
-        return [
-            replace(config, joined=None)
-            if not config.has_encoder and (encoded or config.method in (config.joined or ()))
-            else config
-            for config in configs
-        ]
-
-    @classmethod
     def name_or_path(cls, name: str, data_dir: Path | None = None) -> str:
         """The name of a known set, or the path of a table: that of the data folder by its name."""
         from gcl_hard.molecules import files
@@ -336,39 +318,9 @@ class MoleculeConfig(RunConfig):
         return files.name_or_path(name, data_dir=data_dir)
 
     @property
-    def canonical_dataset(self) -> str:
-        """As :func:`gcl_hard.molecules.files.canonical`."""
-        from gcl_hard.molecules import files
-
-        return self.dataset if is_table(self.dataset) else files.canonical(self.dataset)
-
-    def files(self, data_dir: Path | None) -> list[Path]:
-        """The file of a known set; a table's name has the digest of its content."""
-        from gcl_hard.molecules import files
-
-        if is_table(self.dataset):
-            return []
-        return [files.locate(self.canonical_dataset, data_dir=data_dir)]
-
-    @property
-    def set_name(self) -> str:
-        """Name of the set; for a table without folder, suffix and digest."""
-        return Path(self.dataset.partition("@")[0]).name.partition(".")[0]
-
-    @property
-    def has_validation(self) -> bool:
-        """Every run is scored on the validation part, too."""
-        return True
-
-    @property
     def has_encoder(self) -> bool:
         """Whether an encoder embeds the molecules."""
         return self.method not in FIXED
-
-    @property
-    def is_new(self) -> bool:
-        """Whether the encoder begins with new weights."""
-        return self.has_encoder and not is_pretrained(self.encoder.partition(":")[0])
 
     @property
     def shape(self) -> dict[str, Any]:
@@ -384,57 +336,10 @@ class MoleculeConfig(RunConfig):
         return (*own, *(self.joined or ()))
 
     @property
-    def representation(self) -> str:
-        """Name of what the probe reads, for tables."""
-        shape, new, file = self.encoder.partition("@")[0].rpartition(":")
-        file = Path(file).name.removesuffix(".pt").removesuffix(".safetensors")
-        encoder = shape + new + re.sub(rf"[-_.]?{re.escape(SEED)}", "", file)
-        return "+".join([encoder, *self.parts] if self.has_encoder else self.parts)
-
-    @property
-    def row_name(self) -> str:
-        """The representation, and how its encoder is trained, if it is."""
-        trained = "" if self.method in PROBED else self.method
-        return f"{self.representation} {trained}".rstrip()
-
-    @property
-    def row_fields(self) -> dict[str, Any]:
-        """The representation, the share of the training part, and the split."""
-        return {
-            "representation": self.representation, "share": self.train_share,
-            "split": self.split or "",
-        }  # fmt: skip
-
-    def is_control(self, name: str, compared: RunConfig) -> bool:
-        """Whether it is what another one is compared with, of the same share: ECFP, an untrained
-        encoder (the own one of an encoder with new weights), the frozen encoder or a supervised one
-        of the same representation, and scl with all other settings equal.
-        """
-        if self.train_share != compared.train_share:
-            return False
-        if name == "scl":
-            return not compared.is_baseline and replace(compared, method=name) == self
-        if name in (SUPERVISED, "frozen"):
-            return bool(self.representation == compared.representation)
-        alike = self.is_new and (not compared.is_new or self.encoder == compared.encoder)
-        return bool((alike or name == "ecfp") and not self.joined)
-
-    def of_seed(self, seed: int) -> Self:
-        """The configuration of the run of a seed, with its file."""
-        if SEED not in self.encoder:
-            return self
-        return replace(self, encoder=self.encoder.replace(SEED, str(seed)))
-
-    @property
     def is_deterministic(self) -> bool:
         """Whether no seed changes what is read: fingerprints, and one file's frozen encoder."""
-        drawn = self.is_new or self.encoders > 0 or SEED in self.encoder
+        drawn = is_new(self) or self.encoders > 0 or SEED in self.encoder
         return not drawn and self.train_share == 1
-
-    def gap(self, kind: str) -> LabelGap:
-        """δ₊ and δ₋ for a kind of targets."""
-        low, high = self.label_gap or ((0.3, 1.0) if kind == "values" else (0.2, 0.5))
-        return low, high
 
     @property
     def encoders(self) -> int:
@@ -464,7 +369,31 @@ class MoleculeConfig(RunConfig):
         trained = "" if self.method in PROBED else f", {self.method}"
         beta = "" if self.beta is None else f" β={self.beta:g}"
         split = "" if self.split is None else f" ({self.split})"
-        return f"{self.set_name}{split} {self.representation}{trained}{beta}"
+        return f"{set_name(self.dataset)}{split} {representation(self)}{trained}{beta}"
+
+
+def is_new(config: MoleculeConfig) -> bool:
+    """Whether the encoder begins with new weights."""
+    return config.has_encoder and not is_pretrained(config.encoder.partition(":")[0])
+
+
+def set_name(dataset: str) -> str:
+    """Name of a set; for a table without folder, suffix and digest."""
+    return Path(dataset.partition("@")[0]).name.partition(".")[0]
+
+
+def representation(config: MoleculeConfig) -> str:
+    """Name of what the probe reads, for tables."""
+    shape, new, file = config.encoder.partition("@")[0].rpartition(":")
+    file = Path(file).name.removesuffix(".pt").removesuffix(".safetensors")
+    encoder = shape + new + re.sub(rf"[-_.]?{re.escape(SEED)}", "", file)
+    return "+".join([encoder, *config.parts] if config.has_encoder else config.parts)
+
+
+def label_gap(config: MoleculeConfig, kind: str) -> LabelGap:
+    """δ₊ and δ₋ for a kind of targets."""
+    low, high = config.label_gap or ((0.3, 1.0) if kind == "values" else (0.2, 0.5))
+    return low, high
 
 
 CONFIG = MoleculeConfig

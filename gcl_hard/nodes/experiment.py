@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -39,13 +39,13 @@ from gcl_hard.experiments.experiment import (
     silent,
 )
 from gcl_hard.experiments.exporting import Exportable
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import Scored, Tested
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.training import Training
 from gcl_hard.graphs.embedded import IN_ORDER, check_columns, named_as
 from gcl_hard.graphs.sparse import to_scipy
 from gcl_hard.nodes.data import NodeSet, own_nodes
-from gcl_hard.nodes.files import given_splits_of, load_nodes
+from gcl_hard.nodes.files import canonical_name, given_splits_of, load_nodes, paths
 from gcl_hard.nodes.models import (
     UNKNOWN,
     NodeClassifier,
@@ -54,7 +54,15 @@ from gcl_hard.nodes.models import (
     embed_nodes,
 )
 from gcl_hard.nodes.neighbours import Neighbourhoods
-from gcl_hard.nodes.settings import RAW, SGC, SUPERVISED, UNTRAINED, NodeConfig
+from gcl_hard.nodes.settings import (
+    NODE_BASELINES,
+    NODE_METHODS,
+    RAW,
+    SGC,
+    SUPERVISED,
+    UNTRAINED,
+    NodeConfig,
+)
 from gcl_hard.nodes.views import NodeBatch, transformed_by
 from gcl_hard.training.loop import memory_for
 from gcl_hard.training.stopping import EarlyStopping
@@ -67,6 +75,16 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
     """Experiments on nodes; methods as in ``Experiment``."""
 
     scores_on_cpu: ClassVar[bool] = True
+    item: ClassVar[str] = "node"
+    dataset_hint: ClassVar[str] = "their --dataset (Cora, Photo, CS, … or NAME.npz)"
+    methods: ClassVar[tuple[str, ...]] = NODE_METHODS
+    usual_baselines: ClassVar[tuple[str, ...]] = NODE_BASELINES
+    has_validation: ClassVar[bool] = True
+    common_splits: ClassVar[bool] = True
+    search_defaults: ClassVar[Mapping[str, Any]] = {"splits": 5}
+    quick: ClassVar[Mapping[str, Any]] = {
+        "seeds": (0, 1), "epochs": (3,), "beta": (1.0,), "splits": 2
+    }  # fmt: skip
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
     shape: ClassVar[frozenset[str]] = frozenset({"n_features"})
 
@@ -90,6 +108,39 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
             "digest": data.digest(),
             **({"notes": list(data.notes)} if data.notes else {}),
         }
+
+    def canonical_dataset(self, config: NodeConfig) -> str:
+        """As :func:`gcl_hard.nodes.files.canonical_name`."""
+        return canonical_name(config.dataset)
+
+    def files(self, config: NodeConfig, data_dir: Path | None) -> list[Path]:
+        """The file of a set."""
+        return paths(config.dataset, data_dir=data_dir)
+
+    def seeds_used(self, config: NodeConfig, seeds: Sequence[int]) -> tuple[int, ...]:
+        """The first seed alone where each of several splits has an encoder of its own."""
+        alone = config.trains_each and config.n_scores > 1
+        return tuple(seeds[:1]) if alone else super().seeds_used(config, seeds)
+
+    def reads_some_labels(self, config: NodeConfig) -> bool:
+        """Label-aware training reads the labels of training nodes."""
+        return config.reads_labels
+
+    def sees_test_labels(self, config: NodeConfig) -> bool:
+        """Never: encoders are trained with labels of training nodes alone."""
+        return False
+
+    def searches_on_test(self, config: NodeConfig) -> bool:
+        """Never: the trials of a search are scored on validation nodes."""
+        return False
+
+    def can_select(self, config: NodeConfig) -> bool:
+        """Whether settings can be chosen: on validation nodes, which every encoder can be."""
+        return config.encoders > 0
+
+    def test_share(self, config: NodeConfig, facts: Mapping[str, Any]) -> float:
+        """n_test / n_train of the first split; 0 if there is one split alone."""
+        return float(facts["n_test"] / facts["n_train"]) if config.n_scores > 1 else 0.0
 
     def metrics(self, config: NodeConfig, data: NodeSet) -> tuple[str, ...]:
         """Accuracy, or the ROC-AUC."""

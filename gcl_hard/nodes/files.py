@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
-from scipy import sparse
 
 from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.files import locating
@@ -432,6 +431,8 @@ def _members(part: str) -> set[str]:
 
 def _csr(stored: NpzFile, path: Path, part: str) -> Any:
     """A matrix of rows in CSR format, whose arrays are checked against each other."""
+    from scipy import sparse
+
     data, indices, indptr, shape = (
         array_of(stored, path, f"{part}_{field}")
         for field in ("data", "indices", "indptr", "shape")
@@ -459,6 +460,8 @@ def _csr(stored: NpzFile, path: Path, part: str) -> Any:
 
 def _as_presence(raw: RawNodes) -> RawNodes:
     """Features of counts as 0 and 1, and edges without weights, as PyTorch Geometric reads them."""
+    from scipy import sparse
+
     x, notes = raw.x.copy(), list(raw.notes)
     values = x.data if sparse.issparse(x) else x
     if values.dtype.kind not in "biuf":

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -14,18 +13,19 @@ from gcl_hard.experiments.settings import (
     EPOCHS,
     LR,
     WEIGHT_DECAY,
+    ConfigHead,
     Domain,
     OwnTraining,
     RunConfig,
     Values,
     by_method,
-    configuration,
     defaults,
     flag,
     is_own,
     method_setting,
     of_part,
     row,
+    settings_class,
 )
 from gcl_hard.losses.loss import ContrastiveLoss, Reduction
 from gcl_hard.losses.methods import METHODS
@@ -97,8 +97,25 @@ def _sizes(given: tuple[int, ...] | None, above: Values) -> tuple[int, ...] | No
     return given or None
 
 
-@configuration
-class NodeConfig(RunConfig):
+@dataclass(frozen=True)
+class NodeLoss(ConfigHead):
+    """How the loss is averaged."""
+
+    reduction: Annotated[
+        NodeReduction,
+        Setting(
+            "mean over anchors, each by its mean over positives, or over pairs, of which the nodes "
+            "with a known label then own nearly all; over pairs of drawn anchors it is biased",
+            several=True,
+        ),
+    ] = "anchors"
+
+
+_Views = settings_class("_Views", declared(NodeViews))
+
+
+@dataclass(frozen=True)
+class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc, valid-type]
     """The settings of an experiment on nodes, as the files in ``configs/nodes`` state them.
 
     An encoder is trained on the whole graph, without the labels of validation and test nodes, or
@@ -115,19 +132,8 @@ class NodeConfig(RunConfig):
     """
 
     baselines: ClassVar[tuple[str, ...]] = NODE_BASELINES
-    methods: ClassVar[tuple[str, ...]] = NODE_METHODS
-    baseline_protocol: ClassVar[str] = "transductive"
     domain: ClassVar[Domain] = "nodes"
-    has_settings_of: ClassVar[tuple[type, ...]] = (NodeViews, OwnTraining)
-    quick: ClassVar[Mapping[str, Any]] = {
-        "seeds": (0, 1), "epochs": (3,), "beta": (1.0,), "splits": 2
-    }  # fmt: skip
-    in_search: ClassVar[Mapping[str, Any]] = {"splits": 5}
-    sets: ClassVar[str] = "their --dataset (Cora, Photo, CS, … or NAME.npz)"
-    item: ClassVar[str] = "node"
     from_paths: ClassVar[bool] = True
-    common_splits: ClassVar[bool] = True
-    usual_baselines: ClassVar[tuple[str, ...]] = NODE_BASELINES
 
     dataset: Annotated[
         str,
@@ -158,18 +164,10 @@ class NodeConfig(RunConfig):
     weight_decay: Annotated[
         float | None,
         by_method(WEIGHT_DECAY, 5e-4, 1e-5, help="weight decay of Adam (1e-5, supervised 5e-4)"),
-    ] = None
+    ] = None  # type: ignore[assignment]
     batch_size: Annotated[
         int, replace(BATCH_SIZE, help="nodes in a batch, with neighbours; otherwise all are one")
     ] = 1024
-    reduction: Annotated[
-        NodeReduction,
-        Setting(
-            "mean over anchors, each by its mean over positives, or over pairs, of which the nodes "
-            "with a known label then own nearly all; over pairs of drawn anchors it is biased",
-            several=True,
-        ),
-    ] = "anchors"
     anchors: Annotated[
         int | None,
         Setting(
@@ -310,7 +308,10 @@ class NodeConfig(RunConfig):
         ),
     ] = None
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Refuse what means nothing on nodes."""
+        if self.anchors is not None and not self.is_baseline:
+            self.loss().check_anchors()
         if self.splits is None:
             raise InputError(
                 f"how many splits {self.dataset} comes with is not known: give --splits N with "
@@ -347,11 +348,6 @@ class NodeConfig(RunConfig):
                 f"yours a setting of its own"
             )
 
-    def _check_loss(self, given: Values) -> None:
-        super()._check_loss(given)
-        if self.anchors is not None:
-            self.loss().check_anchors()
-
     @property
     def unread(self) -> frozenset[str]:
         """Settings of gcn and sage, if another encoder replaces them."""
@@ -374,19 +370,6 @@ class NodeConfig(RunConfig):
         return [one for one in namesakes(Path(), name) if read is None or not one.samefile(read)]
 
     @property
-    def canonical_dataset(self) -> str:
-        """As :func:`gcl_hard.nodes.files.canonical_name`."""
-        from gcl_hard.nodes.files import canonical_name
-
-        return canonical_name(self.dataset)
-
-    def files(self, data_dir: Path | None) -> list[Path]:
-        """The file of a set."""
-        from gcl_hard.nodes import files
-
-        return files.paths(self.dataset, data_dir=data_dir)
-
-    @property
     def trains_each(self) -> bool:
         """Whether every split has an encoder of its own, which its training labels train."""
         return _trains_each(self.values)
@@ -407,40 +390,6 @@ class NodeConfig(RunConfig):
     def is_deterministic(self) -> bool:
         """Whether every seed gives the same scores."""
         return self.method in ("majority", RAW, SGC)
-
-    def seeds_used(self, seeds: Sequence[int]) -> tuple[int, ...]:
-        """The first seed alone where each of several splits has an encoder of its own."""
-        alone = self.trains_each and self.n_scores > 1
-        return tuple(seeds[:1]) if alone else super().seeds_used(seeds)
-
-    @property
-    def reads_some_labels(self) -> bool:
-        """Label-aware training reads the labels of training nodes."""
-        return self.reads_labels
-
-    @property
-    def sees_test_labels(self) -> bool:
-        """Never: encoders are trained with labels of training nodes alone."""
-        return False
-
-    @property
-    def searches_on_test(self) -> bool:
-        """Never: the trials of a search are scored on validation nodes."""
-        return False
-
-    @property
-    def can_select(self) -> bool:
-        """Whether settings can be chosen: on validation nodes, which every encoder can be."""
-        return self.encoders > 0
-
-    @property
-    def has_validation(self) -> bool:
-        """Every run is scored on the validation nodes, too."""
-        return True
-
-    def test_share(self, facts: Mapping[str, Any]) -> float:
-        """n_test / n_train of the first split; 0 if there is one split alone."""
-        return float(facts["n_test"] / facts["n_train"]) if self.n_scores > 1 else 0.0
 
     @property
     def encoder_config(self) -> Self:
@@ -465,10 +414,10 @@ class NodeConfig(RunConfig):
         """The views."""
         return NodeViews(**{name: getattr(self, name) for name in declared(NodeViews)})
 
-    def loss(self, seed: int = 0) -> ContrastiveLoss:
+    def loss(self, seed: int = 0, **options: Any) -> ContrastiveLoss:
         """A new loss with these settings; the seed draws synthetic negatives."""
         reduction: Reduction = self.reduction
-        return self._loss(seed, reduction=reduction, unknown=-1)
+        return super().loss(seed, reduction=reduction, unknown=-1, **options)
 
 
 CONFIG = NodeConfig

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor
 
 from gcl_hard.core.ids import in_order
@@ -107,6 +106,8 @@ def from_object(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNode
 
 
 def _as_held(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
+    from scipy import sparse
+
     if sparse.issparse(graph):
         return _from_scipy(graph, x, y, masks)
     if is_networkx(graph):

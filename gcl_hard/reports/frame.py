@@ -29,9 +29,10 @@ from gcl_hard.evaluation.significance import (
     wilcoxon,
 )
 from gcl_hard.experiments.choice import Choice, best, choice, choices, inner_scores, metric_of
-from gcl_hard.experiments.plan import Run, candidate_groups, inner_run, plan
-from gcl_hard.experiments.presets import published_accuracy
+from gcl_hard.experiments.plan import candidate_groups, inner_run, plan
 from gcl_hard.experiments.record import ACCURACY, RunResult, Tested
+from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig, selectable
 
 SCHEMA_VERSION = 2
@@ -62,7 +63,9 @@ class UnitSample:
     def values(self) -> NDArray[Any]:
         """The values of the units, whose mean the score is."""
         assert self.metric.each is not None
-        return self.config.of_units(self.metric.each(self.tested.targets, self.tested.predicted))
+        return experiment_of(self.config).unit_values(
+            self.metric.each(self.tested.targets, self.tested.predicted)
+        )
 
     def resampled(self, ids: NDArray[Any]) -> NDArray[Any]:
         """The scores on draws of the items by ids [B, n], kept for other rows to compare with."""
@@ -109,9 +112,9 @@ class Scores:
             tuple(record.seed for record in records),
             tuple(tuple(record.values) for record in records),
             records[0].data.get("n_test") if config.n_scores == 1 else None,
-            config.test_share(records[0].data),
+            experiment_of(config).test_share(config, records[0].data),
             metric_of(records),
-            config.common_splits,
+            experiment_of(config).common_splits,
             config.is_deterministic,
             _samples(records, config),
         )
@@ -229,7 +232,7 @@ class Scores:
 def _samples(records: Sequence[RunResult], config: RunConfig) -> tuple[tuple[UnitSample, ...], ...]:
     """Of each record its test parts; none unless all have predictions, of a metric of units."""
     scored = metric(metric_of(records))
-    if not config.unit or (scored.each is None and scored.resampled is None):
+    if not experiment_of(config).unit or (scored.each is None and scored.resampled is None):
         return ()
     samples = [
         tuple(UnitSample(part, scored, config) for part in record.tested()) for record in records
@@ -401,8 +404,8 @@ def _of_items(record: RunResult, each: Callable[[Any, Any], Any]) -> dict[int, f
     found: dict[int, list[float]] = {}
     config = record.run.config
     for fold in record.tested():
-        values = config.of_units(each(fold.targets, fold.predicted))
-        items = range(len(values)) if config.unit else fold.items
+        values = experiment_of(config).unit_values(each(fold.targets, fold.predicted))
+        items = range(len(values)) if experiment_of(config).unit else fold.items
         for item, value in zip(items, values, strict=True):
             found.setdefault(int(item), []).append(float(value))
     return {item: fmean(found[item]) for item in sorted(found)}
@@ -568,7 +571,7 @@ class Results:
 
     def runs(self, config: RunConfig, seeds: Sequence[int] | None = None) -> list[Run]:
         """A configuration's runs, of all seeds that it uses or of some."""
-        used = config.seeds_used(self.seeds) if seeds is None else seeds
+        used = experiment_of(config).seeds_used(config, self.seeds) if seeds is None else seeds
         return [Run(config, seed) for seed in used]
 
     def of(self, config: RunConfig, *, seeds: Sequence[int] | None = None) -> list[RunResult]:
@@ -612,6 +615,11 @@ class Results:
         return [seed for seed in self.seeds if all(is_finished(c, seed) for c in candidates)]
 
 
+def set_name(config: RunConfig) -> str:
+    """Name of a configuration's data set in tables."""
+    return experiment_of(config).set_name(config)
+
+
 def defined(record: RunResult) -> bool:
     """Whether the scores of a run are defined; an area under a curve of one class is not."""
     return all(map(math.isfinite, record.values))
@@ -629,7 +637,7 @@ def published(config: RunConfig, records: Sequence[RunResult]) -> float | None:
     data = records[0].data if records else {}
     sizes = ((data.get("n_official"), "n_train"), (data.get("n_official_test"), "n_test"))
     whole = all(official == data[name] for official, name in sizes if official)
-    return published_accuracy(config) if whole else None
+    return experiment_of(config).published(config) if whole else None
 
 
 def monitoring_curve(records: Iterable[RunResult]) -> tuple[tuple[int, float], ...]:

@@ -17,10 +17,11 @@ from gcl_hard.evaluation.metrics import metric
 from gcl_hard.evaluation.significance import Interval
 from gcl_hard.experiments.choice import inner_scores, metric_of
 from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import HEAD, RunConfig, known
 from gcl_hard.losses.methods import method
 from gcl_hard.reports import theme
-from gcl_hard.reports.frame import Results, compare
+from gcl_hard.reports.frame import Results, compare, set_name
 from gcl_hard.reports.rows import apart, in_symbols, symbols_that_differ
 from gcl_hard.reports.tables import NOTHING, interval, text_frame
 from gcl_hard.theory.snapshots import OWN, name_of
@@ -56,7 +57,7 @@ def grid(results: Results) -> pd.DataFrame:
         if not all(scores):
             continue
         found.append({
-            "dataset": config.set_name, "metric": metric_of(records), "pair": ", ".join(pair),
+            "dataset": set_name(config), "metric": metric_of(records), "pair": ", ".join(pair),
             "gamma": config.temperature, "beta": config.beta or 0.0,
             "score": fmean(map(fmean, scores)), "effective": effective(records[0], config),
             "others": _others(config),
@@ -77,7 +78,7 @@ def effective(record: RunResult, config: RunConfig) -> float | None:
     """Effective negatives of a run's last snapshot, in percent of all; None without one."""
     if not record.diagnostics:
         return None
-    if config.reads_some_labels:  # a snapshot compares all classes
+    if experiment_of(config).reads_some_labels(config):  # a snapshot compares all classes
         return None
     if method(config.method).hardening is None or config.beta == 0:
         return 100.0
@@ -115,7 +116,7 @@ def negatives_table(results: Results, protocol: str, datasets: Sequence[str]) ->
         config: found
         for config in results.shown
         if config.protocol == protocol
-        and config.set_name in datasets
+        and set_name(config) in datasets
         and (found := [record for record in results.of(config) if record.diagnostics])
     }
     usual = ("temperature", "beta", "threshold_start", "threshold_end")
@@ -131,7 +132,7 @@ def negatives_table(results: Results, protocol: str, datasets: Sequence[str]) ->
             ),
         }
         lines.append(
-            {"data set": config.set_name, "method": config.method,
+            {"data set": set_name(config), "method": config.method,
              "setting": in_symbols(config, named)} | measured
         )  # fmt: skip
     return pd.DataFrame(lines)
@@ -176,14 +177,16 @@ def gains(results: Results) -> pd.DataFrame:
         (config, hardened[config.method], ours.metric, found)
         for config in results.configs
         if config.method in hardened
-        and not config.row_fields  # of molecules, scl is a control with equal settings
+        and not experiment_of(config).row_fields(
+            config
+        )  # of molecules, scl is a control with equal settings
         and (plain := replace(config, method=hardened[config.method])) in asked
         and (ours := results.scores(config)) is not None
         and (found := compare(ours, results.scores(plain))) is not None
     ]
     varied = _varied([config for config, *_ in compared])
     lines = [
-        (config.set_name, name, f"{config.method} − {plain}", in_symbols(config, varied),
+        (set_name(config), name, f"{config.method} − {plain}", in_symbols(config, varied),
          found.mean, found.low, found.high)
         for config, plain, name, found in compared
     ]  # fmt: skip
@@ -331,11 +334,11 @@ def choice_lines(results: Results) -> pd.DataFrame:
             c
             for other in results.choices
             for c in other.candidates
-            if (c.set_name, c.method) == (config.set_name, config.method)
+            if (set_name(c), c.method) == (set_name(config), config.method)
         ]
         named = f"{config.method} {in_symbols(config, apart(alike))}".strip()
         chosen = in_symbols(config, symbols_that_differ(rivals), ends=choice.ends)
         held_out = how.text(choice.score(config) or 0.0)
-        lines.append((config.set_name, named, chosen, held_out, str(len(rivals))))
+        lines.append((set_name(config), named, chosen, held_out, str(len(rivals))))
     heads = ["data set", "method", "chosen", f"held-out {how.label}", "settings tried"]
     return text_frame(heads, lines)

@@ -12,6 +12,7 @@ from matplotlib.ticker import EngFormatter
 from gcl_hard.evaluation.metrics import metric
 from gcl_hard.molecules.settings import CHIRALITY, UNTRAINED
 from gcl_hard.reports import theme
+from gcl_hard.reports.frame import set_name
 from gcl_hard.reports.rows import Row
 from gcl_hard.reports.tables import names
 
@@ -46,7 +47,7 @@ def remarks(rows: Sequence[Row]) -> list[str]:
     for record in records:
         for name, words in FACTS.items():
             if fact := record.data.get(name):
-                where = record.run.config.set_name
+                where = set_name(record.run.config)
                 where += f" ({record.data.get('split')})" if name in OF_SPLITS else ""
                 text = _listed(fact) if isinstance(fact, list) else str(fact)
                 facts.setdefault(words, {})[f"{where}: {text}"] = None

@@ -8,9 +8,10 @@ from typing import Any
 
 from gcl_hard.evaluation.metrics import metric
 from gcl_hard.experiments.record import ACCURACY
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import HEAD
 from gcl_hard.reports import molecules, tables
-from gcl_hard.reports.frame import Results
+from gcl_hard.reports.frame import Results, set_name
 from gcl_hard.reports.html import all_rows, write_html
 from gcl_hard.reports.rendering import check_target, rendered, write_files
 from gcl_hard.reports.rows import Row, rows
@@ -133,7 +134,7 @@ def page(
         command=command,
         results=results,
         quick=quick,
-        item=results.shown[0].item if results.shown else "item",
+        item=experiment_of(results.shown[0]).item if results.shown else "item",
         epochs=tables.values((c for c in results.shown if c.encoders), "epochs"),
         sizes=_sizes(results),
         compared=_compared(shown),
@@ -144,7 +145,7 @@ def page(
         origin=origin(results),
         tried=choice_lines(results) if results.shorter else None,
         undecided=[
-            f"{one.candidates[0].method} on {one.candidates[0].set_name} "
+            f"{one.candidates[0].method} on {set_name(one.candidates[0])} "
             f"({one.finished} of {len(one.candidates)})"
             for one in results.undecided
         ],
@@ -162,7 +163,7 @@ def title(results: Results) -> str:
     found = {name: tables.values(trained, name) for name in stated if name not in TITLED}
     several = {name: text for name, text in found.items() if "," in text}
     settings = [*(several or found).items()][:MOST_IN_TITLE]
-    sets = [*dict.fromkeys(config.set_name for config in results.configs)]
+    sets = [*dict.fromkeys(set_name(config) for config in results.configs)]
     protocols = dict.fromkeys(config.protocol for config in results.configs)
     shown = sets if len(sets) <= MOST_IN_TITLE else [f"{len(sets)} data sets"]
     parts = [
@@ -253,8 +254,8 @@ def _sizes(results: Results) -> list[dict[str, Any]]:
     known: dict[tuple[Any, ...], dict[str, Any]] = {}
     for config in results.configs:
         for data in (r.data for r in results.of(config) if {"n_train", "n_test"} <= r.data.keys()):
-            one = known.setdefault((config.set_name, data["n_train"], data["n_test"]), {})
-            one |= {"dataset": config.set_name} | {k: data[k] for k in SIZES if k in data}
+            one = known.setdefault((set_name(config), data["n_train"], data["n_test"]), {})
+            one |= {"dataset": set_name(config)} | {k: data[k] for k in SIZES if k in data}
     return [*known.values()]
 
 

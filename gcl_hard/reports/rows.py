@@ -14,9 +14,9 @@ from gcl_hard.evaluation.significance import Interval
 from gcl_hard.experiments.choice import metric_of
 from gcl_hard.experiments.domains import is_baseline
 from gcl_hard.experiments.plan import candidate_groups
-from gcl_hard.experiments.presets import published_accuracy
 from gcl_hard.experiments.record import ACCURACY, RunResult
-from gcl_hard.experiments.settings import CONTROLS, RunConfig, flag, known, symbols
+from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.settings import CONTROLS, RunConfig, encoder_name, flag, known, symbols
 from gcl_hard.reports.frame import (
     Comparison,
     Results,
@@ -27,6 +27,7 @@ from gcl_hard.reports.frame import (
     monitoring_curve,
     published,
     seconds,
+    set_name,
 )
 
 if TYPE_CHECKING:
@@ -207,9 +208,10 @@ def _by_metric(results: Results) -> list[Row]:
 
     def shared(config: RunConfig, protocol: str) -> bool:
         """Whether a baseline, which trains no encoder, is tested on the folds of a protocol."""
+        common = experiment_of(config).common_splits
         return config.is_baseline and not config.encoders and any(
             one.protocol == protocol
-            and (one.n_scores == config.n_scores or (one.common_splits and config.common_splits))
+            and (one.n_scores == config.n_scores or common)
             for one in trained
         )  # fmt: skip
 
@@ -218,18 +220,22 @@ def _by_metric(results: Results) -> list[Row]:
     found, usual = [], next(iter(results.records.values())).metric if results.records else ACCURACY
     for protocol in dict.fromkeys([*first, *own]):
         blocks = []
-        for dataset in dict.fromkeys(c.set_name for c in asked):
+        for dataset in dict.fromkeys(set_name(c) for c in asked):
             # A baseline is shown under every protocol; one that trains encoders under its own.
             shown = [
                 c
                 for c in asked
-                if c.set_name == dataset and (c.protocol == protocol or shared(c, protocol))
+                if set_name(c) == dataset and (c.protocol == protocol or shared(c, protocol))
             ]
             records = [record for config in shown for record in results.of(config)]
             name = metric_of(records) if records else usual
             methods: dict[tuple[Any, ...], list[RunConfig]] = {}
             for config in shown:
-                key = config.method, config.row_name, config.row_fields.get("split")
+                key = (
+                    config.method,
+                    experiment_of(config).row_name(config),
+                    experiment_of(config).row_fields(config).get("split"),
+                )
                 methods.setdefault(key, []).append(config)
             rows_of_set = [
                 replace(row, metric=name)
@@ -237,7 +243,9 @@ def _by_metric(results: Results) -> list[Row]:
                 for row in _of_method(results, methods[key], protocol)
             ]
             blocks.append(_merged(rows_of_set))
-        averaged = [block for block in blocks if block and block[0].config.averages_sets]
+        averaged = [
+            block for block in blocks if block and experiment_of(block[0].config).averages_sets
+        ]
         for metric_name in dict.fromkeys(block[0].metric for block in averaged):
             alike = [block for block in averaged if block[0].metric == metric_name]
             if len(alike) > 1:
@@ -274,27 +282,27 @@ def _mean(rows: Sequence[Row]) -> Row:
 
 def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) -> list[Row]:
     first = configs[0]
+    experiment = experiment_of(first)
     finished = [(c, records) for c in configs if (records := results.of(c))]
-    paper = (
-        published_accuracy(first) if all(published(*one) is not None for one in finished) else None
-    )
+    in_paper = all(published(*one) is not None for one in finished)
+    paper = experiment.published(first) if in_paper else None
     empty = Row(
-        dataset=first.set_name,
+        dataset=experiment.set_name(first),
         method=first.method,
         protocol=protocol,
         kind="baseline" if first.is_baseline else "fixed",
         setting="",
         scores=None,
-        expected=len(first.seeds_used(results.seeds)),
+        expected=len(experiment.seeds_used(first, results.seeds)),
         reads_labels=first.reads_labels,
-        sees_test_labels=first.sees_test_labels,
+        sees_test_labels=experiment.sees_test_labels(first),
         n_folds=first.n_scores,
-        common_splits=first.common_splits,
+        common_splits=experiment.common_splits,
         is_deterministic=first.is_deterministic,
-        unit=first.unit,
-        name=first.row_name,
+        unit=experiment.unit,
+        name=experiment.row_name(first),
         config=first,
-        **first.row_fields,
+        **experiment.row_fields(first),
     )
     chosen = {config: one for one in results.choices for config in one.candidates}
     varied = {id(one): _varied(one.candidates) for one in results.choices}
@@ -306,8 +314,8 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         row = _filled(empty, config, names, results.of(config))
         row = replace(
             row, undefined=results.undefined(config), config=config,
-            expected=len(config.seeds_used(results.seeds)),
-            is_deterministic=config.is_deterministic, **config.row_fields,
+            expected=len(experiment.seeds_used(config, results.seeds)),
+            is_deterministic=config.is_deterministic, **experiment.row_fields(config),
         )  # fmt: skip
         if by is not None:
             named = in_symbols(config, apart(configs))
@@ -335,7 +343,7 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
     conditions = {
         (c.epochs, c.without, *(getattr(c, name, None) for name in CONDITIONS)) for c in configs
     }
-    if first.chooses_once:  # not even the paper's way
+    if experiment.chooses_once:  # not even the paper's way
         return found
     if len(conditions) > 1:  # a maximum of test scores over them is the best of nothing to choose
         return found
@@ -366,7 +374,7 @@ def _filled(
     names = [name for name in varied if name != "beta" or config.beta is not None]
     names.sort(key=lambda name: name not in symbols(type(config)))
     row = replace(
-        row, encoder="" if row.representation else config.encoder_read,
+        row, encoder="" if row.representation else encoder_name(config),
         setting=in_symbols(config, names),
         beta=config.beta if names == ["beta"] else None,
         changed=tuple(
@@ -384,7 +392,7 @@ def _filled(
         knn=tuple(record.knn for record in records if record.knn is not None),
         notes=(*records[0].data.get("notes", ()), *records[0].data.get("remarks", ())),
         wl_start=records[0].data.get("wl_start") if getattr(config, "reads_wl", False) else None,
-        blind=getattr(config, "fits_kernel", False) and not records[0].fold_c,
+        blind=experiment_of(config).is_blind(records[0]),
     )  # fmt: skip
 
 
@@ -420,7 +428,7 @@ def apart(configs: Sequence[RunConfig]) -> list[str]:
         for name, one in known(type(configs[0])).items()
         if one.setting.several
         and not one.setting.chosen
-        and not (name in IN_NAME and configs[0].row_fields)
+        and not (name in IN_NAME and experiment_of(configs[0]).row_fields(configs[0]))
         and len({getattr(config, name) for config in configs}) > 1
     ]
 
@@ -442,8 +450,11 @@ def _tested(block: Sequence[Row], against: str | None) -> list[Row]:
         block: the rows.
         against: label of one more control.
     """
+    if not block:
+        return []
     found, encoders = list(block), {row.encoder for row in block if row.encoder}
-    controls = block[0].config.controls if block else {}
+    experiment = experiment_of(block[0].config)
+    controls = experiment.controls
     for name in (*controls, *([against] if against else [])):
         method = controls.get(name)
         others = [
@@ -455,7 +466,7 @@ def _tested(block: Sequence[Row], against: str | None) -> list[Row]:
             beside = [
                 other for other in others
                 if other is not row and (method is None or (
-                    other.config.is_control(name, row.config)
+                    experiment.is_control(other.config, name, row.config)
                     and (len(encoders) < 2 or other.encoder == row.encoder)
                 ))
             ]  # fmt: skip

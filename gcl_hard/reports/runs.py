@@ -14,8 +14,10 @@ from typing import Any, get_args
 import pandas as pd
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.record import ACCURACY, RunResult
+from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig, flag, known, selectable, symbols
 from gcl_hard.experiments.store import Store, Unread, read_compact, read_result
 from gcl_hard.files.io import check_regular
@@ -257,7 +259,7 @@ def _check(
 
 
 def _matches(record: RunResult, key: str, text: str) -> bool:
-    own, text = _word(record, key), _canonical(type(record.run.config), key, text)
+    own, text = _word(record, key), _canonical(record.run.config.domain, key, text)
     if own.casefold() == text.casefold():
         return True
     try:
@@ -267,10 +269,11 @@ def _matches(record: RunResult, key: str, text: str) -> bool:
 
 
 @cache
-def _canonical(config: type[RunConfig], key: str, text: str) -> str:
+def _canonical(domain: str, key: str, text: str) -> str:
     """The one spelling of the name of a data set or a protocol, if the domain knows it."""
+    config = CONFIGS[domain]
     if key == "dataset":
-        return config(dataset=text).canonical_dataset
+        return experiment_of(config).canonical_dataset(config(dataset=text))
     canonical = known(config)[key].setting.canonical if key == "protocol" else None
     try:
         return text if canonical is None else str(canonical(text.casefold(), {}))
@@ -355,7 +358,7 @@ def subject(records: Sequence[RunResult]) -> str:
     """Description of a figure: data set, subset, views, objective, protocol, unusual γ, seeds."""
     config = records[0].run.config
     subset, contrast = getattr(config, "subset", None), getattr(config, "contrast", "two-view")
-    parts = [f"{subset:,} {config.item}s"] if subset else []
+    parts = [f"{subset:,} {experiment_of(config).item}s"] if subset else []
     parts.append("local-global" if contrast == "local-global" else f"{config.views or 2} views")
     parts.append("JSD" if getattr(config, "objective", None) == "jsd" else "InfoNCE")
     if len(get_args(known(type(config))["protocol"].kind)) != 1:  # it has a choice of protocols

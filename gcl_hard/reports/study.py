@@ -21,8 +21,9 @@ from optuna.trial import FrozenTrial
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import Metric
+from gcl_hard.experiments.outside import domain_to_import
 from gcl_hard.experiments.record import ACCURACY
-from gcl_hard.experiments.registry import domain_to_import
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import RunConfig, known
 from gcl_hard.files.io import check_regular, public_path
 from gcl_hard.reports.frame import standard_error
@@ -59,7 +60,7 @@ STATES = {
 
 def on_test(result: SearchResult) -> bool:
     """Whether trials are scored on the test folds, as under protocol ``transductive``."""
-    return result.findings[0].config.searches_on_test
+    return experiment_of(result.findings[0].config).searches_on_test(result.findings[0].config)
 
 
 def step_of(result: SearchResult) -> str:
@@ -128,7 +129,9 @@ def numbers(result: SearchResult) -> DataFrame:
 def _part(result: SearchResult, name: str) -> list[str]:
     """The items of an inner or outer score: their number, and what they are."""
     n, part = result.facts.get(f"n_{name}_test"), result.facts.get(name)
-    return [f"{n} {result.findings[0].config.item}s"] * bool(n) + [f"{part}"] * bool(part)
+    return [f"{n} {experiment_of(result.findings[0].config).item}s"] * bool(n) + [f"{part}"] * bool(
+        part
+    )
 
 
 def chosen_on_test(result: SearchResult) -> str | None:
@@ -536,7 +539,11 @@ def terminal(result: SearchResult) -> RenderableType:
 def _found(finding: Finding) -> str:
     counts = TrialCounts.of(finding.study)
     failed = "; ".join(f"{n} x {reason}" for reason, n in counts.failures.most_common())
-    inside = "on the test folds" if finding.config.searches_on_test else "inside"
+    inside = (
+        "on the test folds"
+        if experiment_of(finding.config).searches_on_test(finding.config)
+        else "inside"
+    )
     scores = {inside: finding.inner, "outside": finding.outer}
     parts = [
         f"{counts.complete} complete, {counts.pruned} pruned",

@@ -16,9 +16,11 @@ from gcl_hard.evaluation.metrics import metric
 from gcl_hard.evaluation.significance import Interval
 from gcl_hard.experiments.choice import best
 from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.experiment import Experiment
 from gcl_hard.experiments.record import ACCURACY
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import CONTROLS, RunConfig, known
-from gcl_hard.reports.frame import Comparison, Scores, Selection
+from gcl_hard.reports.frame import Comparison, Scores, Selection, set_name
 from gcl_hard.reports.legend import legend, marks
 from gcl_hard.reports.rows import (
     Row,
@@ -155,7 +157,7 @@ def settings(params: Mapping[str, Any]) -> str:
     return ", ".join(f"{setting(name)} {value(given)}" for name, given in params.items())
 
 
-def fold_name(of: Iterable[Row | RunConfig]) -> str:
+def fold_name(of: Iterable[Row | Experiment[Any, Any]]) -> str:
     """What one of several test parts is called: a split where it is the same for all, or a fold."""
     return "split" if any(one.common_splits for one in of) else "fold"
 
@@ -514,11 +516,17 @@ def choice_table(selections: Sequence[Selection]) -> DataFrame:
             config
             for other in selections
             for config in other.candidates
-            if (config.set_name, config.row_name) == (first.set_name, first.row_name)
+            if (set_name(config), experiment_of(config).row_name(config))
+            == (set_name(first), experiment_of(first).row_name(first))
         ]
         varied = [*apart(others), *symbols_that_differ(one.candidates)]
         lines += [
-            (config.set_name, config.row_name, in_symbols(config, varied), str(chosen[index]))
+            (
+                set_name(config),
+                experiment_of(config).row_name(config),
+                in_symbols(config, varied),
+                str(chosen[index]),
+            )
             for index, config in enumerate(one.candidates)
         ]
     return text_frame(["data set", "method", "setting", f"chosen by {unit}"], lines)

@@ -17,6 +17,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import Metric, metric
 from gcl_hard.experiments.choice import metric_of
 from gcl_hard.experiments.record import ACCURACY, RunResult
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.losses.methods import METHODS, method
 from gcl_hard.reports import theme
@@ -71,7 +72,7 @@ def _on(how: Metric, on: str) -> str:
 def _folds(kept: Sequence[RunResult]) -> str:
     """What means are over beside seeds: folds, splits or nothing."""
     config = kept[0].run.config
-    return f"{fold_name([config])}s" if config.n_scores > 1 else ""
+    return f"{fold_name([experiment_of(config)])}s" if config.n_scores > 1 else ""
 
 
 def _row(line: str, config: RunConfig, scores: Scores, **more: object) -> dict[str, object]:
@@ -116,8 +117,12 @@ def epochs_data(records: Sequence[RunResult]) -> ScoreRows:
             "images, monitoring curves (--monitor-every 1)"
         )
     config = records[0].run.config
-    on = test_part(config.item, one_split=config.n_scores == 1, fold=fold_name([config]))
-    on = on if tested else f"training {config.item}s (monitoring)"
+    on = test_part(
+        experiment_of(config).item,
+        one_split=config.n_scores == 1,
+        fold=fold_name([experiment_of(config)]),
+    )
+    on = on if tested else f"training {experiment_of(config).item}s (monitoring)"
     order = [*names.values()]
     rows.sort(key=lambda row: (order.index(str(row["line"])), row["epoch"]))
     data = pd.DataFrame(rows).assign(dataset=records[0].run.config.dataset, on=on)
@@ -180,7 +185,11 @@ def fig1(records: Sequence[RunResult]) -> Drawn:
 
 def label_readers(records: Sequence[RunResult]) -> list[str]:
     """Methods trained on labels of test samples."""
-    readers = {one.run.config.method for one in records if one.run.config.sees_test_labels}
+    readers = {
+        one.run.config.method
+        for one in records
+        if experiment_of(one.run.config).sees_test_labels(one.run.config)
+    }
     return [name for name in METHODS if name in readers]
 
 
@@ -224,7 +233,11 @@ def beta_data(records: Sequence[RunResult]) -> ScoreRows:
     rows += [_beta_row("ablation", called[config], found[config]) for config in dots]
     data = pd.DataFrame(rows).assign(
         dataset=configs[0].dataset,
-        on=test_part(configs[0].item, one_split=configs[0].n_scores == 1, fold=fold_name(configs)),
+        on=test_part(
+            experiment_of(configs[0]).item,
+            one_split=configs[0].n_scores == 1,
+            fold=fold_name(map(experiment_of, configs)),
+        ),
     )
     columns = [
         "dataset", "on", "panel", "method", "line", "beta", "beta_changes", "seeds",

@@ -27,7 +27,7 @@ from gcl_hard.experiments.custom import (
 )
 from gcl_hard.experiments.domains import CONFIGS, lent_encoders
 from gcl_hard.experiments.engine import check_engine
-from gcl_hard.experiments.presets import best_recipe
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.searches import PrunerName, SamplerName, SearchOptions
 from gcl_hard.experiments.settings import (
     Domain,
@@ -168,7 +168,9 @@ class TuneOptions(SearchOptions):
                 f"{config.domain} have an official test part, which is the one outer part: leave "
                 f"--outer-folds out"
             )
-        if config.searches_on_test and (self.outer_folds > 1 or self.inner_folds > 1):
+        if experiment_of(config).searches_on_test(config) and (
+            self.outer_folds > 1 or self.inner_folds > 1
+        ):
             raise InputError(
                 "protocol transductive chooses on the test folds and has neither inner nor outer "
                 "folds: leave them out, or use --protocol inductive"
@@ -260,7 +262,11 @@ def tune_options(
     for name in ("sampler", "pruner", "storage"):
         if not isinstance(stated.get(name, ""), str | Path | None):
             stated[f"own_{name}"] = stated.pop(name)
-    stated_settings = {**CONFIGS[domain].in_search, **(usual or {}), **settings}
+    stated_settings = {
+        **experiment_of(CONFIGS[domain]).search_defaults,
+        **(usual or {}),
+        **settings,
+    }
     if domain == "graphs":
         own = stated_settings.get("encoder", GIN)
         if encoder is None and is_pretrained(own):
@@ -285,7 +291,7 @@ def tune_options(
     if check_option("recipe", recipe, ("paper", "best")) == "best":
         searched = {dimension.name for dimension in found.dimensions}
         left_out = searched | ({*of_part(GraphConfig, "gin")} if encoder is not None else set())
-        ours = best_recipe(base.kind, base.config.dataset)
+        ours = experiment_of(base.kind).recipe(base.config.dataset)
         ours = {key: value for key, value in ours.items() if key not in left_out}
         base = Base(base.kind, {**ours, **stated_settings}, encoder)
     fitted = found.fitted(base)

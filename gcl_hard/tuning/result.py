@@ -15,6 +15,7 @@ from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.evaluation.metrics import Metric, metric
 from gcl_hard.experiments.choice import best
 from gcl_hard.experiments.record import ACCURACY
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.tuning.space import Base
 from gcl_hard.tuning.storage import DIGEST, OUTER, TrialCounts
@@ -79,7 +80,7 @@ class Finding:
             )
         scores: dict[str, float | str | None] = study.user_attrs.get(OUTER, {})
         config = base.config_with(found.params)
-        usual = None if config.searches_on_test else UNFINISHED
+        usual = None if experiment_of(config).searches_on_test(config) else UNFINISHED
         score = scores.get(str(found.number), usual)
         outer, missing = (None, score) if isinstance(score, str) else (score, None)
         return cls(

@@ -25,9 +25,9 @@ from gcl_hard.experiments.engine import TRIES, Engine, Task, engine
 from gcl_hard.experiments.experiment import RunContext, RunOptions
 from gcl_hard.experiments.progress import progress
 from gcl_hard.experiments.record import ACCURACY
-from gcl_hard.experiments.registry import canonical, experiment_of
+from gcl_hard.experiments.registry import canonical, experiment_of, runnable
 from gcl_hard.experiments.runner import data_sets, share, share_of
-from gcl_hard.experiments.settings import HEAD, RunConfig
+from gcl_hard.experiments.settings import HEAD, RunConfig, changed
 from gcl_hard.experiments.trials import Candidate, Outer
 from gcl_hard.tuning.objective import Objective, check_output, score_outside, score_trials
 from gcl_hard.tuning.options import PerTrialSeed, TuneOptions, plain, pruner, sampler
@@ -98,13 +98,13 @@ class PreparedSearch:
         device = hardware.choose_device(options.device)
         context = RunContext(
             options.output, options.data_dir, str(device), options.threads,
-            hardware.available_cores(), hardware.versions(), experiment_of,
+            hardware.available_cores(), hardware.versions(), runnable,
             # A trial that is stopped begins again: it needs no checkpoint.
             RunOptions(monitor_every=0, checkpoint_minutes=math.inf,
                        ensemble_size=1 if options.ensemble_size == 1 else None),
         )  # fmt: skip
         config, graphs = options.base.config, options.graphs
-        experiment = experiment_of(config)
+        experiment = runnable(config)
         name = canonical(config).dataset if graphs is None else graphs.name
         base = replace(options.base, settings={**options.base.settings, "dataset": name})
         options, config = replace(options, base=base), base.config
@@ -199,7 +199,7 @@ class PreparedSearch:
         """What the k-th study belongs to: a search that differs in it must not continue it."""
         options, config, outer = self.options, self.config, self.outers[0]
         apart = {*HEAD} | {dimension.name for dimension in options.search_space.dimensions}
-        settings = {name: value for name, value in config.changed().items() if name not in apart}
+        settings = {name: value for name, value in changed(config).items() if name not in apart}
         settings.pop("encoder" if self._own else "", None)
         return {
             "dataset": config.dataset, "method": self.methods, "protocol": config.protocol,
@@ -285,7 +285,7 @@ class PreparedSearch:
                 f"then, or search again"
             )
         context = replace(self.context, parts=candidate.parts)
-        return experiment_of(candidate.config).fit(candidate.config, data, context, seed).eval()
+        return runnable(candidate.config).fit(candidate.config, data, context, seed).eval()
 
 
 def _named(own: object | None) -> str | None:
@@ -575,7 +575,11 @@ class StudyBars:
     ) -> None:
         self._bars, self._console, self._studies = bars, console, studies
         self._asked, self._metric = search.options.trials, metric(search.metric)
-        self._where = "on the test folds" if search.config.searches_on_test else "inside"
+        self._where = (
+            "on the test folds"
+            if experiment_of(search.config).searches_on_test(search.config)
+            else "inside"
+        )
         self._counts = [TrialCounts.of(study) for study in studies]
         self._shares: dict[tuple[int, int], float] = {}
         self._tasks = []

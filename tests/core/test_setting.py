@@ -21,8 +21,8 @@ from gcl_hard.commands.tune import parse_tune
 from gcl_hard.core.setting import Setting, declared, joined, resolve, stated
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.domains import CONFIGS
-from gcl_hard.experiments.registry import register
-from gcl_hard.experiments.settings import RunConfig, configuration, flag, known
+from gcl_hard.experiments.registry import experiment_of, register
+from gcl_hard.experiments.settings import RunConfig, as_json, flag, known
 from gcl_hard.experiments.store import Store
 from gcl_hard.graphs.presets import recipe
 from gcl_hard.graphs.settings import GraphConfig
@@ -144,7 +144,7 @@ def committed() -> list[RunConfig]:
 
 def drawn(kind: type[RunConfig], rng: random.Random) -> dict[str, Any]:
     """Settings as a user may give them: some of the space of each, and the method."""
-    given: dict[str, Any] = {"method": rng.choice([*kind.methods, *kind.baselines])}
+    given: dict[str, Any] = {"method": rng.choice([*experiment_of(kind).methods, *kind.baselines])}
     for name, one in rng.sample([*known(kind).items()], 6):
         space = one.setting.space
         if space and isinstance(space[0], (int, float)):
@@ -279,7 +279,7 @@ def usual() -> dict[str, dict[str, dict[str, Any]]]:
     return {
         domain: {
             name: json.loads(json.dumps(kind(method=name, **own(kind, name)).values))
-            for name in (*kind.methods, *kind.baselines)
+            for name in (*experiment_of(kind).methods, *kind.baselines)
         }
         for domain, kind in CONFIGS.items()
     }
@@ -362,26 +362,22 @@ if __name__ == "__main__":
 
 
 def test_the_subclass_of_a_configuration_has_its_settings_and_those_that_it_adds() -> None:
-    @configuration
+    @dataclass(frozen=True)
     class Smaller(GraphConfig):
         layers: Annotated[int, Setting("layers, fewer", "encoder", least=1)] = 2
         bits: Annotated[int, Setting("bits of a weight", "encoder", least=1, symbol="bits")] = 8
 
-    assert Smaller().as_json() == GraphConfig().as_json() | {"layers": 2, "bits": 8}
+    assert as_json(Smaller()) == as_json(GraphConfig()) | {"layers": 2, "bits": 8}
     with pytest.raises(InputError):
         Smaller(bits=0)
 
 
 def test_a_configuration_names_data_set_method_and_protocol() -> None:
+    @dataclass(frozen=True)
     class Lacking(RunConfig):
         domain = "lacking"
         baselines = ()
         dataset: Annotated[str, Setting("a set")] = "a"
 
-    with pytest.raises(TypeError, match="baseline_protocol"):
-        configuration(Lacking)
-    Lacking.baseline_protocol = "split"
-    with pytest.raises(TypeError, match=r"method.*protocol"):
-        configuration(Lacking)
-    with pytest.raises(InputError, match="configuration"):
+    with pytest.raises(InputError, match=r"method.*protocol"):
         register(Lacking, lambda: pytest.fail("it is refused"))

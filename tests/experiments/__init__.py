@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from gcl_hard.experiments.record import RunResult
-from gcl_hard.experiments.settings import RunConfig
+from gcl_hard.experiments.settings import RunConfig, as_json
 from gcl_hard.graphs.settings import GraphConfig
 
 
 def record(config: RunConfig, seed: int, accuracies: list[float], **changed: Any) -> RunResult:
     """A result of a configuration with the accuracies given, in percent."""
     values: dict[str, Any] = {
-        "config": config.as_json(),
+        "config": as_json(config),
         "domain": config.domain,
         "seed": seed,
         "scores": {"accuracy": accuracies},

@@ -20,9 +20,9 @@ from torch import Tensor
 from gcl_hard.evaluation import Fold, FoldScore
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.experiment import Report, RunContext, RunOptions, TrainedRun
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.runner import Runner
 from gcl_hard.graphs import GraphSet, Supervised, load, protocols
 from gcl_hard.graphs import experiment as graph_experiment

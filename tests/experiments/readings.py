@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -11,22 +12,21 @@ import numpy as np
 from gcl_hard.core.setting import Setting
 from gcl_hard.evaluation.metrics import METRICS, Metric, register_metric
 from gcl_hard.experiments.domains import CONFIGS
-from gcl_hard.experiments.record import RunResult
-from gcl_hard.experiments.registry import REGISTERED, register
-from gcl_hard.experiments.settings import LR, RunConfig, configuration, method_setting
+from gcl_hard.experiments.experiment import Experiment
+from gcl_hard.experiments.record import RunResult, Scored
+from gcl_hard.experiments.registry import EXPERIMENTS, register
+from gcl_hard.experiments.settings import LR, RunConfig, method_setting
 from tests.experiments import record
 
 BASELINES = ("mean", "wl")
 
 
-@configuration
+@dataclass(frozen=True)
 class ReadingConfig(RunConfig):
     """The settings of an experiment on readings: folds, or one test part."""
 
     baselines: ClassVar[tuple[str, ...]] = BASELINES
-    baseline_protocol: ClassVar[str] = "in turn"
     domain: ClassVar[str] = "readings"
-    item: ClassVar[str] = "reading"
 
     dataset: Annotated[str, Setting("a series", "data", several=True)] = "river"
     method: Annotated[str, method_setting(BASELINES)] = "hscl"
@@ -41,13 +41,34 @@ class ReadingConfig(RunConfig):
         return self.parts
 
 
+@dataclass(frozen=True)
 class ValidatedConfig(ReadingConfig):
     """The same, with a validation part beside each test part."""
 
-    @property
-    def has_validation(self) -> bool:
-        """Settings are chosen by the run itself."""
-        return True
+    domain: ClassVar[str] = "validated"
+
+
+class Readings(Experiment[ReadingConfig, None]):
+    """Tables of readings; nothing is run."""
+
+    item: ClassVar[str] = "reading"
+
+    def load(self, *_: Any, **__: Any) -> None:
+        """Nothing."""
+
+    def facts(self, data: None) -> dict[str, Any]:
+        """None."""
+        return {}
+
+    def score(self, *_: Any) -> Scored:
+        """Not called."""
+        raise AssertionError
+
+
+class Validated(Readings):
+    """The same, where settings are chosen by the run itself."""
+
+    has_validation: ClassVar[bool] = True
 
 
 def _error(targets: Any, predicted: Any) -> float:
@@ -60,12 +81,15 @@ ERROR = Metric("RMSE", _error, higher=False, unit="cm", digits=3)
 @contextmanager
 def known() -> Iterator[None]:
     """The domain and its metric, known while the block runs."""
-    register(ReadingConfig, lambda: None)  # type: ignore[arg-type,return-value]
+    register(ReadingConfig, Readings)
+    register(ValidatedConfig, Validated)
     register_metric("error", ERROR)
     try:
         yield
     finally:
-        del CONFIGS["readings"], REGISTERED["readings"], METRICS["error"]
+        for name in ("readings", "validated"):
+            del CONFIGS[name], EXPERIMENTS[name]
+        del METRICS["error"]
 
 
 def scored(config: RunConfig, seed: int, errors: list[float], **changed: Any) -> RunResult:

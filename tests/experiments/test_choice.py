@@ -12,8 +12,9 @@ import pytest
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.choice import best, choice, choices, inner_scores
-from gcl_hard.experiments.plan import Run, inner_run, plan
+from gcl_hard.experiments.plan import inner_run, plan
 from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.run import Run
 from tests.experiments import readings, record
 from tests.experiments.readings import ReadingConfig, ValidatedConfig, scored
 from tests.said import says

@@ -21,7 +21,8 @@ from gcl_hard.commands.bench import parse_bench
 from gcl_hard.core.setting import declared
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.domains import from_dict, is_baseline
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import OwnTraining, RunConfig, defaults
 from gcl_hard.experiments.store import Store
 from gcl_hard.functional.hardening import Exponential, Hardening, Threshold
@@ -778,7 +779,11 @@ def test_exactly_what_a_baseline_reads_makes_another_config_of_it(name: str) -> 
 def test_exactly_what_a_baseline_on_images_reads_makes_another_config_of_it(name: str) -> None:
     plain = ImageConfig(method=name)
     trained = name == "supervised"
-    assert (plain.encoders, plain.n_scores, plain.can_select) == (trained, 1, trained)
+    assert (plain.encoders, plain.n_scores, experiment_of(plain).can_select(plain)) == (
+        trained,
+        1,
+        trained,
+    )
     told = {
         setting
         for setting, (_, value) in CHANGED_IMAGES.items()

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gcl_hard.experiments import hardware
-from gcl_hard.experiments.plan import FOLD_BY_FOLD, Run, groups_of, usual_size
+from gcl_hard.experiments.plan import FOLD_BY_FOLD, groups_of, usual_size
+from gcl_hard.experiments.run import Run
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig
 

@@ -22,7 +22,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from gcl_hard import bench, tune
-from gcl_hard.experiments.registry import import_domain
+from gcl_hard.experiments.outside import import_domain
 from gcl_hard.experiments.store import Store
 from tests.experiments import engine_tasks as tasks
 from tests.said import says
@@ -188,12 +188,13 @@ def test_an_edited_module_is_said_to_have_made_no_results(module: Path) -> None:
 
 
 ERRORS = """
+from dataclasses import dataclass
 import numpy as np
 from gcl_hard import experiments as of
 from gcl_hard.evaluation.metrics import Metric, register_metric
 from vectors import VectorConfig, VectorExperiment
 
-@of.configuration
+@dataclass(frozen=True)
 class ErrorConfig(VectorConfig):
     domain = "errors"
 
@@ -242,14 +243,15 @@ def test_a_module_that_registers_no_domain_is_refused(
 
 
 BOTH = """
+from dataclasses import dataclass
 from gcl_hard import experiments as of
 from vectors import VectorConfig, VectorExperiment
 
-@of.configuration
+@dataclass(frozen=True)
 class FirstConfig(VectorConfig):
     domain = "first"
 
-@of.configuration
+@dataclass(frozen=True)
 class SecondConfig(VectorConfig):
     domain = "second"
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gcl_hard.experiments.plan import Run, candidate_groups, plan
+from gcl_hard.experiments.plan import candidate_groups, plan
+from gcl_hard.experiments.run import Run
 from gcl_hard.graphs.settings import GraphConfig
 
 UNTRAINED = ("majority", "graph-size", "label-histogram", "wl", "wl-oa", "untrained")

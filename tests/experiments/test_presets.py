@@ -13,7 +13,7 @@ import yaml
 
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.presets import published_accuracy
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.graphs import presets
 from gcl_hard.graphs.presets import recipe
 from gcl_hard.graphs.settings import GRAPH_BASELINES, GraphConfig
@@ -127,7 +127,7 @@ def test_a_smoke_run_of_table_1_is_of_digits() -> None:
 def test_the_papers_accuracy_is_of_its_own_settings_alone(
     config: GraphConfig | ImageConfig, accuracy: float | None
 ) -> None:
-    assert published_accuracy(config) == accuracy
+    assert experiment_of(config).published(config) == accuracy
 
 
 # --recipe

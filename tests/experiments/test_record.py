@@ -17,8 +17,9 @@ from sklearn.metrics import roc_auc_score, root_mean_squared_error
 
 from gcl_hard.evaluation.metrics import metric
 from gcl_hard.experiments import record
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import RunResult, Scored
+from gcl_hard.experiments.run import Run
+from gcl_hard.experiments.settings import as_json
 from gcl_hard.experiments.store import COMPACT, Store
 from gcl_hard.molecules.settings import MoleculeConfig
 
@@ -29,7 +30,7 @@ IDS = np.arange(3, 43)
 def made(scored: Scored, *metrics: str, seed: int = 0) -> RunResult:
     test, predicted = scored.packed()
     return RunResult(
-        RUN.config.as_json(), seed, scored.scores(metrics), 1.0, 1.0, {"split": "scaffold"}, "cpu",
+        as_json(RUN.config), seed, scored.scores(metrics), 1.0, 1.0, {"split": "scaffold"}, "cpu",
         {}, "2026-01-01", domain="molecules", metric=metrics[0], test=test, predicted=predicted,
         validation=list(scored.validation),
     )  # fmt: skip

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from gcl_hard import bench, evaluate, fit
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.experiment import TrainedRun
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.links import DistMult, LinkContrast, LinkSet
 from gcl_hard.links.settings import LinkConfig

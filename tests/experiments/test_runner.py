@@ -22,9 +22,10 @@ from gcl_hard.bench import main
 from gcl_hard.errors import InputError, OutOfMemory
 from gcl_hard.experiments import runner
 from gcl_hard.experiments.engine import TRIES
-from gcl_hard.experiments.plan import Run, plan
+from gcl_hard.experiments.plan import plan
 from gcl_hard.experiments.progress import Bars, progress
 from gcl_hard.experiments.record import SCHEMA_VERSION
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.store import Store
 from gcl_hard.graphs import protocols
 from gcl_hard.graphs.experiment import GraphExperiment

@@ -20,8 +20,8 @@ import pytest
 import gcl_hard.experiments.store
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import FoldScore
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import SCHEMA_VERSION, RunResult, Scored, packed, unpacked
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig, known
 from gcl_hard.experiments.store import COMPACT, SHARED, Store, compact_lines, read_result
 from gcl_hard.files.io import check_writable, write_json

@@ -18,8 +18,9 @@ from gcl_hard.evaluation import inner_holdout, outer_folds
 from gcl_hard.evaluation.folds import VALIDATION
 from gcl_hard.experiments.domains import from_dict
 from gcl_hard.experiments.experiment import TrainedRun, silent
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import Scored
+from gcl_hard.experiments.run import Run
+from gcl_hard.experiments.settings import as_json
 from gcl_hard.graphs import GraphSet, Supervised
 from gcl_hard.graphs import experiment as graphs
 from gcl_hard.graphs.training import Encoder, TrainedEncoder, train_encoders
@@ -159,7 +160,7 @@ def test_encoders_of_one_ensemble_end_by_themselves(
 
 def test_a_record_of_before_was_trained_to_its_end() -> None:
     now = NodeConfig("Cora", "supervised")
-    stored = {name: one for name, one in now.as_json().items() if "supervised_" not in name}
+    stored = {name: one for name, one in as_json(now).items() if "supervised_" not in name}
     del stored["patience"]
     before = from_dict(stored, "nodes", recorded=True)
     assert before == NodeConfig("Cora", "supervised", patience=0)

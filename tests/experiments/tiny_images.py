@@ -17,7 +17,7 @@ from gcl_hard import bench
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.experiments import runner
 from gcl_hard.experiments.experiment import RunContext, TrainedRun
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.images import Split
 from gcl_hard.images import training as image_training
 from gcl_hard.images.experiment import ImageExperiment

@@ -23,7 +23,7 @@ from gcl_hard.evaluation import (
     svm_fold,
 )
 from gcl_hard.evaluation.svm import C_GRID
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.graphs import GraphSet, encoded, load, protocols
 from gcl_hard.graphs.protocols import build, graph_size, label_histogram, part_of, probe_of
 from gcl_hard.graphs.refinement import wl_kernel

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds, svm_cross_validation, svm_fold
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.graphs import GraphSet, Supervised, protocols
 from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.graphs.protocols import build, score_embeddings, setting_of

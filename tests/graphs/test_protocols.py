@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.graphs import GraphSet, load
 from gcl_hard.graphs.protocols import build, embeddings, folds_of, part_of
 from gcl_hard.graphs.settings import GRAPH_BASELINES, GraphConfig

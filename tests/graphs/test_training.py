@@ -13,7 +13,8 @@ import torch
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.errors import InputError, OutOfMemory
 from gcl_hard.evaluation import outer_folds
-from gcl_hard.experiments.plan import Run, plan
+from gcl_hard.experiments.plan import plan
+from gcl_hard.experiments.run import Run
 from gcl_hard.graphs import Ensemble, GraphSet, load
 from gcl_hard.graphs import training as ensembles
 from gcl_hard.graphs.experiment import GraphExperiment

@@ -18,7 +18,7 @@ from gcl_hard.core.seeds import seed_for
 from gcl_hard.errors import DivergenceError
 from gcl_hard.evaluation import inner_holdout, linear_probe
 from gcl_hard.evaluation.probes import ProbeRecipe
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.images import Split
 from gcl_hard.images import training as image_training
 from gcl_hard.images.experiment import ImageExperiment

@@ -20,8 +20,8 @@ from gcl_hard import bench, tune
 from gcl_hard.evaluation import filtered_ranks, mean_reciprocal_rank
 from gcl_hard.evaluation.significance import crossed_test
 from gcl_hard.experiments.experiment import RunContext, TrainedRun, silent
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.store import Store
 from gcl_hard.links import LinkSet, load_links
 from gcl_hard.links.experiment import (

@@ -9,7 +9,7 @@ import pytest
 
 from gcl_hard import bench
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.store import Store
 from gcl_hard.molecules import load_molecules, read_molecules
 from gcl_hard.molecules.experiment import MoleculeExperiment

@@ -21,9 +21,11 @@ from gcl_hard.evaluation import scaffold_split
 from gcl_hard.evaluation.transfer import Probed, rmse
 from gcl_hard.experiments.custom import UserParts
 from gcl_hard.experiments.experiment import RunContext, TrainedRun, seeded_weights
-from gcl_hard.experiments.plan import Run, plan
+from gcl_hard.experiments.plan import plan
 from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.run import Run
+from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.experiments.store import Store
 from gcl_hard.molecules import MoleculeGIN, finetuning, from_smiles, labelled, read_molecules
 from gcl_hard.molecules import experiment as molecules
@@ -111,7 +113,7 @@ def test_representations_and_finetuning_are_scored(
     assert main([*common, "--method=counts,wl", "--joined=wl"]) == 0
     assert main([*common, "--method=scl,hscl,supervised", "--joined=none,ecfp"]) == 0
     found = results(output)
-    assert sorted(config_of(one).row_name for one in found) == sorted([
+    assert sorted(row_name(config_of(one)) for one in found) == sorted([
         "untrained", "untrained+ecfp", "untrained+counts", "ecfp", "wl", "counts", "counts+wl",
         "untrained scl", "untrained+ecfp scl", "untrained hscl", "untrained+ecfp hscl",
         "untrained supervised",  # a head is its own probe
@@ -777,10 +779,15 @@ def test_what_is_left_out_of_data_and_scores_is_said(
     assert says(error, "auc", "class", "first")
 
 
+def row_name(config: RunConfig) -> str:
+    """What its row is called."""
+    return experiment_of(config).row_name(config)
+
+
 def planned(*arguments: str, seeds: int = 2) -> Counter[str]:
     """How many runs a command has, by what their rows are called."""
     configs = parse_bench(["--domain=molecules", *arguments]).configs
-    return Counter(run.config.row_name for run in plan(configs, range(seeds), select=False))
+    return Counter(row_name(run.config) for run in plan(configs, range(seeds), select=False))
 
 
 def test_what_no_seed_changes_runs_once_and_joins_nothing_that_means_nothing() -> None:

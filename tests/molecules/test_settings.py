@@ -11,6 +11,7 @@ import torch
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.domains import CONFIGS, from_dict
+from gcl_hard.experiments.settings import as_json
 from gcl_hard.losses.methods import METHODS, contrastive_loss
 from gcl_hard.molecules.settings import AWARE, MoleculeConfig
 
@@ -85,4 +86,4 @@ def test_fine_tuning_takes_the_usual_loss_of_a_method(method: str) -> None:
 
 def test_configurations_of_records_are_read_again() -> None:
     config = MoleculeConfig("mine@0123", "hscl", joined=("ecfp", "wl"), targets=("a", "b"))
-    assert from_dict(json.loads(json.dumps(config.as_json())), "molecules") == config
+    assert from_dict(json.loads(json.dumps(as_json(config))), "molecules") == config

@@ -19,7 +19,7 @@ from gcl_hard import InputError, bench, evaluate, load_encoder, tune
 from gcl_hard.core.setting import declared, stated
 from gcl_hard.evaluation import random_splits
 from gcl_hard.experiments.experiment import RunContext, silent
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.store import Store
 from gcl_hard.nodes import GCN, NodeSet, embed_nodes
 from gcl_hard.nodes.encoders import normalised_adjacency

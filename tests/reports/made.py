@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.reports.frame import Comparison, Results, Scores
 from gcl_hard.reports.rows import Kind, Row, rows

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.experiments.store import Store
 from gcl_hard.reports.theme import Drawn

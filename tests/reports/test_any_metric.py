@@ -18,8 +18,9 @@ from scipy import stats
 
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation import corrected_t_test
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.experiments.store import Store
 from gcl_hard.reports import theory_figures
@@ -160,7 +161,8 @@ def test_a_page_about_one_test_part_speaks_of_the_items_of_its_domain(tmp_path: 
     asked = [ReadingConfig(method=n, protocol="once", parts=1, beta=b)
              for n, b in (("ucl", None), ("hscl", 1.0), ("hscl", 2.0), ("mean", None))]  # fmt: skip
     records = {Run(c, s, inner): scored(c, s, errors(c, s, 1), inner=inner)
-               for c in asked for s in SEEDS for inner in {False, c.can_select}}  # fmt: skip
+               for c in asked for s in SEEDS
+               for inner in {False, experiment_of(c).can_select(c)}}  # fmt: skip
     found = Results(asked, SEEDS, records, select=True)
     page, *_ = write(found, tmp_path / "out.md", command="a command", quick=False)
     text = page.read_text(encoding="utf-8") + printed(rows(found))

@@ -15,8 +15,9 @@ from scipy.stats import t as student
 
 from gcl_hard.experiments.choice import Choice
 from gcl_hard.experiments.domains import from_dict
-from gcl_hard.experiments.plan import Run, plan
-from gcl_hard.experiments.presets import published_accuracy
+from gcl_hard.experiments.plan import plan
+from gcl_hard.experiments.registry import experiment_of
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import selectable
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.reports.frame import (
@@ -95,7 +96,7 @@ def test_the_test_share_is_that_of_equal_folds(n_folds: int, train_share: float)
     n_test = n_graphs // n_folds
     n_train = train_share * (n_graphs - n_test)
     of = config("ucl", folds=n_folds, train_share=train_share)
-    assert of.test_share({}) == pytest.approx(n_test / n_train)
+    assert experiment_of(of).test_share(of, {}) == pytest.approx(n_test / n_train)
 
 
 def test_differences_between_rows_trained_on_a_share_have_its_wider_interval() -> None:
@@ -425,4 +426,5 @@ def test_a_selection_in_the_result_file_can_be_checked_from_its_candidates() -> 
 def test_the_papers_figure_stands_beside_its_own_configs_only(
     settings: dict[str, Any], figure: float | None
 ) -> None:
-    assert published_accuracy(config(**settings)) == figure
+    asked = config(**settings)
+    assert experiment_of(asked).published(asked) == figure

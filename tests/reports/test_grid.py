@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from scipy.stats import t as student
 
 from gcl_hard.experiments.choice import choices
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.links.settings import LinkConfig

@@ -12,7 +12,7 @@ import pytest
 
 from gcl_hard.bench import main
 from gcl_hard.experiments.domains import CONFIGS
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.experiments.store import Store
 from gcl_hard.graphs.settings import GraphConfig

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.reports.frame import Results, result_json
 from gcl_hard.reports.page import page, write

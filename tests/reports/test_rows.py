@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.reports.frame import Results

@@ -11,8 +11,8 @@ import pytest
 
 from gcl_hard.commands.figures import parse_only
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig

@@ -8,6 +8,7 @@ import math
 import re
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -19,7 +20,7 @@ import gcl_hard.experiments as of
 from gcl_hard import bench
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.experiments.domains import CONFIGS
-from gcl_hard.experiments.registry import REGISTERED
+from gcl_hard.experiments.registry import EXPERIMENTS
 from gcl_hard.experiments.store import Store
 from tests.said import says
 
@@ -31,17 +32,12 @@ WRONG = {"hucl": 0.02, "majority": 0.6}
 ALL = ["--method=ucl,hucl,scl,majority", "--seeds=3"]
 
 
-@of.configuration
+@dataclass(frozen=True)
 class PointConfig(of.RunConfig):
     """Points, of which label-aware methods see 2 splits by one seed, and others 4 by all."""
 
     domain: ClassVar[str] = "points"
     baselines: ClassVar[tuple[str, ...]] = ("majority",)
-    baseline_protocol: ClassVar[str] = "transductive"
-    item: ClassVar[str] = "point"
-    common_splits: ClassVar[bool] = True
-    has_validation = True
-    sees_test_labels = False
 
     dataset: Annotated[Literal["line", "circle"], of.Setting("which", "data", several=True)] = (
         "line"
@@ -65,22 +61,28 @@ class PointConfig(of.RunConfig):
         return 0 if self.is_baseline else self.n_scores if self.reads_labels else 1
 
     @property
-    def can_select(self) -> bool:
-        return not self.is_baseline
-
-    @property
     def is_deterministic(self) -> bool:
         return self.is_baseline
-
-    def seeds_used(self, seeds: Any) -> tuple[int, ...]:
-        return tuple(seeds[:1]) if self.reads_labels else super().seeds_used(seeds)
-
-    def test_share(self, facts: Any) -> float:
-        return float(facts["n_test"] / facts["n_train"])
 
 
 class Points(of.Experiment[PointConfig, None]):
     """Predictions that depend on the method, its β, the seed and the split alone."""
+
+    item: ClassVar[str] = "point"
+    common_splits: ClassVar[bool] = True
+    has_validation: ClassVar[bool] = True
+
+    def sees_test_labels(self, config: PointConfig) -> bool:
+        return False
+
+    def can_select(self, config: PointConfig) -> bool:
+        return not config.is_baseline
+
+    def seeds_used(self, config: PointConfig, seeds: Any) -> tuple[int, ...]:
+        return tuple(seeds[:1]) if config.reads_labels else super().seeds_used(config, seeds)
+
+    def test_share(self, config: PointConfig, facts: Any) -> float:
+        return float(facts["n_test"] / facts["n_train"])
 
     def load(self, config: PointConfig, context: Any, own: Any = None) -> None:
         return None
@@ -116,7 +118,7 @@ def domain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("COLUMNS", "300")
     yield
     CONFIGS.pop("points")
-    REGISTERED.pop("points")
+    EXPERIMENTS.pop("points")
 
 
 def run(*arguments: str) -> int:
@@ -308,7 +310,7 @@ def test_domains_without_splits_refuse_to_choose_on_some(
 def test_rows_without_common_splits_of_other_numbers_are_not_compared(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(PointConfig, "common_splits", False)
+    monkeypatch.setattr(Points, "common_splits", False)
     assert run("--method=ucl,scl", "--seeds=1") == 2
     assert says(capsys.readouterr().err, 4, "accuracy", 2, "fold")
 

@@ -26,7 +26,8 @@ from gcl_hard import (
 )
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.evaluation import inner_holdout, outer_folds
-from gcl_hard.experiments.plan import Run, plan
+from gcl_hard.experiments.plan import plan
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.store import Store
 from gcl_hard.functional.hardening import Hardening, Uniform
 from gcl_hard.functional.negatives import all_finite

@@ -17,7 +17,7 @@ from sklearn.svm import SVC
 
 from gcl_hard.evaluation import C_GRID
 from gcl_hard.experiments.experiment import silent
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.trials import Inner
 from gcl_hard.graphs import GraphSet, protocols
 from gcl_hard.graphs import training as ensembles

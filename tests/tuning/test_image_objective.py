@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gcl_hard.errors import DivergenceError, OutOfMemory
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.experiments.experiment import silent
-from gcl_hard.experiments.plan import Run
+from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.trials import Candidate, Inner, Score
 from gcl_hard.images import experiment as images
 from gcl_hard.images import training as image_training

@@ -244,7 +244,7 @@ def test_workers_that_are_killed_outside_are_named_and_the_trials_stay(
 def test_settings_that_are_no_configuration_fail_with_the_reason(
     scorer: Scorer, searched: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = GraphConfig._check
+    real = GraphConfig.check
 
     def check(config: GraphConfig) -> None:
         if config.lr > 0.05:
@@ -254,7 +254,7 @@ def test_settings_that_are_no_configuration_fail_with_the_reason(
         real(config)
 
     searched(1)  # both ends of the range are checked before
-    monkeypatch.setattr(GraphConfig, "_check", check)
+    monkeypatch.setattr(GraphConfig, "check", check)
     space = {"lr": {"type": "categorical", "choices": [0.001, 0.1]}}
     monkeypatch.setattr("gcl_hard.tuning.space._check_ends", lambda *_: None)
     found = searched(6, 2, space=space, study_name="other")

@@ -1,0 +1,70 @@
+"""Domains from outside, which modules register that a command names."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any
+
+from gcl_hard.errors import InputError
+from gcl_hard.evaluation.metrics import METRICS
+from gcl_hard.experiments.custom import named_object
+from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.registry import EXPERIMENTS
+from gcl_hard.experiments.settings import RunConfig
+
+
+def import_domain(name: str) -> str:
+    """The domain of a name, or of a module that registers one, which is imported then.
+
+    Args:
+        name: ``graphs``, ``mine`` or ``package.mine``, or ``mine:NAME`` of several; a module of
+            the working folder is found as well.
+
+    Raises:
+        InputError: if the module cannot be imported, or registers no domain or several.
+
+    Example:
+        >>> import_domain("images")
+        'images'
+    """
+    if name in CONFIGS:
+        return name
+    module, _, chosen = name.partition(":")
+    if not all(part.isidentifier() for part in module.split(".")) or module.endswith(".py"):
+        raise InputError(
+            f"--domain {name}: give the name of a module, such as {Path(module).stem}, whose file "
+            f"is in the working folder or installed"
+        )
+    before = {*CONFIGS}
+    named_object(module, "domain")
+    if module not in _REGISTERED:
+        own = [d for d, one in CONFIGS.items() if f"{one.__module__}.".startswith(f"{module}.")]
+        _REGISTERED[module] = own or [domain for domain in CONFIGS if domain not in before]
+    found = [domain for domain in _REGISTERED[module] if chosen in ("", domain)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(
+            f"--domain {name}: it registers {' and '.join(found)}: give one of "
+            f"{', '.join(f'{module}:{one}' for one in found)}"
+        )
+    raise InputError(
+        f"--domain {name}: neither a domain that is known ({', '.join(CONFIGS)}) nor a module "
+        f"that registers {chosen or 'one'} (gcl_hard.experiments.register)"
+    )
+
+
+_REGISTERED: dict[str, list[str]] = {}
+"""The domains that modules registered, by the names that these were imported by."""
+
+
+TABLES: tuple[MutableMapping[str, Any], ...] = CONFIGS, EXPERIMENTS, METRICS, _REGISTERED
+"""What the module of a domain adds to."""
+
+
+def domain_to_import(config: RunConfig) -> str | None:
+    """What ``--domain`` makes a configuration's domain known; None for one of this package."""
+    found = (name for name, domains in _REGISTERED.items() if config.domain in domains)
+    name = next(found, None)
+    return name if name is None or len(_REGISTERED[name]) == 1 else f"{name}:{config.domain}"
