@@ -223,7 +223,7 @@ class Ensemble:
             self.graphs.n_graphs, self.batch_size, seed=self.data_seed, epoch=epoch, kept=self.kept
         ):
             index = chunk if self.seen is None else chunk[self.seen[chunk]]
-            yield coloured.remembered(index, self.device, self.dtype, family)
+            yield coloured.cached(index, self.device, self.dtype, family)
 
     def _views(self, epoch: int) -> Iterator[PairedViews]:
         first = self.models[0]

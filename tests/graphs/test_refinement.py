@@ -260,12 +260,12 @@ def assert_equal_batches(one, other):
 def test_batches_are_remembered_by_graphs_and_precision(mutag):
     set_of = ColouredSet(mutag, 2)
     index = torch.arange(20)
-    first = set_of.remembered(index, CPU, torch.float32)
-    assert set_of.remembered(index.clone(), CPU, torch.float32) is first
-    double = set_of.remembered(index, CPU, torch.float64)
+    first = set_of.cached(index, CPU, torch.float32)
+    assert set_of.cached(index.clone(), CPU, torch.float32) is first
+    double = set_of.cached(index, CPU, torch.float64)
     assert double.sizes.dtype == double.readout.forward.dtype == torch.float64
     assert first.sizes.dtype == torch.float32
-    other = set_of.remembered(index.flip(0), CPU, torch.float32)
+    other = set_of.cached(index.flip(0), CPU, torch.float32)
     assert_equal_batches(other, set_of.batch(index.flip(0)))
     assert_equal_batches(first, set_of.batch(index))
 
@@ -275,9 +275,9 @@ def test_the_cache_holds_what_it_may_and_no_more(mutag, monkeypatch):
     parts = [torch.arange(start, start + 20) for start in (0, 20, 40, 60)]
     sizes = [set_of.batch(part).n_bytes for part in parts]
     monkeypatch.setattr(colours, "CACHE_BYTES", sum(sizes[:2]))
-    found = [set_of.remembered(part, CPU, torch.float32) for part in parts]
+    found = [set_of.cached(part, CPU, torch.float32) for part in parts]
     for part, batch, stays in zip(parts, found, (True, True, False, False), strict=True):
-        again = set_of.remembered(part, CPU, torch.float32)
+        again = set_of.cached(part, CPU, torch.float32)
         assert (again is batch) == stays
         assert_equal_batches(again, batch)
 
