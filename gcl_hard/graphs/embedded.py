@@ -18,7 +18,7 @@ from gcl_hard.experiments.settings import Config
 from gcl_hard.graphs import GIN, GraphSet, embed
 from gcl_hard.graphs.models import embedded_together
 
-IN_ORDER = "the columns of node features have no names: they are matched by position"
+IN_ORDER = "the columns of node features have no names: they are matched by their order"
 
 
 def check_columns(
