@@ -1,4 +1,4 @@
-"""Attributes that the user names: words and whole numbers become one-hot, other numbers columns."""
+"""Named node and edge attributes: words and integers become one-hot, real numbers columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from gcl_hard.errors import InputError, unknown
 
 MOST_KINDS = 1000
-"""Different values of an attribute that may become columns."""
+"""Most distinct values of an attribute that are one-hot encoded."""
 
 
 class Attributes(NamedTuple):
@@ -21,9 +21,9 @@ class Attributes(NamedTuple):
 
     Attributes:
         labels: float32 [n, L] one-hot, or None.
-        label_names: what the L columns stand for, such as ``element=C``.
+        label_names: names of the L columns, such as ``element=C``.
         numbers: float32 [n, A], or None.
-        number_names: what the A columns are.
+        number_names: names of the A columns.
     """
 
     labels: Tensor | None = None
@@ -33,22 +33,22 @@ class Attributes(NamedTuple):
 
 
 def read_attributes(
-    graphs: Sequence[Any], names: Sequence[str], sizes: Sequence[int], what: str
+    graphs: Sequence[Any], names: Sequence[str], sizes: Sequence[int], level: str
 ) -> Attributes:
-    """Attributes of nodes or edges by their names.
+    """Named attributes of nodes or edges.
 
-    Words, whole numbers and truth values are kinds, and get a column for each of those that occur,
-    in increasing order; other numbers, and several numbers for each node, are columns themselves.
+    Words, integers and booleans are categories: each value that occurs gets a column, in increasing
+    order. Real numbers, and several numbers per node, are columns themselves.
 
     Args:
         graphs: PyTorch Geometric's ``Data``, with the attributes.
-        names: of the attributes, in the order of their columns.
+        names: names of the attributes, in the order of their columns.
         sizes: nodes or edges of each graph.
-        what: ``node`` or ``edge``, for messages.
+        level: ``node`` or ``edge``, for messages.
 
     Raises:
-        InputError: for an attribute that a graph lacks, of another number of rows, of values of
-            several types, that are not finite, or of more than 1,000 kinds.
+        InputError: for an attribute that a graph lacks, with another number of rows, mixed types,
+            non-finite values, or more than 1,000 distinct values.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -58,86 +58,88 @@ def read_attributes(
     """
     if isinstance(names, str):
         raise InputError(
-            f"{what}_attrs is a list of names, got {names!r}: for one give [{names!r}]"
+            f"{level}_attrs is a list of names, got {names!r}; for a single name give [{names!r}]"
         )
     kinds: list[tuple[Tensor, tuple[str, ...]]] = []
     numbers: list[tuple[Tensor, tuple[str, ...]]] = []
     for name in names:
         values = _joined(
             [
-                _rows(g, i, name, n, what)
+                _rows(g, i, name, n, level)
                 for i, (g, n) in enumerate(zip(graphs, sizes, strict=True))
                 if n
             ],
             name,
-            what,
+            level,
         )
         if values.ndim == 1 and values.dtype.kind != "f":
-            kinds.append(_one_hot(values, name, what))
+            kinds.append(_one_hot(values, name, level))
             continue
         rows = torch.from_numpy(values.astype(np.float32)).reshape(len(values), -1)
         if not rows.isfinite().all():
             raise InputError(
-                f"{what} attribute {name} holds NaN or infinite values; only finite ones will do"
+                f"{level} attribute {name} holds NaN or infinite values; expected finite ones"
             )
         several = rows.shape[1] > 1
         numbers.append(
             (rows, tuple(f"{name} {i}" if several else name for i in range(rows.shape[1])))
         )
-    found = Attributes(*_side_by_side(kinds), *_side_by_side(numbers))
-    named = [*found.label_names, *found.number_names]
-    if twice := [one for one in dict.fromkeys(named) if named.count(one) > 1]:
-        raise InputError(f"two columns of {what} attributes are called {twice[0]}: rename one")
-    return found
+    attributes = Attributes(*_side_by_side(kinds), *_side_by_side(numbers))
+    columns = [*attributes.label_names, *attributes.number_names]
+    if twice := [name for name in dict.fromkeys(columns) if columns.count(name) > 1]:
+        raise InputError(f"two columns of {level} attributes are called {twice[0]}: rename one")
+    return attributes
 
 
-def _rows(graph: Any, i: int, name: str, n: int, what: str) -> NDArray[Any]:
-    """The values of a graph's attribute, one for each of its nodes or edges."""
+def _rows(graph: Any, i: int, name: str, n: int, level: str) -> NDArray[Any]:
+    """Values of a graph's attribute, one row per node or edge."""
     fields = graph.to_dict()
     if name not in fields:
-        raise unknown(f"{what} attribute of graph {i}", name, [*fields])
-    given = fields[name]
+        raise unknown(f"{level} attribute of graph {i}", name, [*fields])
+    values = fields[name]
     try:
-        values = given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+        array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
     except ValueError as error:  # rows of several lengths
-        raise InputError(f"{what} attribute {name} of graph {i} cannot be read: {error}") from error
-    most = 1 if values.dtype.kind == "U" else 2
-    types = {type(one) for one in given} if isinstance(given, list) else set()
+        raise InputError(
+            f"{level} attribute {name} of graph {i} cannot be read: {error}"
+        ) from error
+    most = 1 if array.dtype.kind == "U" else 2
+    types = {type(value) for value in values} if isinstance(values, list) else set()
     if str in types and len(types) > 1:
         raise InputError(
-            f"{what} attribute {name} of graph {i} has words and numbers: give one kind of them"
+            f"{level} attribute {name} of graph {i} mixes words and numbers; expected one kind"
         )
-    if values.dtype.kind not in "biufU" or not 0 < values.ndim <= most or len(values) != n:
+    if array.dtype.kind not in "biufU" or not 0 < array.ndim <= most or len(array) != n:
         raise InputError(
-            f"{what} attribute {name} of graph {i} is {values.dtype} {[*values.shape]}; "
-            f"expected a word or a number, or several numbers, for each of its {n} {what}s"
+            f"{level} attribute {name} of graph {i} is {array.dtype} {[*array.shape]}; "
+            f"expected a word, a number or several numbers for each of its {n} {level}s"
         )
-    return values
+    return array
 
 
-def _joined(parts: Sequence[NDArray[Any]], name: str, what: str) -> NDArray[Any]:
+def _joined(parts: Sequence[NDArray[Any]], name: str, level: str) -> NDArray[Any]:
     if not parts:  # no graph has an edge
         return np.empty(0, np.int64)
     first = parts[0]
-    for i, one in enumerate(parts):
-        kinds = {"f" if part.dtype.kind in "iuf" else part.dtype.kind for part in (one, first)}
-        if len(kinds) > 1 or one.shape[1:] != first.shape[1:]:
+    for i, part in enumerate(parts):
+        dtypes = {"f" if p.dtype.kind in "iuf" else p.dtype.kind for p in (part, first)}
+        if len(dtypes) > 1 or part.shape[1:] != first.shape[1:]:
             raise InputError(
-                f"{what} attribute {name} of graph {i} is {one.dtype} {[*one.shape]}, "
-                f"and of graph 0 {first.dtype} {[*first.shape]}: expected the same of all"
+                f"{level} attribute {name} of graph {i} is {part.dtype} {[*part.shape]}, "
+                f"that of graph 0 {first.dtype} {[*first.shape]}; expected the same in all graphs"
             )
     return np.concatenate(parts)
 
 
-def _one_hot(values: NDArray[Any], name: str, what: str) -> tuple[Tensor, tuple[str, ...]]:
-    found, at = np.unique(values, return_inverse=True)
-    if len(found) > MOST_KINDS:
+def _one_hot(values: NDArray[Any], name: str, level: str) -> tuple[Tensor, tuple[str, ...]]:
+    kinds, codes = np.unique(values, return_inverse=True)
+    if len(kinds) > MOST_KINDS:
         raise InputError(
-            f"{what} attribute {name} has {len(found)} different values, and each would be a "
-            f"column: give it as real numbers, or leave it out"
+            f"{level} attribute {name} has {len(kinds)} distinct values, each of which would "
+            f"be a column: give it as real numbers, or leave it out"
         )
-    columns = torch.nn.functional.one_hot(torch.from_numpy(at.astype(np.int64)), len(found))
-    return columns.float(), tuple(f"{name}={one}" for one in found.tolist())
+    columns = torch.nn.functional.one_hot(torch.from_numpy(codes.astype(np.int64)), len(kinds))
+    return columns.float(), tuple(f"{name}={kind}" for kind in kinds.tolist())
 
 
 def _side_by_side(

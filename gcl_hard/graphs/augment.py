@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 Transform = Callable[["Data"], "Data"]
-"""The user's own augmentation, such as a transform of PyTorch Geometric: called with a batch
-as one ``torch_geometric.data.Data``, whose ``batch`` is the graph of each node."""
+"""A user-defined augmentation, such as a PyTorch Geometric transform: called with a batch as one
+``torch_geometric.data.Data``, whose ``batch`` is the graph of each node."""
 WALK_FACTOR = 4
-"""Steps of a random walk per node that it should visit."""
+"""Steps of a random walk per node to visit."""
 
 
 class Augmentation(Protocol):
@@ -131,7 +131,7 @@ def mask_columns(batch: GraphBatch, p: float, *, generator: torch.Generator) -> 
 
 
 def _columns(batch: GraphBatch, rows: Tensor, p: float, generator: torch.Generator) -> Tensor:
-    """Which columns of the rows are hidden in each graph, bool [B, columns]."""
+    """Columns that are hidden in each graph, bool [B, columns]."""
     shape = batch.n_graphs, rows.shape[1]
     n = share(p, torch.full(shape[:1], shape[1], device=rows.device), generator)
     return uniform(shape, generator, rows.device).argsort(1).argsort(1) < n[:, None]
@@ -255,39 +255,41 @@ def augment(
 
     Args:
         batch: any graphs.
-        by: a name of ``AUGMENTATIONS``, or a :data:`Transform`, which draws from the global random
-            states: they are seeded by the generator, and put back afterwards.
-        p: share in [0, 1) that a named one changes.
+        by: a name in ``AUGMENTATIONS``, or a :data:`Transform`, which draws from the global random
+            states: they are seeded by the generator and restored afterwards.
+        p: share in [0, 1) that a named augmentation changes.
         generator: random generator, on the device of the batch.
 
     Returns:
         The same graphs in the same order.
 
     Raises:
-        InputError: for a transform that returns anything else, or links different graphs.
+        InputError: if a transform returns anything but ``Data``, or links different graphs.
 
     Example:
         >>> from torch_geometric.transforms import AddSelfLoops
         >>> from gcl_hard.graphs import load
-        >>> one = load("MUTAG", download=False).batch([0])
-        >>> looped = augment(one, AddSelfLoops("edge_attr"), 0.0, generator=torch.Generator())
-        >>> looped.edge_index.shape[1] - one.edge_index.shape[1]
+        >>> batch = load("MUTAG", download=False).batch([0])
+        >>> looped = augment(batch, AddSelfLoops("edge_attr"), 0.0, generator=torch.Generator())
+        >>> looped.edge_index.shape[1] - batch.edge_index.shape[1]
         17
     """
     if isinstance(by, str):
         return AUGMENTATIONS[by](batch, p, generator=generator)
     from torch_geometric.data import Data
 
-    # Copies: a transform may change its graph in place, and the other view needs it as it was.
+    # Copies: a transform may change its graph in place, and the other view needs the original.
     attributes = None if batch.edge_attr is None else batch.edge_attr.clone()
     fields = {"y": batch.y, "batch": batch.batch.clone(), "num_graphs": batch.n_graphs}
     data = Data(batch.x.clone(), batch.edge_index.clone(), attributes, **fields)
     with seeded_globally(generator):
-        made: Any = by(data)
+        augmented: Any = by(data)
     name = getattr(by, "__name__", type(by).__name__)
-    if not isinstance(made, Data):
-        raise InputError(f"the augmentation {name} must return Data, got {type(made).__name__}")
-    x, edges, owner = made.x, made.edge_index, made.batch
+    if not isinstance(augmented, Data):
+        raise InputError(
+            f"the augmentation {name} must return Data, got {type(augmented).__name__}"
+        )
+    x, edges, owner = augmented.x, augmented.edge_index, augmented.batch
     left = [] if owner is None else owner.unique().tolist()
     if owner is None or len(owner) != len(x) or left != [*range(batch.n_graphs)]:
         raise InputError(
@@ -299,26 +301,26 @@ def augment(
     if len(outside):
         raise InputError(
             f"the augmentation {name} gives an edge to node {int(outside.max())} of {len(x)}: "
-            f"number the nodes that are left, as torch_geometric.utils.subgraph does"
+            f"renumber the remaining nodes, as torch_geometric.utils.subgraph does"
         )
     if crossing := int((owner[edges[0]] != owner[edges[1]]).sum()):
         raise InputError(
             f"the augmentation {name} gives {crossing} edges between different graphs: link nodes "
             f"only where batch is the same"
         )
-    if made.edge_attr is not None and len(made.edge_attr) != edges.shape[1]:
+    if augmented.edge_attr is not None and len(augmented.edge_attr) != edges.shape[1]:
         raise InputError(
             f"the augmentation {name} must keep a row of edge_attr for each of the "
-            f"{edges.shape[1]} edges, got {len(made.edge_attr)}"
+            f"{edges.shape[1]} edges, got {len(augmented.edge_attr)}"
         )
-    return replace(batch, x=x, edge_index=edges, batch=owner, edge_attr=made.edge_attr)
+    return replace(batch, x=x, edge_index=edges, batch=owner, edge_attr=augmented.edge_attr)
 
 
 def check_views(augmentations: Iterable[str | Transform], strength: float) -> None:
     """Check the names and the strength of augmentations.
 
     Args:
-        augmentations: names of ``AUGMENTATIONS``, or functions.
+        augmentations: names in ``AUGMENTATIONS``, or functions.
         strength: share p in [0, 1).
 
     Raises:
@@ -333,12 +335,12 @@ def check_views(augmentations: Iterable[str | Transform], strength: float) -> No
         if not callable(name):
             check_option("augmentation", name, AUGMENTATIONS)
         elif isinstance(name, type):
-            raise InputError(f"{name.__name__} is a class: give an object of it as augmentation")
+            raise InputError(f"{name.__name__} is a class; give an instance of it as augmentation")
     check_number("strength", strength, least=0, below=1)
 
 
 def _together(batch: GraphBatch) -> GraphBatch:
-    """The batch with its nodes graph after graph, which a transform may have mixed."""
+    """The batch with its nodes sorted by graph; a transform may have mixed them."""
     if not (batch.batch.diff() < 0).any():
         return batch
     order = torch.argsort(batch.batch, stable=True)
@@ -372,7 +374,7 @@ def _neighbours(batch: GraphBatch) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def uniform(shape: tuple[int, ...], generator: torch.Generator, device: torch.device) -> Tensor:
-    """Float64 draws from [0, 1), made on the generator's device: the same on every device.
+    """Float64 draws from [0, 1), made on the generator's device, so equal on every device.
 
     Example:
         >>> uniform((3,), torch.Generator().manual_seed(0), torch.device("cpu")).shape
@@ -407,7 +409,7 @@ def share(p: float, sizes: Tensor, generator: torch.Generator, *, spare: int = 0
 
 
 def rank(owner: Tensor, sizes: Tensor, generator: torch.Generator) -> Tensor:
-    """The rank of each item, from 0, in a random order of its graph's items.
+    """Rank of each item, from 0, in a random order within its graph.
 
     Args:
         owner: int64 [n], sorted: graph of each item.
@@ -476,7 +478,7 @@ def encode(edges: Tensor, owner: Tensor, sizes: Tensor) -> Tensor:
 
 
 def decode(codes: Tensor, sizes: Tensor) -> Tensor:
-    """The pairs with the given numbers, the inverse of :func:`encode`.
+    """Pairs by their numbers, the inverse of :func:`encode`.
 
     Args:
         codes: int64 [k].
@@ -500,8 +502,8 @@ def decode(codes: Tensor, sizes: Tensor) -> Tensor:
 def absent(codes: Tensor, free: Tensor, wanted: Tensor, generator: torch.Generator) -> Tensor:
     """Distinct random numbers in the range of each graph that are not among ``codes``.
 
-    Every set of so many is equally likely. The r-th absent number is r plus the number of codes
-    below it.
+    Every subset of that size is equally likely. The r-th absent number is r plus the number of
+    codes below it.
 
     Args:
         codes: int64 [c], sorted, distinct: the numbers in use.
@@ -523,11 +525,10 @@ def absent(codes: Tensor, free: Tensor, wanted: Tensor, generator: torch.Generat
 
 
 def subsets(sizes: Tensor, wanted: Tensor, generator: torch.Generator) -> Tensor:
-    """A random subset of the numbers of each graph, which are counted on from graph to graph.
+    """A random subset of each graph's numbers, which are consecutive from graph to graph.
 
-    Repeats are drawn again until there are enough; of a graph that is to give more than half of its
-    numbers those are drawn that it keeps. All are treated alike, so that every subset of a size is
-    equally likely.
+    Repeats are redrawn until there are enough; for a graph that gives more than half of its numbers
+    the complement is drawn. Every subset of a size is equally likely.
 
     Args:
         sizes: int64 [B], how many numbers each graph has.
@@ -544,19 +545,20 @@ def subsets(sizes: Tensor, wanted: Tensor, generator: torch.Generator) -> Tensor
     """
     ends = sizes.cumsum(0)
     many = 2 * wanted > sizes
-    drawn = torch.where(many, sizes - wanted, wanted)
-    found = torch.empty(0, dtype=torch.int64, device=sizes.device)
-    missing = drawn
+    n_drawn = torch.where(many, sizes - wanted, wanted)
+    drawn = torch.empty(0, dtype=torch.int64, device=sizes.device)
+    missing = n_drawn
     while len(owner := torch.repeat_interleave(missing)):
         draws = uniform(tuple(owner.shape), generator, owner.device)
         new = torch.minimum((draws * sizes[owner]).long(), sizes[owner] - 1)
-        found = torch.unique(torch.cat([found, new + (ends - sizes)[owner]]))
-        missing = drawn - torch.bincount(
-            torch.searchsorted(ends, found, right=True), minlength=len(sizes)
+        drawn = torch.unique(torch.cat([drawn, new + (ends - sizes)[owner]]))
+        missing = n_drawn - torch.bincount(
+            torch.searchsorted(ends, drawn, right=True), minlength=len(sizes)
         )
-    every = torch.arange(int(sizes[many].sum()), device=sizes.device)
-    of_many = torch.repeat_interleave(sizes * many)
-    every = every + (ends - sizes)[of_many] - ((sizes * many).cumsum(0) - sizes * many)[of_many]
-    kept = ~many[torch.searchsorted(ends, found, right=True)]
-    rest = every[~torch.isin(every, found)]
-    return torch.cat([found[kept], rest]).sort().values
+    candidates = torch.arange(int(sizes[many].sum()), device=sizes.device)
+    graph_ids = torch.repeat_interleave(sizes * many)
+    before = (sizes * many).cumsum(0) - sizes * many
+    candidates = candidates + (ends - sizes)[graph_ids] - before[graph_ids]
+    kept = ~many[torch.searchsorted(ends, drawn, right=True)]
+    rest = candidates[~torch.isin(candidates, drawn)]
+    return torch.cat([drawn[kept], rest]).sort().values

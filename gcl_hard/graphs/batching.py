@@ -1,4 +1,4 @@
-"""Two views of the same graphs as one batch."""
+"""Views of the same graphs as one batch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gcl_hard.graphs.sparse import csr
 
 @dataclass(frozen=True, eq=False)
 class PairedViews:
-    """All views of some graphs, and the sparse matrices for message passing on them.
+    """All views of a batch of graphs, with the sparse matrices for message passing.
 
     Attributes:
         graphs: the first views, followed by the second ones and so on.
-        y: int64 [B], of the graphs.
+        y: int64 [B], labels of the graphs.
         neighbours: adjacency with self loops [n, n], or the incidence [n, e] of targets and
             edges where edges have features.
         readout: membership of nodes in graphs, [VB, n].
@@ -35,19 +35,19 @@ class PairedViews:
     @classmethod
     def of(cls, *views: GraphBatch, by_edge: bool) -> PairedViews:
         """Join views of the same graphs."""
-        both = reduce(GraphBatch.followed_by, views)
-        n, device = len(both.x), both.x.device
+        joined = reduce(GraphBatch.followed_by, views)
+        n, device = len(joined.x), joined.x.device
         nodes = torch.arange(n, device=device)
-        source, target = both.edge_index
+        source, target = joined.edge_index
         if by_edge:
             edges = torch.arange(len(source), device=device)
-            neighbours = _sums(target, edges, (n, len(source)), both.x.dtype)
+            neighbours = _sums(target, edges, (n, len(source)), joined.x.dtype)
         else:
-            to, of = torch.cat([target, nodes]), torch.cat([source, nodes])
-            neighbours = _sums(to, of, (n, n), both.x.dtype)
-        readout = _sums(both.batch, nodes, (both.n_graphs, n), both.x.dtype)
-        sizes = torch.bincount(both.batch, minlength=both.n_graphs)
-        return cls(both, views[0].y, neighbours, readout, sizes)
+            receivers, senders = torch.cat([target, nodes]), torch.cat([source, nodes])
+            neighbours = _sums(receivers, senders, (n, n), joined.x.dtype)
+        readout = _sums(joined.batch, nodes, (joined.n_graphs, n), joined.x.dtype)
+        sizes = torch.bincount(joined.batch, minlength=joined.n_graphs)
+        return cls(joined, views[0].y, neighbours, readout, sizes)
 
 
 def _sums(row: Tensor, column: Tensor, shape: tuple[int, int], dtype: torch.dtype) -> Sums:

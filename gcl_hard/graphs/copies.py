@@ -1,4 +1,4 @@
-"""Nested tensors on their way to a device."""
+"""Moving nested tensors to a device."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from gcl_hard.graphs.sparse import csr
 T = TypeVar("T")
 
 PACKED_UP_TO = 2**26
-"""Bytes that are packed into one copy; larger ones gain nothing by it."""
+"""Most bytes that are packed into one copy; larger copies gain nothing."""
 ALIGNED = 16
-"""Bytes of which the place of each packed tensor is a multiple."""
+"""Alignment of packed tensors, in bytes."""
 
 
-def on_device(given: T, device: torch.device | str, dtype: torch.dtype | None = None) -> T:
-    """Tensors in dataclasses, tuples and lists on a device; what else is there stays.
+def on_device(tree: T, device: torch.device | str, dtype: torch.dtype | None = None) -> T:
+    """Move tensors nested in dataclasses, tuples and lists to a device; other values stay.
 
-    From the CPU to a GPU they travel together: one copy from pinned memory, for which the host
-    does not wait.
+    From the CPU to a GPU they are packed into one copy from pinned memory, for which the host does
+    not wait.
 
     Args:
-        given: a tensor or what holds some.
-        device: where they go.
-        dtype: of real numbers; as they are if None.
+        tree: a tensor, or a container of tensors.
+        device: target device.
+        dtype: dtype of floating-point tensors; unchanged if None.
 
     Example:
         >>> on_device((torch.ones(2), [torch.tensor(1)], "a"), "cpu", torch.float64)
@@ -36,25 +36,25 @@ def on_device(given: T, device: torch.device | str, dtype: torch.dtype | None = 
     """
     device = torch.device(device)
 
-    def kind(one: Tensor) -> torch.dtype:
-        return dtype if dtype is not None and one.is_floating_point() else one.dtype
+    def target_dtype(tensor: Tensor) -> torch.dtype:
+        return dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
 
-    parts: list[Tensor] = []
-    found: T
+    tensors: list[Tensor] = []
+    moved: T
     if device.type == "cuda":
-        parts = _tensors(given)
-    n_bytes = sum(one.numel() * kind(one).itemsize for one in parts)
-    plain = all(one.device.type == "cpu" and not one.requires_grad for one in parts)
-    if len(parts) < 2 or not plain or n_bytes > PACKED_UP_TO:
-        found = _mapped(given, lambda one: one.to(device, kind(one)))
-        return found
-    there = _packed([one.to(kind(one)) for one in parts], device)
-    found = _mapped(given, lambda one: next(there))
-    return found
+        tensors = _tensors(tree)
+    n_bytes = sum(tensor.numel() * target_dtype(tensor).itemsize for tensor in tensors)
+    plain = all(tensor.device.type == "cpu" and not tensor.requires_grad for tensor in tensors)
+    if len(tensors) < 2 or not plain or n_bytes > PACKED_UP_TO:
+        moved = _mapped(tree, lambda tensor: tensor.to(device, target_dtype(tensor)))
+        return moved
+    copies = _packed([tensor.to(target_dtype(tensor)) for tensor in tensors], device)
+    moved = _mapped(tree, lambda tensor: next(copies))
+    return moved
 
 
 def fields_on_device(data: T, device: torch.device | str) -> T:
-    """A dataclass with those of its fields that are tensors on a device; the others stay."""
+    """A dataclass with its tensor fields moved to a device."""
     moved = {
         field.name: value.to(device)
         for field in fields(data)  # type: ignore[arg-type]
@@ -63,45 +63,43 @@ def fields_on_device(data: T, device: torch.device | str) -> T:
     return replace(data, **moved)  # type: ignore[type-var]
 
 
-def _tensors(given: Any) -> list[Tensor]:
-    """The tensors that are moved, in the order in which they are found."""
-    found: list[Tensor] = []
+def _tensors(tree: Any) -> list[Tensor]:
+    """The tensors of a tree, in traversal order."""
+    tensors: list[Tensor] = []
 
-    def note(one: Tensor) -> Tensor:
-        found.append(one)
-        return one
+    def record(tensor: Tensor) -> Tensor:
+        tensors.append(tensor)
+        return tensor
 
-    _mapped(given, note)
-    return found
+    _mapped(tree, record)
+    return tensors
 
 
-def _packed(parts: list[Tensor], device: torch.device) -> Iterator[Tensor]:
-    """Tensors on a device, by one copy."""
-    sizes = [one.numel() * one.dtype.itemsize for one in parts]
+def _packed(tensors: list[Tensor], device: torch.device) -> Iterator[Tensor]:
+    """Tensors moved to a device in one copy."""
+    sizes = [tensor.numel() * tensor.dtype.itemsize for tensor in tensors]
     starts = [0]
     for size in sizes:
         starts.append(starts[-1] + -(-size // ALIGNED) * ALIGNED)
-    places = [slice(start, start + size) for start, size in zip(starts, sizes, strict=False)]
-    here = torch.empty(starts[-1], dtype=torch.uint8, pin_memory=True)
-    for place, one in zip(places, parts, strict=True):
-        here[place].view(one.dtype).copy_(one.reshape(-1))
-    there = here.to(device, non_blocking=True)
-    for place, one in zip(places, parts, strict=True):
-        yield there[place].view(one.dtype).view(one.shape)
+    spans = [slice(start, start + size) for start, size in zip(starts, sizes, strict=False)]
+    packed = torch.empty(starts[-1], dtype=torch.uint8, pin_memory=True)
+    for span, tensor in zip(spans, tensors, strict=True):
+        packed[span].view(tensor.dtype).copy_(tensor.reshape(-1))
+    copied = packed.to(device, non_blocking=True)
+    for span, tensor in zip(spans, tensors, strict=True):
+        yield copied[span].view(tensor.dtype).view(tensor.shape)
 
 
-def _mapped(given: Any, move: Callable[[Tensor], Tensor]) -> Any:
-    """What is given with its tensors moved, in the order in which they are found."""
-    if isinstance(given, Tensor):
-        if given.layout == torch.sparse_csr:
-            rows, columns, values = given.crow_indices(), given.col_indices(), given.values()
-            return csr(move(rows), move(columns), move(values), (given.shape[0], given.shape[1]))
-        return move(given)
-    if isinstance(given, (tuple, list)):
-        parts = [_mapped(one, move) for one in given]
-        return type(given)(*parts) if hasattr(given, "_fields") else type(given)(parts)
-    if is_dataclass(given) and not isinstance(given, type):
-        return replace(
-            given, **{f.name: _mapped(getattr(given, f.name), move) for f in fields(given)}
-        )
-    return given
+def _mapped(tree: Any, move: Callable[[Tensor], Tensor]) -> Any:
+    """The tree with ``move`` applied to its tensors, in traversal order."""
+    if isinstance(tree, Tensor):
+        if tree.layout == torch.sparse_csr:
+            rows, columns, values = tree.crow_indices(), tree.col_indices(), tree.values()
+            return csr(move(rows), move(columns), move(values), (tree.shape[0], tree.shape[1]))
+        return move(tree)
+    if isinstance(tree, (tuple, list)):
+        parts = [_mapped(part, move) for part in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+    if is_dataclass(tree) and not isinstance(tree, type):
+        return replace(tree, **{f.name: _mapped(getattr(tree, f.name), move) for f in fields(tree)})
+    return tree

@@ -1,4 +1,4 @@
-"""Graph sets collated once, the batches sliced from them, and your own graphs."""
+"""Graph sets, the batches sliced from them, and reading of user-supplied graphs."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ NO_LABEL = -1
 
 @dataclass(frozen=True, eq=False)
 class RawGraphs:
-    """A graph classification set as read, before node features are chosen.
+    """A graph classification set as read, before node features are selected.
 
     Attributes:
         edge_index: int64 [2, E], global node ids, sorted by source node; no loops, no repeats.
-        node_ptr: int64 [G + 1]; graph g owns the nodes node_ptr[g] to node_ptr[g + 1] - 1.
+        node_ptr: int64 [G + 1]; graph g has nodes node_ptr[g] to node_ptr[g + 1] - 1.
         edge_ptr: int64 [G + 1]; the same for edges.
         y: int64 [G] in 0..C-1, in the order of the original labels; −1 without labels; float32 or
-            float64 [G] or [G, T] for targets that are no classes.
+            float64 [G] or [G, T] for regression targets.
         node_labels: float32 [N, L] one-hot, or None.
         node_attributes: float32 [N, A], or None.
         edge_labels: float32 [E, K] one-hot, or None.
         edge_attributes: float32 [E, D], or None.
-        node_label_names: what the L columns stand for, such as ``label=3``; none if not known.
-        node_attribute_names: likewise, of the A columns.
-        edge_label_names: likewise, of the K columns.
-        edge_attribute_names: likewise, of the D columns.
-        ids: what the graphs are called, [G]; None for their numbers.
-        class_names: the C classes as the source calls them; none if not known.
+        node_label_names: names of the L columns, such as ``label=3``; empty if unknown.
+        node_attribute_names: names of the A columns.
+        edge_label_names: names of the K columns.
+        edge_attribute_names: names of the D columns.
+        ids: names of the graphs, [G]; None for their numbers.
+        class_names: names of the C classes in the source; empty if unknown.
     """
 
     edge_index: Tensor
@@ -105,7 +105,7 @@ class GraphBatch:
 
         Raises:
             InputError: for anything else, fields of other types or shapes, or (on a CPU) edges to
-                nodes that are not there; without node features ``x`` is None.
+                missing nodes; without node features ``x`` is None.
         """
         if not isinstance(graphs, cls):
             owner = getattr(graphs, "batch", None)
@@ -115,7 +115,7 @@ class GraphBatch:
                     f"a model takes batches of graphs, such as torch_geometric.data.Batch, which "
                     f"torch_geometric.loader.DataLoader makes; got {type(graphs).__name__}{lacks}"
                 )
-            y: Any = getattr(graphs, "y", None)  # label-free training needs none
+            y: Any = getattr(graphs, "y", None)  # not needed by label-free training
             n, edge_attr = getattr(graphs, "num_graphs", None), getattr(graphs, "edge_attr", None)
             x: Any = getattr(graphs, "x", None)
             if n is None:
@@ -126,7 +126,7 @@ class GraphBatch:
         return batch
 
     def followed_by(self, other: GraphBatch) -> GraphBatch:
-        """This batch and another one with as many features, concatenated."""
+        """This batch concatenated with another one of equal feature width."""
         attributes = [a for a in (self.edge_attr, other.edge_attr) if a is not None]
         return GraphBatch(
             x=torch.cat([self.x, other.x]),
@@ -138,7 +138,7 @@ class GraphBatch:
         )
 
     def split(self, parts: int) -> list[GraphBatch]:
-        """The batch in parts of about as many graphs each, in their order; at most one a graph."""
+        """The batch in parts of about equally many graphs, in order; at most one per graph."""
         parts = max(1, min(parts, self.n_graphs))
         if parts == 1:
             return [self]
@@ -181,18 +181,18 @@ class GraphSet:
         x: float32 [N, F].
         edge_index: int64 [2, E], global node ids, edges grouped by graph, in graph order.
         y: int64 [G] in 0..n_classes-1; −1 without labels; float32 or float64 [G] or [G, T] for
-            targets that are no classes.
-        node_ptr: int64 [G + 1]; graph g owns the nodes node_ptr[g] to node_ptr[g + 1] - 1.
+            regression targets.
+        node_ptr: int64 [G + 1]; graph g has nodes node_ptr[g] to node_ptr[g + 1] - 1.
         edge_ptr: int64 [G + 1]; the same for edges.
         n_classes: C; 0 without class labels.
         features: kind of node features, never ``auto``.
         edge_attr: float32 [E, K], or None.
         n_encoded: number of columns at the end of ``x`` that are structural encodings.
-        columns: what the F columns of ``x`` stand for, such as ``label=3``, ``degree=2`` or
-            ``element=C``; none if that is not known.
-        edge_columns: likewise, of the K columns of ``edge_attr``.
-        ids: what the graphs are called, NumPy [G]; None for their numbers.
-        class_names: the C classes as the source calls them; none if that is not known.
+        columns: names of the F columns of ``x``, such as ``label=3``, ``degree=2`` or
+            ``element=C``; empty if unknown.
+        edge_columns: names of the K columns of ``edge_attr``.
+        ids: names of the graphs, NumPy [G]; None for their numbers.
+        class_names: names of the C classes in the source; empty if unknown.
 
     Example:
         >>> from gcl_hard.graphs import load
@@ -253,9 +253,9 @@ class GraphSet:
             raise IndexError(f"graph {index} of {len(self)}")  # the end of an iteration
         from torch_geometric.data import Data
 
-        one = self.batch([index % len(self)])
-        y = one.y if self.n_classes or one.y.is_floating_point() else None
-        return Data(one.x, one.edge_index, one.edge_attr, y)
+        graph = self.batch([index % len(self)])
+        y = graph.y if self.n_classes or graph.y.is_floating_point() else None
+        return Data(graph.x, graph.edge_index, graph.edge_attr, y)
 
     @property
     def n_nodes(self) -> int:
@@ -297,7 +297,7 @@ class GraphSet:
         return self.batch(torch.arange(self.n_graphs))
 
     def batch(self, index: Ids) -> GraphBatch:
-        """A batch of the graphs with the given ids, in the given order.
+        """A batch of graphs by their ids, in that order.
 
         Args:
             index: [B], ids in 0..G-1 in any order, repeats allowed, or a mask [G]; a CPU tensor
@@ -324,7 +324,7 @@ class GraphSet:
         )
 
     def batches(self, batch_size: int, *, seed: int = 0) -> Callable[[int], Iterator[GraphBatch]]:
-        """A function from an epoch, from 1, to its batches, in an order of its own.
+        """A function from an epoch (from 1) to its shuffled batches.
 
         Args:
             batch_size: graphs in a batch, ≥ 2.
@@ -332,18 +332,18 @@ class GraphSet:
 
         Example:
             >>> from gcl_hard.graphs import load
-            >>> of_epoch = load("MUTAG", download=False).batches(64)
-            >>> [batch.num_graphs for batch in of_epoch(1)]
+            >>> batches = load("MUTAG", download=False).batches(64)
+            >>> [batch.num_graphs for batch in batches(1)]
             [64, 64, 60]
         """
 
-        def of_epoch(epoch: int) -> Iterator[GraphBatch]:
+        def iterate(epoch: int) -> Iterator[GraphBatch]:
             return map(self.batch, epoch_batches(len(self), batch_size, seed=seed, epoch=epoch))
 
-        return of_epoch
+        return iterate
 
     def take(self, index: Ids) -> GraphSet:
-        """A set of the given graphs, without data of the others.
+        """A subset of the graphs, without data of the others.
 
         Node features keep their columns (those of one-hot degrees too).
 
@@ -371,7 +371,7 @@ class GraphSet:
         )  # fmt: skip
 
     def standardised_on(self, index: Tensor) -> GraphSet:
-        """The set with degree scalars standardised over some graphs only, for inductive folds.
+        """The set with degree scalars standardised over a subset of graphs, for inductive folds.
 
         Args:
             index: int64 ids of the graphs that mean and standard deviation are computed on.
@@ -398,48 +398,46 @@ class GraphSet:
         edge_attrs: Sequence[str] | None = None,
         ids: Sequence[Any] | NDArray[Any] | None = None,
     ) -> GraphSet:
-        """A set of your own graphs.
+        """A set of user-supplied graphs.
 
         Args:
             graphs: ``torch_geometric.data.Data`` objects or objects like them, a data set of
                 PyTorch Geometric or a ``torch.utils.data.Subset``, NetworkX graphs, or a ``Batch``,
-                a loader, a list of batches or of sets, whose graphs are taken one by one; those of
-                a batch by its ``batch``. Each has edge_index int64 [2, e], x float [n, F] or None
-                (then num_nodes counts), edge_attr [e, K] or None, and y: a class (a whole number
-                or a word), float targets, or None. Of a NetworkX graph, x are attributes of nodes,
+                a loader, a list of batches or of sets, whose graphs are read one by one; a batch
+                is split by its ``batch``. Each has edge_index int64 [2, e], x float [n, F] or None
+                (then num_nodes counts), edge_attr [e, K] or None, and y: a class (an integer or a
+                word), float targets, or None. In a NetworkX graph, x are attributes of nodes,
                 edge_attr of edges, and y of the graph.
             name: name of the set in results.
-            features: ``auto`` takes x where the graphs have one (recorded as ``attributes``);
+            features: ``auto`` takes x if the graphs have it (recorded as ``attributes``);
                 otherwise as in :func:`gcl_hard.graphs.features.node_features`.
-            directed: whether an edge may be given in one direction only, along which messages
-                then flow.
-            node_attrs: names of the attributes of nodes that are read in place of x, such as
-                ``["element", "charge"]``: words and whole numbers become one-hot, real numbers
-                are columns as they are. ``columns`` of the set says what each column is.
-            edge_attrs: likewise, in place of edge_attr.
-            ids: what the graphs are called, a number or a word for each; by default their
-                attribute ``name``, where every graph has one (NetworkX: ``graph.graph["name"]``),
-                and else their numbers.
+            directed: whether edges may be in one direction only, along which messages then flow.
+            node_attrs: names of node attributes to read in place of x, such as
+                ``["element", "charge"]``: words and integers become one-hot, real numbers are
+                columns as they are. The set's ``columns`` name each column.
+            edge_attrs: names of edge attributes to read in place of edge_attr.
+            ids: names of the graphs, a number or a word each; by default their attribute
+                ``name`` if every graph has one (NetworkX: ``graph.graph["name"]``), else their
+                numbers.
 
         Returns:
-            The set; classes are renumbered 0..C-1 in increasing order. Targets are float32 where
-            all are given in single or half precision, and float64 otherwise.
+            The set; classes are renumbered 0..C-1 in increasing order. Targets are float32 if
+            all are in single or half precision, otherwise float64.
 
         Raises:
-            InputError: if there are no graphs, or a graph has no nodes, another kind of y than
-                others, an edge in one direction only, node ids out of range, or other columns than
-                the first one; or for a batch that cannot be taken apart, such as one that was
+            InputError: if there are no graphs, or a graph has no nodes, a y of another kind than
+                the others, an edge in one direction only, node ids out of range, or other columns
+                than the first one; or if a batch cannot be split, for example because it was
                 changed so that its edges link different graphs.
 
         Warns:
-            UserWarning: names tensors and arrays of the graphs that are not read, such as
-                edge_weight.
+            UserWarning: names unread tensors and arrays of the graphs, such as edge_weight.
 
         Example:
             >>> from types import SimpleNamespace
             >>> pair = torch.tensor([[0, 1], [1, 0]])
-            >>> one = dict(x=None, edge_attr=None, edge_index=pair)
-            >>> graphs = [SimpleNamespace(y=y, num_nodes=y, **one) for y in (2, 3)]
+            >>> fields = dict(x=None, edge_attr=None, edge_index=pair)
+            >>> graphs = [SimpleNamespace(y=y, num_nodes=y, **fields) for y in (2, 3)]
             >>> GraphSet.from_graphs(graphs).y
             tensor([0, 1])
         """
@@ -452,18 +450,18 @@ class GraphSet:
 
     @classmethod
     def from_raw(cls, raw: RawGraphs, *, name: str, features: str = "auto") -> GraphSet:
-        """A set as read, with its node features.
+        """A set from raw data, with its node features.
 
         Args:
-            raw: from :func:`gcl_hard.graphs.tudataset.parse` or a reader of your own.
+            raw: from :func:`gcl_hard.graphs.tudataset.parse` or another reader.
             name: name of the set in results.
             features: as in :func:`gcl_hard.graphs.features.node_features`.
 
         Returns:
-            The set; edge attributes come before one-hot edge labels where there are both.
+            The set; edge attributes come before one-hot edge labels if there are both.
 
         Raises:
-            InputError: if the set lacks the features asked for.
+            InputError: if the set lacks the requested features.
         """
         x, kind = node_features(
             features,
@@ -490,19 +488,19 @@ class GraphSet:
         )
 
     def aligned(self, columns: Sequence[str], edge_columns: Sequence[str] = ()) -> GraphSet:
-        """The set with the columns of another one, such as that an encoder was trained on.
+        """The set with the columns of another one, such as an encoder's training set.
 
-        Columns are found by their names; those that no graph here has are 0.
+        Columns are matched by name; those that no graph here has are 0.
 
         Args:
             columns: names of the columns of ``x``.
             edge_columns: names of those of ``edge_attr``.
 
         Returns:
-            The set, or itself if it has these columns.
+            The set; itself if it has these columns.
 
         Raises:
-            InputError: if a graph has what none of the columns stands for; names it and counts the
+            InputError: if graphs have features outside the columns; names these and counts the
                 graphs.
 
         Example:
@@ -516,23 +514,25 @@ class GraphSet:
         return replace(self, **nodes, **edges)
 
     def _aligned(
-        self, what: str, ours: Sequence[str], wanted: Sequence[str], ptr: Tensor
+        self, field: str, names: Sequence[str], wanted: Sequence[str], ptr: Tensor
     ) -> dict[str, Any]:
-        """Features of nodes or of edges in the columns that are wanted, with the names of these."""
-        values, named = getattr(self, what), "columns" if what == "x" else "edge_columns"
-        if values is None or (*wanted,) == (*ours,):
+        """Node or edge features in the wanted columns, with their names."""
+        values, names_field = getattr(self, field), "columns" if field == "x" else "edge_columns"
+        if values is None or (*wanted,) == (*names,):
             return {}
 
         def counted(rows: Tensor) -> str:
             n = len({*torch.searchsorted(ptr, rows, right=True).tolist()})
             return f"{n} of {self.n_graphs} graphs"
 
-        aligned = aligned_columns(values, ours, wanted, what=what, name=self.name, counted=counted)
-        return {what: aligned, named: (*wanted,)}
+        aligned = aligned_columns(
+            values, names, wanted, field=field, name=self.name, counted=counted
+        )
+        return {field: aligned, names_field: (*wanted,)}
 
 
 def _slices(ptr: Tensor, ids: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Positions of the ids' items, the index into ``ids`` of each, and old minus new start."""
+    """Positions of the ids' rows, the index into ``ids`` of each, and old minus new start."""
     sizes = ptr[ids + 1] - ptr[ids]
     shift = ptr[ids] - (sizes.cumsum(0) - sizes)
     positions = torch.arange(ids.numel(), device=ids.device)
@@ -559,7 +559,7 @@ def collate(
         The set; classes are renumbered 0..C-1 in increasing order, edges are kept as given.
 
     Raises:
-        InputError: if there are no graphs, or one does not fit; names it.
+        InputError: if there are no graphs, or for an invalid one; names it.
 
     Example:
         >>> from types import SimpleNamespace
@@ -568,26 +568,26 @@ def collate(
         >>> collate([graph, graph]).edge_index.tolist()
         [[0, 1, 2, 3], [1, 0, 3, 2]]
     """
-    items = _listed(graphs, {*(node_attrs or ())}, {*(edge_attrs or ())})
-    if not items:
+    listed = _listed(graphs, {*(node_attrs or ())}, {*(edge_attrs or ())})
+    if not listed:
         raise InputError("graphs is empty; expected at least one graph")
     nodes = edges = Attributes()
     if node_attrs is None:
-        nodes = Attributes(numbers=_column_block([graph.x for graph in items], "x"))
+        nodes = Attributes(numbers=_column_block([graph.x for graph in listed], "x"))
     if edge_attrs is None:
-        edges = Attributes(numbers=_column_block(_edge_blocks(items), "edge_attr"))
-    sizes = [_n_nodes(graph, i) for i, graph in enumerate(items)]
-    n_edges = [graph.edge_index.shape[1] for graph in items]
+        edges = Attributes(numbers=_column_block(_edge_blocks(listed), "edge_attr"))
+    sizes = [_n_nodes(graph, i) for i, graph in enumerate(listed)]
+    n_edges = [graph.edge_index.shape[1] for graph in listed]
     if node_attrs is not None:
-        nodes = read_attributes(items, node_attrs, sizes, "node")
+        nodes = read_attributes(listed, node_attrs, sizes, "node")
     if edge_attrs is not None:
-        edges = read_attributes(items, edge_attrs, n_edges, "edge")
+        edges = read_attributes(listed, edge_attrs, n_edges, "edge")
     node_ptr = _pointer(sizes)
-    shifted = [g.edge_index.cpu() + start for g, start in zip(items, node_ptr[:-1], strict=True)]
+    shifted = [g.edge_index.cpu() + start for g, start in zip(listed, node_ptr[:-1], strict=True)]
     edge_index = torch.cat(shifted, dim=1)
     if not directed:
         _check_both_ways(edge_index, node_ptr)
-    y, class_names = _targets([getattr(graph, "y", None) for graph in items])
+    y, class_names = _targets([getattr(graph, "y", None) for graph in listed])
     return RawGraphs(
         edge_index=edge_index,
         node_ptr=node_ptr,
@@ -601,13 +601,13 @@ def collate(
         node_attribute_names=nodes.number_names,
         edge_label_names=edges.label_names,
         edge_attribute_names=edges.number_names,
-        ids=_names_of(items),
+        ids=_names_of(listed),
         class_names=class_names,
     )
 
 
 def _names_of(graphs: Sequence[GraphLike]) -> NDArray[Any] | None:
-    """The attributes ``name`` of graphs; None if not all have one."""
+    """The ``name`` attributes of graphs; None unless all have one."""
     names = [getattr(graph, "name", None) for graph in graphs]
     if not all(isinstance(name, str) and name for name in names):
         return None
@@ -615,18 +615,18 @@ def _names_of(graphs: Sequence[GraphLike]) -> NDArray[Any] | None:
 
 
 READ = {"edge_index", "num_nodes", "x", "edge_attr", "y"}
-"""What a graph is read from."""
+"""Fields that a graph is read from."""
 
 
 def _listed(
-    graphs: Any, of_nodes: Collection[str] = (), of_edges: Collection[str] = ()
+    graphs: Any, node_attrs: Collection[str] = (), edge_attrs: Collection[str] = ()
 ) -> list[GraphLike]:
-    """Graphs one by one: those of NetworkX converted, those of batches and sets taken out.
+    """The single graphs: NetworkX graphs converted, batches and sets unpacked.
 
     Args:
         graphs: as for :meth:`GraphSet.from_graphs`.
-        of_nodes: attributes of nodes that are read by their names.
-        of_edges: likewise, of edges.
+        node_attrs: node attributes that are read by name.
+        edge_attrs: edge attributes that are read by name.
     """
     from torch_geometric.data import Batch, Data
 
@@ -640,103 +640,104 @@ def _listed(
         graphs = [graphs[i] for i in range(len(graphs))]
     if isinstance(graphs, Data) or is_networkx(graphs) or not isinstance(graphs, Iterable):
         raise InputError(f"graphs must be a list of graphs, got {type(graphs).__name__}")
-    items: list[GraphLike] = []
+    listed: list[GraphLike] = []
     unread: set[str] = set()
-    for i, given in enumerate(graphs):
-        if isinstance(given, GraphSet):
-            items += given
+    for i, source in enumerate(graphs):
+        if isinstance(source, GraphSet):
+            listed += source
             continue
-        if not hasattr(given, "edge_index") and not is_networkx(given):
+        if not hasattr(source, "edge_index") and not is_networkx(source):
             raise InputError(
-                f"graph {i} has type {type(given).__name__}; expected "
+                f"graph {i} has type {type(source).__name__}; expected "
                 f"torch_geometric.data.Data, or a NetworkX graph"
             )
-        graph = _from_networkx(given, i) if is_networkx(given) else given
-        read = {*READ, *of_nodes, *of_edges}
-        unread |= unread_of(graph, read) if graph is given else {*graph.to_dict()} - read - {"name"}
-        items += _of_batch(graph, i)
+        graph = _from_networkx(source, i) if is_networkx(source) else source
+        read = {*READ, *node_attrs, *edge_attrs}
+        unread |= (
+            unread_of(graph, read) if graph is source else {*graph.to_dict()} - read - {"name"}
+        )
+        listed += _of_batch(graph, i)
     warn_of_unread(unread, stacklevel=4)
-    return items
+    return listed
 
 
 def unread_of(graph: Any, read: Collection[str] = READ) -> set[str]:
-    """Names of tensors and arrays that a graph or a batch has and that are not read."""
+    """Names of the tensors and arrays of a graph or batch that are not read."""
     fields = graph.to_dict() if hasattr(graph, "to_dict") else getattr(graph, "__dict__", {})
-    followed = {f"{name}_{what}" for name in fields for what in ("batch", "ptr")}
+    loader_fields = {f"{name}_{suffix}" for name in fields for suffix in ("batch", "ptr")}
     return {
         name
         for name, value in fields.items()
         if isinstance(value[0] if isinstance(value, list) and value else value, Tensor | np.ndarray)
-    } - {*read, "batch", "ptr", *followed}
+    } - {*read, "batch", "ptr", *loader_fields}
 
 
 def warn_of_unread(names: set[str], *, stacklevel: int, of_edges: str = "edge_attr") -> None:
-    """Name attributes of graphs that are not read, if there are any."""
+    """Warn of unread attributes of graphs, if there are any."""
     if names:
         warnings.warn(
-            f"attributes of graphs that are not read: {', '.join(sorted(names))}; what nodes have "
-            f"is read as x, what edges have as {of_edges}, and the class as y",
+            f"attributes of graphs that are not read: {', '.join(sorted(names))}; node features "
+            f"are read from x, edge features from {of_edges}, and the class from y",
             stacklevel=stacklevel + 1,
         )
 
 
 def _of_batch(graph: Any, i: int) -> list[GraphLike]:
-    """The graphs of a batch as a loader gives it; one that is no batch by itself."""
+    """The graphs of a loader's batch; a single graph as it is."""
     from torch_geometric.data import Batch
 
     if isinstance(graph, Batch) and (slices := getattr(graph, "_slice_dict", None)):
         try:
             return _split(graph, slices.get("y"))
         except InputError as error:
-            raise InputError(f"batch {i} cannot be taken apart: {error}") from error
+            raise InputError(f"batch {i} cannot be split: {error}") from error
     owner = getattr(graph, "batch", None)
     n = int(owner.max()) + 1 if isinstance(owner, Tensor) and owner.numel() else 1
     if n > 1:
         raise InputError(
-            f"graph {i} is a batch of {n} graphs, which cannot be told apart: give the graphs "
-            f"themselves, their set, or a torch_geometric.data.Batch made of them"
+            f"graph {i} is a batch of {n} graphs, which cannot be separated: give the graphs "
+            f"themselves, their set, or a torch_geometric.data.Batch of them"
         )
     return [graph]
 
 
 IDS = (torch.int32, torch.int64)
-CHANGED = (
-    "if the batch was changed after it was made, change the graphs instead, before they are batched"
-)
+CHANGED = "if the batch was changed after collation, change the graphs instead, before batching"
 
 
-def _split(given: Any, y_starts: Any) -> list[GraphLike]:
-    """The graphs of a batch by its ``batch``; a transform leaves other records of them stale."""
+def _split(source: Any, y_starts: Any) -> list[GraphLike]:
+    """Split a batch by its ``batch``; a transform leaves its other bookkeeping stale."""
     from torch_geometric.data import Data
 
-    batch = GraphBatch.of(given).to("cpu")
+    batch = GraphBatch.of(source).to("cpu")
     _check_ranges(batch)
-    order, owner = batch.batch.argsort(stable=True), batch.batch
-    n_nodes = torch.bincount(owner, minlength=batch.n_graphs)
-    of_edge, of_target = owner[batch.edge_index]
-    if crossing := int((of_edge != of_target).sum()):
-        raise InputError(f"{crossing} edges link different graphs of it; {CHANGED}")
-    edges, n_edges = of_edge.argsort(stable=True), torch.bincount(of_edge, minlength=len(n_nodes))
-    place = order.argsort() - (n_nodes.cumsum(0) - n_nodes)[owner]
+    node_order, owner = batch.batch.argsort(stable=True), batch.batch
+    node_counts = torch.bincount(owner, minlength=batch.n_graphs)
+    source_graph, target_graph = owner[batch.edge_index]
+    if crossing := int((source_graph != target_graph).sum()):
+        raise InputError(f"{crossing} of its edges link different graphs; {CHANGED}")
+    edge_order = source_graph.argsort(stable=True)
+    edge_counts = torch.bincount(source_graph, minlength=len(node_counts))
+    position = node_order.argsort() - (node_counts.cumsum(0) - node_counts)[owner]
 
-    def parts(rows: Tensor | None, order: Tensor, sizes: Tensor) -> Sequence[Any]:
+    def pieces(rows: Tensor | None, order: Tensor, sizes: Tensor) -> Sequence[Any]:
         return [None] * len(sizes) if rows is None else torch.split(rows[order], sizes.tolist())
 
     return [
         Data(x, ends.T, edge_attr, y, num_nodes=n)
         for x, ends, edge_attr, y, n in zip(
-            parts(batch.x, order, n_nodes),
-            parts(place[batch.edge_index].T, edges, n_edges),
-            parts(batch.edge_attr, edges, n_edges),
-            _labels_of(batch.y, len(n_nodes), y_starts),
-            n_nodes.tolist(),
+            pieces(batch.x, node_order, node_counts),
+            pieces(position[batch.edge_index].T, edge_order, edge_counts),
+            pieces(batch.edge_attr, edge_order, edge_counts),
+            _labels_of(batch.y, len(node_counts), y_starts),
+            node_counts.tolist(),
             strict=True,
         )
     ]
 
 
 def _labels_of(y: Any, n: int, starts: Any) -> Sequence[Any]:
-    """The labels of each of n graphs of a batch, of which they may have several rows."""
+    """The labels of each of a batch's n graphs, which may have several rows."""
     if y is None:
         return [None] * n
     if starts is not None and not (isinstance(starts, Tensor) and starts.ndim == 1):
@@ -750,7 +751,7 @@ def _labels_of(y: Any, n: int, starts: Any) -> Sequence[Any]:
 
 
 def _check_fields(batch: GraphBatch) -> None:
-    """InputError for fields of a batch of other types or shapes, without waiting for a device."""
+    """InputError for batch fields of wrong type or shape, without synchronising a device."""
     for name in ("batch", "edge_index", "x", "edge_attr"):
         value = getattr(batch, name)
         if value is None and name in ("x", "edge_attr"):
@@ -758,7 +759,7 @@ def _check_fields(batch: GraphBatch) -> None:
         if not isinstance(value, Tensor):
             raise InputError(
                 f"{name} of a batch must be a tensor, got {type(value).__name__} {value!r:.60}: "
-                f"make one in each graph, as torch.as_tensor does of an array"
+                f"convert it in each graph, for example by torch.as_tensor"
             )
         check_dense(value, name)
     n, edges = batch.batch.numel(), batch.edge_index
@@ -771,12 +772,12 @@ def _check_fields(batch: GraphBatch) -> None:
             raise InputError(
                 f"{name} of a batch is {got.dtype} {list(got.shape)}; expected int64 {expected}"
             )
-    for name, value, rows, what in (
+    for name, value, rows, symbol in (
         ("node features x", batch.x, n, "F"),
         ("edge features edge_attr", batch.edge_attr, edges.shape[1], "K"),
     ):
         if value is not None and (not value.ndim or len(value) != rows):
-            columns = [*value.shape[1:]] or [what]
+            columns = [*value.shape[1:]] or [symbol]
             raise InputError(
                 f"{name} of a batch are {list(value.shape)}, expected "
                 f"[{', '.join(map(str, (rows, *columns)))}]; {CHANGED}"
@@ -788,25 +789,25 @@ def _check_fields(batch: GraphBatch) -> None:
 
 
 def _check_ranges(batch: GraphBatch) -> None:
-    """InputError for edges between nodes, or nodes of graphs, that a batch does not have."""
-    for name, ids, n, what in (
+    """InputError for node or graph ids that a batch does not have."""
+    for name, ids, n, kind in (
         ("batch", batch.batch, batch.n_graphs, "graphs"),
         ("edge_index", batch.edge_index, len(batch.batch), "nodes"),
     ):
         if ids.numel() and not (ids.min() >= 0 and ids.max() < n):
             raise InputError(
-                f"{name} of a batch names {what} {int(ids.min())} to {int(ids.max())} outside "
+                f"{name} of a batch names {kind} {int(ids.min())} to {int(ids.max())} outside "
                 f"0..{n - 1}; {CHANGED}"
             )
 
 
 def _whole(values: Tensor) -> bool:
-    """Whether a tensor holds whole numbers."""
+    """Whether a tensor holds integers."""
     return not (values.is_floating_point() or values.is_complex() or values.dtype == torch.bool)
 
 
 def is_networkx(graph: Any) -> bool:
-    """Whether a graph is one of NetworkX."""
+    """Whether a graph is a NetworkX graph."""
     return type(graph).__module__.partition(".")[0] == "networkx"
 
 
@@ -817,8 +818,8 @@ def _from_networkx(graph: Any, i: int) -> Data:
         return from_networkx(graph)
     except (TypeError, ValueError, RuntimeError, KeyError) as error:
         raise InputError(
-            f"graph {i} of NetworkX cannot be read: {error}; its nodes need the same attributes, "
-            f"numbers or lists of them, and so do its edges"
+            f"NetworkX graph {i} cannot be read: {error}; all its nodes need the same attributes, "
+            f"numbers or lists of numbers, and so do its edges"
         ) from error
 
 
@@ -831,41 +832,41 @@ def _check_both_ways(edge_index: Tensor, node_ptr: Tensor) -> None:
         i = int(torch.searchsorted(node_ptr, u, right=True)) - 1
         start = int(node_ptr[i])
         raise InputError(
-            f"graph {i} has the edge {int(u) - start} → {int(v) - start} and not the one back: "
-            f"give both (torch_geometric.utils.to_undirected), or directed=True if messages shall "
+            f"graph {i} has the edge {int(u) - start} → {int(v) - start} but not the reverse: "
+            f"give both (torch_geometric.utils.to_undirected), or directed=True if messages are to "
             f"flow in one direction"
         )
 
 
-def _targets(given: Sequence[Any]) -> tuple[Tensor, tuple[str, ...]]:
-    """Classes int64 [G] in increasing order of the labels, −1 without, or targets; and the labels.
+def _targets(targets: Sequence[Any]) -> tuple[Tensor, tuple[str, ...]]:
+    """Classes int64 [G] in increasing order of labels (−1 without) or targets, and class names.
 
-    Targets stay in single precision if all are, since what counts as rounding depends on it.
+    Targets stay in single precision if all are, since the rounding tolerance depends on it.
     """
-    if all(y is None for y in given):
-        return torch.full((len(given),), NO_LABEL), ()
-    found: list[np.ndarray[Any, Any]] = []
-    for i, y in enumerate(given):
+    if all(y is None for y in targets):
+        return torch.full((len(targets),), NO_LABEL), ()
+    rows: list[np.ndarray[Any, Any]] = []
+    for i, y in enumerate(targets):
         value = _array(y) if isinstance(y, Tensor) else np.asarray(y)
         kind = "O" if y is None else value.dtype.kind
         if kind not in "biufU" or not value.size:
             got = "no y" if y is None else f"y of {value.dtype} {list(value.shape)}"
             raise InputError(
-                f"graph {i} has {got}; expected a class (a whole number or a word), or float "
+                f"graph {i} has {got}; expected a class (an integer or a word), or float "
                 f"targets, for every graph or for none"
             )
-        found.append(value.reshape(-1))
-        first, last = found[0], found[-1]
+        rows.append(value.reshape(-1))
+        first, last = rows[0], rows[-1]
         if first.size != last.size or (first.dtype.kind == "U") != (last.dtype.kind == "U"):
             raise InputError(
                 f"graph {i} has y of {last.dtype} {list(last.shape)}, and graph 0 of "
-                f"{first.dtype} {list(first.shape)}: expected the same of all"
+                f"{first.dtype} {list(first.shape)}; expected the same in all graphs"
             )
-    values = np.stack(found)
+    values = np.stack(rows)
     if values.shape[1] == 1 and values.dtype.kind != "f":
         labels, classes = np.unique(values[:, 0], return_inverse=True)
         return torch.from_numpy(classes.astype(np.int64)), tuple(map(str, labels))
-    single = all(value.dtype in (np.float16, np.float32) for value in found)
+    single = all(value.dtype in (np.float16, np.float32) for value in rows)
     values = values.astype(np.float32 if single else np.float64)
     return torch.from_numpy(checked_targets(values, "graph")).squeeze(1), ()
 
@@ -875,17 +876,17 @@ def _array(y: Tensor) -> np.ndarray[Any, Any]:
     return (y.float() if y.dtype == torch.bfloat16 else y).numpy()
 
 
-def checked_targets(values: NDArray[Real], what: str) -> NDArray[Real]:
-    """Targets, if single precision can hold them: their gradients are taken in it.
+def checked_targets(values: NDArray[Real], unit: str) -> NDArray[Real]:
+    """Targets, checked to fit single precision, in which gradients are computed.
 
     Raises:
-        InputError: for infinite or larger ones; names the first, by ``what`` a row is.
+        InputError: for infinite or larger values; names the first, as ``unit`` and its number.
     """
     beyond: NDArray[np.int64] = np.argwhere(np.abs(values) > np.finfo(np.float32).max)
     if beyond.size:
         raise InputError(
-            f"targets are finite numbers, or NaN where not known, got {values[*beyond[0]]:g} in "
-            f"{what} {beyond[0][0]}"
+            f"targets must be finite numbers, or NaN if unknown, got {values[*beyond[0]]:g} in "
+            f"{unit} {beyond[0][0]}"
         )
     return values
 
@@ -912,37 +913,37 @@ def _n_nodes(graph: GraphLike, i: int) -> int:
 
 
 def _edge_blocks(graphs: list[GraphLike]) -> list[Any]:
-    """The edge features of each graph; one without edges has no rows, and the others' columns."""
+    """Edge features of each graph; for a graph without edges no rows, with the others' columns."""
     blocks = [getattr(graph, "edge_attr", None) for graph in graphs]
     pairs = [(b, _has_no_rows(g, b)) for g, b in zip(graphs, blocks, strict=True)]
-    given = next((block for block, none in pairs if isinstance(block, Tensor) and not none), None)
-    no_rows = None if given is None else given[:0]
+    example = next((block for block, none in pairs if isinstance(block, Tensor) and not none), None)
+    no_rows = None if example is None else example[:0]
     return [no_rows if none else block for block, none in pairs]
 
 
 def _has_no_rows(graph: GraphLike, block: Any) -> bool:
-    """Whether a graph has no edge and no features of edges, nor a number of their columns."""
+    """Whether a graph has no edges, and edge features without rows or columns."""
     if graph.edge_index is None or graph.edge_index.numel():
         return False
     return block is None or (isinstance(block, Tensor) and block.ndim > 0 and not any(block.shape))
 
 
-def _column_block(blocks: list[Any], what: str) -> Tensor | None:
+def _column_block(blocks: list[Any], field: str) -> Tensor | None:
     """The rows of all graphs, float32 [rows, K]; None if no graph has any."""
     if all(block is None for block in blocks):
         return None
     shaped: list[Tensor] = []
     for i, block in enumerate(blocks):
         if block is not None and not isinstance(block, Tensor):
-            raise InputError(f"{what} of graph {i} is {block!r:.60}; expected a tensor of numbers")
+            raise InputError(f"{field} of graph {i} is {block!r:.60}; expected a tensor of numbers")
         if block is not None:
-            check_dense(block, f"{what} of graph {i}")
+            check_dense(block, f"{field} of graph {i}")
         rows = block.unsqueeze(1) if block is not None and block.ndim == 1 else block
         if rows is None or rows.ndim != 2 or (shaped and rows.shape[1] != shaped[0].shape[1]):
             got = "None" if rows is None else list(rows.shape)
-            raise InputError(f"{what} of graph {i} is {got}; every graph needs the same columns")
+            raise InputError(f"{field} of graph {i} is {got}; every graph needs the same columns")
         shaped.append(rows)
     rows = torch.cat(shaped).float().cpu()
     if not rows.isfinite().all():
-        raise InputError(f"{what} holds NaN or infinite values; only finite ones will do")
+        raise InputError(f"{field} holds NaN or infinite values; expected finite ones")
     return rows

@@ -1,4 +1,4 @@
-"""Graphs as items that are embedded, whatever they stand for."""
+"""Embedding of graph sets by saved encoders."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from gcl_hard.experiments.settings import Config
 from gcl_hard.graphs import GIN, GraphSet, embed
 from gcl_hard.graphs.models import embedded_together
 
-IN_ORDER = "the columns of node features have no names: they are taken in their order"
+IN_ORDER = "the columns of node features have no names: they are matched by their order"
 
 
 def check_columns(
-    name: str, what: str, got: int | None, wanted: int | None, *, data: str = "graphs"
+    name: str, level: str, n_columns: int | None, n_expected: int | None, *, data: str = "graphs"
 ) -> None:
     """Refuse data with another number of features than an encoder reads.
 
     Args:
-        name: of the data.
-        what: the features belong to, ``node`` or ``edge``.
-        got: columns of the data.
-        wanted: columns that the encoder reads.
-        data: what is to be given.
+        name: name of the data.
+        level: ``node`` or ``edge``.
+        n_columns: columns of the data.
+        n_expected: columns that the encoder reads.
+        data: what the user is to supply, for the message.
     """
-    if got != wanted:
+    if n_columns != n_expected:
         raise InputError(
-            f"the encoder reads {wanted or 'no'} columns of {what} features, and {name} has "
-            f"{got or 'none'}: give {data} with the features that it was trained on"
+            f"the encoder reads {n_expected or 'no'} columns of {level} features, and {name} has "
+            f"{n_columns or 'none'}: give {data} with the features that it was trained on"
         )
 
 
@@ -49,34 +49,35 @@ def items_of_graphs(
     device: torch.device,
     notes: tuple[str, ...] = (),
 ) -> Items:
-    """The graphs of a set, or all of their nodes, as what an encoder embeds.
+    """The graphs of a set, or all of their nodes, as items to embed.
 
     Args:
-        encoder: on the device.
+        encoder: encoder on the device.
         graphs: the set.
         digest: its digest.
-        reading: whether nodes are embedded.
-        device: batches are moved there.
-        notes: what was said of the data.
+        reading: whether nodes are embedded, and the batch size.
+        device: device of the encoder.
+        notes: notes on the data.
     """
     parts, nodes = embedded_together(graphs, reading.batch_size), reading.level == "nodes"
     columns = {"id": graphs.names}
     sizes = [len(part) for part in parts]
     if nodes:
-        of_graph = graphs.node_ptr.cpu().diff().numpy()
-        starts = np.repeat(np.cumsum(of_graph) - of_graph, of_graph)
-        columns = {"id": np.repeat(graphs.names, of_graph), "node": np.arange(len(starts)) - starts}
-        sizes = [int(of_graph[part.numpy()].sum()) for part in parts]
+        node_counts = graphs.node_ptr.cpu().diff().numpy()
+        starts = np.repeat(np.cumsum(node_counts) - node_counts, node_counts)
+        numbers = np.arange(len(starts)) - starts
+        columns = {"id": np.repeat(graphs.names, node_counts), "node": numbers}
+        sizes = [int(node_counts[part.numpy()].sum()) for part in parts]
 
-    def encode(k: int) -> Any:
-        found = embed(encoder, graphs.batch(parts[k]).to(device), nodes=nodes)
-        return torch.as_tensor(found).float().cpu().numpy()
+    def encode(index: int) -> Any:
+        embedding = embed(encoder, graphs.batch(parts[index]).to(device), nodes=nodes)
+        return torch.as_tensor(embedding).float().cpu().numpy()
 
     return Items(columns, digest, np.cumsum([0, *sizes]), encode, notes)
 
 
 def named_as(data: str | Path, config: Config, context: RunContext) -> tuple[Config, RunContext]:
-    """The configuration of a set that is named or given as a path, and where it is looked for."""
+    """The configuration and context of a set given by name or path."""
     name, folder = set_named(data)
     context = replace(context, data_dir=folder or context.data_dir)
     return replace(config, dataset=name), context
@@ -85,15 +86,15 @@ def named_as(data: str | Path, config: Config, context: RunContext) -> tuple[Con
 def with_columns_of(
     encoder: nn.Module, saved: Mapping[str, Any], graphs: GraphSet
 ) -> tuple[GraphSet, tuple[str, ...]]:
-    """Graphs with the features that an encoder was trained on, and what is to be said of it.
+    """Graphs with the feature columns that an encoder was trained on, and notes on them.
 
     Args:
         encoder: the encoder.
-        saved: what its file says.
+        saved: metadata in its file.
         graphs: the set.
 
     Raises:
-        InputError: for features that it does not have; says which.
+        InputError: for features that the encoder does not read; names them.
     """
     notes: list[str] = []
     if "n_features" not in saved:  # an encoder without a file
@@ -106,17 +107,17 @@ def with_columns_of(
         graphs = graphs.aligned(columns, edge_columns or graphs.edge_columns)
         if graphs.name != saved["config"].dataset and graphs.features == "labels":
             notes.append(
-                f"labels are taken to mean in {graphs.name} what they mean in "
+                f"labels of {graphs.name} are assumed to mean the same as in "
                 f"{saved['config'].dataset}"
             )
     elif graphs.n_features == saved["n_features"]:
         notes.append(IN_ORDER)
-    for what, got, wanted in (
+    for level, n_columns, n_expected in (
         ("node", graphs.n_features, saved["n_features"]),
         ("edge", graphs.edge_dim, saved["edge_dim"]),
     ):
-        if what == "node" or reads_edges:
-            check_columns(graphs.name, what, got, wanted)
+        if level == "node" or reads_edges:
+            check_columns(graphs.name, level, n_columns, n_expected)
     if graphs.features == "degree-scalar":
-        notes.append("degrees are standardised by those of these graphs")
+        notes.append("degrees are standardised over these graphs")
     return graphs, tuple(notes)

@@ -65,7 +65,7 @@ class GIN(nn.Module):
             node embeddings are then repeated, as the sum and the mean of one node.
         jk: ``"cat"`` for all layers, ``"last"`` for the last one only.
         edge_dim: K, width of the edge features; None ignores them.
-        virtual_node: whether to add one.
+        virtual_node: whether to add a virtual node.
 
     Attributes:
         out_dim: width of the embeddings: ``dim``, times K with ``"cat"``, times two with both
@@ -156,7 +156,7 @@ class GIN(nn.Module):
         if self.edge_dim is not None:
             expected = [edge_index.shape[1], self.edge_dim]
             if edge_attr is None or list(edge_attr.shape) != expected:
-                got = "not there" if edge_attr is None else f"{list(edge_attr.shape)}"
+                got = "missing" if edge_attr is None else f"{list(edge_attr.shape)}"
                 raise InputError(f"edge features are {got}, this GIN takes {expected}")
             edges = (edge_attr,)
         layers: list[Tensor] = []

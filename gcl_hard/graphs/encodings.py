@@ -1,9 +1,9 @@
 """Structural encodings: columns that describe a node's position in its graph.
 
-Degree, random walk and cycles are fixed functions of a node's own graph and so hold nothing of
-held-out graphs; WL colours take their columns from the whole set. The first three treat graphs as
-simple and undirected: an edge counts once, whatever its direction, and self loops not at all. No
-value depends on the order of the nodes.
+Degree, random walk and cycles are fixed functions of a node's graph, so no information of held-out
+graphs enters; WL colours take their columns from the whole set. The first three treat graphs as
+simple and undirected: an edge counts once in either direction, self loops not at all. No value
+depends on the order of the nodes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from gcl_hard.errors import InputError, check_option
 from gcl_hard.graphs.data import GraphSet
 
 STEPS = range(2, 9)
-"""Steps of the random walk; it cannot return after a single one."""
+"""Steps of the random walk; it cannot return after one."""
 LENGTHS = range(3, 7)
-"""Lengths of the cycles that are counted."""
+"""Lengths of counted cycles."""
 
 Adjacency = NDArray[np.bool_]
 Columns = NDArray[np.float64]
@@ -102,11 +102,10 @@ def cycles(graphs: GraphSet) -> Tensor:
 def wl(graphs: GraphSet) -> Tensor:
     """Weisfeiler-Lehman colour of a node after one round of refinement, one-hot.
 
-    A colour is a row of features (without encodings; of real-valued ones what
-    :func:`gcl_hard.graphs.refinement.wl_start` takes) with the multiset of the neighbours' rows.
-    Each that occurs in at least 1 % of the graphs has a column of its own; the last column is for
-    all others. Like the columns of one-hot degrees, these come from all graphs of the set,
-    without their class labels.
+    A colour is a row of features (without encodings; for real-valued features those of
+    :func:`gcl_hard.graphs.refinement.wl_start`) with the multiset of the neighbours' rows. Each
+    colour in at least 1 % of the graphs has a column; the last column is for all others. Like the
+    columns of one-hot degrees, these come from all graphs of the set, without class labels.
 
     Args:
         graphs: the set, N nodes; edges pass messages from source to target.
@@ -132,8 +131,8 @@ def wl(graphs: GraphSet) -> Tensor:
     common = np.flatnonzero(100 * occurs_in >= n)
     column = np.full(len(occurs_in), len(common))
     column[common] = np.arange(len(common))
-    of_nodes = torch.from_numpy(column[colour]).to(graphs.x.device)
-    return torch.nn.functional.one_hot(of_nodes, len(common) + 1).float()
+    node_columns = torch.from_numpy(column[colour]).to(graphs.x.device)
+    return torch.nn.functional.one_hot(node_columns, len(common) + 1).float()
 
 
 ENCODINGS: dict[str, Callable[[GraphSet], Tensor]] = {
@@ -168,11 +167,10 @@ def encoded(graphs: GraphSet, names: Sequence[str]) -> GraphSet:
 
     Args:
         graphs: the set, x float32 [N, F].
-        names: names of ``ENCODINGS``, in the order of their columns.
+        names: names in ``ENCODINGS``, in the order of their columns.
 
     Returns:
-        The set with more columns in x, counted in n_encoded; the set itself if there are no
-        names.
+        The set with more columns in x, counted in n_encoded; the set itself without names.
 
     Raises:
         InputError: as for :func:`check_encodings`, or if the features are ``degree-scalar``,
@@ -189,23 +187,23 @@ def encoded(graphs: GraphSet, names: Sequence[str]) -> GraphSet:
     if graphs.features == "degree-scalar":
         raise InputError(
             f"encodings {', '.join(names)} cannot be added to features 'degree-scalar'; "
-            "expected features of another kind, say 'constant' and the encoding 'degree'"
+            "expected another kind of features, such as 'constant' with the encoding 'degree'"
         )
     blocks = {name: ENCODINGS[name](graphs) for name in names}
-    named = [f"{name} {i}" for name, block in blocks.items() for i in range(block.shape[1])]
+    columns = [f"{name} {i}" for name, block in blocks.items() for i in range(block.shape[1])]
     added = torch.cat([*blocks.values()], dim=1)
     return replace(
         graphs,
         x=torch.cat([graphs.x, added], dim=1),
         n_encoded=graphs.n_encoded + added.shape[1],
-        columns=graphs.columns and (*graphs.columns, *named),
+        columns=graphs.columns and (*graphs.columns, *columns),
     )
 
 
 def _by_graph(graphs: GraphSet, columns: Callable[[Adjacency], Columns]) -> Tensor:
-    """Columns of all graphs, in double precision on the CPU before the final rounding.
+    """Columns of all graphs, computed in double precision on the CPU and then rounded.
 
-    Equivalent nodes then get the same float32, in whatever order their terms were added.
+    So equivalent nodes get the same float32, whatever the order of summation.
     """
     table = np.concatenate([columns(adjacency) for adjacency in _adjacencies(graphs)])
     return torch.from_numpy(table).float().to(graphs.x.device)

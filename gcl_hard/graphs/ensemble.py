@@ -1,4 +1,4 @@
-"""Graph models of one shape that are trained together on the same graphs."""
+"""Ensembles: graph models of one shape trained side by side on the same graphs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from gcl_hard.graphs.view_losses import ViewLosses
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.losses.sampling import NegativeSampler
 
-# Tensors alive at once in a step, counted on one model. For compressed batches: what the encoder
-# keeps of a layer's colours, what the heads keep of embeddings, and the loss of scores, or of
-# those of pairs of colour and graph where η depends on an anchor's others. For views: what a layer
-# keeps of a node and of an edge, and the loss of its table of similarities.
+# Tensors alive at once in a step, counted on one model. For compressed batches: per colour of an
+# encoder layer, per embedding in the heads, and per score in the loss, or per pair of colour and
+# graph where η depends on an anchor's others. For views: per node and per edge of a layer, and per
+# similarity in the loss.
 PER_COLOUR, PER_EMBEDDING, PER_SCORE, PER_PAIR = 8, 9, 3, 11
 PER_NODE, PER_MESSAGE, PER_SIMILARITY = 5, 6, 11
 
@@ -41,36 +41,36 @@ Batch = ColouredBatch | PairedViews
 
 
 class Ensemble:
-    """Models of one shape that share their batches, each with its own weights and loss.
+    """Models of one shape that share batches, each with its own weights and loss.
 
-    What they compute is what each computes alone, up to rounding. For local–global contrast and
-    supervised training equal nodes are compressed: those that no message passing tells apart are
-    one (:class:`gcl_hard.graphs.refinement.ColouredSet`). Two-view models draw the same views,
-    in which few nodes are equal.
+    Results equal those of training each model alone, up to rounding. For local–global contrast and
+    supervised training, nodes that message passing cannot tell apart are merged
+    (:class:`gcl_hard.graphs.refinement.ColouredSet`). Two-view models draw the same views, in
+    which few nodes are equal.
 
     Args:
         models: :class:`InfoGraph` under JSD, :class:`Supervised` or :class:`TwoView`, all of one
-            kind, with :class:`GIN` encoders of one shape; methods, β, thresholds and temperatures
+            class, with :class:`GIN` encoders of one shape; methods, β, thresholds and temperatures
             may differ; augmentations, strength and seed may not. Others are trained one by one.
-        graphs: the set, or the same one with its colours, which ensembles can then share.
-        batch_size: graphs in a batch, before any is held out.
+        graphs: the set, or its coloured set, which several ensembles can share.
+        batch_size: graphs in a batch, before held-out graphs are removed.
         data_seed: seed of the batch order, which models share.
-        held_out: for each model, int64 ids of graphs hidden from it, which are neither anchor,
-            positive nor candidate for it and in no statistic of its normalisation. The others
-            keep their batches. Where all models hold out the same graphs, on a CPU no bit
-            depends on these; else sums of other lengths round differently. Two-view models all
-            hold out the same.
-        features: for each model, its own node features, float [N, F]: nodes with equal features
-            in ``graphs`` must have equal ones here (an inductive fold's scaling of degrees). Of
-            two views there is one table, that of ``graphs``.
-        alone: why the models are trained one by one in any case, such as for batches in parts.
+        held_out: for each model, int64 ids of graphs hidden from it: they are neither anchor,
+            positive nor candidate, and enter no statistic of its normalisation. The others keep
+            their batches. If all models hold out the same graphs, no bit depends on these on a
+            CPU; otherwise sums of other lengths round differently. Two-view models must all hold
+            out the same graphs.
+        features: node features of each model, float [N, F]: nodes with equal features in
+            ``graphs`` must have equal ones here (an inductive fold's scaling of degrees).
+            Two-view models use those of ``graphs``.
+        alone: reason to train the models one by one in any case, such as batches in parts.
 
     Attributes:
-        alone: why the models cannot share their steps, or None.
+        alone: reason why the models cannot share steps, or None.
 
     Raises:
-        InputError: for no model, models of different kinds, shapes or views, lists of another
-            length, or graphs without the features that the models take.
+        InputError: without models, for models of different classes, shapes or views, lists of
+            another length, or graphs without the features that the models need.
 
     Example:
         >>> from gcl_hard.graphs import load
@@ -93,21 +93,21 @@ class Ensemble:
     ) -> None:
         if not models:
             raise InputError("an ensemble needs at least one model, got none")
-        for what, given in (("held_out", held_out), ("features", features)):
-            if given is not None and len(given) != len(models):
-                raise InputError(f"{what} has {len(given)} entries for {len(models)} models")
+        for name, values in (("held_out", held_out), ("features", features)):
+            if values is not None and len(values) != len(models):
+                raise InputError(f"{name} has {len(values)} entries for {len(models)} models")
         self.models = list(models)
-        some = next(self.models[0].parameters())
-        self.device, self.dtype = some.device, some.dtype
+        weight = next(self.models[0].parameters())
+        self.device, self.dtype = weight.device, weight.dtype
         plain = graphs if isinstance(graphs, GraphSet) else graphs.graphs
-        self.graphs = plain.to("cpu")  # where batches are made
+        self.graphs = plain.to("cpu")  # batches are made there
         self.batch_size, self.data_seed = batch_size, data_seed
         self.held_out = [
             None if ids is None else checked_ids(ids, self.graphs.n_graphs, "held_out", least=0)
             for ids in held_out or [None] * len(models)
         ]
         self.alone = alone or next(
-            (why for model in models if (why := refusal(model)) is not None), None
+            (reason for model in models if (reason := refusal(model)) is not None), None
         )
         if self.alone is not None:
             return
@@ -130,7 +130,7 @@ class Ensemble:
         self._restrict()
         self.coloured: ColouredSet | None = None
         self.rules: list[Rule] = []
-        self._view_losses: ViewLosses | None = None  # of this epoch, once they are taken
+        self._view_losses: ViewLosses | None = None  # of this epoch, created with its first batch
         if isinstance(self.models[0], TwoView):
             self._check_views(features)
             self._generators = Generators(self.models[0].seed)
@@ -139,14 +139,14 @@ class Ensemble:
         self._unknown = self._read_labels()
 
     def _read_labels(self) -> int | None:
-        """The label of graphs of unknown class; checks labels that rules on colours read."""
+        """The label that means an unknown class; checks the labels that the losses read."""
         losses = [model.loss for model in self.models if isinstance(model, InfoGraph)]
         marks = [loss.unknown for loss in losses if loss.sampler.needs_labels]
         if not marks:
             return None
         if len(set(marks)) > 1:
             raise InputError(
-                f"models of an ensemble that read labels must have the same unknown, got "
+                f"models of an ensemble that use labels must have the same unknown, got "
                 f"{' and '.join(map(str, dict.fromkeys(marks)))}"
             )
         y = (
@@ -166,7 +166,7 @@ class Ensemble:
                 f"node features are {graphs.n_features} wide, these GINs take {gin.in_dim}"
             )
         if gin.edge_dim is not None and graphs.edge_dim != gin.edge_dim:
-            got = "not there" if graphs.edge_dim is None else f"{graphs.edge_dim} wide"
+            got = "missing" if graphs.edge_dim is None else f"{graphs.edge_dim} wide"
             raise InputError(f"edge features are {got}, these GINs take {gin.edge_dim}")
 
     def _compress(self, graphs: GraphSet | ColouredSet, features: Sequence[Tensor] | None) -> None:
@@ -174,21 +174,21 @@ class Ensemble:
         self.coloured = ColouredSet(graphs, layers) if isinstance(graphs, GraphSet) else graphs
         if self.coloured.layers != layers:
             raise InputError(
-                f"colours of {self.coloured.layers} layers do not serve a GIN of {layers}"
+                f"colours of {self.coloured.layers} layers do not fit a GIN of {layers}"
             )
         nodes, shape = self.coloured.representatives, [self.graphs.n_nodes, self._gin.in_dim]
-        own = features or [self.graphs.x]
-        for x in own:
+        features = features or [self.graphs.x]
+        for x in features:
             if list(x.shape) != shape:
                 raise InputError(
-                    f"node features must be {shape}, nodes and what this GIN takes, got "
+                    f"node features must be {shape}, nodes by the width of this GIN, got "
                     f"{list(x.shape)}"
                 )
-        self.features = torch.stack([x[nodes.to(x.device)] for x in own])
+        self.features = torch.stack([x[nodes.to(x.device)] for x in features])
         self.features = self.features.to(self.device, self.dtype)
 
     def _restrict(self) -> None:
-        """Remove graphs that no model trains on; mask those that only some do."""
+        """Remove graphs that no model trains on; mask those that only some train on."""
         self.seen = self.mask = None
         if self.kept is not None:
             self.seen = self.kept.any(0)
@@ -208,14 +208,14 @@ class Ensemble:
     def batches(self, epoch: int) -> Iterator[Batch]:
         """The batches of an epoch, of all graphs that some model trains on.
 
-        They are made on the CPU, for a GPU one ahead of the one in use.
+        They are made on the CPU; for a GPU one batch ahead.
         """
         if self.coloured is not None:
             return ahead(self._coloured_batches(self.coloured, epoch), self.device)
         views, first = self._views(epoch), self.models[0]
-        # The user's own augmentations draw from the global random states, as training may.
-        own = isinstance(first, TwoView) and any(map(callable, first.augmentations))
-        return views if own else ahead(views, self.device)
+        # User-defined augmentations draw from the global random states, as training may.
+        custom = isinstance(first, TwoView) and any(map(callable, first.augmentations))
+        return views if custom else ahead(views, self.device)
 
     def _coloured_batches(self, coloured: ColouredSet, epoch: int) -> Iterator[ColouredBatch]:
         family = None if self.seen is None else self.seen.numpy().tobytes()
@@ -223,23 +223,23 @@ class Ensemble:
             self.graphs.n_graphs, self.batch_size, seed=self.data_seed, epoch=epoch, kept=self.kept
         ):
             index = chunk if self.seen is None else chunk[self.seen[chunk]]
-            yield coloured.remembered(index, self.device, self.dtype, family)
+            yield coloured.cached(index, self.device, self.dtype, family)
 
     def _views(self, epoch: int) -> Iterator[PairedViews]:
         first = self.models[0]
         assert isinstance(first, TwoView)
         generator = self._generators.on(self.graphs.x[:0])
-        for batch in self._batches_of(0, epoch):
+        for batch in self._plain_batches(0, epoch):
             views = first.views_of(batch, generator)
             paired = PairedViews.of(*views, by_edge=self._gin.edge_dim is not None)
             yield on_device(paired, self.device)
 
     def batches_of(self, model: int, epoch: int) -> Iterator[GraphBatch]:
-        """The batches of one model trained by itself."""
-        batches = self._batches_of(model, epoch)
+        """The batches of one model that is trained alone."""
+        batches = self._plain_batches(model, epoch)
         return ahead((batch.to(self.device) for batch in batches), self.device)
 
-    def _batches_of(self, model: int, epoch: int) -> Iterator[GraphBatch]:
+    def _plain_batches(self, model: int, epoch: int) -> Iterator[GraphBatch]:
         for index in epoch_batches(
             self.graphs.n_graphs, self.batch_size, seed=self.data_seed, epoch=epoch,
             held_out=self.held_out[model],
@@ -260,31 +260,33 @@ class Ensemble:
     def memory_per_model(self) -> int:
         """Approximate bytes per model in a step on the largest batch of an epoch.
 
-        Parameters, gradients and moments; what backward needs of encoder and heads, in layers of
-        colours or nodes; the table of scores and what the loss makes of it (for compressed
-        batches a CPU works on one model's at a time).
+        Parameters, gradients and moments; activations of encoder and heads kept for backward; the
+        table of scores and the intermediates of the loss (for compressed batches a CPU works on
+        one model's at a time).
         """
         if self.coloured is None:
-            numbers = [self._numbers_of_views(batch) for batch in self.batches_of(0, 1)]
+            floats = [self._view_floats(batch) for batch in self.batches_of(0, 1)]
         else:
-            numbers = [self._numbers_of(b) for b in self.batches(1) if isinstance(b, ColouredBatch)]
+            floats = [
+                self._coloured_floats(b) for b in self.batches(1) if isinstance(b, ColouredBatch)
+            ]
         parameters = sum(p.numel() for p in self.models[0].parameters())
-        return self.dtype.itemsize * (4 * parameters + max(numbers))
+        return self.dtype.itemsize * (4 * parameters + max(floats))
 
-    def _numbers_of(self, batch: ColouredBatch) -> int:
+    def _coloured_floats(self, batch: ColouredBatch) -> int:
         _, *levels = batch.n_colours
         width, n_graphs = self.models[0].out_dim, len(batch.y)
         scores = levels[-1] * n_graphs
         if self.device.type != "cpu":
-            of_pairs = PER_PAIR * len(batch.pairs.colour) * n_graphs
-            scores = of_pairs if any(map(_is_relative, self.models)) else PER_SCORE * scores
+            pair_scores = PER_PAIR * len(batch.pairs.colour) * n_graphs
+            scores = pair_scores if any(map(_is_relative, self.models)) else PER_SCORE * scores
         return (
             PER_COLOUR * width // len(levels) * sum(levels)
             + PER_EMBEDDING * width * (levels[-1] + n_graphs)
             + scores
         )
 
-    def _numbers_of_views(self, batch: GraphBatch) -> int:
+    def _view_floats(self, batch: GraphBatch) -> int:
         width = sum(p.numel() for p in self._gin.norms.parameters()) // 2  # of all layers
         views = first.views if isinstance(first := self.models[0], TwoView) else 1
         nodes, edges = views * len(batch.x), views * batch.edge_index.shape[1]
@@ -299,10 +301,10 @@ class Ensemble:
             z = _dense(parameters, "projection.2", _dense(parameters, "projection.0", z).relu())
             views = batch.graphs.n_graphs // len(batch.y)
             if self._view_losses is None:
-                of_models = [model.loss for model in self.models if isinstance(model, TwoView)]
-                self._view_losses = ViewLosses(of_models, z)
-            found, self._used = self._view_losses(z, views, batch.y)
-            return found
+                view_losses = [model.loss for model in self.models if isinstance(model, TwoView)]
+                self._view_losses = ViewLosses(view_losses, z)
+            losses, self._used = self._view_losses(z, views, batch.y)
+            return losses
         kept = None if self.mask is None else self.mask[:, batch.graphs]
         nodes, graphs = self._encode(tables, batch, kept)
         if isinstance(self.models[0], Supervised):
@@ -312,7 +314,7 @@ class Ensemble:
         return counted_jsd(nodes, graphs, batch.pairs, self.rules, self._classes(batch), kept)
 
     def trained(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Which models the batch of the last losses trains, bool [P], and its graphs for each."""
+        """Models that the last batch trains, bool [P], and its number of graphs for each."""
         n_models = len(self.models)
         kept = batch.y.new_ones(n_models, len(batch.y), dtype=torch.bool)
         if isinstance(batch, PairedViews):
@@ -330,7 +332,7 @@ class Ensemble:
         return torch.where(other, n_classes, sizes) > 1, sizes
 
     def _classes(self, batch: ColouredBatch) -> Classes | None:
-        """Classes of a batch's graphs, of which those without a label have one of their own."""
+        """Classes of a batch's graphs; each graph without a label is a class of its own."""
         if batch.classes is None or self._unknown is None:
             return batch.classes
         return batch.classes.separated(batch.y == self._unknown)
@@ -343,7 +345,7 @@ class Ensemble:
         if isinstance(batch, ColouredBatch):
             counts, sums = _counts(batch, kept), batch.sums
             x = self.features[:, batch.features]
-            if kept is not None:  # what only held-out graphs have must not meet a product, NaN too
+            if kept is not None:  # features of held-out graphs, even NaN, must not enter a product
                 x = torch.where(counts[0].row.transpose(1, 2) > 0, x, 0.0)
         else:
             x = batch.graphs.x[None]
@@ -360,7 +362,7 @@ class Ensemble:
             x = normed(x, counts[k + 1], tables, f"encoder.norms.{k}", norm)
             levels.append(x)
         if isinstance(batch, ColouredBatch):
-            # Not h[:, at]: the gradient of that adds in any order where several threads do it.
+            # Not h[:, at], whose gradient is summed in any order by several threads.
             lower = zip(levels, batch.parents[1:], strict=False)
             levels = [*(h.index_select(1, at) for h, at in lower), x]
         nodes = torch.cat(levels, 2) if gin.jk == "cat" else x
@@ -372,9 +374,9 @@ class Ensemble:
 
     def _convolved(self, k: int, x: Tensor, sums: Sums, parameters: Tables, batch: Batch) -> Tensor:
         """A layer's MLP applied to rows plus their messages."""
-        own = {n: parameters[f"encoder.convs.{k}.nn.{n}"] for n in LAYER}
-        if isinstance(batch, ColouredBatch):  # fewer rows below than above: the product first
-            x = add_rows(sums, linear(x, own["0.weight"])) + own["0.bias"][:, None]
+        weights = {n: parameters[f"encoder.convs.{k}.nn.{n}"] for n in LAYER}
+        if isinstance(batch, ColouredBatch):  # fewer rows before the sum than after: multiply first
+            x = add_rows(sums, linear(x, weights["0.weight"])) + weights["0.bias"][:, None]
         else:
             if self._gin.edge_dim is None:
                 x = add_rows(sums, x)
@@ -383,8 +385,8 @@ class Ensemble:
                 edges = _dense(parameters, f"encoder.convs.{k}.lin", batch.graphs.edge_attr[None])
                 messages = (x.index_select(1, batch.graphs.edge_index[0]) + edges).relu()
                 x = x + add_rows(sums, messages)
-            x = linear(x, own["0.weight"], own["0.bias"])
-        return linear(x.relu(), own["2.weight"], own["2.bias"])
+            x = linear(x, weights["0.weight"], weights["0.bias"])
+        return linear(x.relu(), weights["2.weight"], weights["2.bias"])
 
     def _virtual(
         self,
@@ -421,10 +423,10 @@ def refusal(model: GraphModel) -> str | None:
     elif type(model) is Supervised:
         parts += [(model.classifier, nn.Linear)]
     elif type(model) is not TwoView:
-        return f"{_named(model)} cannot be stacked"
-    for part, ours in parts:
-        if type(part) is not ours:
-            return f"{_named(part)} cannot be stacked"
+        return f"{_class_name(model)} cannot be stacked"
+    for part, expected in parts:
+        if type(part) is not expected:
+            return f"{_class_name(part)} cannot be stacked"
     gin = model.encoder
     assert isinstance(gin, GIN)
     if isinstance(model, TwoView):
@@ -434,13 +436,13 @@ def refusal(model: GraphModel) -> str | None:
             return "a loss with parameters cannot be stacked"
     elif gin.edge_dim is not None or len(gin.virtual) or gin.readout == "both" or gin.jk == "last":
         return "edge features, a virtual node, readout both and jk last cannot be compressed"
-    why = _refused_weights(model, gin)
-    return _refused_loss(model.loss) if why is None and isinstance(model, InfoGraph) else why
+    reason = _refused_weights(model, gin)
+    return _refused_loss(model.loss) if reason is None and isinstance(model, InfoGraph) else reason
 
 
 def _refused_weights(model: GraphModel, gin: GIN) -> str | None:
-    of_virtual = [gin.get_submodule(f"virtual.{k}.2") for k in range(len(gin.virtual))]
-    for norm in (*gin.norms, *of_virtual):
+    virtual_norms = [gin.get_submodule(f"virtual.{k}.2") for k in range(len(gin.virtual))]
+    for norm in (*gin.norms, *virtual_norms):
         usual = isinstance(norm, nn.BatchNorm1d) and norm.affine and norm.track_running_stats
         if not usual or norm.momentum is None:
             return f"{norm} cannot be stacked"
@@ -464,7 +466,7 @@ def _refused_loss(loss: ContrastiveLoss) -> str | None:
 
 
 def _is_relative(model: GraphModel) -> bool:
-    """Whether η depends on an anchor's others, so that each pair has a row of scores."""
+    """Whether η depends on an anchor's others, so that each pair needs a row of scores."""
     return isinstance(model, InfoGraph) and model.loss.rule.relative
 
 
@@ -480,7 +482,7 @@ def _head(parameters: Tables, name: str, z: Tensor) -> Tensor:
 
 
 def _counts(batch: ColouredBatch, kept: Tensor | None) -> list[Counts]:
-    """How often the colours of every level occur for each model, from level 0."""
+    """Multiplicities of the colours of every level for each model, from level 0."""
     pairs = batch.pairs
     weight = pairs.times[None] if kept is None else pairs.times * kept[:, pairs.graph]
     *below, n_last = batch.n_colours
@@ -494,21 +496,21 @@ def _counts(batch: ColouredBatch, kept: Tensor | None) -> list[Counts]:
 
 def _cross_entropy(logits: Tensor, y: Tensor, kept: Tensor | None) -> Tensor:
     """Mean over the graphs that each model trains on, float [P]."""
-    each = cross_entropy(logits.transpose(1, 2), y.expand(len(logits), -1), reduction="none")
+    losses = cross_entropy(logits.transpose(1, 2), y.expand(len(logits), -1), reduction="none")
     if kept is None:
-        return each.mean(1)
-    return torch.where(kept, each, 0.0).sum(1) / kept.sum(1)
+        return losses.mean(1)
+    return torch.where(kept, losses, 0.0).sum(1) / kept.sum(1)
 
 
 def _shared(model: GraphModel) -> tuple[object, ...]:
-    """Settings that models of one ensemble share in addition to their shapes."""
+    """Settings besides the shapes that the models of an ensemble share."""
     gin = model.encoder
     assert isinstance(gin, GIN)
     views: tuple[object, ...] = ()
     if isinstance(model, TwoView):
         views = model.augmentations, model.strength, model.seed, model.views, model.loss.takes_items
-    return _named(model), gin.readout, gin.jk, *views
+    return _class_name(model), gin.readout, gin.jk, *views
 
 
-def _named(part: object) -> str:
+def _class_name(part: object) -> str:
     return type(part).__name__

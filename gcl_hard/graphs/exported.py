@@ -1,4 +1,4 @@
-"""What is exported of encoders of graphs, molecules and nodes."""
+"""Export of encoders of graphs, molecules and nodes."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ NODES, EDGES, POINTERS = Dim("nodes", min=1), Dim("edges", min=0), Dim("graphs_p
 
 
 def graphs_exportable(encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
-    """A graph encoder by pointers.
+    """A graph encoder for export, with batches as pointers.
 
     Args:
         encoder: a graph encoder.
         saved: ``n_features`` and ``edge_dim``; ``features``, ``columns`` and ``edge_columns``, if
-            they are known.
+            known.
     """
     module, codes = PointerEncoder(encoder), saved.get("features") == CODES
     parameters = inspect.signature(encoder.forward).parameters
     edge_dim = encoder.edge_dim if isinstance(encoder, GIN) else saved["edge_dim"]
     if "edge_attr" not in parameters:
         edge_dim = None
-    inputs = {"x": {0: NODES}, "edge_index": {1: EDGES}, "ptr": {0: POINTERS}}
+    dynamic_shapes = {"x": {0: NODES}, "edge_index": {1: EDGES}, "ptr": {0: POINTERS}}
     if edge_dim is not None:
-        inputs["edge_attr"] = {0: EDGES}
+        dynamic_shapes["edge_attr"] = {0: EDGES}
 
-    def made(n: int) -> dict[str, Tensor]:
-        drawn = torch.Generator().manual_seed(n)
+    def example(n: int) -> dict[str, Tensor]:
+        generator = torch.Generator().manual_seed(n)
         edge_index, ptr = paths(n)
 
         def features(rows: int, width: int, fields: Sequence[int]) -> Tensor:
             if codes:
-                columns = [torch.randint(size, (rows,), generator=drawn) for size in fields]
+                columns = [torch.randint(size, (rows,), generator=generator) for size in fields]
                 return torch.stack(columns, 1)
-            return torch.randn(rows, width, generator=drawn, dtype=_precision(encoder))
+            return torch.randn(rows, width, generator=generator, dtype=_precision(encoder))
 
-        found = {
+        inputs = {
             "x": features(int(ptr[-1]), saved["n_features"], [*ATOMS.values()]),
             "edge_index": edge_index,
             "ptr": ptr,
         }
         if edge_dim is not None:
-            found["edge_attr"] = features(edge_index.shape[1], edge_dim, [*BONDS.values()])
-        return found
+            inputs["edge_attr"] = features(edge_index.shape[1], edge_dim, [*BONDS.values()])
+        return inputs
 
-    named = ("features", "columns", *(("edge_columns",) if edge_dim is not None else ()))
-    facts = {name: saved[name] for name in named if name in saved}
+    stored = ("features", "columns", *(("edge_columns",) if edge_dim is not None else ()))
+    facts = {name: saved[name] for name in stored if name in saved}
     return Exportable(
-        module, inputs, {"nodes": "nodes", "graphs": "graphs"}, made,
+        module, dynamic_shapes, {"nodes": "nodes", "graphs": "graphs"}, example,
         {**facts, **(vocabulary() if codes else {})},
         "" if module.counts else "; if what pools nodes stops it: a parameter n_graphs=None of "
         "its forward is given the number of graphs, for global_add_pool(x, batch, n_graphs)",
@@ -66,17 +66,17 @@ def graphs_exportable(encoder: nn.Module, saved: Mapping[str, Any]) -> Exportabl
 
 
 def molecules_exportable(encoder: nn.Module) -> Exportable:
-    """An encoder of the codes of atoms and bonds."""
+    """A molecule encoder, on codes of atoms and bonds, for export."""
     return graphs_exportable(
         encoder, {"features": CODES, "n_features": len(ATOMS), "edge_dim": len(BONDS)}
     )
 
 
 def nodes_exportable(encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
-    """An encoder of nodes on dense features.
+    """A node encoder on dense features, for export.
 
     Raises:
-        InputError: for one that multiplies by sparse matrices, as ours do.
+        InputError: for an encoder that multiplies by sparse matrices, as ours do.
     """
     if getattr(encoder, "sparse_features", False):
         raise InputError(
@@ -84,19 +84,19 @@ def nodes_exportable(encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable
             f"torch.export does not trace and ONNX does not have"
         )
 
-    def made(n: int) -> dict[str, Tensor]:
+    def example(n: int) -> dict[str, Tensor]:
         edge_index, ptr = paths(n)
-        drawn = torch.Generator().manual_seed(n)
+        generator = torch.Generator().manual_seed(n)
         shape = int(ptr[-1]), saved["n_features"]
-        x = torch.randn(shape, generator=drawn, dtype=_precision(encoder))
+        x = torch.randn(shape, generator=generator, dtype=_precision(encoder))
         return {"x": x, "edge_index": edge_index}
 
-    inputs = {"x": {0: NODES}, "edge_index": {1: EDGES}}
+    dynamic_shapes = {"x": {0: NODES}, "edge_index": {1: EDGES}}
     facts = {"columns": saved["columns"]} if saved.get("columns") else {}
-    return Exportable(encoder, inputs, {"nodes": "nodes"}, made, facts)
+    return Exportable(encoder, dynamic_shapes, {"nodes": "nodes"}, example, facts)
 
 
 def _precision(encoder: nn.Module) -> torch.dtype:
-    """The type of an encoder's weights, which its inputs have."""
-    found = (one.dtype for one in encoder.parameters() if one.is_floating_point())
-    return next(found, torch.float32)
+    """Floating-point dtype of an encoder's weights and inputs."""
+    dtypes = (weight.dtype for weight in encoder.parameters() if weight.is_floating_point())
+    return next(dtypes, torch.float32)

@@ -1,4 +1,4 @@
-"""Node features of a graph set. They are part of the protocol and stored with results."""
+"""Node features of a graph set; part of the protocol and stored with results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gcl_hard.errors import InputError, check_option
 
 KINDS = ("auto", "labels", "degree-onehot", "degree-scalar", "constant", "attributes")
 CODES = "codes"
-"""The kind of molecules, whose features are integer codes of atoms."""
+"""Feature kind of molecules: integer codes of atoms."""
 ATOMS = {"element": 119, "degree": 12, "charge": 12, "hydrogens": 10, "aromatic": 3, "chirality": 5}
 """Number of codes of each field of an atom: atomic numbers 1 to 118; degrees 0 to 10; charges −5 to
 5; hydrogens 0 to 8; no, yes; none, clockwise, counter-clockwise, other."""
@@ -22,10 +22,10 @@ MAX_ONE_HOT_DEGREE = 1000
 
 
 def check_kind(kind: str) -> str:
-    """The kind, checked to be one of ``KINDS``.
+    """The kind, checked to be in ``KINDS``.
 
     Raises:
-        InputError: if it is not; offers the closest.
+        InputError: for an unknown kind; offers the closest.
 
     Example:
         >>> check_kind("labels")
@@ -61,7 +61,7 @@ def node_features(
         float32 [N, F] and the kind, never ``auto``. One-hot degrees have max(d) + 1 columns.
 
     Raises:
-        InputError: if the kind is unknown, or this set does not have it.
+        InputError: if the kind is unknown, or the set does not have it.
 
     Source:
         One-hot labels, else degrees, as in InfoGraph (Sun et al. 2020) and GIN (Xu et al. 2019);
@@ -74,9 +74,9 @@ def node_features(
         ('degree-onehot', [1, 2, 1])
     """
     check_kind(kind)
-    given = {"labels": labels, "attributes": attributes}
-    if given.get(kind, edge_index) is None:
-        available = [known for known in KINDS if given.get(known, edge_index) is not None]
+    blocks = {"labels": labels, "attributes": attributes}
+    if blocks.get(kind, edge_index) is None:
+        available = [name for name in KINDS if blocks.get(name, edge_index) is not None]
         raise InputError(
             f"node features {kind!r} are not in this set; it has {', '.join(available)}"
         )
@@ -99,10 +99,10 @@ def node_features(
 def column_names(
     kind: str, x: Tensor, attributes: tuple[str, ...] = (), labels: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """What the columns of node features stand for; none if that is not known.
+    """Names of the columns of node features; empty if unknown.
 
     Args:
-        kind: of the features, never ``auto``.
+        kind: kind of the features, never ``auto``.
         x: [N, F], the features.
         attributes: names of continuous attributes.
         labels: names of one-hot labels.
@@ -113,58 +113,60 @@ def column_names(
     """
     if kind == "degree-onehot":
         return tuple(f"degree={d}" for d in range(x.shape[1]))
-    found = {"labels": labels, "attributes": attributes + labels}.get(kind, (kind,))
-    return found if len(found) == x.shape[1] else ()
+    names = {"labels": labels, "attributes": attributes + labels}.get(kind, (kind,))
+    return names if len(names) == x.shape[1] else ()
 
 
 def aligned_columns(
     x: Tensor,
-    ours: Sequence[str],
+    names: Sequence[str],
     wanted: Sequence[str],
     *,
-    what: str,
+    field: str,
     name: str,
     counted: Callable[[Tensor], str],
 ) -> Tensor:
-    """Features in the columns that are wanted, found by their names; 0 where there are none.
+    """Features rearranged into the wanted columns by name; 0 for missing categories.
 
     Args:
         x: [n, F], dense or ``torch.sparse_csr``.
-        ours: names of its columns.
-        wanted: names of columns, in their order.
-        what: what the features are, for messages.
-        name: of the set.
-        counted: how many of what have features outside these columns, by their rows.
+        names: names of its columns.
+        wanted: names of the wanted columns, in order.
+        field: name of the features, for messages.
+        name: name of the set.
+        counted: describes the number of graphs or nodes in some rows, for messages.
 
     Raises:
-        InputError: if a row has what no column stands for, or if a column is lacking that is no
-            kind (``label=3``), for which nothing can stand.
+        InputError: if a row has features outside the wanted columns, or a wanted column is missing
+            that is not a category (such as ``label=3``), so that 0 cannot stand for it.
 
     Example:
         >>> x = torch.tensor([[1.0, 2.0]])
-        >>> named = {"what": "x", "name": "a set", "counted": str}
-        >>> aligned_columns(x, ["age", "sum"], ["sum", "kind=a", "age"], **named)
+        >>> labels = {"field": "x", "name": "a set", "counted": str}
+        >>> aligned_columns(x, ["age", "sum"], ["sum", "kind=a", "age"], **labels)
         tensor([[2., 0., 1.]])
     """
     values = x if x.layout == torch.strided else x.to_sparse(layout=torch.sparse_coo)
-    place, asked = {column: i for i, column in enumerate(ours)}, {*wanted}
-    unseen = [i for i, column in enumerate(ours) if column not in asked]
-    strange = values.index_select(1, torch.tensor(unseen, device=x.device).long())
-    rows, at = (strange.to_sparse() if values is x else strange).coalesce().indices()
+    position, requested = {column: i for i, column in enumerate(names)}, {*wanted}
+    extra_columns = [i for i, column in enumerate(names) if column not in requested]
+    extra = values.index_select(1, torch.tensor(extra_columns, device=x.device).long())
+    rows, columns = (extra.to_sparse() if values is x else extra).coalesce().indices()
     if len(rows):
-        some = [ours[unseen[i]] for i in at.unique().tolist()]
+        examples = [names[extra_columns[i]] for i in columns.unique().tolist()]
         raise InputError(
-            f"{counted(rows.unique())} have features ({what}) that are not among the "
-            f"{len(wanted)} columns: {', '.join(some[:5])}{', …' * (len(some) > 5)}; leave them out"
+            f"{counted(rows.unique())} have features ({field}) that are not among the "
+            f"{len(wanted)} columns: {', '.join(examples[:5])}{', …' * (len(examples) > 5)}; leave "
+            f"them out"
         )
-    if lacking := [one for one in wanted if one not in place and "=" not in one]:
+    if lacking := [column for column in wanted if column not in position and "=" not in column]:
         raise InputError(
-            f"{name} lacks the column {', '.join(lacking[:5])} of {what}, and what is no kind has "
-            f"no value where it is not given: add it"
+            f"{name} lacks the column {', '.join(lacking[:5])} of {field}, and only categories "
+            f"(such as label=3) default to 0: add it"
         )
     zeros = torch.zeros(len(x), 1, dtype=x.dtype, device=x.device)
     wide = torch.cat([values, zeros if values is x else zeros.to_sparse()], 1)
-    index = torch.tensor([place.get(one, len(ours)) for one in wanted], device=x.device).long()
+    indices = [position.get(column, len(names)) for column in wanted]
+    index = torch.tensor(indices, device=x.device).long()
     chosen = wide.index_select(1, index)
     return chosen if values is x else chosen.coalesce().to_sparse_csr()
 
@@ -177,12 +179,11 @@ def _by_degree(degree: Tensor) -> str:
 
 
 def standardise(x: Tensor, rows: Tensor | None = None) -> Tensor:
-    """Columns minus their mean, divided by their standard deviation (1 where that is 0).
+    """Columns minus their mean, divided by their standard deviation (1 if that is 0).
 
     Args:
         x: float [N, F].
-        rows: int64 or bool index of the rows that mean and standard deviation are computed on;
-            all by default.
+        rows: int64 or bool index of the rows for mean and standard deviation; all by default.
 
     Returns:
         float [N, F], all rows.

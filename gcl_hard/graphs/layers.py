@@ -1,4 +1,4 @@
-"""Layers of stacked models, on counted rows."""
+"""Layers of stacked models on rows with multiplicities."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Sums(NamedTuple):
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    r"""Every model's own linear layer.
+    r"""The linear layer of every model.
 
     .. math:: y_{pn} = W_p x_{pn} + b_p
 
     Args:
-        x: float [P, N, F]; [1, N, F] if models share it.
+        x: float [P, N, F]; [1, N, F] if shared.
         weight: float [P, O, F].
         bias: float [P, O], or None.
 
@@ -42,15 +42,15 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         >>> linear(torch.ones(1, 4, 2), torch.ones(3, 5, 2)).shape
         torch.Size([3, 4, 5])
     """
-    x, turned = x.expand(len(weight), -1, -1), weight.transpose(1, 2)
-    return torch.bmm(x, turned) if bias is None else torch.baddbmm(bias[:, None], x, turned)
+    x, transposed = x.expand(len(weight), -1, -1), weight.transpose(1, 2)
+    return torch.bmm(x, transposed) if bias is None else torch.baddbmm(bias[:, None], x, transposed)
 
 
 def add_rows(sums: Sums, x: Tensor) -> Tensor:
-    """Add up rows of every model, float [P, C, d] to [P, R, d].
+    """Sum rows of every model, float [P, C, d] to [P, R, d].
 
     Args:
-        sums: which rows, and how often.
+        sums: counts of the summed rows.
         x: float [P, C, d].
 
     Returns:
@@ -75,13 +75,13 @@ class _AddRows(torch.autograd.Function):
 def _product(matrix: Tensor, x: Tensor) -> Tensor:
     """A sparse matrix times each model's rows, models stacked by columns."""
     models, rows, width = x.shape
-    side = x.transpose(0, 1).reshape(rows, models * width)
-    out: Tensor = torch.sparse.mm(matrix, side)
+    flat = x.transpose(0, 1).reshape(rows, models * width)
+    out: Tensor = torch.sparse.mm(matrix, flat)
     return out.view(-1, models, width).transpose(0, 1).contiguous()
 
 
 class Counts:
-    """How often each row occurs for each model.
+    """Multiplicity of each row for each model.
 
     Args:
         count: float [P, N], or [1, N] where models agree.
@@ -93,19 +93,19 @@ class Counts:
         self.share = count[:, :, None] / self.total
 
     def mean(self, x: Tensor) -> Tensor:
-        """Mean over rows as often as they occur, float [P, N, d] to [P, 1, d]."""
+        """Mean over rows weighted by multiplicity, float [P, N, d] to [P, 1, d]."""
         return torch.bmm(self.row.expand(len(x), -1, -1), x) / self.total
 
 
 def relu_norm(
     x: Tensor, counts: Counts, weight: Tensor, bias: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    r"""ReLU, then batch normalisation by every model's own statistics.
+    r"""ReLU, then batch normalisation by the statistics of each model.
 
     .. math:: y = \frac{\max(x, 0) - \mu_p}{\sqrt{\sigma_p^2 + \epsilon}} w_p + b_p
 
-    with μ and σ² over rows as often as they occur for the model: a row that never occurs affects
-    neither them nor any gradient.
+    with μ and σ² weighted by multiplicity: a row that never occurs affects neither them nor any
+    gradient.
 
     Args:
         x: float [P, N, d].
@@ -127,14 +127,14 @@ def relu_norm(
 def normed(
     x: Tensor, counts: Counts, tables: tuple[Tables, Tables], name: str, norm: nn.Module
 ) -> Tensor:
-    """:func:`relu_norm` with every model's own parameters; updates running statistics.
+    """:func:`relu_norm` with the parameters of each model; updates running statistics.
 
     Args:
         x: float [P, N, d].
         counts: counts of the rows.
         tables: parameters, and buffers, which are updated in place.
         name: name of the normalisation in them.
-        norm: one model's, for ε and momentum.
+        norm: the normalisation of one model, for ε and momentum.
 
     Returns:
         float [P, N, d].

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gcl_hard.losses.keywords import MethodOptions, SeededOptions
 
 MOST_NODES = 250_000
-"""Nodes that are embedded at a time."""
+"""Most nodes that are embedded at a time."""
 
 
 class Graphs(Protocol):
@@ -54,8 +54,8 @@ class GraphModel(nn.Module):
         out_dim: d; read from ``encoder.out_dim`` if None.
     """
 
-    _told: frozenset[str] = frozenset()
-    """Attributes of graphs that are not read, and of which a warning has told."""
+    _warned: frozenset[str] = frozenset()
+    """Unread attributes of graphs that a warning has named."""
 
     def __init__(self, encoder: nn.Module, out_dim: int | None = None) -> None:
         super().__init__()
@@ -80,10 +80,10 @@ class GraphModel(nn.Module):
         """Embeddings of graphs for downstream tasks: the readout in evaluation mode, no gradient.
 
         Args:
-            graphs: a batch; or a :class:`GraphSet`, a loader of batches, or what
-                :meth:`GraphSet.from_graphs` takes, which are embedded batch by batch.
-            batch_size: graphs in a batch; None for as many as have some 250,000 nodes together.
-            nodes: whether embeddings of all their nodes are returned, graph by graph.
+            graphs: a batch; or a :class:`GraphSet`, a loader of batches, or any input of
+                :meth:`GraphSet.from_graphs`, which are embedded batch by batch.
+            batch_size: graphs in a batch; None for as many as have about 250,000 nodes together.
+            nodes: whether to return embeddings of all nodes, graph by graph.
 
         Returns:
             float [G, d], or [N, d] of nodes; for a batch a tensor, otherwise a NumPy array of
@@ -93,28 +93,30 @@ class GraphModel(nn.Module):
             InputError: for anything else, or a batch size together with batches.
 
         Warns:
-            UserWarning: names tensors and arrays of the graphs that are not read.
+            UserWarning: names unread tensors and arrays of the graphs.
         """
         with evaluating(self):
             if getattr(graphs, "batch", None) is not None and not isinstance(graphs, GraphSet):
                 if batch_size is not None:
-                    raise InputError("batch_size cuts a set of graphs, and this is a batch already")
+                    raise InputError(
+                        "batch_size splits a set of graphs, and this is already a batch"
+                    )
                 return encode(self.encoder, self._read(graphs), self.out_dim)[0 if nodes else 1]
-            self._told = frozenset()  # a warning for each call, as from_graphs gives
+            self._warned = frozenset()  # one warning per call, as in from_graphs
             device = next((p.device for p in self.parameters()), torch.device("cpu"))
-            found = (
+            embeddings = (
                 encode(self.encoder, self._read(batch).to(device), self.out_dim)
                 for batch in _batches(graphs, batch_size)
             )
-            parts = [(of_nodes if nodes else whole).float().cpu() for of_nodes, whole in found]
+            parts = [(z_nodes if nodes else z).float().cpu() for z_nodes, z in embeddings]
         return torch.cat(parts).numpy() if parts else np.empty((0, self.out_dim), np.float32)
 
     def _read(self, graphs: Any) -> GraphBatch:
-        """A batch as an encoder is given it; what is not read of it is said once."""
+        """A batch as encoder input; warns once of unread attributes."""
         batch = _with_features(graphs)
-        unread = set() if torch.compiler.is_compiling() else unread_of(graphs) - self._told
+        unread = set() if torch.compiler.is_compiling() else unread_of(graphs) - self._warned
         if unread:
-            self._told |= unread
+            self._warned |= unread
             warn_of_unread(unread, stacklevel=3)
         return batch
 
@@ -138,8 +140,8 @@ class GraphContrast(GraphModel):
     Args:
         encoder: any module ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])``.
         out_dim: d; read from ``encoder.out_dim`` if None.
-        method: a name of ``METHODS``; ignored if ``loss`` is given.
-        loss: a :class:`ContrastiveLoss` of your own instead of a method's.
+        method: a name in ``METHODS``; ignored if ``loss`` is given.
+        loss: a :class:`ContrastiveLoss` in place of the method's.
         options: options of :func:`gcl_hard.contrastive_loss`; an error together with ``loss``.
     """
 
@@ -161,8 +163,8 @@ class GraphContrast(GraphModel):
         return loss(*self.encode_part(whole))
 
     def in_parts(self, graphs: Graphs, parts: int) -> InParts:
-        """A batch in parts for :meth:`encode_part`, at most one a graph, and the loss of what that
-        returns, joined; see :func:`gcl_hard.cached_backward`. Views are drawn here.
+        """A batch in parts for :meth:`encode_part`, at most one per graph, and the loss of their
+        joined outputs; see :func:`gcl_hard.cached_backward`. Views are drawn here.
         """
         return self._split(self._read(graphs), parts)
 
@@ -217,8 +219,8 @@ class InfoGraph(GraphContrast):
         encoder: any module ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])``; its
             weights are not initialised again.
         out_dim: d; read from ``encoder.out_dim`` if None.
-        method: a name of ``METHODS``; ``"ucl"`` is InfoGraph itself.
-        loss: a :class:`ContrastiveLoss` of your own instead of a method's.
+        method: a name in ``METHODS``; ``"ucl"`` is InfoGraph itself.
+        loss: a :class:`ContrastiveLoss` in place of the method's.
         **options: options of :func:`gcl_hard.contrastive_loss`: ``beta``, ``threshold``,
             ``class_prior``, ``objective`` (JSD here by default), ``temperature``,
             ``detach_weights``, …
@@ -261,11 +263,12 @@ class InfoGraph(GraphContrast):
         return self.node_head(nodes), self.graph_head(z)
 
     def _split(self, graphs: GraphBatch, parts: int) -> InParts:
-        found, batch = graphs.split(parts), graphs.batch
-        if len(found) > 1:  # in the order of the joined nodes
-            before = [0, *accumulate(part.n_graphs for part in found)]
-            batch = torch.cat([part.batch + n for part, n in zip(found, before, strict=False)])
-        return found, lambda nodes, z: self.loss.local_global(nodes, z, batch, graphs.y)
+        pieces, batch = graphs.split(parts), graphs.batch
+        if len(pieces) > 1:  # in the order of the joined nodes
+            offsets = [0, *accumulate(part.n_graphs for part in pieces)]
+            shifted = (p.batch + offset for p, offset in zip(pieces, offsets, strict=False))
+            batch = torch.cat([*shifted])
+        return pieces, lambda nodes, z: self.loss.local_global(nodes, z, batch, graphs.y)
 
 
 class TwoView(Draws, GraphContrast):
@@ -274,11 +277,11 @@ class TwoView(Draws, GraphContrast):
     Args:
         encoder: any module ``(x, edge_index, batch) -> (nodes [N, d], graphs [G, d])``.
         out_dim: d; read from ``encoder.out_dim`` if None.
-        method: a name of ``METHODS``.
-        loss: a :class:`ContrastiveLoss` of your own instead of a method's.
-        augmentations: names of ``AUGMENTATIONS``, or functions from a
+        method: a name in ``METHODS``.
+        loss: a :class:`ContrastiveLoss` in place of the method's.
+        augmentations: names in ``AUGMENTATIONS``, or functions from a
             ``torch_geometric.data.Data`` of all graphs of a batch to a changed one, such as a
-            transform of PyTorch Geometric; applied to each view in this order.
+            PyTorch Geometric transform; applied to each view in this order.
         strength: share p in [0, 1) of nodes, edges or features that each one changes.
         views: number of views of each graph, ≥ 2; for a loss of hard positives the first is the
             graph itself.
@@ -337,15 +340,15 @@ class TwoView(Draws, GraphContrast):
         return tuple(self.project(view) for view in part)
 
     def _split(self, graphs: GraphBatch, parts: int) -> InParts:
-        if graphs.x.ndim == 1:  # codes, of which no augmentation knows
+        if graphs.x.ndim == 1:  # codes, which augmentations do not support
             _check_columns(graphs)
         try:
             views = self.views_of(graphs, self._generators.on(graphs.x, graphs.edge_index.T))
         except IndexError:
             _check_columns(graphs)
             raise
-        found = [*zip(*(view.split(parts) for view in views), strict=True)]
-        return found, lambda *z: self.loss(z, labels=graphs.y)
+        pieces = [*zip(*(view.split(parts) for view in views), strict=True)]
+        return pieces, lambda *z: self.loss(z, labels=graphs.y)
 
     def views_of(self, graphs: GraphBatch, generator: torch.Generator) -> list[GraphBatch]:
         """All views of every graph; the generator is on their device."""
@@ -355,8 +358,8 @@ class TwoView(Draws, GraphContrast):
 
     def view(self, graphs: GraphBatch, generator: torch.Generator) -> GraphBatch:
         """A random augmentation of every graph; the generator is on their device."""
-        for by in self.augmentations:
-            graphs = augment(graphs, by, self.strength, generator=generator)
+        for augmentation in self.augmentations:
+            graphs = augment(graphs, augmentation, self.strength, generator=generator)
         return graphs
 
     def project(self, graphs: Graphs) -> Tensor:
@@ -417,12 +420,12 @@ class Supervised(GraphModel):
 
 
 def _batches(graphs: Any, batch_size: int | None) -> Iterator[Any]:
-    """Batches of a set, of a loader, or of graphs by themselves."""
+    """Batches of a set, a loader, or single graphs."""
     if batch_size is not None:
         check_at_least("batch_size", batch_size, 1)
     if isinstance(graphs, DataLoader):
         if batch_size is not None:
-            raise InputError("batch_size cuts a set of graphs, and a loader has its own")
+            raise InputError("batch_size splits a set of graphs, and a loader has its own")
         yield from graphs
         return
     if not isinstance(graphs, GraphSet):
@@ -445,9 +448,9 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
     """Call an encoder and check its output.
 
     Args:
-        encoder: a :class:`GraphEncoder`; one whose ``forward`` has a parameter ``edge_attr`` is
-            given the edge features, and with a parameter ``n_graphs`` the number of graphs, which
-            pooling would else read from ``batch``, and wait for a GPU.
+        encoder: a :class:`GraphEncoder`. If its ``forward`` has a parameter ``edge_attr``, it gets
+            the edge features; with a parameter ``n_graphs`` the number of graphs, which pooling
+            would otherwise read from ``batch``, synchronising a GPU.
         graphs: a batch.
         out_dim: d, the required width of both outputs.
 
@@ -455,12 +458,12 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
         Node embeddings float [N, d] and graph embeddings float [G, d].
 
     Raises:
-        InputError: for anything but a batch, if there are no node features, or sparse ones, if a
-            graph has no nodes or an edge no node (on a CPU), or the encoder returns anything else;
-            names the shapes got and expected.
+        InputError: for anything but a batch, for missing or sparse node features, for a graph
+            without nodes or an edge to a missing node (on a CPU), or for other outputs of the
+            encoder; names the shapes got and expected.
 
     Warns:
-        UserWarning: if the graphs have edge features and the encoder has no parameter for them.
+        UserWarning: if the graphs have edge features that the encoder has no parameter for.
 
     Example:
         >>> from gcl_hard.graphs import GIN, load
@@ -472,20 +475,20 @@ def encode(encoder: nn.Module, graphs: Graphs, out_dim: int) -> tuple[Tensor, Te
     graphs = _with_features(graphs)
     x, batch = _as_read(graphs.x, encoder), graphs.batch
     _check_nodes(batch, graphs.num_graphs)
-    more: dict[str, Any] = _edge_features(encoder, graphs)
-    if _takes_number(type(_uncompiled(encoder)).forward):  # else a GPU is waited for
-        more["n_graphs"] = graphs.num_graphs
+    keywords: dict[str, Any] = _edge_features(encoder, graphs)
+    if _takes_number(type(_uncompiled(encoder)).forward):  # avoids a GPU synchronisation
+        keywords["n_graphs"] = graphs.num_graphs
     try:
-        out = encoder(x, graphs.edge_index, batch, **more)
+        out = encoder(x, graphs.edge_index, batch, **keywords)
     except ValueError as error:
         if "more than 1 value per channel" in str(error):
             raise InputError(
-                f"the encoder's BatchNorm needs two nodes or more in a batch, got {len(x)}: raise "
-                f"the batch size"
+                f"the encoder's BatchNorm needs two nodes or more in a batch, got {len(x)}: "
+                f"increase the batch size"
             ) from error
         raise
     except TypeError as error:
-        _check_call(encoder, (x, graphs.edge_index, batch), more, error)
+        _check_call(encoder, (x, graphs.edge_index, batch), keywords, error)
         raise
     except IndexError:
         _check_columns(graphs)
@@ -518,14 +521,14 @@ def _with_features(graphs: Any) -> GraphBatch:
     batch = GraphBatch.of(graphs)
     if batch.x is None:
         raise InputError(
-            "these graphs have no node features (x is None): make some, for example with "
+            "these graphs have no node features (x is None): create some, for example with "
             'GraphSet.from_graphs(graphs, features="degree-onehot")'
         )
     return batch
 
 
 def _check_columns(batch: GraphBatch) -> None:
-    """InputError for features that are a row of numbers, which encoders of codes alone may take."""
+    """InputError for one-dimensional features, which only encoders of codes may take."""
     for name, values in (("x", batch.x), ("edge_attr", batch.edge_attr)):
         if values is not None and values.ndim == 1:
             raise InputError(
@@ -535,17 +538,15 @@ def _check_columns(batch: GraphBatch) -> None:
 
 
 def _as_read(features: Tensor, encoder: nn.Module) -> Tensor:
-    """Features in the precision of the encoder; whole numbers may be codes, but not to a GIN."""
-    of_weights = next((p.dtype for p in encoder.parameters() if p.is_floating_point()), None)
-    if of_weights is None or not (
-        features.is_floating_point() or isinstance(_uncompiled(encoder), GIN)
-    ):
+    """Features in the encoder's precision; integers may be codes, except for a GIN."""
+    dtype = next((p.dtype for p in encoder.parameters() if p.is_floating_point()), None)
+    if dtype is None or not (features.is_floating_point() or isinstance(_uncompiled(encoder), GIN)):
         return features
-    return features.to(of_weights)
+    return features.to(dtype)
 
 
 def _check_nodes(batch: Tensor, n_graphs: int) -> None:
-    """InputError for a graph without nodes, where that can be seen without waiting."""
+    """InputError for a graph without nodes, if readable without synchronisation."""
     if batch.numel() and readable(batch):
         empty = torch.bincount(batch, minlength=n_graphs)[:n_graphs] == 0
         if bool(empty.any()):
@@ -562,43 +563,43 @@ def _uncompiled(encoder: nn.Module) -> nn.Module:
 
 
 def _check_call(
-    encoder: nn.Module, given: tuple[Tensor, ...], more: dict[str, Any], error: TypeError
+    encoder: nn.Module, inputs: tuple[Tensor, ...], keywords: dict[str, Any], error: TypeError
 ) -> None:
-    """Say how an encoder is called, if its ``forward`` cannot be called so."""
-    plain = _uncompiled(encoder)
-    signature = inspect.signature(plain.forward)
+    """InputError if an encoder's ``forward`` does not accept the call."""
+    module = _uncompiled(encoder)
+    signature = inspect.signature(module.forward)
     try:
-        signature.bind(*given, **more)
+        signature.bind(*inputs, **keywords)
     except TypeError as reason:
-        named = "".join(f", {name}={name}" for name in more)
+        arguments = "".join(f", {name}={name}" for name in keywords)
         raise InputError(
-            f"an encoder is called as encoder(x, edge_index, batch{named}), and "
-            f"{type(plain).__name__}.forward{signature} cannot be: {reason}"
+            f"an encoder is called as encoder(x, edge_index, batch{arguments}), and "
+            f"{type(module).__name__}.forward{signature} cannot be: {reason}"
         ) from error
 
 
 def _edge_features(encoder: nn.Module, graphs: Graphs) -> dict[str, Tensor | None]:
-    """The edge features as an encoder is called with them."""
+    """The edge features as keyword argument of an encoder."""
     edge_attr: Tensor | None = getattr(graphs, "edge_attr", None)
     plain = _uncompiled(encoder)
     parameter = _edge_parameter(type(plain).forward)
     if parameter is None:
         if edge_attr is not None:
-            _tell_unused(type(plain).__qualname__, [*edge_attr.shape, 1][1])
+            _warn_unused(type(plain).__qualname__, [*edge_attr.shape, 1][1])
         return {}
     columns = getattr(plain, "edge_dim", None)
     if columns and not graphs.edge_index.shape[1] and (edge_attr is None or edge_attr.ndim == 1):
-        edge_attr = graphs.x.new_empty(0, columns)  # a batch without edges has no row to tell them
+        edge_attr = graphs.x.new_empty(0, columns)  # no row to tell their number
     if edge_attr is None and parameter is inspect.Parameter.empty:
         raise InputError(
             f"{type(plain).__name__}.forward needs edge_attr, and these graphs have no edge "
-            f"features: give edge_attr a default, or take graphs that have some"
+            f"features: give edge_attr a default, or use graphs with edge features"
         )
     return {"edge_attr": edge_attr if edge_attr is None else _as_read(edge_attr, encoder)}
 
 
-@cache  # once for all encoders of a class, which there is one of in every fold
-def _tell_unused(kind: str, n_features: int) -> None:
+@cache  # once per class of encoders, since every fold has its own encoder
+def _warn_unused(kind: str, n_features: int) -> None:
     warnings.warn(
         f"the {n_features} edge features of these graphs are not used: {kind}.forward has "
         f"no parameter edge_attr",
@@ -614,9 +615,9 @@ def _takes_number(forward: Callable[..., Any]) -> bool:
 
 @cache
 def _edge_parameter(forward: Callable[..., Any]) -> Any:
-    """The default of a function's ``edge_attr``, ``empty`` without one; None if it takes none."""
+    """Default of a function's ``edge_attr``, ``empty`` without one; None without the parameter."""
     parameters = inspect.signature(forward).parameters
-    if (named := parameters.get("edge_attr")) is not None:
-        return () if named.default is None else named.default
-    anything = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
-    return () if anything else None
+    if (parameter := parameters.get("edge_attr")) is not None:
+        return () if parameter.default is None else parameter.default
+    takes_keywords = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    return () if takes_keywords else None

@@ -1,4 +1,4 @@
-"""Ids of graphs: which are chosen, and in which order they come in an epoch."""
+"""Ids of graphs: selection, and the order of an epoch."""
 
 from __future__ import annotations
 
@@ -17,43 +17,45 @@ Ids = Tensor | Sequence[int] | slice
 
 
 def checked_ids(
-    index: Ids, n_graphs: int, what: str, *, least: int = 1, of: str = "graph"
+    index: Ids, n_graphs: int, name: str, *, least: int = 1, unit: str = "graph"
 ) -> Tensor:
-    """Valid ids of graphs, or of nodes, int64 on the CPU."""
+    """Validated ids of graphs or nodes, int64 on the CPU."""
     if isinstance(index, slice):
         index = range(*index.indices(n_graphs))
     try:
-        given = torch.as_tensor(index)
+        values = torch.as_tensor(index)
     except (TypeError, ValueError, RuntimeError):
-        given = torch.empty(0, 0)
-    if given.dtype == torch.bool and given.shape == (n_graphs,):
-        given = given.nonzero().flatten()
-    elif not given.numel() and not isinstance(index, Tensor):
-        given = given.long()  # an empty list becomes float
-    whole = not given.is_floating_point() and not given.is_complex() and given.dtype != torch.bool
-    if not whole or given.ndim != 1 or given.numel() < least:
+        values = torch.empty(0, 0)
+    if values.dtype == torch.bool and values.shape == (n_graphs,):
+        values = values.nonzero().flatten()
+    elif not values.numel() and not isinstance(index, Tensor):
+        values = values.long()  # an empty list becomes float
+    integers = (
+        not values.is_floating_point() and not values.is_complex() and values.dtype != torch.bool
+    )
+    if not integers or values.ndim != 1 or values.numel() < least:
         kind = f"{index.dtype} {list(index.shape)}" if isinstance(index, Tensor) else repr(index)
-        raise InputError(f"{what} is {kind}; expected {of} ids, int64 [B], B >= {least}")
-    ids = given.cpu().long()
+        raise InputError(f"{name} is {kind}; expected {unit} ids, int64 [B], B >= {least}")
+    ids = values.cpu().long()
     if ids.numel() and not (ids.min() >= 0 and ids.max() < n_graphs):
         bounds = f"{int(ids.min())}..{int(ids.max())}"
-        raise InputError(f"{what} holds {of} ids {bounds}; this set has 0..{n_graphs - 1}")
+        raise InputError(f"{name} holds {unit} ids {bounds}; this set has 0..{n_graphs - 1}")
     return ids
 
 
 def epoch_batches(
     n_graphs: int, batch_size: int, *, seed: int, epoch: int, held_out: Tensor | None = None
 ) -> list[Tensor]:
-    """A permutation of all graphs, cut into the batches of an epoch, without held-out graphs.
+    """A permutation of all graphs, split into the batches of an epoch, without held-out graphs.
 
-    Held-out graphs leave the batches they fell in, so models trained on different folds see the
+    Held-out graphs are removed from their batches, so models trained on different folds see the
     remaining graphs in the same order. A batch left with fewer than two graphs has no negatives
     and joins its neighbour.
 
     Args:
         n_graphs: G.
-        batch_size: graphs per batch, >= 2, before any is dropped.
-        seed: >= 0, of the order.
+        batch_size: graphs per batch, >= 2, before held-out graphs are removed.
+        seed: seed of the order, >= 0.
         epoch: >= 0; each has its own permutation.
         held_out: int64 ids of the graphs to leave out.
 
@@ -78,11 +80,11 @@ def epoch_batches(
 def epoch_chunks(
     n_graphs: int, batch_size: int, *, seed: int, epoch: int, kept: Tensor | None = None
 ) -> list[Tensor]:
-    """The batches of one epoch before held-out graphs are dropped, for several models at once.
+    """The batches of an epoch before held-out graphs are removed, for several models at once.
 
     Args:
         n_graphs: G.
-        batch_size: as in :func:`epoch_batches`; so are seed and epoch.
+        batch_size: as in :func:`epoch_batches`, like seed and epoch.
         seed: seed of the order.
         epoch: epoch of the order.
         kept: bool [P, G], graphs that each model trains on; None if all do.
@@ -98,30 +100,31 @@ def epoch_chunks(
         >>> sum(len(chunk) for chunk in epoch_chunks(5, 2, seed=0, epoch=1))
         5
     """
-    for what, got, least in (("batch_size", batch_size, 2), ("seed", seed, 0), ("epoch", epoch, 0)):
-        check_at_least(what, got, least)
+    check_at_least("batch_size", batch_size, 2)
+    check_at_least("seed", seed, 0)
+    check_at_least("epoch", epoch, 0)
     kept = torch.ones(1, n_graphs, dtype=torch.bool) if kept is None else kept
     if (least := int(kept.sum(1).min())) < 2:
         raise InputError(f"{least} of {n_graphs} graphs to train on; expected >= 2")
     order = torch.randperm(n_graphs, generator=seeded(seed, epoch))
     chunks = torch.split(order, batch_size)
-    left = torch.stack([part.sum(1) for part in torch.split(kept[:, order], batch_size, 1)], 1)
-    if int(left.min()) >= 2:
+    remaining = torch.stack([part.sum(1) for part in torch.split(kept[:, order], batch_size, 1)], 1)
+    if int(remaining.min()) >= 2:
         return list(chunks)
-    joined = {tuple(_joined(row)) for row in left.tolist()}
+    joined = {tuple(_joined(row)) for row in remaining.tolist()}
     if len(joined) > 1:
         raise InputError(
             f"held-out graphs leave the models different batches in epoch {epoch}: train them in "
-            f"ensembles of their own"
+            f"separate ensembles"
         )
     return [torch.cat([chunks[i] for i in group]) for group in joined.pop()]
 
 
-def _joined(left: list[int]) -> list[tuple[int, ...]]:
+def _joined(remaining: list[int]) -> list[tuple[int, ...]]:
     """Chunks joined with their neighbours, so that each has at least two graphs."""
     groups: list[tuple[int, ...]] = []
-    for i, n in enumerate(left):
-        if groups and min(n, sum(left[j] for j in groups[-1])) < 2:
+    for i, n in enumerate(remaining):
+        if groups and min(n, sum(remaining[j] for j in groups[-1])) < 2:
             groups[-1] += (i,)
         else:
             groups.append((i,))
@@ -129,12 +132,12 @@ def _joined(left: list[int]) -> list[tuple[int, ...]]:
 
 
 def cluster_order(order: NDArray[np.int64], near: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """An order in which similar molecules stand side by side.
+    """An order with similar molecules next to each other.
 
     Args:
         order: ids in a random order.
-        near: for each id others, the nearest first.
-        n: how many of those that have not had their turn follow each id.
+        near: neighbours of each id, nearest first.
+        n: most neighbours that follow each id, among those not yet placed.
 
     Returns:
         The same ids, in another order.
@@ -145,11 +148,11 @@ def cluster_order(order: NDArray[np.int64], near: NDArray[np.int64], n: int) -> 
     """
     left = np.zeros(len(near), bool)
     left[order] = True
-    found: list[int] = []
-    for one in order.tolist():
-        if left[one]:
-            left[one] = False
-            following = near[one][left[near[one]]][:n]
+    ordered: list[int] = []
+    for start in order.tolist():
+        if left[start]:
+            left[start] = False
+            following = near[start][left[near[start]]][:n]
             left[following] = False
-            found += [one, *following.tolist()]
-    return np.array(found, np.int64)
+            ordered += [start, *following.tolist()]
+    return np.array(ordered, np.int64)

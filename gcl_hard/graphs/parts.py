@@ -1,4 +1,4 @@
-"""What a graph with classes of nodes is made of: features, edges, classes and splits, checked."""
+"""Parts of a graph with node classes: features, edges, classes and splits, validated."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gcl_hard.errors import InputError
 from gcl_hard.graphs.sparse import csr
 
 SPARSE_STORED, SPARSE_DENSE = 0.25, 0.1
-"""Features stay sparse below the first share of entries that are not 0, and dense ones become so
+"""Sparse features stay sparse below the first share of non-zero entries; dense ones become sparse
 below the second."""
 PARTS = ("train", "val", "test")
 MISSING = ("None", "nan", "NaN", "<NA>", "NaT")
-"""How values print that are none; None, NaN, and those of pandas."""
-LARGEST_LABEL = 2**53  # up to it doubles are whole numbers
-ROUNDING = 1e-5  # share by which weights of the same edge may differ
+"""Printed forms of missing values: None, NaN, and those of pandas."""
+LARGEST_LABEL = 2**53  # doubles represent all integers up to here
+ROUNDING = 1e-5  # relative tolerance between weights of the same edge
 
 
 class Edges(NamedTuple):
@@ -29,7 +29,7 @@ class Edges(NamedTuple):
     Attributes:
         edge_index: int64 [2, E], both directions of each edge, sorted, no repeats, no self-loops.
         edge_weight: float32 [E], or None.
-        notes: what was done to the stored edges.
+        notes: changes to the stored edges.
     """
 
     edge_index: Tensor
@@ -38,21 +38,21 @@ class Edges(NamedTuple):
 
 
 def undirected(ends: Any, n: int, where: str, *, weight: Any = None, once: bool = False) -> Edges:
-    """The edges of a graph as those of an undirected one.
+    """The edges of a graph, made undirected.
 
     Args:
-        ends: whole numbers [2, e], the nodes at both ends of each edge, 0..n-1.
+        ends: integers [2, e], the nodes at both ends of each edge, 0..n-1.
         n: number of nodes.
         where: name of the graph, for messages.
-        weight: numbers above 0, [e], or None.
-        once: whether the source has undirected edges, each in one direction.
+        weight: positive numbers [e], or None.
+        once: whether the source stores undirected edges in one direction each.
 
     Returns:
         The edges.
 
     Raises:
-        InputError: for nodes that are not there, or weights that are not above 0, or that differ
-            between several entries of the same edge.
+        InputError: for missing nodes, or weights that are not positive or differ between entries
+            of the same edge.
 
     Example:
         >>> edges = undirected([[0, 1, 2, 2], [1, 0, 2, 1]], 4, "a graph")
@@ -72,12 +72,14 @@ def undirected(ends: Any, n: int, where: str, *, weight: Any = None, once: bool 
         pairs = pairs[:, keep]
         weights = weights if weights is None else weights[keep]
     one_way = _matrix(pairs, n, np.ones(pairs.shape[1], np.bool_))
-    both = one_way.maximum(one_way.T.tocsr())
-    n_single, n_repeats = both.nnz - one_way.nnz, pairs.shape[1] - one_way.nnz
-    found = None if weights is None else _symmetric_weights(pairs, weights, n, where)
-    both.sort_indices()
-    sizes = np.diff(both.indptr)
-    index = np.stack([np.repeat(np.arange(n, dtype=np.int64), sizes), both.indices], dtype=np.int64)
+    adjacency = one_way.maximum(one_way.T.tocsr())
+    n_single, n_repeats = adjacency.nnz - one_way.nnz, pairs.shape[1] - one_way.nnz
+    symmetric_weights = None if weights is None else _symmetric_weights(pairs, weights, n, where)
+    adjacency.sort_indices()
+    sizes = np.diff(adjacency.indptr)
+    index = np.stack(
+        [np.repeat(np.arange(n, dtype=np.int64), sizes), adjacency.indices], dtype=np.int64
+    )
     notes = (
         (f"made symmetric: {count(n_single, 'edge')} had one direction", n_single and not once),
         (f"{count(n_loops, 'self-loop')} dropped", n_loops),
@@ -85,13 +87,15 @@ def undirected(ends: Any, n: int, where: str, *, weight: Any = None, once: bool 
         (f"{count(n_alone := int((sizes == 0).sum()), 'isolated node')} kept", n_alone),
     )
     return Edges(
-        torch.from_numpy(index), found, tuple(note for note, happened in notes if happened)
+        torch.from_numpy(index),
+        symmetric_weights,
+        tuple(note for note, applies in notes if applies),
     )
 
 
-def count(n: int, what: str, several: str | None = None) -> str:
-    """A number of things: ``1 edge``, ``2 edges``, ``3 entities``."""
-    return f"{n:,} {what if n == 1 else several or f'{what}s'}"
+def count(n: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun: ``1 edge``, ``2 edges``, ``3 entities``."""
+    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
 
 
 def _matrix(pairs: NDArray[np.int64], n: int, values: NDArray[Any]) -> Any:
@@ -104,15 +108,15 @@ def _checked_ends(ends: Any, n: int, where: str) -> NDArray[np.int64]:
     pairs = as_array(ends, f"{where}: edges")
     if pairs.ndim != 2 or len(pairs) != 2 or (pairs.dtype.kind not in "iu" and pairs.size):
         raise InputError(
-            f"{where}: edges are {pairs.dtype} {[*pairs.shape]}; expected whole numbers [2, E]"
+            f"{where}: edges are {pairs.dtype} {[*pairs.shape]}; expected integers [2, E]"
         )
     outside = ((pairs < 0) | (pairs >= n)).any(axis=0)
     if outside.any():
         first = int(outside.argmax())
         raise InputError(
-            f"{where}: {count(int(outside.sum()), 'edge')} of nodes outside 0..{n - 1}, first "
-            f"edge {first}, {pairs[0, first]} to {pairs[1, first]}: nodes count from 0, in the "
-            f"order of the features' rows"
+            f"{where}: {count(int(outside.sum()), 'edge')} with nodes outside 0..{n - 1}, first "
+            f"edge {first}, {pairs[0, first]} to {pairs[1, first]}: nodes are numbered from 0, in "
+            f"the order of the features' rows"
         )
     return pairs.astype(np.int64, copy=False)
 
@@ -133,7 +137,7 @@ def _checked_weights(weight: Any, where: str) -> NDArray[np.float32] | None:
         first = int(wrong.argmax())
         raise InputError(
             f"{where}: {count(int(wrong.sum()), 'weight')} of edges not finite and above 0, first "
-            f"{values[first]:g} of edge {first}: leave out an edge that is none"
+            f"{values[first]:g} of edge {first}: leave out missing edges"
         )
     return values
 
@@ -141,17 +145,18 @@ def _checked_weights(weight: Any, where: str) -> NDArray[np.float32] | None:
 def _symmetric_weights(
     pairs: NDArray[np.int64], weights: NDArray[np.float32], n: int, where: str
 ) -> Tensor:
-    """Weights in the order of the edges, if all entries of an edge have the same."""
+    """Weights in the order of the edges, checked to agree between entries of the same edge."""
     codes = pairs.min(axis=0) * n + pairs.max(axis=0)
     edges, first, edge_of = np.unique(codes, return_index=True, return_inverse=True)
     chosen = weights[first]
     differ = ~np.isclose(weights, chosen[edge_of], rtol=ROUNDING, atol=0)
     if differ.any():
-        at, n_edges = int(differ.argmax()), len(np.unique(edge_of[differ]))
+        entry, n_edges = int(differ.argmax()), len(np.unique(edge_of[differ]))
         raise InputError(
             f"{where}: {count(n_edges, 'edge')} with several weights, first "
-            f"{pairs[0, at]} to {pairs[1, at]} with {chosen[edge_of[at]]:g} and {weights[at]:g}, "
-            f"which may be added or averaged: give each undirected edge one weight"
+            f"{pairs[0, entry]} to {pairs[1, entry]} with {chosen[edge_of[entry]]:g} and "
+            f"{weights[entry]:g}, which might be added or averaged: give each undirected edge one "
+            f"weight"
         )
     upper = _matrix(np.stack([edges // n, edges % n]), n, chosen)
     both = (upper + upper.T).tocsr()
@@ -160,17 +165,17 @@ def _symmetric_weights(
 
 
 def features(x: Any, where: str) -> Tensor:
-    """Features of nodes, float32 [N, F], dense or in sparse rows (``torch.sparse_csr``).
+    """Node features, float32 [N, F], dense or ``torch.sparse_csr``.
 
-    Those that are stored sparse stay so if less than a quarter of the entries are not 0, and dense
-    ones become sparse if less than a tenth are not 0.
+    Sparse features stay sparse if less than a quarter of the entries are non-zero; dense ones
+    become sparse if less than a tenth are.
 
     Args:
-        x: numbers [N, F]: an array, a tensor of any layout, or a matrix of SciPy.
+        x: numbers [N, F]: an array, a tensor of any layout, or a SciPy matrix.
         where: name of the graph, for messages.
 
     Raises:
-        InputError: for what is no such matrix, or not finite in single precision.
+        InputError: for anything else, or values that are not finite in single precision.
 
     Example:
         >>> features(torch.eye(20), "a graph").layout, features(torch.eye(4), "a graph").layout
@@ -181,8 +186,9 @@ def features(x: Any, where: str) -> Tensor:
     stored = _as_matrix(x, f"{where}: features x")
     if stored.ndim != 2 or stored.dtype.kind not in "biuf" or not all(stored.shape):
         raise InputError(
-            f"{where}: features x are {stored.dtype} {[*stored.shape]}; expected numbers [N, F], a "
-            f"row for each node"
+            f"{where}: features x are {stored.dtype} {[*stored.shape]}; expected numbers [N, F], "
+            f"one "
+            f"row per node"
         )
     is_sparse = sparse.issparse(stored)
     values = as_float32(stored.data if is_sparse else stored)
@@ -199,7 +205,7 @@ def features(x: Any, where: str) -> Tensor:
         return _tensor(_rows(stored, values).toarray() if is_sparse else values)
     rows = _rows(stored, values) if is_sparse else sparse.csr_array(values)
     if (rows.data == 0).any():
-        rows = rows.copy()  # what is given stays as it is
+        rows = rows.copy()  # the input is not modified
         rows.eliminate_zeros()
     return csr(_int64(rows.indptr), _int64(rows.indices), _tensor(rows.data), (n, d))
 
@@ -218,8 +224,8 @@ def _tensor(values: NDArray[Any]) -> Tensor:
     return torch.from_numpy(np.require(values, requirements=["C", "W"]))
 
 
-def _as_matrix(x: Any, what: str) -> Any:
-    """An array, or rows of SciPy, of any matrix."""
+def _as_matrix(x: Any, name: str) -> Any:
+    """Any matrix as a NumPy array or a SciPy CSR array."""
     from scipy import sparse
 
     if isinstance(x, Tensor) and x.layout != torch.strided:
@@ -227,25 +233,26 @@ def _as_matrix(x: Any, what: str) -> Any:
         coo = layout.to_sparse_coo().coalesce()
         x = sparse.coo_array((coo.values().numpy(), tuple(coo.indices().numpy())), shape=coo.shape)
     if hasattr(x, "iloc") and hasattr(x, "columns"):
-        x = _of_frame(x, what)
-    return as_rows(x) if sparse.issparse(x) else as_array(x, what)
+        x = _frame_values(x, name)
+    return as_rows(x) if sparse.issparse(x) else as_array(x, name)
 
 
-def _of_frame(frame: Any, what: str) -> Any:
-    """The numbers of a frame of pandas, NaN where one is missing; sparse if all columns are."""
-    words = [name for name, kind in frame.dtypes.items() if kind.kind not in "biuf"]
-    if words:
+def _frame_values(frame: Any, name: str) -> Any:
+    """Values of a pandas DataFrame, NaN if missing; sparse if all columns are."""
+    non_numeric = [column for column, dtype in frame.dtypes.items() if dtype.kind not in "biuf"]
+    if non_numeric:
         raise InputError(
-            f"{what} are no numbers in {count(len(words), 'column')} of {frame.shape[1]}, first "
-            f"{words[0]!r}: leave them out, or make numbers of them (pandas.get_dummies)"
+            f"{name} are not numeric in {count(len(non_numeric), 'column')} of {frame.shape[1]}, "
+            f"first "
+            f"{non_numeric[0]!r}: leave them out, or convert them (pandas.get_dummies)"
         )
-    if hasattr(frame, "sparse") and not any(kind.fill_value for kind in frame.dtypes):
+    if hasattr(frame, "sparse") and not any(dtype.fill_value for dtype in frame.dtypes):
         return frame.sparse.to_coo()
     return frame.to_numpy(np.float64, na_value=np.nan)
 
 
 def as_rows(matrix: Any) -> Any:
-    """A sparse matrix of SciPy in CSR format, sorted and without repeats; it stays as it is."""
+    """A SciPy matrix in CSR format, sorted and without repeats; the input is not modified."""
     from scipy import sparse
 
     rows = sparse.csr_array(matrix)
@@ -255,8 +262,8 @@ def as_rows(matrix: Any) -> Any:
     return rows
 
 
-def as_array(values: Any, what: str) -> NDArray[Any]:
-    """A NumPy array of a tensor, an array or a list."""
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """A tensor, array or list as a NumPy array."""
     if isinstance(values, Tensor):
         values = values.detach().to_dense().cpu()
         array: NDArray[Any] = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
@@ -264,11 +271,11 @@ def as_array(values: Any, what: str) -> NDArray[Any]:
     try:
         return np.asarray(values)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{what}: {error}; expected an array or a tensor") from error
+        raise InputError(f"{name}: {error}; expected an array or a tensor") from error
 
 
 def as_float32(values: NDArray[Any]) -> NDArray[np.float32]:
-    """Numbers in single precision; too large ones are infinite."""
+    """Numbers in single precision; too large ones become infinite."""
     with np.errstate(over="ignore"):
         return values.astype(np.float32, copy=False)
 
@@ -276,115 +283,116 @@ def as_float32(values: NDArray[Any]) -> NDArray[np.float32]:
 def classes(
     y: Any, n: int, where: str, *, names: Sequence[str] = ()
 ) -> tuple[Tensor, tuple[str, ...]]:
-    """Classes of nodes, int64 [N] in 0..C-1 and −1 where unknown, and what they are called.
+    """Classes of nodes, int64 [N] in 0..C-1, −1 if unknown, and the class names.
 
     Args:
-        y: whole numbers, or words, [N]; unknown is −1, NaN, None, what pandas calls missing, or an
-            empty word.
+        y: integers or words, [N]; unknown is −1, NaN, None, a missing value of pandas, or an empty
+            word.
         n: number of nodes.
         where: name of the graph, for messages.
-        names: of the classes 0, 1, …; none for what y has.
+        names: names of the classes 0, 1, …; by default the values of y.
 
     Raises:
-        InputError: for others, or −1 that may be a class.
+        InputError: for other labels, or −1 that may be a class.
 
     Example:
         >>> classes([3.0, float("nan"), 5.0], 3, "a graph")
         (tensor([ 0, -1,  1]), ('3', '5'))
     """
-    if isinstance(y, list | tuple) and any(isinstance(one, str) for one in y):
-        y = np.array(y, object)  # else NumPy makes words of all
-    given = as_array(y, f"{where}: labels y")
-    if given.ndim == 2 and given.shape[1] == 1:
-        given = given[:, 0]
-    if given.shape != (n,):
+    if isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
+        y = np.array(y, object)  # otherwise NumPy converts all to words
+    labels = as_array(y, f"{where}: labels y")
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.shape != (n,):
         raise InputError(
-            f"{where}: labels y are {given.dtype} {[*given.shape]}; expected one class for each of "
-            f"{n} nodes, [{n}]"
+            f"{where}: labels y are {labels.dtype} {[*labels.shape]}; expected one class per node, "
+            f"[{n}]"
         )
-    values, known = _known(given, where)
-    kinds, place = np.unique(values[known], return_inverse=True)
-    found = np.full(n, -1)
-    found[known] = place
-    numbered = kinds.dtype.kind in "iu" and all(0 <= one < len(names) for one in kinds.tolist())
+    values, known = _known(labels, where)
+    kinds, inverse = np.unique(values[known], return_inverse=True)
+    codes = np.full(n, -1)
+    codes[known] = inverse
+    numbered = kinds.dtype.kind in "iu" and all(0 <= kind < len(names) for kind in kinds.tolist())
     if names and len(kinds) and not numbered:
         raise InputError(
-            f"{where}: there are names of the classes 0..{len(names) - 1}, and labels y are "
-            f"{kinds[0]}..{kinds[-1]}: give each class a name, or none"
+            f"{where}: there are names of the classes 0..{len(names) - 1}, but labels y are "
+            f"{kinds[0]}..{kinds[-1]}: give every class a name, or none"
         )
-    called = (names[one] if names else str(one) for one in kinds.tolist())
-    return torch.from_numpy(found.astype(np.int64)), tuple(called)
+    class_names = (names[kind] if names else str(kind) for kind in kinds.tolist())
+    return torch.from_numpy(codes.astype(np.int64)), tuple(class_names)
 
 
-def _known(given: NDArray[Any], where: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Labels as whole numbers or words, and which are known."""
-    if given.dtype.kind == "O":
-        empty = np.array([_is_missing(label) for label in given], np.bool_)
-        words = [isinstance(one, str) for one in given[~empty]]
+def _known(labels: NDArray[Any], where: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Labels as integers or words, and a mask of the known ones."""
+    if labels.dtype.kind == "O":
+        empty = np.array([_is_missing(label) for label in labels], np.bool_)
+        words = [isinstance(label, str) for label in labels[~empty]]
         if any(words) and not all(words):
-            raise InputError(f"{where}: labels y are words and numbers: give one kind")
-        filled = given.copy()
+            raise InputError(f"{where}: labels y mix words and numbers: give one kind")
+        filled = labels.copy()
         filled[empty] = "" if any(words) else np.nan
         try:
-            given = filled.astype(np.str_ if any(words) else np.float64)
+            labels = filled.astype(np.str_ if any(words) else np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"{where}: labels y are no numbers or words: {error}") from error
-    if given.dtype.kind == "U":
-        unclear = np.isin(np.char.lower(given), ("nan", "none", "<na>"))
+            raise InputError(f"{where}: labels y are neither numbers nor words: {error}") from error
+    if labels.dtype.kind == "U":
+        unclear = np.isin(np.char.lower(labels), ("nan", "none", "<na>"))
         if unclear.any():
             first = int(unclear.argmax())
             raise InputError(
-                f"{where}: labels y are {str(given[first])!r} at "
+                f"{where}: labels y are {str(labels[first])!r} at "
                 f"{count(int(unclear.sum()), 'node')}, first node {first}, which may be a class "
-                f"or unknown: give an empty word where unknown, or call the class otherwise"
+                f"or unknown: give an empty word if unknown, or rename the class"
             )
-        return given, given != ""
-    if given.dtype.kind not in "biuf":
-        raise InputError(f"{where}: labels y are {given.dtype}; expected whole numbers or words")
-    if given.dtype.kind == "f":
-        known = ~np.isnan(given)
-        given = _whole(np.where(known, given, 0), where)
+        return labels, labels != ""
+    if labels.dtype.kind not in "biuf":
+        raise InputError(f"{where}: labels y are {labels.dtype}; expected integers or words")
+    if labels.dtype.kind == "f":
+        known = ~np.isnan(labels)
+        labels = _whole(np.where(known, labels, 0), where)
     else:
-        known = np.ones(len(given), np.bool_)
-    none = (given == -1) & (given.dtype.kind == "i")
-    others = np.unique(given[known & ~none])
-    if none.any() and len(others) and (others[0] < 0 or others.tolist() == [1]):
+        known = np.ones(len(labels), np.bool_)
+    unlabelled = (labels == -1) & (labels.dtype.kind == "i")
+    others = np.unique(labels[known & ~unlabelled])
+    if unlabelled.any() and len(others) and (others[0] < 0 or others.tolist() == [1]):
         raise InputError(
-            f"{where}: labels y are −1 at {count(int(none.sum()), 'node')}, first node "
-            f"{int(none.argmax())}, beside {others[0]}; −1 may be a class or unknown: give NaN "
-            f"where unknown, or number the classes from 0"
+            f"{where}: labels y are −1 at {count(int(unlabelled.sum()), 'node')}, first node "
+            f"{int(unlabelled.argmax())}, beside {others[0]}; −1 may be a class or unknown: give "
+            f"NaN "
+            f"if unknown, or number the classes from 0"
         )
-    return given, known & ~none
+    return labels, known & ~unlabelled
 
 
 def _is_missing(label: Any) -> bool:
     return str(label) in MISSING and not isinstance(label, str)
 
 
-def _whole(given: NDArray[Any], where: str) -> NDArray[np.int64]:
+def _whole(labels: NDArray[Any], where: str) -> NDArray[np.int64]:
     with np.errstate(invalid="ignore"):
-        odd = (given % 1 != 0) | (np.abs(given) > LARGEST_LABEL)
-    if odd.any():
-        first = int(odd.argmax())
+        fractional = (labels % 1 != 0) | (np.abs(labels) > LARGEST_LABEL)
+    if fractional.any():
+        first = int(fractional.argmax())
         raise InputError(
-            f"{where}: {count(int(odd.sum()), 'label')} y are no whole numbers, first "
-            f"{given[first]:g} of node {first}: expected the number of a class, or NaN where "
-            f"unknown"
+            f"{where}: {count(int(fractional.sum()), 'non-integer label')} y, first "
+            f"{labels[first]:g} "
+            f"of node {first}: expected a class number, or NaN if unknown"
         )
-    return given.astype(np.int64)
+    return labels.astype(np.int64)
 
 
-def splits(given: Mapping[str, Any], y: Tensor, where: str) -> dict[str, Tensor]:
-    """Masks of given splits, bool [S, N] by part; none if none is given.
+def splits(masks: Mapping[str, Any], y: Tensor, where: str) -> dict[str, Tensor]:
+    """Validated masks of splits, bool [S, N] by part; empty without masks.
 
     Args:
-        given: masks, [N] or [S, N], by part: train, val and test; None where there is none.
-        y: the classes, −1 where unknown.
+        masks: masks, [N] or [S, N], by part: train, val and test; None for a missing one.
+        y: the classes, −1 if unknown.
         where: name of the graph, for messages.
 
     Raises:
-        InputError: for parts that are missing, of another size, empty, or share nodes, and for
-            their nodes without a label.
+        InputError: for parts that are missing, empty, overlapping or of another size, or that
+            contain nodes without a label.
 
     Example:
         >>> parts = {"train": [True, False, False], "val": [False, True, False]}
@@ -392,33 +400,32 @@ def splits(given: Mapping[str, Any], y: Tensor, where: str) -> dict[str, Tensor]
         {'train': tensor([[ True, False, False]]), 'val': tensor([[False,  True, False]]), \
 'test': tensor([[False, False,  True]])}
     """
-    there = {part: given.get(part) for part in PARTS}
-    lacking = [part for part in PARTS if there[part] is None]
-    if len(lacking) == len(PARTS):
+    missing = [part for part in PARTS if masks.get(part) is None]
+    if len(missing) == len(PARTS):
         return {}
-    if lacking:
+    if missing:
         raise InputError(
-            f"{where}: there is no mask of {' and '.join(lacking)}: give masks of all three, "
+            f"{where}: there is no mask of {' and '.join(missing)}: give masks of all three, "
             f"{', '.join(PARTS)}, or none"
         )
-    masks = {part: _mask(there[part], y.numel(), f"{where}: mask of {part}") for part in PARTS}
-    counts = {len(mask) for mask in masks.values()} - {1}
+    rows = {part: _mask(masks[part], y.numel(), f"{where}: mask of {part}") for part in PARTS}
+    counts = {len(mask) for mask in rows.values()} - {1}
     if len(counts) > 1:
-        sizes = ", ".join(f"{len(mask)} of {part}" for part, mask in masks.items())
-        raise InputError(f"{where}: there are masks of different numbers of splits: {sizes}")
-    wide = {part: np.broadcast_to(m, (max([1, *counts]), m.shape[1])) for part, m in masks.items()}
+        sizes = ", ".join(f"{len(mask)} of {part}" for part, mask in rows.items())
+        raise InputError(f"{where}: masks have different numbers of splits: {sizes}")
+    wide = {part: np.broadcast_to(m, (max([1, *counts]), m.shape[1])) for part, m in rows.items()}
     _check_splits(wide, (y >= 0).cpu().numpy(), where)
     return {part: torch.from_numpy(mask.copy()) for part, mask in wide.items()}
 
 
-def _mask(mask: Any, n: int, what: str) -> NDArray[np.bool_]:
-    """One row of n for each split."""
-    rows = np.atleast_2d(as_array(mask, what))
-    truth = rows.dtype.kind == "b" or (rows.dtype.kind in "iu" and np.isin(rows, (0, 1)).all())
-    if rows.ndim != 2 or rows.shape[1] != n or not truth:
+def _mask(mask: Any, n: int, name: str) -> NDArray[np.bool_]:
+    """A mask as bool [S, n], one row per split."""
+    rows = np.atleast_2d(as_array(mask, name))
+    boolean = rows.dtype.kind == "b" or (rows.dtype.kind in "iu" and np.isin(rows, (0, 1)).all())
+    if rows.ndim != 2 or rows.shape[1] != n or not boolean:
         raise InputError(
-            f"{what} is {rows.dtype} {[*np.shape(mask)]}; expected true or false for each of {n} "
-            f"nodes, [{n}], or a row of these for each split"
+            f"{name} is {rows.dtype} {[*np.shape(mask)]}; expected true or false for each of {n} "
+            f"nodes, [{n}], or one such row per split"
         )
     return rows.astype(np.bool_)
 
@@ -429,16 +436,19 @@ def _check_splits(
     for part, mask in masks.items():
         if not mask.any(axis=1).all():
             split = int(mask.any(axis=1).argmin())
-            raise InputError(f"{where}: no node is in {part} of split {split}; it needs some")
-    together = np.sum([*masks.values()], axis=0)
-    for what, wrong in (
-        ("nodes in several parts", together > 1),
-        ("nodes without a label in a part", (together > 0) & ~labelled),
+            raise InputError(
+                f"{where}: {part} of split {split} is empty; it needs at least one node"
+            )
+    n_parts = np.sum([*masks.values()], axis=0)
+    for problem, wrong in (
+        ("nodes in several parts", n_parts > 1),
+        ("nodes without a label in a part", (n_parts > 0) & ~labelled),
     ):
         if wrong.any():
             split, node = np.argwhere(wrong)[0]
-            found = [part for part, mask in masks.items() if mask[split, node]]
+            parts = [part for part, mask in masks.items() if mask[split, node]]
             raise InputError(
-                f"{where}: {int(wrong[split].sum()):,} {what} of split {split}, first node {node} "
-                f"in {' and '.join(found)}: each node with a label belongs to one part, or to none"
+                f"{where}: {int(wrong[split].sum()):,} {problem} of split {split}, first node "
+                f"{node} "
+                f"in {' and '.join(parts)}: each node with a label belongs to one part, or to none"
             )

@@ -1,4 +1,4 @@
-"""Batches of graphs as pointers to their first nodes: encoders of graphs as they are exported."""
+"""Graph encoders for export: batches as pointers to the first node of each graph."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from torch import Tensor, nn
 
 
 class PointerEncoder(nn.Module):
-    r"""A graph encoder that reads where graphs begin, from which their number is known.
+    r"""A graph encoder whose batch is given by pointers, so that G is a shape.
 
     .. math:: \text{batch}_v = |\{i : \text{ptr}_i \le v\}| - 1, \qquad G = |\text{ptr}| - 1
 
-    ``torch.export`` has no sizes that are read from values, as G is from ``batch``.
+    ``torch.export`` does not support sizes read from values, as G is from ``batch``.
 
     Args:
-        encoder: a graph encoder ``(x, edge_index, batch) -> (nodes, graphs)``; one whose
-            ``forward`` has a parameter ``n_graphs`` is given G.
+        encoder: a graph encoder ``(x, edge_index, batch) -> (nodes, graphs)``; it gets G if its
+            ``forward`` has a parameter ``n_graphs``.
 
     Example:
         >>> from gcl_hard.graphs import GIN
-        >>> given = {"x": torch.ones(3, 7), "edge_index": torch.tensor([[0, 1], [1, 0]])}
-        >>> PointerEncoder(GIN(7))(**given, ptr=torch.tensor([0, 2, 3]))[1].shape
+        >>> inputs = {"x": torch.ones(3, 7), "edge_index": torch.tensor([[0, 1], [1, 0]])}
+        >>> PointerEncoder(GIN(7))(**inputs, ptr=torch.tensor([0, 2, 3]))[1].shape
         torch.Size([2, 96])
     """
 
@@ -41,25 +41,25 @@ class PointerEncoder(nn.Module):
             x: [N, F], node features.
             edge_index: int64 [2, E], both directions of every edge.
             ptr: int64 [G + 1], the first node of each graph, and N.
-            edge_attr: [E, K], for encoders that read it.
+            edge_attr: [E, K], for encoders that use it.
 
         Returns:
             Embeddings of nodes [N, d] and of graphs [G, d].
         """
         n_nodes = x.shape[0]
-        begun = ptr.new_zeros(n_nodes + 1).scatter_add(0, ptr, torch.ones_like(ptr))
-        batch = begun.cumsum(0)[:n_nodes] - 1
-        given: dict[str, Any] = {} if edge_attr is None else {"edge_attr": edge_attr}
+        starts = ptr.new_zeros(n_nodes + 1).scatter_add(0, ptr, torch.ones_like(ptr))
+        batch = starts.cumsum(0)[:n_nodes] - 1
+        keywords: dict[str, Any] = {} if edge_attr is None else {"edge_attr": edge_attr}
         if self.counts:
-            # A number that a tensor holds may be 1, where a program refuses axes of one.
-            given["n_graphs"] = torch.full((), ptr.shape[0] - 1).item()
-            torch._check(given["n_graphs"] >= 1)
-        found: tuple[Tensor, Tensor] = self.encoder(x, edge_index, batch, **given)
-        return found
+            # Read from a tensor, the number may be 1, whereas exported axes of size 1 are refused.
+            keywords["n_graphs"] = torch.full((), ptr.shape[0] - 1).item()
+            torch._check(keywords["n_graphs"] >= 1)
+        embeddings: tuple[Tensor, Tensor] = self.encoder(x, edge_index, batch, **keywords)
+        return embeddings
 
 
 def paths(n: int) -> tuple[Tensor, Tensor]:
-    """Paths of 1, 2, …, n nodes: the edges int64 [2, E], and the pointers int64 [n + 1].
+    """Path graphs of 1, 2, …, n nodes: edges int64 [2, E] and pointers int64 [n + 1].
 
     Example:
         >>> paths(2)
@@ -67,7 +67,7 @@ def paths(n: int) -> tuple[Tensor, Tensor]:
                 [2, 1]]), tensor([0, 1, 3]))
     """
     sizes = torch.arange(1, n + 1)
-    of = torch.repeat_interleave(sizes)
-    left = (of[:-1] == of[1:]).nonzero().flatten()
+    path_ids = torch.repeat_interleave(sizes)
+    left = (path_ids[:-1] == path_ids[1:]).nonzero().flatten()
     edges = torch.stack([torch.cat([left, left + 1]), torch.cat([left + 1, left])])
     return edges, torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])

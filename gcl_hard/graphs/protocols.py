@@ -34,7 +34,7 @@ from gcl_hard.graphs.refinement import wl_kernel
 from gcl_hard.graphs.settings import MOLECULE_GIN, GraphConfig
 
 SALT = 0x7A17
-"""Separates the draw of a part of a training fold from others with its seed."""
+"""Separates the draw of a share of a training fold from others with the same seed."""
 ROUNDING = 1e-12
 """Largest difference of equal values of a normalised kernel."""
 
@@ -49,7 +49,7 @@ def build(
     edge_dim: int | None = None,
     parts: Parts | None = None,
 ) -> GraphModel:
-    """The untrained model of a config; the global random state is left as it was.
+    """The untrained model of a config; the global random state is unchanged.
 
     The encoder starts from the same weights for every method.
 
@@ -59,14 +59,14 @@ def build(
         seed: seed of the weights and the augmentations.
         member: index of the encoder of the seed (a fold of the inductive protocol).
         n_classes: C, for ``supervised``.
-        edge_dim: width of the set's edge features, None if it has none; for ``edge_labels``.
-        parts: the user's own encoders and augmentations.
+        edge_dim: width of the edge features, or None; used with ``edge_labels``.
+        parts: user-defined encoders and augmentations.
 
     Returns:
         The model.
 
     Raises:
-        InputError: if one of the user's own parts is not among them.
+        InputError: if a user-defined part is missing.
     """
     with seeded_weights(seed, member) as views:
         encoder = new_encoder(config, n_features, edge_dim, parts)
@@ -112,9 +112,7 @@ def check_classes(graphs: GraphSet) -> None:
         InputError: names the set.
     """
     if graphs.y.is_floating_point():
-        raise InputError(
-            f"the y of {graphs.name} are floats, which are no classes: give whole numbers or words"
-        )
+        raise InputError(f"the y of {graphs.name} are floats, not classes: give integers or words")
     if not graphs.n_classes:
         raise InputError(
             f"{graphs.name} has no class labels, and accuracy needs them: give every graph a y"
@@ -122,10 +120,10 @@ def check_classes(graphs: GraphSet) -> None:
 
 
 def check_encoder(make: EncoderMaker, graphs: GraphSet) -> None:
-    """Check the user's own encoder on two graphs.
+    """Check a user-defined encoder on two graphs.
 
     Raises:
-        InputError: if it has no width, or gives another shape.
+        InputError: if it has no width, or returns another shape.
     """
     with torch.random.fork_rng(devices=[]):
         encoder = make_encoder(make, graphs.n_features, graphs.edge_dim)
@@ -135,17 +133,17 @@ def check_encoder(make: EncoderMaker, graphs: GraphSet) -> None:
 def folds_of(
     config: GraphConfig, labels: NDArray[np.int64], seed: int, *, inner: bool = False
 ) -> list[Fold]:
-    """The folds on which a seed is scored.
+    """The folds that a seed is scored on.
 
     Args:
         config: the settings.
         labels: int64 [G].
         seed: seed of the folds.
-        inner: whether a fifth of every training fold is held out of training and scored, so that
-            settings can be chosen without the test fold, which is then in neither part.
+        inner: whether a fifth of every training fold is held out and scored, so that settings can
+            be chosen without the test fold, which is then in neither part.
 
     Returns:
-        One fold after the other.
+        The folds.
 
     Raises:
         InputError: if a class has fewer members than there are folds, or ``inner`` is set for a
@@ -166,9 +164,9 @@ def part_of(fold: Fold, labels: NDArray[np.int64], *, seed: int, share: float) -
     """A fold with a stratified share of its training graphs; larger shares contain smaller ones.
 
     Args:
-        fold: the whole fold.
+        fold: the full fold.
         labels: int64 [G].
-        seed: seed of the choice.
+        seed: seed of the draw.
         share: in (0, 1]; at least one graph of each class stays.
 
     Returns:
@@ -185,8 +183,8 @@ def part_of(fold: Fold, labels: NDArray[np.int64], *, seed: int, share: float) -
     order = np.random.default_rng([seed, SALT]).permutation(fold.train)
     kept = []
     for label in np.unique(labels[fold.train]):
-        of_class = order[labels[order] == label]
-        kept.append(of_class[: max(1, round(share * len(of_class)))])
+        members = order[labels[order] == label]
+        kept.append(members[: max(1, round(share * len(members)))])
     return Fold(np.sort(np.concatenate(kept)), fold.test)
 
 
@@ -210,15 +208,15 @@ def embeddings(
 def score_baseline(
     config: GraphConfig, graphs: GraphSet, folds: Sequence[Fold], *, seed: int, n_jobs: int = 1
 ) -> tuple[FoldScore, ...]:
-    """Accuracy of a baseline that trains no encoder, on the folds that methods are scored on.
+    """Accuracy of a baseline without a trained encoder, on the same folds as the methods.
 
-    One that cannot tell any two graphs apart predicts the most frequent class, and chooses no C.
+    If it cannot tell any two graphs apart, it predicts the most frequent class and chooses no C.
 
     Args:
-        config: a baseline, ``majority``, ``graph-size``, ``label-histogram``, ``wl`` or ``wl-oa``.
+        config: config of ``majority``, ``graph-size``, ``label-histogram``, ``wl`` or ``wl-oa``.
         graphs: the set.
         folds: folds to train and test on.
-        seed: seed of the folds inside them.
+        seed: seed of the inner folds.
         n_jobs: folds scored in parallel.
 
     Returns:
@@ -227,18 +225,18 @@ def score_baseline(
     labels = graphs.y.cpu().numpy()
     if config.method == "majority":
         return tuple(majority_fold(labels, fold) for fold in folds)
-    one: Callable[[Fold], FoldScore] = partial(_blind_fold, labels)
-    how: Any = {"C_grid": config.c_grid or C_GRID, "seed": seed}
+    score: Callable[[Fold], FoldScore] = partial(_blind_fold, labels)
+    options: Any = {"C_grid": config.c_grid or C_GRID, "seed": seed}
     if config.method in ("wl", "wl-oa"):
         kernel = _kernel(graphs, optimal_assignment=config.method == "wl-oa")
-        others = kernel.ravel()[1:].reshape(len(kernel) - 1, -1)[:, :-1]  # all but the diagonal
-        if np.ptp(others) > ROUNDING:
-            one = partial(kernel_fold, kernel, labels, **how)
+        off_diagonal = kernel.ravel()[1:].reshape(len(kernel) - 1, -1)[:, :-1]
+        if np.ptp(off_diagonal) > ROUNDING:
+            score = partial(kernel_fold, kernel, labels, **options)
     else:
         describe = {"graph-size": graph_size, "label-histogram": label_histogram}[config.method]
         if np.ptp(x := describe(graphs), axis=0).any():
-            one = partial(svm_fold, x, labels, standardise=config.standardise, **how)
-    return cross_validate(one, folds, n_jobs=n_jobs).folds
+            score = partial(svm_fold, x, labels, standardise=config.standardise, **options)
+    return cross_validate(score, folds, n_jobs=n_jobs).folds
 
 
 def _blind_fold(labels: NDArray[np.int64], fold: Fold) -> FoldScore:
@@ -259,44 +257,45 @@ def score_embeddings(
 
     Args:
         config: the settings.
-        graphs: all that are embedded.
+        graphs: the embedded graphs.
         z: float64 [G, d], one per fold, or one for all.
         folds: folds to score on; None for the cross-validation of the configuration.
-        seed: seed of the folds and of those inside them.
+        seed: seed of the folds and of the inner folds.
         n_jobs: folds scored in parallel.
 
     Returns:
         One score per fold.
     """
     labels = graphs.y.cpu().numpy()
-    how: Any = {"standardise": config.standardise, "seed": seed}
-    how |= probe_of(config, graphs)
+    options: Any = {"standardise": config.standardise, "seed": seed}
+    options |= probe_of(config, graphs)
     if folds is None and config.probe == "svm":
-        return svm_cross_validation(z[0], labels, n_folds=config.folds, n_jobs=n_jobs, **how).folds
+        options |= {"n_folds": config.folds, "n_jobs": n_jobs}
+        return svm_cross_validation(z[0], labels, **options).folds
     folds = folds_of(config, labels, seed) if folds is None else folds
-    of_fold = {id(fold): z[min(k, len(z) - 1)] for k, fold in enumerate(folds)}
+    fold_embeddings = {id(fold): z[min(k, len(z) - 1)] for k, fold in enumerate(folds)}
 
-    def one(fold: Fold) -> FoldScore:
-        return PROBES[config.probe].score(of_fold[id(fold)], labels, fold, **how)
+    def score(fold: Fold) -> FoldScore:
+        return PROBES[config.probe].score(fold_embeddings[id(fold)], labels, fold, **options)
 
-    return cross_validate(one, folds, n_jobs=n_jobs).folds
+    return cross_validate(score, folds, n_jobs=n_jobs).folds
 
 
 def probe_of(config: GraphConfig, graphs: GraphSet) -> dict[str, Any]:
-    """Arguments of the SVM or probe of a configuration, other than standardisation.
+    """Arguments of the SVM or probe of a configuration, except standardisation.
 
     Args:
         config: the settings.
-        graphs: all that are scored; a WL kernel compares their features, without encodings.
+        graphs: the scored graphs; a WL kernel compares their features, without encodings.
 
     Returns:
         Arguments of the probe's ``score``.
     """
-    how = {"C_grid": config.c_grid or C_GRID}
+    options = {"C_grid": config.c_grid or C_GRID}
     if config.probe != "svm":
-        return how
+        return options
     kernel, _, added = config.kernel.partition("+")
-    return how | {
+    return options | {
         "kernel": "linear" if kernel == "linear" else "rbf",
         "added": _kernel(graphs, optimal_assignment=added == "wl-oa") if added else None,
     }

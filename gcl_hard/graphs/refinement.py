@@ -1,8 +1,8 @@
-"""Colour refinement of a graph set: equal nodes as one, and Weisfeiler-Lehman kernels.
+"""Colour refinement of a graph set: merging equal nodes, and Weisfeiler-Lehman kernels.
 
 Two nodes with the same features and, layer after layer, the same multisets of neighbours have the
-same embedding in any network like GIN. What K layers compute on all nodes they therefore compute
-on the colours of K rounds of refinement, with how often each occurs.
+same embedding in any network like GIN. K layers can therefore be computed on the colours of K
+rounds of refinement, with their multiplicities, instead of on all nodes.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from gcl_hard.graphs.layers import Sums
 from gcl_hard.graphs.sparse import csr
 
 ROWS_AT_A_TIME = 1024
-"""Graphs that a kernel compares with all others at a time."""
+"""Rows of a kernel that are computed at a time."""
 CACHE_BYTES = 256 * 2**20
-"""Batches that are kept for the next ensemble on the same set."""
+"""Memory for batches that later ensembles on the same set reuse."""
 
 Integers = NDArray[np.int64]
 SALTS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
-"""Salts of the two halves of a colour's name."""
+"""Salts of the two halves of a colour's hash."""
 
 
 @dataclass(frozen=True, eq=False)
 class ColouredBatch:
-    """Graphs as counted colours of their nodes.
+    """Graphs as multisets of node colours.
 
     Attributes:
         features: int64 [C₀], rows of the set's distinct features.
-        sums: for each layer, the matrix that adds up a colour and its neighbours, [C_k, C_{k−1}].
-        parents: for each level from 0 to K − 1, int64 [C_K]: the colour there of each last colour.
-        pairs: how often each last colour occurs in each graph.
+        sums: for each layer, the matrix that sums a colour and its neighbours, [C_k, C_{k−1}].
+        parents: for each level from 0 to K − 1, int64 [C_K]: the colour of each last colour there.
+        pairs: multiplicity of each last colour in each graph.
         readout: the same as a matrix [G, C_K].
         sizes: float [G], nodes of each graph.
         y: int64 [G].
-        classes: the same as 0 … n − 1, without gaps.
+        classes: ``y`` renumbered 0 … n − 1 without gaps.
         graphs: int64 [G], ids in the set.
     """
 
@@ -66,7 +66,7 @@ class ColouredBatch:
         return len(self.features), *(matrix.forward.shape[0] for matrix in self.sums)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> ColouredBatch:
-        """The same on a device, counts in the precision of the embeddings."""
+        """The batch on a device, counts in the precision of the embeddings."""
         return on_device(self, device, dtype)
 
     @property
@@ -79,7 +79,7 @@ class ColouredBatch:
 
 
 class _Table(NamedTuple):
-    """Sparse counts of columns in rows, over the whole set (CSR)."""
+    """Sparse counts (CSR) of columns in rows, over the whole set."""
 
     starts: Integers
     column: Integers
@@ -97,14 +97,14 @@ class _Table(NamedTuple):
         )
 
     def rows(self, rows: Integers) -> _Table:
-        """The given rows, in order."""
+        """Some rows, in order."""
         sizes = self.starts[rows + 1] - self.starts[rows]
         starts = _starts(sizes)
         at = np.arange(starts[-1]) + np.repeat(self.starts[rows] - starts[:-1], sizes)
         return _Table(starts, self.column[at], self.times[at])
 
     def within(self, columns: Integers) -> _Table:
-        """The columns that are kept, renumbered: ``columns`` is −1 for the others."""
+        """The kept columns, renumbered: ``columns`` is −1 for the others."""
         new = columns[self.column]
         stay = new >= 0
         if stay.all():
@@ -121,12 +121,12 @@ class _Table(NamedTuple):
 class ColouredSet:
     """A graph set with the colours of its nodes after 0 … K rounds of refinement.
 
-    A round adds up the neighbours' 128-bit colour names, which look random: two colours are taken
-    for one with a probability of about n² / 2¹²⁹ for n nodes.
+    A round sums the 128-bit hashes of the neighbours' colours: two colours collide with a
+    probability of about n² / 2¹²⁹ for n nodes.
 
     Args:
         graphs: the set; features decide the colours of level 0.
-        layers: K ≥ 1, the layers of the network.
+        layers: K ≥ 1, layers of the network.
 
     Attributes:
         n_colours: by level, from 0.
@@ -159,7 +159,7 @@ class ColouredSet:
         self._bytes = 0
 
     def _layer(self, below: Integers, colour: Integers, nodes: Integers) -> tuple[_Table, _Table]:
-        """Neighbour counts of a level's colours, taken from one node per colour."""
+        """Neighbour counts of a level's colours, from one node per colour."""
         source, target = self.graphs.edge_index.numpy()
         chosen = np.zeros(len(colour), dtype=bool)
         chosen[nodes] = True
@@ -181,17 +181,17 @@ class ColouredSet:
         position = np.full(self.graphs.n_graphs, -1)
         position[ids] = np.arange(len(ids))
         by_colour = self._by_colour.rows(present).within(position)
-        n_last, own = len(present), np.arange(len(present))
+        n_last, ancestors = len(present), np.arange(len(present))
         sums, parents = [], []
         for k in range(len(self._sums) - 1, -1, -1):
-            mine = self._below[k][present]
-            below, at_below = _renumbered(mine, self.n_colours[k])
+            lower = self._below[k][present]
+            below, at_below = _renumbered(lower, self.n_colours[k])
             table, transposed = self._sums[k]
             forward = table.rows(present).within(at_below).csr(len(below))
             backward = transposed.rows(below).within(at).csr(len(present))
             sums.append(Sums(forward, backward))
-            own = at_below[mine][own]
-            parents.append(torch.from_numpy(own))
+            ancestors = at_below[lower][ancestors]
+            parents.append(torch.from_numpy(ancestors))
             present, at = below, at_below
         labels, classes = np.unique(self.graphs.y[index].numpy(), return_inverse=True)
         colour = np.repeat(np.arange(n_last), np.diff(by_colour.starts))
@@ -211,42 +211,42 @@ class ColouredSet:
             graphs=index,
         )  # fmt: skip
 
-    def remembered(
+    def cached(
         self, index: Tensor, device: torch.device, dtype: torch.dtype, family: Hashable = None
     ) -> ColouredBatch:
-        """The same on a device, cached for later ensembles while there is room.
+        """Like :meth:`batch`, on a device and cached for later ensembles while there is room.
 
         Args:
             index: int64 [G], as for :meth:`batch`.
             device: device of the ensemble.
             dtype: dtype of its embeddings.
-            family: family of batches in repeated use; those of others make room.
+            family: key of the batches in current use; other families are evicted first.
         """
         key = family, index.numpy().tobytes(), device, dtype
-        found = self._kept.get(key)
-        if found is None:
-            found = self.batch(index).to(device, dtype)
-            while self._bytes + found.n_bytes > CACHE_BYTES:
+        batch = self._kept.get(key)
+        if batch is None:
+            batch = self.batch(index).to(device, dtype)
+            while self._bytes + batch.n_bytes > CACHE_BYTES:
                 oldest = next(iter(self._kept), None)
                 if oldest is None or oldest[0] == family:
-                    return found
+                    return batch
                 self._bytes -= self._kept.pop(oldest).n_bytes
-            self._kept[key] = found
-            self._bytes += found.n_bytes
-        return found
+            self._kept[key] = batch
+            self._bytes += batch.n_bytes
+        return batch
 
 
 def refined(graphs: GraphSet, layers: int) -> list[Integers]:
     """Colours of all nodes, 0 … n − 1, after each round.
 
-    A colour's name says what it is, and colours are in the order of their names: those of some
-    graphs keep their order whatever the other graphs of the set are.
+    Colours are ordered by hash, so the colours of some graphs keep their order whatever the other
+    graphs of the set are.
     """
     source, target = graphs.edge_index.numpy()
     x = np.ascontiguousarray(graphs.x.numpy())
     if graphs.features == "degree-scalar":  # raw degrees are the same in every fold
         x = np.bincount(source, minlength=len(x))[:, None].astype(np.float64)
-    x = x + 0.0  # there is one zero only
+    x = x + 0.0  # −0.0 becomes 0.0
     bits = x.view(np.uint32 if x.itemsize == 4 else np.uint64).astype(np.uint64)
     columns = np.arange(1, bits.shape[1] + 1, dtype=np.uint64)
     names = [_mixed(bits ^ _mixed(columns, salt), salt).sum(1) for salt in SALTS]
@@ -263,14 +263,14 @@ def refined(graphs: GraphSet, layers: int) -> list[Integers]:
 
 
 def _mixed(x: NDArray[np.uint64], salt: np.uint64) -> NDArray[np.uint64]:
-    """A hash of each number."""
+    """Hash of each number."""
     x = (x + salt) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(29))
 
 
 def _numbered(names: list[NDArray[np.uint64]]) -> Integers:
-    """Ranks 0 … n − 1 of the distinct values."""
+    """Ranks 0 … n − 1 of the distinct hashes."""
     order = np.lexsort(names)
     first, second = (name[order] for name in names)
     new = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
@@ -280,10 +280,10 @@ def _numbered(names: list[NDArray[np.uint64]]) -> Integers:
 
 
 def _renumbered(values: Integers, n: int) -> tuple[Integers, Integers]:
-    """The distinct values, ascending, and each number's rank among them, −1 for others."""
-    found = np.zeros(n, dtype=bool)
-    found[values] = True
-    present = np.flatnonzero(found)
+    """The distinct values, ascending, and the rank of each number below n, −1 if absent."""
+    occurs = np.zeros(n, dtype=bool)
+    occurs[values] = True
+    present = np.flatnonzero(occurs)
     rank = np.full(n, -1)
     rank[present] = np.arange(len(present))
     return present, rank
@@ -312,21 +312,21 @@ def coloured(graphs: GraphSet, layers: int) -> ColouredSet:
 
 
 FEATURES = "features"
-"""What Weisfeiler-Lehman refinement starts from where features are discrete."""
+"""Start of Weisfeiler-Lehman refinement with discrete features."""
 
 
 def wl_start(graphs: GraphSet) -> tuple[GraphSet, str]:
-    """The set with what Weisfeiler-Lehman refinement starts from as its features, and what it is.
+    """The set with the features that Weisfeiler-Lehman refinement starts from, and their name.
 
-    Of a set with ``attributes`` it is the first of these whose values most nodes share with a node
-    of another graph: ``features``, all; ``whole-numbered features``; ``features of 0 and 1``, such
-    as one-hot labels; ``degrees``. If none is, and of every other set, it is ``features``.
+    For a set with ``attributes`` these are the first of the following whose values most nodes share
+    with a node of another graph: ``features``, all; ``whole-numbered features``; ``features of 0
+    and 1``, such as one-hot labels; ``degrees``. Otherwise, and for every other set, all features.
 
     Args:
         graphs: the set, on any device; structural encodings are left out.
 
     Returns:
-        The set on the CPU, and one of these names.
+        The set on the CPU, and the name.
 
     Example:
         >>> from gcl_hard.graphs import load
@@ -341,13 +341,13 @@ def wl_start(graphs: GraphSet) -> tuple[GraphSet, str]:
         return plain, FEATURES
     whole = (x == x.round()).all(0) & (x != x[0]).any(0)
     binary = whole & ((x == 0) | (x == 1)).all(0)
-    found = {FEATURES: plain}
+    starts = {FEATURES: plain}
     for name, columns in (("whole-numbered features", whole), ("features of 0 and 1", binary)):
         if columns.any():
-            found[name] = replace(plain, x=x[:, columns])
-    found["degrees"] = replace(plain, features="degree-scalar")
-    name = next((name for name, one in found.items() if _shared(one)), FEATURES)
-    return found[name], name
+            starts[name] = replace(plain, x=x[:, columns])
+    starts["degrees"] = replace(plain, features="degree-scalar")
+    name = next((name for name, start in starts.items() if _shared(start)), FEATURES)
+    return starts[name], name
 
 
 def _shared(graphs: GraphSet) -> bool:
@@ -369,10 +369,9 @@ def wl_kernel(
     √(k(g, g) k(h, h)).
 
     Args:
-        graphs: G graphs. Nodes that are equal in what :func:`wl_start` names start with equal
-            labels.
-        optimal_assignment: whether to take the minimum instead of the product.
-        iterations: rounds after round 0, in which labels are as given; >= 1.
+        graphs: G graphs. Nodes with equal features by :func:`wl_start` start with equal labels.
+        optimal_assignment: whether to use the minimum instead of the product.
+        iterations: rounds after round 0, which has the initial labels; >= 1.
 
     Returns:
         float64 [G, G], symmetric, ones on the diagonal.
@@ -393,13 +392,15 @@ def wl_kernel(
     from scipy.sparse import csr_matrix
 
     check_at_least("iterations", iterations, 1)
-    known, _ = wl_start(graphs)
-    owner = np.repeat(np.arange(graphs.n_graphs), known.node_ptr.diff().numpy())
+    start, _ = wl_start(graphs)
+    owner = np.repeat(np.arange(graphs.n_graphs), start.node_ptr.diff().numpy())
     total = np.zeros((graphs.n_graphs, graphs.n_graphs))
-    blocks = [slice(at, at + ROWS_AT_A_TIME) for at in range(0, len(total), ROWS_AT_A_TIME)]
-    for colours in refined(known, iterations):
+    blocks = [
+        slice(first, first + ROWS_AT_A_TIME) for first in range(0, len(total), ROWS_AT_A_TIME)
+    ]
+    for colours in refined(start, iterations):
         if optimal_assignment:
-            # min(a, b) counts the ranks (1st, 2nd, … node of a colour) that both graphs have
+            # min(a, b) is the number of ranks (1st, 2nd, … node of a colour) in both graphs
             ranked = _rank(owner, colours) * (colours.max() + 1) + colours
             columns = np.unique(ranked, return_inverse=True)[1].reshape(-1)
         else:
@@ -407,9 +408,9 @@ def wl_kernel(
         counts = csr_matrix((np.ones(len(owner)), (owner, columns)))
         for rows in blocks:
             total[rows] += (counts[rows] @ counts.T).toarray()
-    own = total.diagonal().copy()
+    norms = total.diagonal().copy()
     for rows in blocks:
-        total[rows] /= np.sqrt(np.outer(own[rows], own))
+        total[rows] /= np.sqrt(np.outer(norms[rows], norms))
     return total
 
 

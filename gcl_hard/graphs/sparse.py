@@ -1,4 +1,4 @@
-"""Sparse matrices of features and of edges, as PyTorch's compressed rows."""
+"""Sparse matrices of features and edges in PyTorch's CSR format."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import Tensor
 from gcl_hard.errors import InputError
 
 with warnings.catch_warnings():
-    # PyTorch says once per process that these are in beta; users cannot change that.
+    # PyTorch warns once per process that these are in beta; users cannot change that.
     warnings.filterwarnings("ignore", category=UserWarning)
     torch.zeros(1, 1).to_sparse_csr()
     torch.sparse_csr_tensor(torch.tensor([0, 0]), torch.tensor([0])[:0], torch.zeros(0), (1, 1))
 
 
 def csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A ``torch.sparse_csr`` tensor, whose parts are not checked.
+    """A ``torch.sparse_csr`` tensor, without checks of its invariants.
 
     Args:
-        starts: int64 [rows + 1], where each row begins among the values.
+        starts: int64 [rows + 1], start of each row among the values.
         columns: int64 [n].
         values: float [n].
         shape: rows and columns.
@@ -34,8 +34,7 @@ def csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int])
 
 
 def scaled_columns(x: Tensor, scale: Tensor) -> Tensor:
-    """A matrix with its columns multiplied by numbers; a sparse one stays so, and shares its
-    pattern.
+    """A matrix with scaled columns; a sparse one stays sparse and shares its pattern.
 
     Args:
         x: float [n, d], dense or ``torch.sparse_csr``.
@@ -48,7 +47,7 @@ def scaled_columns(x: Tensor, scale: Tensor) -> Tensor:
 
 
 def column_sums(x: Tensor, weights: Tensor) -> Tensor:
-    """For each column the weights of the rows whose entry is not 0, summed, float [d].
+    """For each column the sum of the weights of rows with a non-zero entry, float [d].
 
     Args:
         x: float [n, d], dense or ``torch.sparse_csr``.
@@ -61,12 +60,12 @@ def column_sums(x: Tensor, weights: Tensor) -> Tensor:
     if x.layout == torch.strided:
         return weights @ (x != 0).to(weights.dtype)
     sizes, n = x.crow_indices().diff(), len(x.values())
-    of_entry = weights.repeat_interleave(sizes, output_size=n) * (x.values() != 0)
-    return weights.new_zeros(x.shape[1]).index_add_(0, x.col_indices(), of_entry)
+    entry_weights = weights.repeat_interleave(sizes, output_size=n) * (x.values() != 0)
+    return weights.new_zeros(x.shape[1]).index_add_(0, x.col_indices(), entry_weights)
 
 
 def in_degree(edge_index: Tensor, n: int) -> Tensor:
-    """How many edges lead to each of n nodes, int64 [n]; no device is waited for.
+    """Number of edges to each of n nodes, int64 [n], without device synchronisation.
 
     Example:
         >>> in_degree(torch.tensor([[0, 1, 2], [1, 2, 1]]), 4)
@@ -81,7 +80,7 @@ def sum_to(edge_index: Tensor, weight: Tensor, n: int) -> Tensor:
 
 
 def check_ends(edge_index: Tensor, n: int) -> None:
-    """InputError for edges between other nodes than 0 to n − 1, on a CPU, where it is known."""
+    """InputError for edges with nodes outside 0 to n − 1; checked on a CPU only."""
     if edge_index.device.type != "cpu" or not edge_index.numel():
         return
     least, most = (int(end) for end in edge_index.aminmax())
@@ -90,7 +89,7 @@ def check_ends(edge_index: Tensor, n: int) -> None:
 
 
 def rows_of(x: Tensor, ids: Tensor) -> Tensor:
-    """Some rows of a matrix, in their order; sparse if it is.
+    """Rows of a matrix by their ids; sparse if the matrix is.
 
     Args:
         x: float [n, d], dense or ``torch.sparse_csr``.
@@ -102,14 +101,14 @@ def rows_of(x: Tensor, ids: Tensor) -> Tensor:
     counts = starts.diff()[ids]
     ends = counts.cumsum(0)
     shift = starts[ids] - (ends - counts)
-    at = torch.arange(int(ends[-1]) if len(ids) else 0, device=x.device)
-    at = at + shift.repeat_interleave(counts)
+    positions = torch.arange(int(ends[-1]) if len(ids) else 0, device=x.device)
+    positions = positions + shift.repeat_interleave(counts)
     begins = torch.cat([ends.new_zeros(1), ends])
-    return csr(begins, x.col_indices()[at], x.values()[at], (len(ids), x.shape[1]))
+    return csr(begins, x.col_indices()[positions], x.values()[positions], (len(ids), x.shape[1]))
 
 
 def to_scipy(x: Tensor) -> Any:
-    """A matrix as a SciPy array of compressed rows, or as a NumPy array if it is dense."""
+    """A matrix as a SciPy CSR array, or as a NumPy array if dense."""
     from scipy.sparse import csr_array
 
     x = x.detach().cpu()

@@ -1,4 +1,4 @@
-"""TUDataset sets by name: found or downloaded, read, checked, and given node features."""
+"""Loading of TUDataset sets by name: search or download, parsing and validation."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from gcl_hard.graphs.features import check_kind
 
 Array = npt.NDArray[Any]
 Members = dict[str, Callable[[], Any]]
-"""Functions that open the files of a folder or an archive, by their paths in it."""
+"""Functions that open the files of a folder or archive, by path in it."""
 
 SITE = "https://www.chrsmrrs.com/graphkerneldatasets"
 PACKAGED = Path(__file__).parents[1] / "data"
 
 EVERY = slice(None)
 MOST_LABELS = 10_000  # values of a column, each a feature
-SHOWN = 5  # files that a message names
+SHOWN = 5  # files named in a message
 REQUIRED = ("A", "graph_indicator", "graph_labels")
 OPTIONAL = ("node_labels", "node_attributes", "edge_labels", "edge_attributes")
 
@@ -73,9 +73,9 @@ def load(
 ) -> GraphSet:
     """A graph classification set of the TUDataset collection.
 
-    It is looked for as ``NAME/`` or ``NAME.zip`` in the data folder, the cache and the package
-    (MUTAG), and otherwise downloaded into the cache. Its files may be in any one folder in there,
-    in any case.
+    It is searched as ``NAME/`` or ``NAME.zip`` in the data folder, the cache and the package
+    (MUTAG), and otherwise downloaded into the cache. Its files may be in any single folder in
+    there, in any case.
 
     Args:
         name: PTC_MR (PTC), MUTAG, ENZYMES, IMDB-BINARY (IMDB-B), IMDB-MULTI (IMDB-M), or any
@@ -91,11 +91,11 @@ def load(
 
     Raises:
         InputError: if the set cannot be found, its files are damaged or contradict each other or
-            the manifest, an edge is listed in one direction only, or the set lacks the features
-            asked for.
+            the manifest, an edge is listed in one direction only, or the set lacks the requested
+            features.
 
     Warns:
-        UserWarning: names files of the set that are not read, such as NAME_graph_attributes.txt.
+        UserWarning: names unread files of the set, such as NAME_graph_attributes.txt.
 
     Source:
         Morris et al. 2020, "TUDataset: A collection of benchmark datasets for learning with
@@ -118,13 +118,13 @@ def canonical_name(name: str) -> str:
     """The name of a set as TUDataset spells it; known names and aliases in any case.
 
     Args:
-        name: as the user wrote it; names outside the manifest are returned as they are.
+        name: as the user wrote it; names outside the manifest are returned unchanged.
 
     Returns:
         The name.
 
     Raises:
-        InputError: if it cannot be the name of a file.
+        InputError: if it is not a valid file name.
 
     Example:
         >>> canonical_name("ptc"), canonical_name("imdb-b"), canonical_name("PROTEINS")
@@ -149,7 +149,7 @@ def lacks_edge_labels(name: str) -> bool:
 
 
 def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
-    """The archive that a set is read from, or the files of an unpacked one."""
+    """The archive of a set, or the files of an unpacked one."""
     path = locate(name, data_dir=data_dir).resolve()
     return sorted(path.rglob("*")) if path.is_dir() else [path]
 
@@ -174,7 +174,7 @@ def locate(
 
     Raises:
         InputError: if the data folder does not exist, or the set cannot be found; the message
-            lists what was tried, where to put the file, and what works offline.
+            lists the searched paths, where to put the file, and what works offline.
 
     Example:
         >>> locate("mutag", download=False).stem
@@ -183,7 +183,8 @@ def locate(
     name = canonical_name(name)
     if Path(name).suffixes[:1] == [".csv"]:
         raise InputError(
-            f"{name} is no TUDataset: for molecules in a CSV give module:name, a function that "
+            f"{name} is not a TUDataset: for molecules in a CSV file give module:name, a function "
+            f"that "
             f"returns read_molecules({name!r}).molecules, or use --domain molecules"
         )
     places = locating.folders("tu", data_dir=data_dir, cache_dir=cache_dir, files="NAME.zip files")
@@ -213,38 +214,39 @@ def _check_sizes(name: str, raw: RawGraphs, path: Path) -> None:
     columns = [0 if block is None else block.shape[1] for block in labels]
     got = Sizes(raw.y.numel(), n_nodes, raw.edge_index.shape[1], n_classes, *columns)
     wrong = [
-        f"{is_} {what.replace('_', ' ')} where {name} has {expected}"
-        for what, is_, expected in zip(Sizes._fields, got, MANIFEST[name], strict=True)
-        if is_ != expected
+        f"{size} {field.replace('_', ' ')} where {name} has {expected}"
+        for field, size, expected in zip(Sizes._fields, got, MANIFEST[name], strict=True)
+        if size != expected
     ]
     if wrong:
         raise InputError(f"{path} is not the TUDataset's {name}: {'; '.join(wrong)}")
 
 
 def _in_folder(folder: Path, name: str) -> Path | None:
-    """The folder or the archive of a set, in any case where none is spelt as asked for."""
-    for spell in (str, str.casefold):
-        for wanted in (name, f"{name}.zip"):
-            alike = [one for one in folder.glob("*") if spell(one.name) == spell(wanted)]
-            found = [
-                one
-                for one in alike
-                if (_files_of(_unpacked(one), name) if wanted == name else one.is_file())
+    """The folder or archive of a set, in any case if none is spelt exactly."""
+    for fold in (str, str.casefold):
+        for file_name in (name, f"{name}.zip"):
+            alike = [path for path in folder.glob("*") if fold(path.name) == fold(file_name)]
+            usable = [
+                path
+                for path in alike
+                if (_files_of(_unpacked(path), name) if file_name == name else path.is_file())
             ]
-            if len(found) > 1:
+            if len(usable) > 1:
                 raise InputError(
-                    f"{folder} holds {' and '.join(sorted(one.name for one in found))}: rename the "
-                    f"one to be read to {wanted}"
+                    f"{folder} holds {' and '.join(sorted(path.name for path in usable))}: rename "
+                    f"the "
+                    f"one to read to {file_name}"
                 )
-            if found:
-                return found[0]
+            if usable:
+                return usable[0]
     return None
 
 
 def _absence(folder: Path, name: str) -> str:
-    """What a folder lacks, and what there is instead."""
-    if _files_of((one.name for one in folder.glob("*")), name):
-        return f"{name}_*.txt files, which belong into {name}/ there"
+    """What is missing in a folder, and what it has instead."""
+    if _files_of((path.name for path in folder.glob("*")), name):
+        return f"{name}_*.txt files, which belong in {name}/ there"
     empty = f"no {name}_*.txt in {name}/" if (folder / name).is_dir() else f"no {name}/"
     return f"{empty}, no {name}.zip"
 
@@ -253,19 +255,19 @@ def read_texts(path: Path, name: str) -> dict[str, str]:
     """Read the raw files of a set; the keys are the parts of their names after ``NAME_``.
 
     Args:
-        path: a folder or a zip with the files, which are together in it or in a folder in it; a
-            zip is read in memory.
+        path: a folder or zip with all the files in it or in one folder inside; a zip is read in
+            memory.
         name: name of the set, as its files spell it in any case.
 
     Returns:
-        Text by key: all of ``REQUIRED``, and those of ``OPTIONAL`` that were found.
+        Text by key: all of ``REQUIRED``, and those of ``OPTIONAL`` that exist.
 
     Raises:
         InputError: if the zip is damaged, files are in several folders, a required file is missing,
             or a file is not text.
 
     Warns:
-        UserWarning: names other files of the set, ``NAME_*.txt``, which are not read.
+        UserWarning: names unread files ``NAME_*.txt``.
 
     Example:
         >>> sorted(read_texts(PACKAGED / "MUTAG.zip", "MUTAG"))
@@ -280,8 +282,8 @@ def read_texts(path: Path, name: str) -> dict[str, str]:
                 raw = _read(_zipped(archive), path, name)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise InputError(
-            f"{path} cannot be read: {error}; replace it by an intact copy (or delete it to have "
-            f"the set downloaded again)"
+            f"{path} cannot be read: {error}; replace it by an intact copy (or delete it to "
+            f"download the set again)"
         ) from error
     try:
         return {key: content.decode() for key, content in raw.items()}
@@ -290,13 +292,13 @@ def read_texts(path: Path, name: str) -> dict[str, str]:
 
 
 def _unpacked(folder: Path) -> Members:
-    """The files of a folder, and of the folders in it."""
+    """The files of a folder and its subfolders."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): partial(path.open, "rb") for path in files}
 
 
 def _zipped(archive: zipfile.ZipFile) -> Members:
-    """The files of an archive, also of one whose folders are separated by backslashes."""
+    """The files of an archive; backslashes separate folders, too."""
     return {
         member.filename.replace("\\", "/"): partial(archive.open, member)
         for member in archive.infolist()
@@ -305,39 +307,39 @@ def _zipped(archive: zipfile.ZipFile) -> Members:
 
 
 def _files_of(members: Iterable[str], name: str) -> dict[str, list[str]]:
-    """The files of a set by key, those in folders outside left out."""
+    """Paths of a set's files by key; paths outside the folder are left out."""
     wanted = {f"{name}_{key}.txt".casefold(): key for key in (*REQUIRED, *OPTIONAL)}
-    found: dict[str, list[str]] = {}
+    files: dict[str, list[str]] = {}
     for member in members:
         *folders, file = member.split("/")
         if file.casefold() in wanted and ".." not in folders:
-            found.setdefault(wanted[file.casefold()], []).append(member)
-    return found
+            files.setdefault(wanted[file.casefold()], []).append(member)
+    return files
 
 
 def _unread(members: Iterable[str], name: str) -> list[str]:
-    """Files that are named as those of a set and are none of them, nor words about it."""
+    """Other files named like those of a set, except a readme."""
     read = {file for files in _files_of(members, name).values() for file in files}
-    begin = f"{name}_".casefold()
-    others = {one.rpartition("/")[2] for one in members if one not in read}
+    prefix = f"{name}_".casefold()
+    others = {member.rpartition("/")[2] for member in members if member not in read}
     return sorted(
         file
-        for file, folded in ((one, one.casefold()) for one in others)
-        if folded.startswith(begin) and folded.endswith(".txt") and "readme" not in folded
+        for file, folded in ((file, file.casefold()) for file in others)
+        if folded.startswith(prefix) and folded.endswith(".txt") and "readme" not in folded
     )
 
 
 def _read(members: Members, path: Path, name: str) -> dict[str, bytes]:
     files = _files_of(members, name)
-    folders = {one.rpartition("/")[0] or "." for several in files.values() for one in several}
+    folders = {member.rpartition("/")[0] or "." for paths in files.values() for member in paths}
     if len(folders) > 1:
         raise InputError(
             f"{path} holds {name}_*.txt files in {len(folders)} folders, "
-            f"{', '.join(f'{folder}/' for folder in sorted(folders))}: keep those of one"
+            f"{', '.join(f'{folder}/' for folder in sorted(folders))}: keep those of one folder"
         )
-    twice = [several for several in files.values() if len(several) > 1]
-    if twice:
-        raise InputError(f"{path} holds {' and '.join(twice[0])}: keep one of them")
+    duplicates = [paths for paths in files.values() if len(paths) > 1]
+    if duplicates:
+        raise InputError(f"{path} holds {' and '.join(duplicates[0])}: keep one of them")
     missing = [f"{name}_{key}.txt" for key in REQUIRED if key not in files]
     if missing:
         raise InputError(
@@ -345,19 +347,19 @@ def _read(members: Members, path: Path, name: str) -> dict[str, bytes]:
         )
     if unread := _unread(members, name):
         warnings.warn(
-            f"files of {name} in {path} that are not read: {', '.join(unread)}; what is read is "
+            f"files of {name} in {path} that are not read: {', '.join(unread)}; read are "
             f"{', '.join((*REQUIRED, *OPTIONAL))}",
             stacklevel=4,
         )
-    found = {key: io.BytesIO() for key in files}
+    buffers = {key: io.BytesIO() for key in files}
     for key, (file,) in files.items():
-        with members[file]() as opened:  # in pieces: no more is unpacked than the archive declares
-            shutil.copyfileobj(opened, found[key])
-    return {key: content.getvalue() for key, content in found.items()}
+        with members[file]() as opened:  # in pieces: unpacks no more than the archive declares
+            shutil.copyfileobj(opened, buffers[key])
+    return {key: content.getvalue() for key, content in buffers.items()}
 
 
 def _holdings(members: Mapping[str, object]) -> str:
-    """What is in a folder or an archive instead of a set."""
+    """Contents of a folder or archive that lacks a set, for messages."""
     inner = [member for member in members if member.casefold().endswith(".zip")]
     if inner:
         return f"It holds {inner[0]}, another archive: unpack it, and give that one"
@@ -381,7 +383,7 @@ def parse(texts: dict[str, str], origin: str) -> RawGraphs:
 
     Raises:
         InputError: if a file is not numeric, has the wrong length, or contradicts another one; if
-            an edge is listed in one direction only, or node ids may start again in every graph.
+            an edge is listed in one direction only, or node ids may restart in every graph.
 
     Source:
         File format: https://chrsmrrs.github.io/datasets/docs/format/
@@ -436,15 +438,15 @@ def _table(text: str, key: str, origin: str) -> Array:
     dtype = np.float64 if key.endswith("attributes") else np.int64
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", DeprecationWarning)  # all that NumPy 1 says of 1.5
+            warnings.simplefilter("error", DeprecationWarning)  # NumPy 1 only warns of 1.5
             table = np.loadtxt(io.StringIO(text), dtype, delimiter=",", comments=None, ndmin=2)
     except (ValueError, OverflowError, DeprecationWarning) as error:
         kind = "numbers" if dtype is np.float64 else "integers"
         raise InputError(f"{origin}: {key} must hold {kind} only: {error}") from error
     if not (np.abs(table) <= np.finfo(np.float32).max).all():
         raise InputError(
-            f"{origin}: {key} holds NaN or infinite values, or such in single precision; only "
-            f"finite ones will do"
+            f"{origin}: {key} holds values that are NaN or infinite in single precision; expected "
+            f"finite ones"
         )
     columns = {"A": 2, "graph_indicator": 1, "graph_labels": 1}.get(key, table.shape[1])
     if table.shape[1] != columns:
@@ -454,13 +456,13 @@ def _table(text: str, key: str, origin: str) -> Array:
         if (widest := int(span.max())) >= MOST_LABELS:
             raise InputError(
                 f"{origin}: {key} are numbers up to {widest} apart, and each number between would "
-                f"be a feature: number them 0, 1, … (at most {MOST_LABELS})"
+                f"be a feature: renumber them 0, 1, … (at most {MOST_LABELS})"
             )
     return table
 
 
 def _edges(table: Array, graph: Array, origin: str) -> tuple[Array, Array]:
-    """Sorted edges [2, E] without loops and repeats, and the line on which each came first."""
+    """Sorted edges [2, E] without loops and repeats, and the first line of each."""
     n_nodes = len(graph)
     pairs = table - 1
     if pairs.size and not (pairs.min() >= 0 and pairs.max() < n_nodes):
@@ -468,8 +470,8 @@ def _edges(table: Array, graph: Array, origin: str) -> tuple[Array, Array]:
     _refuse_restart(pairs, graph, origin)
     if (graph[pairs[:, 0]] != graph[pairs[:, 1]]).any():
         raise InputError(
-            f"{origin}: A has edges between different graphs; ids of nodes count on from graph to "
-            f"graph, as the lines of graph_indicator"
+            f"{origin}: A has edges between different graphs; node ids continue from graph to "
+            f"graph, like the lines of graph_indicator"
         )
     lines = np.flatnonzero(pairs[:, 0] != pairs[:, 1])
     codes, position = np.unique(pairs[lines] @ np.array([n_nodes, 1]), return_index=True)
@@ -489,16 +491,16 @@ def _edges(table: Array, graph: Array, origin: str) -> tuple[Array, Array]:
 
 
 def _refuse_restart(pairs: Array, graph: Array, origin: str) -> None:
-    """Refuse edges that may be those of many graphs, each with node ids of its own.
+    """Refuse edges whose node ids may restart in every graph.
 
-    They may be if graphs have no edge, and A returns to lines, to none more often than there are
+    They may if some graphs have no edge, and lines of A repeat, none more often than there are
     graphs large enough for it.
     """
     sizes = np.bincount(graph)
     if not len(pairs) or pairs.max() >= sizes.max():
         return
     codes = pairs @ np.array([sizes.max(), 1])
-    codes = codes[np.diff(codes, prepend=-1) != 0]  # a line twice in a row is an edge listed twice
+    codes = codes[np.diff(codes, prepend=-1) != 0]  # consecutive repeats are an edge listed twice
     codes, times = np.unique(codes, return_counts=True)
     last = np.maximum(codes // sizes.max(), codes % sizes.max())
     large_enough = len(sizes) - np.searchsorted(np.sort(sizes), last, side="right")
@@ -506,14 +508,14 @@ def _refuse_restart(pairs: Array, graph: Array, origin: str) -> None:
     if len(edgeless) and times.max() > 1 and (times <= large_enough).all():
         raise InputError(
             f"{origin}: {times.sum() - len(times)} lines of A repeat others, and {len(edgeless)} "
-            f"of {len(sizes)} graphs, from graph {edgeless[0] + 1} on, have no edge: if ids of "
-            f"nodes start again in every graph, let them count on from graph to graph; if not, "
-            f"remove the repeats"
+            f"of {len(sizes)} graphs, from graph {edgeless[0] + 1} on, have no edge: if node "
+            f"ids restart in every graph, let them continue from graph to graph; if not, remove "
+            f"the repeats"
         )
 
 
 def _one_hot(table: Array | None, rows: Array | slice = EVERY) -> Tensor | None:
-    """A block of columns per label column, one column per value, from the smallest value on."""
+    """One block per label column, with one column per value from the smallest on."""
     if table is None or not len(table):
         return None
     values = torch.from_numpy(table - table.min(axis=0))
@@ -522,12 +524,12 @@ def _one_hot(table: Array | None, rows: Array | slice = EVERY) -> Tensor | None:
 
 
 def _label_names(table: Array | None) -> tuple[str, ...]:
-    """What the columns of :func:`_one_hot` stand for."""
+    """Names of the columns of :func:`_one_hot`."""
     if table is None or not len(table):
         return ()
-    ranges = [range(int(one.min()), int(one.max()) + 1) for one in table.T]
+    ranges = [range(int(column.min()), int(column.max()) + 1) for column in table.T]
     names = ["label"] if len(ranges) == 1 else [f"label{i}" for i in range(len(ranges))]
-    return tuple(f"{name}={v}" for name, of in zip(names, ranges, strict=True) for v in of)
+    return tuple(f"{name}={v}" for name, labels in zip(names, ranges, strict=True) for v in labels)
 
 
 def _numbered(table: Array | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The losses of two-view models that are trained together."""
+"""Losses of two-view models that train as an ensemble."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gcl_hard.losses.sampling import NegativeSampler
 
 
 class _Form(NamedTuple):
-    """What losses that are taken together have in common."""
+    """Settings shared by losses that are computed together."""
 
     class_positives: bool
     reads_labels: bool
@@ -29,15 +29,15 @@ class _Form(NamedTuple):
 
 
 class ViewLosses:
-    """Losses of models on the same views, in this epoch.
+    """Losses of several models on the same views, in the current epoch.
 
-    On a GPU those of one form, which differ in hardness, temperature and admission, are taken
-    together, so that a step has as many operations with eight models as with one. Others, and all
-    on a CPU, where that is faster, are taken one after the other.
+    On a GPU losses of one form, which differ in hardness, temperature and admission, are computed
+    together, so that a step has as many operations with eight models as with one. Other losses,
+    and all losses on a CPU, where that is faster, are computed one by one.
 
     Args:
-        losses: of the models, in their order.
-        like: a tensor of the dtype and on the device of the embeddings.
+        losses: losses of the models, in order.
+        like: a tensor with the dtype and device of the embeddings.
     """
 
     def __init__(self, losses: Sequence[ContrastiveLoss], like: Tensor) -> None:
@@ -62,14 +62,14 @@ class ViewLosses:
         self._back = torch.tensor(order, device=like.device).argsort()
 
     def __call__(self, z: Tensor, n_views: int, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss of every model, float [P], and how many anchors contribute to it, int64 [P].
+        """The loss of every model, float [P], and its number of contributing anchors, int64 [P].
 
         Args:
             z: float [P, V G, d], view after view.
             n_views: V.
             labels: int64 [G].
         """
-        found: list[Tensor] = []
+        losses: list[Tensor] = []
         used: list[Tensor] = []
         n_others = max(z.shape[1] - n_views, 1)
         for form, rows, stack in self._together:
@@ -82,21 +82,19 @@ class ViewLosses:
             if classes is not None:
                 least = 0 if form.unknown is None else -len(classes)
                 values = nan_if_negative(values, classes, least)
-            found.append(values)
+            losses.append(values)
             used.append(n)
         for row in self._alone:
             loss = self.losses[row]
             loss.counts = None
-            found.append(loss(z[row].chunk(n_views), labels=labels)[None])
-            seen = {"contributing": z.shape[1]} if loss.counts is None else loss.counts
-            used.append(torch.as_tensor(seen["contributing"], device=z.device)[None])
-        return torch.cat(found)[self._back], torch.cat(used)[self._back]
+            losses.append(loss(z[row].chunk(n_views), labels=labels)[None])
+            counts = {"contributing": z.shape[1]} if loss.counts is None else loss.counts
+            used.append(torch.as_tensor(counts["contributing"], device=z.device)[None])
+        return torch.cat(losses)[self._back], torch.cat(used)[self._back]
 
 
 def form_of(loss: ContrastiveLoss) -> _Form | None:
-    """What a loss must have in common with those that it is taken together with; None if it is
-    taken by itself.
-    """
+    """Settings shared with losses that are computed together; None if it is computed alone."""
     sampler = loss.sampler
     plain = (
         type(loss) is ContrastiveLoss and type(sampler) is NegativeSampler
@@ -120,13 +118,13 @@ def form_of(loss: ContrastiveLoss) -> _Form | None:
 
 
 def _stack(form: _Form, losses: Sequence[ContrastiveLoss], like: Tensor) -> Stack:
-    """The settings of losses of one form, as they are in this epoch."""
-    current = [loss.sampler.current for loss in losses]
-    least = [one.least(like.dtype) if isinstance(one, Threshold) else None for one in current]
+    """The settings of losses of one form in the current epoch."""
+    hardenings = [loss.sampler.current for loss in losses]
+    bounds = [h.least(like.dtype) if isinstance(h, Threshold) else None for h in hardenings]
     numbers = [
-        [one.slope(loss.temperature) or 0.0 for one, loss in zip(current, losses, strict=True)],
+        [h.slope(loss.temperature) or 0.0 for h, loss in zip(hardenings, losses, strict=True)],
         [loss.temperature for loss in losses],
-        [-math.inf if one is None else one for one in least],
+        [-math.inf if bound is None else bound for bound in bounds],
     ]
     slope, temperature, limit = torch.tensor(numbers, dtype=like.dtype).to(like.device)
     other = torch.tensor([loss.sampler.needs_labels for loss in losses]).to(like.device)

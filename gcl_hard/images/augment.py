@@ -1,4 +1,4 @@
-"""Random views of images: crop, flip, colours, grey, blur and noise, each drawn per image."""
+"""Random views of images: crop, flip, colour jitter, grey, blur and noise, drawn per image."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ from gcl_hard.core.seeds import Drawing
 from gcl_hard.core.setting import Setting, declared
 from gcl_hard.errors import InputError, check_at_least
 
-JITTERED = 0.8  # probability of the colour jitter, as SimCLR has it
+JITTERED = 0.8  # probability of the colour jitter, as in SimCLR
 ASPECT = (3 / 4, 4 / 3)  # range of width / height of a crop
 SIGMA = (0.1, 2.0)  # range of the blur's standard deviation, in pixels
 CHUNK = 2**24  # values counted at a time
 
 Transform = Callable[[Tensor], Tensor]
 
-
-_of_views = partial(Setting, part="views", read_by=("supervised",))
+_view_setting = partial(Setting, part="views", read_by=("supervised",))
 
 
 @dataclass(frozen=True)
 class ViewRecipe:
-    """How a view is made; the transforms come in the order of the fields.
+    """Transforms of a view, applied in the order of the fields.
 
     Args:
-        crop: least share of the area that a random resized crop keeps, in (0, 1]; it is drawn from
+        crop: smallest share of the area that a random resized crop keeps, in (0, 1]; drawn from
             [crop, 1], the aspect ratio from [3/4, 4/3]. 1 crops nothing.
         flip: probability of a horizontal flip, in [0, 1].
         jitter: strength of the colour jitter, in [0, 2]: brightness, contrast and saturation are
-            multiplied by factors from [max(0, 1 − jitter), 1 + jitter], the hue is turned by up to
+            multiplied by factors from [max(0, 1 − jitter), 1 + jitter], the hue is rotated by up to
             jitter / 4 of the circle, in an order drawn once per batch. An image is jittered with
             probability 0.8. 0 is off.
         grayscale: probability of losing the colours, in [0, 1].
@@ -48,8 +47,8 @@ class ViewRecipe:
 
     Source:
         The defaults are those of HCL's and H-SCL's code (``image/utils.py``), which follows Chen
-        et al. (2020), *SimCLR*, appendix A. H-SCL's text names noise in the place of grey and
-        blur: ``ViewRecipe(grayscale=0, blur=0, noise=...)``, its strength not given.
+        et al. (2020), *SimCLR*, appendix A. H-SCL's text names noise in place of grey and
+        blur, without its strength: ``ViewRecipe(grayscale=0, blur=0, noise=...)``.
 
     Example:
         >>> ViewRecipe(blur=0.0).crop
@@ -57,33 +56,34 @@ class ViewRecipe:
     """
 
     crop: Annotated[
-        float, _of_views("smallest share of the area that a crop keeps", above=0, most=1)
+        float, _view_setting("smallest share of the area that a crop keeps", above=0, most=1)
     ] = 0.08
-    flip: Annotated[float, _of_views("probability of a horizontal flip", least=0, most=1)] = 0.5
-    jitter: Annotated[float, _of_views("strength of the colour jitter", least=0, most=2)] = 0.4
-    grayscale: Annotated[float, _of_views("probability of conversion to grey", least=0, most=1)] = (
-        0.2
-    )
-    blur: Annotated[float, _of_views("probability of a Gaussian blur", least=0, most=1)] = 0.5
-    noise: Annotated[float, _of_views("standard deviation of Gaussian noise", least=0)] = 0.0
+    flip: Annotated[float, _view_setting("probability of a horizontal flip", least=0, most=1)] = 0.5
+    jitter: Annotated[float, _view_setting("strength of the colour jitter", least=0, most=2)] = 0.4
+    grayscale: Annotated[
+        float, _view_setting("probability of conversion to grey", least=0, most=1)
+    ] = 0.2
+    blur: Annotated[float, _view_setting("probability of a Gaussian blur", least=0, most=1)] = 0.5
+    noise: Annotated[float, _view_setting("standard deviation of Gaussian noise", least=0)] = 0.0
 
     def __post_init__(self) -> None:
-        for name, one in declared(ViewRecipe).items():
-            one.checked(getattr(self, name))
+        for name, setting in declared(ViewRecipe).items():
+            setting.checked(getattr(self, name))
 
 
 class Views(nn.Module):
-    """Random views of images, made on their device.
+    """Random views of images, computed on their device.
 
     view = (transformed(image / 255) − mean) / std. The random numbers of a view depend on the seed
     and its position in the batch, not on the device (except for noise); the global random state is
-    left as it was. Transforms that the recipe switches off are skipped.
+    unchanged. Transforms that the recipe switches off are skipped.
 
     Args:
-        recipe: how a view is made.
+        recipe: transforms of a view.
         size: size of a view, in pixels, ≥ 2.
         mean: mean of each of the three channels, on the 0 … 1 scale.
-        std: standard deviation of each channel likewise, > 0; see :func:`channel_statistics`.
+        std: standard deviation of each channel, > 0, on the same scale; see
+            :func:`channel_statistics`.
 
     Raises:
         InputError: for a size, mean or std that is out of range.
@@ -115,8 +115,8 @@ class Views(nn.Module):
         for name, values in (("mean", mean), ("std", std)):
             row = torch.tensor(values, dtype=torch.float32, device="cpu").view(3, 1, 1)
             self.register_buffer(name, row, persistent=False)
-        # A tuple, not a ModuleList: kornia draws on the CPU wherever this module is moved, and
-        # under torch.device("meta") too.
+        # A tuple, not a ModuleList: kornia draws on the CPU even if this module is moved, or under
+        # torch.device("meta").
         with torch.device("cpu"):
             self._transforms = _transforms(recipe, size)
 
@@ -136,15 +136,15 @@ class Views(nn.Module):
         _check(images)
         if not 0 <= seed < 2**64:
             raise InputError(f"seed must be in [0, 2^64), got {seed}")
-        drawn = torch.Generator().manual_seed(seed)
-        with torch.no_grad(), _full_precision(images), Drawing(drawn):
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad(), _full_precision(images), Drawing(generator):
             view = images.float() / 255
             for transform in self._transforms:
                 view = transform(view)
             return self._normalised(view)
 
     def plain(self, images: Tensor) -> Tensor:
-        """The images as evaluation uses them: resized if necessary, and normalised.
+        """The images for evaluation: resized if necessary, and normalised.
 
         Args:
             images: uint8 [B, 3, H, W], on any device.
@@ -165,7 +165,7 @@ class Views(nn.Module):
 
 
 def resized_crop(images: Tensor, boxes: Tensor, size: int) -> Tensor:
-    """Each image's own box, resized to a square: antialiased bilinear, all images at once.
+    """A box of each image, resized to a square: antialiased bilinear, all images at once.
 
     view[o, p] = Σ_hw R[o, h] C[p, w] image[h, w]: R and C resample the rows and the columns.
 
@@ -216,17 +216,18 @@ def channel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, 
         for c, channel in enumerate(images[start : start + step].unbind(1)):
             counts[c] += torch.bincount(channel.flatten(), minlength=256)
     values = torch.arange(256, device=images.device)
-    total = (counts * values).sum(1).tolist()
+    sums = (counts * values).sum(1).tolist()
     squares = (counts * values * values).sum(1).tolist()
     n = images[:, 0].numel()
     spread = [
-        math.sqrt(n * sq - one * one) / (255 * n) for one, sq in zip(total, squares, strict=True)
+        math.sqrt(n * square - total * total) / (255 * n)
+        for total, square in zip(sums, squares, strict=True)
     ]
-    return tuple(one / (255 * n) for one in total), tuple(std or 1.0 for std in spread)
+    return tuple(total / (255 * n) for total in sums), tuple(std or 1.0 for std in spread)
 
 
 def _check(images: Tensor) -> None:
-    """Refuse what is not a batch of colour images, and say how to make it one."""
+    """InputError for anything but a batch of colour images, with a hint how to convert it."""
     shape = list(images.shape)
     if images.dtype == torch.uint8 and images.ndim == 4 and shape[1] == 3:
         return
@@ -235,9 +236,9 @@ def _check(images: Tensor) -> None:
     elif images.ndim == 4 and shape[1] == 1:
         remedy = "repeat the grey channel: images.expand(-1, 3, -1, -1)"
     elif images.ndim == 3:
-        one = "one image is a batch by images[None]"
+        single = "one image is a batch by images[None]"
         grey = "repeat grey images as channels: images[:, None].expand(-1, 3, -1, -1)"
-        remedy = one if shape[0] == 3 else grey
+        remedy = single if shape[0] == 3 else grey
     elif images.is_floating_point():
         remedy = "from 0..1 it is (images * 255).round().to(torch.uint8)"
     else:
@@ -250,26 +251,26 @@ def _full_precision(images: Tensor) -> torch.autocast:
 
 
 def _transforms(recipe: ViewRecipe, size: int) -> tuple[Transform, ...]:
-    """The transforms of a recipe, without those that are off."""
+    """The enabled transforms of a recipe."""
     from kornia import augmentation as kornia  # takes a quarter of a second
 
-    found: list[Any] = []
+    transforms: list[Any] = []
     if recipe.flip:
-        found.append(kornia.RandomHorizontalFlip(p=recipe.flip))
+        transforms.append(kornia.RandomHorizontalFlip(p=recipe.flip))
     if recipe.jitter:
         s = recipe.jitter  # ColorJitter is torchvision's; kornia's ColorJiggle adds brightness
-        found.append(kornia.ColorJitter(s, s, s, s / 4, p=JITTERED))
+        transforms.append(kornia.ColorJitter(s, s, s, s / 4, p=JITTERED))
     if recipe.grayscale:
-        found.append(kornia.RandomGrayscale(p=recipe.grayscale))
+        transforms.append(kornia.RandomGrayscale(p=recipe.grayscale))
     if recipe.blur:
         kernel = max(3, size // 10 | 1)
-        found.append(kornia.RandomGaussianBlur((kernel, kernel), SIGMA, p=recipe.blur))
+        transforms.append(kornia.RandomGaussianBlur((kernel, kernel), SIGMA, p=recipe.blur))
     noise = [_Noise(recipe.noise)] if recipe.noise else []
-    return _Crop(recipe.crop, size), *map(_in_float32, found), *noise
+    return _Crop(recipe.crop, size), *map(_in_float32, transforms), *noise
 
 
 def _in_float32(transform: Any) -> Any:
-    """A transform of kornia whose draws do not depend on torch's default dtype."""
+    """A kornia transform with draws independent of torch's default dtype."""
     transform.set_rng_device_and_dtype(torch.device("cpu"), torch.float32)
     return transform
 
@@ -277,8 +278,8 @@ def _in_float32(transform: Any) -> Any:
 class _Crop:
     """kornia's crop boxes (equal to torchvision's) with our resize.
 
-    kornia's own resizes differ: ``slice`` loops over the images, ``resample`` lays the corners of
-    the box on those of the view; neither is antialiased.
+    kornia's resizes differ: ``slice`` loops over the images, ``resample`` aligns the corners of the
+    box with those of the view; neither is antialiased.
     """
 
     def __init__(self, least: float, size: int) -> None:
@@ -318,10 +319,10 @@ def _resized(images: Tensor, size: int) -> Tensor:
 
 
 def _resampling(start: Tensor, length: Tensor, n: int, size: int) -> Tensor:
-    """Weights [B, size, n] that resize a part of an axis of n pixels.
+    """Weights [B, size, n] that resize an interval of an axis of n pixels.
 
-    A triangle around each new pixel's centre, as wide as a new pixel and at least as an old one,
-    cut off at the part's ends.
+    A triangle around each new pixel's centre, as wide as a new pixel and at least an old one,
+    clipped to the interval.
     """
     scale = (length / size).view(-1, 1, 1)
     old = torch.arange(n, device=start.device, dtype=start.dtype) - start.view(-1, 1, 1)

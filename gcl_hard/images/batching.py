@@ -22,27 +22,27 @@ from gcl_hard.losses.pairing import ClassPairs
 def epoch_batches(
     labels: Tensor, batch_size: int, *, seed: int, epoch: int, balanced: bool = False
 ) -> list[Tensor]:
-    """The batches of one epoch, without an incomplete last one.
+    """The batches of an epoch, without an incomplete last one.
 
-    So every batch has the same number of negatives, and the weight M is the same for all.
+    So every batch has the same number of negatives, and the same weight M.
 
     Args:
-        labels: int64 [n], of the images to train on.
+        labels: int64 [n], labels of the training images.
         batch_size: images per batch, ≥ 2.
-        seed: ≥ 0, of the order.
+        seed: seed of the order, ≥ 0.
         epoch: ≥ 0; each has its own order.
-        balanced: every batch holds the classes in equal parts, as far as they divide it (which
-            classes have one image more is drawn). A small class is repeated within an epoch, a
-            large one is not used completely. No batch holds an image twice, which would be its
-            own negative: a class with fewer images than its part gives them all, and the others
-            fill the batch in equal parts.
+        balanced: every batch has equally many images of each class, as far as divisible (classes
+            with one image more are drawn). A small class is repeated within an epoch, a large one
+            is not used completely. No batch contains an image twice, which would be its own
+            negative: a class with too few images contributes all, and the others fill the batch
+            equally.
 
     Returns:
         CPU int64 index tensors, each [batch_size].
 
     Raises:
         InputError: if the batch is below 2 or larger than the set, labels are not [n], or balanced
-            classes are asked of images without labels.
+            batches are requested for images without labels.
 
     Example:
         >>> batches = epoch_batches(torch.arange(6) % 2, 4, seed=0, epoch=1, balanced=True)
@@ -51,7 +51,7 @@ def epoch_batches(
     """
     if labels.ndim != 1:
         raise InputError(
-            f"labels must be one per image, [n], got {[*labels.shape]}; of one-hot rows "
+            f"labels must be one per image, [n], got {[*labels.shape]}; for one-hot rows use "
             f"labels.argmax(1)"
         )
     n = len(labels)
@@ -78,12 +78,12 @@ def _balanced_order(
     classes, sizes = torch.unique(labels, return_counts=True)
     rounds: list[Tensor] = []
     n_seats = 0
-    while n_seats < batch_size:  # a class has a seat in as many rounds as it has images
+    while n_seats < batch_size:  # a class has a seat in one round per image
         rounds.append(classes[sizes > len(rounds)])
         n_seats += len(rounds[-1])
     seats = torch.stack([
         torch.cat([
-            some[torch.randperm(len(some), generator=generator)] for some in rounds
+            present[torch.randperm(len(present), generator=generator)] for present in rounds
         ])[:batch_size]
         for _ in range(n_batches)
     ])  # fmt: skip
@@ -91,20 +91,20 @@ def _balanced_order(
     order = torch.empty_like(seats)
     members = torch.split(labels.argsort(stable=True), sizes.tolist())
     per_class = torch.searchsorted(classes, seats).bincount(minlength=len(classes))
-    places = torch.split(seats.argsort(stable=True), per_class.tolist())
-    for own, place in zip(members, places, strict=True):
+    position_groups = torch.split(seats.argsort(stable=True), per_class.tolist())
+    for ids, positions in zip(members, position_groups, strict=True):
         drawn: list[Tensor] = []
-        queue = own[:0]
-        per_batch = (place // batch_size).bincount()
+        queue = ids[:0]
+        per_batch = (positions // batch_size).bincount()
         for n_seats in per_batch[per_batch > 0].tolist():
             if n_seats > len(queue):
-                fresh = own[torch.randperm(len(own), generator=generator)]
-                again = torch.isin(fresh, queue)  # those wait until the next batch
-                queue = torch.cat([queue, fresh[~again], fresh[again]])
+                fresh = ids[torch.randperm(len(ids), generator=generator)]
+                repeated = torch.isin(fresh, queue)  # repeats wait until the next batch
+                queue = torch.cat([queue, fresh[~repeated], fresh[repeated]])
             drawn.append(queue[:n_seats])
             queue = queue[n_seats:]
         if drawn:
-            order[place] = torch.cat(drawn)
+            order[positions] = torch.cat(drawn)
     return order
 
 
@@ -114,8 +114,8 @@ class ViewPair:
 
     Attributes:
         first: float [B, 3, S, S].
-        second: float [B, 3, S, S], of the same images, or of others of their classes.
-        labels: int64 [B]; −1 where there is none. None if nothing needs them.
+        second: float [B, 3, S, S], of the same images, or of others in their classes.
+        labels: int64 [B]; −1 without a label. None if not needed.
         more: further views.
     """
 
@@ -133,13 +133,13 @@ class ViewPair:
         return len(self.first)
 
     def to(self, device: str | torch.device) -> ViewPair:
-        """The same on a device."""
+        """The pair on a device."""
         first, second, *more = (part.to(device, non_blocking=True) for part in self.views)
         labels = None if self.labels is None else self.labels.to(device, non_blocking=True)
         return ViewPair(first, second, labels, tuple(more))
 
     def pin_memory(self) -> ViewPair:
-        """The same in pinned memory, from which copies to a GPU run beside its work."""
+        """The pair in pinned memory, from which copies to a GPU are asynchronous."""
         first, second, *more = (part.pin_memory() for part in self.views)
         labels = None if self.labels is None else self.labels.pin_memory()
         return ViewPair(first, second, labels, tuple(more))
@@ -147,22 +147,22 @@ class ViewPair:
 
 @dataclass(eq=False)
 class ViewPairs:
-    """The batches of an epoch as pairs of views: what :func:`gcl_hard.training.loop.train` takes.
+    """The batches of an epoch as pairs of views, for :func:`gcl_hard.training.loop.train`.
 
     Images, partners and views of a batch depend only on the seeds, the epoch and the step, so that
-    a resumed run sees the same views as an undisturbed one.
+    a resumed run sees the same views as an uninterrupted one.
 
     Args:
-        split: the images to train on. Views are made on their device, unless there are workers.
-        views: makes a view of each image.
+        split: the training images. Views are computed on their device, unless there are workers.
+        views: function that makes a view of each image.
         batch_size: images per batch; n = 2 × batch_size embeddings.
         seed: seed of the views and partners.
         data_seed: seed of the batch order.
-        balanced: whether every batch holds the classes in equal parts.
+        balanced: whether every batch has equally many images of each class.
         class_pairs: whether the second view is made from another random image of the class.
-        workers: processes that make views on the CPU, for sets that do not fit on the device; 0
-            makes them in this process, on the images' device.
-        device: the device that pairs made by workers are moved to.
+        workers: processes that compute views on the CPU, for sets that do not fit on the device; 0
+            computes them in this process, on the images' device.
+        device: device that pairs from workers are moved to.
         n_views: views of each image, ≥ 2; with ``class_pairs`` all but the first show other images.
         with_item: whether the first view is the image itself, resized and not augmented.
         part: (r, W): the r-th of W parts of each batch, for process r of W that train together.
@@ -200,16 +200,16 @@ class ViewPairs:
         batches = epoch_batches(
             self._labels, self.batch_size, seed=self.data_seed, epoch=epoch, balanced=self.balanced
         )
-        there = self.split.images.device
-        if batches and self._pairs is None and there.type != "cpu":  # moved once an epoch
+        image_device = self.split.images.device
+        if batches and self._pairs is None and image_device.type != "cpu":  # moved once per epoch
             sizes = [len(index) for index in batches]
-            batches = [*torch.split_with_sizes(torch.cat(batches).to(there), sizes)]
-        # Any: a list serves as a data set, which PyTorch's annotations do not know.
+            batches = [*torch.split_with_sizes(torch.cat(batches).to(image_device), sizes)]
+        # Any: PyTorch's annotations do not accept a list as a data set.
         steps: Any = [(index, epoch, step) for step, index in enumerate(batches)]
         if not self.workers:
-            yield from ahead(starmap(self.pair, steps), there)
+            yield from ahead(starmap(self.pair, steps), image_device)
             return
-        # A generator of its own: the loader would draw from the global one.
+        # With its own generator: the loader would draw from the global one.
         loader: torch.utils.data.DataLoader[Any] = torch.utils.data.DataLoader(
             steps, batch_size=None, num_workers=self.workers, generator=seeded(self.seed, epoch),
             collate_fn=self._pair_of, worker_init_fn=leave_to_parent,
@@ -222,19 +222,20 @@ class ViewPairs:
         return self.pair(*step)
 
     def pair(self, index: Tensor, epoch: int, step: int) -> ViewPair:
-        """The views of a batch's images, int64 [B], in a step (from 0) of an epoch; on the CPU
-        where others of their classes are drawn.
+        """The views of a batch in a step (from 0) of an epoch.
+
+        ``index``, int64 [B], is on the CPU if partners in the same class are drawn.
         """
-        of_views = [index] * self.n_views
+        view_ids = [index] * self.n_views
         if self._pairs is not None:
             generator = seeded(self.seed, epoch, step)
-            of_views[1:] = [self._pairs.draw(index, generator) for _ in of_views[1:]]
+            view_ids[1:] = [self._pairs.draw(index, generator) for _ in view_ids[1:]]
         rank, world = self.part
-        of_views = [of.tensor_split(world)[rank] for of in of_views]
-        labels = self.split.labels[of_views[0].to(self.split.labels.device)]
-        images = [self.split.images[of.to(self.split.images.device)] for of in of_views]
-        items = [self.views.plain(images.pop(0))] if self.with_item else []
+        view_ids = [ids.tensor_split(world)[rank] for ids in view_ids]
+        labels = self.split.labels[view_ids[0].to(self.split.labels.device)]
+        images = [self.split.images[ids.to(self.split.images.device)] for ids in view_ids]
+        first_views = [self.views.plain(images.pop(0))] if self.with_item else []
         seed = seed_for(self.seed, epoch, step, 1 + rank)
         drawn = self.views(torch.cat(images), seed=seed)
-        first, second, *more = items + list(drawn.chunk(len(images)))
+        first, second, *more = first_views + list(drawn.chunk(len(images)))
         return ViewPair(first, second, labels, tuple(more))

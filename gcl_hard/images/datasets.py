@@ -1,4 +1,4 @@
-"""Image classification sets as uint8 tensors: CIFAR, STL10, TinyImageNet, digits, your NAME.npz."""
+"""Image sets as uint8 tensors: CIFAR, STL10, TinyImageNet, digits, NAME.npz and folders."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from gcl_hard.images.folders import read_labels
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
-    """Some images with their labels.
+    """Images with their labels.
 
     ``split[3]`` is an image and its label; a slice, a list of indices or a mask give a smaller
     split. Arrays and lists become tensors.
 
     Attributes:
         images: uint8 [n, 3, S, S].
-        labels: int64 [n]; −1 where there is none.
-        ids: what the images are called, NumPy [n]: of a folder the paths of the files in it; by
+        labels: int64 [n]; −1 without a label.
+        ids: names of the images, NumPy [n]: for a folder the relative paths of its files; by
             default their numbers.
 
     Raises:
@@ -44,21 +44,21 @@ class Split:
     ids: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
-        for what in ("images", "labels"):
-            object.__setattr__(self, what, _tensor(what, getattr(self, what)))
+        for field in ("images", "labels"):
+            object.__setattr__(self, field, _tensor(field, getattr(self, field)))
         if self.images.dtype != torch.uint8 or self.images.ndim != 4 or self.images.shape[1] != 3:
             raise InputError(
                 f"images must be uint8 [n, 3, S, S], got {self.images.dtype} "
                 f"{[*self.images.shape]}; if channels come last, images.permute(0, 3, 1, 2); if "
-                f"they are shares of 1, (255 * images).round().to(torch.uint8)"
+                f"values are in 0..1, (255 * images).round().to(torch.uint8)"
             )
         if self.labels.is_floating_point() or self.labels.is_complex():
-            raise InputError(f"labels must be whole numbers, got {self.labels.dtype}")
+            raise InputError(f"labels must be integers, got {self.labels.dtype}")
         object.__setattr__(self, "labels", self.labels.long())
         if self.labels.shape != self.images.shape[:1]:
             raise InputError(
                 f"labels must be the classes of {len(self.images)} images, [{len(self.images)}], "
-                f"got {[*self.labels.shape]}; of one-hot rows labels.argmax(1)"
+                f"got {[*self.labels.shape]}; for one-hot rows use labels.argmax(1)"
             )
         object.__setattr__(self, "ids", checked_names(self.ids, len(self.images), "image"))
 
@@ -88,21 +88,21 @@ class Split:
         return Split(self.images.to(device), self.labels.to(device), self.ids)
 
     def take(self, index: Tensor) -> Split:
-        """The images at some indices, int64 [m], on the same device."""
+        """The images at ``index``, int64 [m], on the same device."""
         assert self.ids is not None
-        of_ids, index = self.ids[index.cpu().numpy()], index.to(self.labels.device)
-        return Split(self.images[index], self.labels[index], of_ids)
+        ids, index = self.ids[index.cpu().numpy()], index.to(self.labels.device)
+        return Split(self.images[index], self.labels[index], ids)
 
 
-def _tensor(what: str, values: Any) -> Tensor:
-    """A tensor of an array or a list, not copied if it is one."""
+def _tensor(field: str, values: Any) -> Tensor:
+    """An array or list as a tensor; a tensor is returned unchanged."""
     if isinstance(values, Tensor):
         return values
     try:
         return torch.from_numpy(np.require(values, requirements=["C", "W"]))
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
-            f"{what} of a split must be a tensor, an array or a list of numbers, got "
+            f"{field} of a split must be a tensor, an array or a list of numbers, got "
             f"{type(values).__name__}"
         ) from error
 
@@ -113,8 +113,8 @@ class ImageSet:
 
     Attributes:
         name: name of the set.
-        splits: by name: ``train`` and ``test``; of STL10 also ``unlabeled`` and
-            ``train+unlabeled``, where they were asked for.
+        splits: splits by name: ``train`` and ``test``; for STL10 also ``unlabeled`` and
+            ``train+unlabeled``, if requested.
         class_names: names of labels 0, 1, ….
     """
 
@@ -135,7 +135,7 @@ class ImageSet:
 
     @property
     def whole(self) -> bool | None:
-        """Whether it has the official number of images; None if there is no such number."""
+        """Whether it has the official number of images; None if there is none."""
         known = KNOWN.get(self.name)
         if known is None:
             return None
@@ -147,7 +147,7 @@ class ImageSet:
         """A split by name.
 
         Raises:
-            InputError: if there is none of that name.
+            InputError: for an unknown name.
         """
         return self.splits[check_option(f"split of {self.name}", name, self.splits)]
 
@@ -159,15 +159,15 @@ class ImageSet:
 def is_image_set(name: str, data_dir: str | Path | None = None) -> bool:
     """Whether a name belongs to an image set.
 
-    A known one, any name that ends in ``.npz`` and is no file of nodes, or such a NAME.npz or a
-    folder NAME/train/CLASS/ or NAME/CLASS/ of images in the folder or cache.
+    A known set, any name that ends in ``.npz`` and is not a node graph, or such a NAME.npz or a
+    folder NAME/train/CLASS/ or NAME/CLASS/ of images in the data folder or cache.
 
     Args:
         name: name of a data set.
         data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
 
     Returns:
-        True for images.
+        True for an image set.
 
     Example:
         >>> is_image_set("cifar10"), is_image_set("MUTAG")
@@ -198,21 +198,21 @@ def locate(
         An existing path, or None.
 
     Raises:
-        InputError: if the set cannot be found; the message lists what was tried.
+        InputError: if the set cannot be found; the message lists the searched paths.
 
     Example:
         >>> locate("digits") is None
         True
     """
     name = canonical_name(name)
-    found = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
-    return None if found is None else found.path
+    source = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
+    return None if source is None else source.path
 
 
 def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
-    """The files that a set is read from; none of a package's set."""
-    found = files.find(canonical_name(name), data_dir=data_dir)
-    return [] if found is None else files.members(found)
+    """The files that a set is read from; none for a set in a package."""
+    source = files.find(canonical_name(name), data_dir=data_dir)
+    return [] if source is None else files.members(source)
 
 
 def load(
@@ -225,37 +225,38 @@ def load(
 ) -> ImageSet:
     """Load an image set.
 
-    Searched in this order: the folder given, the cache, the package (digits), the download. In a
+    Searched in this order: the data folder, the cache, the package (digits), the download. In a
     folder, ``NAME.npz`` (in any case) takes precedence over the publisher's files. A folder of
     images with the name of a known set, in any spelling, is refused, and so are two files or
-    folders that may be the set.
+    folders that might be the set.
 
-    Images of folders are files with a suffix that Pillow opens, but for films, drawings and
-    documents, and files without a suffix that hold a picture. Links are followed, and each image is
-    read once. Images stand as their EXIF orientation says, show white where they are transparent,
-    and are scaled to squares of one size; the first of several pictures in a file is read. What is
-    left out is counted in warnings, but for labels and notes. Images are decoded once, into the
+    Images of folders are files with a suffix that Pillow opens, except films, drawings and
+    documents, and files without a suffix that contain a picture. Links are followed, and each image
+    is read once. Images are rotated by their EXIF orientation, transparent pixels become white, and
+    all are scaled to squares of one size; only the first of several pictures in a file is read.
+    Warnings count the files left out, except labels and notes. Images are decoded once, into the
     cache, and again when the name, size or a time of a file has changed, or this version of the
-    package or of Pillow decodes otherwise. The times include that of the file's change, which no
-    tool sets; Windows keeps none, and misses files replaced by others of the same size and time.
+    package or of Pillow decodes differently. The times include the change time, which no tool sets;
+    Windows has none, and misses files replaced by others of the same size and time.
 
     Args:
         name: ``digits``, ``CIFAR10``, ``CIFAR100``, ``STL10``, ``TinyImageNet``, or any other NAME
             of a NAME.npz with ``train_images`` uint8 [n, S, S, 3], ``train_labels`` int [n],
             ``test_images``, ``test_labels``, and ``class_names`` [C] or none; or NAME of a folder
-            with images as ``NAME/train/CLASS/*`` and ``NAME/test/CLASS/*`` (or ``val``; other usual
-            names will do, such as ``Training``), or as ``NAME/CLASS/*``, of which a stratified
-            fifth is the test images; a class may have folders of its own.
+            with images as ``NAME/train/CLASS/*`` and ``NAME/test/CLASS/*`` (or ``val``, or other
+            usual names such as ``Training``), or as ``NAME/CLASS/*``, of which a stratified fifth
+            are the test images; a class may have subfolders.
         data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
         cache_dir: the cache's root, see :func:`gcl_hard.files.io.cache_root`.
         download: whether it may be downloaded.
-        splits: which to read: STL10's ``unlabeled`` and ``train+unlabeled`` are large.
+        splits: splits to read; STL10's ``unlabeled`` and ``train+unlabeled`` are large.
 
     Returns:
         The set, on the CPU.
 
     Raises:
-        InputError: if the set cannot be found or used; the message says what was tried or is wrong.
+        InputError: if the set cannot be found or used; the message lists the searched paths or
+            the fault.
 
     Source:
         Krizhevsky (2009) for CIFAR; Coates, Ng and Lee (2011) for STL10; Le and Yang (2015) for
@@ -268,19 +269,19 @@ def load(
         (torch.Size([1437, 3, 8, 8]), (8, 8))
     """
     name = canonical_name(os.fspath(name))
-    found = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
+    source = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
     wanted = tuple(dict.fromkeys(splits))
-    where = "scikit-learn's digits" if found is None else str(found.path)
-    if found is None:
+    where = "scikit-learn's digits" if source is None else str(source.path)
+    if source is None:
         arrays, class_names = files.digits(wanted)
-    elif found.layout == "npz":
-        arrays, class_names = files.from_npz(found.path, name, wanted)
-    elif found.layout == "torchvision":
-        arrays, class_names = files.from_torchvision(found.path, name, wanted)
+    elif source.layout == "npz":
+        arrays, class_names = files.from_npz(source.path, name, wanted)
+    elif source.layout == "torchvision":
+        arrays, class_names = files.from_torchvision(source.path, name, wanted)
     else:
         cache = files.cache_folder(cache_dir)
-        read = files.from_folders if found.layout == "folders" else files.from_class_folders
-        arrays, class_names = read(found.path, wanted, cache)
+        read = files.from_folders if source.layout == "folders" else files.from_class_folders
+        arrays, class_names = read(source.path, wanted, cache)
     parts = {}
     for split in wanted:  # one at a time: the largest is 2.7 GB
         images, labels, ids = arrays.pop(split)
@@ -299,19 +300,18 @@ def load_folder(
     labels: str | Path | None = None,
     cache_dir: str | Path | None = None,
 ) -> ImageSet:
-    """The images of a folder for training or embedding: all of them, none split off for tests.
+    """All images of a folder for training or embedding, without a test split.
 
-    They are read and kept as by :func:`load`. Of a folder with ``train/`` and ``test/`` the
-    training images are read, which a warning says, or the ``whole`` folder.
+    They are decoded and cached as by :func:`load`. In a folder with ``train/`` and ``test/`` only
+    the training images are read, with a warning, unless ``whole``.
 
     Args:
         path: the folder.
-        side: pixels of the square that images are scaled and cropped to, such as that of an
-            encoder's images; the shortest side of all, at most 224, if None.
-        classes: whether its folders are classes; else images have no labels, wherever they are.
-        whole: whether test images are read as well; without ``classes``.
-        labels: a CSV file with columns ``file`` and ``label``; images that it does not name have
-            no label.
+        side: pixels of the square that images are scaled and cropped to, such as the image size of
+            an encoder; by default the shortest side of all, at most 224.
+        classes: whether subfolders are classes; otherwise images have no labels.
+        whole: whether test images are also read; not with ``classes``.
+        labels: a CSV file with columns ``file`` and ``label``; images not listed have no label.
         cache_dir: the cache's root.
 
     Returns:
@@ -319,23 +319,23 @@ def load_folder(
         CPU.
 
     Raises:
-        InputError: if it holds no images, or some cannot be read; names them.
+        InputError: if there are no images, or some cannot be read; names them.
     """
     path = Path(path)
     if labels is not None and classes:
         raise InputError(f"labels are in {labels}, or in the names of folders: give one of them")
     if whole and classes:
-        raise InputError("test images are read as of no class: leave whole or classes out")
+        raise InputError("test images are read without classes: leave out whole or classes")
     arrays, names = files.from_folder(
         path, files.cache_folder(cache_dir), side=side, classes=classes, whole=whole
     )
-    ((part, found),) = arrays.items()
-    pixels, known = checked(found.images, found.labels, max(len(names), 1), str(path))
-    split = Split(pixels, known, found.ids)
+    ((part, stored),) = arrays.items()
+    pixels, targets = checked(stored.images, stored.labels, max(len(names), 1), str(path))
+    split = Split(pixels, targets, stored.ids)
     if labels is not None:
         assert split.ids is not None
-        given, names = read_labels(Path(labels), split.ids.tolist())
-        split = replace(split, labels=torch.tensor(given))
+        label_ids, names = read_labels(Path(labels), split.ids.tolist())
+        split = replace(split, labels=torch.tensor(label_ids))
     return ImageSet(path.name, {part: split}, names)
 
 
@@ -352,8 +352,8 @@ def _check_sizes(name: str, parts: dict[str, Split], n_classes: int, where: str)
     got = (n_classes, *set(sides.values()))
     if got != (known.n_classes, known.side):
         raise InputError(
-            f"{where} is not {name}: {got[0]} classes and {got[1]} pixels a side, where it has "
-            f"{known.n_classes} and {known.side}; give another set a name of its own"
+            f"{where} is not {name}: {got[0]} classes and {got[1]} pixels a side instead of "
+            f"{known.n_classes} and {known.side}; give another set its own name"
         )
 
 
@@ -361,8 +361,8 @@ def checked(images: Images, labels: Labels, n_classes: int, where: str) -> tuple
     """Images uint8 [n, 3, S, S] and labels int64 [n], checked.
 
     Args:
-        images: what should be uint8 [n, S, S, 3].
-        labels: what should be integers [n] in 0 … n_classes − 1, or −1 for none.
+        images: expected as uint8 [n, S, S, 3].
+        labels: expected as integers [n] in 0 … n_classes − 1, or −1 for none.
         n_classes: C.
         where: file and split, for the messages.
 
@@ -370,7 +370,7 @@ def checked(images: Images, labels: Labels, n_classes: int, where: str) -> tuple
         Both as tensors.
 
     Raises:
-        InputError: if they cannot be used; the message says what was found and what to do.
+        InputError: for invalid arrays; the message names the fault and a remedy.
 
     Example:
         >>> grey = np.zeros((2, 8, 8, 1), np.uint8)
@@ -398,19 +398,19 @@ def _check_pixels(images: Images, where: str) -> None:
     got = f"got {images.dtype} {list(images.shape)}"
     if images.dtype != np.uint8:
         raise InputError(
-            f"{where}: images must be uint8, 0 to 255, {got}; if they are shares of 1: "
+            f"{where}: images must be uint8, 0 to 255, {got}; if values are in 0..1: "
             f"(255 * images).round().astype(numpy.uint8)"
         )
     if images.ndim == 3 or (images.ndim == 4 and images.shape[-1] == 1):
         last = "images[..., None]" if images.ndim == 3 else "images"
         raise InputError(
-            f"{where}: images must be [n, S, S, 3], {got}, grey ones; make them three channels: "
+            f"{where}: images must be [n, S, S, 3], {got}, which is grey; repeat the channel: "
             f"numpy.repeat({last}, 3, axis=-1)"
         )
     if images.shape[1:] == (3, 3, 3):
         raise InputError(
-            f"{where}: images must be [n, S, S, 3], {got}; channels may be the last or "
-            f"the second axis: give images of at least 4 × 4 pixels"
+            f"{where}: images must be [n, S, S, 3], {got}; channels might be the "
+            f"last or the second axis: give images of at least 4 × 4 pixels"
         )
     if images.ndim != 4 or images.shape[-1] != 3:
         first = images.ndim == 4 and images.shape[1] == 3

@@ -1,4 +1,4 @@
-"""Image files as squares of RGB pixels, decoded once into the cache."""
+"""Decoding of image files to RGB squares, once, into the cache."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from gcl_hard.files.kept import kept_folder
 from gcl_hard.images.folders import Listed, shown
 
 LARGEST = 224
-"""Pixels of the side that images of folders are scaled to at most."""
+"""Largest side, in pixels, that images of folders are scaled to."""
 NOTE = "note.txt"
-"""File of the cache with warnings about a set; empty for none."""
+"""File in the cache with warnings about a set; empty without any."""
 LEAST, OUTLIER = 4, 0.5
-"""Pixels of a side at least; share of the median below which the smallest image is an outlier."""
-AT_A_TIME = 1024  # images decoded before the next are begun
-MOST_NAMED = 20  # damaged images
+"""Smallest side in pixels; share of the median below which the smallest image is an outlier."""
+AT_A_TIME = 1024  # images submitted to the threads at a time
+MOST_NAMED = 20  # damaged images named in a message
 BACKGROUND = "white"
-"""What shows through transparent pixels, as on a page."""
+"""Background of transparent pixels."""
 ONE_OF_MANY = {"AVIF", "GIF", "PNG", "TIFF", "WEBP"}
-"""Formats of animations and pages; their first picture is read."""
+"""Formats of animations and pages, of which the first picture is read."""
 
 Images = NDArray[Any]
-"""What should be uint8 [n, S, S, 3]."""
+"""Expected as uint8 [n, S, S, 3]."""
 Labels = NDArray[Any]
-"""What should be integers [n] in 0 … C − 1, or −1 for none."""
+"""Expected as integers [n] in 0 … C − 1, or −1 for none."""
 
 
 class Stored(NamedTuple):
-    """The images of a split as they are in the files, not yet checked.
+    """The images of a split as stored, not yet validated.
 
     Attributes:
         images: the pixels.
         labels: their classes.
-        ids: what they are called, [n]; None for their numbers.
+        ids: their names, [n]; None for their numbers.
     """
 
     images: Images
@@ -55,7 +55,7 @@ class Stored(NamedTuple):
 
 
 Arrays = dict[str, Stored]
-"""By split."""
+"""Stored images by split."""
 
 
 def decoded(
@@ -68,40 +68,41 @@ def decoded(
     scale_to: int | None = None,
     others: Sequence[Path] = (),
 ) -> Arrays:
-    """Images as RGB in squares of one size, decoded into files of the cache that memory maps.
+    """Images as RGB squares of one size, decoded into memory-mapped files in the cache.
 
-    So a set may be larger than memory. Images stand as their EXIF orientation says, what shows
-    through transparent pixels is :data:`BACKGROUND`, and of several pictures in a file the first is
-    read. Where nothing can be written, they are decoded into memory. A copy of the folder has
-    decoded images of its own; those of an earlier state of its files, of an earlier version of this
-    module or of Pillow are removed.
+    So a set may be larger than memory. Images are rotated by their EXIF orientation, transparent
+    pixels show :data:`BACKGROUND`, and of several pictures in a file the first is read. If the
+    cache is not writable, images are decoded into memory. A copy of the folder has its own decoded
+    images; those of an earlier state of its files, of this module or of Pillow are removed.
 
     Args:
         listed: the files of every split.
         path: their folder.
-        cache: the folder in which decoded images are kept, as ``NAME-WHERE-STATE``.
+        cache: folder of decoded images, kept as ``NAME-WHERE-STATE``.
         name: name of the set.
-        side: pixels of the square that they must have; if None they are scaled and cropped.
-        scale_to: pixels of the square that they are scaled and cropped to; the shortest side of
-            all, at most :data:`LARGEST`, if None.
-        others: further files of the set, such as one with labels.
+        side: side that all images must have, in pixels; if None they are scaled and cropped.
+        scale_to: side that images are scaled and cropped to; by default the shortest side of all,
+            at most :data:`LARGEST`.
+        others: further files of the set, such as labels.
 
     Raises:
-        InputError: if there are images that cannot be read, or are too small; names them.
+        InputError: for images that cannot be read, or are too small; names them.
     """
-    kind = [] if len(listed) > 1 and scale_to is None else [*listed, str(scale_to)]
-    where, state = _digest(str(path.resolve()), *kind), _state(listed, path, others)
+    key = [] if len(listed) > 1 and scale_to is None else [*listed, str(scale_to)]
+    where, state = _digest(str(path.resolve()), *key), _state(listed, path, others)
     kept = cache / f"{name}-{where}-{state}"
     fit = side is None
     every = [item for part in listed.values() for item in part]
 
     @lru_cache
     def plan() -> tuple[int, str, dict[str, Any]]:
-        given = side if side is not None else scale_to
-        final, note = _common_side(every, name) if given is None else (given, "")
+        fixed = side if side is not None else scale_to
+        final, note = _common_side(every, name) if fixed is None else (fixed, "")
         square = partial(_square, side=final, fit=fit)
-        of_each = {s: partial(_of_each, of, square, f"{name} {s}") for s, of in listed.items()}
-        return final, note, of_each
+        images_of = {
+            s: partial(_mapped, files, square, f"{name} {s}") for s, files in listed.items()
+        }
+        return final, note, images_of
 
     def write(folder: Path) -> None:
         final, note, images = plan()
@@ -111,9 +112,9 @@ def decoded(
 
     try:
         kept_folder(kept, write)
-    except _DamagedError:  # and what is damaged below its header, or in the other splits?
+    except _DamagedError:  # find all damage, below the headers and in other splits
         check = partial(_square, side=side or LEAST, fit=fit)
-        for _ in _of_each(every, check, f"{name} for damaged images"):
+        for _ in _mapped(every, check, f"{name} for damaged images"):
             pass
         raise
     except InputError as error:
@@ -121,7 +122,7 @@ def decoded(
             raise
         _, note, images = plan()
         _warn(note)
-        return {s: _stored(np.stack([*images[s]()]), of, path) for s, of in listed.items()}
+        return {s: _stored(np.stack([*images[s]()]), files, path) for s, files in listed.items()}
     for earlier in cache.glob(f"{glob.escape(f'{name}-{where}')}-*"):
         if earlier != kept:
             shutil.rmtree(earlier, ignore_errors=True)
@@ -129,13 +130,13 @@ def decoded(
 
 
 def _digest(*lines: str) -> str:
-    """Twelve hexadecimal digits of some lines, which may be names that are no UTF-8."""
+    """Twelve hexadecimal digits of a hash of lines, which need not be UTF-8."""
     text = "\0".join(lines).encode(errors="surrogatepass")
     return hashlib.sha256(text).hexdigest()[:12]
 
 
 def _state(listed: dict[str, Listed], path: Path, others: Sequence[Path]) -> str:
-    """A digest of names and stamps of files, and of what decodes them."""
+    """A digest of the files' names and stamps, and of the decoder's version."""
     from PIL import __version__
 
     files = [*others, *(file for part in listed.values() for file, _ in part)]
@@ -144,7 +145,7 @@ def _state(listed: dict[str, Listed], path: Path, others: Sequence[Path]) -> str
 
 
 def _kept(listed: dict[str, Listed], kept: Path, path: Path) -> Arrays:
-    """The images of a folder in the cache."""
+    """Decoded images from the cache."""
     _warn((kept / NOTE).read_text(encoding="utf-8", errors="surrogateescape"))
     images = {split: np.load(kept / f"{split}.npy", mmap_mode="c") for split in listed}
     return {
@@ -154,7 +155,7 @@ def _kept(listed: dict[str, Listed], kept: Path, path: Path) -> Arrays:
 
 
 def _stored(images: Images, listed: Listed, path: Path) -> Stored:
-    """Images with their labels, called as their files in a folder are."""
+    """Images with their labels, named by their files in a folder."""
     names = [shown(file.relative_to(path).as_posix()) for file, _ in listed]
     return Stored(images, np.array([label for _, label in listed], np.int64), np.array(names))
 
@@ -167,31 +168,32 @@ def _warn(note: str) -> None:
 def _common_side(listed: Listed, name: str) -> tuple[int, str]:
     """The side that images are scaled to, and warnings.
 
-    Of a single small image that decides it, and of files with several pictures.
+    Warnings are of a single small image that decides it, and of files with several pictures.
     """
-    found = [*_of_each(listed, _size, f"sizes of {name}")]
-    sides = [side for side, _ in found]
+    sizes = [*_mapped(listed, _size, f"sizes of {name}")]
+    sides = [side for side, _ in sizes]
     least, median = min(sides), float(np.median(sides))
-    said = f"{listed[sides.index(least)][0]} has a shorter side of {least} pixels"
+    smallest = f"{listed[sides.index(least)][0]} has a shorter side of {least} pixels"
     if least < LEAST:
         raise InputError(
-            f"{said}, the median of {name} {median:g}: give images of at least {LEAST}"
+            f"{smallest}, the median of {name} {median:g}: give images of at least {LEAST}"
         )
     notes = []
     if least < OUTLIER * min(median, LARGEST):
         notes.append(
-            f"{said}, and all of {name} are scaled to that; their median is {median:g}: remove it?"
+            f"{smallest}, and all of {name} are scaled to that; their median is {median:g}: remove "
+            f"it?"
         )
-    if several := [file for (file, _), (_, many) in zip(listed, found, strict=True) if many]:
+    if multiple := [file for (file, _), (_, several) in zip(listed, sizes, strict=True) if several]:
         notes.append(
-            f"{name}: {len(several)} files hold several pictures, and the first is read, such as "
-            f"in {several[0]}"
+            f"{name}: {len(multiple)} files have several pictures, of which the first is read, "
+            f"such as {multiple[0]}"
         )
     return min(LARGEST, least), "\n".join(notes)
 
 
 def _write(images: Iterable[Images], path: Path, shape: tuple[int, ...]) -> None:
-    """Write images [S, S, 3] one at a time as a channels-first array of NumPy's format."""
+    """Write images [S, S, 3] one at a time as a channels-first .npy array."""
     with path.open("wb") as file:
         header = {"descr": "|u1", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
@@ -206,8 +208,8 @@ class _DamagedError(InputError):
     """Images that cannot be read."""
 
 
-def _of_each(listed: Listed, work: Callable[[Any], T], what: str) -> Iterator[T]:
-    """What a function makes of every opened image, in order, by threads; with a bar on a terminal.
+def _mapped(listed: Listed, function: Callable[[Any], T], description: str) -> Iterator[T]:
+    """Apply a function to every opened image by threads, in order; with a bar on a terminal.
 
     Raises:
         _DamagedError: at the end, if some cannot be read; names them.
@@ -215,40 +217,40 @@ def _of_each(listed: Listed, work: Callable[[Any], T], what: str) -> Iterator[T]
     from PIL import Image
     from tqdm import tqdm
 
-    def tried(file: Path) -> T | Exception:
+    def attempt(file: Path) -> T | Exception:
         try:
             with Image.open(file) as image:
-                return work(image)
-        except Exception as error:  # from decoders, which raise anything
+                return function(image)
+        except Exception as error:  # decoders raise anything
             return error
 
     damaged = []
     hidden = not sys.stderr.isatty()
     with (
         ThreadPoolExecutor() as pool,
-        tqdm(total=len(listed), desc=f"reading {what}", unit="image", disable=hidden) as bar,
+        tqdm(total=len(listed), desc=f"reading {description}", unit="image", disable=hidden) as bar,
     ):
         for start in range(0, len(listed), AT_A_TIME):  # not all at once: they are kept in memory
             files = [file for file, _ in listed[start : start + AT_A_TIME]]
-            for file, found in zip(files, pool.map(tried, files), strict=True):
+            for file, outcome in zip(files, pool.map(attempt, files), strict=True):
                 bar.update()
-                if isinstance(found, Exception):
-                    damaged.append(f"{file} cannot be read as an image ({found})")
+                if isinstance(outcome, Exception):
+                    damaged.append(f"{file} cannot be read as an image ({outcome})")
                 elif not damaged:
-                    yield found
+                    yield outcome
     if damaged:
         more = f"\nand {len(damaged) - MOST_NAMED} more" if len(damaged) > MOST_NAMED else ""
         raise _DamagedError("\n".join(damaged[:MOST_NAMED]) + more + "\nremove or replace them")
 
 
 def _size(image: Any) -> tuple[int, bool]:
-    """The shorter side of an image, and whether its file holds others, too."""
+    """The shorter side of an image, and whether its file has several pictures."""
     several = image.format in ONE_OF_MANY and getattr(image, "is_animated", False)
     return min(image.size), several
 
 
 def _square(image: Any, *, side: int, fit: bool) -> Images:
-    """RGB pixels of an image, uint8 [side, side, 3]; one of another size is fitted or refused."""
+    """RGB pixels of an image, uint8 [side, side, 3]; other sizes are fitted or refused."""
     from PIL import Image, ImageOps
 
     if image.mode.startswith(("I", "F")):
@@ -262,18 +264,18 @@ def _square(image: Any, *, side: int, fit: bool) -> Images:
 
 
 def _upright(image: Any) -> Any:
-    """An image turned as its EXIF data say; as it is if they cannot be read."""
+    """An image rotated by its EXIF data; unchanged if they cannot be read."""
     from PIL import ImageOps
 
     image.load()  # damaged pixels are an error
     try:
         return ImageOps.exif_transpose(image)
-    except Exception:  # from the EXIF data, which viewers pass over
+    except Exception:  # damaged EXIF data, which viewers ignore
         return image
 
 
 def _opaque(image: Any) -> Any:
-    """An image as RGB, on a background where it is transparent."""
+    """An image as RGB, transparent pixels on a background."""
     from PIL import Image
 
     if image.mode[-1] not in "APa" and "transparency" not in image.info:

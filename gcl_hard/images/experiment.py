@@ -102,7 +102,7 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
                 f"keeps its training images on the CPU"
             )
         ):
-            return image_data(config, context.data_dir, device, on_cpu=on_cpu, own=own)
+            return image_data(config, context.data_dir, device, on_cpu=on_cpu, image_set=own)
 
     def facts(self, data: ImageData) -> dict[str, Any]:
         """Sizes and a digest."""

@@ -1,4 +1,4 @@
-"""Files of image sets: found in a folder, the cache or the network, and read as arrays."""
+"""Files of image sets: search in folders, cache and network, and reading as arrays."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ PLAIN = ("train", "test")
 Layout = Literal["npz", "torchvision", "folders", "classes"]
 
 
-class Found(NamedTuple):
-    """Path of a set and its layout."""
+class ImageSource(NamedTuple):
+    """Path and layout of a set's files."""
 
     path: Path
     layout: Layout
 
 
 class Known(NamedTuple):
-    """Official sizes of a set, and where it is published, if no package holds it.
+    """Official sizes of a set, and its download unless it is part of a package.
 
     Attributes:
-        n_train: images to train on.
-        n_test: images to test on.
+        n_train: training images.
+        n_test: test images.
         n_classes: C.
         side: pixels of an image's side.
-        folder: folder of the published set once unpacked; empty for one that a package holds.
-        url: its address.
-        checksum: that of the published file, as for :class:`gcl_hard.files.locating.Download`.
+        folder: folder of the unpacked download; empty for a set in a package.
+        url: URL of the download.
+        checksum: checksum of the download, as for :class:`gcl_hard.files.locating.Download`.
         layout: layout of its files.
     """
 
@@ -85,11 +85,11 @@ KNOWN: dict[str, Known] = {
         "https://cs231n.stanford.edu/tiny-imagenet-200.zip", layout="folders",
     ),
 }  # fmt: skip
-"""The sets that need no NAME.npz."""
+"""Sets that need no NAME.npz."""
 
 
 def cache_folder(cache_dir: str | Path | None = None) -> Path:
-    """The cache's folder of image sets: ``images`` under the cache root."""
+    """The cache folder of image sets: ``images`` under the cache root."""
     return cache_root(cache_dir) / "images"
 
 
@@ -105,52 +105,52 @@ def canonical_name(name: str) -> str:
 
 
 def own_files(name: str, data_dir: str | Path | None = None) -> Path | None:
-    """The NAME.npz, or the folder NAME of images, in the folder given or the cache; or None.
+    """The user's NAME.npz or image folder NAME in the data folder or cache; or None.
 
     Raises:
-        InputError: if several of them have the name, or a known set and a folder do.
+        InputError: if several match, or a folder has the name of a known set.
     """
-    given = data_dir or os.environ.get("GCL_HARD_DATA")
-    folders = [expanded(given)] if given else []
-    found = (_own(folder, canonical_name(name)) for folder in (*folders, cache_folder()))
-    return next((path for path in found if path is not None), None)
+    mirror = data_dir or os.environ.get("GCL_HARD_DATA")
+    folders = [expanded(mirror)] if mirror else []
+    paths = (_user_files(folder, canonical_name(name)) for folder in (*folders, cache_folder()))
+    return next((path for path in paths if path is not None), None)
 
 
-def _own(folder: Path, name: str) -> Path | None:
+def _user_files(folder: Path, name: str) -> Path | None:
     """The user's NAME.npz or folder NAME in a folder; a known set's name in any spelling."""
     images, arrays = namesakes(folder, name)
     if images and name in KNOWN:
-        raise InputError(f"{images[0]} has the name of a known set: give your images another one")
+        raise InputError(f"{images[0]} has the name of a known set: rename your images")
     exact = [f for f in arrays if f.stem == name]
-    found = [*images, *(exact or arrays)]
-    if len(found) > 1:
+    paths = [*images, *(exact or arrays)]
+    if len(paths) > 1:
         raise InputError(
-            f"{' and '.join(map(str, sorted(found)))}: each may be the set {name}; rename one"
+            f"{' and '.join(map(str, sorted(paths)))}: each might be the set {name}; rename one"
         )
-    return found[0] if found else None
+    return paths[0] if paths else None
 
 
 def namesakes(folder: Path, name: str) -> tuple[list[Path], list[Path]]:
-    """Folders of images that have a set's name, and .npz files, in any spelling of a known one."""
+    """Image folders and .npz files with a set's name, in any spelling of a known name."""
     images = [folder / name]
     if name in KNOWN:
-        images = [one for one in folder.glob("*") if canonical_name(one.name) == name]
+        images = [path for path in folder.glob("*") if canonical_name(path.name) == name]
     holds = has_images if name in KNOWN else has_classes
-    wanted = name.casefold()
+    folded = name.casefold()
     arrays = [
         f for f in folder.glob("*.[nN][pP][zZ]")
-        if canonical_name(f.stem).casefold() == wanted and locating.npz_kind(f) != "nodes"
+        if canonical_name(f.stem).casefold() == folded and locating.npz_kind(f) != "nodes"
     ]  # fmt: skip
-    return [one for one in images if holds(one)], arrays
+    return [path for path in images if holds(path)], arrays
 
 
 def nearly_named(folder: Path, name: str) -> list[Path]:
-    """Sets in a folder whose names are as one that is not there, but for capitals or .npz."""
-    wanted = (name.casefold(), f"{name.casefold()}.npz")
+    """Sets in a folder whose names differ from a missing one only in case or .npz."""
+    spellings = (name.casefold(), f"{name.casefold()}.npz")
     return [
-        one for one in sorted(folder.glob("*"))
-        if one.name != name and one.name.casefold() in wanted
-        and (has_classes(one) or (one.suffix.casefold() == ".npz" and one.is_file()))
+        path for path in sorted(folder.glob("*"))
+        if path.name != name and path.name.casefold() in spellings
+        and (has_classes(path) or (path.suffix.casefold() == ".npz" and path.is_file()))
     ]  # fmt: skip
 
 
@@ -160,13 +160,13 @@ def find(
     data_dir: str | Path | None = None,
     cache_dir: str | Path | None = None,
     download: bool = True,
-) -> Found | None:
+) -> ImageSource | None:
     """The files of a set, downloaded if necessary; None for scikit-learn's digits.
 
     Args:
         name: name of the set, in its canonical spelling.
-        data_dir: a folder with ``NAME.npz`` or a set as its publisher packs it; by default
-            the folder in ``GCL_HARD_DATA``.
+        data_dir: a folder with ``NAME.npz`` or a set as published; by default the folder in
+            ``GCL_HARD_DATA``.
         cache_dir: the cache's root.
         download: whether it may be downloaded.
 
@@ -174,28 +174,28 @@ def find(
         The path and its layout.
 
     Raises:
-        InputError: if the set cannot be found; lists every path tried, where to put the file, and
+        InputError: if the set cannot be found; lists the searched paths, where to put the file, and
             what works offline.
     """
     files = "NAME.npz files"
     places = locating.folders("images", data_dir=data_dir, cache_dir=cache_dir, files=files)
     look = partial(_in_folder, name=name)
-    found = locating.search(look, places)
-    if found or name == "digits":
-        return found
+    source = locating.search(look, places)
+    if source or name == "digits":
+        return source
     if Path(name).suffix.casefold() == ".npz":
         raise _no_name(name, [*places.values(), Path()])
     headline = f"dataset {name!r} is not available"
     put, published = [(f"{name}.npz", f"{name}.npz")], None
-    if site := KNOWN.get(name):
-        published = Download(site.url, site.folder, site.checksum, unpack=True)
-        put.append((f"{site.url} unpacked", site.folder))
+    if known := KNOWN.get(name):
+        published = Download(known.url, known.folder, known.checksum, unpack=True)
+        put.append((f"{known.url} unpacked", known.folder))
     else:
         if nearest(name, KNOWN):
             headline = f"{unknown('dataset', name, KNOWN)}; any other set needs its {name}.npz, or "
             headline += f"{name}/train/CLASS/* and {name}/test/CLASS/*"
         if has_classes(path := Path(name)):
-            headline += f"; {_by_name(path.name, path)}"
+            headline += f"; {_loading_hint(path.name, path)}"
     wanted = Wanted(
         look=look,
         lacks=partial(_absence, name=name),
@@ -207,49 +207,49 @@ def find(
     return locating.locate(wanted, places, download=download)
 
 
-def _in_folder(folder: Path, name: str) -> Found | None:
-    """The user's files of a set in a folder, or else those of its publisher."""
-    if (own := _own(folder, name)) is not None:
-        return Found(own, "classes" if own.is_dir() else "npz")
-    site = KNOWN.get(name)
-    if site and site.folder and (folder / site.folder).is_dir():
-        return Found(folder / site.folder, site.layout)
+def _in_folder(folder: Path, name: str) -> ImageSource | None:
+    """The user's files of a set in a folder, otherwise the published ones."""
+    if (path := _user_files(folder, name)) is not None:
+        return ImageSource(path, "classes" if path.is_dir() else "npz")
+    known = KNOWN.get(name)
+    if known and known.folder and (folder / known.folder).is_dir():
+        return ImageSource(folder / known.folder, known.layout)
     return None
 
 
 def _absence(folder: Path, name: str) -> str:
-    """What a folder lacks, and what there is instead."""
-    site = KNOWN.get(name)
-    lacks = f"no {name}.npz" + (f", no {site.folder}/" if site else "")
+    """What is missing in a folder, and what it has instead."""
+    known = KNOWN.get(name)
+    lacks = f"no {name}.npz" + (f", no {known.folder}/" if known else "")
     if has_images(folder / name):
-        lacks += f"; {folder / name} has images, but in no folders of classes"
+        lacks += f"; {folder / name} has images, but no folders of classes"
     if locating.npz_kind(folder / f"{name}.npz") == "nodes":
         lacks += f"; {name}.npz holds a graph, see gcl_hard.nodes.load_nodes"
-    return lacks + "".join(f"; {one} is spelt otherwise" for one in nearly_named(folder, name))
+    return lacks + "".join(f"; {path} is spelt otherwise" for path in nearly_named(folder, name))
 
 
 def _no_name(name: str, folders: Sequence[Path]) -> InputError:
-    """What is said of a NAME.npz in place of a name: how it is loaded, if there is such a file."""
-    there = [folder / name for folder in folders if (folder / name).is_file()]
-    there += [one for folder in folders for one in nearly_named(folder, name)]
-    if not there:
+    """Error for NAME.npz in place of a name, with a hint how to load the file if it exists."""
+    paths = [folder / name for folder in folders if (folder / name).is_file()]
+    paths += [path for folder in folders for path in nearly_named(folder, name)]
+    if not paths:
         *others, here = (folder.absolute() for folder in folders)
         return InputError(f"there is no file {name} in {', '.join(map(str, others))} or {here}")
-    return InputError(f"{name} is a file, not a name: {_by_name(there[0].stem, there[0])}")
+    return InputError(f"{name} is a file, not a name: {_loading_hint(paths[0].stem, paths[0])}")
 
 
-def _by_name(name: str, path: Path) -> str:
-    """How a set is named whose path is known."""
+def _loading_hint(name: str, path: Path) -> str:
+    """Hint how to load a set at a known path."""
     return (
         f"of {path} load {name!r} with data_dir {str(path.parent)!r}, or give the command "
         f"--dataset {path.absolute()}"
     )
 
 
-def _check_splits(name: str, asked: Iterable[str], there: Sequence[str]) -> None:
-    """Refuse splits that a set does not have; the error lists those it has."""
-    for split in asked:
-        check_option(f"split of {name}", split, there)
+def _check_splits(name: str, requested: Iterable[str], available: Sequence[str]) -> None:
+    """Refuse unknown splits; the error lists the available ones."""
+    for split in requested:
+        check_option(f"split of {name}", split, available)
 
 
 def digits(splits: Sequence[str] = PLAIN) -> tuple[Arrays, tuple[str, ...]]:
@@ -261,12 +261,12 @@ def digits(splits: Sequence[str] = PLAIN) -> tuple[Arrays, tuple[str, ...]]:
     grey = np.rint(bunch.images * (255 / DIGIT_LEVELS)).astype(np.uint8)
     images, labels = np.repeat(grey[..., None], 3, axis=-1), bunch.target.astype(np.int64)
     ids = _fixed_split(labels, "digits")
-    arrays = {one: Stored(images[ids[one]], labels[ids[one]], ids[one]) for one in splits}
+    arrays = {split: Stored(images[ids[split]], labels[ids[split]], ids[split]) for split in splits}
     return arrays, tuple(map(str, range(10)))
 
 
 def _fixed_split(labels: Labels, where: str) -> dict[str, Labels]:
-    """Ids of a stratified fifth for testing and of the others, ascending."""
+    """Ids of a stratified fifth for testing and of the rest, ascending."""
     from sklearn.model_selection import train_test_split
 
     try:
@@ -282,13 +282,13 @@ def _fixed_split(labels: Labels, where: str) -> dict[str, Labels]:
 
 
 def from_npz(path: Path, name: str, splits: Sequence[str]) -> tuple[Arrays, tuple[str, ...]]:
-    """A mirror file: ``SPLIT_images``, ``SPLIT_labels``, and ``class_names`` or none."""
+    """A NAME.npz: ``SPLIT_images``, ``SPLIT_labels``, and optionally ``class_names``."""
     with opened_npz(path) as stored:
         if "train_webp" in stored.files:
             raise InputError(
                 f"{path} is packed; unpack it with the unpack.py next to it: python "
                 f"unpack.py {name.lower().removesuffix('_rest')} OUT (with --full if a "
-                f"{name.lower().removesuffix('_rest')}_rest.npz is there: the whole set), then "
+                f"{name.lower().removesuffix('_rest')}_rest.npz exists: the full set), then "
                 f"--data-dir OUT"
             )
         also = [key.removesuffix("_images") for key in stored.files if key.endswith("_images")]
@@ -302,7 +302,7 @@ def from_npz(path: Path, name: str, splits: Sequence[str]) -> tuple[Arrays, tupl
 def _npz_split(stored: NpzFile, path: Path, split: str) -> Stored:
     if split == "train+unlabeled":
         parts = [_npz_split(stored, path, part) for part in split.split("+")]
-        images, labels = [one.images for one in parts], [one.labels for one in parts]
+        images, labels = [part.images for part in parts], [part.labels for part in parts]
         if images[0].shape[1:] != images[1].shape[1:]:
             sizes = " and ".join(str(list(part.shape)) for part in images)
             raise InputError(f"{path}: {split} would join images of different size: {sizes}")
@@ -314,7 +314,7 @@ def _npz_split(stored: NpzFile, path: Path, split: str) -> Stored:
 
 
 def _class_names(stored: NpzFile, path: Path) -> tuple[str, ...]:
-    """The stored names, or else the numbers of the classes."""
+    """The stored class names, otherwise the class numbers."""
     if "class_names" in stored.files:
         return texts_of(stored, path, "class_names")
     keys = [key for key in stored.files if key.endswith("_labels")]
@@ -322,8 +322,8 @@ def _class_names(stored: NpzFile, path: Path) -> tuple[str, ...]:
     top = max((int(part.max()) for part in labels if part.size), default=-1)
     if top >= (n := sum(part.size for part in labels)) > 0:
         raise InputError(
-            f"{path}: there is a label {top}, and only {n} images: number the classes 0, 1, …, or "
-            f"add class_names"
+            f"{path}: label {top} is larger than the {n} images allow: number the classes 0, 1, …, "
+            f"or add class_names"
         )
     return tuple(map(str, range(top + 1)))
 
@@ -341,13 +341,13 @@ def from_torchvision(
     try:
         for split in splits:
             if name == "STL10":
-                found = kind(path.parent, split=split)
-                arrays[split] = Stored(np.moveaxis(found.data, 1, -1), found.labels)
+                data_set = kind(path.parent, split=split)
+                arrays[split] = Stored(np.moveaxis(data_set.data, 1, -1), data_set.labels)
             else:
-                found = kind(path.parent, train=split == "train")
-                arrays[split] = Stored(found.data, np.asarray(found.targets))
-            names = tuple(found.classes)
-    except (RuntimeError, OSError, AttributeError) as error:  # the last: no list of classes
+                data_set = kind(path.parent, train=split == "train")
+                arrays[split] = Stored(data_set.data, np.asarray(data_set.targets))
+            names = tuple(data_set.classes)
+    except (RuntimeError, OSError, AttributeError) as error:  # AttributeError: no list of classes
         faults = _faults(path, kind)
         raise InputError(
             f"{path} is incomplete or damaged: {', '.join(faults) or error}; "
@@ -357,7 +357,7 @@ def from_torchvision(
 
 
 def _faults(path: Path, kind: Any) -> list[str]:
-    """Files that torchvision rejects, and whether they exist."""
+    """Missing or changed files by torchvision's checksums."""
     from torchvision.datasets.utils import check_integrity
 
     listed = [*kind.train_list, *kind.test_list]
@@ -373,32 +373,32 @@ def _faults(path: Path, kind: Any) -> list[str]:
 
 
 def _labels_of(path: Path) -> list[Path]:
-    """The files of TinyImageNet's labels."""
+    """The label files of TinyImageNet."""
     return [path / "wnids.txt", path / "val" / "val_annotations.txt"]
 
 
 def tiny_imagenet(path: Path) -> tuple[dict[str, Listed], tuple[str, ...]]:
-    """The files of TinyImageNet, and its classes: ``train`` by class, ``val`` for testing."""
+    """The files of TinyImageNet, with ``val`` as test split, and its class names."""
     wnids, annotations = _labels_of(path)
     names = tuple(sorted(_text(wnids).split()))
     return {"train": _by_class(path, names), "test": _annotated(annotations, names)}, names
 
 
-def members(found: Found) -> list[Path]:
+def members(source: ImageSource) -> list[Path]:
     """The files that a set is read from."""
-    path = found.path
-    if found.layout == "npz":
+    path = source.path
+    if source.layout == "npz":
         return [path]
-    if found.layout == "torchvision":
+    if source.layout == "torchvision":
         return sorted(file for file in path.iterdir() if file.is_file())
-    if found.layout == "classes":
+    if source.layout == "classes":
         return [file for part in list_images(path).parts.values() for file, _ in part]
     listed, _ = tiny_imagenet(path)
     return [*_labels_of(path), *(file for part in listed.values() for file, _ in part)]
 
 
 def from_folders(path: Path, splits: Sequence[str], cache: Path) -> tuple[Arrays, tuple[str, ...]]:
-    """TinyImageNet, decoded once, as for :func:`from_class_folders`."""
+    """TinyImageNet, decoded once, like :func:`from_class_folders`."""
     name = "TinyImageNet"
     _check_splits(name, splits, PLAIN)
     listed, names = tiny_imagenet(path)
@@ -409,51 +409,50 @@ def from_folders(path: Path, splits: Sequence[str], cache: Path) -> tuple[Arrays
 def from_class_folders(
     path: Path, splits: Sequence[str], cache: Path
 ) -> tuple[Arrays, tuple[str, ...]]:
-    """Images of a folder, as :func:`~gcl_hard.images.folders.list_images` finds them.
+    """Images of a folder, listed by :func:`~gcl_hard.images.folders.list_images`.
 
-    Of a folder with ``CLASS/*`` alone a fixed stratified fifth is the test images. The shorter side
+    In a folder with only ``CLASS/*`` a fixed stratified fifth are the test images. The shorter side
     of every image is scaled to the shortest of all, at most
-    :data:`~gcl_hard.images.decoding.LARGEST` pixels, and the middle is kept; a warning names an
-    image much smaller than the others. The images are decoded once, into the cache, and mapped into
-    memory from there.
+    :data:`~gcl_hard.images.decoding.LARGEST` pixels, and the centre is cropped; a warning names an
+    image much smaller than the others. The images are decoded once into the cache and
+    memory-mapped.
     """
     _check_splits(path.name, splits, PLAIN)
-    found = list_images(path)
-    for note in found.notes:
+    listing = list_images(path)
+    for note in listing.notes:
         warnings.warn(note, stacklevel=2)
-    listed = found.parts
+    listed = listing.parts
     if "all" in listed:
         whole = listed["all"]
         ids = _fixed_split(np.array([label for _, label in whole]), str(path))
         listed = {split: [whole[i] for i in ids[split]] for split in PLAIN}
     arrays = decoded(listed, path, cache, name=path.name)
-    return {split: arrays[split] for split in splits}, found.names
+    return {split: arrays[split] for split in splits}, listing.names
 
 
 def from_folder(
     path: Path, cache: Path, *, side: int | None, classes: bool, whole: bool
 ) -> tuple[Arrays, tuple[str, ...]]:
-    """The images of a folder under one name of a part, ``train`` or ``all``; no fifth is split off.
+    """The images of a folder as one split, ``train`` or ``all``.
 
     Args:
         path: the folder.
-        cache: as of :func:`~gcl_hard.images.decoding.decoded`.
-        side: pixels of the square that they are scaled and cropped to; the shortest side of all if
-            None.
-        classes: whether its folders are classes.
-        whole: whether the test images of a split are read as well.
+        cache: as for :func:`~gcl_hard.images.decoding.decoded`.
+        side: side that images are scaled and cropped to; by default the shortest side of all.
+        classes: whether its subfolders are classes.
+        whole: whether test images are also read.
     """
-    found = list_images(path) if classes else list_unlabelled(path, whole=whole)
-    for note in found.notes:
+    listing = list_images(path) if classes else list_unlabelled(path, whole=whole)
+    for note in listing.notes:
         warnings.warn(note, stacklevel=2)
-    if classes and not found.names:
+    if classes and not listing.names:
         raise InputError(
-            f"{path} has no folders, which would be classes: give labels in a file (--labels), or "
-            f"a method that reads none, such as hucl"
+            f"{path} has no class folders: give labels in a file (--labels), or use a method "
+            f"without labels, such as hucl"
         )
-    name = "train" if "train" in found.parts else "all"
-    arrays = decoded({name: found.parts[name]}, path, cache, name=path.name, scale_to=side)
-    return arrays, found.names
+    name = "train" if "train" in listing.parts else "all"
+    arrays = decoded({name: listing.parts[name]}, path, cache, name=path.name, scale_to=side)
+    return arrays, listing.names
 
 
 def _text(file: Path) -> str:

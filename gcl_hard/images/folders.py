@@ -1,4 +1,4 @@
-"""Folders of images: which are the parts of a split, which are classes, and which files count."""
+"""Folders of images: recognition of splits, classes and image files."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from typing import NamedTuple
 from gcl_hard.errors import InputError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
-"""The usual ones, for messages; :func:`openable` has all."""
+"""Usual suffixes, for messages; :func:`openable` has all."""
 BY_CONTENT = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP", "AVIF")
-"""Formats that a file without a suffix may have."""
+"""Formats recognised in files without a suffix."""
 NO_PICTURES = {"BUFR", "EPS", "FITS", "FLI", "GRIB", "HDF5", "IPTC", "MPEG", "PDF", "WMF"}
-"""Formats of Pillow that are drawings, films, documents or measurements."""
+"""Pillow's formats of drawings, films, documents or measurements."""
 COMPANIONS = {
     ".txt", ".json", ".xml", ".csv", ".tsv", ".md", ".rst", ".yaml", ".yml", ".html", ".ini", ".log"
 }  # fmt: skip
-"""Suffixes of labels and notes, which need no word where they lie beside images."""
+"""Suffixes of labels and notes, which are left out without a warning."""
 COMPANION_NAMES = {"thumbs.db", "desktop.ini", "readme", "license", "makefile"}
 THUMBNAILS = {"@eadir", "__macosx", "$recycle.bin", "#recycle", "lost+found"}
-"""Folders in which systems keep what is no data."""
+"""System folders without data."""
 PARTS = {
     "train": "train", "training": "train", "trn": "train", "trainval": "train",
     "test": "test", "testing": "test", "tst": "test",
@@ -35,11 +35,11 @@ PARTS = {
     "unlabeled": "other", "unlabelled": "other", "extra": "other", "holdout": "other",
     "pred": "other", "predict": "other", "prediction": "other",
 }  # fmt: skip
-"""Parts of a split by the words that name their folders."""
+"""Parts of a split by folder name."""
 FILLERS = {"set", "data", "dataset", "image", "images", "imgs", "split", "folder"}
 GLUED = re.compile("(.+?)(?:sets?|data|images|imgs)")
 BORDERS = re.compile(r"[\W\d_]+|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-"""What lies between the words of a name, such as trainA, train_a, or ATrain."""
+"""Word boundaries in a name, such as trainA, train_a, or ATrain."""
 NAMED = 3  # examples in a message
 UNLABELLED = -1
 """Label of images without one."""
@@ -52,9 +52,9 @@ class Listing(NamedTuple):
     """The images of a folder.
 
     Attributes:
-        parts: images of ``train`` and ``test``, or of ``all`` where there is no split.
+        parts: images of ``train`` and ``test``, or of ``all`` without a split.
         names: names of the classes, by label.
-        notes: what is left out or uncertain, for warnings.
+        notes: warnings of files left out and ambiguities.
     """
 
     parts: dict[str, Listed]
@@ -63,7 +63,7 @@ class Listing(NamedTuple):
 
 
 def openable() -> frozenset[str]:
-    """Suffixes, in lower case, of the pictures that Pillow opens, with its plugins."""
+    """Lower-case suffixes of the images that Pillow and its plugins open."""
     from PIL import Image
 
     Image.init()
@@ -72,15 +72,15 @@ def openable() -> frozenset[str]:
 
 
 def has_classes(path: Path) -> bool:
-    """Whether a folder holds images in the folders of classes."""
+    """Whether a folder has images in class folders."""
     if not path.is_dir():
         return False
     walk = _Walk(path)
-    return any(True for one in walk.inside(path).folders for _ in walk.images(one))
+    return any(True for folder in walk.inside(path).folders for _ in walk.images(folder))
 
 
 def has_images(path: Path) -> bool:
-    """Whether a folder holds images, directly or in other folders."""
+    """Whether a folder has images, directly or in subfolders."""
     return path.is_dir() and any(True for _ in _Walk(path).images(path))
 
 
@@ -88,37 +88,36 @@ def list_images(path: Path) -> Listing:
     """The images of a folder with their classes and parts.
 
     ``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), under these or other usual names, or
-    ``CLASS/*``. Below a class folders may be nested, as for torchvision's ImageFolder; each is read
-    once, however many links lead to it. A split may lie in a folder that is the only one.
+    ``CLASS/*``. Classes may have nested folders, as for torchvision's ImageFolder; each is read
+    once, however many links lead to it. A split may be inside a single enclosing folder.
 
     Raises:
-        InputError: if the folders can be understood in two ways, if a folder of a class or of the
-            test images has no images, if a file would belong to two classes, or if something cannot
-            be read; names it.
+        InputError: if the folders are ambiguous, if a class or the test part has no images, if a
+            file belongs to two classes, or if something cannot be read; names it.
     """
     walk = _Walk(path)
     folder, split = _find_split(walk)
     if split:
-        names, parts = _of_split(walk, folder, split)
+        names, parts = _split_images(walk, folder, split)
     else:
         _refuse_wrapper(walk, path)
         _refuse_hidden_split(walk, path)
         walk.note_direct(path)
-        names = [one.name for one in walk.inside(path).folders]
+        names = [child.name for child in walk.inside(path).folders]
         parts = {"all": walk.classes(path, names)}
     parts = walk.each_once(parts)
     return Listing(parts, tuple(map(shown, names)), walk.notes())
 
 
 def list_unlabelled(path: Path, *, whole: bool) -> Listing:
-    """The images anywhere below a folder as of no class.
+    """All images below a folder, without classes.
 
     Args:
-        path: the folder; its folders are not read as classes.
-        whole: whether all parts of a split are read, or its training part alone.
+        path: the folder; its subfolders are not read as classes.
+        whole: whether to read all parts of a split, or only the training part.
 
     Returns:
-        The images under ``train`` if there is such a part, and else under ``all``.
+        The images as ``train`` if there is such a part, otherwise as ``all``.
 
     Raises:
         InputError: if there are none, or something cannot be read; names it.
@@ -129,28 +128,27 @@ def list_unlabelled(path: Path, *, whole: bool) -> Listing:
     listed = walk.each_once({part: [(file, UNLABELLED) for file in walk.images(top)]})
     if not listed[part]:
         raise InputError(
-            f"{path} holds no images (images are {', '.join(SUFFIXES)} and others that Pillow "
-            f"opens)"
+            f"{path} has no images (images are {', '.join(SUFFIXES)} and others that Pillow opens)"
         )
-    notes = [f"{path}: of its parts, the images in {top.name}/ alone"] if split else []
+    notes = [f"{path}: only the images in {top.name}/ are read"] if split else []
     return Listing(listed, (), (*notes, *walk.notes()))
 
 
 def read_labels(path: Path, files: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
-    """Classes of some images of a folder, from a CSV file.
+    """Labels of images in a folder, from a CSV file.
 
     Args:
-        path: the file, with a line of column names: ``file`` and ``label``, or the only two that
-            it has, in this order. A file is named by its path in the folder, or by its name alone
-            where no other has it; without a label it has none.
+        path: the file, with a header: ``file`` and ``label``, or any two columns in this order. An
+            image is named by its path in the folder, or by its file name alone if unique; an empty
+            label means none.
         files: paths of the images in the folder.
 
     Returns:
-        The label of each image, −1 without one, and the names of the classes, sorted.
+        The label of each image, −1 without one, and the sorted class names.
 
     Raises:
-        InputError: for a file that cannot be read, has other columns, names an image that is not
-            there or two of them, or gives one two labels; names it.
+        InputError: for a file that cannot be read, has other columns, names an unknown or ambiguous
+            image, or gives an image two labels; names it.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as text:
@@ -161,54 +159,52 @@ def read_labels(path: Path, files: Sequence[str]) -> tuple[list[int], tuple[str,
             f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
         ) from error
     rows, numbers = [row for _, row in read], [number for number, _ in read]
-    header = [one.strip().casefold() for one in rows[0]] if rows else []
-    names = {name for one in files for name in (one, one.rpartition("/")[2])}
+    header = [column.strip().casefold() for column in rows[0]] if rows else []
+    names = {name for file in files for name in (file, file.rpartition("/")[2])}
     if rows and rows[0][0].strip() in names:
-        raise InputError(
-            f"{path} begins with an image, {rows[0][0]}: give it a line file,label first"
-        )
-    if twice := [one for one in ("file", "label") if header.count(one) > 1]:
-        raise InputError(f"{path} has two columns {twice[0]}: rename one")
+        raise InputError(f"{path} begins with an image, {rows[0][0]}: give it a header file,label")
+    if repeated := [column for column in ("file", "label") if header.count(column) > 1]:
+        raise InputError(f"{path} has two columns {repeated[0]}: rename one")
     if {"file", "label"} <= {*header}:
-        at = header.index("file"), header.index("label")
+        columns = header.index("file"), header.index("label")
     elif len(header) == 2:
-        at = 0, 1
+        columns = 0, 1
     else:
         raise InputError(
             f"{path} needs columns file and label, and has {', '.join(header) or 'none'}"
         )
-    places = {one: [i] for i, one in enumerate(files)}
-    for i, one in enumerate(files):
-        if "/" in one:
-            places.setdefault(one.rpartition("/")[2], []).append(i)
-    said: dict[int, str] = {}
+    places = {file: [i] for i, file in enumerate(files)}
+    for i, file in enumerate(files):
+        if "/" in file:
+            places.setdefault(file.rpartition("/")[2], []).append(i)
+    label_of: dict[int, str] = {}
     for number, row in zip(numbers[1:], rows[1:], strict=True):
         if len(row) != len(header):
             raise InputError(f"{path}, line {number}: {len(row)} columns, expected {len(header)}")
-        name, label = row[at[0]].strip(), row[at[1]].strip()
-        found = places.get(name, [])
-        if len(found) != 1:
-            several = " and ".join(files[i] for i in found[:2])
+        name, label = row[columns[0]].strip(), row[columns[1]].strip()
+        matches = places.get(name, [])
+        if len(matches) != 1:
+            several = " and ".join(files[i] for i in matches[:2])
             raise InputError(
                 f"{path}, line {number}: {name} is "
-                + (f"both {several}: give its path" if found else "not among the images")
+                + (f"both {several}: give its path" if matches else "not among the images")
             )
-        if said.setdefault(found[0], label) != label:
+        if label_of.setdefault(matches[0], label) != label:
             raise InputError(
-                f"{path}, line {number}: {name} is {label or 'of no label'}, and "
-                f"{said[found[0]] or 'of no label'} above"
+                f"{path}, line {number}: {name} is {label or 'without label'}, but "
+                f"{label_of[matches[0]] or 'without label'} above"
             )
-    classes = tuple(sorted({label for label in said.values() if label}))
+    classes = tuple(sorted({label for label in label_of.values() if label}))
     number_of = {name: k for k, name in enumerate(classes)}
-    return [number_of.get(said.get(i, ""), UNLABELLED) for i in range(len(files))], classes
+    return [number_of.get(label_of.get(i, ""), UNLABELLED) for i in range(len(files))], classes
 
 
 def shown(name: str) -> str:
-    """A name as text: bytes of it that are no UTF-8 are written as numbers."""
+    """A name as text, with non-UTF-8 bytes escaped."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def _some(paths: Iterable[Path]) -> str:
+def _examples(paths: Iterable[Path]) -> str:
     shown = [*map(str, paths)]
     return ", ".join(shown[:NAMED]) + ", …" * (len(shown) > NAMED)
 
@@ -217,7 +213,7 @@ def _some(paths: Iterable[Path]) -> str:
 
 
 def _find_split(walk: _Walk) -> tuple[Path, dict[str, list[Path]]]:
-    """The folder that holds the parts of a split, and these; none if there is no split."""
+    """The folder with the parts of a split, and the parts; empty without a split."""
     folder = walk.path
     inside = walk.inside(folder)
     while not (split := _split(inside.folders)) and len(inside.folders) == 1 and not inside.images:
@@ -227,9 +223,9 @@ def _find_split(walk: _Walk) -> tuple[Path, dict[str, list[Path]]]:
 
 
 def _part(folder: Path) -> tuple[str, tuple[str, ...]] | None:
-    """The part of a split that a folder's name says, and what else it says; None for a class.
+    """The part of a split in a folder's name, and the remaining words; None for a class.
 
-    ``seg_train`` is the training part of ``seg``, ``training_set`` that of nothing named.
+    ``seg_train`` is the training part of ``seg``; ``training_set`` has no remaining words.
     """
     words = [w for w in map(str.casefold, BORDERS.split(folder.name)) if w and w not in FILLERS]
     for at in (-1, 0) if words else ():
@@ -245,31 +241,37 @@ def _is_part(folder: Path, *parts: str) -> bool:
 
 
 def _split(folders: Iterable[Path]) -> dict[str, list[Path]]:
-    """Folders that are the training and test parts of one thing, by part; {} for none.
+    """Folders by part that form a split with training and test images; {} without one.
 
-    One alone is no split: ``train`` may be a class beside ``plane`` and ``car``.
+    A single part is no split: ``train`` may be a class beside ``plane`` and ``car``.
 
     Raises:
-        InputError: for two that may be the training part.
+        InputError: for two candidates of the training part.
     """
-    of_thing: dict[tuple[str, ...], dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
+    by_prefix: dict[tuple[str, ...], dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
     for folder in folders:
-        if found := _part(folder):
-            same = of_thing[found[1]][found[0]]
-            if not any(one.samefile(folder) for one in same):  # training/ may be a link to train/
+        if part := _part(folder):
+            same = by_prefix[part[1]][part[0]]
+            if not any(
+                known.samefile(folder) for known in same
+            ):  # training/ may be a link to train/
                 same.append(folder)
-    complete = [of for of in of_thing.values() if "train" in of and ("test" in of or "val" in of)]
-    training = [folder for of in complete for folder in of["train"]]
+    complete = [
+        parts
+        for parts in by_prefix.values()
+        if "train" in parts and ("test" in parts or "val" in parts)
+    ]
+    training = [folder for parts in complete for folder in parts["train"]]
     if len(training) > 1:
         raise InputError(
-            f"{_some(training)}: each may be the training images; keep one of them beside the "
-            f"test images; if they belong to classes, put them into train/CLASS/ and test/CLASS/, "
-            f"and if they are classes, give them other names"
+            f"{_examples(training)}: each might be the training images; keep one of them beside "
+            f"the test images; if they belong to classes, put them into train/CLASS/ and "
+            f"test/CLASS/; if they are classes, rename them"
         )
     return complete[0] if complete else {}
 
 
-def _of_split(
+def _split_images(
     walk: _Walk, top: Path, split: dict[str, list[Path]]
 ) -> tuple[list[str], dict[str, Listed]]:
     """The classes and images of a split."""
@@ -279,21 +281,24 @@ def _of_split(
     names = [folder.name for folder in walk.inside(within).folders]
     if not names:
         raise InputError(
-            f"{train} and {offered[0]}, as parts of a split, need folders of classes, such as "
+            f"{train} and {offered[0]}, as parts of a split, need class folders, such as "
             f"{train.name}/CLASS/*; if they are classes themselves, put them into {top}/train/ and "
-            f"{top}/test/, or give them other names"
+            f"{top}/test/, or rename them"
         )
     _refuse_wrapper(walk, within)
     tests = [folder for folder in offered if has_classes(_unwrapped(walk, folder))]
     if not tests:
         raise InputError(
-            f"there are no images in {top}/test/CLASS/, where the test images should be (or in "
-            f"val/; without train/, a fifth of the images in CLASS/ becomes the test images)"
+            f"there are no test images in {top}/test/CLASS/ (or val/CLASS/; without train/, a "
+            f"fifth "
+            f"of the images in CLASS/ become the test images)"
         )
     test = tests[0]
     same = [folder for folder in tests if _part(folder) == _part(test)]
     if len(same) > 1:
-        raise InputError(f"{_some(same)}: each may be the test images; keep one of them in {top}")
+        raise InputError(
+            f"{_examples(same)}: each might be the test images; keep one of them in {top}"
+        )
     parts = {"train": within, "test": _unwrapped(walk, test)}
     for folder in dict.fromkeys((top, train, test, *parts.values())):
         walk.note_direct(folder)
@@ -301,15 +306,15 @@ def _of_split(
     others = [folder for folder in walk.inside(top).folders if folder not in (train, test)]
     read = {walk.real(file) for part in listed.values() for file, _ in part} if others else set()
     for folder in others:
-        there = _Walk(folder)
-        if found := {there.real(file) for file in there.images(folder)} - read:
-            walk.left[f"images outside {train.name}/ and {test.name}/"][folder] = len(found)
-            read |= found
+        inner = _Walk(folder)
+        if extra := {inner.real(file) for file in inner.images(folder)} - read:
+            walk.left[f"images outside {train.name}/ and {test.name}/"][folder] = len(extra)
+            read |= extra
     return names, listed
 
 
 def _unwrapped(walk: _Walk, part: Path) -> Path:
-    """The folder with the classes of a part: ``seg_train/seg_train`` for ``seg_train``."""
+    """The folder with a part's classes, such as ``seg_train/seg_train`` for ``seg_train``."""
     inside = walk.inside(part)
     while len(inside.folders) == 1 and not inside.images:
         (only,) = inside.folders
@@ -321,7 +326,7 @@ def _unwrapped(walk: _Walk, part: Path) -> Path:
 
 
 def _refuse_wrapper(walk: _Walk, path: Path) -> None:
-    """Refuse what may be one class with folders of its own, or classes in a folder too many."""
+    """Refuse a single nested folder: one class with subfolders, or wrapped classes."""
     lone, inside = path, walk.inside(path)
     while len(inside.folders) == 1 and not inside.images:
         (lone,) = inside.folders
@@ -334,46 +339,48 @@ def _refuse_wrapper(walk: _Walk, path: Path) -> None:
     elif path == walk.path:
         remedy += f", or name {lone} as the set"
     raise InputError(
-        f"{path} holds only {lone.relative_to(path)}/, with folders of its own, "
-        f"{_some(Path(one.name) for one in inside.folders)}: if these are the classes, {remedy}; "
-        f"if {lone.name} is the one class, move its images into it directly"
+        f"{path} has only {lone.relative_to(path)}/, with subfolders "
+        f"{_examples(Path(folder.name) for folder in inside.folders)}: if these are the classes, "
+        f"{remedy}; if {lone.name} is the only class, move its images into it directly"
     )
 
 
 def _refuse_hidden_split(walk: _Walk, path: Path) -> None:
-    """Refuse folders that may be classes, and may be parts of a split as well."""
+    """Refuse folders that may be classes or parts of a split."""
     folders = walk.inside(path).folders
-    inner = {one: {part.name for part in walk.inside(one).folders} for one in folders}
-    flat = {one for one in folders if walk.inside(one).images}
-    for one in folders:
-        if found := _split(walk.inside(one).folders):
-            ((train, *_), (test, *_)) = found["train"], found.get("test") or found["val"]
+    inner = {folder: {part.name for part in walk.inside(folder).folders} for folder in folders}
+    flat = {folder for folder in folders if walk.inside(folder).images}
+    for folder in folders:
+        if split := _split(walk.inside(folder).folders):
+            ((train, *_), (test, *_)) = split["train"], split.get("test") or split["val"]
             raise InputError(
-                f"{one} holds {train.name}/ and {test.name}/: if it is a class, put its images "
-                f"into {path}/train/{one.name}/ and {path}/test/{one.name}/; if it is the set, "
-                f"name it as the set; if they are no parts of a split, give them other names"
+                f"{folder} has {train.name}/ and {test.name}/: if it is a class, put its images "
+                f"into {path}/train/{folder.name}/ and {path}/test/{folder.name}/; if it is the "
+                f"set, "
+                f"name it as the set; if they are not parts of a split, rename them"
             )
-        if not _is_part(one, "train", "test", "val") or one in flat or not inner[one]:
+        if not _is_part(folder, "train", "test", "val") or folder in flat or not inner[folder]:
             continue
         for other in folders:
-            shared = inner[one] & {*inner[other], other.name}
-            if other != one and (shared or _is_part(other, *PARTS.values())):
+            shared = inner[folder] & {*inner[other], other.name}
+            if other != folder and (shared or _is_part(other, *PARTS.values())):
                 raise InputError(
-                    f"{one} and {other} may be parts of a split without {path}/train/CLASS/ or "
-                    f"without {path}/test/CLASS/ (or val/), and may be classes: name them train "
-                    f"and test, or give {one.name} a name that is no part of a split"
+                    f"{folder} and {other} may be parts of a split without {path}/train/CLASS/ or "
+                    f"without {path}/test/CLASS/ (or val/), or classes: name them train and "
+                    f"test, or rename {folder.name}"
                 )
     shared = set.intersection(*inner.values()) if len(folders) > 1 else set()
     if len(shared) > 1 and not flat:
         walk.doubts.append(
-            f"{path}: {_some(folders)} are read as classes; as they hold the same folders, "
-            f"{_some(map(Path, sorted(shared)))}: if they are parts of a split, name them train "
+            f"{path}: {_examples(folders)} are read as classes, but have the same subfolders, "
+            f"{_examples(map(Path, sorted(shared)))}: if they are parts of a split, name them "
+            f"train "
             f"and test"
         )
 
 
 class _Inside(NamedTuple):
-    """What lies directly in a folder: folders, images, what is hidden, and what is no picture."""
+    """Direct contents of a folder: subfolders, images, hidden images, other files."""
 
     folders: list[Path]
     images: list[Path]
@@ -382,14 +389,14 @@ class _Inside(NamedTuple):
 
 
 class _Walk:
-    """Lists the images of classes, and keeps account of what is left out.
+    """Lists the images of classes, and records what is left out.
 
     Args:
         path: folder of the set.
-        by_content: whether files without a suffix are looked into.
+        by_content: whether files without a suffix are recognised by content.
 
     Attributes:
-        left: number of files by what they are and where.
+        left: numbers of files left out, by kind and path.
         doubts: other notes.
     """
 
@@ -400,14 +407,14 @@ class _Walk:
         self._by_content = by_content
         self._suffixes = openable()
         self._scanned: dict[Path, _Inside] = {}
-        self._real: dict[Path, str] = {}  # of folders: where they lie but for links
+        self._real: dict[Path, str] = {}  # resolved paths of folders
         self._links = False
 
     def inside(self, folder: Path) -> _Inside:
-        """What lies directly in a folder, by name.
+        """Direct contents of a folder, sorted by name.
 
         Raises:
-            InputError: if it cannot be read, or holds a link to nothing.
+            InputError: if it cannot be read, or has a broken link.
         """
         if folder not in self._scanned:
             try:
@@ -419,42 +426,42 @@ class _Walk:
         return self._scanned[folder]
 
     def _sorted(self, entries: Iterable[os.DirEntry[str]]) -> _Inside:
-        found = _Inside([], [], [], [])
+        inside = _Inside([], [], [], [])
         for entry in entries:
             path, name = Path(entry.path), entry.name.casefold()
             picture = path.suffix.casefold() in self._suffixes
-            if name.startswith("._"):  # what macOS keeps beside a file
+            if name.startswith("._"):  # companion files of macOS
                 continue
             if name.startswith(".") or name in THUMBNAILS:
                 if picture or path.is_dir():
-                    found.hidden.append(path)
+                    inside.hidden.append(path)
             elif entry.is_dir():
-                found.folders.append(path)
+                inside.folders.append(path)
             elif entry.is_symlink() and not picture and not path.exists():
                 if not _is_other_file(path):
                     raise InputError(f"{path} is a link to {path.readlink()}, which does not exist")
                 self.left["links to nothing (not images by their names)"][path] = 1
             elif self._is_image(entry, path, picture=picture):
-                found.images.append(path)
+                inside.images.append(path)
             elif not _is_companion(path):
-                found.others.append(path)
-        return found
+                inside.others.append(path)
+        return inside
 
     def _is_image(self, entry: os.DirEntry[str], path: Path, *, picture: bool) -> bool:
-        """Whether a file is an image. A link to nothing counts as one; reading it is an error."""
+        """Whether a file is an image. A broken link counts as one; reading it is an error."""
         if picture:
             return entry.is_file() or entry.is_symlink()
         return self._by_content and not path.suffix and entry.is_file() and _opens(path)
 
     def note_direct(self, folder: Path) -> None:
-        """Note the images that lie beside the folders of classes, and hidden ones."""
+        """Record images beside the class folders, and hidden ones."""
         inside = self.inside(folder)
         self.left["images outside the folders of classes"].update(inside.images)
         self._note_hidden(inside)
 
     def _note_hidden(self, inside: _Inside) -> None:
         for path in inside.hidden:
-            with suppress(InputError):  # lost+found may often not be read
+            with suppress(InputError):  # lost+found is often not readable
                 n = _count(path, by_content=False) if path.is_dir() else 1
                 self.left["hidden images or thumbnails"][path] = n
 
@@ -462,26 +469,26 @@ class _Walk:
         """The images of classes with their labels, in order.
 
         Raises:
-            InputError: for a folder of another class, and for an empty one.
+            InputError: for an unknown or an empty class.
         """
         label_of = {name: label for label, name in enumerate(names)}
         listed: Listed = []
-        for one in self.inside(folder).folders:
-            if one.name not in label_of:
-                raise InputError(f"{one} is no class of the training images")
+        for class_folder in self.inside(folder).folders:
+            if class_folder.name not in label_of:
+                raise InputError(f"{class_folder} is not a class of the training images")
             n = len(listed)
-            listed += [(file, label_of[one.name]) for file in self.images(one)]
+            listed += [(file, label_of[class_folder.name]) for file in self.images(class_folder)]
             if len(listed) == n:
                 raise InputError(
-                    f"{one} holds no images: each folder beside it is a class, so fill or remove "
-                    f"it (images are {', '.join(SUFFIXES)} and others that Pillow opens)"
+                    f"{class_folder} has no images: each folder beside it is a class, so fill or "
+                    f"remove it (images are {', '.join(SUFFIXES)} and others that Pillow opens)"
                 )
         return listed
 
     def images(self, top: Path) -> Iterator[Path]:
-        """The images anywhere below a folder, in the order of torchvision's ImageFolder.
+        """All images below a folder, in the order of torchvision's ImageFolder.
 
-        Each folder is entered once, and none of those above it.
+        Each folder is entered once, and none above it.
         """
         root = os.path.realpath(self.path)
         above = (os.path.realpath(top.parent), *[root] * (top != self.path))
@@ -491,7 +498,7 @@ class _Walk:
             folder, expected, above = waiting.pop()
             real = os.path.realpath(folder)
             self._links |= real != expected
-            if real in entered or any(Path(one).is_relative_to(real) for one in above):
+            if real in entered or any(Path(child).is_relative_to(real) for child in above):
                 self.left["links to folders that are read already"][folder] = 1
                 continue
             entered.add(real)
@@ -504,16 +511,17 @@ class _Walk:
             self._note_hidden(inside)
             yield from inside.images
             waiting += [
-                (one, str(Path(real, one.name)), (*above, real)) for one in inside.folders[::-1]
+                (child, str(Path(real, child.name)), (*above, real))
+                for child in inside.folders[::-1]
             ]
 
     def real(self, file: Path) -> str:
-        """Where an image that was listed lies but for links."""
-        found = Path(self._real[file.parent], file.name)
-        return os.path.realpath(found) if file.is_symlink() else str(found)
+        """The resolved path of a listed image."""
+        path = Path(self._real[file.parent], file.name)
+        return os.path.realpath(path) if file.is_symlink() else str(path)
 
     def each_once(self, parts: dict[str, Listed]) -> dict[str, Listed]:
-        """The images without those that links lead to a second time.
+        """The images without duplicates by links.
 
         Raises:
             InputError: if a file belongs to two classes; names both.
@@ -528,25 +536,25 @@ class _Walk:
                 first, its_label = met[self.real(file)].setdefault(part, (file, label))
                 if its_label != label:
                     raise InputError(
-                        f"{first} and {file} are one file, of two classes: remove a link"
+                        f"{first} and {file} are one file, in two classes: remove a link"
                     )
                 if first == file:
                     kept[part].append((file, label))
                 else:
                     self.left["links to images that are read already"][file] = 1
-        both = [[*of.values()] for of in met.values() if len(of) > 1]
-        if both:
+        leaked = [[*copies.values()] for copies in met.values() if len(copies) > 1]
+        if leaked:
             self.doubts.append(
-                f"{self.path}: {len(both)} files are training and test images at once, such as "
-                f"{' and '.join(str(file) for file, _ in both[0])}"
+                f"{self.path}: {len(leaked)} files are both training and test images, such as "
+                f"{' and '.join(str(file) for file, _ in leaked[0])}"
             )
         return kept
 
     def notes(self) -> tuple[str, ...]:
-        """What is left out, a line for each reason."""
+        """Notes on files left out, one line per reason."""
         return (*self.doubts, *(
-            f"{self.path}: left out: {n} {what}: {_some(where)}"
-            for what, where in self.left.items() if (n := where.total())
+            f"{self.path}: left out: {n} {kind}: {_examples(paths)}"
+            for kind, paths in self.left.items() if (n := paths.total())
         ))  # fmt: skip
 
 
@@ -555,9 +563,9 @@ def _is_companion(path: Path) -> bool:
 
 
 def _is_other_file(link: Path) -> bool:
-    """Whether a link to nothing was one to a file, and to no picture, by its name or its target's.
+    """Whether a broken link led to a file other than an image, by its name or its target's.
 
-    Others may be a class or an image that is lost.
+    Other links may be a lost class or image.
     """
     named = link if link.suffix or _is_companion(link) else link.readlink()
     if named.suffix.casefold() in openable():
@@ -566,16 +574,16 @@ def _is_other_file(link: Path) -> bool:
 
 
 def _opens(path: Path) -> bool:
-    """Whether a file is a picture by its content."""
+    """Whether a file is an image by its content."""
     from PIL import Image
 
     try:
         with Image.open(path, formats=[kind for kind in BY_CONTENT if kind in Image.OPEN]):
             return True
-    except Exception:  # from decoders, which raise anything
+    except Exception:  # decoders raise anything
         return False
 
 
 def _count(folder: Path, *, by_content: bool = True) -> int:
-    """The images anywhere below a folder."""
+    """Number of images below a folder."""
     return sum(1 for _ in _Walk(folder, by_content=by_content).images(folder))

@@ -1,4 +1,4 @@
-"""Encoders of images, SimCLR's projection head, and both under a loss."""
+"""Image encoders, SimCLR's projection head, and their training with a loss."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ Stem = Literal["cifar", "imagenet"]
 
 SMALL = 64  # pixels: at or below, the ImageNet stem would discard most of an image
 HIDDEN, PROJECTED = 512, 128
-CLASSES = 1000  # of torchvision's models
-AUXILIARY = ("googlenet", "inception_v3")  # have further classifiers while they are trained
+CLASSES = 1000  # classes of torchvision's models
+AUXILIARY = ("googlenet", "inception_v3")  # with auxiliary classifiers during training
 WIDTH: dict[str, int] = {"resnet50": 64, "resnet18": 64, "fast": 32}
-"""Channels of the first layer, where nothing else is asked for."""
+"""Default channels of the first layer."""
 
 
 def stem_for(size: int) -> Stem:
@@ -51,21 +51,21 @@ def stem_for(size: int) -> Stem:
 
 
 def image_encoder(name: str, *, stem: Stem = "cifar", width: int | None = None) -> nn.Module:
-    """An untrained encoder by its name: :func:`resnet`, :func:`fast_net`, or one of a library.
+    """An untrained encoder by name: :func:`resnet`, :func:`fast_net`, or one from a library.
 
     Args:
         name: ``"resnet50"``, ``"resnet18"``, ``"fast"``, ``"torchvision:NAME"`` or
-            ``"timm:NAME"``. A library's classifier is taken off.
-        stem: for ``"resnet50"`` and ``"resnet18"``; the others have their own.
-        width: channels of their first layer; the usual if None, 64 of a ResNet, 32 of the fast
-            net. A library's encoder is as wide as its name says.
+            ``"timm:NAME"``. A library's classifier is removed.
+        stem: stem of ``"resnet50"`` and ``"resnet18"``; the others have a fixed one.
+        width: channels of their first layer; by default 64 for a ResNet, 32 for the fast net.
+            Encoders from a library have fixed widths.
 
     Returns:
         A module from float [B, 3, S, S] to float [B, d]; ``out_dim`` is d.
 
     Raises:
         InputError: for another name or stem, or a width below 1.
-        MissingExtraError: for timm's where it is not installed; names the command.
+        MissingExtraError: if timm is needed but not installed; names the command.
 
     Example:
         >>> image_encoder("resnet18", width=16).out_dim, image_encoder("fast").out_dim
@@ -84,37 +84,37 @@ def image_encoder(name: str, *, stem: Stem = "cifar", width: int | None = None) 
     return resnet(cast("ResNet", name), stem=stem, width=channels)
 
 
-def _of_torchvision(name: str) -> nn.Module:
-    """A classifier of torchvision without its last layer, linear or (SqueezeNet) a convolution."""
+def _torchvision_encoder(name: str) -> nn.Module:
+    """A torchvision classifier without its last layer, linear or (SqueezeNet) a convolution."""
     from torchvision import models
 
-    known = models.list_models(module=models)
-    if name not in known:
-        raise _no_model("torchvision", name, known)
-    plain = {"aux_logits": False, "init_weights": True} if name in AUXILIARY else {}
-    network: nn.Module = models.get_model(name, weights=None, **plain)
-    *_, (parent, of, layer) = (
-        (parent, of, layer)
+    names = models.list_models(module=models)
+    if name not in names:
+        raise _no_model("torchvision", name, names)
+    options = {"aux_logits": False, "init_weights": True} if name in AUXILIARY else {}
+    network: nn.Module = models.get_model(name, weights=None, **options)
+    *_, (parent, attribute, layer) = (
+        (parent, attribute, layer)
         for parent in network.modules()
-        for of, layer in parent.named_children()
+        for attribute, layer in parent.named_children()
         if CLASSES in (getattr(layer, "out_features", None), getattr(layer, "out_channels", None))
     )
-    setattr(parent, of, nn.Identity())
+    setattr(parent, attribute, nn.Identity())
     inputs = "in_features" if isinstance(layer, nn.Linear) else "in_channels"
     network.out_dim = getattr(layer, inputs)
     return network
 
 
-def _of_timm(name: str) -> nn.Module:
-    """A model of timm without its classifier."""
+def _timm_encoder(name: str) -> nn.Module:
+    """A timm model without its classifier."""
     check_extra("timm", f"timm:{name}", "timm")
     import timm
 
     if "." in name:
         raise InputError(
-            f"timm:{name} names weights, and encoders start untrained: give "
-            f"timm:{name.partition('.')[0]}, or MODULE:FUNCTION, a function of yours that returns "
-            f"one with weights"
+            f"timm:{name} names weights, but encoders start untrained: give "
+            f"timm:{name.partition('.')[0]}, or MODULE:FUNCTION, your function that returns a "
+            f"pretrained encoder"
         )
     if not timm.is_model(name):
         raise _no_model("timm", name, timm.list_models())
@@ -130,20 +130,20 @@ def _no_model(library: str, name: str, known: Sequence[str]) -> InputError:
 
 
 LIBRARIES: dict[str, Callable[[str], nn.Module]] = {
-    "torchvision": _of_torchvision,
-    "timm": _of_timm,
+    "torchvision": _torchvision_encoder,
+    "timm": _timm_encoder,
 }
-"""Libraries of encoders, each with the function that makes one by its name."""
+"""Functions that create an encoder by name, by library."""
 
 
 def fast_net(width: int = 32) -> nn.Module:
-    """A small convolutional net for images of some 32 pixels, untrained.
+    """A small untrained convolutional net for images of about 32 pixels.
 
     2×2 patches, then three blocks of a 3×3 convolution, max-pooling (not in the first) and a 3×3
     convolution, each convolution followed by BatchNorm and ReLU; the mean over positions.
 
     Args:
-        width: channels w of the first block; the others have 2w and 4w, as embeddings have.
+        width: channels w of the first block; the others have 2w and 4w, the embedding width.
 
     Returns:
         A module from float [B, 3, S, S], S ≥ 8, to float [B, 4w]; ``out_dim`` is 4w.
@@ -185,7 +185,7 @@ def resnet(name: ResNet = "resnet50", *, stem: Stem = "cifar", width: int = 64) 
         name: ``"resnet50"`` (embeddings 2048 wide) or ``"resnet18"`` (512).
         stem: ``"cifar"``, a 3×3 convolution of stride 1 and no max-pooling, for images up to 64
             pixels; ``"imagenet"``, torchvision's own 7×7 of stride 2 with max-pooling.
-        width: channels of the first stage, and 8 (ResNet-50: 32) times so many of embeddings.
+        width: channels of the first stage; embeddings are 8 (ResNet-50: 32) times as wide.
 
     Returns:
         A module from float [B, 3, S, S] to float [B, d]; ``out_dim`` is d.
@@ -225,7 +225,7 @@ def resnet(name: ResNet = "resnet50", *, stem: Stem = "cifar", width: int = 64) 
 
 
 def _set_width(network: nn.Module, width: int) -> None:
-    """Give the layers of a ResNet other numbers of channels; torchvision has no argument for it."""
+    """Scale the channels of a ResNet; torchvision has no argument for it."""
 
     def scaled(channels: int) -> int:
         return channels if channels == 3 else channels * width // 64  # 3 are the colours
@@ -274,22 +274,22 @@ class ImageContrast(nn.Module):
     Args:
         encoder: any module from float [B, 3, S, S] to embeddings [B, d].
         out_dim: d; read from ``encoder.out_dim`` if None.
-        method: a name of ``METHODS``.
-        loss: a :class:`ContrastiveLoss` of your own instead of a method's.
+        method: a name in ``METHODS``.
+        loss: a :class:`ContrastiveLoss` in place of the method's.
         head: the projection from embeddings to the loss's inputs; SimCLR's if None.
         one_forward: encode all views in one forward pass, with joint BatchNorm statistics; False
-            takes a pass for each, as the papers' code does.
+            uses one pass per view, as in the papers' code.
         channels_last: whether views and the encoder's weights are in channels-last memory format.
         momentum: m in [0, 1) of a :class:`~gcl_hard.MomentumEncoder` of encoder and head, which
-            gives all views but the first, without a gradient; it moves as a batch of training
-            begins. None for none.
-        queue: a :class:`~gcl_hard.Queue` of such views of earlier batches, which are further
-            candidates; as wide as the head's outputs (128), with the ``unknown`` of the loss.
+            encodes all views but the first, without gradient; updated at the start of each
+            training batch. None for none.
+        queue: a :class:`~gcl_hard.Queue` of such views of earlier batches as further candidates;
+            as wide as the head's outputs (128), with the ``unknown`` of the loss.
         **options: options of :func:`gcl_hard.contrastive_loss`.
 
     Raises:
         InputError: if the encoder's width is unknown, or its output does not have that width; for
-            a momentum or a queue with hard positives.
+            momentum or a queue with hard positives.
 
     Source: Chen et al. (2020), *SimCLR*; H-SCL paper, section V-A; He et al. (2020), *MoCo*.
 
@@ -326,7 +326,7 @@ class ImageContrast(nn.Module):
             self.encoder.to(memory_format=torch.channels_last)
         if self.loss.takes_items and (momentum is not None or queue is not None):
             raise InputError(
-                f"hard positives are chosen from views that one encoder gives, so leave out "
+                f"hard positives are chosen from views of a single encoder, so leave out "
                 f"momentum={momentum} and queue={queue}"
             )
         self.momentum = None if momentum is None else MomentumEncoder(self._network, momentum)
@@ -346,20 +346,20 @@ class ImageContrast(nn.Module):
         return loss(*self.encode_part(whole))
 
     def in_parts(self, pair: ViewPair, parts: int) -> InParts:
-        """A batch in parts of two images or more for :meth:`encode_part`, and the loss of what that
-        returns, joined; see :func:`gcl_hard.cached_backward`.
+        """A batch in parts of two images or more for :meth:`encode_part`, and the loss of their
+        joined outputs; see :func:`gcl_hard.cached_backward`.
         """
         _check_pair(pair)
         self._check(pair)
         if self.momentum is not None and self._trains:
             self.momentum.update(self._network)
-        number, found = min(parts, len(pair) // 2), [pair.views]  # BatchNorm takes two
-        if number > 1:
-            found = [*zip(*(view.tensor_split(number) for view in pair.views), strict=True)]
-        return found, partial(self._loss_of, pair)
+        n_parts, pieces = min(parts, len(pair) // 2), [pair.views]  # BatchNorm needs two images
+        if n_parts > 1:
+            pieces = [*zip(*(view.tensor_split(n_parts) for view in pair.views), strict=True)]
+        return pieces, partial(self._loss_of, pair)
 
     def encode_part(self, part: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """What the loss contrasts of each view."""
+        """The inputs of the loss for each view."""
         if self.momentum is None:
             return tuple(self.of_views(part, self.project))
         first, others = self.of_views(part[:1], self.project), self.of_views(part[1:], self._keys)
@@ -372,7 +372,7 @@ class ImageContrast(nn.Module):
 
     @property
     def _trains(self) -> bool:
-        """Whether a batch changes the momentum encoder and the queue."""
+        """Whether a batch updates the momentum encoder and the queue."""
         return self.training and torch.is_grad_enabled()
 
     def _check(self, pair: ViewPair) -> None:
@@ -383,15 +383,15 @@ class ImageContrast(nn.Module):
         more = {} if self.queue is None else self.queue.candidates()
         loss: Tensor = self.loss(z, labels=pair.labels, **more)
         if self.queue is not None and self._trains:
-            of_others = None if pair.labels is None else pair.labels.repeat(len(z) - 1)
-            self.queue.add(torch.cat(z[1:]), of_others)
+            labels = None if pair.labels is None else pair.labels.repeat(len(z) - 1)
+            self.queue.add(torch.cat(z[1:]), labels)
         return loss
 
     def of_views(self, views: Sequence[Tensor], encode: Callable[[Tensor], Tensor]) -> list[Tensor]:
-        """What ``encode`` makes of each view, in one forward pass or one for each.
+        """``encode`` applied to the views, in one forward pass or one per view.
 
         Raises:
-            InputError: for views of different sizes, and for others than an encoder takes.
+            InputError: for views of different sizes, or that the encoder does not accept.
         """
         if len({view.shape for view in views}) > 1:
             shapes = " and ".join(str([*view.shape]) for view in views)
@@ -400,7 +400,7 @@ class ImageContrast(nn.Module):
             if not self.one_forward:
                 return [encode(view) for view in views]
             return list(encode(torch.cat([*views])).chunk(len(views)))
-        # Only now: an encoder of one's own may take what others do not.
+        # Only after an error: a custom encoder may accept other inputs.
         except (RuntimeError, TypeError, ValueError) as error:
             dtype = next((p.dtype for p in self.encoder.parameters()), torch.float32)
             wrong = [x for x in views if x.dtype != dtype or x.ndim != 4 or x.shape[1] != 3]
@@ -441,34 +441,34 @@ class ImageContrast(nn.Module):
         precision: torch.dtype = torch.float32,
         on_batch: Callable[[int], None] = lambda done: None,
     ) -> Tensor:
-        """The encoder's embeddings in eval mode, without gradient, as probes use them.
+        """The encoder's embeddings in eval mode, without gradient, for probes.
 
         Args:
             images: uint8 [n, 3, H, W], on any device.
-            views: whose :meth:`~gcl_hard.images.Views.plain` normalises them.
+            views: views whose :meth:`~gcl_hard.images.Views.plain` normalises them.
             batch_size: number of images encoded at a time.
             precision: ``torch.float32``, or a half precision to encode in.
             on_batch: called after each batch with the number of images encoded so far.
 
         Returns:
-            float32 [n, d] on the model's device; every module is left in the mode it was in.
+            float32 [n, d] on the model's device; every module keeps its mode.
         """
         device = next(self.parameters()).device
         half = precision != torch.float32
-        found = []
+        embeddings = []
         with evaluating(self), torch.autocast(device.type, dtype=precision, enabled=half):
             for chunk in torch.split(images, batch_size):
-                found.append(self.encode(views.plain(chunk.to(device))).float())
-                on_batch(sum(map(len, found)))
-        return torch.cat(found)
+                embeddings.append(self.encode(views.plain(chunk.to(device))).float())
+                on_batch(sum(map(len, embeddings)))
+        return torch.cat(embeddings)
 
 
 class PixelEncoder(nn.Module):
-    """An encoder of images as they are loaded, as it is exported.
+    """An encoder of unnormalised images, for export.
 
     Args:
         encoder: any module from float [B, 3, S, S] to embeddings [B, d].
-        views: whose :meth:`~gcl_hard.images.Views.plain` resizes and normalises images.
+        views: views whose :meth:`~gcl_hard.images.Views.plain` resizes and normalises images.
 
     Example:
         >>> from gcl_hard.images import ViewRecipe
@@ -491,7 +491,7 @@ def _check_pair(pair: Any) -> None:
     if not isinstance(pair, ViewPair):
         raise InputError(
             f"a batch of images is a ViewPair of two views and labels, got {type(pair).__name__}: "
-            f"ViewPairs(split, views) makes them of images"
+            f"ViewPairs(split, views) makes them from images"
         )
     for view in pair.views:
         if not isinstance(view, Tensor):
@@ -520,7 +520,7 @@ class ImageClassifier(ImageContrast):
         for name in ("momentum", "queue"):
             if options.get(name) is not None:
                 raise InputError(
-                    f"{name} belongs to contrast, and a classifier has none: leave it out"
+                    f"{name} belongs to contrastive training, not to a classifier: leave it out"
                 )
         head = nn.Linear(width(encoder, options.get("out_dim")), n_classes)
         super().__init__(encoder, method="ucl", head=head, **options)

@@ -1,4 +1,4 @@
-"""The images of an experiment: for pretraining, for the probe, and for the test."""
+"""The images of an experiment: for pretraining, probe and test."""
 
 from __future__ import annotations
 
@@ -31,11 +31,10 @@ class ImageData:
 
     Attributes:
         name: name of the set.
-        pretrain: images that the encoder is trained on.
-        probe: images that the probe is trained on; the same object as ``pretrain`` for the same
-            split.
-        test: images that the probe is scored on, once.
-        shared: int64 [n_probe], position of each probe image in ``pretrain``; −1 if not there.
+        pretrain: training images of the encoder.
+        probe: training images of the probe; the same object as ``pretrain`` for the same split.
+        test: test images of the probe.
+        shared: int64 [n_probe], position of each probe image in ``pretrain``; −1 if absent.
         class_names: names of the classes, by label.
     """
 
@@ -58,7 +57,7 @@ class ImageData:
 
     @cached_property
     def seen_tests(self) -> int:
-        """Test images that are training images, of the encoder or of the probe, pixel by pixel."""
+        """Number of test images identical to a training image of the encoder or the probe."""
         parts = [self.pretrain] if self.probe is self.pretrain else [self.pretrain, self.probe]
         seen = {name for part in parts for name in _digests(part.images)}
         return sum(name in seen for name in _digests(self.test.images))
@@ -67,7 +66,7 @@ class ImageData:
         """The data with a fifth of the probe's images as test images, hidden from training.
 
         Raises:
-            InputError: if a class is too small to be split.
+            InputError: if a class is too small to split.
         """
         labels = self.probe.labels.cpu().numpy()
         fold = inner_holdout(np.arange(len(labels)), labels, seed=seed)
@@ -97,17 +96,17 @@ def image_data(
     device: torch.device,
     *,
     on_cpu: bool = False,
-    own: ImageSet | None = None,
+    image_set: ImageSet | None = None,
 ) -> ImageData:
     """The images of a configuration.
 
     Args:
-        config: names the set, its splits and classes, how many training images to keep, and the
-            share of wrong labels among those that training reads.
+        config: names the set, its splits and classes, the number of training images, and the share
+            of wrong training labels.
         data_dir: an offline mirror, or None.
-        device: for the images.
-        on_cpu: whether all but the test images stay on the CPU, for lack of memory on the device.
-        own: the user's own set, in place of a named one.
+        device: device of the images.
+        on_cpu: whether all but the test images stay on the CPU, to save device memory.
+        image_set: a user-defined set, in place of a named one.
 
     Returns:
         The images; a subset is the same stratified draw for every configuration.
@@ -116,15 +115,15 @@ def image_data(
         InputError: if the set is not available, or lacks the splits or images of the configuration.
     """
     names = dict.fromkeys((config.pretrain_split, config.probe_split, "test"))
-    found = own or load(config.dataset, data_dir=data_dir, splits=tuple(names))
+    image_set = image_set or load(config.dataset, data_dir=data_dir, splits=tuple(names))
     if config.classes is not None:
-        found = _of_classes(found, config.classes)
+        image_set = _with_classes(image_set, config.classes)
     kept = {
-        name: _subset(found, name, config.subset)
+        name: _subset(image_set, name, config.subset)
         for name in (config.pretrain_split, config.probe_split)
     }
     parts = {
-        name: found.split(name) if index is None else found.split(name).take(index)
+        name: image_set.split(name) if index is None else image_set.split(name).take(index)
         for name, index in kept.items()
     }
     if not on_cpu:
@@ -134,33 +133,34 @@ def image_data(
         pretrain = replace(
             pretrain,
             labels=mislabelled(
-                pretrain.labels, config.label_noise, found.n_classes, seed=config.data_seed
+                pretrain.labels, config.label_noise, image_set.n_classes, seed=config.data_seed
             ),
         )
     return ImageData(
-        name=found.name, pretrain=pretrain, probe=probe, test=found.split("test").to(device),
-        shared=_shared(config, found, kept), class_names=found.class_names,
+        name=image_set.name, pretrain=pretrain, probe=probe,
+        test=image_set.split("test").to(device), shared=_shared(config, image_set, kept),
+        class_names=image_set.class_names,
     )  # fmt: skip
 
 
-def _of_classes(found: ImageSet, n: int) -> ImageSet:
-    """The images of the first n classes, and those without a label."""
-    if n > found.n_classes:
-        raise InputError(f"classes {n} is more than the {found.n_classes} of {found.name}")
+def _with_classes(image_set: ImageSet, n: int) -> ImageSet:
+    """The images of the first n classes, and unlabelled ones."""
+    if n > image_set.n_classes:
+        raise InputError(f"classes {n} is more than the {image_set.n_classes} of {image_set.name}")
     splits = {
-        name: part.take(torch.where(part.labels < n)[0]) for name, part in found.splits.items()
+        name: part.take(torch.where(part.labels < n)[0]) for name, part in image_set.splits.items()
     }
-    return replace(found, splits=splits, class_names=found.class_names[:n])
+    return replace(image_set, splits=splits, class_names=image_set.class_names[:n])
 
 
 def mislabelled(labels: Tensor, share: float, n_classes: int, *, seed: int) -> Tensor:
-    """Labels of which a share is wrong, each another class, all equally likely.
+    """Labels of which a share is replaced by another class, all equally likely.
 
     Args:
-        labels: int64 [n]; −1, no label, stays.
+        labels: int64 [n]; −1, no label, is kept.
         share: share of the labelled images, in [0, 1); rounded to whole images.
         n_classes: C ≥ 2.
-        seed: ≥ 0, of the images and their classes.
+        seed: seed of the draw, ≥ 0.
 
     Returns:
         int64 [n], on the same device.
@@ -175,16 +175,16 @@ def mislabelled(labels: Tensor, share: float, n_classes: int, *, seed: int) -> T
     order = labelled[torch.randperm(len(labelled), generator=generator)]
     chosen = order[: round(share * len(labelled))].to(labels.device)
     shift = torch.randint(1, n_classes, (len(chosen),), generator=generator).to(labels.device)
-    found = labels.clone()
-    found[chosen] = (labels[chosen] + shift) % n_classes
-    return found
+    noisy = labels.clone()
+    noisy[chosen] = (labels[chosen] + shift) % n_classes
+    return noisy
 
 
-def _subset(found: ImageSet, name: str, n: int | None) -> Tensor | None:
+def _subset(image_set: ImageSet, name: str, n: int | None) -> Tensor | None:
     """Ids of a stratified draw, ascending; None for all."""
     if n is None:
         return None
-    labels = found.split(name).labels
+    labels = image_set.split(name).labels
     if n > len(labels):
         raise InputError(f"subset {n} is more than the {len(labels)} images of {name}")
     if n == len(labels):
@@ -200,16 +200,18 @@ def _subset(found: ImageSet, name: str, n: int | None) -> Tensor | None:
     return torch.from_numpy(np.sort(ids))
 
 
-def _shared(config: ImageConfig, found: ImageSet, kept: dict[str, Tensor | None]) -> Tensor:
+def _shared(config: ImageConfig, image_set: ImageSet, kept: dict[str, Tensor | None]) -> Tensor:
     """Positions of the probe's images in the pretraining split."""
-    n_probe = len(found.split(config.probe_split))
+    n_probe = len(image_set.split(config.probe_split))
     probe = kept[config.probe_split]
     probe = torch.arange(n_probe) if probe is None else probe
     if config.pretrain_split == config.probe_split:
         return torch.arange(len(probe))
     if not config.pretrain_split.startswith(f"{config.probe_split}+"):
         return torch.full((len(probe),), -1)
-    position = torch.full((len(found.split(config.pretrain_split)),), -1)  # "a+b" begins with "a"
+    position = torch.full(
+        (len(image_set.split(config.pretrain_split)),), -1
+    )  # "a+b" begins with "a"
     pretrain = kept[config.pretrain_split]
     pretrain = torch.arange(len(position)) if pretrain is None else pretrain
     position[pretrain] = torch.arange(len(pretrain))
@@ -217,11 +219,11 @@ def _shared(config: ImageConfig, found: ImageSet, kept: dict[str, Tensor | None]
 
 
 HASHED = 2**12
-"""Images that are hashed at a time, which may be mapped from the disk."""
+"""Images hashed at a time; they may be memory-mapped."""
 
 
 def digest_of_images(*parts: Split) -> str:
-    """Sixteen hexadecimal digits of the SHA-256 of the pixels and labels of some images."""
+    """Sixteen hexadecimal digits of the SHA-256 of pixels and labels."""
     digest = hashlib.sha256()
     for part in parts:
         for piece in torch.split(part.images, HASHED):
@@ -231,10 +233,10 @@ def digest_of_images(*parts: Split) -> str:
 
 
 def image_facts(data: ImageData) -> dict[str, Any]:
-    """Sizes and a digest of the images themselves.
+    """Sizes and a digest of the images.
 
-    ``n_official`` and ``n_official_test`` are how many training and test images the whole set has,
-    where that is known; ``classes`` are the names of those of other sets.
+    ``n_official`` and ``n_official_test`` are the official numbers of training and test images, if
+    known; ``classes`` are the class names of other sets.
     """
     parts = {id(part): part for part in (data.pretrain, data.probe, data.test)}
     known = KNOWN.get(data.name)

@@ -162,7 +162,7 @@ class NodeSet:
             tensor([[0., 0., 1.],
                     [1., 0., 0.]])
         """
-        chosen = checked_ids(ids, self.n_nodes, "ids", of="node").to(self.x.device)
+        chosen = checked_ids(ids, self.n_nodes, "ids", unit="node").to(self.x.device)
         return rows_of(self.x, chosen)
 
     def normalised(self) -> NodeSet:
@@ -215,7 +215,7 @@ class NodeSet:
         if (*columns,) == self.columns:
             return self
         x = aligned_columns(
-            self.x, self.columns, columns, what="x", name=self.name,
+            self.x, self.columns, columns, field="x", name=self.name,
             counted=lambda rows: f"{len(rows)} of {self.n_nodes} nodes",
         )  # fmt: skip
         return replace(self, x=x, columns=(*columns,))

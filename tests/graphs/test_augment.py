@@ -366,11 +366,11 @@ def test_nodes_and_edges_may_go_but_no_graph_may() -> None:
         ends = len(data.x) - 1 - data.edge_index
         return Data(data.x.flip(0), ends, batch=data.batch.flip(0))
 
-    made = augment(batch, halved, 0.0, generator=torch.Generator())
-    assert len(made.batch) == len(made.x) < len(batch.x)
-    assert made.edge_attr is not None
-    assert len(made.edge_attr) == made.edge_index.shape[1]
-    assert torch.equal(made.y, batch.y)
+    view = augment(batch, halved, 0.0, generator=torch.Generator())
+    assert len(view.batch) == len(view.x) < len(batch.x)
+    assert view.edge_attr is not None
+    assert len(view.edge_attr) == view.edge_index.shape[1]
+    assert torch.equal(view.y, batch.y)
     n_edges = batch.edge_index.shape[1]
     for wrong, facts in (
         (without, ["without", "batch", 3, 2]),

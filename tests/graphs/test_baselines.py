@@ -41,8 +41,8 @@ def test_majority_is_scikit_learns_dummy(mutag: GraphSet, tmp_path: Path) -> Non
     for fold in outer_folds(y, seed=1, n_folds=3):
         dummy = DummyClassifier(strategy="most_frequent").fit(fold.train, y[fold.train])
         expected.append(float(dummy.score(fold.test, y[fold.test])))
-    found = scored(Run(small("majority"), 1), mutag, tmp_path)
-    assert [fold.accuracy for fold in found] == pytest.approx(expected)
+    folds = scored(Run(small("majority"), 1), mutag, tmp_path)
+    assert [fold.accuracy for fold in folds] == pytest.approx(expected)
     assert train([Run(small("majority"), 1)], mutag, tmp_path)[0].losses == ()
 
 
@@ -117,25 +117,25 @@ def test_a_baseline_that_sees_no_difference_is_the_majority_and_chooses_no_c(
     tmp_path: Path,
 ) -> None:
     graphs = replace(graphs, y=(torch.arange(30) >= 17).long(), n_classes=2)
-    found = scored(Run(small(method), 1), graphs, tmp_path)
+    scores = scored(Run(small(method), 1), graphs, tmp_path)
     dummy = DummyClassifier(strategy="most_frequent")
     y = graphs.y.numpy()
-    assert all(fold.chosen is None for fold in found) == blind
+    assert all(fold.chosen is None for fold in scores) == blind
     if not blind:
         return
-    for one, fold in zip(found, outer_folds(y, seed=1, n_folds=3), strict=True):
+    for score, fold in zip(scores, outer_folds(y, seed=1, n_folds=3), strict=True):
         of_majority = dummy.fit(fold.train, y[fold.train]).predict(fold.test)
-        np.testing.assert_array_equal(one.predicted, of_majority)
-        assert one.accuracy == np.mean(of_majority == y[fold.test])
+        np.testing.assert_array_equal(score.predicted, of_majority)
+        assert score.accuracy == np.mean(of_majority == y[fold.test])
 
 
 def expected_folds(share: float, graphs: GraphSet, *, inner: bool) -> list[Fold]:
     """In the words of the protocol."""
-    y, found = graphs.y.numpy(), []
+    y, folds = graphs.y.numpy(), []
     for fold in outer_folds(y, seed=5, n_folds=3):
         part = part_of(fold, y, seed=5, share=share)
-        found.append(inner_holdout(part.train, y, seed=5) if inner else part)
-    return found
+        folds.append(inner_holdout(part.train, y, seed=5) if inner else part)
+    return folds
 
 
 @pytest.mark.parametrize("inner", [False, True])
@@ -146,21 +146,25 @@ def test_baselines_are_scored_on_the_share_and_inside_hold_outs(
     y, grid = mutag.y.numpy(), (0.1, 10.0)
     folds = expected_folds(share, mutag, inner=inner)
 
-    def of(method: str) -> object:
+    def scores_of(method: str) -> object:
         config = small(method, train_share=share, c_grid=grid)
         return scored(Run(config, 5, inner=inner), mutag, tmp_path)
 
     K = wl_kernel(mutag, optimal_assignment=False)
-    assert of("wl") == tuple(kernel_fold(K, y, fold, C_grid=grid, seed=5) for fold in folds)
+    assert scores_of("wl") == tuple(kernel_fold(K, y, fold, C_grid=grid, seed=5) for fold in folds)
     X = graph_size(mutag)
-    assert of("graph-size") == tuple(svm_fold(X, y, fold, C_grid=grid, seed=5) for fold in folds)
+    assert scores_of("graph-size") == tuple(
+        svm_fold(X, y, fold, C_grid=grid, seed=5) for fold in folds
+    )
     z = build(small("untrained"), mutag.n_features, 5).embed(mutag.all()).double().numpy()
-    assert of("untrained") == tuple(svm_fold(z, y, fold, C_grid=grid, seed=5) for fold in folds)
+    assert scores_of("untrained") == tuple(
+        svm_fold(z, y, fold, C_grid=grid, seed=5) for fold in folds
+    )
     whole = expected_folds(1.0, mutag, inner=inner)  # of majority: it has no share
-    found = scored(Run(small("majority", train_share=share), 5, inner=inner), mutag, tmp_path)
-    for one, fold in zip(found, whole, strict=True):
+    scores = scored(Run(small("majority", train_share=share), 5, inner=inner), mutag, tmp_path)
+    for score, fold in zip(scores, whole, strict=True):
         label = np.bincount(y[fold.train]).argmax()
-        assert one.accuracy == pytest.approx((y[fold.test] == label).mean())
+        assert score.accuracy == pytest.approx((y[fold.test] == label).mean())
 
 
 def test_a_probe_is_that_of_the_configuration(mutag: GraphSet) -> None:
@@ -213,10 +217,10 @@ def test_graph_size_counts_nodes_and_undirected_edges(mutag: GraphSet) -> None:
 
 
 def networkx_graphs(graphs: GraphSet) -> list[nx.Graph]:
-    found = []
+    converted = []
     for g in range(graphs.n_graphs):
         batch = graphs.batch(torch.tensor([g]))
         graph = nx.empty_graph(len(batch.x))
         graph.add_edges_from(batch.edge_index.T.tolist())
-        found.append(graph)
-    return found
+        converted.append(graph)
+    return converted

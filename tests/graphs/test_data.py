@@ -176,7 +176,7 @@ def test_degree_scalars_of_a_fold_ignore_other_graphs() -> None:
         )
         for held_out in (PAIR, garbage)
     ]
-    views = [one.standardised_on(train).batch(train).x for one in sets]
+    views = [subset.standardised_on(train).batch(train).x for subset in sets]
     assert torch.equal(views[0], views[1])
     degrees = torch.tensor([1, 2, 1, 1, 1, 0, 0], dtype=torch.float64)
     expected = (degrees - degrees.mean()) / degrees.std(correction=0)
@@ -193,10 +193,10 @@ def same(ours: GraphSet, theirs: GraphSet) -> bool:
 def test_a_set_has_a_length_and_gives_its_graphs_and_parts() -> None:
     mutag = load("MUTAG", download=False)
     assert len(mutag) == len([*mutag]) == 188
-    for number, one in ((0, mutag[0]), (187, mutag[-1]), (5, [*mutag][5])):
+    for number, actual in ((0, mutag[0]), (187, mutag[-1]), (5, [*mutag][5])):
         expected = mutag.batch(torch.tensor([number]))
         for field in ("x", "edge_index", "edge_attr", "y"):
-            assert torch.equal(one[field], getattr(expected, field))
+            assert torch.equal(actual[field], getattr(expected, field))
     with pytest.raises(IndexError):
         mutag[188]
     few = mutag.take(torch.tensor([2, 3, 4]))
@@ -218,10 +218,10 @@ def test_a_batch_of_something_else_is_refused(index: Any) -> None:
 def test_data_sets_batches_and_networkx_graphs_make_the_same_set() -> None:
     mutag = load("MUTAG", download=False)[:6]
     drawn = []
-    for one in mutag:
-        graph = nx.Graph(y=int(one.y))
-        graph.add_nodes_from((v, {"x": row.tolist()}) for v, row in enumerate(one.x))
-        for (u, v), row in zip(one.edge_index.T.tolist(), one.edge_attr, strict=True):
+    for molecule in mutag:
+        graph = nx.Graph(y=int(molecule.y))
+        graph.add_nodes_from((v, {"x": row.tolist()}) for v, row in enumerate(molecule.x))
+        for (u, v), row in zip(molecule.edge_index.T.tolist(), molecule.edge_attr, strict=True):
             graph.add_edge(u, v, edge_attr=row.tolist())
         drawn.append(graph)
     assert same(GraphSet.from_graphs(mutag), mutag)
@@ -242,9 +242,9 @@ def test_what_is_not_read_of_networkx_graphs_is_said() -> None:
     nx.set_node_attributes(graph, 1.0, "height")
     nx.set_edge_attributes(graph, 2.0, "weight")
     with pytest.warns(UserWarning, match="height, weight"):
-        found = GraphSet.from_graphs([graph, graph])
-    assert len(found) == 2
-    assert found.edge_attr is None
+        converted = GraphSet.from_graphs([graph, graph])
+    assert len(converted) == 2
+    assert converted.edge_attr is None
 
 
 def test_words_as_node_features_are_refused() -> None:
@@ -261,7 +261,7 @@ def test_what_is_no_list_of_graphs_is_refused(bad: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "y", "n_classes"),
+    ("targets", "y", "n_classes"),
     [
         ([None, None, None], [-1, -1, -1], 0),
         (["b", "a", "b"], [1, 0, 1], 2),
@@ -271,8 +271,8 @@ def test_what_is_no_list_of_graphs_is_refused(bad: Any) -> None:
         ([[[0.0, math.nan]], [1, 1], torch.ones(1, 2)], [[0.0, math.nan], [1, 1], [1, 1]], 0),
     ],
 )
-def test_classes_words_targets_or_none(given: list[Any], y: list[Any], n_classes: int) -> None:
-    ours = GraphSet.from_graphs([graph(y=one) for one in given])
+def test_classes_words_targets_or_none(targets: list[Any], y: list[Any], n_classes: int) -> None:
+    ours = GraphSet.from_graphs([graph(y=y) for y in targets])
     expected = torch.tensor(y)
     if expected.is_floating_point():
         expected = torch.tensor(y, dtype=torch.float64)
@@ -305,12 +305,12 @@ def paths(n: int = 7) -> list[Data]:
 def test_batches_of_a_loader_are_taken_graph_by_graph(kind: Any) -> None:
     graphs = paths()
     loader = DataLoader(graphs, batch_size=3)
-    found = GraphSet.from_graphs(kind(loader), directed=True)
+    collected = GraphSet.from_graphs(kind(loader), directed=True)
     expected = GraphSet.from_graphs(graphs, directed=True)
-    assert len(found) == len(graphs)
-    assert torch.equal(found.x, expected.x)
-    assert torch.equal(found.edge_index, expected.edge_index)
-    assert torch.equal(found.y, expected.y)
+    assert len(collected) == len(graphs)
+    assert torch.equal(collected.x, expected.x)
+    assert torch.equal(collected.edge_index, expected.edge_index)
+    assert torch.equal(collected.y, expected.y)
     model = InfoGraph(GIN(3, dim=4, layers=1), method="ucl")
     np.testing.assert_allclose(model.embed(kind(loader)), model.embed(graphs), rtol=1e-5, atol=1e-6)
 
@@ -335,10 +335,10 @@ def test_tensors_of_graphs_that_are_not_read_are_named() -> None:
 
 def test_arrays_and_tensors_of_objects_that_are_not_read_are_named_too() -> None:
     as_data = Data(edge_index=PAIR, num_nodes=2, pos=np.ones((2, 3)))
-    for one in (as_data, graph(pos=torch.ones(2, 3)), next(iter(DataLoader([as_data] * 2)))):
-        with pytest.warns(UserWarning, match=r"\bpos\b") as said:
-            GraphSet.from_graphs([one])
-        assert len(said) == 1
+    for source in (as_data, graph(pos=torch.ones(2, 3)), next(iter(DataLoader([as_data] * 2)))):
+        with pytest.warns(UserWarning, match=r"\bpos\b") as warned:
+            GraphSet.from_graphs([source])
+        assert len(warned) == 1
     followed = DataLoader(paths(), batch_size=3, follow_batch=["x"])
     assert len(GraphSet.from_graphs(followed, directed=True)) == 7  # warns of nothing
 
@@ -378,9 +378,9 @@ def test_a_subset_is_read_as_the_graphs_it_holds() -> None:
 
 def attributed() -> list[Data]:
     """Paths in both directions, with features of edges."""
-    graphs = [transforms.ToUndirected()(one) for one in paths()]
-    for one in graphs:
-        one.edge_attr = one.edge_index.T.float()
+    graphs = [transforms.ToUndirected()(path) for path in paths()]
+    for path in graphs:
+        path.edge_attr = path.edge_index.T.float()
     return graphs
 
 
@@ -391,19 +391,21 @@ def attributed() -> list[Data]:
         (paths(), transforms.ToUndirected()),
         (attributed(), transforms.AddSelfLoops("edge_attr")),
         (attributed(), transforms.ToUndirected()),
-        (attributed(), lambda one: one.update({"x": one.x * 2})),
+        (attributed(), lambda single: single.update({"x": single.x * 2})),
     ],
 )
 def test_a_batch_that_a_transform_changed_is_taken_apart_as_it_is(graphs, transform) -> None:
     batches = [transform(batch) for batch in DataLoader(graphs, batch_size=3)]
-    one_by_one = GraphSet.from_graphs([transform(one.clone()) for one in graphs], directed=True)
-    found = GraphSet.from_graphs(batches, directed=True)
+    one_by_one = GraphSet.from_graphs(
+        [transform(single.clone()) for single in graphs], directed=True
+    )
+    split = GraphSet.from_graphs(batches, directed=True)
     for name in ("x", "y", "node_ptr", "edge_ptr", "edge_index"):
-        assert torch.equal(getattr(found, name), getattr(one_by_one, name)), name
-    if found.edge_attr is None:
+        assert torch.equal(getattr(split, name), getattr(one_by_one, name)), name
+    if split.edge_attr is None:
         assert one_by_one.edge_attr is None
     else:
-        assert torch.equal(found.edge_attr, one_by_one.edge_attr)
+        assert torch.equal(split.edge_attr, one_by_one.edge_attr)
     model = InfoGraph(GIN(3, dim=4, layers=1), method="ucl")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*edge features")
@@ -418,14 +420,14 @@ def test_nodes_in_any_order_and_parts_of_a_batch_are_told_apart() -> None:
     mixed = batch.clone().update(
         {"x": batch.x[order], "batch": batch.batch[order], "edge_index": place[batch.edge_index]}
     )
-    found = GraphSet.from_graphs(mixed)
-    assert (found.node_ptr.tolist(), found.edge_ptr.tolist()) == ([0, 2, 5, 9], [0, 2, 6, 12])
-    for number, one in enumerate(attributed()[:3]):
-        same_x = (found[number].x[:, None] == one.x).all(2)
-        assert torch.equal(same_x.sum(0), torch.ones(len(one.x), dtype=torch.int64))
+    split = GraphSet.from_graphs(mixed)
+    assert (split.node_ptr.tolist(), split.edge_ptr.tolist()) == ([0, 2, 5, 9], [0, 2, 6, 12])
+    for number, expected in enumerate(attributed()[:3]):
+        same_x = (split[number].x[:, None] == expected.x).all(2)
+        assert torch.equal(same_x.sum(0), torch.ones(len(expected.x), dtype=torch.int64))
         at = same_x.int().argmax(0)  # a node of ours for each of theirs
-        ends = set(map(tuple, at[one.edge_index].T.tolist()))
-        assert set(map(tuple, found[number].edge_index.T.tolist())) == ends
+        ends = set(map(tuple, at[expected.edge_index].T.tolist()))
+        assert set(map(tuple, split[number].edge_index.T.tolist())) == ends
     part = GraphSet.from_graphs(batch.subgraph(torch.arange(9) != 4))
     assert (part.node_ptr.tolist(), part.edge_ptr.tolist()) == ([0, 2, 4, 8], [0, 2, 4, 10])
     with pytest.raises(InputError, match=r"\bgraph 0\b.*\bnodes\b"):
@@ -461,11 +463,11 @@ def test_a_batch_whose_parts_do_not_fit_is_refused(field: str, value: Any, facts
 )
 def test_labels_of_a_batch_are_those_of_its_graphs(labels: list[Any]) -> None:
     graphs = [graph(y=torch.tensor(y) if isinstance(y, list) else y) for y in labels]
-    as_data = [Data(edge_index=PAIR, num_nodes=2, y=one.y) for one in graphs]
-    found = GraphSet.from_graphs(Batch.from_data_list(as_data))
+    as_data = [Data(edge_index=PAIR, num_nodes=2, y=single.y) for single in graphs]
+    split = GraphSet.from_graphs(Batch.from_data_list(as_data))
     expected = GraphSet.from_graphs(graphs)
-    torch.testing.assert_close(found.y, expected.y, check_dtype=False)
-    assert found.n_classes == expected.n_classes
+    torch.testing.assert_close(split.y, expected.y, check_dtype=False)
+    assert split.n_classes == expected.n_classes
     flat = [Data(edge_index=PAIR, num_nodes=2, y=torch.ones(2) * k) for k in range(3)]
     assert GraphSet.from_graphs(Batch.from_data_list(flat)).y.tolist() == [[0, 0], [1, 1], [2, 2]]
 
@@ -483,9 +485,9 @@ def test_empty_edge_features_of_a_graph_without_an_edge_are_no_rows(none: torch.
     alone = Data(x=torch.ones(1, 3), edge_index=PAIR[:, :0], edge_attr=none)
     bound = Data(x=torch.ones(2, 3), edge_index=PAIR, edge_attr=torch.ones(2, 2))
     for graphs in ([alone, bound], [bound, alone], [bound, alone, alone]):
-        found = GraphSet.from_graphs(graphs)
-        assert found.edge_attr is not None
-        assert found.edge_attr.tolist() == [[1, 1], [1, 1]]
+        collected = GraphSet.from_graphs(graphs)
+        assert collected.edge_attr is not None
+        assert collected.edge_attr.tolist() == [[1, 1], [1, 1]]
     bound.edge_attr = None
     assert GraphSet.from_graphs([alone, bound]).edge_attr is None
     alone.edge_attr, bound.edge_attr = torch.empty(0, 3), torch.ones(2, 2)
@@ -502,9 +504,9 @@ def test_a_graph_without_an_edge_needs_no_edge_features() -> None:
         [Data(edge_index=PAIR, edge_attr=torch.ones(2, 2), num_nodes=2),
          Data(edge_index=PAIR[:, :0], num_nodes=1)],
     ):  # fmt: skip
-        found = GraphSet.from_graphs(graphs)
-        assert found.edge_attr is not None
-        assert found.edge_attr.shape == (found.edge_index.shape[1], 2)
+        collected = GraphSet.from_graphs(graphs)
+        assert collected.edge_attr is not None
+        assert collected.edge_attr.shape == (collected.edge_index.shape[1], 2)
     with pytest.raises(InputError, match=r"edge_attr\b.*\bgraph 1\b"):
         GraphSet.from_graphs([graphs[0], Data(edge_index=PAIR, num_nodes=2)])
 
@@ -515,7 +517,7 @@ def test_sparse_features_are_told_to_be_dense() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "dtype"),
+    ("convert", "dtype"),
     [
         (lambda y: torch.tensor([y]), torch.float32),
         (lambda y: torch.tensor([y]).half(), torch.float32),
@@ -527,16 +529,16 @@ def test_sparse_features_are_told_to_be_dense() -> None:
         (lambda y: torch.tensor([y]) if y else 0, torch.float64),
     ],
 )
-def test_targets_have_the_precision_they_are_given_in(given: Any, dtype: torch.dtype) -> None:
-    found = GraphSet.from_graphs([graph(y=given(k / 8)) for k in range(4)])
-    assert found.y.dtype == dtype
-    assert found.y.tolist() == [0, 0.125, 0.25, 0.375]
+def test_targets_have_the_precision_they_are_given_in(convert: Any, dtype: torch.dtype) -> None:
+    collected = GraphSet.from_graphs([graph(y=convert(k / 8)) for k in range(4)])
+    assert collected.y.dtype == dtype
+    assert collected.y.tolist() == [0, 0.125, 0.25, 0.375]
 
 
 def test_a_label_gap_holds_for_decimals_in_single_precision() -> None:
     tenths = range(12)
-    found = GraphSet.from_graphs([graph(y=torch.tensor([k / 10])) for k in tenths])
-    near, barred = relation(found.y, found.y, (0.1, 0.3))
+    collected = GraphSet.from_graphs([graph(y=torch.tensor([k / 10])) for k in tenths])
+    near, barred = relation(collected.y, collected.y, (0.1, 0.3))
     for i in tenths:
         for j in tenths:
             assert bool(near[i, j]) == (abs(i - j) <= 1)
@@ -559,8 +561,8 @@ def named(values: dict[str, list[Any]], edges: list[tuple[int, int]] | None = No
     graph = nx.Graph()
     graph.add_nodes_from(range(len(next(iter(values.values())))))
     graph.add_edges_from(edges or [])
-    for name, of in values.items():
-        nx.set_node_attributes(graph, dict(enumerate(of)), name)
+    for name, column in values.items():
+        nx.set_node_attributes(graph, dict(enumerate(column)), name)
     return graph
 
 
@@ -569,11 +571,11 @@ def test_words_and_whole_numbers_become_columns_of_their_values() -> None:
         named({"kind": ["b", "a"], "n": [3, 1], "w": [0.5, 2.0]}),
         named({"kind": ["c"], "n": [1], "w": [1.0]}),
     ]
-    found = GraphSet.from_graphs(graphs, node_attrs=["kind", "n", "w"])
-    rows = [dict(zip(found.columns, row, strict=True)) for row in found.x.tolist()]
+    collected = GraphSet.from_graphs(graphs, node_attrs=["kind", "n", "w"])
+    rows = [dict(zip(collected.columns, row, strict=True)) for row in collected.x.tolist()]
     for row, kind, n, w in zip(rows, "bac", (3, 1, 1), (0.5, 2.0, 1.0), strict=True):
         assert row["w"] == w
-        assert {name for name, one in row.items() if one and name != "w"} == {
+        assert {name for name, value in row.items() if value and name != "w"} == {
             f"kind={kind}",
             f"n={n}",
         }
@@ -594,29 +596,31 @@ def test_words_and_whole_numbers_become_columns_of_their_values() -> None:
 )
 def test_attributes_that_can_be_read_in_two_ways_are_refused(graphs: Any, attrs: Any) -> None:
     with pytest.raises(InputError, match="v"):
-        GraphSet.from_graphs([named(one) for one in graphs], node_attrs=attrs)
+        GraphSet.from_graphs([named(attributes) for attributes in graphs], node_attrs=attrs)
 
 
 def test_graphs_without_edges_need_no_attributes_of_them() -> None:
     linked, alone = named({"x": [1.0, 2.0]}, [(0, 1)]), named({"x": [1.0]})
     linked.edges[0, 1]["bond"] = "single"
     for graphs in ([linked, alone], [alone, linked]):
-        found = GraphSet.from_graphs(graphs, node_attrs=["x"], edge_attrs=["bond"])
-        assert found.edge_columns == ("bond=single",)
-        assert found.edge_attr is not None
-        assert found.edge_attr.tolist() == [[1.0], [1.0]]
+        collected = GraphSet.from_graphs(graphs, node_attrs=["x"], edge_attrs=["bond"])
+        assert collected.edge_columns == ("bond=single",)
+        assert collected.edge_attr is not None
+        assert collected.edge_attr.tolist() == [[1.0], [1.0]]
 
 
 def test_classes_keep_the_words_that_the_graphs_had() -> None:
     pair = torch.tensor([[0, 1], [1, 0]])
-    given = ["toxic", "safe", "toxic", "harmless"]
+    words = ["toxic", "safe", "toxic", "harmless"]
     graphs = [
         SimpleNamespace(x=None, edge_attr=None, edge_index=pair, y=word, num_nodes=2)
-        for word in given
+        for word in words
     ]
-    found = GraphSet.from_graphs(graphs)
-    assert [found.class_names[k] for k in found.y.tolist()] == given
-    part = found[:2]
-    assert [part.class_names[k] for k in part.y.tolist()] == given[:2]
-    numbers = [SimpleNamespace(**{**vars(one), "y": float(k)}) for k, one in enumerate(graphs)]
+    collected = GraphSet.from_graphs(graphs)
+    assert [collected.class_names[k] for k in collected.y.tolist()] == words
+    part = collected[:2]
+    assert [part.class_names[k] for k in part.y.tolist()] == words[:2]
+    numbers = [
+        SimpleNamespace(**{**vars(single), "y": float(k)}) for k, single in enumerate(graphs)
+    ]
     assert GraphSet.from_graphs(numbers).class_names == ()

@@ -24,9 +24,11 @@ IDS = [0, 1, 3, 2, 8]
 @pytest.fixture(scope="module")
 def batch() -> GraphBatch:
     """Some graphs of MUTAG in double precision."""
-    found = load("MUTAG", download=False).batch(torch.tensor(IDS))
-    assert found.edge_attr is not None
-    return replace(found, x=found.x.double(), edge_attr=torch.rand_like(found.edge_attr).double())
+    molecules = load("MUTAG", download=False).batch(torch.tensor(IDS))
+    assert molecules.edge_attr is not None
+    return replace(
+        molecules, x=molecules.x.double(), edge_attr=torch.rand_like(molecules.edge_attr).double()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -141,20 +143,20 @@ def test_a_virtual_node_links_all_nodes_of_its_graph_and_no_others() -> None:
 
 
 def test_one_layer_has_no_use_for_a_virtual_node(batch: GraphBatch) -> None:
-    one, other = gin_of(layers=1, virtual_node=True), gin_of(layers=1)
-    assert len(one.virtual) == 0
-    assert torch.equal(embedded(one, batch)[1], embedded(other, batch)[1])
+    virtual, plain = gin_of(layers=1, virtual_node=True), gin_of(layers=1)
+    assert len(virtual.virtual) == 0
+    assert torch.equal(embedded(virtual, batch)[1], embedded(plain, batch)[1])
 
 
 @pytest.mark.parametrize("jk", ["cat", "last"])
 def test_readout_both_is_the_sum_and_then_the_mean(jk: Any, batch: GraphBatch) -> None:
-    found = {
+    outputs = {
         readout: embedded(gin_of(readout=readout, jk=jk), batch)
         for readout in ("sum", "mean", "both")
     }
-    nodes, graphs = found["both"]
-    assert torch.equal(graphs, torch.cat([found["sum"][1], found["mean"][1]], 1))
-    assert torch.equal(nodes, torch.cat([found["sum"][0]] * 2, 1))
+    nodes, graphs = outputs["both"]
+    assert torch.equal(graphs, torch.cat([outputs["sum"][1], outputs["mean"][1]], 1))
+    assert torch.equal(nodes, torch.cat([outputs["sum"][0]] * 2, 1))
     sizes = torch.bincount(batch.batch)[:, None]
     torch.testing.assert_close(graphs.chunk(2, 1)[0] / sizes, graphs.chunk(2, 1)[1])
 
@@ -162,7 +164,7 @@ def test_readout_both_is_the_sum_and_then_the_mean(jk: Any, batch: GraphBatch) -
 def test_jk_last_is_the_end_of_jk_cat(batch: GraphBatch) -> None:
     last, cat = (embedded(gin_of(jk=jk), batch) for jk in ("last", "cat"))
     assert last[0].shape == (len(batch.x), 4)
-    assert all(torch.equal(one, other[:, -4:]) for one, other in zip(last, cat, strict=True))
+    assert all(torch.equal(end, layers[:, -4:]) for end, layers in zip(last, cat, strict=True))
 
 
 @pytest.mark.parametrize("layers", [1, 3])
@@ -217,13 +219,14 @@ def test_options_are_checked(options: dict[str, Any], facts: list[object]) -> No
 
 
 def test_edge_features_are_checked(batch: GraphBatch) -> None:
-    gin, own = gin_of(edge_dim=4), batch.edge_attr
-    assert own is not None
+    gin, features = gin_of(edge_dim=4), batch.edge_attr
+    assert features is not None
     for wrong, got in (
-        (None, ""), (own[:, :3], list(own[:, :3].shape)), (own[1:], list(own[1:].shape)),
-        (own[:, 0], [len(own)]),
+        (None, ""), (features[:, :3], list(features[:, :3].shape)),
+        (features[1:], list(features[1:].shape)),
+        (features[:, 0], [len(features)]),
     ):  # fmt: skip
-        shapes = rf"edge [^[]*{re.escape(str(got))}[^[]*{re.escape(str([len(own), 4]))}"
+        shapes = rf"edge [^[]*{re.escape(str(got))}[^[]*{re.escape(str([len(features), 4]))}"
         with pytest.raises(InputError, match=shapes):
             encode(gin, replace(batch, edge_attr=wrong), gin.out_dim)
 
@@ -327,13 +330,13 @@ def test_local_global_models_with_options_train_one_by_one(options: dict[str, An
 def test_a_set_knows_how_wide_its_edge_features_are() -> None:
     pair = torch.tensor([[0, 1], [1, 0]])
 
-    def of(edge_attr: Tensor | None) -> GraphSet:
-        one = {"x": torch.ones(2, 1), "edge_index": pair, "edge_attr": edge_attr, "num_nodes": 2}
-        return GraphSet.from_graphs([SimpleNamespace(y=y, **one) for y in (0, 1)])
+    def set_of(edge_attr: Tensor | None) -> GraphSet:
+        fields = {"x": torch.ones(2, 1), "edge_index": pair, "edge_attr": edge_attr, "num_nodes": 2}
+        return GraphSet.from_graphs([SimpleNamespace(y=y, **fields) for y in (0, 1)])
 
-    assert of(None).edge_dim is None
-    assert of(torch.ones(2, 3)).edge_dim == 3
-    assert of(None).n_encoded == 0
+    assert set_of(None).edge_dim is None
+    assert set_of(torch.ones(2, 3)).edge_dim == 3
+    assert set_of(None).n_encoded == 0
 
 
 @pytest.mark.parametrize("readout", ["sum", "mean"])

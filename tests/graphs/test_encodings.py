@@ -44,12 +44,12 @@ def set_of(*graphs: nx.Graph) -> GraphSet:
 
 def networkx_graphs(graphs: GraphSet) -> list[nx.Graph]:
     """With nodes 0 … n − 1 in each."""
-    found = []
+    converted = []
     for g in range(graphs.n_graphs):
-        one = graphs.batch(torch.tensor([g]))
-        found.append(nx.empty_graph(len(one.x)))
-        found[-1].add_edges_from(one.edge_index.T.tolist())
-    return found
+        graph = graphs.batch(torch.tensor([g]))
+        converted.append(nx.empty_graph(len(graph.x)))
+        converted[-1].add_edges_from(graph.edge_index.T.tolist())
+    return converted
 
 
 RANDOM = [
@@ -177,10 +177,10 @@ def test_wl_columns_are_the_colours_that_lie_in_a_hundredth_of_the_graphs(name: 
     assert 0 < len(common) < len(occurs_in)
     assert columns.shape == (graphs.n_nodes, len(common) + 1)
     assert torch.equal(columns.sum(1), torch.ones(graphs.n_nodes))
-    found = set(zip(columns.argmax(1).tolist(), colours, strict=True))
-    own = {colour: column for column, colour in found if colour in common}
-    assert sorted(own.values()) == list(range(len(common)))
-    assert {column for column, colour in found if colour not in common} == {len(common)}
+    matches = set(zip(columns.argmax(1).tolist(), colours, strict=True))
+    column_of = {colour: column for column, colour in matches if colour in common}
+    assert sorted(column_of.values()) == list(range(len(common)))
+    assert {column for column, colour in matches if colour not in common} == {len(common)}
 
 
 def test_wl_counts_graphs_not_nodes() -> None:
@@ -286,6 +286,6 @@ def test_features_that_folds_scale_anew_take_no_encodings() -> None:
 @pytest.mark.gpu
 def test_encodings_stay_on_the_device() -> None:
     graphs = real("MUTAG")
-    there = encoded(graphs.to("cuda"), list(ENCODINGS))
-    assert there.x.is_cuda
-    assert torch.equal(there.x.cpu(), encoded(graphs, list(ENCODINGS)).x)
+    on_gpu = encoded(graphs.to("cuda"), list(ENCODINGS))
+    assert on_gpu.x.is_cuda
+    assert torch.equal(on_gpu.x.cpu(), encoded(graphs, list(ENCODINGS)).x)

@@ -50,34 +50,34 @@ def of_dtype(graphs: GraphSet, dtype: torch.dtype) -> GraphSet:
     return replace(graphs, x=graphs.x.to(dtype), edge_attr=graphs.edge_attr.to(dtype))
 
 
-def model(which: int, dtype: torch.dtype = torch.float32, **settings: Any) -> TwoView:
+def model(number: int, dtype: torch.dtype = torch.float32, **settings: Any) -> TwoView:
     """A model with weights of its own."""
-    torch.manual_seed(which)
+    torch.manual_seed(number)
     views = {n: settings.pop(n) for n in ("augmentations", "strength", "seed") if n in settings}
     gin = GIN(7, **({"dim": 8, "layers": 3} | settings))
     for layer in gin.modules():  # without biases, what no unit lights up sits on ReLU's corner
         if isinstance(layer, nn.Linear):
             nn.init.uniform_(layer.bias, -0.3, 0.3)
-    name, options = METHODS[which]
+    name, options = METHODS[number]
     return TwoView(gin, method=name, **options, **({"seed": 5} | views)).to(dtype)
 
 
 def together(
-    models: Sequence[TwoView], graphs: GraphSet, how: Any, held_out: Tensor | None = None
+    models: Sequence[TwoView], graphs: GraphSet, training: Any, held_out: Tensor | None = None
 ) -> list[list[float] | DivergenceError]:
     dtype = next(models[0].parameters()).dtype
     graphs = of_dtype(graphs, dtype) if graphs.edge_attr is not None else graphs
     if dtype == torch.float64:
-        each = [how] if isinstance(how, Optimisation) else how
-        how = [replace(one, precision="64-true") for one in each]
-        how = how[0] if len(how) == 1 else how
+        each = [training] if isinstance(training, Optimisation) else training
+        training = [replace(settings, precision="64-true") for settings in each]
+        training = training[0] if len(training) == 1 else training
     ensemble = Ensemble(models, graphs, batch_size=16, held_out=[held_out] * len(models))
     assert ensemble.alone is None
-    return train_ensemble(ensemble, how)
+    return train_ensemble(ensemble, training)
 
 
 def plainly(
-    one: TwoView, graphs: GraphSet, how: Optimisation, held_out: Tensor | None = None
+    single: TwoView, graphs: GraphSet, training: Optimisation, held_out: Tensor | None = None
 ) -> list[float]:
     """One model by its own forward, in the plain loop."""
 
@@ -85,7 +85,7 @@ def plainly(
         for index in epoch_batches(graphs.n_graphs, 16, seed=0, epoch=epoch, held_out=held_out):
             yield graphs.batch(index)
 
-    return train(one, batches, how, device="cpu", setting="alone")
+    return train(single, batches, training, device="cpu", setting="alone")
 
 
 # What they compute
@@ -97,21 +97,21 @@ def test_every_member_is_the_model_trained_alone(
     shape: str, held_out: Tensor | None, some: GraphSet
 ) -> None:
     graphs = of_dtype(some, torch.float64)
-    how = Optimisation(epochs=2, lr=0.001, precision="64-true")
+    training = Optimisation(epochs=2, lr=0.001, precision="64-true")
     members, apart = (
-        [model(which, torch.float64, **SHAPES[shape]) for which in range(3)] for _ in range(2)
+        [model(number, torch.float64, **SHAPES[shape]) for number in range(3)] for _ in range(2)
     )
     before = stored(members[0])
-    losses = together(members, graphs, how, held_out)
+    losses = together(members, graphs, training, held_out)
     for mine, of_member, alone in zip(members, losses, apart, strict=True):
-        assert of_member == pytest.approx(plainly(alone, graphs, how, held_out), rel=1e-9)
-        for (name, one), other in zip(stored(mine).items(), stored(alone).values(), strict=True):
+        assert of_member == pytest.approx(plainly(alone, graphs, training, held_out), rel=1e-9)
+        for (name, weight), other in zip(stored(mine).items(), stored(alone).values(), strict=True):
             # A bias that no ReLU cuts has no gradient before a normalisation but rounding errors,
             # and Adam divides a gradient by its size; the mean moves along.
             off = 1e-6 if name.endswith(("nn.2.bias", "running_mean")) else 1e-9
             # A variance is of degree two in the weights, and so in those of all layers before.
             share = 1e-8 if name.endswith("running_var") else 1e-9
-            torch.testing.assert_close(one, other, rtol=share, atol=off)
+            torch.testing.assert_close(weight, other, rtol=share, atol=off)
     moved = stored(members[0])
     assert [k for k, v in before.items() if torch.equal(moved[k], v)] == [
         f"encoder.convs.{k}.eps" for k in range(3)
@@ -122,7 +122,7 @@ def test_every_member_is_the_model_trained_alone(
 def test_members_with_several_views_are_the_models_trained_alone(
     pair: tuple[str, str], some: GraphSet
 ) -> None:
-    how = Optimisation(epochs=2, lr=0.001, precision="64-true")
+    training = Optimisation(epochs=2, lr=0.001, precision="64-true")
     members, apart = (
         [
             TwoView(GIN(7, dim=8, layers=2), method=method, views=3, seed=5).double()
@@ -132,15 +132,16 @@ def test_members_with_several_views_are_the_models_trained_alone(
         for _ in range(2)
     )
     graphs = of_dtype(some, torch.float64)
-    losses = together(members, graphs, how)
+    losses = together(members, graphs, training)
     for of_member, alone in zip(losses, apart, strict=True):
-        assert of_member == pytest.approx(plainly(alone, graphs, how), rel=1e-6)
+        assert of_member == pytest.approx(plainly(alone, graphs, training), rel=1e-6)
 
 
 def test_models_with_other_views_are_not_stacked(some: GraphSet) -> None:
     for other in ({"views": 3}, {"views": 2, "method": "spacl"}):
         members = [
-            TwoView(GIN(7, dim=8, layers=2), **{"method": "ucl", **given}) for given in ({}, other)
+            TwoView(GIN(7, dim=8, layers=2), **{"method": "ucl", **settings})
+            for settings in ({}, other)
         ]
         with pytest.raises(InputError, match="views"):
             Ensemble(members, some)
@@ -159,7 +160,7 @@ def test_gradients_are_those_of_the_models(shape: str, some: GraphSet) -> None:
     ]
     views = [replace(v, x=v.x.double(), edge_attr=v.edge_attr.double()) for v in views]
     views[1] = replace(views[1], x=views[1].x.flip(0))
-    members = [model(which, torch.float64, **SHAPES[shape]) for which in range(len(METHODS))]
+    members = [model(number, torch.float64, **SHAPES[shape]) for number in range(len(METHODS))]
     ensemble = Ensemble(members, of_dtype(some, torch.float64))
     tables = [
         {k: torch.stack([dict(kind(m))[k] for m in members]).detach().clone() for k, _ in
@@ -170,16 +171,16 @@ def test_gradients_are_those_of_the_models(shape: str, some: GraphSet) -> None:
     batch = PairedViews.of(views[0], views[1], by_edge="edge_dim" in SHAPES[shape])
     losses = ensemble.losses(parameters, buffers, batch)
     losses.sum().backward()  # type: ignore[no-untyped-call]
-    for m, one in enumerate(members):
-        z = one.project(views[0].followed_by(views[1]))
-        loss = one.loss(*z.chunk(2), views[0].y)
+    for m, member in enumerate(members):
+        z = member.project(views[0].followed_by(views[1]))
+        loss = member.loss(*z.chunk(2), views[0].y)
         loss.backward()
         torch.testing.assert_close(losses[m], loss, rtol=1e-10, atol=1e-12)
-        for name, parameter in one.named_parameters():
+        for name, parameter in member.named_parameters():
             gradient = parameters[name].grad
             assert gradient is not None
             torch.testing.assert_close(gradient[m], parameter.grad, rtol=1e-7, atol=1e-10)
-        for name, buffer in one.named_buffers():
+        for name, buffer in member.named_buffers():
             torch.testing.assert_close(buffers[name][m], buffer, rtol=1e-10, atol=1e-12)
 
 
@@ -195,30 +196,30 @@ def test_views_without_a_single_edge() -> None:
     ]  # fmt: skip
     graphs = GraphSet.from_graphs(lonely)
     graphs = of_dtype(graphs, torch.float64)
-    how = Optimisation(epochs=2, lr=0.01, precision="64-true")
+    training = Optimisation(epochs=2, lr=0.01, precision="64-true")
     for shape in ("plain", "edges"):
         mine, alone = (
             model(1, torch.float64, augmentations=["mask-attributes"], **SHAPES[shape])
             for _ in range(2)
         )
-        (losses,) = together([mine], graphs, how)
-        assert losses == pytest.approx(plainly(alone, graphs, how), rel=1e-9)
+        (losses,) = together([mine], graphs, training)
+        assert losses == pytest.approx(plainly(alone, graphs, training), rel=1e-9)
 
 
 @pytest.mark.parametrize("draws", [None, 3])
 def test_a_loss_of_ones_own_draws_as_it_would_alone(draws: int | None, some: GraphSet) -> None:
     graphs = of_dtype(some, torch.float64)
 
-    def own() -> TwoView:
+    def custom() -> TwoView:
         torch.manual_seed(0)
         loss = ContrastiveLoss(NegativeSampler(draws=draws, seed=3), temperature=0.4)
         return TwoView(GIN(7, dim=8, layers=2), loss=loss, seed=5).double()
 
-    mine, alone = own(), own()
-    how = Optimisation(epochs=2, lr=0.01, precision="64-true")
+    mine, alone = custom(), custom()
+    training = Optimisation(epochs=2, lr=0.01, precision="64-true")
     other = model(0, torch.float64, layers=2)
-    losses = together([other, mine], graphs, how)
-    assert losses[1] == pytest.approx(plainly(alone, graphs, how), rel=1e-9)
+    losses = together([other, mine], graphs, training)
+    assert losses[1] == pytest.approx(plainly(alone, graphs, training), rel=1e-9)
 
 
 # Neighbours
@@ -226,43 +227,43 @@ def test_a_loss_of_ones_own_draws_as_it_would_alone(draws: int | None, some: Gra
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_model_is_the_same_whatever_is_trained_beside_it(shape: str, some: GraphSet) -> None:
-    how = Optimisation(epochs=3, lr=RATE)
-    members = [model(which, torch.float64, **SHAPES[shape]) for which in range(3)]
-    losses = together(members, some, how)
-    for which, mine in enumerate(members):
-        assert_alone(mine, losses[which], some, how, which, **SHAPES[shape])
+    training = Optimisation(epochs=3, lr=RATE)
+    members = [model(number, torch.float64, **SHAPES[shape]) for number in range(3)]
+    losses = together(members, some, training)
+    for number, mine in enumerate(members):
+        assert_alone(mine, losses[number], some, training, number, **SHAPES[shape])
 
 
 def assert_alone(
-    mine: TwoView, losses: Any, some: GraphSet, how: Optimisation, which: int, **shape: Any
+    mine: TwoView, losses: Any, some: GraphSet, training: Optimisation, number: int, **shape: Any
 ) -> None:
     """To 1e-9: a library may add up a product of another shape in another order."""
-    alone = model(which, torch.float64, **shape)
-    assert losses == pytest.approx(together([alone], some, how)[0], rel=1e-6)
+    alone = model(number, torch.float64, **shape)
+    assert losses == pytest.approx(together([alone], some, training)[0], rel=1e-6)
     assert_close(stored(mine), stored(alone))
 
 
 def test_members_of_other_rates_and_epochs_leave_without_a_trace(some: GraphSet) -> None:
     """``keep`` drops rows in the middle of training."""
-    members = [model(which, torch.float64) for which in range(3)]
-    how = [Optimisation(epochs=n, lr=RATE / d) for n, d in ((3, 1), (1, 2), (2, 10))]
-    losses = together(members, some, how)
+    members = [model(number, torch.float64) for number in range(3)]
+    trainings = [Optimisation(epochs=n, lr=RATE / d) for n, d in ((3, 1), (1, 2), (2, 10))]
+    losses = together(members, some, trainings)
     assert [len(of_member) for of_member in losses if isinstance(of_member, list)] == [3, 1, 2]
-    for which, (mine, own) in enumerate(zip(members, how, strict=True)):
-        assert_alone(mine, losses[which], some, own, which)
+    for number, (mine, training) in enumerate(zip(members, trainings, strict=True)):
+        assert_alone(mine, losses[number], some, training, number)
 
 
 def test_a_model_that_diverges_leaves_the_others_as_they_are(some: GraphSet) -> None:
-    members = [model(which, torch.float64) for which in range(3)]
-    how = [Optimisation(epochs=3, lr=lr) for lr in (RATE, 1e300, RATE / 10)]
-    losses = together(members, some, how)
+    members = [model(number, torch.float64) for number in range(3)]
+    trainings = [Optimisation(epochs=3, lr=lr) for lr in (RATE, 1e300, RATE / 10)]
+    losses = together(members, some, trainings)
     assert isinstance(losses[1], DivergenceError)
     for m in (0, 2):
-        assert_alone(members[m], losses[m], some, how[m], m)
+        assert_alone(members[m], losses[m], some, trainings[m], m)
 
 
 def test_keep_goes_on_with_the_members_asked_for(some: GraphSet) -> None:
-    members = [model(which) for which in range(3)]
+    members = [model(number) for number in range(3)]
     ensemble = Ensemble(members, some)
     ensemble.keep([2, 0])
     assert ensemble.models == [members[2], members[0]]
@@ -286,12 +287,12 @@ def test_garbage_in_held_out_graphs_leaves_every_bit(shape: str, some: GraphSet)
     attributes[hidden] = float("nan")
     y[HELD_OUT] = 1000 + torch.arange(len(HELD_OUT))
     garbage = replace(dirty, x=x, edge_index=edges, edge_attr=attributes, y=y)
-    clean, other = ([model(which, **SHAPES[shape]) for which in range(3)] for _ in range(2))
-    how = Optimisation(epochs=2, lr=0.01)
-    assert together(clean, some, how, HELD_OUT) == together(other, garbage, how, HELD_OUT)
-    assert all(same_bits(one, two) for one, two in zip(clean, other, strict=True))
-    seen = [model(which, **SHAPES[shape]) for which in range(3)]
-    together(seen, replace(some, x=some.x.flip(1)), how, HELD_OUT)
+    clean, other = ([model(number, **SHAPES[shape]) for number in range(3)] for _ in range(2))
+    training = Optimisation(epochs=2, lr=0.01)
+    assert together(clean, some, training, HELD_OUT) == together(other, garbage, training, HELD_OUT)
+    assert all(same_bits(member, twin) for member, twin in zip(clean, other, strict=True))
+    seen = [model(number, **SHAPES[shape]) for number in range(3)]
+    together(seen, replace(some, x=some.x.flip(1)), training, HELD_OUT)
     assert not same_bits(seen[0], clean[0])
 
 
@@ -343,9 +344,9 @@ def test_graphs_have_the_features_that_members_take(some: GraphSet) -> None:
 
 def test_models_of_two_views_share_held_out_graphs_and_features(some: GraphSet) -> None:
     two = [model(0), model(1)]
-    for given in ({"held_out": [HELD_OUT, None]}, {"features": [some.x, some.x]}):
+    for options in ({"held_out": [HELD_OUT, None]}, {"features": [some.x, some.x]}):
         with pytest.raises(InputError, match=r"node features\b.*\bheld-out\b"):
-            Ensemble(two, some, **given)  # type: ignore[arg-type]
+            Ensemble(two, some, **options)  # type: ignore[arg-type]
 
 
 def test_models_of_two_kinds_are_no_ensemble(some: GraphSet) -> None:
@@ -404,10 +405,10 @@ def test_one_by_one_is_each_by_itself(some: GraphSet) -> None:
     odd = TwoView(GIN(7, dim=4), one_forward=False)
     torch.manual_seed(0)
     alone = TwoView(GIN(7, dim=4), one_forward=False)
-    how = Optimisation(epochs=2, lr=0.01)
+    training = Optimisation(epochs=2, lr=0.01)
     ensemble = Ensemble([odd], some, batch_size=16, held_out=[HELD_OUT])
-    (losses,) = train_ensemble(ensemble, how)
-    assert losses == plainly(alone, some, how, HELD_OUT)
+    (losses,) = train_ensemble(ensemble, training)
+    assert losses == plainly(alone, some, training, HELD_OUT)
     assert same_bits(odd, alone)
 
 
@@ -416,8 +417,8 @@ def test_one_by_one_is_each_by_itself(some: GraphSet) -> None:
 
 def test_memory_grows_with_what_a_step_holds(some: GraphSet) -> None:
     def bytes_of(graphs: GraphSet = some, size: int = 16, **shape: Any) -> int:
-        one = model(0, graphs.x.dtype, **shape)
-        return Ensemble([one], graphs, batch_size=size).memory_per_model()
+        member = model(0, graphs.x.dtype, **shape)
+        return Ensemble([member], graphs, batch_size=size).memory_per_model()
 
     assert bytes_of(size=32) > bytes_of()
     assert bytes_of(edge_dim=4) > bytes_of()

@@ -40,8 +40,8 @@ def test_linear_is_every_members_own_layer(shared, bias):
     inputs = [part for part in (x, weight, offset) if part is not None]
     ours = torch.autograd.grad(got, inputs, above)
     theirs = torch.autograd.grad(torch.stack(each), inputs, above)
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-13, atol=1e-13)
+    for gradient, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(gradient, other, rtol=1e-13, atol=1e-13)
 
 
 def sums(seed=0):
@@ -112,15 +112,15 @@ def test_norm_is_that_of_repeated_rows(shared):
     for p in range(MEMBERS):
         times = count[0 if shared else p]
         norm = norm_of(p, weight, bias, momentum, eps)
-        own = x[p].clone().requires_grad_()
-        repeated = norm(own.relu().repeat_interleave(times, 0))
+        rows = x[p].clone().requires_grad_()
+        repeated = norm(rows.relu().repeat_interleave(times, 0))
         seen = (times > 0).repeat_interleave(times)
         expected = y[p].repeat_interleave(times, 0)
         torch.testing.assert_close(repeated[seen], expected, rtol=1e-11, atol=1e-11)
         loss = (repeated * goal[p].repeat_interleave(times, 0)).sin().sum()
-        theirs = torch.autograd.grad(loss, (own, norm.weight, norm.bias))
-        for one, other in zip(ours, theirs, strict=True):
-            torch.testing.assert_close(one[p], other, rtol=1e-10, atol=1e-11)
+        theirs = torch.autograd.grad(loss, (rows, norm.weight, norm.bias))
+        for gradient, other in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(gradient[p], other, rtol=1e-10, atol=1e-11)
         total = counts.total[0 if shared else p, 0]
         assert total == times.sum()
         moved = torch.zeros(WIDTH, dtype=torch.float64).lerp(mean[p], momentum)
@@ -140,11 +140,11 @@ def test_rows_that_occur_never_are_in_nothing():
         x = torch.where((COUNT == 0)[..., None], size * x.abs(), x).requires_grad_()
         y, mean, variance = relu_norm(x, counts, weight, bias, 1e-5)
         (to_x,) = torch.autograd.grad((y * COUNT[..., None]).sin().sum(), x)
-        there = COUNT > 0
-        assert torch.count_nonzero(to_x[~there]) == 0
-        results.append((y[there], mean, variance, to_x[there]))
-    for one, other in zip(*results, strict=True):
-        assert torch.equal(one, other)
+        present = COUNT > 0
+        assert torch.count_nonzero(to_x[~present]) == 0
+        results.append((y[present], mean, variance, to_x[present]))
+    for clean, other in zip(*results, strict=True):
+        assert torch.equal(clean, other)
 
 
 def test_dead_columns_are_safe():
@@ -161,12 +161,12 @@ def test_dead_columns_are_safe():
 
 def test_counts_of_members_that_agree_need_saying_once():
     x = random(MEMBERS, ROWS, WIDTH)
-    one, each = Counts(COUNT[:1].double()), Counts(COUNT[:1].double().expand(MEMBERS, -1))
-    torch.testing.assert_close(one.mean(x), each.mean(x), rtol=1e-15, atol=1e-15)
+    shared, each = Counts(COUNT[:1].double()), Counts(COUNT[:1].double().expand(MEMBERS, -1))
+    torch.testing.assert_close(shared.mean(x), each.mean(x), rtol=1e-15, atol=1e-15)
     expected = (x * COUNT[0][:, None]).sum(1, keepdim=True) / COUNT[0].sum()
-    torch.testing.assert_close(one.mean(x), expected, rtol=1e-14, atol=1e-14)
-    own = Counts(COUNT.double())
+    torch.testing.assert_close(shared.mean(x), expected, rtol=1e-14, atol=1e-14)
+    separate = Counts(COUNT.double())
     for p in range(MEMBERS):
         expected = x[p].repeat_interleave(COUNT[p], 0).mean(0, keepdim=True)
-        torch.testing.assert_close(own.mean(x)[p], expected, rtol=1e-14, atol=1e-14)
-    assert own.share.sum(1).flatten().tolist() == pytest.approx([1.0] * MEMBERS)
+        torch.testing.assert_close(separate.mean(x)[p], expected, rtol=1e-14, atol=1e-14)
+    assert separate.share.sum(1).flatten().tolist() == pytest.approx([1.0] * MEMBERS)

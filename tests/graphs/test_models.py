@@ -189,10 +189,10 @@ def test_unused_edge_features_are_named_once_for_a_class(mutag):
             return super().forward(x, edge_index, batch)
 
     batch, ours = small_batch(mutag), [InfoGraph(Deaf(6), 6) for _ in range(2)]  # as in two folds
-    with pytest.warns(UserWarning, match=r"\b4 edge features.*Deaf") as said:
-        found = [one.embed(batch) for one in ours]
-    assert len(found) == 2
-    assert len(said) == 1
+    with pytest.warns(UserWarning, match=r"\b4 edge features.*Deaf") as warned:
+        embedded = [model.embed(batch) for model in ours]
+    assert len(embedded) == 2
+    assert len(warned) == 1
 
 
 class Usual(MyEncoder):
@@ -211,7 +211,7 @@ class Failing(MyEncoder):
 
 
 @pytest.mark.parametrize(
-    ("encoder", "error", "said"),
+    ("encoder", "error", "message"),
     [
         (Usual, InputError, r"encoder\(x, edge_index, batch, edge_attr=edge_attr\).*Usual.forward"),
         (Short, InputError, r"encoder\(x, .*Short\.forward\(x, edge_index\)"),
@@ -219,8 +219,8 @@ class Failing(MyEncoder):
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*edge_attr:UserWarning")
-def test_an_encoder_of_another_call_is_told_the_call(mutag, encoder, error, said):
-    with pytest.raises(error, match=said):
+def test_an_encoder_of_another_call_is_told_the_call(mutag, encoder, error, message):
+    with pytest.raises(error, match=message):
         InfoGraph(encoder(), 6)(small_batch(mutag))
 
 
@@ -342,13 +342,13 @@ def test_a_set_is_embedded_batch_by_batch(mutag):
         model(small_batch(mutag))
     whole = model.embed(mutag.all())
     loader = DataLoader([*mutag], batch_size=32)
-    drawn = [to_networkx(one, node_attrs=["x"], to_undirected=True) for one in mutag]
-    for found in (
+    drawn = [to_networkx(graph, node_attrs=["x"], to_undirected=True) for graph in mutag]
+    for embedded in (
         model.embed(mutag), model.embed(mutag, batch_size=50), model.embed([*mutag]),
         model.embed(loader), model.embed(drawn), model.embed(mutag, 1),
     ):  # fmt: skip
-        assert isinstance(found, np.ndarray)
-        np.testing.assert_allclose(found, whole.numpy(), rtol=1e-4, atol=1e-5)
+        assert isinstance(embedded, np.ndarray)
+        np.testing.assert_allclose(embedded, whole.numpy(), rtol=1e-4, atol=1e-5)
     assert model.training
     for bad in (mutag[0], 3, None):
         with pytest.raises(InputError, match=f"graphs .*list.*{type(bad).__name__}"):
@@ -364,8 +364,8 @@ def test_a_set_is_embedded_batch_by_batch(mutag):
 @pytest.mark.parametrize("kind", [InfoGraph, TwoView])
 def test_graphs_without_classes_train_where_no_method_needs_them(mutag, y, kind):
     graphs = [*mutag[:12]]
-    for number, one in enumerate(graphs):
-        one.y = None if y is None else y + number
+    for number, graph in enumerate(graphs):
+        graph.y = None if y is None else y + number
     unlabelled = GraphSet.from_graphs(graphs, directed=True)
     for method in ("ucl", "dcl", "hucl", "hcl"):
         torch.manual_seed(0)
@@ -448,7 +448,7 @@ def test_features_of_any_precision_are_read_as_those_of_the_weights(batch, kind,
     changed = batch.clone().update({field: batch[field].to(dtype)})
     if (kind, field) != (TwoView, "x"):  # which masks with a mean, of whole numbers another one
         assert on_edges(kind)(changed).item() == pytest.approx(on_edges(kind)(batch).item())
-    ours, theirs = (on_edges(kind).embed(one) for one in (changed, batch))
+    ours, theirs = (on_edges(kind).embed(source) for source in (changed, batch))
     torch.testing.assert_close(ours, theirs)
 
 
@@ -507,12 +507,12 @@ class Loaded(torch.utils.data.DataLoader):
     """A loader that gives what it was made of."""
 
     def __init__(self, batches):
-        super().__init__(batches, batch_size=None, collate_fn=lambda one: one)
+        super().__init__(batches, batch_size=None, collate_fn=lambda graphs: graphs)
 
 
 @KINDS
 @pytest.mark.parametrize(
-    ("made", "name"),
+    ("make", "name"),
     [
         (lambda b: (b, 1), "tuple"),
         (lambda b: {"x": b.x}, "dict"),
@@ -521,15 +521,15 @@ class Loaded(torch.utils.data.DataLoader):
         (lambda b: b.x, "Tensor"),
     ],
 )
-def test_what_is_no_batch_of_graphs_is_refused(batch, kind, made, name):
-    given = made(batch)
+def test_what_is_no_batch_of_graphs_is_refused(batch, kind, make, name):
+    graphs = make(batch)
     for read in (
         on_edges(kind),
-        lambda one: on_edges(kind).embed(Loaded([one])),
-        lambda one: fit(on_edges(kind), Loaded([one]), epochs=1),
+        lambda source: on_edges(kind).embed(Loaded([source])),
+        lambda source: fit(on_edges(kind), Loaded([source]), epochs=1),
     ):
         with pytest.raises(InputError) as error:
-            read(given)
+            read(graphs)
         assert says(str(error.value), "Batch", name)
 
 
@@ -546,33 +546,33 @@ def test_a_batch_without_any_edge_needs_no_edge_features(batch, edge_attr):
     model = on_edges(InfoGraph)
     alike = Data(x=torch.ones(2, 2), edge_index=PAIR[:, :0], edge_attr=torch.empty(0, 2))
     expected = model.embed(Batch.from_data_list([alike, alike])).numpy()
-    found = model.embed(DataLoader([alone, alone], batch_size=2))
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    embedded = model.embed(DataLoader([alone, alone], batch_size=2))
+    np.testing.assert_allclose(embedded, expected, rtol=1e-6)
     np.testing.assert_allclose(model.embed([alone, alone]), expected, rtol=1e-6)
 
 
 @KINDS
 def test_what_a_model_does_not_read_is_said_once(batch, kind):
     graphs = batch.to_data_list()
-    for one in graphs:
-        one.edge_weight, one.pos, one.smiles = torch.ones(2), np.ones((3, 2)), "C"
+    for graph in graphs:
+        graph.edge_weight, graph.pos, graph.smiles = torch.ones(2), np.ones((3, 2)), "C"
     loader = DataLoader(graphs, batch_size=2, follow_batch=["x"])
 
     def called(model):
-        return [model(one) for one in loader]
+        return [model(graph) for graph in loader]
 
     def fitted(model):
         return fit(model, loader, epochs=2)
 
     for read in (called, fitted, lambda model: model.embed(loader)):
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             read(on_edges(kind))
-        told = [str(one.message) for one in said if "edge_weight" in str(one.message)]
-        assert len(told) == 1
-        assert says(told[0], "edge_weight", "pos")
-        assert not says(told[0], "x_batch")
-        assert not says(told[0], "smiles")
+        messages = [str(graph.message) for graph in caught if "edge_weight" in str(graph.message)]
+        assert len(messages) == 1
+        assert says(messages[0], "edge_weight", "pos")
+        assert not says(messages[0], "x_batch")
+        assert not says(messages[0], "smiles")
     followed = DataLoader(batch.to_data_list(), batch_size=2, follow_batch=["x", "edge_attr"])
-    for one in followed:
-        assert on_edges(kind)(one).isfinite()  # and warns of nothing
+    for graph in followed:
+        assert on_edges(kind)(graph).isfinite()  # and warns of nothing

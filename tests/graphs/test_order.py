@@ -65,10 +65,10 @@ def trained_on_by_each(n_graphs: int, members: int, seed: int, share: float) -> 
 @pytest.mark.parametrize("batch_size", [2, 4, 7, 100])
 def test_chunks_without_held_out_graphs_are_the_batches(batch_size: int) -> None:
     for epoch in range(3):
-        how = {"seed": 5, "epoch": epoch}
-        batches = epoch_batches(41, batch_size, **how)
+        order = {"seed": 5, "epoch": epoch}
+        batches = epoch_batches(41, batch_size, **order)
         for kept in (None, torch.ones(3, 41, dtype=torch.bool)):
-            chunks = epoch_chunks(41, batch_size, kept=kept, **how)
+            chunks = epoch_chunks(41, batch_size, kept=kept, **order)
             assert [c.tolist() for c in chunks] == [b.tolist() for b in batches]
 
 
@@ -76,20 +76,20 @@ def test_chunks_are_each_models_batches_before_its_graphs_are_dropped() -> None:
     """Where models join their chunks differently they are refused, and nowhere else."""
     shared = refused = 0
     for batch_size, share, epoch in itertools.product((2, 4, 10), (0.1, 0.5, 0.8), range(10)):
-        how = {"seed": 2, "epoch": epoch}
+        order = {"seed": 2, "epoch": epoch}
         kept = trained_on_by_each(40, 2, epoch, share)
-        single = [epoch_chunks(40, batch_size, kept=row[None], **how) for row in kept]
+        single = [epoch_chunks(40, batch_size, kept=row[None], **order) for row in kept]
         if [len(c) for c in single[0]] != [len(c) for c in single[1]]:
             refused += 1
             with pytest.raises(InputError, match=rf"held-out\b.*\bepoch {epoch}\b.*ensembles"):
-                epoch_chunks(40, batch_size, kept=kept, **how)
+                epoch_chunks(40, batch_size, kept=kept, **order)
             continue
         shared += 1
-        chunks = epoch_chunks(40, batch_size, kept=kept, **how)
-        assert torch.equal(torch.cat(chunks), torch.cat(epoch_batches(40, batch_size, **how)))
+        chunks = epoch_chunks(40, batch_size, kept=kept, **order)
+        assert torch.equal(torch.cat(chunks), torch.cat(epoch_batches(40, batch_size, **order)))
         for row in kept:
             held_out = (~row).nonzero().flatten()
-            batches = epoch_batches(40, batch_size, held_out=held_out, **how)
+            batches = epoch_batches(40, batch_size, held_out=held_out, **order)
             assert [c[row[c]].tolist() for c in chunks] == [b.tolist() for b in batches]
     assert min(shared, refused) > 20
 
@@ -125,7 +125,7 @@ def test_epoch_chunks_refuses_what_cannot_be_trained_on() -> None:
         epoch_chunks(5, 2, seed=0, epoch=1, kept=kept)
     with pytest.raises(InputError, match=r"\b1 .*\b1 .*>= 2"):
         epoch_chunks(1, 2, seed=0, epoch=1)
-    for what, value in (("batch_size", 1), ("seed", -1), ("epoch", -1)):
-        how = {"batch_size": 2, "seed": 0, "epoch": 1, what: value}
-        with pytest.raises(InputError, match=rf"{what}\b.*{value}$"):
-            epoch_chunks(5, **how)
+    for name, value in (("batch_size", 1), ("seed", -1), ("epoch", -1)):
+        arguments = {"batch_size": 2, "seed": 0, "epoch": 1, name: value}
+        with pytest.raises(InputError, match=rf"{name}\b.*{value}$"):
+            epoch_chunks(5, **arguments)

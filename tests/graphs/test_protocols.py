@@ -97,9 +97,9 @@ def encoded(graphs: GraphSet, features: str, other: np.ndarray | None = None) ->
     complete = 1 - torch.eye(40)
     bare = []
     for g in range(graphs.n_graphs):
-        one = graphs.batch(torch.tensor([g]))
-        x = torch.randn(len(one.x), 3, generator=torch.Generator().manual_seed(g))
-        edges, y = one.edge_index, int(graphs.y[g])
+        graph = graphs.batch(torch.tensor([g]))
+        x = torch.randn(len(graph.x), 3, generator=torch.Generator().manual_seed(g))
+        edges, y = graph.edge_index, int(graphs.y[g])
         if g in replaced:
             x, edges, y = torch.full((40, 3), 1e30), complete.nonzero().T.contiguous(), 1 - y
         bare.append(SimpleNamespace(x=x, edge_index=edges, edge_attr=None, y=y, num_nodes=len(x)))
@@ -239,11 +239,11 @@ def test_a_seed_fixes_every_bit_and_another_seed_changes_them(
 ) -> None:
     config = small("hcl", contrast)
     torch.manual_seed(1)
-    one = weights(config, mutag, seed=3)
+    first = weights(config, mutag, seed=3)
     torch.manual_seed(2)
-    assert same_bits(weights(config, mutag, seed=3), one)
-    assert not same_bits(weights(config, mutag, seed=4), one)
-    assert not same_bits(weights(replace(config, data_seed=1), mutag, seed=3), one)
+    assert same_bits(weights(config, mutag, seed=3), first)
+    assert not same_bits(weights(config, mutag, seed=4), first)
+    assert not same_bits(weights(replace(config, data_seed=1), mutag, seed=3), first)
 
 
 @pytest.mark.parametrize("contrast", CONTRASTS)
@@ -281,8 +281,8 @@ def test_a_seeds_folds_are_the_same_for_every_method_and_scikit_learns(
     y = mutag.y.numpy()
     expected = [*StratifiedKFold(3, shuffle=True, random_state=8).split(y, y)]
     for protocol in ("transductive", "inductive"):
-        found = folds_of(small(method, protocol=protocol), y, 8)
-        for fold, (train, test) in zip(found, expected, strict=True):
+        folds = folds_of(small(method, protocol=protocol), y, 8)
+        for fold, (train, test) in zip(folds, expected, strict=True):
             assert np.array_equal(fold.train, train)
             assert np.array_equal(fold.test, test)
 

@@ -92,8 +92,8 @@ def test_colours_do_not_depend_on_the_order_of_edges_or_features(mutag):
         "other", mutag.x[:, columns], mutag.edge_index[:, order], mutag.y, mutag.node_ptr,
         mutag.edge_ptr, 2, "other",
     )  # fmt: skip
-    for one, two in zip(colours.refined(mutag, 3), colours.refined(other, 3), strict=True):
-        assert_same_partition(one.tolist(), two.tolist())
+    for colour, reordered in zip(colours.refined(mutag, 3), colours.refined(other, 3), strict=True):
+        assert_same_partition(colour.tolist(), reordered.tolist())
 
 
 def layers_of(n_features, layers, seed=0):
@@ -195,8 +195,8 @@ def test_a_batch_of_any_order_is_that_batch(mutag):
     assert torch.equal(batch.readout.forward.to_dense()[place], ordered.readout.forward.to_dense())
     assert torch.equal(batch.sizes[place], ordered.sizes)
     assert torch.equal(batch.features, ordered.features)
-    for one, other in zip(batch.parents, ordered.parents, strict=True):
-        assert torch.equal(one, other)
+    for parent, expected in zip(batch.parents, ordered.parents, strict=True):
+        assert torch.equal(parent, expected)
 
 
 def test_products_with_columns_out_of_order(mutag):
@@ -247,25 +247,25 @@ def test_counts_go_where_and_as_they_are_asked(mutag):
     assert {(i.device.type, i.dtype) for i in ids} == {("meta", torch.int64)}
 
 
-def assert_equal_batches(one, other):
-    assert one.n_colours == other.n_colours
-    for a, b in zip((*one.sums, one.readout), (*other.sums, other.readout), strict=True):
+def assert_equal_batches(batch, other):
+    assert batch.n_colours == other.n_colours
+    for a, b in zip((*batch.sums, batch.readout), (*other.sums, other.readout), strict=True):
         assert torch.equal(a.forward.to_dense(), b.forward.to_dense())
-    for a, b in zip(one.pairs, other.pairs, strict=True):
+    for a, b in zip(batch.pairs, other.pairs, strict=True):
         assert torch.equal(torch.as_tensor(a), torch.as_tensor(b))
     for name in ("features", "sizes", "y", "graphs"):
-        assert torch.equal(getattr(one, name), getattr(other, name))
+        assert torch.equal(getattr(batch, name), getattr(other, name))
 
 
 def test_batches_are_remembered_by_graphs_and_precision(mutag):
     set_of = ColouredSet(mutag, 2)
     index = torch.arange(20)
-    first = set_of.remembered(index, CPU, torch.float32)
-    assert set_of.remembered(index.clone(), CPU, torch.float32) is first
-    double = set_of.remembered(index, CPU, torch.float64)
+    first = set_of.cached(index, CPU, torch.float32)
+    assert set_of.cached(index.clone(), CPU, torch.float32) is first
+    double = set_of.cached(index, CPU, torch.float64)
     assert double.sizes.dtype == double.readout.forward.dtype == torch.float64
     assert first.sizes.dtype == torch.float32
-    other = set_of.remembered(index.flip(0), CPU, torch.float32)
+    other = set_of.cached(index.flip(0), CPU, torch.float32)
     assert_equal_batches(other, set_of.batch(index.flip(0)))
     assert_equal_batches(first, set_of.batch(index))
 
@@ -275,9 +275,9 @@ def test_the_cache_holds_what_it_may_and_no_more(mutag, monkeypatch):
     parts = [torch.arange(start, start + 20) for start in (0, 20, 40, 60)]
     sizes = [set_of.batch(part).n_bytes for part in parts]
     monkeypatch.setattr(colours, "CACHE_BYTES", sum(sizes[:2]))
-    found = [set_of.remembered(part, CPU, torch.float32) for part in parts]
-    for part, batch, stays in zip(parts, found, (True, True, False, False), strict=True):
-        again = set_of.remembered(part, CPU, torch.float32)
+    batches = [set_of.cached(part, CPU, torch.float32) for part in parts]
+    for part, batch, stays in zip(parts, batches, (True, True, False, False), strict=True):
+        again = set_of.cached(part, CPU, torch.float32)
         assert (again is batch) == stays
         assert_equal_batches(again, batch)
 

@@ -123,7 +123,7 @@ def test_embedded_mutag_equals_the_mirror() -> None:
 def test_places_are_tried_in_order(
     tmp_path: Path, cache: Path, site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given, environment = tmp_path / "given", tmp_path / "environment"
+    data_dir, environment = tmp_path / "given", tmp_path / "environment"
     environment.mkdir()
     write_zip(site / "TOY.zip", toy(2), "TOY")
     assert load("TOY").n_graphs == 2
@@ -136,17 +136,17 @@ def test_places_are_tried_in_order(
     assert load("TOY").n_graphs == 3
     write_zip(environment / "TOY.zip", toy(4), "TOY")
     assert load("TOY").n_graphs == 4
-    write_zip(given / "TOY.zip", toy(5), "TOY")
-    assert load("TOY", data_dir=given).n_graphs == 5
-    raw = given / "TOY" / "raw"
+    write_zip(data_dir / "TOY.zip", toy(5), "TOY")
+    assert load("TOY", data_dir=data_dir).n_graphs == 5
+    raw = data_dir / "TOY" / "raw"
     raw.mkdir(parents=True)
     for key, text in toy(6).items():
         (raw / f"TOY_{key}.txt").write_text(text)
-    assert load("TOY", data_dir=given).n_graphs == 6
+    assert load("TOY", data_dir=data_dir).n_graphs == 6
     for key, text in toy(7).items():
-        (given / "TOY2").mkdir(exist_ok=True)
-        (given / "TOY2" / f"TOY2_{key}.txt").write_text(text)
-    assert load("TOY2", data_dir=str(given)).n_graphs == 7
+        (data_dir / "TOY2").mkdir(exist_ok=True)
+        (data_dir / "TOY2" / f"TOY2_{key}.txt").write_text(text)
+    assert load("TOY2", data_dir=str(data_dir)).n_graphs == 7
 
 
 def test_package_copy_comes_after_the_cache(cache: Path) -> None:
@@ -288,10 +288,10 @@ def test_files_of_a_set_that_are_not_read_are_named(tmp_path: Path, where: str) 
     more = EDGE | {"graph_attributes": "1\n2\n", "Edge_Weights": "1"}
     (tmp_path / "more").mkdir()
     put(tmp_path / "more" / where, more, "toy_")
-    with pytest.warns(UserWarning, match="toy_") as said:
+    with pytest.warns(UserWarning, match="toy_") as warned:
         assert load("TOY", data_dir=tmp_path / "more").n_graphs == 2
     named = ["toy_graph_attributes.txt", "toy_Edge_Weights.txt"]
-    assert [says(str(one.message), *named) for one in said] == [True]
+    assert [says(str(warning.message), *named) for warning in warned] == [True]
 
 
 def test_two_spellings_of_a_file_or_an_archive_are_named(tmp_path: Path) -> None:

@@ -153,15 +153,15 @@ def test_kernels_equal_grakels_bit_for_bit(mutag, optimal_assignment):
     else:
         theirs = grakel.WeisfeilerLehman(base_graph_kernel=grakel.VertexHistogram, **options)
     labels = mutag.x.argmax(1).tolist()
-    given = []
+    inputs = []
     for start, stop in pairwise(mutag.node_ptr.tolist()):
         near = {v: {} for v in range(start, stop)}
         for source, target in mutag.edge_index.T.tolist():
             if start <= source < stop:
                 near[source][target] = 1.0
-        given.append((near, {v: labels[v] for v in near}))
+        inputs.append((near, {v: labels[v] for v in near}))
     ours = wl_kernel(mutag, optimal_assignment=optimal_assignment)
-    np.testing.assert_array_equal(ours, theirs.fit_transform(given))
+    np.testing.assert_array_equal(ours, theirs.fit_transform(inputs))
 
 
 def test_structural_encodings_are_no_labels(mutag):
@@ -173,7 +173,9 @@ def test_structural_encodings_are_no_labels(mutag):
         )
 
 
-def given(x: Callable[[GraphSet, np.random.Generator], np.ndarray], mutag: GraphSet) -> GraphSet:
+def with_features(
+    x: Callable[[GraphSet, np.random.Generator], np.ndarray], mutag: GraphSet
+) -> GraphSet:
     """The graphs of a set as of one's own, with other node features."""
     columns = torch.from_numpy(np.asarray(x(mutag, np.random.default_rng(0)), np.float32))
     batches = [mutag.batch([i]) for i in range(mutag.n_graphs)]
@@ -219,7 +221,7 @@ def beside(*parts: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 def test_real_valued_features_give_way_to_labels_or_degrees(
     x, like: str, start: str, mutag: GraphSet
 ) -> None:
-    graphs, expected = given(x, mutag), load("MUTAG", features=like, download=False)
+    graphs, expected = with_features(x, mutag), load("MUTAG", features=like, download=False)
     assert wl_start(graphs)[1] == start
     for kind in (False, True):
         np.testing.assert_array_equal(
@@ -230,9 +232,9 @@ def test_real_valued_features_give_way_to_labels_or_degrees(
 
 
 def test_graphs_that_share_nothing_keep_their_features() -> None:
-    one = subset(tiny(), [0])
-    np.testing.assert_array_equal(wl_kernel(one, optimal_assignment=False), [[1.0]])
-    assert wl_start(one)[1] == "features"
+    single = subset(tiny(), [0])
+    np.testing.assert_array_equal(wl_kernel(single, optimal_assignment=False), [[1.0]])
+    assert wl_start(single)[1] == "features"
 
 
 @pytest.mark.parametrize("iterations", [0, -1, 2.5, True])

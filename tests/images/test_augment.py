@@ -87,7 +87,7 @@ def drawn(views: Views, name: str) -> dict[str, Tensor]:
 def by_torchvision(views: Views, images: Tensor) -> Tensor:
     """The last views that `views` made, image by image from what kornia drew, in HCL's order."""
     recipe, kernel = views.recipe, max(3, views.size // 10 | 1)
-    found = []
+    transformed = []
     for i, picture in enumerate(images / 255):
         image = picture
         if recipe.flip and drawn(views, "RandomHorizontalFlip")["batch_prob"][i]:
@@ -105,8 +105,8 @@ def by_torchvision(views: Views, images: Tensor) -> Tensor:
         if recipe.blur and drawn(views, "RandomGaussianBlur")["batch_prob"][i]:
             sigma = float(drawn(views, "RandomGaussianBlur")["sigma"][i])
             image = tv.gaussian_blur(image, [kernel, kernel], [sigma, sigma])
-        found.append(image)
-    return torch.stack(found)
+        transformed.append(image)
+    return torch.stack(transformed)
 
 
 @pytest.mark.parametrize(
@@ -234,9 +234,9 @@ def test_threads_get_the_views_of_their_seeds_and_leave_the_global_random_state(
     torch.manual_seed(7)
     before = torch.get_rng_state()
     with ThreadPoolExecutor(6) as pool:
-        found = [*pool.map(lambda s: views(images, seed=s % 6), range(30))]
+        drawn = [*pool.map(lambda s: views(images, seed=s % 6), range(30))]
     assert torch.equal(torch.get_rng_state(), before)
-    for i, view in enumerate(found):
+    for i, view in enumerate(drawn):
         assert torch.equal(view, expected[i % 6])
 
 
@@ -246,11 +246,11 @@ def test_the_default_dtype_changes_no_view(on: dict[str, float]) -> None:
     expected = views_of(**on)(images, seed=3)
     torch.set_default_dtype(torch.float64)
     try:
-        made = views_of(**on)(images, seed=3)
+        drawn = views_of(**on)(images, seed=3)
     finally:
         torch.set_default_dtype(torch.float32)
-    assert made.dtype == torch.float32
-    torch.testing.assert_close(made, expected)
+    assert drawn.dtype == torch.float32
+    torch.testing.assert_close(drawn, expected)
 
 
 @pytest.mark.gpu

@@ -29,8 +29,8 @@ LABELS = torch.tensor([0] * 7 + [1] * 5 + [2] * 9)
 @pytest.mark.parametrize("batch_size", [2, 4, 10, 21])
 def test_batches_are_whole_and_seeded(batch_size: int, balanced: bool) -> None:
     def order(seed: int, epoch: int) -> list[list[int]]:
-        found = epoch_batches(LABELS, batch_size, seed=seed, epoch=epoch, balanced=balanced)
-        return [batch.tolist() for batch in found]
+        batches = epoch_batches(LABELS, batch_size, seed=seed, epoch=epoch, balanced=balanced)
+        return [batch.tolist() for batch in batches]
 
     first = order(0, 1)
     assert [len(batch) for batch in first] == [batch_size] * (21 // batch_size)
@@ -92,8 +92,8 @@ def test_no_balanced_batch_holds_an_image_twice(
                                             parts, strict=True)]  # fmt: skip
         assert sum(more) == left
         assert set(more) <= {0, 1}
-    for one in range(len(sizes)):  # a class is gone through before an image comes once more
-        times = [met[i] for i in range(len(labels)) if labels[i] == one]
+    for label in range(len(sizes)):  # a class is gone through before an image comes once more
+        times = [met[i] for i in range(len(labels)) if labels[i] == label]
         assert max(times) - min(times) <= 1
 
 
@@ -103,39 +103,39 @@ def balanced_one_class_at_a_time(labels: Tensor, size: int, seed: int, epoch: in
     n_batches = len(labels) // size
     classes, sizes = torch.unique(labels, return_counts=True)
     rounds = [classes[sizes > i] for i in range(int(sizes.max()))]
-    batches = []
+    seating = []
     for _ in range(n_batches):
         seats: list[int] = []
         for some in rounds:
             if len(seats) < size:
                 seats += some[torch.randperm(len(some), generator=generator)].tolist()
-        batches.append(seats[:size])
+        seating.append(seats[:size])
     order: list[tuple[int, int, int]] = []
-    for one in classes.tolist():
-        members = (labels == one).nonzero().flatten()
+    for label in classes.tolist():
+        members = (labels == label).nonzero().flatten()
         queue: list[int] = []
-        for batch, seats in enumerate(batches):
-            taken = [i for i, seat in enumerate(seats) if seat == one]
+        for batch, seats in enumerate(seating):
+            taken = [i for i, seat in enumerate(seats) if seat == label]
             if len(taken) > len(queue):
                 fresh = members[torch.randperm(len(members), generator=generator)].tolist()
                 waiting = [i for i in fresh if i in queue]
                 queue += [i for i in fresh if i not in queue] + waiting
             drawn, queue = queue[: len(taken)], queue[len(taken) :]
             order.extend(zip([batch] * len(taken), taken, drawn, strict=True))
-    found = torch.empty(n_batches, size, dtype=torch.int64)
+    batches = torch.empty(n_batches, size, dtype=torch.int64)
     for batch, seat, image in order:
-        found[batch, seat] = image
-    return list(found)
+        batches[batch, seat] = image
+    return list(batches)
 
 
 @pytest.mark.parametrize(("n_classes", "size"), [(3, 10), (30, 8), (5, 60), (40, 64)])
 def test_balanced_batches_are_those_of_one_class_at_a_time(n_classes: int, size: int) -> None:
     labels = 7 * torch.randint(0, n_classes, (130,), generator=seeded(n_classes))
     for epoch in (1, 2):
-        found = epoch_batches(labels, size, seed=3, epoch=epoch, balanced=True)
+        batches = epoch_batches(labels, size, seed=3, epoch=epoch, balanced=True)
         expected = balanced_one_class_at_a_time(labels, size, 3, epoch)
-        assert all(map(torch.equal, found, expected))
-        assert len(found) == len(expected)
+        assert all(map(torch.equal, batches, expected))
+        assert len(batches) == len(expected)
 
 
 class Elements(TorchDispatchMode):
@@ -161,8 +161,8 @@ def test_labels_of_any_integers_are_balanced_and_one_hot_rows_refused() -> None:
     labels = torch.arange(600) % 3
     expected = epoch_batches(labels, 6, seed=0, epoch=1, balanced=True)
     for dtype in (torch.uint8, torch.int32):
-        found = epoch_batches(labels.to(dtype), 6, seed=0, epoch=1, balanced=True)
-        assert all(map(torch.equal, found, expected))
+        batches = epoch_batches(labels.to(dtype), 6, seed=0, epoch=1, balanced=True)
+        assert all(map(torch.equal, batches, expected))
     with pytest.raises(InputError, match=r"\[600, 3\]"):
         epoch_batches(torch.eye(3)[labels], 6, seed=0, epoch=1, balanced=True)
 
@@ -175,7 +175,7 @@ def test_more_classes_than_a_batch_has_places_take_turns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "batch_size", "balanced", "said"),
+    ("labels", "batch_size", "balanced", "message"),
     [
         (LABELS, 1, False, r"batch-size\D+2\D+1$"),
         (LABELS, 22, False, r"batch-size 22\D+21 images\D+21$"),
@@ -183,9 +183,9 @@ def test_more_classes_than_a_batch_has_places_take_turns() -> None:
     ],
 )
 def test_batches_that_cannot_be_made_are_refused(
-    labels: torch.Tensor, batch_size: int, balanced: bool, said: str
+    labels: torch.Tensor, batch_size: int, balanced: bool, message: str
 ) -> None:
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         epoch_batches(labels, batch_size, seed=0, epoch=1, balanced=balanced)
 
 
@@ -211,8 +211,8 @@ def test_a_class_of_one_is_its_own_partner_and_missing_labels_are_refused() -> N
         ClassPairs(torch.tensor([0, -1]))
 
 
-def everything(found: Iterable[ViewPair]) -> list[Tensor]:
-    return [tensor for one in found for tensor in (one.first, one.second, one.labels)]
+def everything(pairs: Iterable[ViewPair]) -> list[Tensor]:
+    return [tensor for pair in pairs for tensor in (pair.first, pair.second, pair.labels)]
 
 
 def split(n: int = 20) -> Split:
@@ -220,15 +220,15 @@ def split(n: int = 20) -> Split:
 
 
 def test_views_depend_on_seed_epoch_and_step_alone() -> None:
-    def made(epoch: int = 1, **changed: int) -> list[Tensor]:
+    def tensors(epoch: int = 1, **changed: int) -> list[Tensor]:
         return everything(ViewPairs(split(), views(), batch_size=8, **changed)(epoch))  # type: ignore[arg-type]
 
-    first = made()
+    first = tensors()
     torch.manual_seed(7)
-    assert all(map(torch.equal, first, made()))
-    assert torch.equal(first[2], made(seed=1)[2])  # the order is data_seed's
-    assert not torch.equal(first[0], made(seed=1)[0])
-    for other in (made(2), made(data_seed=1)):
+    assert all(map(torch.equal, first, tensors()))
+    assert torch.equal(first[2], tensors(seed=1)[2])  # the order is data_seed's
+    assert not torch.equal(first[0], tensors(seed=1)[0])
+    for other in (tensors(2), tensors(data_seed=1)):
         assert not torch.equal(first[2], other[2])
 
 
@@ -241,27 +241,27 @@ def test_both_views_are_of_the_same_images_or_of_partners_of_their_class() -> No
     def who(view: Tensor) -> list[int]:
         return [int((known - x).abs().flatten(1).sum(1).argmin()) for x in view]
 
-    for one in ViewPairs(data, plain, batch_size=10)(epoch=1):
-        assert who(one.first) == who(one.second)
-        assert (data.labels[who(one.first)] == one.labels).all()
-    for one in ViewPairs(data, plain, batch_size=10, class_pairs=True)(epoch=1):
-        mine, partners = who(one.first), who(one.second)
-        assert (data.labels[partners] == one.labels).all()
+    for pair in ViewPairs(data, plain, batch_size=10)(epoch=1):
+        assert who(pair.first) == who(pair.second)
+        assert (data.labels[who(pair.first)] == pair.labels).all()
+    for pair in ViewPairs(data, plain, batch_size=10, class_pairs=True)(epoch=1):
+        mine, partners = who(pair.first), who(pair.second)
+        assert (data.labels[partners] == pair.labels).all()
         assert all(a != b for a, b in zip(mine, partners, strict=True))
 
 
 def test_more_views_are_of_the_same_images_and_the_first_may_be_the_image_itself() -> None:
     data = Split(images(20), torch.arange(20) % 4)
     for with_item in (False, True):
-        made = ViewPairs(data, views(), batch_size=10, n_views=4, with_item=with_item)
+        pairs = ViewPairs(data, views(), batch_size=10, n_views=4, with_item=with_item)
         batch = epoch_batches(data.labels, 10, seed=0, epoch=1)[0]
-        one = next(made(epoch=1))
-        assert [len(view) for view in one.views] == [10] * 4
-        assert torch.equal(one.labels, data.labels[batch])
+        pair = next(pairs(epoch=1))
+        assert [len(view) for view in pair.views] == [10] * 4
+        assert torch.equal(pair.labels, data.labels[batch])
         plain = views().plain(data.images[batch])
-        assert [torch.equal(view, plain) for view in one.views] == [with_item] + [False] * 3
-        assert len({view.sum().item() for view in one.views}) == 4
-        assert all(map(torch.equal, one.to("cpu").views, one.views))
+        assert [torch.equal(view, plain) for view in pair.views] == [with_item] + [False] * 3
+        assert len({view.sum().item() for view in pair.views}) == 4
+        assert all(map(torch.equal, pair.to("cpu").views, pair.views))
     usual, more = (next(ViewPairs(data, views(), batch_size=10, n_views=n)(1)) for n in (2, 3))
     assert len(usual.views) == 2
     with pytest.raises(InputError, match="n_views"):

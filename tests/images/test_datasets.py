@@ -81,45 +81,45 @@ def test_telling_images_from_graphs_waits_for_nothing_heavy() -> None:
 
 def test_splits_are_taken_from_and_moved_as_they_are(mirror: Path) -> None:
     stored = write(mirror)
-    found = load("Mine", data_dir=mirror)
-    assert (found.name, found.n_classes, found.size) == ("Mine", 3, (6, 6))
-    assert found.whole is None
-    train = found.split("train")
+    image_set = load("Mine", data_dir=mirror)
+    assert (image_set.name, image_set.n_classes, image_set.size) == ("Mine", 3, (6, 6))
+    assert image_set.whole is None
+    train = image_set.split("train")
     assert (train.images.dtype, train.labels.dtype) == (torch.uint8, torch.int64)
     assert len(train) == 5
     part = train.take(torch.tensor([4, 0, 4]))
     assert same(part, stored["train_images"][[4, 0, 4]], [1, 0, 1])
-    elsewhere = found.to(torch.device("meta"))
+    elsewhere = image_set.to(torch.device("meta"))
     assert {part.images.device.type for part in elsewhere.splits.values()} == {"meta"}
     assert elsewhere.split("test").labels.device.type == "meta"
-    assert elsewhere.class_names == found.class_names == ("ant", "bee", "cow")
+    assert elsewhere.class_names == image_set.class_names == ("ant", "bee", "cow")
     with pytest.raises(InputError, match=r"\bMine 'tset'[^,]*\btest\b.*\btrain, test"):
-        found.split("tset")
+        image_set.split("tset")
 
 
 def test_whole_is_told_by_the_official_numbers() -> None:
-    def of(name: str, **sizes: int) -> ImageSet:
+    def sized(name: str, **sizes: int) -> ImageSet:
         parts = {
             split: Split(torch.zeros(n, 3, 8, 8, dtype=torch.uint8), torch.zeros(n).long())
             for split, n in sizes.items()
         }
         return ImageSet(name, parts, ("a",))
 
-    assert of("digits", train=1437, test=360).whole is True
-    assert of("digits", train=1436, test=360).whole is False
-    assert of("digits", train=1437, test=359).whole is False
-    assert of("digits", train=1437).whole is True
-    assert of("Mine", train=1437, test=360).whole is None
+    assert sized("digits", train=1437, test=360).whole is True
+    assert sized("digits", train=1436, test=360).whole is False
+    assert sized("digits", train=1437, test=359).whole is False
+    assert sized("digits", train=1437).whole is True
+    assert sized("Mine", train=1437, test=360).whole is None
 
 
 # Digits
 
 
 def test_digits_are_scikit_learns_each_in_one_split() -> None:
-    found = load("Digits")
-    assert found.whole
-    assert (found.size, found.class_names) == ((8, 8), tuple("0123456789"))
-    train, test = found.split("train"), found.split("test")
+    digits = load("Digits")
+    assert digits.whole
+    assert (digits.size, digits.class_names) == ((8, 8), tuple("0123456789"))
+    train, test = digits.split("train"), digits.split("test")
     images = torch.cat([train.images, test.images])
     assert torch.equal(images, images[:, :1].expand(-1, 3, -1, -1))
     assert (int(images.min()), int(images.max())) == (0, 255)
@@ -156,12 +156,12 @@ def test_a_split_has_a_length_and_gives_its_images_and_parts() -> None:
 @pytest.mark.parametrize(
     "labels", [[0, 2, 1], (0, 2, 1), np.array([0, 2, 1], np.uint8), torch.tensor([0, 2, 1]).int()]
 )
-@pytest.mark.parametrize("of", ["array", "tensor"])
-def test_arrays_and_lists_are_a_split_too(of: str, labels: Any) -> None:
+@pytest.mark.parametrize("kind", ["array", "tensor"])
+def test_arrays_and_lists_are_a_split_too(kind: str, labels: Any) -> None:
     images = torch.randint(256, (3, 3, 4, 4), dtype=torch.uint8)
     backwards = images.numpy()[::-1]
     backwards.flags.writeable = False  # as of np.load(..., mmap_mode="r")
-    split = Split(backwards if of == "array" else images.flip(0), labels)
+    split = Split(backwards if kind == "array" else images.flip(0), labels)
     assert torch.equal(split.images, images.flip(0))
     assert split.labels.dtype == torch.int64
     assert split.labels.tolist() == [0, 2, 1]
@@ -197,9 +197,9 @@ def test_digits_need_no_file_unless_one_is_given(mirror: Path) -> None:
     write(mirror, "digits", train_images=images, train_labels=labels, test_images=images,
           test_labels=labels, class_names=None)  # fmt: skip
     assert locate("digits", data_dir=mirror) == mirror / "digits.npz"
-    found = load("digits", data_dir=mirror)
-    assert same(found.split("train"), images, labels)
-    assert found.whole is False
+    digits = load("digits", data_dir=mirror)
+    assert same(digits.split("train"), images, labels)
+    assert digits.whole is False
 
 
 # NAME.npz: where it is found
@@ -340,9 +340,9 @@ def test_a_folder_with_other_capitals_is_named(mirror: Path) -> None:
 
 def test_a_mirror_file_is_read_pixel_by_pixel(mirror: Path) -> None:
     stored = write(mirror)
-    found = load("Mine", data_dir=mirror)
+    image_set = load("Mine", data_dir=mirror)
     for split in ("train", "test"):
-        assert same(found.split(split), stored[f"{split}_images"], stored[f"{split}_labels"])
+        assert same(image_set.split(split), stored[f"{split}_images"], stored[f"{split}_labels"])
     assert list(load("Mine", data_dir=mirror, splits=("test",)).splits) == ["test"]
 
 
@@ -358,11 +358,11 @@ def test_classes_without_names_are_called_by_their_numbers(mirror: Path) -> None
 
 def test_images_without_labels_are_a_split_of_their_own(mirror: Path) -> None:
     stored = write(mirror, unlabeled_images=pixels(4))
-    found = load("Mine", data_dir=mirror, splits=("unlabeled", "test", "train+unlabeled"))
-    assert list(found.splits) == ["unlabeled", "test", "train+unlabeled"]
-    assert same(found.split("unlabeled"), stored["unlabeled_images"], [-1] * 4)
+    image_set = load("Mine", data_dir=mirror, splits=("unlabeled", "test", "train+unlabeled"))
+    assert list(image_set.splits) == ["unlabeled", "test", "train+unlabeled"]
+    assert same(image_set.split("unlabeled"), stored["unlabeled_images"], [-1] * 4)
     both = np.concatenate([stored["train_images"], stored["unlabeled_images"]])
-    assert same(found.split("train+unlabeled"), both, [0, 1, 2, 0, 1, -1, -1, -1, -1])
+    assert same(image_set.split("train+unlabeled"), both, [0, 1, 2, 0, 1, -1, -1, -1, -1])
     write(mirror, unlabeled_images=pixels(4, side=7))
     with pytest.raises(InputError, match=r"\bsize\b.*\[5, 6, 6, 3\].*\[4, 7, 7, 3\]"):
         load("Mine", data_dir=mirror, splits=("train+unlabeled",))
@@ -518,14 +518,14 @@ def test_the_real_images_have_the_published_mean_and_deviation(
 ) -> None:
     command = [sys.executable, str(REAL / "unpack.py"), name, str(tmp_path)]
     subprocess.run(command, check=True, capture_output=True)
-    found = load(name, data_dir=tmp_path)
-    train, test = found.split("train"), found.split("test")
-    assert (len(train), len(test), found.size) == (*sizes, (32, 32))
-    assert found.whole is False
+    image_set = load(name, data_dir=tmp_path)
+    train, test = image_set.split("train"), image_set.split("test")
+    assert (len(train), len(test), image_set.size) == (*sizes, (32, 32))
+    assert image_set.whole is False
     for part in (train, test):
-        counts = part.labels.bincount(minlength=found.n_classes)
-        assert counts.tolist() == [len(part) // found.n_classes] * found.n_classes
+        counts = part.labels.bincount(minlength=image_set.n_classes)
+        assert counts.tolist() == [len(part) // image_set.n_classes] * image_set.n_classes
     flat = train.images[::4].permute(1, 0, 2, 3).reshape(3, -1).double() / 255
     torch.testing.assert_close(flat.mean(1), torch.tensor(mean).double(), rtol=0, atol=5e-3)
     torch.testing.assert_close(flat.std(1), torch.tensor(std).double(), rtol=0, atol=5e-3)
-    assert found.class_names == tuple(sorted(found.class_names))
+    assert image_set.class_names == tuple(sorted(image_set.class_names))

@@ -91,11 +91,11 @@ def test_cifar_is_read_as_torchvision_lays_it_out(
 ) -> None:
     written = fake_cifar(mirror, name, monkeypatch)
     assert locate(name, data_dir=mirror) == mirror / files.KNOWN[name].folder
-    found = load(name, data_dir=mirror)
+    image_set = load(name, data_dir=mirror)
     for split, (images, labels) in written.items():
-        assert same(found.split(split), images, labels)
-    assert found.class_names[:2] == ("class 0", "class 1")
-    assert found.n_classes == KNOWN[name].n_classes
+        assert same(image_set.split(split), images, labels)
+    assert image_set.class_names[:2] == ("class 0", "class 1")
+    assert image_set.n_classes == KNOWN[name].n_classes
     with pytest.raises(InputError, match=rf"\b{name} 'unlabeled'.*\btrain, test$"):
         load(name, data_dir=mirror, splits=("unlabeled",))
     n_classes, side = KNOWN[name].n_classes, 32
@@ -128,15 +128,15 @@ def test_stl10_is_read_as_torchvision_lays_it_out(
     mirror: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = fake_stl10(mirror, monkeypatch)
-    found = load("stl10", data_dir=mirror)
-    assert list(found.splits) == ["train", "test"]
-    assert same(found.split("train"), written["train"], range(10))
-    assert same(found.split("test"), written["test"], [9, 0, 1, 2, 3])
-    assert (found.size, found.n_classes, found.whole) == ((96, 96), 10, False)
-    found = load("STL10", data_dir=mirror, splits=("train+unlabeled", "unlabeled"))
-    assert same(found.split("unlabeled"), written["unlabeled"], [-1] * 3)
+    image_set = load("stl10", data_dir=mirror)
+    assert list(image_set.splits) == ["train", "test"]
+    assert same(image_set.split("train"), written["train"], range(10))
+    assert same(image_set.split("test"), written["test"], [9, 0, 1, 2, 3])
+    assert (image_set.size, image_set.n_classes, image_set.whole) == ((96, 96), 10, False)
+    image_set = load("STL10", data_dir=mirror, splits=("train+unlabeled", "unlabeled"))
+    assert same(image_set.split("unlabeled"), written["unlabeled"], [-1] * 3)
     both = np.concatenate([written["train"], written["unlabeled"]])
-    assert same(found.split("train+unlabeled"), both, [*range(10), -1, -1, -1])
+    assert same(image_set.split("train+unlabeled"), both, [*range(10), -1, -1, -1])
     with pytest.raises(InputError, match=r"\bSTL10 'extra'.*\btrain, train\+unl"):
         load("STL10", data_dir=mirror, splits=("extra",))
     (mirror / "stl10_binary" / "class_names.txt").unlink()
@@ -186,9 +186,13 @@ def levels(split: Split) -> list[int]:
 
 
 def test_tiny_imagenet_is_read_from_its_folders(tiny: Path) -> None:
-    found = load("tiny-imagenet", data_dir=tiny.parent)
-    train, test = found.split("train"), found.split("test")
-    assert (found.size, found.class_names, found.whole) == ((64, 64), ("n01", "n02", "n03"), True)
+    image_set = load("tiny-imagenet", data_dir=tiny.parent)
+    train, test = image_set.split("train"), image_set.split("test")
+    assert (image_set.size, image_set.class_names, image_set.whole) == (
+        (64, 64),
+        ("n01", "n02", "n03"),
+        True,
+    )
     assert (levels(train), train.labels.tolist()) == ([0, 20, 40, 60, 80, 100], [0, 0, 1, 1, 2, 2])
     assert (levels(test), test.labels.tolist()) == ([120, 140, 160], [1, 0, 2])
 
@@ -331,9 +335,9 @@ def photos(tmp_path: Path) -> Path:
 def test_a_folder_of_classes_is_an_image_set(photos: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     assert is_image_set("pets", photos)
-    found = load("pets", data_dir=photos, cache_dir=cache)
-    assert found.class_names == ("cat", "dog")
-    train, test = found.split("train"), found.split("test")
+    image_set = load("pets", data_dir=photos, cache_dir=cache)
+    assert image_set.class_names == ("cat", "dog")
+    train, test = image_set.split("train"), image_set.split("test")
     assert train.images.shape == (12, 3, 20, 20)
     assert test.labels.tolist() == [0, 0, 1, 1]
     assert train.images[:, 0].float().mean((1, 2)).tolist() == [0] * 6 + [100] * 6
@@ -345,8 +349,8 @@ def test_a_folder_of_classes_is_an_image_set(photos: Path, tmp_path: Path) -> No
     Image.new("RGB", (40, 40)).save(extra)
     assert len(load("pets", data_dir=photos, cache_dir=cache).split("train")) == 13
     Image.new("RGB", (40, 40), (200, 200, 200)).save(extra)
-    found = load("pets", data_dir=photos, cache_dir=cache).split("train")
-    assert found.images.amax() == 200
+    image_set = load("pets", data_dir=photos, cache_dir=cache).split("train")
+    assert image_set.images.amax() == 200
     Image.new("I;16", (40, 40)).save(extra)
     with pytest.raises(InputError, match=r"\b8 bits\b.*\b255\b"):
         load("pets", data_dir=photos, cache_dir=cache)
@@ -390,8 +394,8 @@ def test_images_of_any_mode_become_rgb(tmp_path: Path) -> None:
             folder.mkdir(parents=True)
             picture = Image.new("RGB", (9, 9), colour).convert(mode)
             picture.save(folder / ("0.tif" if mode in ("CMYK", "YCbCr") else "0.png"))
-    found = load("modes", data_dir=tmp_path, cache_dir=tmp_path / "cache").split("test")
-    means = found.images.float().mean((2, 3))
+    split = load("modes", data_dir=tmp_path, cache_dir=tmp_path / "cache").split("test")
+    means = split.images.float().mean((2, 3))
     for n, mode in enumerate(modes):
         expected = Image.new("RGB", (9, 9), colour).convert(mode).convert("RGB")
         np.testing.assert_allclose(means[n], np.asarray(expected).mean((0, 1)), atol=0.5)
@@ -421,15 +425,15 @@ def test_images_of_folders_stay_on_the_disk(photos: Path, tmp_path: Path) -> Non
             Image.fromarray(noise).save(photos / "pets" / part / "dog" / f"noise{k}.png")
     for small in (photos / "pets").rglob("[0-9].*"):
         Image.new("L", (300, 170)).save(small)
-    found = load("pets", data_dir=photos, cache_dir=tmp_path / "cache").split("train")
+    split = load("pets", data_dir=photos, cache_dir=tmp_path / "cache").split("train")
     mapped = Path("/proc/self/maps").read_text() if Path("/proc/self/maps").exists() else None
-    assert found.images.shape == (52, 3, 160, 160)
-    assert found.images.is_contiguous()
+    assert split.images.shape == (52, 3, 160, 160)
+    assert split.images.is_contiguous()
     assert mapped is None or str(tmp_path / "cache") in mapped
     middle = Image.open(photos / "pets" / "train" / "dog" / "noise7.png").crop((20, 0, 180, 160))
     index = [*sorted((photos / "pets" / "train" / "cat").glob("*.[bp]*"))]
     names = sorted(path.name for path in (photos / "pets" / "train" / "dog").iterdir())
-    shown = found.images[len(index) + names.index("noise7.png")]
+    shown = split.images[len(index) + names.index("noise7.png")]
     assert torch.equal(shown, torch.from_numpy(np.array(middle)).permute(2, 0, 1))
 
 
@@ -438,8 +442,8 @@ def test_classes_without_a_split_are_split(photos: Path, tmp_path: Path) -> None
     for name in ("cat", "dog"):
         shutil.copytree(photos / "pets" / "train" / name, flat / name)
     assert is_image_set("flat", photos)
-    found = load("flat", data_dir=photos, cache_dir=tmp_path / "cache")
-    train, test = found.split("train"), found.split("test")
+    image_set = load("flat", data_dir=photos, cache_dir=tmp_path / "cache")
+    train, test = image_set.split("train"), image_set.split("test")
     assert (len(train), len(test)) == (9, 3)
     assert {*test.labels.tolist()} == {*train.labels.tolist()} == {0, 1}
     seen = [tuple(image[:2, 0, 0].tolist()) for image in (*train.images, *test.images)]
@@ -465,8 +469,8 @@ def test_all_damaged_images_are_named_at_once(photos: Path, tmp_path: Path, *, e
     with pytest.raises(InputError) as caught:
         load("pets", data_dir=photos, cache_dir=tmp_path)
     lines = str(caught.value).splitlines()
-    said = [line.partition(" cannot")[0] for line in lines if " cannot" in line]
-    assert sorted(said) == sorted(map(str, damaged))
+    named = [line.partition(" cannot")[0] for line in lines if " cannot" in line]
+    assert sorted(named) == sorted(map(str, damaged))
 
 
 def test_a_class_may_have_folders_of_its_own(photos: Path, tmp_path: Path) -> None:
@@ -478,13 +482,13 @@ def test_a_class_may_have_folders_of_its_own(photos: Path, tmp_path: Path) -> No
             (folder / "0.bmp").rename(folder / "b" / "c" / "0.bmp")
             shutil.copy(folder / "1.png", folder / ".hidden" / "1.png")
     with pytest.warns(UserWarning, match=r"\b4\b.*\.hidden"):
-        found = load("pets", data_dir=photos, cache_dir=tmp_path / "cache")
+        image_set = load("pets", data_dir=photos, cache_dir=tmp_path / "cache")
     listed = tv.ImageFolder(
         str(photos / "pets" / "train"), is_valid_file=lambda file: ".hidden" not in file
         and Path(file).suffix in (".png", ".bmp"),
     )  # fmt: skip
     shades = [(*image.getpixel((0, 0))[:2], label) for image, label in listed]
-    train = found.split("train")
+    train = image_set.split("train")
     assert [
         (*image[:2, 0, 0].tolist(), label)
         for image, label in zip(train.images, train.labels.tolist(), strict=True)
@@ -497,8 +501,8 @@ def test_a_single_small_image_is_named(photos: Path, tmp_path: Path) -> None:
     Image.new("RGB", (9, 30)).save(small)
     for _ in range(2):  # decoded, and from the cache
         with pytest.warns(UserWarning, match=f"{small} .* 9 pixels"):
-            found = load("pets", data_dir=photos, cache_dir=tmp_path)
-        assert found.size == (9, 9)
+            image_set = load("pets", data_dir=photos, cache_dir=tmp_path)
+        assert image_set.size == (9, 9)
     Image.new("RGB", (3, 30)).save(small)
     with pytest.raises(InputError, match=f"{small} .* 3 pixels"):
         load("pets", data_dir=photos, cache_dir=tmp_path)

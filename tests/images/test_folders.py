@@ -27,7 +27,7 @@ def put(path: Path, shade: int = 0, kind: str | None = None) -> None:
     Image.new("RGB", (SIDE, SIDE), (shade, 0, 0)).save(path, kind)
 
 
-def made(tmp_path: Path, *folders: str, n: int = 2) -> Path:
+def image_folder(tmp_path: Path, *folders: str, n: int = 2) -> Path:
     """The folder ``set`` with n images in each of some folders, of one shade per folder."""
     for shade, folder in enumerate(folders):
         for i in range(n):
@@ -75,13 +75,13 @@ def refused(path: Path, *facts: object) -> None:
     ],
 )  # fmt: skip
 def test_a_split_is_read_under_usual_names(train: str, test: str, tmp_path: Path) -> None:
-    root = made(tmp_path, f"{train}/cat", f"{train}/dog", f"{test}/cat", f"{test}/dog")
-    found = read(root)
+    root = image_folder(tmp_path, f"{train}/cat", f"{train}/dog", f"{test}/cat", f"{test}/dog")
+    image_set = read(root)
     assert is_image_set("set", tmp_path)
-    assert found.class_names == ("cat", "dog")
+    assert image_set.class_names == ("cat", "dog")
     for part, expected in (("train", [0, 0, 1, 1]), ("test", [2, 2, 3, 3])):
-        assert shades(found.split(part).images) == expected
-        assert found.split(part).labels.tolist() == [0, 0, 1, 1]
+        assert shades(image_set.split(part).images) == expected
+        assert image_set.split(part).labels.tolist() == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -97,22 +97,22 @@ def test_a_split_is_read_under_usual_names(train: str, test: str, tmp_path: Path
 def test_classes_that_are_called_like_parts_are_classes(
     names: tuple[str, ...], tmp_path: Path
 ) -> None:
-    found = read(made(tmp_path, *names, n=5))
+    image_set = read(image_folder(tmp_path, *names, n=5))
     classes = sorted({name.partition("/")[0] for name in names})
-    assert found.class_names == tuple(classes)
-    for part in found.splits.values():
-        said = [names[shade].partition("/")[0] for shade in shades(part.images)]
-        assert said == [found.class_names[label] for label in part.labels.tolist()]
-    assert sum(map(len, found.splits.values())) == 5 * len(names)
+    assert image_set.class_names == tuple(classes)
+    for part in image_set.splits.values():
+        folders = [names[shade].partition("/")[0] for shade in shades(part.images)]
+        assert folders == [image_set.class_names[label] for label in part.labels.tolist()]
+    assert sum(map(len, image_set.splits.values())) == 5 * len(names)
 
 
 def test_a_class_of_a_split_may_be_called_train(tmp_path: Path) -> None:
     folders = [
         f"{part}/{name}" for part in ("train", "test") for name in ("plane", "test", "train")
     ]
-    found = read(made(tmp_path, *folders))
-    assert found.class_names == ("plane", "test", "train")
-    assert shades(found.split("test").images) == [3, 3, 4, 4, 5, 5]
+    image_set = read(image_folder(tmp_path, *folders))
+    assert image_set.class_names == ("plane", "test", "train")
+    assert shades(image_set.split("test").images) == [3, 3, 4, 4, 5, 5]
 
 
 @pytest.mark.parametrize(
@@ -141,21 +141,21 @@ def test_a_class_of_a_split_may_be_called_train(tmp_path: Path) -> None:
 def test_folders_that_can_be_understood_in_two_ways_are_refused(
     folders: list[str], facts: list[object], tmp_path: Path
 ) -> None:
-    refused(made(tmp_path, *folders, n=5), *facts)
+    refused(image_folder(tmp_path, *folders, n=5), *facts)
 
 
 def test_folders_of_equal_folders_are_read_as_classes_with_a_word(tmp_path: Path) -> None:
-    root = made(tmp_path, "fold1/cat", "fold1/dog", "fold2/cat", "fold2/dog", n=5)
+    root = image_folder(tmp_path, "fold1/cat", "fold1/dog", "fold2/cat", "fold2/dog", n=5)
     with warned("fold1", "fold2", "cat", "dog", "classes", "train", "test"):
         assert read(root).class_names == ("fold1", "fold2")
 
 
 def test_a_part_that_is_not_used_is_named_with_its_images(tmp_path: Path) -> None:
     folders = [f"{part}/{name}" for part in ("train", "val", "test") for name in ("cat", "dog")]
-    root = made(tmp_path, *folders)
+    root = image_folder(tmp_path, *folders)
     with warned(4, "images", str(root / "val")):
-        found = read(root)
-    assert shades(found.split("test").images) == [4, 4, 5, 5]
+        image_set = read(root)
+    assert shades(image_set.split("test").images) == [4, 4, 5, 5]
     for file in [*root.glob("test/*/*")]:
         file.rename(file.parents[1] / f"{file.parent.name}{file.name}")
     for name in ("cat", "dog"):
@@ -166,7 +166,7 @@ def test_a_part_that_is_not_used_is_named_with_its_images(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("where", ["", "train", "test"])
 def test_images_beside_the_folders_of_classes_are_counted(where: str, tmp_path: Path) -> None:
-    root = made(tmp_path, "train/cat", "train/dog", "test/cat", "test/dog")
+    root = image_folder(tmp_path, "train/cat", "train/dog", "test/cat", "test/dog")
     for i in range(3):
         put(root / where / f"{i}.png")
     with warned(3, "images", "outside", str(root / where / "0.png")):
@@ -174,7 +174,7 @@ def test_images_beside_the_folders_of_classes_are_counted(where: str, tmp_path: 
 
 
 def test_images_in_no_folders_of_classes_are_said_to_be_there(tmp_path: Path) -> None:
-    root = made(tmp_path, ".")
+    root = image_folder(tmp_path, ".")
     refused(root, str(root), "images", "folders", "classes")
 
 
@@ -183,7 +183,7 @@ def test_images_in_no_folders_of_classes_are_said_to_be_there(tmp_path: Path) ->
 
 @pytest.fixture
 def pets(tmp_path: Path) -> Path:
-    return made(tmp_path, "train/cat", "train/dog", "test/cat", "test/dog")
+    return image_folder(tmp_path, "train/cat", "train/dog", "test/cat", "test/dog")
 
 
 @pytest.mark.parametrize("target", [".", "..", "../..", "../../..", "ABSOLUTE"])
@@ -193,12 +193,12 @@ def test_a_link_to_what_it_lies_in_is_not_followed(target: str, pets: Path) -> N
             pets / "train" if target == "ABSOLUTE" else target
         )
     with warned(2, "links", str(pets / "train" / "cat" / "one")):
-        found = read(pets)
-    assert shades(found.split("train").images) == [0, 0, 1, 1]
+        image_set = read(pets)
+    assert shades(image_set.split("train").images) == [0, 0, 1, 1]
 
 
 def test_links_to_folders_and_files_elsewhere_are_followed(tmp_path: Path) -> None:
-    store = made(tmp_path, "a", "a/b", "c", "d").rename(tmp_path / "store")
+    store = image_folder(tmp_path, "a", "a/b", "c", "d").rename(tmp_path / "store")
     root = tmp_path / "set"
     for part, name, target in (("train", "cat", "a"), ("train", "dog", "c"), ("test", "dog", "d")):
         (root / part).mkdir(parents=True, exist_ok=True)
@@ -206,16 +206,16 @@ def test_links_to_folders_and_files_elsewhere_are_followed(tmp_path: Path) -> No
     put(root / "test" / "cat" / "0.png", 9)
     (root / "test" / "cat" / "1.png").symlink_to(root / "target.bin")
     put(root / "target.bin", 8, "PNG")
-    found = read(root)
-    assert shades(found.split("train").images) == [0, 0, 1, 1, 2, 2]
-    assert shades(found.split("test").images) == [9, 8, 3, 3]
+    image_set = read(root)
+    assert shades(image_set.split("train").images) == [0, 0, 1, 1, 2, 2]
+    assert shades(image_set.split("test").images) == [9, 8, 3, 3]
     assert {*paths("set", data_dir=tmp_path)} == {*root.glob("*/*/*.png")} | {
         root / "train" / "cat" / "b" / f"{i}.png" for i in range(2)
     }
 
 
 def test_links_to_one_folder_or_file_twice_give_each_image_once(tmp_path: Path) -> None:
-    root = made(tmp_path, "train/cat", "train/dog", "test/cat", "test/dog", "../store/in")
+    root = image_folder(tmp_path, "train/cat", "train/dog", "test/cat", "test/dog", "../store/in")
     store = tmp_path / "store"
     for name, target in (("x", store), ("y", store), ("z", store / "in")):
         (root / "train" / "dog" / name).symlink_to(target, target_is_directory=True)
@@ -289,9 +289,9 @@ def test_a_link_to_nothing_that_may_be_an_image_or_a_class_is_refused(
 )  # fmt: skip
 def test_a_link_to_a_part_that_is_read_needs_no_word(link: str, target: str, pets: Path) -> None:
     (pets / link).symlink_to(target, target_is_directory=True)
-    found = read(pets)
-    assert shades(found.split("train").images) == [0, 0, 1, 1]
-    assert shades(found.split("test").images) == [2, 2, 3, 3]
+    image_set = read(pets)
+    assert shades(image_set.split("train").images) == [0, 0, 1, 1]
+    assert shades(image_set.split("test").images) == [2, 2, 3, 3]
 
 
 def test_images_that_are_not_read_count_once_whatever_leads_to_them(pets: Path) -> None:
@@ -323,9 +323,9 @@ def test_a_folder_that_may_not_be_read_is_named(pets: Path) -> None:
 )  # fmt: skip
 def test_whatever_picture_pillow_opens_is_read(name: str, kind: str, pets: Path) -> None:
     put(pets / "train" / "cat" / name, 200, kind)
-    found = read(pets).split("train")
-    assert found.labels.tolist() == [0, 0, 0, 1, 1]
-    assert max(shades(found.images)) == pytest.approx(200, abs=3)
+    split = read(pets).split("train")
+    assert split.labels.tolist() == [0, 0, 0, 1, 1]
+    assert max(shades(split.images)) == pytest.approx(200, abs=3)
 
 
 def test_a_set_of_an_unusual_suffix_is_one(tmp_path: Path) -> None:
@@ -394,31 +394,33 @@ def latin(name: bytes) -> str:
     return os.fsdecode(name)
 
 
-@pytest.mark.parametrize(("others", "small", "told"), [(200, 90, True), (1000, 150, False)])
+@pytest.mark.parametrize(("others", "small", "warns"), [(200, 90, True), (1000, 150, False)])
 def test_an_image_is_too_small_where_it_decides_the_side(
-    others: int, small: int, told: bool, tmp_path: Path
+    others: int, small: int, warns: bool, tmp_path: Path
 ) -> None:
     """At most 224 pixels are read of any image: one of 150 costs little beside those of 1000."""
-    root = made(tmp_path, "train/a", "train/b", "test/a", "test/b")
+    root = image_folder(tmp_path, "train/a", "train/b", "test/a", "test/b")
     for file in root.glob("t*/*/?.png"):
         Image.new("1", (others, others)).save(file)
     Image.new("1", (small, 200)).save(root / "train" / "a" / "small.png")
-    with pytest.warns(UserWarning, match=f"small.*{small}") if told else nullcontext():
+    with pytest.warns(UserWarning, match=f"small.*{small}") if warns else nullcontext():
         assert read(root).size == (small, small)
 
 
 def test_names_that_are_no_utf8_are_read(tmp_path: Path) -> None:
-    root = made(tmp_path, latin(b"train/n\xe9e"), latin(b"test/n\xe9e"), "train/tea", "test/tea")
+    root = image_folder(
+        tmp_path, latin(b"train/n\xe9e"), latin(b"test/n\xe9e"), "train/tea", "test/tea"
+    )
     small = root / "train" / latin(b"n\xe9e") / latin(b"ni\xf1o.png")
     Image.new("RGB", (4, 30)).save(small)
     for file in [*root.glob("t*/*/?.png")]:
         Image.new("RGB", (30, 30)).save(file)
     for _ in range(2):  # decoded, and from the cache
         with pytest.warns(UserWarning, match="4 pixels"):
-            found = read(root)
-    assert found.size == (4, 4)
-    assert sorted(found.class_names) == [r"n\xe9e", "tea"]
-    assert "".join(found.class_names).encode()
+            image_set = read(root)
+    assert image_set.size == (4, 4)
+    assert sorted(image_set.class_names) == [r"n\xe9e", "tea"]
+    assert "".join(image_set.class_names).encode()
     whole = tmp_path / latin(b"s\xe9t")
     root.rename(whole)
     small.unlink(missing_ok=True)
@@ -502,7 +504,7 @@ def test_files_replaced_with_their_old_sizes_and_times_are_decoded_again(pets: P
         Image.new("RGB", (SIDE, SIDE), (10, 0, 0)).save(file.with_suffix(".bmp"))
         file.unlink()
     assert shades(read(pets).split("test").images) == [10] * 4
-    for file in (one.with_suffix(".bmp") for one in files):
+    for file in (image.with_suffix(".bmp") for image in files):
         before = file.stat()
         Image.new("RGB", (SIDE, SIDE), (200, 0, 0)).save(file)
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -514,16 +516,16 @@ def test_files_replaced_with_their_old_sizes_and_times_are_decoded_again(pets: P
 
 
 def test_two_files_that_exchange_their_names_are_decoded_again(pets: Path) -> None:
-    one, other, aside = (pets / "train" / name for name in ("cat/0.bmp", "dog/0.bmp", "x"))
-    for file in (one, other):
+    cat, dog, aside = (pets / "train" / name for name in ("cat/0.bmp", "dog/0.bmp", "x"))
+    for file in (cat, dog):
         file.with_suffix(".png").unlink()
-        put(file, int(file == other))
+        put(file, int(file == dog))
         os.utime(file, ns=(0, 10**18))
     assert shades(read(pets).split("train").images) == [0, 0, 1, 1]
-    assert one.stat().st_size == other.stat().st_size
-    one.rename(aside)
-    other.rename(one)
-    aside.rename(other)
+    assert cat.stat().st_size == dog.stat().st_size
+    cat.rename(aside)
+    dog.rename(cat)
+    aside.rename(dog)
     assert shades(read(pets).split("train").images) == [1, 0, 0, 1]
 
 

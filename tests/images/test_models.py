@@ -46,15 +46,15 @@ def pair(n: int = 6, seed: int = 0) -> ViewPair:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: ImageContrast(Flat()), r"^out_dim\b.*\bFlat\b.* None$"),
         (lambda: ImageContrast(Flat(), 7)(pair()), r"embeddings \[12, 7\]\D+\[12, 6\]"),
         (lambda: ImageContrast(nn.Identity(), 3)(pair()), r"\[12, 3\]\D+\[12, 3, 8, 8\]"),
     ],
 )
-def test_an_encoder_that_does_not_fit_is_named(call, said: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(InputError, match=said):
+def test_an_encoder_that_does_not_fit_is_named(call, message: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InputError, match=message):
         call()
 
 
@@ -114,13 +114,13 @@ def test_a_fault_of_the_encoder_itself_stays_one() -> None:
         model(pair())
 
 
-@pytest.mark.parametrize("of", ["Split", "ImageSet"])
-def test_images_that_are_no_views_yet_are_told_how_to_be_trained_on(of: str) -> None:
+@pytest.mark.parametrize("kind", ["Split", "ImageSet"])
+def test_images_that_are_no_views_yet_are_told_how_to_be_trained_on(kind: str) -> None:
     split = Split(torch.zeros(8, 3, 8, 8, dtype=torch.uint8), torch.arange(8) % 2)
-    data = split if of == "Split" else ImageSet("mine", {"train": split}, ("a", "b"))
+    data = split if kind == "Split" else ImageSet("mine", {"train": split}, ("a", "b"))
     with pytest.raises(InputError) as caught:
         fit(ImageContrast(fast_net(4)), data)
-    assert says(str(caught.value), of, "ViewPairs", "images")
+    assert says(str(caught.value), kind, "ViewPairs", "images")
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -146,15 +146,15 @@ def test_the_loss_is_that_of_the_projected_unit_rows() -> None:
 
 
 def test_one_pass_or_two_differ_by_batchnorm_alone() -> None:
-    one = ImageContrast(Flat(), 6, method="ucl")
-    two = copy.deepcopy(one)
-    two.one_forward = False
+    joint = ImageContrast(Flat(), 6, method="ucl")
+    separate = copy.deepcopy(joint)
+    separate.one_forward = False
     both = pair()
-    assert not torch.equal(one(both), two(both))
-    one.eval()
-    two.load_state_dict(one.state_dict())
-    two.eval()
-    torch.testing.assert_close(one(both), two(both))
+    assert not torch.equal(joint(both), separate(both))
+    joint.eval()
+    separate.load_state_dict(joint.state_dict())
+    separate.eval()
+    torch.testing.assert_close(joint(both), separate(both))
 
 
 def test_labels_are_read_only_where_they_are_needed() -> None:
@@ -165,10 +165,10 @@ def test_labels_are_read_only_where_they_are_needed() -> None:
 
 
 def test_a_loss_of_ones_own_and_a_schedule() -> None:
-    own = ContrastiveLoss(NegativeSampler(admit="others"), temperature=0.3)
-    assert ImageContrast(Flat(), 6, loss=own).loss is own
+    custom = ContrastiveLoss(NegativeSampler(admit="others"), temperature=0.3)
+    assert ImageContrast(Flat(), 6, loss=custom).loss is custom
     with pytest.raises(InputError, match=r"\bloss\b.*\bbeta\b"):
-        ImageContrast(Flat(), 6, loss=own, beta=1.0)
+        ImageContrast(Flat(), 6, loss=custom, beta=1.0)
     model = ImageContrast(Flat(), 6, loss=contrastive_loss("hscl-tau"))
     losses: list[Tensor] = []
     for epoch in (1, 5):

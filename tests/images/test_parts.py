@@ -32,8 +32,8 @@ def numbered(first: int, n: int) -> np.ndarray:
 
 
 def numbers(split: Split) -> list[int]:
-    found = split.images[:, 0, 0, :2].int()
-    return (256 * found[:, 0] + found[:, 1]).tolist()
+    pixels = split.images[:, 0, 0, :2].int()
+    return (256 * pixels[:, 0] + pixels[:, 1]).tolist()
 
 
 @pytest.fixture
@@ -56,12 +56,12 @@ def data(folder: Path, **settings: Any) -> ImageData:
 
 
 def test_splits_are_those_named(folder: Path) -> None:
-    found = data(folder, method="ucl", pretrain_split="unlabeled", probe_split="extra")
-    assert numbers(found.pretrain) == list(range(2_000, 2_030))
-    assert numbers(found.probe) == list(range(1_000, 1_045))
-    assert numbers(found.test) == list(range(3_000, 3_024))
-    assert (found.side, found.n_classes) == (SIDE, CLASSES)
-    assert (found.pretrain.labels == -1).all()
+    images = data(folder, method="ucl", pretrain_split="unlabeled", probe_split="extra")
+    assert numbers(images.pretrain) == list(range(2_000, 2_030))
+    assert numbers(images.probe) == list(range(1_000, 1_045))
+    assert numbers(images.test) == list(range(3_000, 3_024))
+    assert (images.side, images.n_classes) == (SIDE, CLASSES)
+    assert (images.pretrain.labels == -1).all()
     same = data(folder)
     assert same.pretrain is same.probe
 
@@ -78,12 +78,12 @@ def test_an_unknown_split_is_named_with_those_there_are(folder: Path) -> None:
 
 
 def test_the_first_classes_alone_come_with_what_has_no_label(folder: Path) -> None:
-    found = data(folder, classes=2, pretrain_split="train+unlabeled")
-    assert numbers(found.probe) == [n for n in range(60) if n % 3 < 2]
-    assert numbers(found.test) == [n for n in range(3_000, 3_024) if n % 3 < 2]
-    assert numbers(found.pretrain) == [*numbers(found.probe), *range(2_000, 2_030)]
-    assert found.shared.tolist() == [*range(40)]
-    assert found.n_classes == 2
+    images = data(folder, classes=2, pretrain_split="train+unlabeled")
+    assert numbers(images.probe) == [n for n in range(60) if n % 3 < 2]
+    assert numbers(images.test) == [n for n in range(3_000, 3_024) if n % 3 < 2]
+    assert numbers(images.pretrain) == [*numbers(images.probe), *range(2_000, 2_030)]
+    assert images.shared.tolist() == [*range(40)]
+    assert images.n_classes == 2
     with pytest.raises(InputError, match=r"classes 4\D+3\D+numbered"):
         data(folder, classes=4)
 
@@ -109,9 +109,9 @@ def test_wrong_labels_are_of_training_alone(folder: Path) -> None:
 def test_wrong_classes_are_drawn_alike() -> None:
     labels = torch.zeros(9_000, dtype=torch.int64)
     labels[:1_000] = -1
-    found = mislabelled(labels, 0.75, 4, seed=1)
-    assert (found[:1_000] == -1).all()
-    counts = found[1_000:].bincount()
+    noisy = mislabelled(labels, 0.75, 4, seed=1)
+    assert (noisy[:1_000] == -1).all()
+    counts = noisy[1_000:].bincount()
     assert int(counts[0]) == 2_000
     # 2,000 of each are expected, with a standard deviation of 37.
     assert (counts[1:] - 2_000).abs().max() < 185
@@ -120,13 +120,13 @@ def test_wrong_classes_are_drawn_alike() -> None:
 @pytest.mark.parametrize("n", [100, 200, 1_400])
 def test_a_subset_keeps_the_shares_of_the_classes(n: int) -> None:
     whole = load("digits").split("train")
-    found = image_data(ImageConfig(subset=n), None, CPU)
-    assert len(found.probe) == n
+    images = image_data(ImageConfig(subset=n), None, CPU)
+    assert len(images.probe) == n
     expected = whole.labels.bincount() * n / len(whole)
-    assert (found.probe.labels.bincount() - expected).abs().max() < 1
+    assert (images.probe.labels.bincount() - expected).abs().max() < 1
     seen = {image.numpy().tobytes() for image in whole.images}
-    assert {image.numpy().tobytes() for image in found.probe.images} <= seen
-    assert len(found.test) == 360
+    assert {image.numpy().tobytes() for image in images.probe.images} <= seen
+    assert len(images.test) == 360
 
 
 def test_a_subset_is_the_same_for_all_configs(folder: Path) -> None:
@@ -200,10 +200,10 @@ def test_each_seed_holds_out_others(folder: Path) -> None:
 def test_where_probe_images_are_among_those_of_pretraining(folder: Path) -> None:
     both = data(folder, method="ucl", pretrain_split="train+unlabeled", subset=20)
     before = numbers(both.pretrain)
-    found = [before.index(n) if n in before else -1 for n in numbers(both.probe)]
-    assert both.shared.tolist() == found
-    assert len(set(found)) > 2
-    assert -1 in found
+    positions = [before.index(n) if n in before else -1 for n in numbers(both.probe)]
+    assert both.shared.tolist() == positions
+    assert len(set(positions)) > 2
+    assert -1 in positions
 
 
 def test_a_class_that_cannot_be_held_out_is_refused() -> None:
@@ -218,9 +218,9 @@ def test_a_class_that_cannot_be_held_out_is_refused() -> None:
 
 
 def test_facts_are_sizes(folder: Path) -> None:
-    found = image_facts(data(folder, method="ucl", pretrain_split="unlabeled"))
-    digest = found.pop("digest")
-    assert found == {
+    facts = image_facts(data(folder, method="ucl", pretrain_split="unlabeled"))
+    digest = facts.pop("digest")
+    assert facts == {
         "n_pretrain": 30, "n_train": 60, "n_test": 24, "n_official": None,
         "n_official_test": None, "n_classes": 3,
         "side": SIDE, "classes": ["0", "1", "2"],
@@ -238,10 +238,10 @@ def one_more(values: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("part", ["pretrain", "probe", "test"])
-@pytest.mark.parametrize("what", ["images", "labels"])
-def test_the_digest_tells_one_pixel_and_one_label(folder: Path, part: str, what: str) -> None:
+@pytest.mark.parametrize("field", ["images", "labels"])
+def test_the_digest_tells_one_pixel_and_one_label(folder: Path, part: str, field: str) -> None:
     whole = data(folder, method="ucl", pretrain_split="extra")
     split = getattr(whole, part)
-    other = replace(split, **{what: one_more(getattr(split, what))})
+    other = replace(split, **{field: one_more(getattr(split, field))})
     assert image_facts(replace(whole, **{part: other}))["digest"] != image_facts(whole)["digest"]
     assert image_facts(data(folder, method="scl", pretrain_split="extra")) == image_facts(whole)

@@ -35,14 +35,14 @@ def test_a_slim_resnet_has_the_layers_of_the_usual_one(name: str, times: int, st
     usual, slim = resnet(name, stem=stem), resnet(name, stem=stem, width=16)  # type: ignore[arg-type]
     assert slim.out_dim == 16 * times
     assert slim(torch.rand(2, 3, 32, 32)).shape == (2, 16 * times)
-    of = dict(usual.named_parameters())
+    shapes = dict(usual.named_parameters())
     for key, value in slim.named_parameters():
-        scaled = [n if n == 3 or i > 1 else n // 4 for i, n in enumerate(of.pop(key).shape)]
+        scaled = [n if n == 3 or i > 1 else n // 4 for i, n in enumerate(shapes.pop(key).shape)]
         assert list(value.shape) == scaled
         assert value.ndim < 4 or value.detach().std() == pytest.approx(
             (2 / (value.shape[0] * value.shape[2:].numel())) ** 0.5, rel=0.2
         )
-    assert not of
+    assert not shapes
 
 
 @pytest.mark.parametrize("width", [4, 32])
@@ -96,15 +96,15 @@ def test_timms_encoders_have_all_but_the_classifier(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("resnet34", "encoder 'resnet34'"),
         ("torchvision:resnet43", "'resnet43'[^,]*resnet34"),
         ("keras:resnet50", "'keras'.*torchvision"),
     ],
 )
-def test_an_encoder_that_is_none_is_refused(name: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_an_encoder_that_is_none_is_refused(name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         image_encoder(name)
 
 
@@ -136,7 +136,7 @@ def test_the_imagenet_stem_is_torchvisions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: resnet("resnet51"), "encoder 'resnet51'[^,]*resnet50"),
         (lambda: resnet("resnet18", stem="cifr"), "stem 'cifr'[^,]*cifar[^,]*cifar"),
@@ -145,8 +145,8 @@ def test_the_imagenet_stem_is_torchvisions() -> None:
         (lambda: resnet("resnet18", width=0), r"^width\D+1\D+0$"),
     ],
 )
-def test_an_unknown_encoder_or_stem_is_named(call, said: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(InputError, match=said):
+def test_an_unknown_encoder_or_stem_is_named(call, message: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InputError, match=message):
         call()
 
 
