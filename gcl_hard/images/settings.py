@@ -157,7 +157,7 @@ class ImageConfig(RunConfig):
         Setting(
             "resnet50, resnet18, fast, torchvision:NAME, timm:NAME, or your own module:Name",
             "encoder",
-            own=True,
+            custom=True,
             several=True,
             common=True,
             read_by=ENCODED,

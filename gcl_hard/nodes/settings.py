@@ -221,7 +221,7 @@ class NodeConfig(RunConfig):
         Setting(
             "your own, module:name, applied to each view after edges and columns are dropped",
             "views",
-            own=True,
+            custom=True,
             canonical=lambda given, above: given or None,
         ),
     ] = None
@@ -230,7 +230,7 @@ class NodeConfig(RunConfig):
         Setting(
             "gcn, sage, or your own module:Name",
             "encoder",
-            own=True,
+            custom=True,
             several=True,
             common=True,
             read_by=ENCODED,
