@@ -41,18 +41,18 @@ def data_loader(graphs: GraphSet, batch_size: int) -> DataLoader:
 
 
 def masks_by_loop(batch: Tensor, n_graphs: int) -> tuple[Tensor, Tensor]:
-    """Own graph and other graphs, float [N, G] each, one node at a time."""
-    own, others = torch.zeros(len(batch), n_graphs), torch.ones(len(batch), n_graphs)
+    """Masks of the own graph and of the others, float [N, G] each, one node at a time."""
+    own_graph, others = torch.zeros(len(batch), n_graphs), torch.ones(len(batch), n_graphs)
     for node, graph in enumerate(batch):
-        own[node][graph] = 1.0
+        own_graph[node][graph] = 1.0
         others[node][graph] = 0.0
-    return own, others
+    return own_graph, others
 
 
 def masks_at_once(batch: Tensor, n_graphs: int) -> tuple[Tensor, Tensor]:
     """The same masks without the loop."""
-    own = torch.zeros(len(batch), n_graphs).scatter_(1, batch[:, None], 1.0)
-    return own, 1 - own
+    own_graph = torch.zeros(len(batch), n_graphs).scatter_(1, batch[:, None], 1.0)
+    return own_graph, 1 - own_graph
 
 
 def dense_loss(
@@ -76,10 +76,10 @@ def dense_loss(
     Returns:
         float [], nats.
     """
-    own, others = masks
+    own_graph, others = masks
     scores = nodes @ graphs.T
-    positive, negative = scores * own, scores * others
-    # Where a mask is 0 so is the score, and both terms below: the sums need no second masking.
+    positive, negative = scores * own_graph, scores * others
+    # Masked scores are 0, and so are both terms below: the sums need no second masking.
     gain = (LOG_2 - softplus(-positive)).sum() / len(nodes)
     cost = softplus(negative) - LOG_2
     if beta is None:
@@ -87,8 +87,8 @@ def dense_loss(
     similarity = negative / (negative.detach().abs().max() * TEMPERATURE)
     weights = (beta * similarity).exp() * others
     if labels is not None:
-        of_nodes, of_graphs = labels
-        weights = weights * (of_nodes[:, None] != of_graphs).float()
+        node_labels, graph_labels = labels
+        weights = weights * (node_labels[:, None] != graph_labels).float()
     weights = weights / weights.sum(1, keepdim=True)
     return (weights * cost).sum() / len(nodes) - gain
 

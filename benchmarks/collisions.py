@@ -1,12 +1,12 @@
-"""What the hardest negatives are: the weight on the anchor's own label, and on duplicates.
+"""Composition of the hardest negatives: the weight on the anchor's label, and on duplicates.
 
 Run: python benchmarks/collisions.py [--sets MUTAG,ENZYMES,PTC_MR] [--seeds 2] [--epochs 200]
      [--out collisions.csv]
 
 InfoGraph is trained with hucl at β = 1 (JSD, hardness by rank); then the nodes of a batch of 128
 graphs are anchors. Weights of q are compared with uniform ones over the same negatives. A duplicate
-is another graph with the embedding of the anchor's, up to rounding: the encoder cannot tell the two
-apart, whatever it is trained by.
+is another graph whose embedding equals that of the anchor's graph up to rounding: no training makes
+the encoder tell the two apart.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ def shares(graphs: GraphSet, epochs: int, seed: int) -> dict[str, float]:
     gcl_hard.fit(model, graphs, epochs=epochs, seed=seed)
     generator = torch.Generator().manual_seed(seed)
     batch = graphs.batch(torch.randperm(len(graphs), generator=generator)[:128])
-    found = {}
+    weights = {}
     with evaluating(model), torch.no_grad():
         nodes, z = encode(model.encoder, batch, model.out_dim)
         unit = F.normalize(z.double())
         equal = unit @ unit.T > 1 - 1e-9
-        for what, labels in (("own label", batch.y), ("duplicates", equal.int().argmax(1))):
-            for how, beta in (("hardened", 1.0), ("uniform", 0.0)):
+        for labelling, labels in (("own label", batch.y), ("duplicates", equal.int().argmax(1))):
+            for weighting, beta in (("hardened", 1.0), ("uniform", 0.0)):
                 loss = gcl_hard.contrastive_loss("hucl", objective="jsd", beta=beta)
-                seen = loss.local_global_with_diagnostics(
+                diagnostics = loss.local_global_with_diagnostics(
                     model.node_head(nodes), model.graph_head(z), batch.batch, labels
                 )[1]
-                assert seen.own_label_weight is not None
-                found[f"{what}, {how}"] = seen.own_label_weight.mean().item()
-    return found
+                assert diagnostics.own_label_weight is not None
+                weights[f"{labelling}, {weighting}"] = diagnostics.own_label_weight.mean().item()
+    return weights
 
 
 def main() -> None:
@@ -60,8 +60,8 @@ def main() -> None:
     for name in arguments.sets.split(","):
         every: Values = {}
         for seed in range(arguments.seeds):
-            for what, share in shares(load(name), arguments.epochs, seed).items():
-                every.setdefault(what, []).append(share)
+            for metric, share in shares(load(name), arguments.epochs, seed).items():
+                every.setdefault(metric, []).append(share)
         table.add(name, every, unit="share")
         table.write(arguments.out)
 

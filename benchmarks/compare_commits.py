@@ -9,8 +9,8 @@ working tree, one thread each, and compares every number that they wrote: result
 tables, figures' CSV, trials of searches, saved encoders, and what scripts print, line by line.
 Numbers must have the same bits. Of ensembles, losses of a run agree to 1e-4 (float32), and the
 accuracies of two commits, paired by seed, differ in the mean by at most three standard errors. Each
-tree has a cache of its own, so that both read and parse all data. What needs a file of ``--shared``
-that is not there is skipped, and named. The second parses every command that BASE documents in both
+tree has a cache of its own, so that both read and parse all data. Commands that need a missing file
+of ``--shared`` are skipped and named. The second parses every command that BASE documents in both
 trees and compares the configurations. Exit status 1 on a difference.
 """
 
@@ -47,7 +47,7 @@ from gcl_hard.experiments.record import RunResult
 ROOT = Path(__file__).resolve().parents[1]
 LOSSES = "final_losses"
 LOSS_TOLERANCE = 1e-4
-"""Relative, of float32 losses after the few epochs that are compared here."""
+"""Relative tolerance of float32 losses after the few epochs that are compared here."""
 STANDARD_ERRORS = 3.0
 VARYING = frozenset(
     {"seconds", "seconds_train", "seconds_eval", "seconds_diagnostics", "finished", "versions"}
@@ -66,7 +66,7 @@ class Run:
 
     Attributes:
         config: its settings.
-        seed: and whether its scores come from hold-outs inside the training folds.
+        seed: its seed, and whether its scores come from hold-outs inside the training folds.
         values: everything in its record, by dotted path.
     """
 
@@ -77,11 +77,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Written:
-    """What a command wrote.
+    """Output of a command.
 
     Attributes:
-        runs: from records.
-        values: from every other file, by file and dotted path.
+        runs: runs from records.
+        values: values from all other files, by file and dotted path.
     """
 
     runs: list[Run]
@@ -90,13 +90,13 @@ class Written:
 
 @dataclass
 class Comparison:
-    """Of one command in two trees.
+    """Comparison of one command in two trees.
 
     Attributes:
-        runs: that were compared.
-        values: that were compared.
-        differences: in words.
-        largest: absolute difference of two numbers.
+        runs: number of compared runs.
+        values: number of compared values.
+        differences: the differences in words.
+        largest: largest absolute difference of two numbers.
     """
 
     runs: int = 0
@@ -128,7 +128,7 @@ def _number(value: Any) -> bool:
 
 
 def flat(content: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The leaves of a JSON document by dotted path; prose and what varies are left out."""
+    """The leaves of a JSON document by dotted path; prose and varying keys are left out."""
     if isinstance(content, Mapping):
         for key, value in content.items():
             if key not in VARYING:
@@ -156,7 +156,7 @@ def read(folder: Path) -> Written:
         for document in _documents(file):
             content = document
             if isinstance(content, dict) and content.get("domain") == "molecules":
-                content = _of_molecules(content)
+                content = _molecule_record(content)
             if isinstance(content, dict) and {"config", "seed"} <= content.keys():
                 seed = f"seed {content['seed']}" + " inner" * bool(content.get("inner"))
                 content.pop("digest", None)  # of its times, too
@@ -166,24 +166,24 @@ def read(folder: Path) -> Written:
     return Written(runs, values)
 
 
-def _of_molecules(record: Values) -> Values:
-    """A record of molecules, its lists in words and its predictions as numbers."""
-    found = RunResult.read(record)
-    (fold,) = found.tested()
-    others = {name: one for name, one in found.scores.items() if name != found.metric}
-    config = {  # lists in a word, so that they tell runs apart
+def _molecule_record(record: Values) -> Values:
+    """A record of molecules with its lists as text and its predictions as numbers."""
+    result = RunResult.read(record)
+    (fold,) = result.tested()
+    others = {name: score for name, score in result.scores.items() if name != result.metric}
+    config = {  # lists as text, so that they tell runs apart
         k: json.dumps(v, separators=(",", ":")) if isinstance(v, list) else v
-        for k, v in found.config.items()
+        for k, v in result.config.items()
     }
     return {
-        "config": config, "seed": found.seed, "scores": found.scores, "metric": found.metric,
-        "others": others, "validation": found.validation, "items": fold.items,
+        "config": config, "seed": result.seed, "scores": result.scores, "metric": result.metric,
+        "others": others, "validation": result.validation, "items": fold.items,
         "targets": fold.targets, "predicted": fold.predicted,
     }  # fmt: skip
 
 
 def _lines(file: Path, name: str) -> Values:
-    """What a script printed, by line; for a page, the rows of its tables."""
+    """The printed lines of a script, or the rows of a page's tables."""
     if file.suffix not in (".printed", ".md"):
         return {}
     lines = file.read_text(encoding="utf-8").splitlines()
@@ -220,15 +220,15 @@ def _documents(file: Path) -> Iterator[Any]:
 
 
 def rows(table: Iterable[Mapping[str, str]]) -> Values:
-    """Rows of a table by the words in them, so that their order is free; numbers as numbers."""
-    found: Values = {}
+    """Rows of a table by their text cells, so that their order is free; numbers as numbers."""
+    values: Values = {}
     seen: Counter[str] = Counter()
     for row in table:
         cells = {key: _value(text) for key, text in row.items()}
         label = " ".join(value for value in cells.values() if isinstance(value, str))
         seen[label] += 1
-        found[f"[{label} #{seen[label]}]"] = cells
-    return found
+        values[f"[{label} #{seen[label]}]"] = cells
+    return values
 
 
 def _value(text: str) -> Any:
@@ -258,7 +258,7 @@ def trials(file: Path) -> Values:
 
 
 def labelled(old: Sequence[Run], new: Sequence[Run]) -> list[dict[str, Run]]:
-    """The runs of two trees by those settings that differ between the runs of one command."""
+    """The runs of two trees, labelled by the settings that vary between runs of a command."""
     shared = [set.intersection(*(set(run.config) for run in runs)) for runs in (old, new) if runs]
     common = set.intersection(*shared) if shared else set()
     varied = sorted(
@@ -266,7 +266,7 @@ def labelled(old: Sequence[Run], new: Sequence[Run]) -> list[dict[str, Run]]:
         for name in common
         if any(len({repr(run.config[name]) for run in runs}) > 1 for runs in (old, new))
     )
-    found = []
+    by_label = []
     for runs in (old, new):
         named = {}
         for run in runs:
@@ -274,51 +274,51 @@ def labelled(old: Sequence[Run], new: Sequence[Run]) -> list[dict[str, Run]]:
             named[" ".join([*parts, run.seed])] = run
         if len(named) != len(runs):
             raise SystemExit(f"runs of one tree share a label: {sorted(named)}")
-        found.append(named)
-    return found
+        by_label.append(named)
+    return by_label
 
 
 def compare(old: Written, new: Written, *, ensemble: bool = False) -> Comparison:
-    """What two trees wrote; of ensembles, losses and accuracies of the runs alone."""
-    found = Comparison()
+    """Compare the output of two trees; for ensembles only losses and accuracies of the runs."""
+    comparison = Comparison()
     base, here = labelled(old.runs, new.runs)
     for label in sorted(base.keys() ^ here.keys()):
-        found.differences.append(f"{label}: only {'in base' if label in base else 'here'}")
+        comparison.differences.append(f"{label}: only {'in base' if label in base else 'here'}")
     shared = [label for label in base if label in here]
-    found.runs = len(shared)
+    comparison.runs = len(shared)
     if ensemble:
-        _compare_ensembles(found, {label: (base[label], here[label]) for label in shared})
-        return found
+        _compare_ensembles(comparison, {label: (base[label], here[label]) for label in shared})
+        return comparison
     for label in shared:
-        _compare_values(found, base[label].values, here[label].values, f"{label}: ")
-    _compare_values(found, old.values, new.values, "")
-    return found
+        _compare_values(comparison, base[label].values, here[label].values, f"{label}: ")
+    _compare_values(comparison, old.values, new.values, "")
+    return comparison
 
 
-def _compare_values(found: Comparison, old: Values, new: Values, prefix: str) -> None:
+def _compare_values(comparison: Comparison, old: Values, new: Values, prefix: str) -> None:
     for name in old | new:
         if name not in old or name not in new:
             where = "in base" if name in old else "here"
-            found.differences.append(f"{prefix}{name}: only {where}")
+            comparison.differences.append(f"{prefix}{name}: only {where}")
         else:
-            found.equal(prefix + name, old[name], new[name])
+            comparison.equal(prefix + name, old[name], new[name])
 
 
-def _compare_ensembles(found: Comparison, pairs: Mapping[str, tuple[Run, Run]]) -> None:
+def _compare_ensembles(comparison: Comparison, pairs: Mapping[str, tuple[Run, Run]]) -> None:
     gains: dict[str, list[float]] = {}
     for label, (old, new) in pairs.items():
         losses = [name for name in old.values if name.startswith(f"{LOSSES}.")]
         for name in losses:
             pair = (old.values[name], new.values.get(name, math.nan))
-            found.close(f"{label}: {name}", *pair, 0.0 if "length" in name else LOSS_TOLERANCE)
+            comparison.close(f"{label}: {name}", *pair, 0.0 if "length" in name else LOSS_TOLERANCE)
         settings = label.partition("seed ")[0] + "inner" * (" inner" in label)
         gains.setdefault(settings, []).append(_accuracy(new) - _accuracy(old))
     for settings, by_seed in gains.items():
-        found.values += 1
+        comparison.values += 1
         mean = statistics.fmean(by_seed)
         error = statistics.stdev(by_seed) / math.sqrt(len(by_seed)) if len(by_seed) > 1 else 0.0
         if abs(mean) > STANDARD_ERRORS * error:
-            found.differences.append(
+            comparison.differences.append(
                 f"{settings}: accuracies moved by {mean:+.3f} points over {len(by_seed)} seeds "
                 f"(standard error {error:.3f})"
             )
@@ -335,7 +335,7 @@ def _accuracy(run: Run) -> float:
 
 @dataclass(frozen=True)
 class Tree:
-    """A checkout, and where its commands write.
+    """A checkout, and the folder that its commands write to.
 
     Attributes:
         path: path of the checkout.
@@ -348,7 +348,7 @@ class Tree:
     shared: Path
 
     def run(self, command: Command, data_dir: Path | None) -> dict[str, Any]:
-        """Run a command, unless its results are there: exit status and seconds."""
+        """Run a command unless its results exist; returns its exit status and seconds."""
         folder = self.results / command.name
         module = [] if command.entry == "python" else ["-m", f"gcl_hard.{command.entry}"]
         stated = call = [*module, *command.arguments.split()]
@@ -383,25 +383,25 @@ class Tree:
 
 
 def digest(call: Sequence[str]) -> str:
-    """Of the scripts that a command names."""
-    found = hashlib.sha256()
+    """Digest of the scripts that a command names."""
+    sha256 = hashlib.sha256()
     for path in map(Path, call):
         for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
             if file.suffix in (".py", ".sh"):
-                found.update(file.read_bytes())
-    return found.hexdigest()[:16]
+                sha256.update(file.read_bytes())
+    return sha256.hexdigest()[:16]
 
 
 def missing(command: Command, shared: Path) -> str:
-    """The first file or folder of ``{shared}`` that a command names and that is not there."""
+    """The first missing file or folder of ``{shared}`` that a command names."""
     named = [word for word in command.arguments.split() if word.startswith("{shared}")]
     return next((n for n in named if not Path(n.replace("{shared}", str(shared))).exists()), "")
 
 
 def without_missing(commands: Sequence[Command], shared: Path) -> list[Command]:
-    """The commands whose files are there; the others are counted and named."""
+    """The commands whose files exist; prints the others."""
     lacks = {command.name: missing(command, shared) for command in commands}
-    for command in commands:  # a command comes behind those that it reads
+    for command in commands:  # a command follows those whose results it reads
         lacks[command.name] = next(filter(None, map(lacks.get, (command.name, *command.after))), "")
     for path in sorted({*lacks.values()} - {""}):
         names = [name for name, lacked in lacks.items() if lacked == path]
@@ -416,7 +416,7 @@ def compare_runs(
     """Run commands in two trees, and print a line for each.
 
     Returns:
-        Whether all that was compared agrees.
+        Whether everything agrees.
     """
     width = max(len(command.name) for command in commands)
     print(f"{'command':{width}}  runs  values  agreement             base, s  here, s", flush=True)
@@ -427,13 +427,13 @@ def compare_runs(
             both = [[pool.submit(tree.run, c, data_dir) for tree in (base, here)] for c in wave]
             for command, calls in zip(wave, both, strict=True):
                 old, new = (call.result() for call in calls)
-                found = _compared(command, base, here, old, new)
+                comparison = _compared(command, base, here, old, new)
                 total = [total[0] + old["seconds"], total[1] + new["seconds"]]
-                same &= not found.differences
-                counted = f"{command.name:{width}}  {found.runs:4}  {found.values:6}"
+                same &= not comparison.differences
+                counted = f"{command.name:{width}}  {comparison.runs:4}  {comparison.values:6}"
                 seconds = f"{old['seconds']:7.1f}  {new['seconds']:7.1f}"
-                print(f"{counted}  {_agreement(command, found):20}  {seconds}", flush=True)
-                _print_differences(found.differences)
+                print(f"{counted}  {_agreement(command, comparison):20}  {seconds}", flush=True)
+                _print_differences(comparison.differences)
     print(f"{'all':{width}}  {'':35} {total[0]:8.1f} {total[1]:8.1f}")
     return same
 
@@ -449,16 +449,16 @@ def _compared(
     if failed:
         return Comparison(differences=failed)
     written = [read(tree.results / command.name) for tree in (base, here)]
-    found = compare(*written, ensemble=command.ensemble)
-    if not found.values and not found.differences:
-        found.differences.append("nothing was written that could be compared")
-    return found
+    comparison = compare(*written, ensemble=command.ensemble)
+    if not comparison.values and not comparison.differences:
+        comparison.differences.append("no output that could be compared")
+    return comparison
 
 
-def _agreement(command: Command, found: Comparison) -> str:
-    if found.differences:
-        return f"{len(found.differences)} differ, {found.largest:.2g}"
-    return f"within, {found.largest:.2g}" if command.ensemble else "equal"
+def _agreement(command: Command, comparison: Comparison) -> str:
+    if comparison.differences:
+        return f"{len(comparison.differences)} differ, {comparison.largest:.2g}"
+    return f"within, {comparison.largest:.2g}" if command.ensemble else "equal"
 
 
 def _print_differences(differences: Sequence[str], most: int = 8) -> None:
@@ -469,33 +469,35 @@ def _print_differences(differences: Sequence[str], most: int = 8) -> None:
 
 
 def compare_documented(base: Path, here: Path) -> bool:
-    """Parse every command that the base documents in both trees, and print what differs.
+    """Parse every command that the base documents in both trees, and print the differences.
 
     Returns:
         Whether all configurations agree.
     """
     shown = documented(base)
-    typed = [(one.entry, list(one.arguments)) for one in shown]
+    typed = [(command.entry, list(command.arguments)) for command in shown]
     refused = differing = 0
     both = (configurations(tree, typed) for tree in (base, here))
-    for one, before, after in zip(shown, *both, strict=True):
-        if "error" in before:  # it names a file of the reader's own
+    for command, before, after in zip(shown, *both, strict=True):
+        if "error" in before:  # it names a file of the reader's
             refused += 1
             continue
-        found = Comparison()
+        comparison = Comparison()
         if "error" in after:
-            found.differences.append(f"refused here: {after['error']}")
+            comparison.differences.append(f"refused here: {after['error']}")
         else:
-            # What one tree lacks and the other leaves open is the same.
+            # A setting that one tree lacks equals one that the other leaves open.
             old, new = (
                 {name: value for name, value in flat(options) if value is not None}
                 for options in (before, after)
             )
-            _compare_values(found, old, new, "")
-        if found.differences:
+            _compare_values(comparison, old, new, "")
+        if comparison.differences:
             differing += 1
-            print(f"{one.page}: python -m gcl_hard.{one.entry} {' '.join(one.arguments)}")
-            _print_differences(found.differences)
+            print(
+                f"{command.page}: python -m gcl_hard.{command.entry} {' '.join(command.arguments)}"
+            )
+            _print_differences(comparison.differences)
     print(f"{len(shown)} documented commands: {differing} differ, {refused} refused by the base")
     return not differing
 
@@ -520,7 +522,7 @@ def _git(*arguments: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare; the exit status."""
+    """Compare; returns the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
         "base", metavar="BASE", help="commit that this working tree is compared with"
@@ -538,21 +540,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--commands", action="store_true", help="compare how documented commands are parsed"
     )
-    given = parser.parse_args(arguments)
-    names = [name for name in given.only.split(",") if name]
+    options = parser.parse_args(arguments)
+    names = [name for name in options.only.split(",") if name]
     if unknown := [name for name in names if name not in COMMANDS]:
         parser.error(f"--only: no command is called {', '.join(unknown)}")
-    commit = _git("rev-parse", f"{given.base}^{{commit}}")
+    commit = _git("rev-parse", f"{options.base}^{{commit}}")
     head = "" if _git("status", "--porcelain") else _git("rev-parse", "HEAD")
     with checkout(commit) as tree, tempfile.TemporaryDirectory() as scratch:
-        if given.commands:
+        if options.commands:
             return 0 if compare_documented(tree, ROOT) else 1
-        kept = Path(given.cache or scratch).resolve()
-        shared = given.shared.resolve()
+        kept = Path(options.cache or scratch).resolve()
+        shared = options.shared.resolve()
         base = Tree(tree, kept / commit, shared)
         clean = head not in ("", commit)
         here = Tree(ROOT, kept / head if clean else Path(scratch) / "here", shared)
-        run = partial(compare_runs, data_dir=given.data_dir, jobs=given.jobs)
+        run = partial(compare_runs, data_dir=options.data_dir, jobs=options.jobs)
         commands = without_missing(chosen(names), shared)
         return 0 if commands and run(commands, base, here) else 1
 

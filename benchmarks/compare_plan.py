@@ -1,4 +1,4 @@
-"""What ``compare_commits.py`` runs."""
+"""The commands that ``compare_commits.py`` runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Command:
-    """A command line that is run once in each tree.
+    """A command line that runs once in each tree.
 
     Attributes:
         name: name of the command and of the folder that it runs in.
@@ -35,7 +35,7 @@ PARSERS = {
     "figures": "gcl_hard.commands.figures:parse_figures",
     "pretrain": "gcl_hard.commands.pretrain:parse_pretrain",
 }
-"""What parses the command line of an entry point."""
+"""Parsers of the entry points' command lines."""
 
 HERE = "--device cpu --threads 1"
 RUN = f"{HERE} --output results --json result.json"
@@ -58,9 +58,9 @@ def _commands() -> Iterator[Command]:
     def bench(name: str, arguments: str, **other: Any) -> Command:
         return Command(name, "bench", arguments, **other)
 
-    def figure(name: str, figure: str, of: str, more: str = "") -> Command:
-        arguments = f"{figure} ../{of}/results -o . --name figure {more}"
-        return Command(name, "figures", arguments, after=(of,))
+    def figure(name: str, figure: str, command: str, flags: str = "") -> Command:
+        arguments = f"{figure} ../{command}/results -o . --name figure {flags}"
+        return Command(name, "figures", arguments, after=(command,))
 
     yield bench("methods-transductive", f"{SMALL} --method {METHODS} --epochs 3 --seeds 2 --beta 2")
     yield bench(

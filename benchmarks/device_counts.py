@@ -1,9 +1,9 @@
-"""What a training step asks of a GPU, counted on one that is not there.
+"""Requests of a training step to a GPU, counted on a pretended one.
 
 Run: python -m benchmarks.device_counts [--out counts.csv]
 
-Launches, waits of the host and copies to the device of one step, by workload: what two epochs more
-ask for, divided by their steps. Launches are operations of PyTorch, some of which start several
+Launches, waits of the host and copies to the device per step, by workload: the requests of two more
+epochs, divided by their steps. Launches are operations of PyTorch, some of which start several
 kernels.
 """
 
@@ -43,7 +43,7 @@ def ensemble(kind: Any, n_models: int) -> Run:
     chosen = sorted((SETTINGS * n_models)[:n_models], key=str) if n_models > 1 else SETTINGS[5:6]
 
     def run(epochs: int) -> None:
-        models = [kind(GIN(graphs.n_features), **one).to(GPU) for one in chosen]
+        models = [kind(GIN(graphs.n_features), **options).to(GPU) for options in chosen]
         train_ensemble(Ensemble(models, graphs.to(GPU)), Optimisation(epochs=epochs))
 
     return run
@@ -56,16 +56,16 @@ def loss(method: str, n: int) -> Run:
     y = torch.arange(n) % 5
 
     def run(epochs: int) -> None:
-        taken = contrastive_loss(method).to(GPU)
-        there, labels = [one.to(GPU).requires_grad_() for one in z], y.to(GPU)
+        contrastive = contrastive_loss(method).to(GPU)
+        leaves, labels = [view.to(GPU).requires_grad_() for view in z], y.to(GPU)
         for _ in range(2 * epochs):
-            taken(there, labels=labels).backward()
+            contrastive(leaves, labels=labels).backward()
 
     return run
 
 
 def images(*, queue: bool) -> Run:
-    """Trains a linear encoder, two steps an epoch: what is counted is around the network."""
+    """Trains a linear encoder, two steps an epoch: counts the work around the network."""
     drawn = torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (64, 3, 8, 8), generator=drawn, dtype=torch.uint8)
     split = Split(pixels, torch.arange(64) % 4)
@@ -82,7 +82,7 @@ def images(*, queue: bool) -> Run:
 
 
 def workloads() -> Iterator[tuple[str, Run]]:
-    """Names and what is run."""
+    """Workloads by name."""
     for n in (1, 8, 64):
         yield f"ensemble of {n}, InfoGraph", ensemble(InfoGraph, n)
     for n in (1, 8, 64):
@@ -94,7 +94,7 @@ def workloads() -> Iterator[tuple[str, Run]]:
 
 
 def counts(run: Run) -> dict[str, float]:
-    """What a step asks for."""
+    """Requests of a step."""
     records = []
     for epochs in (1, 3):
         torch.manual_seed(0)
@@ -102,7 +102,7 @@ def counts(run: Run) -> dict[str, float]:
             run(epochs)
         records.append(Counter(record))
     asked, steps = Record((records[1] - records[0]).elements()), 4
-    moved = Counter(one.what for one in asked if one.kind == "to device")
+    moved = Counter(operation.what for operation in asked if operation.kind == "to device")
     return {
         "launches": asked.count("launch") / steps, "waits": asked.count("wait") / steps,
         "copies, pinned": moved["pinned"] / steps,

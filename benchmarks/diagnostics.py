@@ -1,13 +1,13 @@
-"""What ``--diagnostics 10`` costs: snapshots against training, and training with and without them.
+"""Cost of ``--diagnostics 10``: snapshots against training, and training with and without them.
 
 Run: python benchmarks/diagnostics.py [--data-dir DIR] [--pairs 3] [--epochs 100]
      [--out results.csv] [--quick]
 
 Encoders of hscl are trained on one thread, each side in turn, in ensembles of the size that the
-command chooses; embedding and scoring are left out. *Snapshots* is their time by that in training,
-both of the same run; *with / without* compares whole runs and so holds what snapshots do to the
-caches of others too. On digits, a ResNet-18 is trained for a tenth of the epochs, with as many
-snapshots by epochs.
+command chooses; embedding and scoring are left out. *Snapshots* is their share of the training
+time, both of the same run; *with / without* compares whole runs and so includes the effect of
+snapshots on caches. On digits, a ResNet-18 is trained for a tenth of the epochs, with equally
+frequent snapshots.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ SETS = ("MUTAG", "PTC_MR", "ENZYMES", "IMDB-BINARY", "IMDB-MULTI")
 
 @dataclass(frozen=True)
 class Case:
-    """What is trained.
+    """A training to time.
 
     Attributes:
         name: name of the row.
         config: the settings.
-        seeds: that train as one ensemble, as far as the settings allow.
+        seeds: number of seeds, trained as one ensemble as far as the settings allow.
         data_dir: an offline mirror, or None.
     """
 
@@ -54,7 +54,7 @@ class Case:
     data_dir: Path | None
 
     def train(self, every: int) -> list[TrainedRun]:
-        """Train all seeds, with a snapshot every so many epochs; 0 for none."""
+        """Train all seeds, with a snapshot every ``every`` epochs; 0 for none."""
         runs = [Run(self.config, seed) for seed in range(self.seeds)]
         options = RunOptions(diagnostics=every, monitor_every=0, checkpoint_minutes=1e6)
         with tempfile.TemporaryDirectory() as folder:
@@ -73,44 +73,44 @@ class Case:
 
 
 def cases(epochs: int, data_dir: Path | None, *, quick: bool) -> list[Case]:
-    """All of them, or MUTAG alone."""
+    """All cases, or those of MUTAG alone."""
     sets = SETS[:1] if quick else SETS
     few = max(EVERY, epochs // 10)
-    found = [
+    selected = [
         Case(f"{name} hscl, {SEEDS} seeds", GraphConfig(name, epochs=epochs), SEEDS, data_dir)
         for name in sets
     ]
-    found.append(Case("MUTAG hscl, 1 seed", GraphConfig(epochs=epochs), 1, data_dir))
+    selected.append(Case("MUTAG hscl, 1 seed", GraphConfig(epochs=epochs), 1, data_dir))
     inductive = GraphConfig(protocol="inductive", epochs=few)
-    found.append(Case("MUTAG hscl inductive, 1 seed", inductive, 1, data_dir))
+    selected.append(Case("MUTAG hscl inductive, 1 seed", inductive, 1, data_dir))
     two_view = GraphConfig(sets[-1] if quick else "PTC_MR", contrast="two-view", epochs=few)
-    found.append(Case(f"{two_view.dataset} hscl two-view, 1 seed", two_view, 1, data_dir))
+    selected.append(Case(f"{two_view.dataset} hscl two-view, 1 seed", two_view, 1, data_dir))
     if not quick:
         images = ImageConfig(encoder="resnet18", epochs=few, probe_epochs=1)
-        found.append(Case("digits hscl ResNet-18, 1 seed", images, 1, None))
-    return found
+        selected.append(Case("digits hscl ResNet-18, 1 seed", images, 1, None))
+    return selected
 
 
 def time_case(table: Table, case: Case, pairs: int) -> float:
     """A B A B ...; returns the median share of snapshots, percent."""
     contenders = {"without": 0, "with": EVERY}
     seconds: Values = {name: [] for name in contenders}
-    found: Values = {"snapshots": [], "a snapshot": []}
+    costs: Values = {"snapshots": [], "a snapshot": []}
     case.train(EVERY)  # imports, kernels, colours
     for _ in range(pairs):
         for name, every in contenders.items():
             whole, trained = timed(partial(case.train, every))
-            seconds[name].append(whole - sum(one.seconds_eval for one in trained))
+            seconds[name].append(whole - sum(run.seconds_eval for run in trained))
             if every:
-                spent = sum(one.seconds_diagnostics for one in trained)
-                training = sum(one.seconds_train for one in trained)
-                found["snapshots"].append(100 * spent / training)
-                found["a snapshot"].append(spent / sum(len(one.snapshots) for one in trained))
-    table.add(case.name, {"snapshots": found["snapshots"]}, unit="%")
-    table.add(case.name, {"a snapshot": found["a snapshot"]})
+                spent = sum(run.seconds_diagnostics for run in trained)
+                training = sum(run.seconds_train for run in trained)
+                costs["snapshots"].append(100 * spent / training)
+                costs["a snapshot"].append(spent / sum(len(run.snapshots) for run in trained))
+    table.add(case.name, {"snapshots": costs["snapshots"]}, unit="%")
+    table.add(case.name, {"a snapshot": costs["a snapshot"]})
     table.add(case.name, {f"training, {name}": values for name, values in seconds.items()})
     table.add(case.name, ratios(seconds, [("with", "without")]))
-    return statistics.median(found["snapshots"])
+    return statistics.median(costs["snapshots"])
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
-"""Every command that README, docs and configs show, and the configuration that it parses to.
+"""Every command in README, docs and configs, and the configuration that it parses to.
 
     python benchmarks/documented_commands.py [TREE]
 
-prints one JSON object a line: where a command stands, the command, and its configuration.
+prints one JSON object per line: the page of a command, the command, and its configuration.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ class Shown(NamedTuple):
 
 def documented(tree: Path) -> list[Shown]:
     """The commands that the pages of a checkout show, each once, in the order of the pages."""
-    found: dict[tuple[str, tuple[str, ...]], Shown] = {}
+    by_command: dict[tuple[str, tuple[str, ...]], Shown] = {}
     for page in (page for pattern in PAGES for page in sorted(tree.glob(pattern))):
         text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-        text = re.sub(r"\n#\s+(?=--)", " ", text)  # a comment that goes on in the next line
+        text = re.sub(r"\n#\s+(?=--)", " ", text)  # a comment continued on the next line
         for entry, typed in SHOWN.findall(text):
             arguments = tuple(shlex.split(typed))
             shown = Shown(page.relative_to(tree).as_posix(), entry, arguments)
-            found.setdefault((entry, arguments), shown)
-    return list(found.values())
+            by_command.setdefault((entry, arguments), shown)
+    return list(by_command.values())
 
 
 def canonical(value: Any) -> Any:
     """A parsed configuration as JSON: fields by name, paths with slashes, the rest as text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        found = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        if {"kind", "settings"} <= found.keys():  # settings left out are the defaults of the kind
-            found["settings"] = found["kind"](**found["settings"])
-        return {name: canonical(item) for name, item in found.items()}
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        if {"kind", "settings"} <= fields.keys():  # missing settings are the kind's defaults
+            fields["settings"] = fields["kind"](**fields["settings"])
+        return {name: canonical(item) for name, item in fields.items()}
     if isinstance(value, argparse.Namespace):
         value = vars(value)
     if isinstance(value, Path):
@@ -68,22 +68,22 @@ def canonical(value: Any) -> Any:
 
 
 def parse_all(commands: Sequence[tuple[str, Sequence[str]]]) -> list[Any]:
-    """The configurations of entry points with their arguments, or the error in its place."""
-    known = {}
+    """The configurations of entry points with their arguments, or their errors."""
+    parsers = {}
     for entry in {entry for entry, _ in commands}:  # another commit may lack the others
         module, _, function = PARSERS[entry].partition(":")
-        known[entry] = getattr(importlib.import_module(module), function)
-    found: list[Any] = []
+        parsers[entry] = getattr(importlib.import_module(module), function)
+    parsed: list[Any] = []
     for entry, arguments in commands:
         try:
-            found.append(canonical(known[entry](list(arguments))))
-        except Exception as error:  # whatever this commit's parser raises
-            found.append({"error": f"{type(error).__name__}: {error}"})
-    return found
+            parsed.append(canonical(parsers[entry](list(arguments))))
+        except Exception as error:  # from this commit's parser
+            parsed.append({"error": f"{type(error).__name__}: {error}"})
+    return parsed
 
 
 def configurations(tree: Path, commands: Sequence[tuple[str, Sequence[str]]]) -> list[Any]:
-    """:func:`parse_all` by the code of a checkout, in a process of its own."""
+    """:func:`parse_all` by the code of a checkout, in a separate process."""
     done = subprocess.run(
         [sys.executable, str(Path(__file__).resolve()), "--parse"],
         input=json.dumps(commands),
@@ -102,9 +102,9 @@ def main(arguments: Sequence[str]) -> None:
         return
     tree = Path(arguments[0] if arguments else Path(__file__).parents[1])
     shown = documented(tree)
-    parsed = configurations(tree, [(one.entry, one.arguments) for one in shown])
-    for one, configuration in zip(shown, parsed, strict=True):
-        print(json.dumps({**one._asdict(), "configuration": configuration}, ensure_ascii=False))
+    parsed = configurations(tree, [(command.entry, command.arguments) for command in shown])
+    for command, configuration in zip(shown, parsed, strict=True):
+        print(json.dumps({**command._asdict(), "configuration": configuration}, ensure_ascii=False))
 
 
 if __name__ == "__main__":

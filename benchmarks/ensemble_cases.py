@@ -1,7 +1,7 @@
-"""What the benchmark of ensembles trains: its cases, and encoders of them.
+"""Cases of the benchmark of ensembles, and their encoders.
 
 A model is 200 epochs of an encoder; under ``inductive`` it is the encoder of one fold, and models
-of an ensemble on a CPU hold out the same graphs, as many as the command puts together.
+of an ensemble on a CPU hold out the same graphs, as many as the command trains together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIZES = {"cpu": (1, 4, 16), "cuda": (1, 4, 16, 64, 128, 256)}
 MODEL = 200
 """Epochs of a model."""
 EPOCHS = {"cpu": 3, "cuda": 10}
-"""Timed in a turn; one for ensembles of more than ``SMALL`` on a CPU."""
+"""Epochs timed per turn; one for ensembles of more than ``SMALL`` on a CPU."""
 SMALL = 4
 GRID = {"ucl": 1, "hucl": 3, "scl": 1, "hscl": 3}
 """Configurations of a data set in Table II, by method."""
@@ -34,7 +34,7 @@ MB = 1e6
 
 @dataclass(frozen=True)
 class Case:
-    """What is trained: a method on a data set under a protocol."""
+    """A training: a method on a data set under a protocol."""
 
     dataset: str
     method: str
@@ -53,7 +53,7 @@ def cases_of(dataset: str) -> list[Case]:
 
 
 def usual_size(case: Case) -> int:
-    """Models of an ensemble of the command on a CPU, of all of Table II on a set."""
+    """Models in an ensemble of the command on a CPU, for all of Table II on a set."""
     configs = [
         replace(case.config, method=method, beta=beta if n > 1 else 1.0)
         for method, n in GRID.items()
@@ -67,7 +67,7 @@ def encoders(config: GraphConfig, graphs: GraphSet, n: int) -> list[Encoder]:
     """Encoders that the command could train as an ensemble.
 
     They differ in their seeds; under ``inductive`` they all hold out the first fold on a CPU, and
-    on a GPU all folds of a seed are there before the next.
+    on a GPU all folds of a seed come before the next seed.
     """
     if config.protocol == "transductive":
         return [Encoder(config, graphs, seed) for seed in range(n)]
@@ -75,12 +75,12 @@ def encoders(config: GraphConfig, graphs: GraphSet, n: int) -> list[Encoder]:
     if graphs.x.device.type == "cpu":
         fold = protocols.folds_of(config, labels, seed=0)[0]
         return [Encoder.of_fold(config, graphs, seed, 0, fold) for seed in range(n)]
-    found: list[Encoder] = []
-    while len(found) < n:
-        seed = len(found) // FOLDS
+    models: list[Encoder] = []
+    while len(models) < n:
+        seed = len(models) // FOLDS
         folds = protocols.folds_of(config, labels, seed)
-        found += [Encoder.of_fold(config, graphs, seed, k, fold) for k, fold in enumerate(folds)]
-    return found[:n]
+        models += [Encoder.of_fold(config, graphs, seed, k, fold) for k, fold in enumerate(folds)]
+    return models[:n]
 
 
 def first(config: GraphConfig, graphs: GraphSet, n: int) -> Ensemble:
@@ -90,13 +90,15 @@ def first(config: GraphConfig, graphs: GraphSet, n: int) -> Ensemble:
 
 def train_plainly(config: GraphConfig, graphs: GraphSet, on_epoch: Callable[..., None]) -> None:
     """One encoder, node by node."""
-    [one] = encoders(config, graphs, 1)
+    [encoder] = encoders(config, graphs, 1)
 
     def batches(epoch: int) -> Iterator[GraphBatch]:
         for index in epoch_batches(
-            one.graphs.n_graphs, config.batch_size, seed=config.data_seed, epoch=epoch,
-            held_out=one.held_out,
+            encoder.graphs.n_graphs, config.batch_size, seed=config.data_seed, epoch=epoch,
+            held_out=encoder.held_out,
         ):  # fmt: skip
-            yield one.graphs.batch(index)
+            yield encoder.graphs.batch(index)
 
-    train(one.build(), batches, config.optimisation(), device=graphs.x.device, on_epoch=on_epoch)
+    train(
+        encoder.build(), batches, config.optimisation(), device=graphs.x.device, on_epoch=on_epoch
+    )

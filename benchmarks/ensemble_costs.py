@@ -1,9 +1,9 @@
-"""What ensembles cost besides time: the memory of a model, and operations.
+"""Costs of ensembles besides time: the memory of a model, and operations.
 
-Memory of a model is how much more an epoch of 16 holds than one of 4, divided by 12, in tensors
-alive at once; *resident* is what a process grows by from 16 to 64. Operations are those of dense
-products, as PyTorch counts them: neither sparse products nor anything element by element. The
-projected minimum is arithmetic on them for 8 configurations a data set and 10 seeds.
+Memory of a model is the increase of an epoch from 4 to 16 models, divided by 12, in tensors alive
+at once; *resident* is the growth of a process from 16 to 64. Operations are those of dense
+products, as PyTorch counts them: neither sparse products nor element-wise work. The projected
+minimum is computed from them for 8 configurations a data set and 10 seeds.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ def peak_of(ensemble: Ensemble) -> int:
 
 
 def slope(peaks: Mapping[int, int]) -> float:
-    """Bytes of a model: between the smallest and the largest ensemble."""
+    """Bytes per model, from the smallest and the largest ensemble."""
     few, many = min(peaks), max(peaks)
     return (peaks[many] - peaks[few]) / (many - few)
 
 
 def memory_rows(measured: float, estimated: float) -> Values:
-    """For one model; their ratio is to be between 0.6 and 1.7."""
+    """Rows for one model; the ratio should be between 0.6 and 1.7."""
     rows: Values = {"a model, estimated": [estimated / MB], "a model, measured": [measured / MB]}
     return rows | ratios(rows, [("a model, estimated", "a model, measured")])
 
 
 def resident_of(case: Case, data_dir: str | None) -> float:
-    """Bytes by which a process grows with a model; in one of its own."""
+    """Bytes by which a process grows per model; run it in a fresh process."""
     torch.set_num_threads(1)
     graphs = load(case.dataset, data_dir=data_dir, download=False)
     peaks = {}
-    for size in (16, 64):  # the first brings what all share
+    for size in (16, 64):  # the first allocates what all share
         train_ensemble(first(case.config, graphs, size), Optimisation(epochs=1))
         peaks[size] = round(peak_resident() * MB)
     return slope(peaks)
 
 
 def memory_of(case: Case, graphs: GraphSet) -> Values:
-    """Bytes of a model on a CPU, measured and as the command estimates them."""
+    """Bytes of a model on a CPU, measured and as estimated by the command."""
     measured = slope({size: peak_of(first(case.config, graphs, size)) for size in (4, 16)})
     return memory_rows(measured, first(case.config, graphs, 1).memory_per_model())
 
@@ -81,7 +81,7 @@ def projected(an_epoch: Mapping[str, float], encoders_a_seed: int, tflops: float
     Args:
         an_epoch: operations of one model, by method.
         encoders_a_seed: 1, or the folds of ``inductive``.
-        tflops: the device's, 10¹² operations a second.
+        tflops: peak of the device, 10¹² operations a second.
     """
     models = sum(GRID[method] * count for method, count in an_epoch.items())
     return models * MODEL * SEEDS * encoders_a_seed / (tflops * 1e12)
@@ -96,13 +96,16 @@ def count_operations(table: Table, sets: Sequence[GraphSet], tflops: float) -> N
             for method in GRID:
                 case = Case(graphs.name, method, protocol)
                 steps, counts = operations(case, graphs)
-                for way, count in counts.items():
-                    an_epoch.setdefault(way, {})[method] = count
+                for kind, count in counts.items():
+                    an_epoch.setdefault(kind, {})[method] = count
                 if case in cases_of(graphs.name):
-                    rows = {f"operations a step, {w}": [n / steps / 1e6] for w, n in counts.items()}
+                    rows = {
+                        f"operations a step, {kind}": [n / steps / 1e6]
+                        for kind, n in counts.items()
+                    }
                     table.add(str(case), rows, unit="MFLOP")
-            for way, of_methods in an_epoch.items():
-                minimum = minima.setdefault(f"projected minimum, {way}", [0.0])
-                minimum[0] += projected(of_methods, n_encoders, tflops)
+            for kind, by_method in an_epoch.items():
+                minimum = minima.setdefault(f"projected minimum, {kind}", [0.0])
+                minimum[0] += projected(by_method, n_encoders, tflops)
         names = f"{len(sets)} sets" if len(sets) > 1 else sets[0].name
         table.add(f"{protocol}, {names}, {tflops:g} TFLOPS", minima)

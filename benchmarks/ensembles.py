@@ -4,16 +4,15 @@ Run: python benchmarks/ensembles.py [--data-dir DIR] [--device cpu] [--pairs 5] 
      [--tflops 40] [--out results.csv] [--quick]
 
 On a CPU every process has one thread. *Plain* is ``training.loop.train``, one model after the
-other, node by node; the others train ensembles, with the size named or the one that the command
-chooses. In *two processes* both train at once, and their rates are added up from epochs in which
-both were training. What is timed are epochs, the first of every run left out: imports, set-up, and
-the choice of a size are not in it. Coloured batches are made within: every ensemble is the first
-on its set, though others would find them ready (what they save has a row of its own).
+other, node by node; the others train ensembles, of the size named or the one that the command
+chooses. In *two processes* both train at once, and their rates are summed over epochs in which
+both were training. Timed are epochs, except the first of every run: imports, set-up, and the choice
+of a size are excluded. Making coloured batches is included: every ensemble is the first on its set,
+though later ones would reuse them (the saving has its own row).
 
 On a CUDA device: seconds a step by the number of models, and the device's own peaks of memory.
 
-What a model is stands in ``ensemble_cases.py``, what memory and operations are in
-``ensemble_costs.py``.
+``ensemble_cases.py`` defines models, ``ensemble_costs.py`` memory and operations.
 """
 
 from __future__ import annotations
@@ -59,16 +58,16 @@ from gcl_hard.training.ensemble import train_ensemble
 
 @dataclass(frozen=True)
 class Turn:
-    """What a process trains when it is its turn.
+    """A turn of training in a process.
 
     Attributes:
         case: case of the encoders.
-        how: ``PLAIN``, ``AUTOMATIC`` or the number of models.
+        contender: ``PLAIN``, ``AUTOMATIC`` or the number of models.
         paired: whether another process trains at the same time.
     """
 
     case: Case
-    how: str | int
+    contender: str | int
     paired: bool = False
 
 
@@ -80,10 +79,10 @@ class Laps:
     """Called as epochs end: times all but the first, then stops training.
 
     Args:
-        epochs: to time.
-        both: where another process trains too: waits for it after the first epoch, and goes on
+        epochs: number of epochs to time.
+        both: set if another process trains too: waits for it after the first epoch, and goes on
             until it is done as well.
-        clock: seconds.
+        clock: returns seconds.
     """
 
     def __init__(
@@ -108,12 +107,12 @@ class Laps:
 
     @property
     def seconds(self) -> float:
-        """Of a timed epoch."""
+        """Seconds of a timed epoch."""
         return (self.ends[self.epochs] - self.ends[0]) / self.epochs
 
 
 class Both:
-    """What two processes that train at the same time share."""
+    """State shared by two processes that train at the same time."""
 
     def __init__(self, context: SpawnContext) -> None:
         self.start = context.Barrier(2)
@@ -122,7 +121,7 @@ class Both:
 
 @contextmanager
 def stopped() -> Iterator[None]:
-    """Training that ends before its last epoch."""
+    """Context for a training that is stopped before its last epoch."""
     with suppress(Enough):
         yield
         raise AssertionError("training ended before enough epochs were timed")
@@ -143,12 +142,12 @@ class Trainer:
         """Models, and seconds of an epoch of one of them."""
         config, graphs = turn.case.config, self._set(turn.case)
         both = self.both if turn.paired else None
-        if turn.how == PLAIN:
+        if turn.contender == PLAIN:
             laps = Laps(EPOCHS["cpu"], both)
             with stopped():
                 train_plainly(config, graphs, laps)
             return 1, laps.seconds
-        size = usual_size(turn.case) if turn.how == AUTOMATIC else int(turn.how)
+        size = usual_size(turn.case) if turn.contender == AUTOMATIC else int(turn.contender)
         ensemble = first(config, graphs, size)
         laps = Laps(EPOCHS["cpu"] if size <= SMALL else 1, both)
         with stopped():
@@ -157,7 +156,7 @@ class Trainer:
 
 
 def worker(connection: Connection, data_dir: str | None, both: Both) -> None:
-    """A process that trains what it is told to, one thread."""
+    """A process that trains turns from its connection with one thread."""
     torch.set_num_threads(1)
     trainer = Trainer(data_dir, both)
     while (turn := connection.recv()) is not None:
@@ -172,21 +171,23 @@ class Processes:
         self.both = Both(context)
         self.connections, self.processes = [], []
         for _ in range(2):
-            here, there = context.Pipe()
-            process = context.Process(target=worker, args=(there, data_dir, self.both), daemon=True)
+            parent_end, child_end = context.Pipe()
+            process = context.Process(
+                target=worker, args=(child_end, data_dir, self.both), daemon=True
+            )
             process.start()
-            there.close()
-            self.connections.append(here)
+            child_end.close()
+            self.connections.append(parent_end)
             self.processes.append(process)
 
     def train(self, turn: Turn) -> tuple[list[int], float]:
-        """Models of each process that trains, and seconds of an epoch of a model by all of them."""
+        """Models of each training process, and their joint seconds of an epoch of a model."""
         self.both.done.value = 0
         chosen = self.connections[: 2 if turn.paired else 1]
         for connection in chosen:
             connection.send(turn)
-        found = [connection.recv() for connection in chosen]
-        return [models for models, _ in found], rates_added([seconds for _, seconds in found])
+        results = [connection.recv() for connection in chosen]
+        return [models for models, _ in results], rates_added([seconds for _, seconds in results])
 
     def end(self) -> None:
         for connection, process in zip(self.connections, self.processes, strict=True):
@@ -195,7 +196,7 @@ class Processes:
 
 
 def rates_added(seconds: Sequence[float]) -> float:
-    """Seconds of a piece when several work on pieces of their own, each at its own pace."""
+    """Joint seconds per piece of several workers, each at its own pace."""
     return 1 / sum(1 / each for each in seconds)
 
 
@@ -222,33 +223,33 @@ def time_training(
             chosen, each = train(turn)
             if round_:  # sizes are chosen in the first
                 seconds[name].append(each)
-            if turn.how == AUTOMATIC:
+            if turn.contender == AUTOMATIC:
                 models[name] = [float(size) for size in chosen]
     return seconds, models
 
 
 def against_plain(seconds: Values, sizes: Sequence[int]) -> Values:
-    """Round by round, ours against one by one with as many processes."""
+    """Round by round, ours against one by one with the same number of processes."""
     best = min(
         (f"one process, P = {p}" for p in sizes), key=lambda n: statistics.median(seconds[n])
     )
-    one, two = "one process", "two processes"
+    one_process, two_processes = "one process", "two processes"
     return ratios(
-        seconds | {f"{one}, best P": seconds[best]},
+        seconds | {f"{one_process}, best P": seconds[best]},
         [
-            (f"{one}, plain", f"{one}, best P"),
-            (f"{one}, plain", f"{one}, {AUTOMATIC}"),
-            (f"{two}, plain", f"{two}, {AUTOMATIC}"),
+            (f"{one_process}, plain", f"{one_process}, best P"),
+            (f"{one_process}, plain", f"{one_process}, {AUTOMATIC}"),
+            (f"{two_processes}, plain", f"{two_processes}, {AUTOMATIC}"),
         ],
     )
 
 
 def batches_of(graphs: GraphSet) -> tuple[float, float]:
-    """Seconds in which an epoch's coloured batches are made, and MB of those of 200 epochs."""
+    """Seconds to make an epoch's coloured batches, and MB of those of 200 epochs."""
     ensemble = first(Case(graphs.name, "ucl").config, graphs, 1)
     list(ensemble.batches(1))
-    seconds, found = timed(lambda: list(ensemble.batches(2)))
-    return seconds, MODEL * sum(batch.n_bytes for batch in found) / MB
+    seconds, batches = timed(lambda: list(ensemble.batches(2)))
+    return seconds, MODEL * sum(batch.n_bytes for batch in batches) / MB
 
 
 def on_cpu(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespace) -> None:
@@ -268,13 +269,13 @@ def on_cpu(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespace
             times, models = time_training(processes.train, case, sizes, arguments.pairs)
             rates = {name: models_an_hour(values) for name, values in times.items()}
             table.add(str(case), rates, unit="models an hour")
-            found = against_plain(times, sizes)
-            table.add(str(case), found)
+            compared = against_plain(times, sizes)
+            table.add(str(case), compared)
             chosen = {f"models, {name}": values for name, values in models.items()}
             table.add(str(case), chosen, unit="models")
-            for name, values in found.items():
-                here = statistics.median(values), str(case)
-                worst[name] = min(worst.get(name, here), here)
+            for name, values in compared.items():
+                worst_here = statistics.median(values), str(case)
+                worst[name] = min(worst.get(name, worst_here), worst_here)
     processes.end()
     count_operations(table, sets, arguments.tflops)
     for name, (value, where) in worst.items():
@@ -283,7 +284,7 @@ def on_cpu(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespace
 
 
 def cuda_step(case: Case, graphs: GraphSet, size: int) -> tuple[float, int, int]:
-    """Seconds of a step, the device's peak of memory above what was there, and the estimate."""
+    """Seconds of a step, the device's peak memory above its earlier use, and the estimate."""
 
     def clock() -> float:
         torch.cuda.synchronize()
@@ -310,22 +311,22 @@ def on_cuda(table: Table, sets: Sequence[GraphSet], arguments: argparse.Namespac
                 each, peaks[size], estimate = cuda_step(case, moved[case.dataset], size)
                 if round_:  # the first makes batches and loads kernels
                     seconds[f"step, P = {size}"].append(each)
-        of_one = f"step, P = {min(arguments.sizes)}"
+        smallest = f"step, P = {min(arguments.sizes)}"
         table.add(str(case), seconds)
-        table.add(str(case), ratios(seconds, [(name, of_one) for name in seconds]))
+        table.add(str(case), ratios(seconds, [(name, smallest) for name in seconds]))
         if len(peaks) > 1:
             table.add(f"{case} cuda", memory_rows(slope(peaks), estimate), unit="MB")
 
 
 def loaded(names: Sequence[str], data_dir: str | None) -> list[GraphSet]:
-    """The sets that are there."""
-    found = []
+    """The sets that are available offline."""
+    sets = []
     for name in names:
         try:
-            found.append(load(name, data_dir=data_dir, download=False))
+            sets.append(load(name, data_dir=data_dir, download=False))
         except InputError:
             print(f"{name:32}left out: neither in the data folder nor in the cache")
-    return found
+    return sets
 
 
 def sizes_of(text: str) -> tuple[int, ...]:

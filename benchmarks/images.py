@@ -7,7 +7,7 @@ Run: python benchmarks/images.py [--device auto] [--encoder resnet18 resnet18:16
 The whole step makes two views of each image from bytes on the device, encodes and projects them,
 and takes H-SCL's loss; the network alone has random views lying ready and sums its outputs. Both
 go backward and end with Adam, in the same precision and memory format. All combinations of the
-encoders, precisions and layouts asked for are measured.
+requested encoders, precisions and layouts are measured.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Setting:
-    """What is trained, and where."""
+    """A training step's settings and device."""
 
     device: torch.device
     encoder: str
@@ -76,11 +76,11 @@ class Setting:
     def __str__(self) -> str:
         where = f"cpu x{self.threads}" if self.device.type == "cpu" else self.device.type
         width = f"-{self.width}" if self.width else ""
-        how = " channels first" * (self.layout == "first")
-        how += f" loaders={self.workers}" * (self.workers > 0)
-        how += f" compiled {self.compile_mode}" if self.compile_mode else ""
+        suffix = " channels first" * (self.layout == "first")
+        suffix += f" loaders={self.workers}" * (self.workers > 0)
+        suffix += f" compiled {self.compile_mode}" if self.compile_mode else ""
         size = f"{self.size}px B={self.batch_size}"
-        return f"{self.encoder}{width} {size} {self.precision} {where}{how}"
+        return f"{self.encoder}{width} {size} {self.precision} {where}{suffix}"
 
 
 def hscl() -> ContrastiveLoss:
@@ -116,7 +116,7 @@ def endless_pairs(setting: Setting) -> Iterator[ViewPair]:
 def step_of(
     model: ImageContrast, setting: Setting, batch: Callable[[], T], loss: Callable[[T], Tensor]
 ) -> Callable[[], None]:
-    """A step of training, the same whatever makes the batch and the loss."""
+    """A training step, independent of what makes the batch and the loss."""
     device, dtype = setting.device.type, PRECISIONS[setting.precision]
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, weight_decay=1e-6, fused=True)
     scaler = torch.amp.GradScaler(device, enabled=dtype == torch.float16)
@@ -297,14 +297,14 @@ def parsed() -> argparse.Namespace:
     return arguments
 
 
-def settings(given: argparse.Namespace) -> Iterator[Setting]:
-    """All that are asked for."""
+def settings(arguments: argparse.Namespace) -> Iterator[Setting]:
+    """All requested settings."""
     for encoder, precision, layout in itertools.product(
-        given.encoder, given.precision, given.layout
+        arguments.encoder, arguments.precision, arguments.layout
     ):
         yield Setting(
-            given.device, *encoder, given.size, given.batch_size, precision, layout,
-            torch.get_num_threads(), given.loader_workers, given.compile,
+            arguments.device, *encoder, arguments.size, arguments.batch_size, precision, layout,
+            torch.get_num_threads(), arguments.loader_workers, arguments.compile,
         )  # fmt: skip
 
 

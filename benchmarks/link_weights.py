@@ -3,10 +3,10 @@
 Run: python -m benchmarks.link_weights --data-dir DIR [--dataset FB15k-237] [--out FILE.csv]
 
 A DistMult is trained by InfoNCE, with known training facts among its negatives (ucl) and without
-(scl), each with the temperature and λ that validation facts chose. Then, for some training queries,
-the weight of q ∝ exp(βt) over all entities but the answer, t being the score over γ: how much of it
-is on other training facts of the query, on its facts in the validation and test parts, and how much
-on the rest. Held-out facts are read for this alone, never in training.
+(scl), each with the temperature and λ chosen on validation facts. Then, for some training queries,
+the weight of q ∝ exp(βt) over all entities but the answer, t being the score over γ: its share on
+other training facts of the query, on its facts in the validation and test parts, and on the rest.
+Held-out facts are read for this alone, never in training.
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ def weights(
     for batch in queries.split(AT_A_TIME):
         t = model.scores(batch) / temperature
         rows, keys = torch.arange(len(t)), links.key(batch)
-        of_kind = {}
+        masks = {}
         for name, facts in (("training facts", links.training_facts), ("all", links.all_facts)):
             mask = torch.zeros_like(t, dtype=torch.bool)
             mask[facts.pairs(keys)] = True
             mask[rows, batch.answer] = False
-            of_kind[name] = mask
-        of_kind["held-out facts"] = of_kind["all"] & ~of_kind["training facts"]
-        of_kind["others"] = ~of_kind.pop("all")
-        of_kind["others"][rows, batch.answer] = False
+            masks[name] = mask
+        masks["held-out facts"] = masks["all"] & ~masks["training facts"]
+        masks["others"] = ~masks.pop("all")
+        masks["others"][rows, batch.answer] = False
         t[rows, batch.answer] = -math.inf
         for beta in BETAS:
             q = torch.where(t.isinf(), -math.inf, beta * t).softmax(1)
-            for name, mask in of_kind.items():
+            for name, mask in masks.items():
                 sums[beta][name] += float(q[mask].double().sum())
-    for beta, of in sums.items():
-        yield {"beta": beta, **{name: round(100 * of[name] / n, 2) for name in kinds}}
+    for beta, shares in sums.items():
+        yield {"beta": beta, **{name: round(100 * shares[name] / n, 2) for name in kinds}}
 
 
 def main() -> None:
@@ -80,13 +80,13 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    links, lines = load_links(given.dataset, data_dir=given.data_dir), []
+    arguments = parser.parse_args()
+    links, lines = load_links(arguments.dataset, data_dir=arguments.data_dir), []
     for method, (temperature, _) in SETTINGS.items():
-        model = trained(links, method, given.epochs, given.seed)
-        for one in weights(links, model, temperature, given.queries):
-            lines.append({"dataset": given.dataset, "trained by": method, **one})
-    for file in (sys.stdout, *([given.out.open("w")] if given.out else [])):
+        model = trained(links, method, arguments.epochs, arguments.seed)
+        for line in weights(links, model, temperature, arguments.queries):
+            lines.append({"dataset": arguments.dataset, "trained by": method, **line})
+    for file in (sys.stdout, *([arguments.out.open("w")] if arguments.out else [])):
         writer = csv.DictWriter(file, [*lines[0]], lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)

@@ -1,4 +1,4 @@
-"""Link prediction: epochs and rankings beside PyKEEN's, and steps of a made graph by its size.
+"""Link prediction: epochs and rankings beside PyKEEN's, and steps of a random graph by its size.
 
 Run: python benchmarks/links.py [--parts epoch,ranking,sparse] [--data-dir DIR] [--repeats 3]
      [--out results.csv]
@@ -10,18 +10,18 @@ inverses, fused Adam, no regulariser.
 - *512 candidates*: ours are drawn for a batch, PyKEEN's for each query; *shared* is a loop of a
   few lines around PyKEEN's model and loss, of negatives that 64 queries share. NSSA is the
   self-adversarial loss, that of hscl under JSD; there both leave out known facts, shared does not.
-- *all entities*: LCWA has the known answers of a query in one target, so that its own epoch has
-  fewer queries; symmetric LCWA asks both questions of each fact, as ours does, and leaves no known
-  fact out.
+- *all entities*: LCWA joins the known answers of a query in one target, so that its own epoch has
+  fewer queries; symmetric LCWA asks both questions of each fact, as ours does, and excludes no
+  known fact.
 
-PyKEEN takes as many queries of a batch at a time as are fastest here (``AT_A_TIME``); it takes 1.6
-times as long with the 512 negatives of all 512 queries at once, 4 times with all entities and 64.
+PyKEEN gets its fastest number of queries at a time (``AT_A_TIME``); it takes 1.6 times as long with
+the 512 negatives of all 512 queries at once, 4 times with all entities and 64.
 
-Ranking: filtered ranks of all test facts, heads and tails, of the same vectors, whole numbers, so
-that all ranks must be equal; PyKEEN at 4 facts a time, its fastest here (it takes 32 if none are
-given). Sparse: a step of DistMult of 32 dimensions, 512 queries and 512 candidates, 200,000 random
-facts, with gradients and Adam of a batch's rows or of the whole table, and the memory that a
-process of its own adds to its peak, optimiser included.
+Ranking: filtered ranks of all test facts, heads and tails, from the same integer vectors, so that
+all ranks must be equal; PyKEEN at 4 facts a time, its fastest here (its default is 32). Sparse: a
+step of DistMult of 32 dimensions, 512 queries and 512 candidates, 200,000 random facts, with
+gradients and Adam of a batch's rows or of the whole table, and the memory that a fresh process adds
+to its peak, optimiser included.
 
 Without PyKEEN (``pip install pykeen``) its rows are left out.
 """
@@ -66,19 +66,19 @@ METHODS: dict[str, dict[str, Any]] = {
     "hscl, jsd": {"method": "hscl", "objective": "jsd"},
 }
 STEPS = {"ours": 200, "ours, all": 20, "negatives": 8, "shared": 20, "all": 2}
-"""Steps of a turn, which are scaled to an epoch."""
+"""Steps of a turn, scaled to an epoch."""
 AT_A_TIME = {"negatives": 64, "shared": 64, "LCWA": 4, "symmetric LCWA": 2}
-"""Queries, of symmetric LCWA facts, that PyKEEN takes at a time."""
+"""Queries (for symmetric LCWA facts) that PyKEEN takes at a time."""
 FACTS_AT_A_TIME = 4
 SIZES, RELATIONS, FACTS, SPARSE_DIM = (15_000, 150_000, 1_500_000, 5_000_000), 10, 200_000, 32
 WARM_STEPS, TIMED_STEPS = 3, 10
 MEMORY, TABLES = 8e9, 7
-"""Adam of whole tables is not run where so many of them would take more bytes: weights, two
-moments, the gradient and those of three look-ups that it is the sum of."""
+"""Adam of whole tables is skipped if this many of them would exceed that memory: weights, two
+moments, the gradient and those of the three look-ups that it sums."""
 
 
 def timed(call: Callable[[], T]) -> tuple[float, T]:
-    """CPU seconds that a call takes, and what it returns."""
+    """CPU seconds of a call, and its result."""
     start = time.process_time()
     result = call()
     return time.process_time() - start, result
@@ -124,10 +124,14 @@ def new_model(links: LinkSet, candidates: Any, options: dict[str, Any]) -> LinkC
 
 def ours(model: LinkContrast, links: LinkSet, steps: int | None) -> Callable[[], None]:
     """Our training, some steps of an epoch or all."""
-    of_epoch = links.batches(BATCH)
+    epoch_batches = links.batches(BATCH)
 
     def turn() -> None:
-        train(model, lambda epoch: itertools.islice(of_epoch(epoch), steps), Optimisation(1, lr=LR))
+        train(
+            model,
+            lambda epoch: itertools.islice(epoch_batches(epoch), steps),
+            Optimisation(1, lr=LR),
+        )
 
     return turn
 
@@ -141,7 +145,7 @@ def losses_of(pykeen: Any) -> dict[str, Any]:
 
 
 def check_losses(pykeen: Any, links: LinkSet) -> None:
-    """Refuse to time two different losses; ours under JSD is twice the other, less 2 log 2."""
+    """Check that the losses are the same; ours under JSD is twice the other, less 2 log 2."""
     batch = links.queries("train").at(slice(64))
     labels = nn.functional.one_hot(batch.answer, links.n_entities).float()
     jsd = {"method": "hucl", "objective": "jsd"}  # hscl's where no other fact is known
@@ -154,7 +158,7 @@ def check_losses(pykeen: Any, links: LinkSet) -> None:
 
 
 def their_model(pykeen: Any, facts: Any, loss: Any = None) -> Any:
-    """PyKEEN's DistMult as ours: without its constraint and its regulariser."""
+    """PyKEEN's DistMult, like ours without constraint and regulariser."""
     return pykeen.models.DistMult(
         triples_factory=facts, embedding_dim=DIM, entity_constrainer=None, regularizer=None,
         loss=loss, random_seed=0,
@@ -170,43 +174,43 @@ def their_facts(pykeen: Any, links: LinkSet) -> Any:
 
 
 def theirs(
-    pykeen: Any, links: LinkSet, how: str, loss: Any, folder: str
+    pykeen: Any, links: LinkSet, loop_name: str, loss: Any, folder: str
 ) -> tuple[Callable[[], None], int]:
-    """An epoch of PyKEEN's training on as many facts as some steps take, and their queries."""
+    """An epoch of PyKEEN's training on the facts of a few steps, and their number of queries."""
     training = pykeen.training
-    made: dict[str, Any] = {"negatives": training.SLCWATrainingLoop, "shared": _shared(training),
+    loops: dict[str, Any] = {"negatives": training.SLCWATrainingLoop, "shared": _shared(training),
                             "LCWA": training.LCWATrainingLoop,
                             "symmetric LCWA": training.lcwa.SymmetricLCWATrainingLoop}  # fmt: skip
-    steps = STEPS.get(how, STEPS["all"])
+    steps = STEPS.get(loop_name, STEPS["all"])
     drawn = np.random.default_rng(0).permutation(len(links.train))[: steps * BATCH // 2]
-    some = replace(links, train=links.train[torch.from_numpy(drawn)])
-    facts = their_facts(pykeen, some)
+    subset = replace(links, train=links.train[torch.from_numpy(drawn)])
+    facts = their_facts(pykeen, subset)
     options: dict[str, Any] = {}
-    if how in ("negatives", "shared"):
+    if loop_name in ("negatives", "shared"):
         options["negative_sampler_kwargs"] = {
-            "num_negs_per_pos": CANDIDATES if how == "negatives" else 1,
+            "num_negs_per_pos": CANDIDATES if loop_name == "negatives" else 1,
             "corruption_scheme": ("tail",),
-            "filtered": how == "negatives" and isinstance(loss, pykeen.losses.NSSALoss),
+            "filtered": loop_name == "negatives" and isinstance(loss, pykeen.losses.NSSALoss),
         }
-    loop = made[how](
+    loop = loops[loop_name](
         model=their_model(pykeen, facts, loss), triples_factory=facts, optimizer="adam",
         optimizer_kwargs={"lr": LR, "fused": True}, automatic_memory_optimization=False, **options,
     )  # fmt: skip
     epochs = itertools.count(1)
-    size = BATCH // 2 if how == "symmetric LCWA" else BATCH
+    size = BATCH // 2 if loop_name == "symmetric LCWA" else BATCH
 
     def turn() -> None:
         epoch = next(epochs)
         loop.train(
             facts, num_epochs=epoch, continue_training=epoch > 1, batch_size=size,
-            sub_batch_size=AT_A_TIME[how], use_tqdm=False, checkpoint_directory=folder,
+            sub_batch_size=AT_A_TIME[loop_name], use_tqdm=False, checkpoint_directory=folder,
         )  # fmt: skip
 
-    return turn, len(some.training_facts.keys) if how == "LCWA" else steps * BATCH
+    return turn, len(subset.training_facts.keys) if loop_name == "LCWA" else steps * BATCH
 
 
 def _shared(training: Any) -> Any:
-    """PyKEEN's loop of negatives, which queries share."""
+    """PyKEEN's loop with negatives that queries share."""
 
     class Shared(training.SLCWATrainingLoop):
         def _process_batch(self, batch: Any, start: int, stop: int, *_: Any, **__: Any) -> Tensor:
@@ -236,32 +240,39 @@ def compare_epochs(table: Table, pykeen: Any, links: LinkSet, repeats: int) -> N
     with tempfile.TemporaryDirectory() as folder:
         if pykeen is not None:
             check_losses(pykeen, links)
-            for how in AT_A_TIME:
-                of = drawn if how in STEPS else every
+            for loop_name in AT_A_TIME:
+                group = drawn if loop_name in STEPS else every
                 for name, loss in losses_of(pykeen).items():
-                    if (how, name) == ("symmetric LCWA", "NSSA"):  # as no loss of ours here
+                    if (loop_name, name) == ("symmetric LCWA", "NSSA"):  # as no loss of ours here
                         continue
-                    contender = f"PyKEEN {how}, {name}"
-                    of[contender], asked[contender] = theirs(pykeen, links, how, loss, folder)
+                    contender = f"PyKEEN {loop_name}, {name}"
+                    group[contender], asked[contender] = theirs(
+                        pykeen, links, loop_name, loss, folder
+                    )
         gc.collect()
         gc.freeze()  # PyKEEN collects garbage once an epoch, which would count in each turn
-        seconds = {case: take_turns(of, repeats) for case, of in contenders.items()}
+        seconds = {case: take_turns(group, repeats) for case, group in contenders.items()}
         gc.unfreeze()
-    for case, of_case in seconds.items():
+    for case, case_seconds in seconds.items():
         epochs: Values = {
-            name: [one * queries.number / asked[name] for one in values]
-            for name, values in of_case.items()
+            name: [value * queries.number / asked[name] for value in values]
+            for name, values in case_seconds.items()
         }
         table.add(case, epochs)
         same = {"InfoNCE": "ucl", "NSSA": "hscl, jsd"}
         if "all" in case:
             same = {loss: f"{name}, all" for loss, name in same.items()}
         peers = [name for name in epochs if name.startswith("PyKEEN")]
-        table.add(case, ratios(epochs, [(one, same[one.split(", ")[1]]) for one in peers]))
-        own = len(links.training_facts.keys) / queries.number
+        table.add(
+            case,
+            ratios(epochs, [(peer_name, same[peer_name.split(", ")[1]]) for peer_name in peers]),
+        )
+        lcwa_share = len(links.training_facts.keys) / queries.number
         for name in peers:
             if name.startswith("PyKEEN LCWA"):
-                table.add(case, {f"{name}, its own epoch": [own * one for one in epochs[name]]})
+                table.add(
+                    case, {f"{name}, its own epoch": [lcwa_share * value for value in epochs[name]]}
+                )
     whole = ours(new_model(links, CANDIDATES, METHODS["ucl"]), links, None)
     table.add("512 candidates", {"ucl, a whole epoch": [timed(whole)[0]]})
 
@@ -290,18 +301,18 @@ def with_vectors(pykeen: Any, links: LinkSet, scorer: DistMult) -> Any:
     """PyKEEN's model with our vectors: relation r is its 2 r, the question for heads 2 r + 1."""
     model = their_model(pykeen, their_facts(pykeen, links))
     relations = scorer.relations.weight.view(2, links.n_relations, DIM).transpose(0, 1)
-    for found, weight in zip(model.parameters(), (scorer.entities.weight, relations), strict=True):
-        found.data.copy_(weight.reshape(found.shape))
+    for parameter, weight in zip(
+        model.parameters(), (scorer.entities.weight, relations), strict=True
+    ):
+        parameter.data.copy_(weight.reshape(parameter.shape))
     return model
 
 
-def differences(
-    found: AnswerRanks, other: AnswerRanks, metrics: list[float]
-) -> tuple[float, float]:
-    """How many ranks or numbers of candidates differ, and by how much a metric does at most."""
-    unequal = (found.rank != other.rank) | (found.candidates != other.candidates)
-    of_ours = mean_reciprocal_rank(found) / 100, hits(found, 10) / 100
-    both = zip((*of_ours, adjusted_mean_rank_index(found)), metrics, strict=True)
+def differences(ours: AnswerRanks, other: AnswerRanks, metrics: list[float]) -> tuple[float, float]:
+    """Number of differing ranks or candidate counts, and the largest difference of a metric."""
+    unequal = (ours.rank != other.rank) | (ours.candidates != other.candidates)
+    our_metrics = mean_reciprocal_rank(ours) / 100, hits(ours, 10) / 100
+    both = zip((*our_metrics, adjusted_mean_rank_index(ours)), metrics, strict=True)
     return float(unequal.sum()), max(abs(a - b) for a, b in both)
 
 
@@ -313,13 +324,13 @@ def compare_ranks(table: Table, pykeen: Any, links: LinkSet, repeats: int) -> No
     case = f"ranking, {2 * len(links.test):,} questions"
 
     def our_ranks() -> AnswerRanks:
-        vars(links).pop("all_facts", None)  # which PyKEEN makes each time, too
+        vars(links).pop("all_facts", None)  # PyKEEN recomputes it each time, too
         return ranks(scorer, links, "test")
 
-    if pykeen is not None:  # vectors as they are, which differ in the last digit of some scores
-        some = replace(links, test=links.test[:1000])
-        other, metrics = their_ranks(pykeen, with_vectors(pykeen, some, scorer), some)
-        number, most = differences(ranks(scorer, some, "test"), other, metrics)
+    if pykeen is not None:  # raw vectors, whose scores may differ in the last digit
+        subset = replace(links, test=links.test[:1000])
+        other, metrics = their_ranks(pykeen, with_vectors(pykeen, subset, scorer), subset)
+        number, most = differences(ranks(scorer, subset, "test"), other, metrics)
         table.add("ranking, 2,000 questions, floats", {
             "ranks that differ": [number], "largest difference of a metric": [most],
         }, unit="")  # fmt: skip
@@ -327,7 +338,7 @@ def compare_ranks(table: Table, pykeen: Any, links: LinkSet, repeats: int) -> No
         weight.data.mul_(16).round_().clamp_(-7, 7)  # so that sums of products are exact
     other_model = None if pykeen is None else with_vectors(pykeen, links, scorer)
     for _ in range(repeats):
-        spent, found = timed(our_ranks)
+        spent, our_result = timed(our_ranks)
         seconds.setdefault("ours", []).append(spent)
         if other_model is not None:
             spent, (other, metrics) = timed(lambda: their_ranks(pykeen, other_model, links))
@@ -335,16 +346,16 @@ def compare_ranks(table: Table, pykeen: Any, links: LinkSet, repeats: int) -> No
     table.add(case, seconds)
     if other_model is not None:
         table.add(case, ratios(seconds, [("PyKEEN", "ours")]))
-        number, most = differences(found, other, metrics)
+        number, most = differences(our_result, other, metrics)
         if number or most > 1e-6:
             raise SystemExit(f"{number:.0f} ranks differ, and a metric by {most}")
         table.add(case, {"ranks that differ": [number], "largest difference of a metric": [most]},
                   unit="")  # fmt: skip
-    print(f"MRR {mean_reciprocal_rank(found):.3f}, Hits@10 {hits(found, 10):.3f}, AMRI "
-          f"{adjusted_mean_rank_index(found):.4f}")  # fmt: skip
+    print(f"MRR {mean_reciprocal_rank(our_result):.3f}, Hits@10 {hits(our_result, 10):.3f}, AMRI "
+          f"{adjusted_mean_rank_index(our_result):.4f}")  # fmt: skip
 
 
-def made_links(n: int) -> LinkSet:
+def random_links(n: int) -> LinkSet:
     """Random facts between n entities."""
     draws = np.random.default_rng(0)
     columns = [draws.integers(size, size=FACTS) for size in (n, RELATIONS, n)]
@@ -354,10 +365,10 @@ def made_links(n: int) -> LinkSet:
 
 
 def measured_step(n: int, sparse: bool) -> tuple[float, float]:
-    """CPU milliseconds of the median step, and MB that the process adds once the set is there."""
+    """CPU milliseconds of the median step, and MB added after the set has been made."""
     torch.set_num_threads(1)
-    for size in (1000, n):  # the first one imports what is needed
-        links = made_links(size)
+    for size in (1000, n):  # the first is for imports
+        links = random_links(size)
         batches = itertools.islice(links.batches(BATCH)(1), WARM_STEPS + TIMED_STEPS)
         before = peak_resident()
         scorer = DistMult(size, RELATIONS, SPARSE_DIM, sparse=sparse)

@@ -4,9 +4,9 @@ Run: python benchmarks/losses.py [--sizes 512,2048,8192] [--peers-up-to 8192] [-
      [--device cpu] [--executors] [--out results.csv]
 
 Forward and backward of n embeddings of 128 dimensions in 10 classes. Contenders take turns in one
-process; seconds are CPU time with one thread, or the whole call on another device. Memory is
-what a call adds to the peak of a fresh process (on another device, of its allocator).
-lightly and pytorch-metric-learning are compared with where they are installed.
+process; seconds are CPU time with one thread, or the whole call on another device. Memory is the
+increase of a fresh process's peak by a call (on another device, of its allocator's).
+lightly and pytorch-metric-learning are included if they are installed.
 --executors compares the ways to compute one loss instead, and replaces their rows in the file: half
 the scores (symmetric) with all of them in blocks (streaming), and nodes against graphs under JSD in
 one pass (fused) with the dense form.
@@ -82,8 +82,8 @@ def loss_named(name: str) -> Loss:
             NegativeSampler("rest"), positives="class", weight="kept", reduction="anchors",
             temperature=GAMMA,
         )  # fmt: skip
-    method, _, how = name.partition(" ")
-    return contrastive_loss(method, temperature=GAMMA, streaming=how != "dense")
+    method, _, executor = name.partition(" ")
+    return contrastive_loss(method, temperature=GAMMA, streaming=executor != "dense")
 
 
 def inputs(n: int, device: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -98,12 +98,12 @@ def step(loss: Loss, z1: Tensor, z2: Tensor, y: Tensor) -> None:
 
 
 def seconds(names: list[str], n: int, repeats: int, device: str) -> Values:
-    """Measure every contender in turn, after a round on few embeddings that is not timed."""
+    """Measure every contender in turn, after an untimed round on few embeddings."""
     batch, small = inputs(n, device), inputs(256, device)
     losses = {name: loss_named(name) for name in names}
     for loss in losses.values():
         step(loss, *(small if n > 8192 else batch))
-    found: Values = {name: [] for name in names}
+    measured: Values = {name: [] for name in names}
     clock = time.process_time if device == "cpu" else time.perf_counter
     for _ in range(repeats):
         for name, loss in losses.items():
@@ -111,12 +111,12 @@ def seconds(names: list[str], n: int, repeats: int, device: str) -> Values:
             step(loss, *batch)
             if device != "cpu":
                 torch.cuda.synchronize()
-            found[name].append(clock() - start)
-    return found
+            measured[name].append(clock() - start)
+    return measured
 
 
 def megabytes(name: str, n: int, device: str) -> float:
-    """What one call adds to the peak, in this process."""
+    """MB that a call adds to the peak of this process."""
     torch.set_num_threads(1)
     loss, batch = loss_named(name), inputs(n, device)
     step(loss, *inputs(256, device))
@@ -131,7 +131,7 @@ def megabytes(name: str, n: int, device: str) -> float:
 
 
 def compared(names: list[str]) -> list[tuple[str, str]]:
-    """Each of ours with every peer that computes the like of it, and hscl with scl."""
+    """Each of ours with every peer that computes a similar loss, and hscl with scl."""
     pairs = [
         (ours, peer)
         for methods, peers in ((VIEW, NT_XENT), (CLASS, SUP_CON))
@@ -149,7 +149,7 @@ def half_of_all(methods: Sequence[str], n: int, repeats: int) -> Values:
     """CPU seconds of the symmetric and of the streaming executor, in turns."""
     batch, applies = inputs(n, "cpu"), losses.is_symmetric
     ways = {"symmetric": applies, "streaming": lambda pairing, plan: False}
-    found: Values = {f"{method} {way}": [] for method in methods for way in ways}
+    measured: Values = {f"{method} {way}": [] for method in methods for way in ways}
     for round_ in range(repeats + 1):
         for method in methods:
             loss = contrastive_loss(method, temperature=GAMMA, streaming=True)
@@ -157,43 +157,43 @@ def half_of_all(methods: Sequence[str], n: int, repeats: int) -> Values:
                 start = time.process_time()
                 step(loss, *batch)
                 if round_:
-                    found[f"{method} {way}"].append(time.process_time() - start)
+                    measured[f"{method} {way}"].append(time.process_time() - start)
     losses.is_symmetric = applies
-    return found
+    return measured
 
 
 def one_pass(methods: Sequence[str], n: int, n_graphs: int, repeats: int) -> Values:
     """CPU seconds of JSD of n nodes against graphs, fused and dense, in turns."""
     generator = torch.Generator().manual_seed(0)
     nodes, graphs = (torch.randn(k, DIM, generator=generator) for k in (n, n_graphs))
-    own = torch.randint(0, n_graphs, (n,), generator=generator).sort().values
+    batch = torch.randint(0, n_graphs, (n,), generator=generator).sort().values
     y = torch.randint(0, 2, (n_graphs,), generator=generator)
-    found: Values = {f"{method} {way}": [] for method in methods for way in ("fused", "dense")}
+    measured: Values = {f"{method} {way}": [] for method in methods for way in ("fused", "dense")}
     for round_ in range(repeats + 1):
         for method in methods:
             loss = contrastive_loss(method, objective="jsd")
             for loss.fused in (True, False):
                 leaves = [z.clone().requires_grad_() for z in (nodes, graphs)]
                 start = time.process_time()
-                loss.local_global(*leaves, own, y).backward()
+                loss.local_global(*leaves, batch, y).backward()
                 if round_:
                     way = "fused" if loss.fused else "dense"
-                    found[f"{method} {way}"].append(time.process_time() - start)
-    return found
+                    measured[f"{method} {way}"].append(time.process_time() - start)
+    return measured
 
 
 def executors(table: Table, repeats: int) -> None:
-    """Add what each executor saves of the one that would take its place."""
+    """Add the speed-up of each executor over its substitute."""
     methods = ("ucl", "hcl", "scl", "hscl")
     for n in (1024, 2048, 4096, 8192):
-        found = half_of_all(methods, n, repeats)
-        pairs = [(f"{one} streaming", f"{one} symmetric") for one in methods]
-        table.add(f"executors, n={n}", ratios(found, pairs))
+        measured = half_of_all(methods, n, repeats)
+        pairs = [(f"{method} streaming", f"{method} symmetric") for method in methods]
+        table.add(f"executors, n={n}", ratios(measured, pairs))
     methods = ("ucl", "hcl", "hscl")
     for n, n_graphs in GRAPHS.items():
-        found = one_pass(methods, n, n_graphs, repeats)
-        pairs = [(f"{one} dense", f"{one} fused") for one in methods]
-        table.add(f"executors, {n} nodes, {n_graphs} graphs", ratios(found, pairs))
+        measured = one_pass(methods, n, n_graphs, repeats)
+        pairs = [(f"{method} dense", f"{method} fused") for method in methods]
+        table.add(f"executors, {n} nodes, {n_graphs} graphs", ratios(measured, pairs))
 
 
 def main() -> None:
@@ -224,9 +224,9 @@ def main() -> None:
         if n > PML_NT_XENT_UP_TO:
             names = [name for name in names if name != NT_XENT[1]]
         repeats = arguments.repeats if n <= ONCE_FROM else 1
-        found = seconds(names, n, repeats, arguments.device)
-        table.add(f"n={n}", found)
-        table.add(f"n={n}", ratios(found, compared(names)))
+        measured = seconds(names, n, repeats, arguments.device)
+        table.add(f"n={n}", measured)
+        table.add(f"n={n}", ratios(measured, compared(names)))
         for name in names:
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
                 added = fresh.submit(megabytes, name, n, arguments.device).result()

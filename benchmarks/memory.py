@@ -34,7 +34,7 @@ def loss_of(case: str, model: InfoGraph) -> Callable[[GraphBatch], Tensor]:
 
 
 def loss_alone(case: str, model: InfoGraph, batch: GraphBatch) -> LiveTensors:
-    """Forward and backward from the heads' outputs: there all that is as large is N × G."""
+    """Forward and backward from the heads' outputs, where all tensors that large are N × G."""
     with torch.no_grad():
         nodes, z = model.encoder(batch.x, batch.edge_index, batch.batch)
         nodes, z = model.node_head(nodes), model.graph_head(z)
@@ -53,7 +53,7 @@ def loss_alone(case: str, model: InfoGraph, batch: GraphBatch) -> LiveTensors:
 
 
 def measure(case: str, graphs: GraphSet) -> dict[str, float]:
-    """One case, in a process of its own: an epoch for resident memory, then one counted step."""
+    """One case, in a fresh process: an epoch for resident memory, then one counted step."""
     torch.set_num_threads(1)
     model = new_model(METHOD, graphs)
     loss = loss_of(case, model)

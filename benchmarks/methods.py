@@ -3,7 +3,7 @@
 Run: python benchmarks/methods.py [--items 512] [--pairs 15] [--device cpu] [--out results.csv]
 
 Contenders take turns in one process, with one thread on a CPU; seconds are CPU time there, and
-the whole call on another device. Methods of hard positives are given four views, others two.
+the whole call on another device. Methods with hard positives get four views, others two.
 """
 
 from __future__ import annotations
@@ -21,30 +21,32 @@ from gcl_hard.functional.rowwise import RelativeThreshold
 DENSE = "ucl, all scores at once"
 DIM, CLASSES = 128, 10
 HALFWAY = (5, 10)
-"""The epoch, of how many: schedules have moved."""
+"""Epoch and number of epochs: schedules have moved."""
 
 
 def seconds(items: int, rounds: int, device: str) -> Values:
-    """Of a step of every method, in turns."""
+    """Seconds of a step of every method, in turns."""
     generator = torch.Generator().manual_seed(0)
     views = torch.randn(4, items, DIM, generator=generator).to(device)
     y = torch.randint(0, CLASSES, (items,), generator=generator).to(device)
     losses = {name: contrastive_loss(name) for name in METHODS}
     losses["relative threshold"] = ContrastiveLoss(NegativeSampler(hardening=RelativeThreshold()))
     losses[DENSE] = contrastive_loss("ucl", streaming=False)
-    found: Values = {name: [] for name in losses}
+    measured: Values = {name: [] for name in losses}
     clock = time.process_time if device == "cpu" else time.perf_counter
     for turn in range(rounds + 1):
         for name, loss in losses.items():
             loss.set_epoch(*HALFWAY)
-            given = [v.clone().requires_grad_() for v in views[: 4 if loss.takes_items else 2]]
+            chosen_views = [
+                v.clone().requires_grad_() for v in views[: 4 if loss.takes_items else 2]
+            ]
             start = clock()
-            loss(given, labels=y).backward()
+            loss(chosen_views, labels=y).backward()
             if device != "cpu":
                 torch.cuda.synchronize()
             if turn:  # the first is not timed
-                found[name].append(clock() - start)
-    return found
+                measured[name].append(clock() - start)
+    return measured
 
 
 def main() -> None:
@@ -53,16 +55,16 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=15, help="rounds (15)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--out", type=Path, help="CSV file to write")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    found = seconds(given.items, given.pairs, given.device)
+    measured = seconds(arguments.items, arguments.pairs, arguments.device)
     table = Table("methods")
-    for name, values in found.items():
-        of = ratios({"loss": values, "ucl": found["ucl"], DENSE: found[DENSE]}, [
+    for name, values in measured.items():
+        compared = ratios({"loss": values, "ucl": measured["ucl"], DENSE: measured[DENSE]}, [
             ("loss", "ucl"), ("loss", DENSE)
         ])  # fmt: skip
-        table.add(name, {"loss": values, **of})
-    table.write(given.out)
+        table.add(name, {"loss": values, **compared})
+    table.write(arguments.out)
 
 
 if __name__ == "__main__":

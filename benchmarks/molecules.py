@@ -3,9 +3,9 @@
 Run: python benchmarks/molecules.py [--data-dir DIR] [--n 4096] [--pairs 7] [--out results.csv]
 
 A step is two views of 256 molecules, encoder, loss, gradients and Adam, by one thread. *Network
-alone* is encoder and gradients on views made before. *Usual* is PyTorch Geometric's ``DataLoader``
-over pairs of ``Data``, each augmented by itself as GraphCL does, with the same encoder and loss.
-Memory is that of a process that opens all MOSES and takes batches from all over it.
+alone* is encoder and gradients on precomputed views. *Usual* is PyTorch Geometric's ``DataLoader``
+over pairs of ``Data``, each augmented separately as in GraphCL, with the same encoder and loss.
+Memory is that of a process that opens all of MOSES and takes random batches.
 """
 
 from __future__ import annotations
@@ -93,25 +93,27 @@ def contenders(molecules: Molecules) -> dict[str, Callable[[], None]]:
     """An epoch over the molecules: ours, the network alone, and the usual way."""
     model, optimizer = model_of()
     alone, _ = model_of()
-    usual, of_usual = model_of()
+    usual, usual_optimizer = model_of()
     ids = torch.arange(len(molecules)).split(BATCH)
-    made = [model.views_of(molecules.batch(one), torch.Generator()) for one in ids]
-    both = [a.followed_by(b) for a, b in made]
+    view_pairs = [
+        model.views_of(molecules.batch(batch_ids), torch.Generator()) for batch_ids in ids
+    ]
+    both = [a.followed_by(b) for a, b in view_pairs]
     graphs = [Data(g.x, g.edge_index, g.edge_attr) for g in molecules]
 
     def ours() -> None:
-        for one in ids:
-            update(model(molecules.batch(one)), optimizer)
+        for batch_ids in ids:
+            update(model(molecules.batch(batch_ids)), optimizer)
 
     def network() -> None:
-        for one in both:
-            z = alone.project(one)
+        for pair in both:
+            z = alone.project(pair)
             z.backward(torch.ones_like(z))
 
     def common() -> None:
         loader: Iterator[tuple[Batch, Batch]] = iter(DataLoader(Pairs(graphs), BATCH, shuffle=True))
         for first, second in loader:
-            update(usual.loss(usual.project(joined(first, second)).chunk(2)), of_usual)
+            update(usual.loss(usual.project(joined(first, second)).chunk(2)), usual_optimizer)
 
     return {"pre-training": ours, "network alone": network, "usual": common}
 
@@ -122,29 +124,36 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=4096, help="molecules of an epoch (4096)")
     parser.add_argument("--pairs", type=int, default=7, help="rounds (7)")
     parser.add_argument("--out", type=Path, help="CSV file to write")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     table = Table("molecules")
-    some = load_molecules("MOSES", data_dir=given.data_dir, limit=given.n).molecules
-    texts = [one.decode() for one in some.smiles]
+    molecules = load_molecules("MOSES", data_dir=arguments.data_dir, limit=arguments.n).molecules
+    texts = [text.decode() for text in molecules.smiles]
     rates = []
-    for _ in range(given.pairs):
+    for _ in range(arguments.pairs):
         start = time.process_time()
         from_smiles(texts)
         rates.append(len(texts) / (time.process_time() - start))
-    table.add(f"{given.n} molecules", {"parsed by one core": rates}, unit="1/s")
-    found = take_turns(contenders(some), given.pairs)
-    case = f"an epoch of {given.n} molecules"
-    table.add(case, found)
-    table.add(case, ratios(found, [("pre-training", "network alone"), ("usual", "pre-training")]))
-    table.add(case, {"pre-training": [given.n / one for one in found["pre-training"]]}, unit="1/s")
-    command = [sys.executable, "-c", MEMORY, str(given.data_dir or "")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    n, seconds, before, after = map(float, said.split())
+    table.add(f"{arguments.n} molecules", {"parsed by one core": rates}, unit="1/s")
+    seconds_by_name = take_turns(contenders(molecules), arguments.pairs)
+    case = f"an epoch of {arguments.n} molecules"
+    table.add(case, seconds_by_name)
+    table.add(
+        case,
+        ratios(seconds_by_name, [("pre-training", "network alone"), ("usual", "pre-training")]),
+    )
+    table.add(
+        case,
+        {"pre-training": [arguments.n / value for value in seconds_by_name["pre-training"]]},
+        unit="1/s",
+    )
+    command = [sys.executable, "-c", MEMORY, str(arguments.data_dir or "")]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    n, seconds, before, after = map(float, printed.split())
     table.add(f"{n:.0f} molecules, opened", {"seconds": [seconds]})
     memory = {"before": [before], "after 409,600 of them in batches": [after]}
     table.add(f"{n:.0f} molecules, memory", memory, unit="GB")
-    table.write(given.out)
+    table.write(arguments.out)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 
 class Mutant(NamedTuple):
-    """An expression of gcl_hard, another in its place, and the tests that should fail by it."""
+    """An expression of gcl_hard, its replacement, and the tests that should then fail."""
 
-    what: str
+    title: str
     file: str
     old: str
     new: str
@@ -38,7 +38,7 @@ MUTANTS = tuple(Mutant(*fields) for fields in (
      "expectation - 2 * math.log(2)", "expectation - math.log(2)",
      "losses/test_losses.py::test_every_scale_of_jsd_equals_the_loops"),
     ("JSD scale (t/m) takes the own graph's score too", "functional/fused.py",
-     "scores[rows].abs().scatter_(1, own[rows, None], 0.0)", "scores[rows].abs()",
+     "scores[rows].abs().scatter_(1, batch[rows, None], 0.0)", "scores[rows].abs()",
      "losses/test_losses.py::test_the_scale_of_jsd_never_sees_a_nodes_own_graph"),
     ("debiasing divides by 1 + class prior", "functional/negatives.py",
      "rest - math.log1p(-class_prior)", "rest - math.log1p(class_prior)",
@@ -75,7 +75,7 @@ MUTANTS = tuple(Mutant(*fields) for fields in (
      "share[:, self.mixed :] /= 2", "pass",
      "losses/test_synthetic.py::test_mixtures_are_of_two_of_the_hardest_admitted_negatives"),
     ("the game's weights are not what they were before it diverged", "losses/synthetic.py",
-     "x.copy_(known)", "pass",
+     "x.copy_(weights)", "pass",
      "losses/test_synthetic.py::test_a_game_that_diverges_is_frozen_and_training_goes_on"),
     ("streamed: a hardening of rows sees its own item", "functional/streaming.py",
      "scores = scores.masked_fill_(~others, 0.0)", "others = torch.ones_like(others)",
@@ -84,7 +84,7 @@ MUTANTS = tuple(Mutant(*fields) for fields in (
      "cosine - 4 *", "cosine + 4 *",
      "functional/test_hardening.py::test_a_threshold_of_one_keeps_equal_rows"),
     ("fused JSD backward: graphs' gradient misses their positive", "functional/fused.py",
-     "own, grad_pos[:, None] * nodes)", "own, 0 * grad_pos[:, None] * nodes)",
+     "batch, grad_pos[:, None] * nodes)", "batch, 0 * grad_pos[:, None] * nodes)",
      "losses/test_losses.py::test_fused_path_equals_the_general_one_in_value_and_gradient"),
     ("fused JSD: slope of undetached weights lacks the rate of hardness", "functional/fused.py",
      "slope * hardness.rate if slope else None", "slope + 0 * hardness.rate if slope else None",
@@ -201,7 +201,7 @@ MUTANTS = tuple(Mutant(*fields) for fields in (
      "best is None or str(best.number) in done or", "best is None or",
      "test_tune.py::test_the_same_command_again_scores_nothing"),
     ("progcl takes the component of the higher mean", "functional/mixture.py",
-     "key=lambda one: one.mean)", "key=lambda one: -one.mean)",
+     "key=lambda component: component.mean)", "key=lambda component: -component.mean)",
      "functional/test_mixture.py::test_the_lower_component_is_that_of_the_lower_mean"),
     ("progcl forgets the similarity", "functional/mixture.py",
      "self.mixture.log_posterior(x) + x.log()", "self.mixture.log_posterior(x)",
@@ -219,10 +219,10 @@ MUTANTS = tuple(Mutant(*fields) for fields in (
      "(similarity,) = gather(similarity)", "pass",
      "distributed/test_gathering.py::test_processes_have_the_loss_of_the_joined_batch"),
     ("progcl: a resumed run fits again", "losses/sampling.py",
-     "found[MIXTURE] = ", "_ = ",
+     "state[MIXTURE] = ", "_ = ",
      "losses/test_progcl.py::test_a_resumed_training_has_the_bits_of_an_undisturbed_one"),
     ("progcl: another training keeps the mixture of the last", "losses/sampling.py",
-     "self._mixture = None  # training that begins anew fits anew", "pass",
+     "self._mixture = None  # a restarted training fits again", "pass",
      "losses/test_progcl.py::test_a_mixture_stays_until_training_begins_anew"),
     ("progcl under JSD is not fused before its mixture is fitted", "losses/sampling.py",
      "self.current.slope(1.0)", "self.hardening.slope(1.0)",
@@ -235,7 +235,7 @@ MUTANTS = tuple(Mutant(*fields) for fields in (
 
 
 def outcome(tree: Path, tests: Sequence[str], timeout: float) -> str:
-    """What becomes of tests in a checkout: survived, killed or timed out."""
+    """Outcome of tests in a checkout: survived, killed or timed out."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     command += ["--slow", "all", *(f"tests/{test}" for test in tests)]
     environment = os.environ | {"PYTHONPATH": str(tree)}
@@ -255,8 +255,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="numbers of mutants, comma-separated")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for each mutant")
-    given = parser.parse_args()
-    wanted = [int(n) for n in given.only.split(",") if n] or range(len(MUTANTS))
+    arguments = parser.parse_args()
+    wanted = [int(n) for n in arguments.only.split(",") if n] or range(len(MUTANTS))
     chosen = [(n, MUTANTS[n]) for n in wanted]
     root = Path(__file__).parents[1]
     with tempfile.TemporaryDirectory() as folder:
@@ -265,18 +265,18 @@ def main() -> None:
         subprocess.run([*git, "add", "--quiet", "--detach", str(tree), "HEAD"], check=True)
         try:
             tests = list(dict.fromkeys(mutant.tests for _, mutant in chosen))
-            if (found := outcome(tree, tests, given.timeout * len(tests))) != "survived":
-                raise SystemExit(f"without any mutant the tests are {found}")
-            for n, (what, file, old, new, test) in chosen:
+            if (result := outcome(tree, tests, arguments.timeout * len(tests))) != "survived":
+                raise SystemExit(f"without any mutant the tests are {result}")
+            for n, (title, file, old, new, test) in chosen:
                 path = tree / "gcl_hard" / file
                 text = path.read_text(encoding="utf-8")
                 if text.count(old) != 1:
                     raise SystemExit(f"{n}: {old!r} is {text.count(old)} times in {file}")
                 path.write_text(text.replace(old, new), encoding="utf-8")
                 start = time.perf_counter()
-                found = outcome(tree, [test], given.timeout)
+                result = outcome(tree, [test], arguments.timeout)
                 path.write_text(text, encoding="utf-8")
-                print(f"{n}  {found}, {time.perf_counter() - start:.0f} s  {what}", flush=True)
+                print(f"{n}  {result}, {time.perf_counter() - start:.0f} s  {title}", flush=True)
         finally:
             subprocess.run([*git, "remove", "--force", str(tree)], check=True)
 

@@ -1,13 +1,14 @@
-"""Contrast between nodes: the loss beside GRACE's dense one, whole steps, and a made graph by size.
+"""Contrast between nodes: the loss beside GRACE's dense one, steps, and a random graph by size.
 
 Run: python benchmarks/nodes.py [--parts loss,step,scale,drawn] [--repeats 3] [--out results.csv]
 
-Every measurement is a process of its own, with one thread; seconds are CPU time, memory is what the
-process adds to its peak. Loss: forward and backward of two views of n nodes of 128 dimensions.
-Step: views, a GCN, the loss and Adam, on graphs made with the sizes of Coauthor CS and of Physics.
-Scale: made graphs of N nodes, 10 N edges and 64 features, by --neighbours 15,10 and by --anchors.
-Drawn: how far embeddings of 100 nodes of CS (in GCL_HARD_DATA) by an untrained encoder are from
-those in the whole graph, with neighbours drawn once, and in the mean over 200 draws: the bias.
+Every measurement is a process of its own, with one thread; seconds are CPU time, memory is the
+increase of the process's peak. Loss: forward and backward of two views of n nodes of 128
+dimensions. Step: views, a GCN, the loss and Adam, on random graphs of the sizes of Coauthor CS and
+Physics. Scale: random graphs of N nodes, 10 N edges and 64 features, by --neighbours 15,10 and by
+--anchors. Drawn: distance of embeddings of 100 nodes of CS (in GCL_HARD_DATA) by an untrained
+encoder from those in the whole graph, for one draw of neighbours, and for the mean of 200 draws:
+the bias.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from gcl_hard.nodes.neighbours import DegreesOf
 DIM, GAMMA = 128, 0.4
 NODES = {"Cora": 2708, "Photo": 7650, "CS": 18_333, "Physics": 34_493}
 DENSE_BYTES = 8
-"""Matrices of n × n floats that the dense loss keeps at least; it is not run beyond ``MEMORY``."""
+"""Least number of n × n float matrices of the dense loss; it is skipped beyond ``MEMORY``."""
 MEMORY = 20e9
 STEPS = {  # nodes, edges, features, entries that are not 0
     "CS": (18_333, 163_788, 6805, 1_092_079),
@@ -58,9 +59,9 @@ def grace_dense(z1: Tensor, z2: Tensor) -> Tensor:
     """GRACE's objective as whole matrices: similarities within a view and between both."""
     a, b = nn.functional.normalize(z1), nn.functional.normalize(z2)
 
-    def half(own: Tensor, other: Tensor) -> Tensor:
-        within = torch.exp(own @ own.T / GAMMA)
-        between = torch.exp(own @ other.T / GAMMA)
+    def half(view: Tensor, other: Tensor) -> Tensor:
+        within = torch.exp(view @ view.T / GAMMA)
+        between = torch.exp(view @ other.T / GAMMA)
         rest = within.sum(1) + between.sum(1) - within.diagonal()
         return -torch.log(between.diagonal() / rest)
 
@@ -85,7 +86,7 @@ def measured_loss(name: str, n: int) -> tuple[float, float]:
     return time.process_time() - start, peak_resident() - before
 
 
-def made_graph(n: int, n_edges: int, n_features: int, entries: int | None) -> NodeBatch:
+def random_graph(n: int, n_edges: int, n_features: int, entries: int | None) -> NodeBatch:
     """A random graph with both directions of each edge; sparse features of ones, or dense ones."""
     draws = np.random.default_rng(0)
     ends = draws.integers(n, size=(2, n_edges))
@@ -100,17 +101,17 @@ def made_graph(n: int, n_edges: int, n_features: int, entries: int | None) -> No
 
 
 def measured_step(name: str, anchors: int | None, steps: int) -> tuple[float, float]:
-    """CPU seconds of a step, and MB that the process adds once the graph is there."""
+    """CPU seconds of a step, and MB added after the graph has been made."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    graph = made_graph(*STEPS[name])
+    graph = random_graph(*STEPS[name])
     before = peak_resident()
     model = NodeContrast(GCN(graph.x.shape[1], dim=256), method="hucl", anchors=anchors)
     return seconds_of(model, [graph] * (steps + 1)), peak_resident() - before
 
 
 def seconds_of(model: NodeContrast, batches: list[NodeBatch]) -> float:
-    """CPU seconds of a step, the first one apart."""
+    """CPU seconds of a step, without the first."""
     optimiser = torch.optim.Adam(model.parameters(), fused=True)
     start = 0.0
     for number, batch in enumerate(batches):
@@ -122,19 +123,21 @@ def seconds_of(model: NodeContrast, batches: list[NodeBatch]) -> float:
     return (time.process_time() - start) / (len(batches) - 1)
 
 
-def measured_scale(how: str, n: int) -> tuple[float, float, float]:
-    """CPU seconds of a step, nodes a second, and MB that the process adds to the graph's own."""
+def measured_scale(contender: str, n: int) -> tuple[float, float, float]:
+    """CPU seconds of a step, nodes a second, and MB that the process adds to the graph."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    graph = made_graph(n, 10 * n, 64, None)
+    graph = random_graph(n, 10 * n, 64, None)
     before = peak_resident()
-    model = NodeContrast(GCN(64, dim=64), method="hucl", anchors=None if how[0] == "n" else 500)
-    if how == "anchors":
+    model = NodeContrast(
+        GCN(64, dim=64), method="hucl", anchors=None if contender[0] == "n" else 500
+    )
+    if contender == "anchors":
         seconds = seconds_of(model, [graph] * 2)
         return seconds, n / seconds, peak_resident() - before
-    of_epoch = Neighbourhoods(graph, (15, 10)).batches(1024)(1)  # sorts the edges, once
+    batches_of_epoch = Neighbourhoods(graph, (15, 10)).batches(1024)(1)  # sorts the edges, once
     start, batches = time.process_time(), []
-    for _, batch in zip(range(6), of_epoch, strict=False):
+    for _, batch in zip(range(6), batches_of_epoch, strict=False):
         batches.append(batch)
     sampling = (time.process_time() - start) / 6
     seconds = seconds_of(model, batches) + sampling
@@ -150,17 +153,17 @@ def measured_parts(sage: bool, degrees: DegreesOf, sizes: tuple[int, int]) -> tu
     ids = draws.permutation(graph.n_nodes)[:100]
     whole = embed_nodes(encoder, graph)[ids]
     parts, number = Neighbourhoods(graph, sizes, degrees=degrees), 200 if max(sizes) < 100 else 1
-    of_parts = [embed_nodes(encoder, parts.around(ids, draws))[:100] for _ in range(number)]
+    sampled = [embed_nodes(encoder, parts.around(ids, draws))[:100] for _ in range(number)]
     length = float(np.linalg.norm(whole))
     return tuple(
-        float(np.linalg.norm(z - whole)) / length for z in (of_parts[0], np.mean(of_parts, 0))
+        float(np.linalg.norm(z - whole)) / length for z in (sampled[0], np.mean(sampled, 0))
     )
 
 
-def alone(call: Callable[..., tuple[float, ...]], *given: object) -> tuple[float, ...]:
-    """What a call returns in a process of its own."""
+def alone(call: Callable[..., tuple[float, ...]], *arguments: object) -> tuple[float, ...]:
+    """Result of a call in a fresh process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-        return fresh.submit(call, *given).result()
+        return fresh.submit(call, *arguments).result()
 
 
 def compare_losses(table: Table, repeats: int) -> None:
@@ -168,16 +171,16 @@ def compare_losses(table: Table, repeats: int) -> None:
         names = ["ucl", "hucl"]
         if DENSE_BYTES * 4 * n * n < MEMORY:
             names.append("GRACE dense")
-        seconds: Values = {one: [] for one in names}
-        memory: Values = {one: [] for one in names}
+        seconds: Values = {contender: [] for contender in names}
+        memory: Values = {contender: [] for contender in names}
         for _ in range(repeats):
-            for one in names:
-                spent, added = alone(measured_loss, one, n)
-                seconds[one].append(spent)
-                memory[one].append(added)
+            for contender in names:
+                spent, added = alone(measured_loss, contender, n)
+                seconds[contender].append(spent)
+                memory[contender].append(added)
         table.add(f"{name}, n={n}", seconds)
         if "GRACE dense" in names:
-            pairs = [("GRACE dense", one) for one in names[:2]]
+            pairs = [("GRACE dense", contender) for contender in names[:2]]
             table.add(f"{name}, n={n}", ratios(seconds, pairs))
         table.add(f"{name}, n={n}, memory", memory, unit="MB")
 
@@ -194,17 +197,19 @@ def main() -> None:
             compare_losses(table, arguments.repeats)
         for name, anchors in WHOLE if part == "step" else ():
             steps = 1 if anchors is None else 2
-            found = [alone(measured_step, name, anchors, steps) for _ in range(arguments.repeats)]
-            seconds, memory = map(list, zip(*found, strict=True))
+            measurements = [
+                alone(measured_step, name, anchors, steps) for _ in range(arguments.repeats)
+            ]
+            seconds, memory = map(list, zip(*measurements, strict=True))
             case = f"{name}, a step, {'all' if anchors is None else anchors} anchors"
             table.add(case, {"seconds": seconds})
             table.add(case, {"memory": memory}, unit="MB")
-        for how in ("neighbours", "anchors") if part == "scale" else ():
+        for contender in ("neighbours", "anchors") if part == "scale" else ():
             for n in SIZES:
-                seconds, rate, memory = alone(measured_scale, how, n)
-                table.add(f"{how}, N={n}", {"seconds of a step": [seconds]})
-                table.add(f"{how}, N={n}", {"nodes per second": [rate]}, unit="1/s")
-                table.add(f"{how}, N={n}", {"memory": [memory]}, unit="MB")
+                seconds, rate, memory = alone(measured_scale, contender, n)
+                table.add(f"{contender}, N={n}", {"seconds of a step": [seconds]})
+                table.add(f"{contender}, N={n}", {"nodes per second": [rate]}, unit="1/s")
+                table.add(f"{contender}, N={n}", {"memory": [memory]}, unit="MB")
         for sage in (False, True) if part == "drawn" else ():
             for degrees, sizes in product(get_args(DegreesOf), DRAWN):
                 once, bias = alone(measured_parts, sage, degrees, sizes)

@@ -63,7 +63,7 @@ def table(path: Path) -> list[list[str]]:
 
 
 def pair(name: str, built: Path) -> tuple[Path, Path]:
-    """The table of a built page and the one that is kept of it; of a search, its best settings."""
+    """The table of a built page and its kept copy; for a search, its best settings."""
     if name.startswith("search-"):
         kept = ROOT / f"configs/best/{name.removeprefix('search-')}-best.yaml"
         return built / f"{name}-best.yaml", kept
@@ -71,17 +71,17 @@ def pair(name: str, built: Path) -> tuple[Path, Path]:
 
 
 def differences(new: Path, kept: Path) -> list[str]:
-    """Lines that one of two tables lacks, each with the sign of a diff."""
+    """Lines that one of two tables lacks, each with a diff's sign."""
     if not kept.exists():
         return [f"  there is no {kept}"]
-    here, there = (["\t".join(line) for line in table(path)] for path in (new, kept))
-    lines = [f"  - {line}" for line in there if line not in here]
-    lines += [f"  + {line}" for line in here if line not in there]
-    return lines or ["  the order of lines"] * (here != there)
+    new_lines, kept_lines = (["\t".join(line) for line in table(path)] for path in (new, kept))
+    lines = [f"  - {line}" for line in kept_lines if line not in new_lines]
+    lines += [f"  + {line}" for line in new_lines if line not in kept_lines]
+    return lines or ["  the order of lines"] * (new_lines != kept_lines)
 
 
 def drawn(names: Sequence[str], one_of: int) -> list[str]:
-    """Every so many of the pages, the first drawn by the commit."""
+    """Every ``one_of``-th page, the first drawn by the commit."""
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout.strip()
@@ -89,7 +89,7 @@ def drawn(names: Sequence[str], one_of: int) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Build pages; the exit status is 1 if one fails, or has other numbers than are kept."""
+    """Build pages; the exit status is 1 if one fails, or differs from its kept copy."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="pages; all if none is named")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")

@@ -20,14 +20,14 @@ Values = dict[str, list[float]]
 
 
 def timed(call: Callable[[], T]) -> tuple[float, T]:
-    """Seconds that a call takes, and what it returns."""
+    """Seconds of a call, and its result."""
     start = time.perf_counter()
     result = call()
     return time.perf_counter() - start, result
 
 
 def take_turns(contenders: Mapping[str, Callable[[], object]], pairs: int) -> Values:
-    """Seconds of every contender, A B A B ..., after a round that is not timed."""
+    """Seconds of every contender, A B A B ..., after an untimed round."""
     for call in contenders.values():
         call()
     seconds: Values = {name: [] for name in contenders}
@@ -58,19 +58,19 @@ class Table:
     def __init__(self, benchmark: str, options: argparse.Namespace | None = None) -> None:
         self.benchmark = benchmark
         self.rows: list[Sequence[str | int]] = []
-        given = vars(options) if options else {}
-        self._options = {name: str(value) for name, value in given.items()}
+        values = vars(options) if options else {}
+        self._options = {name: str(value) for name, value in values.items()}
         self._done: list[str] = []
-        out: Path | None = given.get("out")
+        out: Path | None = values.get("out")
         self._kept = out.with_name(f"{out.name}.unfinished") if out else None
         if self._kept and self._kept.exists():
-            found = json.loads(self._kept.read_text())
-            if found["options"] == self._options:
-                self.rows, self._done = found["rows"], found["done"]
+            kept = json.loads(self._kept.read_text())
+            if kept["options"] == self._options:
+                self.rows, self._done = kept["rows"], kept["done"]
         print(f"{'case':32} {'metric':44}{'median':>10}{'min':>10}{'max':>10}")
 
     def each(self, parts: Iterable[T]) -> Iterator[T]:
-        """Parts of the work that are not done yet; one is done when the next is asked for."""
+        """Unfinished parts of the work; a part is done when the next is requested."""
         for part in parts:
             if str(part) in self._done:
                 print(f"{part}: done by an earlier command")
@@ -80,7 +80,7 @@ class Table:
             self._keep()
 
     def add(self, case: str, measured: Values, unit: str = "s") -> None:
-        """One row a metric; a metric with a slash is a ratio, whatever the unit of the others."""
+        """A row per metric; a metric with a slash is a ratio, whatever the unit of the others."""
         for metric, values in measured.items():
             figures = [statistics.median(values), min(values), max(values)]
             shown = "".join(f"{value:10.4g}" for value in figures)
@@ -90,7 +90,7 @@ class Table:
             self.rows.append((self.benchmark, case, metric, *cells, own_unit, len(values)))
 
     def write(self, path: Path | None) -> None:
-        """Write a CSV file, if one is asked for."""
+        """Write a CSV file, if a path is given."""
         if path:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("w", newline="") as file:
@@ -100,6 +100,6 @@ class Table:
 
     def _keep(self) -> None:
         if self._kept:
-            found = {"options": self._options, "done": self._done, "rows": self.rows}
+            progress = {"options": self._options, "done": self._done, "rows": self.rows}
             with atomic_write(self._kept) as file:
-                file.write(json.dumps(found).encode())
+                file.write(json.dumps(progress).encode())

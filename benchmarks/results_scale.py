@@ -1,11 +1,11 @@
-"""How the time to show results grows with their number: table, figure, page, compaction.
+"""Time to show results by their number: table, figure, page, compaction.
 
 Run: python benchmarks/results_scale.py [--sizes 1000,10000] [--keep DIR] [--out results.csv]
 
-Results are copies of one real run of MUTAG under other settings and seeds, each with predictions
-and scores of its own, in two shapes: *settings*, hscl on one set by β and learning rate, two seeds;
-*sets*, 50 rows on up to 20 sets, ten seeds. What is timed is a whole command on a folder where all
-is finished, in seconds of the CPU, of which other work on the machine takes nothing.
+Results are copies of one real run of MUTAG under other settings and seeds, each with its own
+predictions and scores, in two shapes: *settings*, hscl on one set by β and learning rate, two
+seeds; *sets*, 50 rows on up to 20 sets, ten seeds. Timed is a whole command on a finished folder,
+in CPU seconds, which other work on the machine does not affect.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ BETAS = [round(0.5 * k, 1) for k in range(1, 51)]
 
 
 class Asked(NamedTuple):
-    """Flags of ``bench`` that ask for results, and their configurations."""
+    """Flags of ``bench`` that select results, and their configurations."""
 
     flags: list[str]
     configs: list[GraphConfig]
 
 
 def asked(shape: str, n: int) -> Asked:
-    """What a command asks for.
+    """The results that a command selects.
 
     Args:
         shape: ``settings`` or ``sets``.
-        n: results, a multiple of 1,000 up to 10,000.
+        n: number of results, a multiple of 1,000 up to 10,000.
     """
     if shape == "settings":
         betas = BETAS[: n // 200]
@@ -71,28 +71,28 @@ def trained(folder: Path) -> RunResult:
     """The result of a short run."""
     command = f"-m gcl_hard.bench --method ucl --epochs 1 --seeds 1 --output {folder}"
     subprocess.run([sys.executable, *command.split()], check=True, capture_output=True)
-    (found,) = Store(folder).rows()
-    return found
+    (result,) = Store(folder).rows()
+    return result
 
 
-def copies(of: RunResult, folder: Path, wanted: Asked, seeds: int) -> None:
+def copies(template: RunResult, folder: Path, wanted: Asked, seeds: int) -> None:
     """Write a result under other settings and seeds, some of its predictions changed."""
-    store, drawn, folds = Store(folder), np.random.default_rng(0), of.tested()
+    store, drawn, folds = Store(folder), np.random.default_rng(0), template.tested()
     folder.mkdir(parents=True)
     for config in wanted.configs:
         for seed in range(seeds):
             changed = [
-                one._replace(predicted=np.where(
-                    drawn.random(len(one.items)) < 0.2, 1 - one.targets, one.targets))
-                for one in folds
+                fold._replace(predicted=np.where(
+                    drawn.random(len(fold.items)) < 0.2, 1 - fold.targets, fold.targets))
+                for fold in folds
             ]  # fmt: skip
             scored = Scored(tuple(changed))
             test, predicted = scored.packed()
             result = replace(
-                of, config=as_json(config), seed=seed, test=test, predicted=predicted,
-                scores=scored.scores([of.metric]),
+                template, config=as_json(config), seed=seed, test=test, predicted=predicted,
+                scores=scored.scores([template.metric]),
             )  # fmt: skip
-            # As Store.put does, which makes sure of each file that it is on the disk.
+            # As Store.put does, without its sync of each file.
             store.path(Run(config, seed)).write_text(json_text(result.stored(), 1))
 
 

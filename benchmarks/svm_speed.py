@@ -40,7 +40,7 @@ def random_gin_readouts(n: int, n_classes: int, d: int = 96) -> tuple[FloatMatri
 
 
 def grid_search(X: FloatMatrix, y: Labels, standardise: bool) -> Outcome:
-    """(accuracy, C) of each outer fold, as anybody would write it with scikit-learn."""
+    """(accuracy, C) of each outer fold, as usually written with scikit-learn."""
     svc = SVC(kernel="rbf", gamma="scale")
     model = make_pipeline(StandardScaler(), svc) if standardise else svc
     grid = {"svc__C" if standardise else "C": C_GRID}
@@ -59,7 +59,7 @@ def ours(X: FloatMatrix, y: Labels, standardise: bool) -> Outcome:
 
 
 def bare_solver_seconds(X: FloatMatrix, y: Labels, standardise: bool, chosen: list[float]) -> float:
-    """Fit and predict alone, on kernels built outside the clock: what ours cannot go below."""
+    """Fit and predict alone, on kernels built outside the clock: a lower bound for ours."""
     seconds = 0.0
     for fold, C in zip(outer_folds(y, seed=SEED), chosen, strict=True):
         inner = StratifiedKFold(5, shuffle=True, random_state=SEED)
@@ -86,10 +86,10 @@ def measure(n: int, n_classes: int, standardise: bool, pairs: int) -> Values:
     seconds: Values = {"GridSearchCV": [], "ours": [], "bare solver": []}
     for _ in range(pairs):
         theirs, expected = timed(lambda: grid_search(X, y, standardise))
-        own, got = timed(lambda: ours(X, y, standardise))
+        spent, got = timed(lambda: ours(X, y, standardise))
         assert got == expected, f"n={n}: results differ: {got} against {expected}"
         seconds["GridSearchCV"].append(theirs)
-        seconds["ours"].append(own)
+        seconds["ours"].append(spent)
         chosen = [C for _, C in got]
         seconds["bare solver"].append(bare_solver_seconds(X, y, standardise, chosen))
     reference = "GridSearchCV"

@@ -18,16 +18,16 @@ Figures = dict[tuple[str, str], dict[str, str]]
 
 def figures(benchmark: str) -> Figures:
     """The rows of CSV files by (case, metric); none if it was not run."""
-    found: Figures = {}
+    rows: Figures = {}
     for path in sorted((HERE / "results").glob(f"{benchmark}.csv")):
         with path.open(encoding="utf-8", newline="") as file:
-            found |= {(row["case"], row["metric"]): row for row in csv.DictReader(file)}
-    return found
+            rows |= {(row["case"], row["metric"]): row for row in csv.DictReader(file)}
+    return rows
 
 
-def cases(found: Figures, metric: str) -> list[str]:
+def cases(rows: Figures, metric: str) -> list[str]:
     """Cases that have a metric, in the CSV's order."""
-    return [case for case, name in found if name == metric]
+    return [case for case, name in rows if name == metric]
 
 
 def seconds_as_ms(row: dict[str, str]) -> str:
@@ -274,11 +274,11 @@ TABLES = {
 def table(name: str) -> Iterable[str]:
     """A table's Markdown lines."""
     benchmark, columns = TABLES[name]
-    found = figures(benchmark)
+    figures_by_case = figures(benchmark)
     yield "| case | " + " | ".join(head for head, _, _ in columns) + " |"
     yield "|---" * (len(columns) + 1) + "|"
-    for case in cases(found, columns[0][1]):
-        rows = ((found.get((case, metric)), show) for _, metric, show in columns)
+    for case in cases(figures_by_case, columns[0][1]):
+        rows = ((figures_by_case.get((case, metric)), show) for _, metric, show in columns)
         cells = ("–" if row is None else show(row) for row, show in rows)
         yield f"| {case} | " + " | ".join(cells) + " |"
 
@@ -290,7 +290,7 @@ def main() -> None:
     for name in TABLES:
         block = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
         filled = "\n" + "\n".join(table(name)) + "\n\n"
-        text, count = block.subn(lambda found, filled=filled: found[1] + filled + found[2], text)
+        text, count = block.subn(lambda match, filled=filled: match[1] + filled + match[2], text)
         if count != 1:
             raise SystemExit(f"README.md needs one <!-- {name} --> … <!-- /{name} -->")
     path.write_text(text, encoding="utf-8")

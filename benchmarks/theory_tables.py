@@ -35,23 +35,23 @@ def rows(folder: Path, figure: str, name: str, **where: str) -> list[Row]:
     """Rows of a figure's CSV with some values."""
     path = folder / f"{figure}-{name}.csv"
     with path.open(encoding="utf-8", newline="") as file:
-        found = csv.DictReader(file)
-        return [row for row in found if all(row[key] == value for key, value in where.items())]
+        reader = csv.DictReader(file)
+        return [row for row in reader if all(row[key] == value for key, value in where.items())]
 
 
-def at(found: Sequence[Row], which: Callable[[Sequence[int]], int]) -> list[Row]:
-    """Those of the first or the last epoch."""
-    epoch = which([int(row["epoch"]) for row in found])
-    return [row for row in found if int(row["epoch"]) == epoch]
+def at(figure_rows: Sequence[Row], choose: Callable[[Sequence[int]], int]) -> list[Row]:
+    """Rows of the first or the last epoch."""
+    epoch = choose([int(row["epoch"]) for row in figure_rows])
+    return [row for row in figure_rows if int(row["epoch"]) == epoch]
 
 
-def mean(found: Sequence[Row], column: str) -> float:
-    """Over the seeds that have one."""
-    return statistics.fmean(float(row[column]) for row in found if row[column])
+def mean(figure_rows: Sequence[Row], column: str) -> float:
+    """Mean over the seeds with a value."""
+    return statistics.fmean(float(row[column]) for row in figure_rows if row[column])
 
 
 def assumption_1(folder: Path) -> Lines:
-    """In the last snapshot at β = 1, and the range over all snapshots."""
+    """Shares in the last snapshot at β = 1, and their range over all snapshots."""
     yield ("data set", *(f"trained with {method}" for method in METHODS))
     for name, words in SETS.items():
         shown = []
@@ -69,7 +69,7 @@ def assumption_1(folder: Path) -> Lines:
 
 
 def lemma_1(folder: Path) -> Lines:
-    """In how many snapshots the mean H-SCL loss is at most the mean H-UCL loss, by training."""
+    """Number of snapshots whose mean H-SCL loss is at most the mean H-UCL loss, by training."""
     yield ("data set", "snapshots", *PANELS.values())
     for name, words in SETS.items():
         counts = []
@@ -79,8 +79,8 @@ def lemma_1(folder: Path) -> Lines:
                          rows(folder, "fig5", name, method=method, panel=panel)]
                 for method in ("hscl", "hucl")
             }  # fmt: skip
-            (snapshots,) = {len(of_method) for of_method in held.values()}
-            counts.append(", ".join(str(sum(of_method)) for of_method in held.values()))
+            (snapshots,) = {len(shares) for shares in held.values()}
+            counts.append(", ".join(str(sum(shares)) for shares in held.values()))
         yield (words, str(snapshots), *counts)
 
 
@@ -88,20 +88,20 @@ def eq17(folder: Path) -> Lines:
     """Averages of both sides in the last snapshot, trained with hscl."""
     yield ("data set", "collisions", "hard negatives", "ratio")
     for name, words in SETS.items():
-        if found := rows(folder, "geometry", name, method="hscl"):
-            left, right = (mean(at(found, max), side) for side in ("collisions", "negatives"))
+        if figure_rows := rows(folder, "geometry", name, method="hscl"):
+            left, right = (mean(at(figure_rows, max), side) for side in ("collisions", "negatives"))
             yield words, f"{left:.2f}", f"{right:.2f}", f"{left / right:.2f}"
 
 
 def geometry(folder: Path) -> Lines:
-    """From the first snapshot to the last."""
+    """Geometry from the first snapshot to the last."""
     moving = {"overlap": "overlap", "nc1": "NC1", "cdnv": "CDNV"}
     still = {"same_label_weight": "own label", "effective_hscl": "negatives in effect"}
     yield ("data set", "trained with", *moving.values(), *still.values())
     for name, words in SETS.items():
         for method in METHODS:
-            if found := rows(folder, "geometry", name, method=method):
-                first, last = at(found, min), at(found, max)
+            if figure_rows := rows(folder, "geometry", name, method=method):
+                first, last = at(figure_rows, min), at(figure_rows, max)
                 changes = (f"{mean(first, m):.3g}→{mean(last, m):.3g}" for m in moving)
                 yield (words, method, *changes, *(f"{mean(last, m):.3g}" for m in still))
 
@@ -110,14 +110,14 @@ TABLES = {"assumption-1": assumption_1, "lemma-1": lemma_1, "eq-17": eq17, "geom
 
 
 def filled(text: str, folder: Path) -> str:
-    """The page with its tables as the figures have them."""
+    """The page with its tables filled from the figures."""
     for name, lines in TABLES.items():
         head, *body = lines(folder)
         table = [head, ["---"] * len(head), *body]
         drawn = "\n".join(f"| {' | '.join(line)} |" for line in table)
         block = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
         text, count = block.subn(
-            lambda found, drawn=drawn: f"{found[1]}\n{drawn}\n\n{found[2]}", text
+            lambda match, drawn=drawn: f"{match[1]}\n{drawn}\n\n{match[2]}", text
         )
         if count != 1:
             raise SystemExit(f"theory.md needs one <!-- {name} --> … <!-- /{name} -->")
@@ -128,10 +128,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", nargs="?", type=Path, default=PAGE.parent / "figures")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if it would")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     text = PAGE.read_text(encoding="utf-8")
-    new = filled(text, given.folder)
-    if given.check and new != text:
+    new = filled(text, arguments.folder)
+    if arguments.check and new != text:
         raise SystemExit(
             "docs/research/theory.md is not what its figures say: run this without --check"
         )

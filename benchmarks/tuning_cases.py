@@ -1,4 +1,4 @@
-"""What the benchmark of searches runs: whole studies, whole commands, and trials without work."""
+"""Parts of the benchmark of searches: whole studies, whole commands, and trials without work."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from gcl_hard.tuning import objective, search
 
 METHOD = "hscl"
 EPOCHS = 50
-"""Of a trial."""
+"""Epochs of a trial."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is searched: β and the learning rate of a method on a data set.
+    """A search of β and the learning rate of a method on a data set.
 
     Attributes:
         dataset: name.
@@ -52,25 +52,25 @@ class Case:
         return f"{self.dataset} {METHOD}"
 
     def flags(self, output: str, *more: str, sampler: str = "random") -> list[str]:
-        """Of the command; settings drawn at random depend on the number of a trial alone."""
-        own = [] if self.data_dir is None else [f"--data-dir={self.data_dir}"]
+        """Flags of the command; random settings depend on the number of a trial alone."""
+        data_flags = [] if self.data_dir is None else [f"--data-dir={self.data_dir}"]
         return [
             f"--dataset={self.dataset}", f"--method={METHOD}", "--space=beta",
             f"--epochs={self.epochs}", f"--trials={self.trials}", f"--sampler={sampler}",
-            f"--device={self.device}", f"--output={output}", *own, *more,
+            f"--device={self.device}", f"--output={output}", *data_flags, *more,
         ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Searched:
-    """A study that is over.
+    """A finished study.
 
     Attributes:
-        seconds: for all of it, data read and studies made again.
-        scoring: those of them spent on embeddings and SVMs.
-        batch: trials asked for at once.
+        seconds: its seconds, including reading data and creating studies.
+        scoring: the seconds of them spent on embeddings and SVMs.
+        batch: trials requested at once.
         trials: settings by number.
-        scores: by number, percent; None where a trial failed.
+        scores: scores by number, percent; None if a trial failed.
     """
 
     seconds: float
@@ -88,14 +88,14 @@ def searched(arguments: Sequence[str]) -> tuple[float, Any]:
     runner._DATA.clear()
     objective._CUT.clear()
     options = parse_tune(arguments)
-    with patch.object(search, "score_outside", lambda *given, report: 0.0):
+    with patch.object(search, "score_outside", lambda *_task, report: 0.0):
         run = partial(api.search, options, Console(file=io.StringIO()))
         seconds, (result, _) = timed(run)
     return seconds, result.study
 
 
 def whole_study(case: Case, *more: str) -> Searched:
-    """A study from reading the data to its last trial, on a SQLite file of its own."""
+    """A study from reading the data to its last trial, on a new SQLite file."""
     scoring: list[float] = []
     with TemporaryDirectory() as folder, clocked_scoring(scoring):
         flags = case.flags(folder, *more)
@@ -112,20 +112,20 @@ def whole_study(case: Case, *more: str) -> Searched:
 
 @contextmanager
 def clocked_scoring(spent: list[float]) -> Iterator[None]:
-    """Note the seconds that every scoring of a part takes."""
+    """Record the seconds of every scoring of a part."""
     score = graph_trials._values
 
     def clocked(*arguments: Any) -> Any:
-        seconds, found = timed(lambda: score(*arguments))
+        seconds, values = timed(lambda: score(*arguments))
         spent.append(seconds)
-        return found
+        return values
 
     with patch.object(graph_trials, "_values", clocked):
         yield
 
 
 def command(arguments: Sequence[str]) -> None:
-    """A whole process; what it says on stderr is seen."""
+    """The command in a process of its own, with its stderr shown."""
     subprocess.run(
         [sys.executable, "-m", "gcl_hard.tune", *arguments], check=True, stdout=subprocess.DEVNULL
     )
@@ -152,10 +152,10 @@ def whole_search(case: Case, jobs: int) -> tuple[float, float]:
 
 
 def no_work(epochs: int, reports: int, *task: Any, report: Callable[..., bool]) -> None:
-    """The place of the task that scores trials: scores that take no time.
+    """A substitute for the task that scores trials: scores that take no time.
 
-    Progress is reported after every epoch as in training; the pruner's answer is not followed, so
-    that all trials report as often.
+    Progress is reported after every epoch as in training; the pruner's answer is ignored, so that
+    all trials report equally often.
 
     Args:
         epochs: epochs of a trial.
@@ -165,7 +165,7 @@ def no_work(epochs: int, reports: int, *task: Any, report: Callable[..., bool]) 
     """
     _, _, study, _, candidates = task
     steps = {round(epochs * k / REPORTS) for k in range(1, reports + 1)}
-    scores = {one.number: 100 / (1 + one.config.lr) for one in candidates}
+    scores = {candidate.number: 100 / (1 + candidate.config.lr) for candidate in candidates}
     for epoch in range(1, epochs + 1):
         for number, score in scores.items():
             report("progress", study, number, epoch / epochs)
@@ -179,9 +179,9 @@ def overhead(case: Case, storage: str, batch: int, reports: int) -> float:
     """Seconds of a trial without work: sampler, storage, pruner and progress.
 
     Args:
-        case: case of the study; its data are read, and not used.
+        case: case of the study; its data are read, but not used.
         storage: suffix of its file.
-        batch: trials asked for at once.
+        batch: trials requested at once.
         reports: intermediate scores of a trial.
     """
     with TemporaryDirectory() as folder:
@@ -191,14 +191,16 @@ def overhead(case: Case, storage: str, batch: int, reports: int) -> float:
         )  # fmt: skip
         seconds = 0.0
 
-        def clocked(run: Callable[..., None], *given: Any) -> None:
+        def clocked(run: Callable[..., None], *arguments: Any) -> None:
             nonlocal seconds
-            seconds, _ = timed(lambda: run(*given))
+            seconds, _ = timed(lambda: run(*arguments))
 
         real = search.PreparedSearch.run
         with (
             patch.object(search, "score_trials", partial(no_work, case.epochs, reports)),
-            patch.object(search.PreparedSearch, "run", lambda *given: clocked(real, *given)),
+            patch.object(
+                search.PreparedSearch, "run", lambda *arguments: clocked(real, *arguments)
+            ),
         ):
             _, study = searched(flags)
             complete = sum(trial.value is not None for trial in study.trials)

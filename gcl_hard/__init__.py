@@ -102,7 +102,7 @@ _LAZY = {
     "pretrain_encoder": ("gcl_hard.commands.pretrain", "bench"),
     "study": ("gcl_hard.commands.study", "tune"),
 }
-"""Names that are imported when they are used, their modules, and the extras that these need."""
+"""Names that are imported on first use, their modules, and the extras that these need."""
 
 
 _PACKAGES = (

@@ -37,11 +37,11 @@ class MissingExtraError(GclHardError, ImportError):
 
 
 OTHER_NAMES = {"tau": ("temperature", "threshold"), "tau_plus": ("class_prior",)}
-"""What others call a setting that no spelling leads to."""
+"""Other names of settings that are not close in spelling."""
 
 
 def nearest(got: str, options: Iterable[str], n: int = 3) -> list[str]:
-    """The options that a word may stand for, best first: by another name, or close in spelling.
+    """The options that a word may mean, best first: by another name, or close in spelling.
 
     Args:
         got: the word; case does not matter.
@@ -49,7 +49,7 @@ def nearest(got: str, options: Iterable[str], n: int = 3) -> list[str]:
         n: largest number of options returned.
 
     Returns:
-        Up to ``n`` options, spelt as given; empty if none is close.
+        Up to ``n`` options in their own spelling; empty if none is close.
 
     Example:
         >>> nearest("hslc", ["ucl", "scl", "hscl"], n=1)
@@ -58,7 +58,7 @@ def nearest(got: str, options: Iterable[str], n: int = 3) -> list[str]:
         ['temperature']
     """
     by_folded = {option.casefold(): option for option in options}
-    plain = {one.lstrip("-").replace("-", "_"): option for one, option in by_folded.items()}
+    plain = {folded.lstrip("-").replace("-", "_"): option for folded, option in by_folded.items()}
     others = OTHER_NAMES.get(got.casefold().lstrip("-").replace("-", "_"), ())
     if meant := [plain[name] for name in others if name in plain]:
         return meant[:n]
@@ -99,7 +99,7 @@ def check_option(kind: str, got: str, options: Iterable[str]) -> str:
         The word.
 
     Raises:
-        InputError: if it is none of them; offers the closest.
+        InputError: if it is not an option; offers the closest.
 
     Example:
         >>> check_option("method", "hscl", ["ucl", "scl", "hscl"])
@@ -112,15 +112,15 @@ def check_option(kind: str, got: str, options: Iterable[str]) -> str:
 
 
 LARGEST = 2**53
-"""The largest whole number of a setting: up to it JSON and floats keep all of them."""
+"""The largest integer of a setting: up to it JSON and floats are exact."""
 
 
 def check_at_least(name: str, value: object, least: int) -> None:
-    """Refuse an argument that is not an integer, is below its smallest useful value, or huge.
+    """InputError for an argument that is no integer, below its smallest useful value, or huge.
 
     Args:
         name: the argument's name, for the message.
-        value: the value given.
+        value: the argument's value.
         least: the smallest value accepted.
 
     Raises:
@@ -138,11 +138,11 @@ def check_at_least(name: str, value: object, least: int) -> None:
 
 
 def check_processes(*, least: int = 1, **counts: object) -> None:
-    """Refuse numbers of processes or threads that this machine could not start.
+    """InputError for numbers of processes or threads that this machine could not start.
 
     Args:
         least: the smallest number accepted.
-        counts: the numbers by the names of their arguments; None is left out.
+        counts: the numbers by the names of their arguments; None is ignored.
 
     Raises:
         InputError: one is not an integer, is below ``least``, or above four for each processor,
@@ -151,36 +151,36 @@ def check_processes(*, least: int = 1, **counts: object) -> None:
     Example:
         >>> check_processes(jobs=2, threads=None)
     """
-    found = os.cpu_count() or 1
-    most = max(64, 4 * found)
+    processors = os.cpu_count() or 1
+    most = max(64, 4 * processors)
     for argument, value in counts.items():
         name = argument.replace("_", "-")
         if value is not None:
             check_at_least(name, value, least)
             if int(value) > most:  # type: ignore[call-overload]
                 raise InputError(
-                    f"{name} must be at most {most} on this machine, which has {found} "
+                    f"{name} must be at most {most} on this machine, which has {processors} "
                     f"processors, got {value}"
                 )
 
 
 def check_main_guard(setting: str) -> None:
-    """Refuse to start processes from a script that each of them would execute again.
+    """InputError for starting processes from a script that each of them would execute again.
 
     Args:
-        setting: what asks for processes, such as ``jobs=2``.
+        setting: the setting that asks for processes, such as ``jobs=2``.
 
     Raises:
         InputError: the running script tests ``__name__`` nowhere; shows how. A package's
-            ``__main__.py`` needs no such line, for no process executes it again.
+            ``__main__.py`` needs no such line, as no process executes it again.
 
     Example:
         >>> check_main_guard("jobs=2")
     """
     main = sys.modules.get("__main__")
-    file, spec = (getattr(main, one, None) for one in ("__file__", "__spec__"))
-    of_package = getattr(spec, "name", "").rpartition(".")[2] == "__main__"
-    if file is None or not file.endswith(".py") or of_package:
+    file, spec = (getattr(main, attribute, None) for attribute in ("__file__", "__spec__"))
+    is_package = getattr(spec, "name", "").rpartition(".")[2] == "__main__"
+    if file is None or not file.endswith(".py") or is_package:
         return
     try:
         script = ast.parse(Path(file).read_bytes())
@@ -191,8 +191,8 @@ def check_main_guard(setting: str) -> None:
     tests += [node.subject for node in script.body if isinstance(node, ast.Match)]
     if not any("id='__name__'" in ast.dump(test) for test in tests):
         raise InputError(
-            f"{setting} starts processes, and each imports {Path(file).name} again: put what it "
-            f'executes below a line\n\n    if __name__ == "__main__":\n\nor leave {setting} out'
+            f"{setting} starts processes, and each imports {Path(file).name} again: put its code "
+            f'below a line\n\n    if __name__ == "__main__":\n\nor leave {setting} out'
         )
 
 
@@ -205,15 +205,15 @@ def check_number(
     most: float | None = None,
     below: float | None = None,
 ) -> None:
-    """Refuse an argument that is not a finite number, or is out of range.
+    """InputError for an argument that is not a finite number, or is out of range.
 
     Args:
         name: the argument's name, for the message.
-        value: the value given; NumPy's numbers will do, a tensor will not.
+        value: the argument's value; NumPy's numbers are accepted, tensors are not.
         least: the smallest value accepted, None for any.
-        above: a smaller value than any accepted.
+        above: exclusive lower bound.
         most: the largest value accepted.
-        below: a larger value than any accepted.
+        below: exclusive upper bound.
 
     Raises:
         InputError: ``value`` is not a number, NaN, infinite, or out of range.
@@ -233,7 +233,9 @@ got 1
         ("below", below, below is None or got < below),
     )
     if not math.isfinite(got) or not all(holds for *_, holds in bounds):
-        words = " and ".join(f"{how} {bound:g}" for how, bound, _ in bounds if bound is not None)
+        words = " and ".join(
+            f"{relation} {bound:g}" for relation, bound, _ in bounds if bound is not None
+        )
         kind = f"a finite number {words}" if words else "a finite number"
         raise InputError(f"{name} must be {kind}, got {value!r}")
 
@@ -242,7 +244,7 @@ SECRETS = (
     (re.compile(r"(://[^:/@\s]*:)\S*@"), r"\1***@"),
     (re.compile(r"([?&](?:password|passwd)=)[^&\s]*"), r"\1***"),
 )
-"""Passwords in a URL, and what is shown of them."""
+"""Patterns of passwords in a URL, and their replacements."""
 
 
 def without_password(text: str) -> str:
@@ -258,13 +260,13 @@ def without_password(text: str) -> str:
 
 
 TRACEBACK = "GCL_HARD_TRACEBACK"
-"""A variable; where it is set, an error of the system is shown with where it came from."""
+"""An environment variable; if set, system errors are shown with their traceback."""
 LONGEST = 200
-"""Letters of a path that a message shows."""
+"""Characters of a path that a message shows."""
 
 
 def refusal(error: Exception) -> str | None:
-    """What to do about an error with which the system refuses something; None for another error.
+    """Message for an error of the system, with a remedy; None for any other error.
 
     Args:
         error: an error of Python or PyTorch.
@@ -280,41 +282,41 @@ def refusal(error: Exception) -> str | None:
 
 
 def _refusal(error: Exception) -> str | None:
-    said = str(error)
+    text = str(error)
     if isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and "allocate memory" in said
+        isinstance(error, RuntimeError) and "allocate memory" in text
     ):
         return (
-            f"memory ran out{f' ({said.splitlines()[0][:LONGEST]})' if said else ''}: take a "
+            f"memory ran out{f' ({text.splitlines()[0][:LONGEST]})' if text else ''}: take a "
             f"smaller --dim, --batch-size or data set, or fewer --jobs"
         )
     if isinstance(error, RecursionError):
-        return "something that was given, such as a file's lists, is nested too deeply"
+        return "an input, such as the lists of a file, is nested too deeply"
     if isinstance(error, OverflowError):
-        return f"a number that was given is too large ({said})"
-    if isinstance(error, ValueError) and ("null byte" in said or "null character" in said):
-        return "a path or name that was given has a null byte: write it without"
+        return f"an input number is too large ({text})"
+    if isinstance(error, ValueError) and ("null byte" in text or "null character" in text):
+        return "a path or name has a null byte: write it without"
     if not isinstance(error, OSError):
         return None
-    reason = error.strerror or said or type(error).__name__
-    paths = [os.fsdecode(one) for one in (error.filename, error.filename2) if _is_path(one)]
-    where = " and ".join(one if len(one) <= LONGEST else f"{one[:LONGEST]}…" for one in paths)
+    reason = error.strerror or text or type(error).__name__
+    paths = [os.fsdecode(path) for path in (error.filename, error.filename2) if _is_path(path)]
+    where = " and ".join(path if len(path) <= LONGEST else f"{path[:LONGEST]}…" for path in paths)
     if error.errno == errno.ENOSPC:
         reason += ": free some space, or name a folder on another disk"
     return f"{where}: {reason}" if where else f"the system refuses: {reason}"
 
 
-def _is_path(given: object) -> bool:
-    return isinstance(given, (str, bytes, os.PathLike))
+def _is_path(value: object) -> bool:
+    return isinstance(value, (str, bytes, os.PathLike))
 
 
 @contextmanager
-def calling_own(what: str, hint: str = "") -> Iterator[None]:
-    """InputError for anything that the user's own code raises inside, which may be anything.
+def calling_own(failure: str, hint: str = "") -> Iterator[None]:
+    """Turn any error of the user's own code inside into an InputError.
 
     Args:
-        what: what was called on what, and fails.
-        hint: what to do, after the error.
+        failure: the failing call, as in the example.
+        hint: a remedy, after the error.
 
     Example:
         >>> with calling_own("the encoder f fails on 2 nodes"):
@@ -329,4 +331,4 @@ zero)
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"{what} ({type(error).__name__}: {error}){hint}") from error
+        raise InputError(f"{failure} ({type(error).__name__}: {error}){hint}") from error

@@ -14,11 +14,11 @@ from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.losses.methods import contrastive_loss
 
 InParts = tuple[Sequence[Any], Callable[..., Tensor]]
-"""The parts of a batch, and the loss of what is encoded of them, joined."""
+"""The parts of a batch, and the loss of their joined embeddings."""
 
 
 def width(encoder: nn.Module, out_dim: int | None) -> int:
-    """The width of an encoder's embeddings: ``out_dim`` if given, else ``encoder.out_dim``.
+    """The width of an encoder's embeddings: ``out_dim``, or ``encoder.out_dim`` if that is None.
 
     Args:
         encoder: any module.
@@ -46,11 +46,11 @@ def width(encoder: nn.Module, out_dim: int | None) -> int:
 def loss_of(
     method: str, loss: ContrastiveLoss | None, options: Mapping[str, Any]
 ) -> ContrastiveLoss:
-    """The loss given, or else that of a method.
+    """A loss, or that of a method if it is None.
 
     Args:
         method: a name of ``METHODS``; ignored if ``loss`` is given.
-        loss: a :class:`ContrastiveLoss`, or None for that of the method.
+        loss: a :class:`ContrastiveLoss`, or None for the method's.
         options: options of :func:`gcl_hard.contrastive_loss`.
 
     Returns:

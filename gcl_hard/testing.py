@@ -1,7 +1,7 @@
 """Checks for your own parts, to subclass in your tests: hardenings, samplers, encoders, sets.
 
-A subclass whose name begins with ``Test`` says how its part is made; pytest, or any runner that
-calls methods named ``test_…``, runs the checks. A failed one says what is wrong in a sentence.
+A subclass whose name begins with ``Test`` makes the part in ``make``; pytest, or any runner that
+calls methods named ``test_…``, runs the checks. A failed check says in a sentence what is wrong.
 
 Example:
     >>> from gcl_hard import Exponential
@@ -39,8 +39,8 @@ def _scores(seed: int = 0) -> tuple[Tensor, Tensor]:
     return s, others
 
 
-def _close(found: Tensor, expected: Tensor, wrong: str, tolerance: float = 1e-9) -> None:
-    equal = torch.allclose(found, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+def _close(actual: Tensor, expected: Tensor, wrong: str, tolerance: float = 1e-9) -> None:
+    equal = torch.allclose(actual, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
     assert equal, wrong
 
 
@@ -61,7 +61,7 @@ class HardeningChecks:
             as_hardening(self.make()).check(temperature)
 
     def test_every_row_is_its_own(self) -> None:
-        """The weights of an anchor do not depend on other anchors, unless it says so."""
+        """The weights of an anchor do not depend on other anchors, unless it is batch-wide."""
         hardening = as_hardening(self.make())
         if hardening.batch_wide:
             return
@@ -89,11 +89,13 @@ class HardeningChecks:
         s, others = _scores()
         changed = torch.where(others, s, -s + 0.3)
         expected = self._log_eta(s, others, 0.5)
-        found = self._log_eta(changed, others, 0.5)
-        _close(found[others], expected[others], "the weights depend on what is not among `others`")
+        weights = self._log_eta(changed, others, 0.5)
+        _close(
+            weights[others], expected[others], "the weights depend on what is not among `others`"
+        )
 
     def test_the_slope_is_that_of_log_eta(self) -> None:
-        """``slope(γ)``, where there is one, is the derivative of log η by s."""
+        """``slope(γ)``, unless it is None, is the derivative of log η by s."""
         hardening = as_hardening(self.make())
         for temperature in TEMPERATURES:
             if (slope := hardening.slope(temperature)) is None:
@@ -101,18 +103,18 @@ class HardeningChecks:
             s, others = _scores()
             step = 1e-6
             above, below = (self._log_eta(s + by, others, temperature) for by in (step, -step))
-            found = (above - below) / (2 * step)
-            seen = others & found.isfinite()  # where η > 0
+            derivative = (above - below) / (2 * step)
+            seen = others & derivative.isfinite()  # where η > 0
             _close(
-                found[seen], torch.full_like(found[seen], slope),
+                derivative[seen], torch.full_like(derivative[seen], slope),
                 f"slope({temperature}) is {slope}, which is not the derivative of log η", 1e-5,
             )  # fmt: skip
 
     def test_single_precision_stays_single(self) -> None:
         """float32 scores give float32 weights."""
         s, others = _scores()
-        found = self._log_eta(s.float(), others, 0.5)
-        assert found.dtype == torch.float32, f"float32 scores give weights of {found.dtype}"
+        weights = self._log_eta(s.float(), others, 0.5)
+        assert weights.dtype == torch.float32, f"float32 scores give weights of {weights.dtype}"
 
 
 class SamplerChecks:
@@ -124,11 +126,11 @@ class SamplerChecks:
 
     def _log_q(self, s: Tensor, others: Tensor, same: Tensor) -> tuple[Tensor, Tensor]:
         sampler = self.make()
-        found = sampler(s, others=others, temperature=0.5, same_label=same)
-        return found.log_q.exp(), found.empty
+        negatives = sampler(s, others=others, temperature=0.5, same_label=same)
+        return negatives.log_q.exp(), negatives.empty
 
     def test_it_is_a_distribution_over_admitted_candidates(self) -> None:
-        """Every row sums to 1; an anchor's own label has no weight where labels decide."""
+        """Every row sums to 1; an anchor's own label has no weight if labels decide."""
         s, others = _scores()
         same = torch.rand(s.shape, generator=torch.Generator().manual_seed(2)) < 0.3
         q, empty = self._log_q(s, others, same)
@@ -167,10 +169,10 @@ class GraphEncoderChecks:
         raise NotImplementedError
 
     def graphs(self) -> GraphSet:
-        """Graphs to check it on; the MUTAG of the package."""
+        """Graphs to check it on; MUTAG by default."""
         return load("MUTAG", download=False)
 
-    def _made(self) -> tuple[nn.Module, GraphSet]:
+    def _encoder_and_graphs(self) -> tuple[nn.Module, GraphSet]:
         graphs = self.graphs()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
@@ -183,25 +185,25 @@ class GraphEncoderChecks:
 
     def test_shapes_and_width(self) -> None:
         """Embeddings of nodes [N, d] and graphs [G, d], with d in ``out_dim``."""
-        encoder, graphs = self._made()
-        nodes, of_graphs = self._embedded(encoder, graphs.batch([0, 1, 2]))
-        finite = bool(nodes.isfinite().all() and of_graphs.isfinite().all())
+        encoder, graphs = self._encoder_and_graphs()
+        nodes, graph_embeddings = self._embedded(encoder, graphs.batch([0, 1, 2]))
+        finite = bool(nodes.isfinite().all() and graph_embeddings.isfinite().all())
         assert finite, "embeddings are not finite"
 
     def test_a_graph_does_not_depend_on_its_batch(self) -> None:
         """In evaluation mode a graph has the same embedding alone and beside others."""
-        encoder, graphs = self._made()
+        encoder, graphs = self._encoder_and_graphs()
         ids = [3, 0, 5]
         _, together = self._embedded(encoder, graphs.batch(ids))
-        for row, one in zip(together, ids, strict=True):
-            _, alone = self._embedded(encoder, graphs.batch([one]))
+        for row, graph_id in zip(together, ids, strict=True):
+            _, alone = self._embedded(encoder, graphs.batch([graph_id]))
             _close(
                 alone[0], row, "a graph's embedding depends on the other graphs of its batch", 1e-4
             )
 
     def test_nodes_have_no_order(self) -> None:
         """Renumbered nodes have the same embeddings, and so has their graph."""
-        encoder, graphs = self._made()
+        encoder, graphs = self._encoder_and_graphs()
         batch = graphs.batch([0])
         order = torch.randperm(len(batch.x), generator=torch.Generator().manual_seed(1))
         moved = copy.copy(batch)
@@ -210,13 +212,13 @@ class GraphEncoderChecks:
         object.__setattr__(moved, "x", batch.x[order])
         object.__setattr__(moved, "edge_index", position[batch.edge_index])
         nodes, graph = self._embedded(encoder, batch)
-        found, of_graph = self._embedded(encoder, moved)
-        _close(found, nodes[order], "embeddings of nodes depend on their numbers", 1e-4)
-        _close(of_graph, graph, "a graph's embedding depends on the numbers of its nodes", 1e-4)
+        moved_nodes, moved_graph = self._embedded(encoder, moved)
+        _close(moved_nodes, nodes[order], "embeddings of nodes depend on their numbers", 1e-4)
+        _close(moved_graph, graph, "a graph's embedding depends on the numbers of its nodes", 1e-4)
 
     def test_evaluation_draws_nothing(self) -> None:
         """Two calls in evaluation mode agree, and leave the encoder as it was."""
-        encoder, graphs = self._made()
+        encoder, graphs = self._encoder_and_graphs()
         batch = graphs.batch([0, 1])
         before = {k: v.clone() for k, v in encoder.state_dict().items()}
         first, second = self._embedded(encoder, batch), self._embedded(encoder, batch)
@@ -226,10 +228,10 @@ class GraphEncoderChecks:
 
     def test_every_weight_is_trained(self) -> None:
         """Every parameter has a gradient from node and graph embeddings together."""
-        encoder, graphs = self._made()
+        encoder, graphs = self._encoder_and_graphs()
         encoder.train()
-        nodes, of_graphs = encode(encoder, graphs.batch([0, 1, 2, 3]), width(encoder, None))
-        (nodes.square().sum() + of_graphs.square().sum()).backward()  # type: ignore[no-untyped-call]
+        nodes, graph_embeddings = encode(encoder, graphs.batch([0, 1, 2, 3]), width(encoder, None))
+        (nodes.square().sum() + graph_embeddings.square().sum()).backward()  # type: ignore[no-untyped-call]
         without = [
             name for name, p in encoder.named_parameters() if p.requires_grad and p.grad is None
         ]
@@ -237,12 +239,12 @@ class GraphEncoderChecks:
 
     def test_weights_travel(self) -> None:
         """``state_dict`` of one encoder makes another the same."""
-        encoder, graphs = self._made()
+        encoder, graphs = self._encoder_and_graphs()
         other = self.make(graphs.n_features, graphs.edge_dim)
         other.load_state_dict(encoder.state_dict())
         batch = graphs.batch([0, 1])
-        found, expected = self._embedded(other, batch)[1], self._embedded(encoder, batch)[1]
-        _close(found, expected, "state_dict does not hold all that embeddings depend on", 1e-5)
+        copied, expected = self._embedded(other, batch)[1], self._embedded(encoder, batch)[1]
+        _close(copied, expected, "state_dict does not hold all that embeddings depend on", 1e-5)
 
 
 class ImageEncoderChecks:
@@ -257,9 +259,9 @@ class ImageEncoderChecks:
 
     def _embedded(self, encoder: nn.Module, x: Tensor) -> Tensor:
         with evaluating(encoder):
-            found: Any = encoder(x)
-        assert isinstance(found, Tensor), f"the encoder returns {type(found).__name__}, no tensor"
-        return found
+            z: Any = encoder(x)
+        assert isinstance(z, Tensor), f"the encoder returns {type(z).__name__}, no tensor"
+        return z
 
     def _images(self) -> Tensor:
         return torch.rand(3, 3, self.size, self.size, generator=torch.Generator().manual_seed(0))
@@ -275,7 +277,7 @@ class ImageEncoderChecks:
     def test_an_image_does_not_depend_on_its_batch(self) -> None:
         """In evaluation mode an image has the same embedding alone and beside others."""
         encoder, x = self.make(), self._images()
-        alone = torch.cat([self._embedded(encoder, one[None]) for one in x])
+        alone = torch.cat([self._embedded(encoder, image[None]) for image in x])
         together = self._embedded(encoder, x)
         _close(alone, together, "an image's embedding depends on its batch", 1e-4)
 
@@ -302,24 +304,24 @@ class GraphSetChecks:
         batch = graphs.all()
         ends = batch.edge_index
         inside = not ends.numel() or (int(ends.min()) >= 0 and int(ends.max()) < len(batch.x))
-        assert inside, "an edge names a node that is not there"
+        assert inside, "an edge names a node that does not exist"
         owner = batch.batch
         assert torch.equal(owner[ends[0]], owner[ends[1]]), "an edge joins two graphs"
 
     def test_edges_have_both_directions(self) -> None:
-        """Every edge is there in either direction, as message passing expects of one undirected."""
+        """Every edge exists in both directions, as message passing expects of undirected graphs."""
         ends = self.make().all().edge_index
-        there = set(map(tuple, ends.T.tolist()))
-        missing = [edge for edge in there if edge[::-1] not in there]
+        edges = set(map(tuple, ends.T.tolist()))
+        missing = [edge for edge in edges if edge[::-1] not in edges]
         assert not missing, f"{len(missing)} edges have no other direction, such as {missing[:1]}"
 
     def test_labels_are_classes_from_zero(self) -> None:
-        """Labels, where there are some, are 0 … C − 1, and every class has a graph."""
+        """Labels, if there are any, are 0 … C − 1, and every class has a graph."""
         graphs = self.make()
         if graphs.n_classes:
-            found = sorted({*graphs.y.tolist()})
+            labels = sorted({*graphs.y.tolist()})
             expected = list(range(graphs.n_classes))
-            assert found == expected, f"labels are {found}, and n_classes is {graphs.n_classes}"
+            assert labels == expected, f"labels are {labels}, and n_classes is {graphs.n_classes}"
 
     def test_features_are_finite(self) -> None:
         """No feature is NaN or infinite."""

@@ -32,7 +32,7 @@ class GAT(nn.Module):
 
 def main() -> None:
     graphs = load("MUTAG")
-    found: dict[str, Any] = {}
+    output: dict[str, Any] = {}
     for protocol in ("inductive", "transductive"):
         done = gcl_hard.evaluate(
             GAT, graphs, ["ucl", "hscl"], protocol=protocol, seeds=2, folds=3, epochs=2,
@@ -43,7 +43,7 @@ def main() -> None:
         (saved,) = Path("results").glob(f"*_hscl_{protocol}_*seed1.pt")
         encoders = done.encoders("hscl", seed=1)
         loaded = gcl_hard.load_encoder(saved, GAT, fold=len(encoders) - 1)
-        found[protocol] = {
+        output[protocol] = {
             "embeddings": done.embeddings("hscl", seed=1)[-1].tolist(),
             "encoder": embed(encoders[-1], graphs).tolist(),
             "loaded": embed(loaded, graphs).tolist(),
@@ -57,8 +57,8 @@ def main() -> None:
         torch.manual_seed(0)
         model = wrapped(GAT(graphs.n_features, graphs.edge_dim), method="hscl")
         losses = gcl_hard.fit(model, graphs, epochs=2, batch_size=64, lr=0.01, device="cpu")
-        found[wrapped.__name__] = {"losses": losses, "embeddings": model.embed(graphs).tolist()}
-    Path("found.json").write_text(json.dumps(found), encoding="utf-8")
+        output[wrapped.__name__] = {"losses": losses, "embeddings": model.embed(graphs).tolist()}
+    Path("found.json").write_text(json.dumps(output), encoding="utf-8")
 
 
 if __name__ == "__main__":

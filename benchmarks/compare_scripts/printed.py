@@ -1,6 +1,6 @@
-"""What scripts of a folder, or of one shell script, print: ``printed.py WHAT [ARGUMENT ...]``.
+"""Output of the scripts of a folder, or of one shell script: ``printed.py WHAT [ARGUMENT ...]``.
 
-Every line goes to ``NAME.printed`` in this folder, without what varies between two runs: times,
+Every line goes to ``NAME.printed`` in this folder, without parts that vary between two runs: times,
 memory, addresses, temporary folders, frames of tracebacks. Scripts run as copies, with the package
 of ``PYTHONPATH``, and their generators are seeded.
 """
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 SCRIPTS = "*[0-9]_*.py"
-"""What runs in a folder; other files are imported by these."""
+"""Scripts that run in a folder; they import the other files."""
 DISTRIBUTED = {"07_queue_ddp.py": [], "19_uneven.py": ["a"], "fine_04_gathered_torchrun.py": []}
 """Scripts that torchrun starts, with their arguments; rank 0 is read."""
 SECONDS = 240
@@ -35,11 +35,11 @@ MASKS = (
     (r"(?<=host )[\d.]+|[\d.]+(?= host)", "#"),
 )
 QUICK = {"DEVICE": "cpu", "QUICK": "1", "SCALE": "6", "SITE": "", "OUT": "logs", "SHOW": "1000"}
-"""The variables of ``gpu/try.sh`` for a machine without a GPU."""
+"""Variables of ``gpu/try.sh`` for a machine without a GPU."""
 
 
 def masked(text: str, tree: str, scratch: str) -> list[str]:
-    """Lines without what varies; paths begin in the tree, or below a temporary folder."""
+    """Lines without varying parts; paths are relative to the tree or a temporary folder."""
     text = re.sub(rf"{re.escape(scratch)}(/[\w.-]+)?", "FOLDER", text.replace(f"{tree}/", ""))
     text = text.replace(str(Path.cwd()), ".")
     for pattern, name in MASKS:
@@ -48,7 +48,7 @@ def masked(text: str, tree: str, scratch: str) -> list[str]:
 
 
 def seeded(script: str, *arguments: str) -> None:
-    """Run a script as its own command would, from one state of all generators."""
+    """Run a script as a command would, with all generators seeded."""
     import random
 
     import numpy as np
@@ -62,13 +62,13 @@ def seeded(script: str, *arguments: str) -> None:
     runpy.run_path(script, run_name="__main__")
 
 
-def copied(what: Path, folder: Path) -> Path:
+def copied(source: Path, folder: Path) -> Path:
     """A copy of a folder or a script."""
-    copy = folder / what.name
-    if what.is_dir():
-        shutil.copytree(what, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    copy = folder / source.name
+    if source.is_dir():
+        shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
     else:
-        shutil.copy(what, copy)
+        shutil.copy(source, copy)
     return copy
 
 
@@ -76,28 +76,28 @@ def call(script: Path, arguments: Sequence[str]) -> list[str]:
     """The command line of a script."""
     if script.suffix == ".sh":
         return ["bash", str(script), *arguments]
-    own = [str(Path(__file__).resolve()), "--seeded", script.name]
+    command = [str(Path(__file__).resolve()), "--seeded", script.name]
     if script.name not in DISTRIBUTED:
-        return [sys.executable, "-W", "ignore", *own]
+        return [sys.executable, "-W", "ignore", *command]
     run = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    return [sys.executable, *run, "--local-ranks-filter", "0", *own, *DISTRIBUTED[script.name]]
+    return [sys.executable, *run, "--local-ranks-filter", "0", *command, *DISTRIBUTED[script.name]]
 
 
-def main(what: Path, *arguments: str) -> None:
-    """Run what is named, and write what it prints."""
+def main(source: Path, *arguments: str) -> None:
+    """Run scripts, and write their output."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         Path(scratch).chmod(0o755)  # a script gives up its rights
-        copy = copied(what, Path(scratch))
+        copy = copied(source, Path(scratch))
         scripts = sorted(copy.glob(SCRIPTS)) if copy.is_dir() else [copy]
-        own = {"TMPDIR": scratch, "WORK": str(Path.cwd()), "PYTHON": sys.executable}
+        variables = {"TMPDIR": scratch, "WORK": str(Path.cwd()), "PYTHON": sys.executable}
         if copy.suffix == ".sh":
-            data = str(what.resolve().parents[1] / "data" / "tu")
-            own |= QUICK | {"EXTRA_SITE": os.environ["PYTHONPATH"], "DATA": data}
+            data = str(source.resolve().parents[1] / "data" / "tu")
+            variables |= QUICK | {"EXTRA_SITE": os.environ["PYTHONPATH"], "DATA": data}
         for script in scripts:
             done = subprocess.run(
                 call(script, arguments),
                 cwd=script.parent if copy.is_dir() else None,
-                env=os.environ | {"PYTHONHASHSEED": "0"} | own,
+                env=os.environ | {"PYTHONHASHSEED": "0"} | variables,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

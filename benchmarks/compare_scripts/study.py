@@ -1,4 +1,4 @@
-"""Searches through ``gcl_hard.study``, on a named set and on graphs of one's own."""
+"""Searches through ``gcl_hard.study``, on a named set and on the user's own graphs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gcl_hard import study
 
 
 class GCN(nn.Module):
-    """Of a width that is searched."""
+    """A GCN whose width is searched."""
 
     def __init__(self, n_features: int, width: int) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ def rings(count: int) -> list[Data]:
 def main() -> None:
     usual: dict[str, Any] = {"epochs": 2, "device": "cpu", "threads": 1, "progress": False}
     numbers: list[int] = []
-    own = study(
+    custom_result = study(
         rings(48), "hscl", encoder=GCN, trials=4, sampler="random", batch=1, output="own",
         space={"encoder.width": [4, 8], "beta": (0.5, 4.0), "lr": (1e-3, 1e-1)},
         callbacks=[lambda _, trial: numbers.append(trial.number)], **usual,
@@ -51,16 +51,16 @@ def main() -> None:
         "MUTAG", "hscl-tau", trials=4, outer_folds=2, inner_folds=2, dim=8, batch=1, seed=1,
         output="named", report="named.md", **usual,
     )  # fmt: skip
-    found: dict[str, Any] = {
-        name: {"inner": one.inner, "outer": one.outer, "optimism": one.optimism}
-        for name, one in (("own", own), ("named", named))
+    output: dict[str, Any] = {
+        name: {"inner": result.inner, "outer": result.outer, "optimism": result.optimism}
+        for name, result in (("own", custom_result), ("named", named))
     }
     again = study(
         "MUTAG", "hscl-tau", trials=5, outer_folds=2, inner_folds=2, dim=8, batch=1, seed=1,
         output="named", **usual,
     )  # fmt: skip
-    found |= {"again": {"inner": again.inner, "outer": again.outer}, "told": numbers}
-    Path("found.json").write_text(json.dumps(found), encoding="utf-8")
+    output |= {"again": {"inner": again.inner, "outer": again.outer}, "told": numbers}
+    Path("found.json").write_text(json.dumps(output), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Batches made one ahead of the one that a device works on."""
+"""Batches prepared one ahead of the one that a device works on."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ T = TypeVar("T")
 
 
 def ahead(batches: Iterable[T], device: torch.device) -> Iterator[T]:
-    """The batches, each made in a thread while the one before is in use; for a CPU as they are.
+    """The batches, each made in a thread while the previous one is in use; unchanged on a CPU.
 
-    What the thread asks of the device is queued on the stream of the one who iterates, and so is
-    done before the batch is used. What makes batches must not draw from the global random states,
-    which the training does.
+    The thread's device operations are queued on the stream of the consumer, and so finish before
+    the batch is used. Making batches must not draw from the global random states, from which
+    training draws.
 
     Args:
-        batches: what is iterated in the thread.
+        batches: iterated in the thread.
         device: where they are used.
 
     Example:

@@ -1,4 +1,4 @@
-"""The extras by which parts of this package are installed, and what each lets one import."""
+"""The package's extras and the modules that each installs."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ EXTRAS = {
 """Modules that each extra of ``pyproject.toml`` installs, beside PyTorch and NumPy."""
 
 
-def check_extra(extra: str, what: str, *modules: str) -> None:
-    """Refuse to go on without the modules of an extra; none of them is imported.
+def check_extra(extra: str, feature: str, *modules: str) -> None:
+    """MissingExtraError unless the modules of an extra are installed; imports none of them.
 
     Args:
         extra: one of :data:`EXTRAS`, or several, joined by commas.
-        what: what needs it, for the message.
-        modules: the modules needed, all of the extra by default.
+        feature: what needs it, for the message.
+        modules: the required modules, all of the extra by default.
 
     Raises:
-        MissingExtraError: one cannot be found; names it, and the command that installs the extra.
+        MissingExtraError: if one is missing; names it, and the command that installs the extra.
 
     Example:
         >>> check_extra("graphs", "gcl_hard.graphs")
     """
-    wanted = modules or dict.fromkeys(name for one in extra.split(",") for name in EXTRAS[one])
-    absent = [name for name in wanted if not _is_there(name)]
+    wanted = modules or dict.fromkeys(name for part in extra.split(",") for name in EXTRAS[part])
+    absent = [name for name in wanted if not _importable(name)]
     if absent:
         raise MissingExtraError(
-            f"{what} needs {', '.join(absent)}, which this Python lacks: pip install -e "
+            f"{feature} needs {', '.join(absent)}, which this Python lacks: pip install -e "
             f"'.[{extra}]' in a clone of gcl_hard"
         )
 
 
 def installed(extra: str) -> bool:
     """Whether the modules of an extra can be found."""
-    return all(map(_is_there, EXTRAS[extra]))
+    return all(map(_importable, EXTRAS[extra]))
 
 
-def _is_there(module: str) -> bool:
+def _importable(module: str) -> bool:
     return sys.modules[module] is not None if module in sys.modules else bool(find_spec(module))

@@ -1,4 +1,4 @@
-"""What items are called: ids by which rows of results are joined with the user's own tables."""
+"""Ids of items, by which rows of results are joined with the user's own tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gcl_hard.errors import InputError
 
 LETTERS, MANY = 2**20, 16
-"""Letters that an array of words may always take, and how many times those that the words have."""
+"""Letters that an array of words may always take, and its largest multiple of the words' own."""
 END = re.compile(r"[\s\0]+$")
 
 
@@ -24,14 +24,14 @@ def checked_names(ids: Any, n: int, item: str) -> NDArray[Any]:
     Args:
         ids: a list or array of numbers or of words; None for the numbers 0 to n − 1.
         n: number of items.
-        item: what one is called, for the message.
+        item: noun for an item, for the message.
 
     Returns:
-        [n], of integers or of text, as :func:`text_array` makes it.
+        [n], of integers, or of text as from :func:`text_array`.
 
     Raises:
-        InputError: for another number of ids, for ids that are neither numbers nor words, or some
-            of each, and for what has no order.
+        InputError: for another number of ids, for ids that are neither numbers nor words, or a mix
+            of both, and for unordered collections.
 
     Example:
         >>> checked_names(["a", "b"], 2, "graph").tolist(), checked_names(None, 2, "graph").tolist()
@@ -44,35 +44,35 @@ def checked_names(ids: Any, n: int, item: str) -> NDArray[Any]:
             f"ids must be a list or an array in the order of the {item}s, got {ids!r:.60}"
         )
     try:
-        found = None if isinstance(ids, list | tuple) else np.asarray(ids)
-        listed = ids if found is None else found.tolist()
-        kinds = {str if isinstance(one, str) else type(one) for one in listed}
-        if kinds == {str} and (found is None or found.dtype == object):
-            found = text_array(listed)
-        elif found is None:
-            found = np.asarray(ids)
+        array = None if isinstance(ids, list | tuple) else np.asarray(ids)
+        listed = ids if array is None else array.tolist()
+        kinds = {str if isinstance(name, str) else type(name) for name in listed}
+        if kinds == {str} and (array is None or array.dtype == object):
+            array = text_array(listed)
+        elif array is None:
+            array = np.asarray(ids)
     except ValueError:  # of rows of several lengths
-        found, kinds = np.empty(0, float), set()
+        array, kinds = np.empty(0, float), set()
     if len(kinds) > 1 and str in kinds:
         raise InputError(
             f"ids must be words, or numbers, for all {item}s, got "
-            f"{' and '.join(sorted(one.__name__ for one in kinds))}"
+            f"{' and '.join(sorted(name.__name__ for name in kinds))}"
         )
-    named = found.dtype.kind in "iuU" or kinds == {str}
-    if found.ndim != 1 or len(found) != n or not named:
+    named = array.dtype.kind in "iuU" or kinds == {str}
+    if array.ndim != 1 or len(array) != n or not named:
         raise InputError(
-            f"ids must be a number or a word for each {item}, [{n}], got {found.dtype} "
-            f"{[*found.shape]}"
+            f"ids must be a number or a word for each {item}, [{n}], got {array.dtype} "
+            f"{[*array.shape]}"
         )
-    return found
+    return array
 
 
 def text_array(words: Sequence[str]) -> NDArray[Any]:
     """Words as an array, [n].
 
-    NumPy's text is as wide as the longest word, and drops NUL at the end of one: where it would
-    take more than 16 times the letters that there are, or lose one, the words stay Python's, of
-    which :func:`gcl_hard.files.io.storable` makes what a file holds.
+    NumPy's text is as wide as the longest word, and drops NUL at a word's end: if it would take
+    more than 16 times the letters of the words, or lose one, the array holds Python strings, which
+    :func:`gcl_hard.files.io.storable` converts for files.
 
     Example:
         >>> text_array(["a", "bc"]).dtype, text_array(["a", "bc\\0"]).dtype
@@ -90,7 +90,7 @@ def ordered_names(names: Iterable[str] | Mapping[Any, Any], kind: str) -> tuple[
     Args:
         names: a list, array or index of them; or a mapping of all names to their numbers, or of the
             numbers to names.
-        kind: what they name, for messages.
+        kind: plural noun for the things named, for messages.
 
     Raises:
         InputError: for a set, which has no order, for a mapping whose numbers are not 0 to n − 1,
@@ -120,12 +120,12 @@ def ordered_names(names: Iterable[str] | Mapping[Any, Any], kind: str) -> tuple[
             raise InputError(f"names of {kind} are not blank, got {name!r}")
     if len(set(ordered)) < len(ordered):
         again = next(name for name, n in Counter(ordered).items() if n > 1)
-        raise InputError(f"names of {kind} are different ones, and {again!r} stands twice")
+        raise InputError(f"names of {kind} are distinct, and {again!r} appears twice")
     return ordered
 
 
 def alike_notes(names: Sequence[str], kind: str) -> list[str]:
-    """A sentence on names that look like another one, if there are any.
+    """A note on names that look alike, if there are any.
 
     Example:
         >>> len(alike_notes(["a", "a ", "tea"], "entities"))
@@ -141,13 +141,13 @@ def alike_notes(names: Sequence[str], kind: str) -> list[str]:
         return []
     return [
         f"{len(again):,} of the {kind} {'has' if len(again) == 1 else 'have'} another's name but "
-        f"for blanks or NUL at the end, or how Unicode writes a letter, such as {again[0][0]!a} "
-        f"and {again[0][1]!a}: they are kept apart"
+        f"for blanks or NUL at the end, or the Unicode form of a letter, such as "
+        f"{again[0][0]!a} and {again[0][1]!a}: they are kept apart"
     ]
 
 
 def repeated(ids: NDArray[Any]) -> int:
-    """How many ids stand for several items.
+    """Number of ids that stand for several items.
 
     Example:
         >>> repeated(np.array(["a", "b", "a"]))
@@ -156,17 +156,17 @@ def repeated(ids: NDArray[Any]) -> int:
     return int((np.unique(ids, return_counts=True)[1] > 1).sum())
 
 
-def in_order(values: Any, names: Sequence[Any] | None, item: str, what: str) -> Any:
-    """Rows of a pandas object in the order of some items, by its index; anything else as it is.
+def in_order(values: Any, names: Sequence[Any] | None, item: str, kind: str) -> Any:
+    """Rows of a pandas object in the order of some items, by its index; anything else unchanged.
 
     Args:
         values: a Series or a DataFrame, which has an index, or anything else.
-        names: what the items are called, in their order; None for the numbers 0 to n − 1.
-        item: what one is called, for the message.
-        what: what the values are, likewise.
+        names: names of the items, in their order; None for the numbers 0 to n − 1.
+        item: noun for an item, for the message.
+        kind: noun for the values, likewise.
 
     Raises:
-        InputError: for an index that has a name twice, lacks one, or has others.
+        InputError: for an index that repeats a name, lacks one, or has others.
 
     Example:
         >>> import pandas as pd
@@ -189,7 +189,7 @@ def in_order(values: Any, names: Sequence[Any] | None, item: str, what: str) -> 
     ]
     if problems:
         raise InputError(
-            f"the index of {what} is not that of the {item}s, it {' and '.join(problems)}: give a "
+            f"the index of {kind} does not match the {item}s, it {' and '.join(problems)}: give a "
             f"row for each {item} under its name, or the values alone (.to_numpy()) in the order "
             f"of the {item}s"
         )

@@ -23,7 +23,7 @@ def lazy(package: str, file: str, extra: str = "") -> Lazy:
     Args:
         package: the ``__name__`` of the package.
         file: its ``__file__``, next to which the stub is.
-        extra: the extra that its names need, if they do, as of :func:`check_extra`.
+        extra: the extra that its names need, if any; see :func:`check_extra`.
 
     Returns:
         Functions to bind to ``__getattr__`` and ``__dir__`` (PEP 562), and the names, sorted.
@@ -37,7 +37,7 @@ def lazy(package: str, file: str, extra: str = "") -> Lazy:
         ('GraphSet', True, True)
     """
     stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
-    found = {
+    modules = {
         alias.name: str(node.module)
         for node in stub.body
         if isinstance(node, ast.ImportFrom)
@@ -45,13 +45,13 @@ def lazy(package: str, file: str, extra: str = "") -> Lazy:
     }
 
     def getattribute(name: str) -> Any:
-        if name not in found:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if extra:
             check_extra(extra, package)
-        return getattr(import_module(found[name]), name)
+        return getattr(import_module(modules[name]), name)
 
     def listed() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *found})
+        return sorted({*vars(sys.modules[package]), *modules})
 
-    return getattribute, listed, sorted(found)
+    return getattribute, listed, sorted(modules)

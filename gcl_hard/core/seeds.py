@@ -49,13 +49,13 @@ def seeded(*key: int) -> torch.Generator:
 
 
 class Drawing(TorchFunctionMode):
-    """Inside it torch's random functions draw from one generator, in this thread alone.
+    """Context in which torch's random functions draw from one generator, in this thread alone.
 
-    For code that has no argument for a generator; torch's global random state is neither read nor
-    changed. Draws are float32 where nothing else is said, whatever the default dtype is.
+    For code that takes no generator; torch's global random state is neither read nor changed.
+    Draws are float32 unless a dtype is given, whatever the default dtype.
 
     Args:
-        generator: generator on the device that is drawn on.
+        generator: generator on the device of the draws.
 
     Example:
         >>> with Drawing(seeded(0)):
@@ -83,7 +83,7 @@ class Drawing(TorchFunctionMode):
 @cache
 def _draws(function: Any) -> bool:
     """Whether a function of torch takes a generator."""
-    # Functions in Python, as those of torch.nn.init, hide what they call from the mode.
+    # Functions in Python, such as those of torch.nn.init, hide their calls from the mode.
     if isinstance(function, FunctionType):
         return "generator" in inspect.signature(function).parameters
     return function in RANDOM
@@ -102,7 +102,7 @@ T = TypeVar("T")
 
 @dataclass
 class _Pass(Generic[T]):
-    """A forward pass that may be computed again, and what it drew."""
+    """A forward pass that may be recomputed, and its draws."""
 
     hooked: bool
     mark: Tensor
@@ -111,41 +111,41 @@ class _Pass(Generic[T]):
 
 
 class Replay(Generic[T]):
-    """What forward passes drew, for activation checkpointing, which computes them again.
+    """Draws of forward passes, for activation checkpointing, which recomputes the passes.
 
-    Passes are found again by their inputs. If several had equal inputs, the last one comes first,
-    as in a backward pass. The last :data:`PASSES` that may be computed again are kept.
+    Passes are identified by their inputs. If several had equal inputs, the last comes first, as in
+    a backward pass. The last :data:`PASSES` that may be recomputed are kept.
     """
 
     def __init__(self) -> None:
         self._kept: deque[_Pass[T]] = deque(maxlen=PASSES)
 
     def keep(self, inputs: Sequence[Tensor], drawn: Callable[[], T]) -> None:
-        """Keep what a forward pass drew, if it may be computed again."""
+        """Keep the draws of a forward pass, if it may be recomputed."""
         if may_be_repeated():
             self._kept.append(_Pass(hooked(), _mark(inputs), drawn()))
 
     def again(self, inputs: Sequence[Tensor]) -> T | None:
-        """In a backward pass, what was drawn for these inputs; None if it is not computed again.
+        """In a backward pass, the draws for these inputs; None if it recomputes nothing.
 
         Raises:
-            InputError: if it is, and its draws are not known.
+            InputError: if it recomputes a pass whose draws are unknown.
         """
-        of, mark = hooked(), _mark(inputs)
-        equal = [one for one in self._kept if one.hooked == of and torch.equal(one.mark, mark)]
+        is_hooked, mark = hooked(), _mark(inputs)
+        equal = [p for p in self._kept if p.hooked == is_hooked and torch.equal(p.mark, mark)]
         if not equal:
-            if of:
+            if is_hooked:
                 raise InputError(
-                    f"activation checkpointing computes a forward pass again whose draws are not "
-                    f"known: it is none of the last {PASSES}, or its inputs differ"
+                    f"activation checkpointing recomputes a forward pass whose draws are unknown: "
+                    f"it is none of the last {PASSES}, or its inputs differ"
                 )
             return None
-        if all(one.used for one in equal):  # another backward pass through the same graph
-            for one in equal:
-                one.used = False
-        found = next(one for one in reversed(equal) if not one.used)
-        found.used = True
-        return found.drawn
+        if all(p.used for p in equal):  # another backward pass through the same graph
+            for p in equal:
+                p.used = False
+        match = next(p for p in reversed(equal) if not p.used)
+        match.used = True
+        return match.drawn
 
 
 PASSES = 256
@@ -153,12 +153,12 @@ PASSES = 256
 
 
 def _mark(inputs: Sequence[Tensor]) -> Tensor:
-    """Numbers that tell inputs from others: the sums of their columns."""
-    return torch.cat([one.detach().nan_to_num().sum(0).reshape(-1) for one in inputs])
+    """Fingerprint of inputs: the sums of their columns."""
+    return torch.cat([x.detach().nan_to_num().sum(0).reshape(-1) for x in inputs])
 
 
 class Generators:
-    """One generator per device, created on first use from one seed; their state can be saved.
+    """One generator per device, seeded alike on first use; their states can be saved.
 
     Args:
         seed: ≥ 0.
@@ -178,21 +178,21 @@ class Generators:
         self._passes = Replay[Tensor]()
 
     def on(self, *inputs: Tensor) -> torch.Generator:
-        """The generator of the inputs' device; as it was, where their pass is computed again.
+        """The generator of the inputs' device; in its earlier state when their pass is recomputed.
 
         Args:
-            *inputs: [n, d], what the draws are for.
+            *inputs: [n, d], inputs of the pass that draws.
 
         Raises:
-            InputError: if that pass is not known.
+            InputError: if that pass is unknown.
         """
         if in_backward() and (state := self._passes.again(inputs)) is not None:
             return torch.Generator(inputs[0].device).set_state(state)
-        generator = self._of(inputs[0].device)
+        generator = self._on_device(inputs[0].device)
         self._passes.keep(inputs, generator.get_state)
         return generator
 
-    def _of(self, device: torch.device) -> torch.Generator:
+    def _on_device(self, device: torch.device) -> torch.Generator:
         key = str(device)
         if key not in self._by_device:
             self._by_device[key] = torch.Generator(device).manual_seed(self.seed)
@@ -206,12 +206,12 @@ class Generators:
         """Restore what :meth:`state` returned."""
         self._by_device.clear()
         for key, value in state.items():
-            self._of(torch.device(key)).set_state(value.cpu())
+            self._on_device(torch.device(key)).set_state(value.cpu())
 
 
 @contextmanager
 def seeded_globally(generator: torch.Generator) -> Iterator[None]:
-    """Seed the global random states from a generator; they are put back afterwards."""
+    """Context that seeds the global random states from a generator, and restores them."""
     import numpy as np
 
     device = generator.device

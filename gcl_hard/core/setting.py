@@ -1,4 +1,4 @@
-"""A setting, stated once: what flags, checks, YAML, columns and search spaces derive from.
+"""A setting, stated once: flags, checks, YAML, columns and search spaces derive from it.
 
 A declared setting is an annotated argument of a class or a field of a dataclass::
 
@@ -24,32 +24,32 @@ KINDS = {bool: "True or False", int: "a whole number", str: "a word"}
 
 @dataclass(frozen=True)
 class Setting:
-    """What type and default of a setting do not say.
+    """A setting's properties beyond its type and default.
 
     Attributes:
         help: a phrase for the help of a flag.
         part: part of the run that it belongs to.
-        name: that users type, if it is not the argument's.
-        least: the smallest value; as the others of a number, or of every number of a list.
+        name: the name that users type, if it is not the argument's.
+        least: the smallest value; like the other bounds, of a number or of each number in a list.
         most: the largest value.
-        above: a bound that is no value.
-        below: a bound that is no value.
-        symbol: in tables, such as β.
-        title: on axes and in tables of a search, if it is not the name.
+        above: an exclusive lower bound.
+        below: an exclusive upper bound.
+        symbol: symbol in tables, such as β.
+        title: title on axes and in tables of a search, if it is not the name.
         follows: settings on which its value in a recipe depends: if one of them is stated, the
             recipe's value does not hold.
-        common: whether most people set it; such are first in a help.
+        common: whether most people set it; these come first in a help.
         several: whether ``bench`` takes several values, and runs all combinations.
         chosen: whether it can be chosen inside training data.
-        own: whether it may name a part of the user's own, ``module:Name`` or a file of an encoder.
+        custom: whether it may name the user's own part, ``module:Name`` or an encoder file.
         read_by: baselines that read it.
-        space: what a search draws it from: ``(low, high)``, ``(low, high, "log")`` or a list of
-            choices; empty if it cannot be searched.
-        usual: the default, given the settings above; in place of one that is None.
+        space: search space: ``(low, high)``, ``(low, high, "log")`` or a list of choices; empty if
+            it cannot be searched.
+        usual: the default, given the settings above; used if the declared one is None.
         applies: whether it has a meaning, given the settings above.
-        before: earlier defaults, the first one first: results made with them keep their keys.
-        otherwise: its value where it has none; the declared default if None.
-        canonical: one form of a given value, of several that mean the same.
+        before: earlier defaults, oldest first: results made with them keep their keys.
+        otherwise: its value where it does not apply; the declared default if None.
+        canonical: converts a value to a canonical form, where several mean the same.
     """
 
     help: str
@@ -65,7 +65,7 @@ class Setting:
     common: bool = False
     several: bool = False
     chosen: bool = False
-    own: bool = False
+    custom: bool = False
     read_by: tuple[str, ...] = ()
     space: Sequence[Any] | None = None
     usual: Callable[[Above], Any] | None = None
@@ -80,11 +80,11 @@ class Field:
     """A declared setting.
 
     Attributes:
-        name: that users type.
+        name: the name that users type.
         argument: argument of the class that declares it.
         kind: its type, without ``Annotated``.
         default: its declared default.
-        setting: all else.
+        setting: its other properties.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Field:
 
     @cached_property
     def kinds(self) -> tuple[Any, ...]:
-        """Types of its values but None."""
+        """Types of its values other than None."""
         several = get_args(self.kind) if get_origin(self.kind) in (Union, UnionType) else ()
         return tuple(kind for kind in several or (self.kind,) if kind is not NoneType)
 
@@ -105,13 +105,13 @@ class Field:
         return NoneType in get_args(self.kind)
 
     def keyed(self, above: Above) -> Any:
-        """The value that a key leaves out: the usual one, or the first that was usual."""
+        """The value that a key omits: the default, or the oldest one if it has changed."""
         setting = self.setting
         applies = setting.applies is None or setting.applies(above)
         return setting.before[0] if applies and setting.before else self.usual(above)
 
     def usual(self, above: Above) -> Any:
-        """Its value, if none is given."""
+        """Its default value."""
         setting = self.setting
         if setting.applies is not None and not setting.applies(above):
             return self.default if setting.otherwise is None else setting.otherwise(above)
@@ -121,7 +121,7 @@ class Field:
         """A value of the setting's type and within its bounds; lists become tuples.
 
         Raises:
-            InputError: for another; names the setting.
+            InputError: for any other value; names the setting.
         """
         return None if value is None and self.optional else self._checked(value, self.kinds[0])
 
@@ -132,7 +132,7 @@ class Field:
         if get_origin(kind) is tuple:
             if isinstance(value, str) or not isinstance(value, Sequence):
                 raise InputError(f"{flag} must be a list, got {value!r}")
-            return tuple(self._checked(one, get_args(kind)[0]) for one in value)
+            return tuple(self._checked(element, get_args(kind)[0]) for element in value)
         if kind is float:
             check_number(
                 flag, value, least=bounds.least, above=bounds.above, most=bounds.most,
@@ -150,7 +150,7 @@ def declared(owner: Callable[..., Any]) -> dict[str, Field]:
     """The settings that a class declares, by name: its annotated arguments.
 
     Raises:
-        TypeError: for one without a default.
+        TypeError: for a setting without a default.
 
     Example:
         >>> @dataclass
@@ -165,7 +165,7 @@ def declared(owner: Callable[..., Any]) -> dict[str, Field]:
 
 @cache
 def _declared(owner: Any) -> dict[str, Field]:
-    found = {}
+    fields = {}
     hints = _hints(owner)
     for name, parameter in inspect.signature(owner).parameters.items():
         hint = hints.get(name)
@@ -175,9 +175,9 @@ def _declared(owner: Any) -> dict[str, Field]:
         for setting in (note for note in notes if isinstance(note, Setting)):
             if parameter.default is parameter.empty:
                 raise TypeError(f"{owner.__name__}.{name} is a setting without a default")
-            one = Field(setting.name or name, name, kind, parameter.default, setting)
-            found[one.name] = one
-    return found
+            field = Field(setting.name or name, name, kind, parameter.default, setting)
+            fields[field.name] = field
+    return fields
 
 
 def _hints(owner: Any) -> dict[str, Any]:
@@ -193,42 +193,42 @@ def _hints(owner: Any) -> dict[str, Any]:
 
 
 def joined(*several: Mapping[str, Field]) -> dict[str, Field]:
-    """Settings of several classes; one that two declare must be the same.
+    """Settings of several classes; one that is declared twice must agree.
 
     Raises:
-        TypeError: for one name with two defaults or types.
+        TypeError: for a name with two defaults or types.
     """
-    found: dict[str, Field] = {}
-    for name, one in (item for fields in several for item in fields.items()):
-        known = found.setdefault(name, one)
-        if (known.kind, known.default) != (one.kind, one.default):
+    fields: dict[str, Field] = {}
+    for name, field in (item for mapping in several for item in mapping.items()):
+        first = fields.setdefault(name, field)
+        if (first.kind, first.default) != (field.kind, field.default):
             raise TypeError(
-                f"{name} is declared twice: {known.kind} {known.default!r}, {one.kind} "
-                f"{one.default!r}"
+                f"{name} is declared twice: {first.kind} {first.default!r}, {field.kind} "
+                f"{field.default!r}"
             )
-    return found
+    return fields
 
 
-def resolve(known: Mapping[str, Field], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every setting, in the order of declaration: a default sees what stands above it.
+def resolve(known: Mapping[str, Field], explicit: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of all settings, in the order of declaration: a default sees those above it.
 
-    A setting that does not apply has the value that stands for that, whatever is given.
+    A setting that does not apply has the value that stands for that, even if stated otherwise.
 
     Args:
         known: the declared settings.
-        given: values by name; what is left out, or None where None is no value, has its default.
+        explicit: values by name; the others, and None where None is no value, have their defaults.
 
     Raises:
-        InputError: for a value of a wrong type or out of bounds.
+        InputError: for a value of the wrong type or out of bounds.
     """
     values: dict[str, Any] = {}
-    for name, one in known.items():
-        value = one.checked(given.get(name, one.default))
-        setting = one.setting
+    for name, field in known.items():
+        value = field.checked(explicit.get(name, field.default))
+        setting = field.setting
         if value is not None and setting.canonical is not None:
             value = setting.canonical(value, values)
         if value is None or (setting.applies is not None and not setting.applies(values)):
-            value = one.usual(values)
+            value = field.usual(values)
         values[name] = value
     return values
 
@@ -236,24 +236,24 @@ def resolve(known: Mapping[str, Field], given: Mapping[str, Any]) -> dict[str, A
 def stated(
     known: Mapping[str, Field], values: Mapping[str, Any], *, keyed: bool = False
 ) -> dict[str, Any]:
-    """What differs from the default given the rest, so that ``resolve(stated(v)) == v``.
+    """Values that differ from their defaults given the rest, so that ``resolve(stated(v)) == v``.
 
     Args:
         known: the declared settings.
-        values: resolved ones.
-        keyed: whether a default that has changed is the first one, as in keys.
+        values: resolved values.
+        keyed: whether to compare with the oldest default if it has changed, as in keys.
     """
-    found: dict[str, Any] = {}
+    differing: dict[str, Any] = {}
     above: dict[str, Any] = {}
-    for name, one in known.items():
-        if values[name] != (one.keyed(above) if keyed else one.usual(above)):
-            found[name] = values[name]
+    for name, field in known.items():
+        if values[name] != (field.keyed(above) if keyed else field.usual(above)):
+            differing[name] = values[name]
         above[name] = values[name]
-    return found
+    return differing
 
 
-def restricted(one: Field, reads: Callable[[Above], bool]) -> Field:
-    """A setting that applies only where ``reads`` is true, too."""
-    own = one.setting.applies
-    both = reads if own is None else lambda above: reads(above) and own(above)
-    return replace(one, setting=replace(one.setting, applies=both))
+def restricted(field: Field, reads: Callable[[Above], bool]) -> Field:
+    """A copy of a setting that applies only if ``reads`` is also true."""
+    applies = field.setting.applies
+    both = reads if applies is None else lambda above: reads(above) and applies(above)
+    return replace(field, setting=replace(field.setting, applies=both))

@@ -13,7 +13,7 @@ TERMINATED = 143
 
 
 class Termination:
-    """Whether SIGTERM has come; each time it does what Ctrl-C does."""
+    """A handler that treats SIGTERM as Ctrl-C, and records whether it came."""
 
     came = False
 
@@ -27,10 +27,10 @@ class Termination:
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[Termination]:
-    """Let SIGTERM do what Ctrl-C does while a block runs, unless it has a handler of its own.
+    """Treat SIGTERM as Ctrl-C while a block runs, unless it has another handler.
 
     Yields:
-        Whether it has come; of nested blocks the same.
+        The handler, which nested blocks share.
     """
     before = None
     if threading.current_thread() is threading.main_thread():
@@ -38,13 +38,13 @@ def terminated_as_interrupted() -> Iterator[Termination]:
     if isinstance(before, Termination):
         yield before
         return
-    found = Termination()
-    if before is not signal.SIG_DFL:  # in another thread, or where there is a handler
-        yield found
+    termination = Termination()
+    if before is not signal.SIG_DFL:  # another thread, or another handler
+        yield termination
         return
-    signal.signal(signal.SIGTERM, found)
+    signal.signal(signal.SIGTERM, termination)
     try:
-        yield found
+        yield termination
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -1,7 +1,7 @@
 """Checks of arguments: errors that name the argument, its value and what is accepted.
 
-scikit-learn's ``check_array`` and ``check_scalar`` do not say which row is not finite, let numbers
-through whose squares overflow, and would be imported for every t-test.
+scikit-learn's ``check_array`` and ``check_scalar`` do not name the row that is not finite, accept
+numbers whose squares overflow, and would be imported for every t-test.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gcl_hard.errors import InputError
 
-# Beyond these, sums of squares leave the range of the type, even over some million columns.
+# Beyond these, sums of squares over some million columns may leave the range of the type.
 LARGEST: dict[type[np.floating[Any]], float] = {np.float64: 1e100, np.float32: 1e15}
 
 Floats = NDArray[np.float64]
@@ -24,11 +24,11 @@ Indices = NDArray[np.int64]
 
 
 def check_share(name: str, value: float, usual: float) -> None:
-    """Refuse a share that is not strictly between 0 and 1.
+    """InputError for a share that is not strictly between 0 and 1.
 
     Args:
         name: the argument's name, for the message.
-        value: the value given.
+        value: the argument's value.
         usual: a usual value, for the message.
 
     Raises:
@@ -65,16 +65,16 @@ def check_grid(name: str, grid: Sequence[float]) -> tuple[float, ...]:
 
 
 def as_array(name: str, values: Any) -> NDArray[Any]:
-    """An array of a list, or of a tensor or a matrix of SciPy, sparse or dense.
+    """An array from a list, a tensor or a SciPy matrix, sparse or dense.
 
-    Tensors may have a gradient and be on any device; those in half precision become double.
+    Tensors may have a gradient and be on any device; half precision becomes double.
 
     Args:
         name: the argument's name, for the message.
         values: of any kind.
 
     Raises:
-        InputError: values that are no array, such as rows of different lengths.
+        InputError: values that make no array, such as rows of different lengths.
 
     Example:
         >>> as_array("scores", [1, 2])
@@ -93,14 +93,14 @@ def as_array(name: str, values: Any) -> NDArray[Any]:
 
 
 def _as_matrix(name: str, values: Any) -> Any:
-    """SciPy's compressed rows of a sparse matrix or tensor; an array of anything else."""
+    """SciPy's compressed rows from a sparse matrix or tensor; an array from anything else."""
     from scipy.sparse import coo_array, csr_array, issparse
 
     if str(getattr(values, "layout", "")).startswith("torch.sparse"):
         stored = values.detach().to_sparse_coo().coalesce()
         places = tuple(as_array(name, stored.indices()))
         values = coo_array((as_array(name, stored.values()), places), shape=stored.shape)
-    # a copy, for SciPy adds up in place what is stored twice
+    # a copy, as SciPy sums duplicate entries in place
     return csr_array(values, copy=True) if issparse(values) else as_array(name, values)
 
 
@@ -109,7 +109,7 @@ def check_classes(name: str, labels: ArrayLike, n: int | None = None) -> Indices
 
     Args:
         name: the argument's name, for the message.
-        labels: integers or truth values [n]; real numbers are no classes.
+        labels: integers or booleans [n]; real numbers are no classes.
         n: the number of samples; None for any.
 
     Returns:
@@ -132,7 +132,7 @@ def check_classes(name: str, labels: ArrayLike, n: int | None = None) -> Indices
 
 
 def check_indices(name: str, indices: ArrayLike, n: int | None = None) -> Indices:
-    """Samples, by their place in the whole set.
+    """Indices of samples in the whole set.
 
     Args:
         name: the argument's name, for the message.
@@ -175,16 +175,16 @@ def check_numbers(
 
     Args:
         name: the argument's name, for the message.
-        values: real numbers or truth values.
+        values: real numbers or booleans.
         shape: a name for each dimension; dimensions of the same name must be equally long.
         least: the smallest length of a dimension.
-        dtype: ``np.float64`` or ``np.float32``; None for single precision where they come in it,
-            else double.
-        missing: whether they may be NaN, where not known.
-        sparse: whether those that come sparse stay so.
+        dtype: ``np.float64`` or ``np.float32``; None keeps single precision, and makes all else
+            double.
+        missing: whether NaN is allowed, for unknown values.
+        sparse: whether sparse values stay sparse.
 
     Returns:
-        The array as ``dtype``; of a sparse matrix or tensor, if it stays so, SciPy's ``csr_array``.
+        The array as ``dtype``; for sparse values that stay sparse, SciPy's ``csr_array``.
 
     Raises:
         InputError: another shape, a dtype that is not real, or a value that is NaN, infinite or
@@ -204,7 +204,7 @@ def check_numbers(
             f"{array.shape}"
         )
     n, largest = array.shape[0], LARGEST[dtype or np.float64]
-    # By the extremes of each row: absolute values would need a second array of the same size.
+    # Checks the extremes of each row: absolute values would need a second array of the same size.
     rows = array.reshape(n, -1) if 0 not in array.shape else np.zeros((0, 1))
     if missing and array.dtype.kind == "f":
         rows = np.where(np.isnan(rows), 0, rows)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 Predictions = Callable[[Indices, Indices, Sequence[float]], Iterable[Indices]]
-"""Takes indices to train on and to test on, and values of a hyper-parameter; returns for each
-value the predicted classes of the test samples."""
+"""Takes training and test indices, and values of a hyper-parameter; returns for each value the
+predicted classes of the test samples."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ def check_labels(labels: ArrayLike, n_samples: int | None = None, n_folds: int =
     """Labels as an int64 array, checked to be fit for stratified folds.
 
     Args:
-        labels: integers or truth values [n], one class per sample.
+        labels: integers or booleans [n], one class per sample.
         n_samples: the length that labels must have; None accepts any.
         n_folds: every class needs this many members, one for each fold; at least 2.
 
@@ -187,11 +187,11 @@ def inner_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int, fraction: f
 
 
 VALIDATION = 0.1
-"""Share of its training part that a supervised training is ended by."""
+"""Share of the training part held out for early stopping of supervised training."""
 
 
 def stopping_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int) -> Fold:
-    """Hold out a tenth of a training part, and as many as there are classes, to end training by.
+    """Hold out a tenth of a training part, at least a sample per class, for early stopping.
 
     Arguments, result and errors are those of :func:`inner_holdout`.
 
@@ -217,8 +217,8 @@ class FoldScore:
         inner_accuracy: mean inner accuracy of ``chosen``, in [0, 1]; None likewise.
         test: int64 [n_test], the test samples: indices into the whole set, or rows of the test
             part of an official split. Not compared, nor is ``predicted``.
-        predicted: int64 [n_test], the class predicted for each of ``test``, as in the labels
-            given; ``accuracy`` is the share of them that is right.
+        predicted: int64 [n_test], the class predicted for each of ``test``, numbered as in the
+            labels; ``accuracy`` is the share that is right.
 
     Example:
         >>> FoldScore(0.9, chosen=10.0, n_train=90, n_test=10, inner_accuracy=0.8).chosen
@@ -312,7 +312,7 @@ def nested_score(
         fold: the samples to train on and to test on.
         labels: int64 [n] of the whole set.
         values: the candidates; on a tie the first is chosen.
-        predictions: returns those of each given candidate, all fitted to the same samples.
+        predictions: returns the predictions of each candidate, all fitted to the same samples.
         n_inner: inner folds, >= 2.
         seed: seed of the inner folds, >= 0.
 
@@ -335,8 +335,13 @@ def nested_score(
     inner = []
     for part in inner_folds(labels[fold.train], n_inner=n_inner, seed=seed):
         train, test = fold.train[part.train], fold.train[part.test]
-        inner.append([_accuracy(one, labels[test]) for one in predictions(train, test, values)])
-    # Summed in GridSearchCV's order, so that ties are its ties to the last bit.
+        inner.append(
+            [
+                _accuracy(predicted_classes, labels[test])
+                for predicted_classes in predictions(train, test, values)
+            ]
+        )
+    # Summed in GridSearchCV's order, so that ties are the same to the last bit.
     means = np.array(inner).T.copy().mean(axis=1)
     best = int(means.argmax())
     (predicted,) = predictions(fold.train, fold.test, [values[best]])
@@ -384,7 +389,7 @@ def grid_search(
     Raises:
         InputError: settings that cannot be used, or a class that is too small for the folds.
 
-    Source: what scikit-learn's ``GridSearchCV`` inside ``cross_val_score`` does.
+    Source: as scikit-learn's ``GridSearchCV`` inside ``cross_val_score``.
 
     Example:
         >>> from sklearn.neighbors import KNeighborsClassifier
@@ -397,11 +402,13 @@ def grid_search(
 
     ((name, values),) = grid.items()
 
-    def predictions(train: Indices, test: Indices, some: Sequence[float]) -> Iterator[Indices]:
-        # Not GridSearchCV: in two threads at once it trips over its own warning filters.
-        for value in some:
-            one: Any = clone(model).set_params(**{name: value})
-            yield one.fit(embeddings[train], labels[train]).predict(embeddings[test])
+    def predictions(
+        train: Indices, test: Indices, candidates: Sequence[float]
+    ) -> Iterator[Indices]:
+        # Not GridSearchCV: its warning filters fail in two threads at once.
+        for value in candidates:
+            fitted: Any = clone(model).set_params(**{name: value})
+            yield fitted.fit(embeddings[train], labels[train]).predict(embeddings[test])
 
     def score(fold: Fold) -> FoldScore:
         return nested_score(fold, labels, values, predictions, n_inner=n_inner, seed=seed)
@@ -480,11 +487,10 @@ def scaffold_split(
 ) -> ThreeWaySplit:
     """A split that keeps samples of one scaffold together.
 
-    Scaffolds come by size, and of one size those whose first sample is last in the set come first;
-    with a seed they come in a random order, those first that would fill more than half of the
-    smaller of the other parts. Each goes to the training part if that then has at
-    most its share, else to the validation part if both then have at most theirs, else to the test
-    part.
+    Scaffolds come in descending order of size, equal ones in descending order of their first
+    sample; with a seed they come in a random order, but those first that would fill more than half
+    of the smaller of the other parts. Each goes to the training part if that then has at most its
+    share, else to the validation part if both then have at most theirs, else to the test part.
 
     Args:
         scaffolds: the scaffold of each sample, or any name of a group; the source's are
@@ -512,22 +518,22 @@ def scaffold_split(
     n = len(group)
     members = [np.flatnonzero(group == i) for i in range(len(names))]
     if seed is None:
-        members.sort(key=lambda one: (len(one), one[0]), reverse=True)
+        members.sort(key=lambda samples: (len(samples), samples[0]), reverse=True)
     else:
-        members.sort(key=lambda one: int(one[0]))
+        members.sort(key=lambda samples: int(samples[0]))
         order = np.random.default_rng(seed).permutation(len(members))
         half = min(shares[1], 1 - sum(shares)) * n / 2
-        members = sorted((members[i] for i in order), key=lambda one: len(one) <= half)
+        members = sorted((members[i] for i in order), key=lambda samples: len(samples) <= half)
     most_train, most_both = shares[0] * n, sum(shares) * n
     parts: tuple[list[Indices], list[Indices], list[Indices]] = ([], [], [])
     sizes = [0, 0, 0]
-    for one in members:
-        if sizes[0] + len(one) <= most_train:
-            which = 0
+    for samples in members:
+        if sizes[0] + len(samples) <= most_train:
+            part = 0
         else:
-            which = 1 if sizes[0] + sizes[1] + len(one) <= most_both else 2
-        parts[which].append(one)
-        sizes[which] += len(one)
+            part = 1 if sizes[0] + sizes[1] + len(samples) <= most_both else 2
+        parts[part].append(samples)
+        sizes[part] += len(samples)
     if 0 in sizes:
         raise InputError(
             f"{len(names)} scaffolds of {n} samples leave {sizes[0]}, {sizes[1]} and {sizes[2]} "

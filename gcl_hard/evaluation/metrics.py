@@ -29,24 +29,23 @@ class Metric:
     """A score of predictions.
 
     Attributes:
-        title: in tables and on axes.
-        score: of targets [n] or [n, T], and predictions of the same shape.
+        title: title in tables and on axes.
+        score: called with targets [n] or [n, T], and predictions of the same shape.
         higher: whether more is better.
-        unit: of the numbers, such as ``"%"``; empty for none.
-        digits: behind the point, in tables.
-        share: whether it is the share of items predicted right, in percent: it has the standard
-            error of a share.
-        each: of targets and predictions, the value of each item, whose mean the score is, float
-            [n]; None where it is no mean.
-        of: what is predicted: ``"classes"``, ``"scores"`` of a class, ``"numbers"`` or ``"ranks"``;
-            from predictions of one kind all metrics of that kind can be computed.
+        unit: unit of the values, such as ``"%"``; empty for none.
+        digits: decimals in tables.
+        share: whether it is the share of items predicted right, in percent, and so has the
+            standard error of a share.
+        each: called with targets and predictions; returns the value of each item, whose mean is
+            the score, float [n]; None if the score is no mean.
+        kind: kind of predictions: ``"classes"``, ``"scores"`` of a class, ``"numbers"`` or
+            ``"ranks"``; predictions of a kind suffice for all its metrics.
         least: smallest value, None for no limit.
         most: largest value.
-        mask: which of the test items it is over, by the name of a mask that they have; empty for
-            all.
-        resampled: of targets, predictions, and ids of the items of several draws, int64 [B, n], the
-            score of each draw, float [B]; and of which items count, bool [n] or None. None where
-            intervals are over seeds alone.
+        mask: name of the mask of the test items that count; empty for all.
+        resampled: called with targets, predictions, ids of the items of several draws, int64
+            [B, n], and a mask of the items that count, bool [n] or None; returns the score of each
+            draw, float [B]. None if intervals are over seeds alone.
 
     Example:
         >>> error = Metric("RMSE", _accuracy, higher=False, unit="cm", digits=2)
@@ -63,7 +62,7 @@ class Metric:
     digits: int = 1
     share: bool = False
     each: Callable[[Any, Any], Any] | None = None
-    of: str = ""
+    kind: str = ""
     least: float | None = None
     most: float | None = None
     mask: str = ""
@@ -71,16 +70,16 @@ class Metric:
 
     @property
     def label(self) -> str:
-        """Title and unit, for the head of a column or an axis."""
+        """Title and unit, for a column header or an axis."""
         return f"{self.title}, {self.unit}" if self.unit else self.title
 
     @property
     def points(self) -> str:
-        """What differences are measured in: points, for numbers in percent."""
+        """Unit of differences: points, for values in percent."""
         return "points" if self.unit == "%" else self.unit or self.title
 
     def text(self, value: float) -> str:
-        """A value in the digits of tables."""
+        """A value with the decimals of tables."""
         return f"{value:.{self.digits}f}"
 
     def shown(self, value: float) -> str:
@@ -88,11 +87,11 @@ class Metric:
         return f"{self.text(value)} {self.unit}".rstrip()
 
     def difference(self, value: float) -> str:
-        """A difference with its sign, which a value that rounds to 0 keeps."""
+        """A difference with its sign, even if it rounds to 0."""
         return f"{value:+.{self.digits}f}"
 
     def within(self, value: float) -> float:
-        """A value, or the end of the metric's range that it is beyond.
+        """A value, clipped to the metric's range.
 
         Example:
             >>> METRICS["accuracy"].within(103.2), METRICS["rmse"].within(-0.1)
@@ -102,7 +101,7 @@ class Metric:
         return value if self.least is None else max(value, self.least)
 
     def gain(self, ours: float, theirs: float) -> float:
-        """By how much our score is better than theirs; below 0 where it is worse."""
+        """How much better our score is than theirs; below 0 if it is worse."""
         return ours - theirs if self.higher else theirs - ours
 
 
@@ -117,7 +116,7 @@ def _rights(targets: Any, predicted: Any) -> Any:
 
 
 def _pair(targets: Any, predicted: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Targets and predictions; InputError where their shapes differ."""
+    """Targets and predictions; InputError if their shapes differ."""
     y, predicted = as_array("targets", targets), as_array("predictions", predicted)
     if y.shape != predicted.shape or not y.size:
         raise InputError(
@@ -128,7 +127,7 @@ def _pair(targets: Any, predicted: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _classes(targets: Any, predicted: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The same; InputError for targets that are no classes."""
+    """Targets and predictions; InputError for targets that are no classes."""
     y, predicted = _pair(targets, predicted)
     if y.dtype.kind == "f" and (y % 1 != 0).any():  # NaN, too
         raise InputError(
@@ -150,20 +149,20 @@ def _rmse(targets: Any, predicted: Any) -> float:
     return rmse(targets, predicted)
 
 
-def _resampled_auc(targets: Any, predicted: Any, ids: Any, which: Any) -> Any:
+def _resampled_auc(targets: Any, predicted: Any, ids: Any, mask: Any) -> Any:
     from gcl_hard.evaluation.transfer import resampled_auc
 
     return 100 * resampled_auc(targets, predicted, ids)
 
 
-def _resampled_rmse(targets: Any, predicted: Any, ids: Any, which: Any) -> Any:
+def _resampled_rmse(targets: Any, predicted: Any, ids: Any, mask: Any) -> Any:
     from gcl_hard.evaluation.transfer import resampled_rmse
 
-    return resampled_rmse(targets, predicted, ids, which)
+    return resampled_rmse(targets, predicted, ids, mask)
 
 
-def _of_ranks(score: Callable[[AnswerRanks], float]) -> Callable[[Any, Any], float]:
-    """A metric of ranks; its targets are how many candidates each was ranked among."""
+def _rank_metric(score: Callable[[AnswerRanks], float]) -> Callable[[Any, Any], float]:
+    """A metric of ranks; its targets are the numbers of ranked candidates."""
     return lambda candidates, ranks: score(AnswerRanks(ranks, candidates))
 
 
@@ -177,35 +176,42 @@ def _by_sklearn(name: str, **options: Any) -> Callable[[Any, Any], float]:
     def score(targets: Any, predicted: Any) -> float:
         import sklearn.metrics
 
-        with warnings.catch_warnings(action="ignore"):  # of classes that no test item has
-            found = getattr(sklearn.metrics, name)(*_classes(targets, predicted), **options)
-        return 100 * float(found)
+        with warnings.catch_warnings(action="ignore"):  # about classes without a test item
+            value = getattr(sklearn.metrics, name)(*_classes(targets, predicted), **options)
+        return 100 * float(value)
 
     return score
 
 
 def _by_task(name: str, *, classes: bool) -> Callable[[Any, Any], float]:
-    """A score of scikit-learn, mean over the tasks for which it is defined."""
+    """A score of scikit-learn, averaged over the tasks for which it is defined."""
 
     def score(targets: Any, predicted: Any) -> float:
         import sklearn.metrics
 
-        found = list[float]()
+        scores = list[float]()
         both = (values.astype(float) for values in _pair(targets, predicted))
         tasks = zip(*(values.reshape(len(values), -1).T for values in both), strict=True)
-        for of, given in tasks:
-            known = np.isfinite(of)
-            if len(np.unique(of[known])) > 1 and not np.isnan(given[known]).any():
-                found.append(float(getattr(sklearn.metrics, name)(of[known], given[known])))
-        return (100 if classes else 1) * float(np.mean(found)) if found else math.nan
+        for task_targets, task_predictions in tasks:
+            known = np.isfinite(task_targets)
+            if (
+                len(np.unique(task_targets[known])) > 1
+                and not np.isnan(task_predictions[known]).any()
+            ):
+                scores.append(
+                    float(
+                        getattr(sklearn.metrics, name)(task_targets[known], task_predictions[known])
+                    )
+                )
+        return (100 if classes else 1) * float(np.mean(scores)) if scores else math.nan
 
     return score
 
 
-_CLASSES: dict[str, Any] = {"of": "classes", "least": 0.0, "most": 100.0}
-_SCORES: dict[str, Any] = {"of": "scores", "least": 0.0, "most": 100.0}
-_RANKS: dict[str, Any] = {"of": "ranks", "least": 0.0, "most": 100.0}
-_NUMBERS: dict[str, Any] = {"of": "numbers", "unit": "", "digits": 3}
+_CLASSES: dict[str, Any] = {"kind": "classes", "least": 0.0, "most": 100.0}
+_SCORES: dict[str, Any] = {"kind": "scores", "least": 0.0, "most": 100.0}
+_RANKS: dict[str, Any] = {"kind": "ranks", "least": 0.0, "most": 100.0}
+_NUMBERS: dict[str, Any] = {"kind": "numbers", "unit": "", "digits": 3}
 
 METRICS: dict[str, Metric] = {
     "accuracy": Metric("accuracy", _accuracy, share=True, each=_rights, **_CLASSES),
@@ -227,27 +233,27 @@ METRICS: dict[str, Metric] = {
         "RMSE of molecules with an activity cliff", _rmse, higher=False, mask="cliffs", least=0.0,
         resampled=_resampled_rmse, **_NUMBERS,
     ),
-    "mrr": Metric("MRR", _of_ranks(mean_reciprocal_rank), each=_reciprocals, **_RANKS),
+    "mrr": Metric("MRR", _rank_metric(mean_reciprocal_rank), each=_reciprocals, **_RANKS),
     **{
-        f"hits{k}": Metric(f"Hits@{k}", _of_ranks(partial(hits, k=k)), **_RANKS)
+        f"hits{k}": Metric(f"Hits@{k}", _rank_metric(partial(hits, k=k)), **_RANKS)
         for k in (1, 3, 10)
     },
     **{
         f"mrr_{kind}": Metric(
             f"MRR of {kind.replace('_', '-').upper()} questions",
-            _of_ranks(mean_reciprocal_rank), mask=kind, **_RANKS,
+            _rank_metric(mean_reciprocal_rank), mask=kind, **_RANKS,
         )
         for kind in ("1_1", "1_n", "n_1", "n_n")
     },
     "amri": Metric(
-        "AMRI", _of_ranks(adjusted_mean_rank_index), of="ranks", unit="", digits=3, most=1.0
+        "AMRI", _rank_metric(adjusted_mean_rank_index), kind="ranks", unit="", digits=3, most=1.0
     ),
 }  # fmt: skip
 """The metrics by name; :func:`register_metric` adds one."""
 
 
 def register_metric(name: str, metric: Metric) -> None:
-    """Make a metric known by a name, under which records keep its values.
+    """Register a metric by a name, under which records keep its values.
 
     Raises:
         ValueError: if another metric has the name.
@@ -260,25 +266,29 @@ def register_metric(name: str, metric: Metric) -> None:
         0.25
     """
     if METRICS.setdefault(name, metric) != metric:
-        raise ValueError(f"there is another metric {name!r}: give this one another name")
+        raise ValueError(f"another metric is called {name!r}: choose another name")
 
 
 def alike(name: str) -> list[str]:
-    """The names of the metrics that can be computed of what another one is computed of.
+    """The names of the metrics that take the same kind of predictions as another one.
 
     Example:
         >>> alike("accuracy")
         ['accuracy', 'balanced_accuracy', 'f1_macro']
     """
-    of = metric(name).of
-    return [other for other, one in METRICS.items() if other == name or (of and one.of == of)]
+    kind = metric(name).kind
+    return [
+        other
+        for other, other_metric in METRICS.items()
+        if other == name or (kind and other_metric.kind == kind)
+    ]
 
 
 def metric(name: str) -> Metric:
     """The metric of a name.
 
     Raises:
-        InputError: for an unknown one.
+        InputError: for an unknown name.
 
     Example:
         >>> metric("accuracy").score([0, 1, 1, 0], [0, 1, 0, 0])
@@ -290,22 +300,20 @@ def metric(name: str) -> Metric:
 
 
 def predicted_by(logits: Any, name: str) -> NDArray[Any]:
-    """What a metric takes as predictions of logits [n, C]: classes, or how much the second of two
-    classes is above the first.
-    """
-    of_classes = as_array("logits", logits)
-    if metric(name).of == "scores":
-        return np.asarray(of_classes[:, 1] - of_classes[:, 0])
-    return np.asarray(of_classes.argmax(1))
+    """Predictions for a metric from logits [n, C]: classes, or the second logit less the first."""
+    scores = as_array("logits", logits)
+    if metric(name).kind == "scores":
+        return np.asarray(scores[:, 1] - scores[:, 0])
+    return np.asarray(scores.argmax(1))
 
 
 def score_of_logits(logits: Tensor, targets: Tensor, name: str = "accuracy") -> tuple[float, float]:
-    """A metric of classes, and the log-likelihood, which decides where that is equal.
+    """A metric of classes, and the log-likelihood to break ties.
 
     Args:
         logits: float [n, C].
         targets: int64 [n].
-        name: of the metric, of which more is better.
+        name: name of a metric for which more is better.
 
     Example:
         >>> score_of_logits(torch.zeros(2, 2), torch.tensor([0, 1]))

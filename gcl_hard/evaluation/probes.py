@@ -48,7 +48,7 @@ Metric = Literal["euclidean", "cosine"]
 ProbeName = Literal["logistic", "nystroem"]
 Solver = Literal["adam", "logistic"]
 Predict = Callable[[Sequence[float], Indices, Singles], Sequence[Indices | None]]
-"""Takes candidates, rows of the training part to fit them to, and embeddings; returns for each
+"""Takes candidates, rows of the training part to fit them on, and embeddings; returns for each
 candidate the positions of the predicted classes, None if it diverged."""
 
 
@@ -155,7 +155,9 @@ def probe_fold(
     y = check_labels(labels, len(X), 2)
     grid = check_grid("C_grid", C_grid)
 
-    def predictions(train: Indices, test: Indices, some: Sequence[float]) -> Iterator[Indices]:
+    def predictions(
+        train: Indices, test: Indices, candidates: Sequence[float]
+    ) -> Iterator[Indices]:
         scaled = StandardScaler(with_std=standardise).fit(X[train])
         fit, held_out = scaled.transform(X[train]), scaled.transform(X[test])
         if probe == "nystroem":
@@ -164,7 +166,7 @@ def probe_fold(
             features = Nystroem(gamma=gamma, n_components=n, random_state=seed).fit(fit)
             fit, held_out = features.transform(fit), features.transform(held_out)
         model = LogisticRegression(max_iter=MAX_ITER, warm_start=True)  # from the C before
-        for C in some:
+        for C in candidates:
             yield model.set_params(C=C).fit(fit, y[train]).predict(held_out)
 
     return nested_score(fold, y, grid, predictions, n_inner=n_inner, seed=seed)
@@ -243,10 +245,10 @@ def _k_grid(n_neighbors: int | Sequence[int], most: int) -> list[int]:
 
 @dataclass(frozen=True)
 class ProbeRecipe:
-    """How a linear probe is trained and which hyper-parameters it chooses from.
+    """Training settings of a linear probe, and the candidates for its hyper-parameter.
 
     Args:
-        solver: "adam", softmax regression by stochastic gradients on the embeddings as they are;
+        solver: "adam", softmax regression by stochastic gradients on the raw embeddings;
             "logistic", scikit-learn's logistic regression on standardised embeddings.
         rates: for Adam, learning rates to choose from, each > 0.
         weight_decay: for Adam, factor of the weights that is added to their gradient, >= 0.
@@ -306,9 +308,9 @@ def linear_probe(
     """Test accuracy of argmax_c (W x + b)_c, trained on an official split's training part only.
 
     The hyper-parameter (Adam's learning rate, or C) is chosen on a stratified hold-out of the
-    training part, on a tie the smallest, and refitted on all of it; one candidate
-    needs no hold-out. Adam takes the embeddings as they are, as in the papers' code: the default
-    rates suit norms of about 0.1 to 100, and at norms of 0.001 they leave the accuracy at chance.
+    training part, on a tie the smallest, and refitted on all of it; a single candidate
+    needs no hold-out. Adam takes the raw embeddings, as in the papers' code: the default rates
+    suit norms of about 0.1 to 100, and at norms of 0.001 they leave the accuracy at chance.
     The logistic regression standardises each column by its mean and deviation over the samples
     that it is fitted to.
 
@@ -348,8 +350,8 @@ def linear_probe(
     if len(recipe.candidates) > 1:
         part = _holdout(split, recipe.holdout, seed)
         x, truth = split.train[part.test], split.train_classes[part.test]
-        found = _scored(predict, recipe.candidates, part.train, x, truth)
-        accuracies = [accuracy for accuracy, _ in found]
+        scores = _scored(predict, recipe.candidates, part.train, x, truth)
+        accuracies = [accuracy for accuracy, _ in scores]
         inner = max(accuracies)
         chosen = recipe.candidates[accuracies.index(inner)]
     everything = np.arange(len(split.train))
@@ -426,16 +428,16 @@ def _scored(
     """Accuracy on ``x`` of each candidate fitted to the given rows, and the positions of the
     predicted classes; -1 and none if it diverged.
     """
-    found = [
+    scores = [
         (-1.0, truth[:0]) if classes is None else (float(np.mean(classes == truth)), classes)
         for classes in predict(values, rows, x)
     ]
-    if max(accuracy for accuracy, _ in found) < 0:
+    if max(accuracy for accuracy, _ in scores) < 0:
         raise DivergenceError(
             f"linear probe: the loss is not finite at rates={tuple(values)}; expected smaller "
             "rates, or embeddings nearer to unit norm"
         )
-    return found
+    return scores
 
 
 def _logistic(split: _Parts) -> Predict:
@@ -477,7 +479,7 @@ def _adam(split: _Parts, recipe: ProbeRecipe, seed: int, device: torch.device) -
 
 
 def in_single_precision(device: torch.device) -> AbstractContextManager[Any]:
-    """Products as they are without a surrounding autocast."""
+    """Context without a surrounding autocast."""
     import torch
 
     return torch.autocast(device.type, enabled=False)

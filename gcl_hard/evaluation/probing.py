@@ -23,16 +23,16 @@ class Probe(NamedTuple):
     score: Callable[..., FoldScore]
 
 
-def _svm(*data: Any, **how: Any) -> FoldScore:
+def _svm(*data: Any, **options: Any) -> FoldScore:
     from gcl_hard.evaluation.svm import svm_fold
 
-    return svm_fold(*data, **how)
+    return svm_fold(*data, **options)
 
 
-def _regression(name: Any, *data: Any, **how: Any) -> FoldScore:
+def _regression(name: Any, *data: Any, **options: Any) -> FoldScore:
     from gcl_hard.evaluation.probes import probe_fold
 
-    return probe_fold(*data, probe=name, **how)
+    return probe_fold(*data, probe=name, **options)
 
 
 PROBES: dict[str, Probe] = {
@@ -40,4 +40,4 @@ PROBES: dict[str, Probe] = {
     "logistic": Probe("logistic (linear probe)", partial(_regression, "logistic")),
     "nystroem": Probe("nystroem (approximates the SVM's rbf)", partial(_regression, "nystroem")),
 }
-"""By the name in a configuration; a row added here is known to flags, runs and tables."""
+"""Probes by the name in a configuration; flags, runs and tables take a row that is added here."""

@@ -17,8 +17,8 @@ class AnswerRanks(NamedTuple):
     """Ranks of queries' right answers.
 
     Attributes:
-        rank: float64 [n], from 1; of several with one score the mean rank.
-        candidates: int64 [n], how many each was ranked among, itself included.
+        rank: float64 [n], from 1; the mean rank of tied scores.
+        candidates: int64 [n], number of ranked candidates, the answer included.
     """
 
     rank: Tensor
@@ -27,7 +27,7 @@ class AnswerRanks(NamedTuple):
     @classmethod
     def joined(cls, parts: list[AnswerRanks]) -> Self:
         """The ranks of several batches."""
-        return cls(*(torch.cat([*of]) for of in zip(*parts, strict=True)))
+        return cls(*(torch.cat([*tensors]) for tensors in zip(*parts, strict=True)))
 
 
 def filtered_ranks(
@@ -40,8 +40,8 @@ def filtered_ranks(
     .. math:: r_i = 1 + \#\{j : s_{ij} > s_{i a_i}\} + \tfrac{1}{2} \#\{j \ne a_i : s_{ij} =
               s_{i a_i}\}
 
-    over the candidates j that are no known answer of the query. The mean over ties keeps a model
-    that gives all the same score at the rank of chance.
+    over the candidates j that are no known answer of the query. The mean over ties gives a model
+    with constant scores the rank of chance.
 
     Args:
         scores: real numbers [B, E], higher is better; NaN counts as the lowest.
@@ -53,7 +53,7 @@ def filtered_ranks(
         One rank for each query.
 
     Raises:
-        InputError: for shapes that do not fit, or answers that are none.
+        InputError: for mismatched shapes, or invalid answers.
 
     Source:
         Bordes et al. (2013), filtered setting; ties as in Berrendorf et al., *On the Ambiguity of
@@ -77,32 +77,35 @@ def filtered_ranks(
             + (f", {answers.min()} to {answers.max()}" if answers.numel() else "")
         )
     pairs = None if known is None else _checked(known, scores)
-    own = scores.gather(1, right[:, None])
-    if not own.isfinite().all():  # else what is not a number is neither above nor level
+    right_scores = scores.gather(1, right[:, None])
+    if not right_scores.isfinite().all():  # else NaN would be neither above nor level
         scores = scores.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
-        own = scores.gather(1, right[:, None])
-    above, level = _count(torch.gt, scores, own), _count(torch.eq, scores, own) - 1
-    among = torch.full_like(right, scores.shape[1])
+        right_scores = scores.gather(1, right[:, None])
+    above, level = (
+        _count(torch.gt, scores, right_scores),
+        _count(torch.eq, scores, right_scores) - 1,
+    )
+    n_ranked = torch.full_like(right, scores.shape[1])
     if pairs is not None:
         rows, columns = _others(pairs, right, scores.shape[1])
-        of_known, ones = scores[rows, columns], torch.ones_like(rows)
-        above.index_add_(0, rows, -(of_known > own[rows, 0]).double())
-        level.index_add_(0, rows, -(of_known == own[rows, 0]).double())
-        among.index_add_(0, rows, -ones)
-    return AnswerRanks(1 + above + level / 2, among)
+        known_scores, ones = scores[rows, columns], torch.ones_like(rows)
+        above.index_add_(0, rows, -(known_scores > right_scores[rows, 0]).double())
+        level.index_add_(0, rows, -(known_scores == right_scores[rows, 0]).double())
+        n_ranked.index_add_(0, rows, -ones)
+    return AnswerRanks(1 + above + level / 2, n_ranked)
 
 
-def _count(compare: Any, scores: Tensor, own: Tensor) -> Tensor:
-    """How many scores of each row compare so, float64 [B]."""
-    # Sums of truth values go through int64, which takes ten times as long.
+def _count(compare: Any, scores: Tensor, right_scores: Tensor) -> Tensor:
+    """Number of scores of each row for which the comparison holds, float64 [B]."""
+    # Sums of booleans go through int64, which takes ten times as long.
     kind = torch.float32 if scores.shape[1] < 2**24 else torch.float64
-    found = torch.empty(scores.shape, dtype=kind, device=scores.device)
-    compare(scores, own, out=found)
-    return found.sum(1).double()
+    comparison = torch.empty(scores.shape, dtype=kind, device=scores.device)
+    compare(scores, right_scores, out=comparison)
+    return comparison.sum(1).double()
 
 
 def _as_tensor(name: str, values: Any) -> Tensor:
-    """A dense tensor without gradient, of an array, a list or another tensor."""
+    """A dense tensor without gradient from an array, a list or a tensor."""
     tensor = values
     if not isinstance(tensor, Tensor):
         array = as_array(name, values)
@@ -140,7 +143,7 @@ def _checked(known: Any, scores: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _others(known: tuple[Tensor, Tensor], answer: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """Known pairs but the right ones, each once."""
+    """Known pairs without the right ones, each once."""
     rows, columns = known
     keys = rows * n + columns
     if bool((keys[1:] <= keys[:-1]).any()):
@@ -184,12 +187,12 @@ def hits(ranks: AnswerRanks, k: int) -> float:
 
 
 def adjusted_mean_rank_index(ranks: AnswerRanks) -> float:
-    r"""AMRI, 1 where all are first, 0 at chance, below 0 worse than chance.
+    r"""AMRI: 1 if all ranks are 1, 0 at chance, below 0 if worse than chance.
 
     .. math:: 1 - \frac{\sum_i (r_i - 1)}{\sum_i (\mathbb{E}[r_i] - 1)}, \qquad
               \mathbb{E}[r_i] = \frac{n_i + 1}{2}
 
-    with n_i candidates after filtering. NaN where each is its query's only candidate.
+    with n_i candidates after filtering. NaN if no query has another candidate.
 
     Source:
         Berrendorf, Faerman, Vermue and Tresp, 2020.

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from gcl_hard.errors import InputError, check_at_least, check_number
 from gcl_hard.evaluation.checks import Floats, check_numbers, check_share
 
-# scipy.stats takes half a second to import, which tables of p-values should not wait for.
+# scipy.stats takes half a second to import: tables of p-values do without it.
 
 ROUNDING = 12  # decimals of the largest value that comparisons use: sums are rounded beyond
 
@@ -133,18 +133,18 @@ def crossed_interval(
 ) -> PairedTest:
     """A mean difference over seeds that were all scored on the same test items, and its interval.
 
-    Two things vary: the seeds of what is trained, and which items are tested. With d_s the
-    difference of seed s of S and C_st the covariance of d_s and d_t over draws of the items,
+    Two things vary: the training seeds and the test items. With d_s the difference of seed s of S
+    and C_st the covariance of d_s and d_t over draws of the items,
 
         V = var(d) / S + max(0, mean of C_st over s ≠ t),  ν = (S − 1) · (V · S / var(d))²
 
-    and the interval is mean(d) ± t(ν) · √V, var(d) with S − 1 in its denominator. It is that of
-    the ordinary t-test of the seeds where items matter little. Of one seed only the items vary:
+    and the interval is mean(d) ± t(ν) · √V, var(d) with S − 1 in its denominator. If items matter
+    little, it is that of the ordinary t-test of the seeds. With one seed only the items vary:
     V = C_11, ν = ∞.
 
     Args:
         differences: one per seed, [S], in any unit.
-        draws: the same on items drawn with replacement, the same for all seeds, [B, S], B >= 2.
+        draws: differences on items drawn with replacement, equally for all seeds, [B, S], B >= 2.
         level: level of confidence, in (0, 1).
 
     Returns:
@@ -168,30 +168,30 @@ def crossed_interval(
     n = len(d)
     if drawn.shape[1] != n or len(drawn) < 2:
         raise InputError(
-            f"draws: expected two or more of each of {n} seeds, [B, {n}], got {[*drawn.shape]}"
+            f"draws: expected two or more for each of {n} seeds, [B, {n}], got {[*drawn.shape]}"
         )
     return _crossed(d, np.cov(drawn, rowvar=False).reshape(n, n), level)
 
 
 def crossed_test(a: ArrayLike, b: ArrayLike | None = None, *, level: float = 0.95) -> PairedTest:
-    """Whether a mean over seeds and test items differs from 0, or that of others; both vary.
+    """Whether a mean over random seeds and test items differs from 0, or from another mean.
 
-    As :func:`crossed_interval`, with the covariances of infinitely many draws: of means of n items
+    As :func:`crossed_interval`, with the covariances of infinitely many draws: for means of n items
     those are the items' own covariances (n in their denominator) divided by n.
 
     Args:
         a: values [S, n] of seeds and items, n >= 2.
-        b: those of another method on the same; None for the mean of ``a`` itself.
+        b: values of another method on the same; None to test the mean of ``a`` itself.
         level: level of confidence of the interval, in (0, 1).
 
     Returns:
-        Mean of a − b with its interval, t and p. One seed leaves the items alone to vary. Of two
-        seeds the interval covers less than it says, .87 to .95 in simulations; of more it does.
+        Mean of a − b with its interval, t and p. With one seed only the items vary. With two seeds
+        the interval covers less than its level, .87 to .95 in simulations; with more it does not.
 
     Raises:
         InputError: other shapes, values that are not finite numbers, or a level out of range.
 
-    Source: as of :func:`crossed_interval`.
+    Source: as for :func:`crossed_interval`.
 
     Example:
         >>> test = crossed_test([[1, 0, 2, 1], [2, 1, 2, 1]])
@@ -202,7 +202,7 @@ def crossed_test(a: ArrayLike, b: ArrayLike | None = None, *, level: float = 0.9
     y = np.zeros_like(x) if b is None else check_numbers("b", b, ("S", "n"))
     check_share("level", level, usual=0.95)
     if x.shape[1] < 2 or not len(x) or y.shape != x.shape:
-        raise InputError(f"expected one seed or more of two or more items, [S, n], the same of "
+        raise InputError(f"expected one or more seeds and two or more items, [S, n], the same for "
                          f"both, got {[*x.shape]} and {[*y.shape]}")  # fmt: skip
     settled, x = _rounded(x - y, x, y), x - y
     d = x.mean(axis=1)
@@ -211,17 +211,17 @@ def crossed_test(a: ArrayLike, b: ArrayLike | None = None, *, level: float = 0.9
     return _crossed(d, np.cov(x, bias=True).reshape(len(x), len(x)) / x.shape[1], level)
 
 
-def _crossed(d: Floats, of_items: Floats, level: float) -> PairedTest:
-    """The test of the mean of seeds on shared items, whose covariances are ``of_items``."""
+def _crossed(d: Floats, item_covariance: Floats, level: float) -> PairedTest:
+    """Test of a mean over seeds on shared items, whose draws have ``item_covariance``."""
     from scipy.special import stdtr, stdtrit
 
     n, degrees = len(d), np.inf
-    variance = float(of_items[0, 0])
+    variance = float(item_covariance[0, 0])
     if n > 1:
-        of_seeds = float(d.var(ddof=1)) / n
-        shared = (of_items.sum() - of_items.trace()) / (n * (n - 1))
-        variance = of_seeds + max(0.0, float(shared))
-        degrees = (n - 1) * (variance / of_seeds) ** 2 if of_seeds else np.inf
+        seed_variance = float(d.var(ddof=1)) / n
+        shared = (item_covariance.sum() - item_covariance.trace()) / (n * (n - 1))
+        variance = seed_variance + max(0.0, float(shared))
+        degrees = (n - 1) * (variance / seed_variance) ** 2 if seed_variance else np.inf
     error = variance**0.5
     mean, half = float(d.mean()), float(-stdtrit(degrees, (1 - level) / 2)) * error
     t = mean / error if error else float(np.copysign(np.inf, mean)) if mean else 0.0

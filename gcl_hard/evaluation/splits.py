@@ -1,4 +1,4 @@
-"""Splits into training, validation and test parts, and a logistic regression on each of them."""
+"""Splits into training, validation and test parts, and a logistic regression on each split."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from gcl_hard.evaluation.metrics import metric
 SHARES = (0.1, 0.1)
 """Shares of the training and the validation part of random splits."""
 PENALTIES = tuple(4.0**k for k in range(-5, 8))
-"""Values of C that are chosen from, 2⁻¹⁰ to 2¹⁴."""
+"""Candidates for C, 2⁻¹⁰ to 2¹⁴."""
 SPARSE = 0.2
-"""Share of entries that are not 0 from which on a matrix is taken as dense."""
+"""Share of non-zero entries from which a matrix is treated as dense."""
 CHANCE, ANEW = 1e-12, 1
-"""What is not by chance, and the seed beside its own of a split that is drawn anew."""
+"""Largest p-value at which a split is drawn again, and the second part of its seed then."""
 MOST_STEPS = 5000
-"""Steps of L-BFGS, many times as many as it takes."""
+"""Steps of L-BFGS, many times more than it takes."""
 
 
 def random_splits(
@@ -42,31 +42,31 @@ def random_splits(
     shares: tuple[float, float] = SHARES,
     labels: ArrayLike | None = None,
 ) -> list[ThreeWaySplit]:
-    """Random splits of items, the same ones whenever and wherever they are drawn.
+    """Random splits of items, reproducible on any machine.
 
     Split k is a permutation drawn from the seed k, cut at the shares; classes are not balanced, as
-    in the papers that report such splits. Labels may be made by that permutation, too, as those of
-    Minesweeper are: its mines are the first fifth of NumPy's permutation from the seed 0. A split
-    whose parts could not have their classes by chance (χ², p < 10⁻¹²) is drawn from another seed.
+    in the papers that report such splits. Labels may come from that permutation, too, as those of
+    Minesweeper do: its mines are the first fifth of NumPy's permutation from the seed 0. A split
+    whose classes depend on the part beyond chance (χ², p < 10⁻¹²) is drawn from another seed.
 
     Args:
         items: int [n], ids of the items to split, such as the nodes whose label is known.
-        number: splits, at least 1.
-        shares: of the training and the validation part.
-        labels: int [n], classes of the items, by which such splits are found; None for none.
+        number: number of splits, at least 1.
+        shares: shares of the training and the validation part.
+        labels: int [n], classes of the items, to detect such splits; None to skip that.
 
     Returns:
         The splits, each with ascending ids.
 
     Raises:
-        InputError: for ids or labels that are none, or shares that leave a part empty.
+        InputError: for invalid ids or labels, or shares that leave a part empty.
 
     Source:
         Shchur et al. (2018), *Pitfalls of Graph Neural Network Evaluation*, for random splits;
         Zhu et al. (2021), GCA, for the shares 10, 10 and 80 %.
 
     Example:
-        >>> [one.train for one in random_splits(range(10), 2)]
+        >>> [split.train for split in random_splits(range(10), 2)]
         [array([4]), array([8])]
     """
     check_at_least("number", number, 1)
@@ -81,17 +81,17 @@ def random_splits(
             f"{len(ids)} items cannot be split into {shares[0]:.0%}, {shares[1]:.0%} and the rest: "
             f"a part would be empty; give more"
         )
-    found = []
+    splits = []
     for k in range(number):
         place = np.random.default_rng(k).permutation(len(ids))
         if labels is not None and _depends(labels[place], cuts):
             place = np.random.default_rng((k, ANEW)).permutation(len(ids))
-        found.append(ThreeWaySplit(*map(np.sort, np.split(ids[place], cuts))))
-    return found
+        splits.append(ThreeWaySplit(*map(np.sort, np.split(ids[place], cuts))))
+    return splits
 
 
 def _depends(labels: NDArray[Any], cuts: Sequence[int]) -> bool:
-    """Whether items in this order, cut here, have parts whose classes do not come by chance."""
+    """Whether the classes of items in this order depend on the part beyond chance."""
     from scipy.stats.contingency import chi2_contingency, crosstab
 
     part = np.searchsorted(cuts, np.arange(len(labels)), side="right")
@@ -102,12 +102,12 @@ def given_splits(train: ArrayLike, valid: ArrayLike, test: ArrayLike) -> list[Th
     """Splits that come with the data.
 
     Args:
-        train: bool [S, n], a row a split, of items to train on.
+        train: bool [S, n], a row per split: items to train on.
         valid: likewise, to choose on.
         test: likewise.
 
     Raises:
-        InputError: for masks of different shapes, or of anything but true and false, or 1 and 0.
+        InputError: for masks of different shapes, or with values other than booleans, 1 and 0.
 
     Example:
         >>> given_splits([[True, False, False]], [[False, True, False]], [[False, False, True]])
@@ -118,14 +118,14 @@ def given_splits(train: ArrayLike, valid: ArrayLike, test: ArrayLike) -> list[Th
     for part, mask in masks.items():
         if mask.ndim != 2 or mask.shape != masks["train"].shape or not np.isin(mask, (0, 1)).all():
             raise InputError(
-                f"{part}: expected true or false of each item, a row a split, [S, n] of all parts, "
+                f"{part}: expected booleans for each item, a row per split, [S, n] for all parts, "
                 f"got dtype {mask.dtype} with shape {mask.shape}"
             )
     return [ThreeWaySplit(*map(np.flatnonzero, row)) for row in zip(*masks.values(), strict=True)]
 
 
 class ProbedSplit(NamedTuple):
-    """What the probe of one split predicts.
+    """Predictions of the probe of one split.
 
     Attributes:
         predicted: int64 [n], the class of every item; under ``auc`` float64, decision values of
@@ -158,19 +158,19 @@ def probe_splits(
     the space that these span, where its solution is.
 
     Args:
-        x: real numbers or truth values [n, d], dense or sparse, of SciPy or PyTorch; rows of zeros
-            stay so.
+        x: real numbers or booleans [n, d], dense or sparse, of SciPy or PyTorch; zero rows stay
+            zero.
         y: int [n], classes; those of test items and of items in no part are not read.
         splits: the splits, whose training and validation parts are not empty.
         score: ``"accuracy"``, or ``"auc"`` of two classes 0 and 1.
         penalties: values of C, each > 0.
 
     Returns:
-        The predictions of each split, and what was chosen.
+        The predictions and the chosen C of each split.
 
     Raises:
-        InputError: for numbers, classes, parts or values of C that cannot be used, a training part
-            of one class, or ``"auc"`` of other classes than 0 and 1.
+        InputError: for invalid numbers, classes, parts or values of C, a training part of one
+            class, or ``"auc"`` of classes other than 0 and 1.
 
     Source:
         The protocol of GRACE and GCA; scikit-learn's ``LogisticRegression`` by L-BFGS.
@@ -178,13 +178,13 @@ def probe_splits(
     Example:
         >>> x = np.array([[1.0, 0.1], [0.1, 1.0]] * 10)
         >>> y = np.arange(20) % 2
-        >>> (found,) = probe_splits(x, y, random_splits(range(20), 1, shares=(0.4, 0.2)))
-        >>> found.validation, bool((found.predicted == y).all())
+        >>> (probed,) = probe_splits(x, y, random_splits(range(20), 1, shares=(0.4, 0.2)))
+        >>> probed.validation, bool((probed.predicted == y).all())
         (100.0, True)
     """
-    how, rows = metric(score), unit_rows(x)
+    chosen_metric, rows = metric(score), unit_rows(x)
     classes, penalties = check_classes("y", y, rows.shape[0]), check_grid("penalties", penalties)
-    found: list[ProbedSplit] = []
+    results: list[ProbedSplit] = []
     for parts in splits:
         train, valid = (
             check_indices(f"{part} of a split", getattr(parts, part), len(classes))
@@ -195,19 +195,19 @@ def probe_splits(
         known, held_out = classes[split.train], classes[split.valid]
         best, queries = None, rows[split.valid]
         for penalty, predict in _regressions(_fitted(rows, split.train), known, penalties, score):
-            value = how.score(held_out, predict(queries))
+            value = chosen_metric.score(held_out, predict(queries))
             if best is None or value > best[0]:
                 best = value, penalty, predict
         assert best is not None
         value, penalty, predict = best
-        found.append(ProbedSplit(predict(rows), value, penalty))
-    return found
+        results.append(ProbedSplit(predict(rows), value, penalty))
+    return results
 
 
 def unit_rows(x: Any) -> Any:
-    """Rows scaled to length 1, of a dense or sparse matrix; rows of zeros stay so.
+    """Rows of a dense or sparse matrix, scaled to length 1; zero rows stay zero.
 
-    Those in single precision stay in it, and all others become double.
+    Single precision is kept, and all else becomes double.
 
     Example:
         >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
@@ -226,7 +226,7 @@ def unit_rows(x: Any) -> Any:
 
 
 def dense_if_full(x: Any) -> Any:
-    """A sparse matrix with many entries that are not 0 as a dense one; another as it is.
+    """A sparse matrix with many non-zero entries as a dense one; any other unchanged.
 
     Example:
         >>> from scipy.sparse import eye_array
@@ -243,18 +243,18 @@ class _Fitted(NamedTuple):
     """Training items as a regression sees them."""
 
     x: Any  # [n_train, r]
-    basis: NDArray[Any] | None  # [d, r], with columns of length 1; None for the columns themselves
+    basis: NDArray[Any] | None  # [d, r], orthonormal columns; None for the columns of x themselves
 
 
 def _fitted(x: Any, train: Indices) -> _Fitted:
     from scipy.sparse import issparse
 
-    own = dense_if_full(x[train]).astype(np.float64)  # in single precision steps end early
-    if issparse(own) or own.shape[1] <= len(train):
-        return _Fitted(own, None)
+    columns = dense_if_full(x[train]).astype(np.float64)  # in single precision steps end early
+    if issparse(columns) or columns.shape[1] <= len(train):
+        return _Fitted(columns, None)
     # x = U S Vᵀ: the norm of W and its products with x are those of VᵀW with U S.
-    left, lengths, right = np.linalg.svd(own, full_matrices=False)
-    kept = lengths >= lengths[0] * max(own.shape) * np.finfo(np.float64).eps
+    left, lengths, right = np.linalg.svd(columns, full_matrices=False)
+    kept = lengths >= lengths[0] * max(columns.shape) * np.finfo(np.float64).eps
     return _Fitted(left[:, kept] * lengths[kept], right[kept].T)
 
 
@@ -265,7 +265,7 @@ def _regressions(fitted: _Fitted, y: Indices, penalties: Sequence[float], score:
     model = LogisticRegression(max_iter=MOST_STEPS, tol=1e-5, warm_start=True)
     for penalty in penalties:
         with warnings.catch_warnings():
-            # Where no step lowers the loss any more, this is the minimum.
+            # If no step lowers the loss any more, this is the minimum.
             warnings.filterwarnings("ignore", ".*ABNORMAL")
             model.set_params(C=penalty).fit(fitted.x, y)
         weights = model.coef_ if fitted.basis is None else model.coef_ @ fitted.basis.T
@@ -279,8 +279,8 @@ def _regressions(fitted: _Fitted, y: Indices, penalties: Sequence[float], score:
                 logits = logits[:, 0]
                 binary: NDArray[Any] = logits if score == "auc" else classes[(logits > 0) * 1]
                 return binary
-            found: NDArray[Any] = classes[logits.argmax(1)]
-            return found
+            predicted: NDArray[Any] = classes[logits.argmax(1)]
+            return predicted
 
         yield penalty, predict
 
@@ -289,18 +289,18 @@ def _check_classes(y: Indices, split: ThreeWaySplit, score: str) -> None:
     known, held_out = (np.unique(y[part]).tolist() for part in (split.train, split.valid))
     if len(known) < 2:
         raise InputError(
-            f"the training part of {len(split.train)} items has one class alone, and a probe tells "
-            f"classes apart: give more items, or other splits"
+            f"the training part of {len(split.train)} items has a single class, and a probe needs "
+            f"two: give more items, or other splits"
         )
     if score != "auc":
         return
     if not {*known, *held_out} <= {0, 1}:
         raise InputError(
-            f"the ROC-AUC is that of two classes, 0 and 1, got {known} in training and {held_out} "
+            f"the ROC-AUC needs the two classes 0 and 1, got {known} in training and {held_out} "
             f"in validation: score by accuracy"
         )
     if len(held_out) < 2:
         raise InputError(
-            f"the validation part of {len(split.valid)} items has one class alone, which leaves no "
+            f"the validation part of {len(split.valid)} items has a single class, which leaves no "
             f"ROC-AUC to choose by: give more items, or score by accuracy"
         )

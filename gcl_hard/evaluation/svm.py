@@ -82,8 +82,8 @@ def svm_fold(
         >>> svm_fold(x, y, Fold(np.arange(0, 40, 2), np.arange(1, 40, 2))).accuracy
         1.0
     """
-    seen = _of_embeddings(embeddings, standardise, kernel, added, weight)
-    return _NestedSVM(seen, labels, 2, C_grid=C_grid, n_inner=n_inner, seed=seed)(fold)
+    problem = _embedding_problem(embeddings, standardise, kernel, added, weight)
+    return _NestedSVM(problem, labels, 2, C_grid=C_grid, n_inner=n_inner, seed=seed)(fold)
 
 
 def svm_cross_validation(
@@ -128,8 +128,8 @@ def svm_cross_validation(
         >>> len(svm_cross_validation(x, y, seed=0, n_folds=5).folds)
         5
     """
-    seen = _of_embeddings(embeddings, standardise, kernel, added, weight)
-    svm = _NestedSVM(seen, labels, n_folds, C_grid=C_grid, n_inner=n_inner, seed=seed)
+    problem = _embedding_problem(embeddings, standardise, kernel, added, weight)
+    svm = _NestedSVM(problem, labels, n_folds, C_grid=C_grid, n_inner=n_inner, seed=seed)
     return cross_validate(svm, outer_folds(svm.y, seed=seed, n_folds=n_folds), n_jobs=n_jobs)
 
 
@@ -171,8 +171,8 @@ def kernel_fold(
         >>> kernel_fold(kernel, y, Fold(np.arange(0, 40, 2), np.arange(1, 40, 2))).accuracy
         1.0
     """
-    given = _of_kernel(kernel)
-    return _NestedSVM(given, labels, 2, C_grid=C_grid, n_inner=n_inner, seed=seed)(fold)
+    problem = _kernel_problem(kernel)
+    return _NestedSVM(problem, labels, 2, C_grid=C_grid, n_inner=n_inner, seed=seed)(fold)
 
 
 def kernel_cross_validation(
@@ -213,8 +213,8 @@ def kernel_cross_validation(
         >>> len(kernel_cross_validation(kernel, y, seed=0, n_folds=5).folds)
         5
     """
-    given = _of_kernel(kernel)
-    svm = _NestedSVM(given, labels, n_folds, C_grid=C_grid, n_inner=n_inner, seed=seed)
+    problem = _kernel_problem(kernel)
+    svm = _NestedSVM(problem, labels, n_folds, C_grid=C_grid, n_inner=n_inner, seed=seed)
     return cross_validate(svm, outer_folds(svm.y, seed=seed, n_folds=n_folds), n_jobs=n_jobs)
 
 
@@ -259,7 +259,7 @@ class _NestedSVM:
             yield machine.fit(fit, self.y[train]).predict(held_out)
 
 
-def _of_embeddings(
+def _embedding_problem(
     embeddings: ArrayLike,
     standardise: bool,
     kernel: KernelName,
@@ -268,16 +268,16 @@ def _of_embeddings(
 ) -> tuple[int, Kernel]:
     X = check_numbers("embeddings", embeddings)
     check_number("weight", weight, above=0)
-    seen = embedding_kernel(kernel, X, standardise=standardise)
+    combined = embedding_kernel(kernel, X, standardise=standardise)
     if added is not None:
         K = check_kernel("added kernel", added)
         if len(K) != len(X):
             raise InputError(f"added kernel: expected {len(X)} rows, one per sample, got {len(K)}")
-        seen = sum_kernel(seen, given_kernel(K), weight)
-    return len(X), seen
+        combined = sum_kernel(combined, given_kernel(K), weight)
+    return len(X), combined
 
 
-def _of_kernel(kernel: ArrayLike) -> tuple[int, Kernel]:
+def _kernel_problem(kernel: ArrayLike) -> tuple[int, Kernel]:
     K = check_kernel("kernel", kernel)
     return len(K), given_kernel(K)
 
@@ -340,7 +340,7 @@ def check_kernel(name: str, kernel: ArrayLike) -> Floats:
 
 
 def given_kernel(K: Floats) -> Kernel:
-    """A kernel that is a matrix of the whole set.
+    """A kernel from its matrix over the whole set.
 
     Args:
         K: checked kernel [n, n].
@@ -367,8 +367,8 @@ def sum_kernel(first: Kernel, second: Kernel, weight: float) -> Kernel:
         The kernel.
 
     Example:
-        >>> one = given_kernel(np.eye(2))
-        >>> sum_kernel(one, one, 0.5)(np.array([1]), np.array([0])).tolist()
+        >>> identity = given_kernel(np.eye(2))
+        >>> sum_kernel(identity, identity, 0.5)(np.array([1]), np.array([0])).tolist()
         [[1.5], [0.0]]
     """
 

@@ -15,18 +15,18 @@ from gcl_hard.evaluation.folds import ThreeWaySplit
 from gcl_hard.evaluation.significance import PairedTest, crossed_interval
 
 EPS = float(np.finfo(np.float64).eps)
-TINY = 1e-150  # squares of less leave the range of double precision
+TINY = 1e-150  # squares of smaller numbers leave the range of double precision
 C_GRID = (0.1, 1.0, 10.0, 100.0)
 """Penalties of a kernel machine."""
 GAMMAS = (0.25, 1.0, 4.0)
 """Widths of an RBF kernel, times one over the number of dimensions."""
 FEW = 10
-"""Members of the rarer class of a task, below which its AUC says little."""
+"""Members of the rarer class below which a task's AUC says little."""
 AT_A_TIME = 4_000_000
-"""Draws times molecules of the largest set that a bootstrap scores at a time."""
+"""Draws times molecules of the largest set that a bootstrap scores at once."""
 UNDEFINED = PairedTest(*[math.nan] * 6)
 LARGE = 40_000
-"""Training molecules times tasks from which a probe is linear."""
+"""Training molecules times tasks from which the probe is linear."""
 
 
 class TaskScores(NamedTuple):
@@ -35,8 +35,8 @@ class TaskScores(NamedTuple):
     Attributes:
         mean: mean over the tasks that have both classes and scores; NaN if none has.
         of_task: ROC-AUC of each task, NaN for the others.
-        one_class: tasks with one class alone, or without scores, which are left out of the mean.
-        few: tasks whose rarer class has fewer than ten members, which are in the mean.
+        one_class: tasks with a single class or without scores, left out of the mean.
+        few: tasks whose rarer class has fewer than ten members, included in the mean.
     """
 
     mean: float
@@ -49,11 +49,11 @@ def roc_auc(y: ArrayLike, scores: ArrayLike) -> TaskScores:
     """Area under the ROC curve of each task over the molecules whose label is known, and its mean.
 
     Args:
-        y: 0, 1 or NaN where not known, [n] or [n, T].
+        y: 0, 1 or NaN where unknown, [n] or [n, T].
         scores: higher for 1, of the same shape; NaN in tasks without scores.
 
     Raises:
-        InputError: for shapes that differ, or labels that are none of these.
+        InputError: for shapes that differ, or other labels.
 
     Example:
         >>> roc_auc([[0, 1], [1, 1], [1, np.nan]], [[0.1, 0], [0.9, 0], [0.0, 0]])
@@ -63,28 +63,30 @@ def roc_auc(y: ArrayLike, scores: ArrayLike) -> TaskScores:
 
     y, scores = _labels_and_scores(y, scores)
     known = np.isfinite(y)
-    found = np.full(y.shape[1], np.nan)
+    auc = np.full(y.shape[1], np.nan)
     one_class, few = [], []
     for task in range(y.shape[1]):
-        mine, of = y[known[:, task], task] == 1, scores[known[:, task], task]
-        ones, zeros = int(mine.sum()), int((~mine).sum())
+        is_positive, task_scores = y[known[:, task], task] == 1, scores[known[:, task], task]
+        ones, zeros = int(is_positive.sum()), int((~is_positive).sum())
         rarer = min(ones, zeros)
-        if rarer == 0 or np.isnan(of).any():
+        if rarer == 0 or np.isnan(task_scores).any():
             one_class.append(task)
             continue
         if rarer < FEW:
             few.append(task)
-        above = rankdata(of)[mine].sum() - ones * (ones + 1) / 2  # pairs in the right order
-        found[task] = above / (ones * zeros)
-    mean = float(np.nanmean(found)) if len(one_class) < len(found) else float("nan")
-    return TaskScores(mean, found, tuple(one_class), tuple(few))
+        above = (
+            rankdata(task_scores)[is_positive].sum() - ones * (ones + 1) / 2
+        )  # pairs in the right order
+        auc[task] = above / (ones * zeros)
+    mean = float(np.nanmean(auc)) if len(one_class) < len(auc) else float("nan")
+    return TaskScores(mean, auc, tuple(one_class), tuple(few))
 
 
 def resampled_auc(y: ArrayLike, scores: ArrayLike, ids: Indices) -> Floats:
     """The mean of :func:`roc_auc` on several draws of molecules.
 
     Args:
-        y: 0, 1 or NaN where not known, [n] or [n, T].
+        y: 0, 1 or NaN where unknown, [n] or [n, T].
         scores: in the same shape; NaN in tasks without scores.
         ids: molecules of each draw, [B, m].
 
@@ -92,7 +94,7 @@ def resampled_auc(y: ArrayLike, scores: ArrayLike, ids: Indices) -> Floats:
         float64 [B], NaN for draws without a task of two classes.
 
     Raises:
-        InputError: as of :func:`roc_auc`.
+        InputError: as for :func:`roc_auc`.
 
     Example:
         >>> resampled_auc([0, 1, 1], [0.1, 0.9, 0.0], np.array([[0, 1, 2], [0, 1, 1]]))
@@ -102,19 +104,19 @@ def resampled_auc(y: ArrayLike, scores: ArrayLike, ids: Indices) -> Floats:
     ids = as_array("ids", ids)
     times = np.stack([np.bincount(draw, minlength=len(y)) for draw in ids])
     total, defined = np.zeros(len(ids)), np.zeros(len(ids))
-    for labels, of in zip(y.T, scores.T, strict=True):
+    for labels, task_scores in zip(y.T, scores.T, strict=True):
         known = np.flatnonzero(np.isfinite(labels))
-        known = known[np.argsort(of[known])]
-        if np.isnan(of[known]).any():
+        known = known[np.argsort(task_scores[known])]
+        if np.isnan(task_scores[known]).any():
             continue
         ones = np.flatnonzero(labels[known] == 1)
         drawn = times[:, known]
         zeros = np.concatenate(
             [np.zeros((len(ids), 1)), np.cumsum(drawn * (labels[known] == 0), axis=1)], axis=1
         )
-        # Zeros below each one, and half of those that are level with it.
+        # Negatives below each positive, and half of those that tie with it.
         below, upto = (
-            zeros[:, np.searchsorted(of[known], of[known[ones]], side)]
+            zeros[:, np.searchsorted(task_scores[known], task_scores[known[ones]], side)]
             for side in ("left", "right")
         )
         right = (drawn[:, ones] * (below + upto)).sum(1) / 2
@@ -125,15 +127,15 @@ def resampled_auc(y: ArrayLike, scores: ArrayLike, ids: Indices) -> Floats:
 
 
 def resampled_rmse(
-    y: ArrayLike, predicted: ArrayLike, ids: Indices, which: ArrayLike | None = None
+    y: ArrayLike, predicted: ArrayLike, ids: Indices, mask: ArrayLike | None = None
 ) -> Floats:
     """:func:`rmse` on several draws of molecules.
 
     Args:
-        y: as of :func:`rmse`, like ``predicted`` and ``which``.
+        y: as for :func:`rmse`, like ``predicted`` and ``mask``.
         predicted: [n].
         ids: molecules of each draw, [B, m].
-        which: bool [n].
+        mask: bool [n].
 
     Returns:
         float64 [B], NaN for draws without a molecule that counts.
@@ -142,19 +144,19 @@ def resampled_rmse(
         >>> resampled_rmse([0, 1, 4], [0, 0, 0], np.array([[0, 0, 1], [2, 2, 2]]))
         array([0.57735027, 4.        ])
     """
-    difference, counts = _differences(y, predicted, which)
+    difference, counts = _differences(y, predicted, mask)
     square, ids = np.where(counts, difference**2, 0.0), as_array("ids", ids)
     n = counts[ids].sum(1)
     return np.where(n > 0, np.sqrt(square[ids].sum(1) / np.maximum(n, 1)), np.nan)
 
 
-def rmse(y: ArrayLike, predicted: ArrayLike, which: ArrayLike | None = None) -> float:
+def rmse(y: ArrayLike, predicted: ArrayLike, mask: ArrayLike | None = None) -> float:
     r"""Root of the mean squared error, :math:`\sqrt{\frac{1}{n} \sum_i (y_i - \hat y_i)^2}`.
 
     Args:
-        y: [n], NaN where not known.
+        y: [n], NaN where unknown.
         predicted: [n].
-        which: bool [n], molecules that count, such as those with an activity cliff; None for all.
+        mask: bool [n], molecules that count, such as those with an activity cliff; None for all.
 
     Returns:
         The error; NaN over no molecules.
@@ -163,22 +165,22 @@ def rmse(y: ArrayLike, predicted: ArrayLike, which: ArrayLike | None = None) -> 
         InputError: for shapes that differ, or targets that are not finite.
 
     Example:
-        >>> rmse([0, 0, 5], [3, 4, 5], which=[True, True, False])
+        >>> rmse([0, 0, 5], [3, 4, 5], mask=[True, True, False])
         3.5355339059327378
     """
-    difference, counts = _differences(y, predicted, which)
+    difference, counts = _differences(y, predicted, mask)
     return float(np.sqrt(np.mean(difference[counts] ** 2))) if counts.any() else float("nan")
 
 
 def _differences(
-    y: ArrayLike, predicted: ArrayLike, which: ArrayLike | None
+    y: ArrayLike, predicted: ArrayLike, mask: ArrayLike | None
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Targets less predictions, and which of them count."""
     y, predicted = _targets(y), _floats("predicted", predicted)
     _check_shapes(y, predicted)
     counts = np.isfinite(y)
-    if which is not None:
-        counts &= as_array("which", which).astype(bool)
+    if mask is not None:
+        counts &= as_array("mask", mask).astype(bool)
     return y - predicted, counts
 
 
@@ -206,13 +208,13 @@ def rbf_kernels(x: ArrayLike, train: Indices, gammas: Sequence[float] = GAMMAS) 
 
 
 class Probed(NamedTuple):
-    """What a probe predicts.
+    """Predictions of a probe.
 
     Attributes:
         test: decision values, or predicted numbers, of the test part, [n_test] or [n_test, T];
-            NaN for tasks of which the training part knows nothing, or one class alone.
-        validation: ROC-AUC or RMSE of the validation part by the chosen settings, mean over the
-            tasks in which it is defined; NaN if there is none.
+            NaN for tasks without known labels, or with a single class, in the training part.
+        validation: ROC-AUC or RMSE of the validation part with the chosen settings, averaged over
+            the tasks for which it is defined; NaN if there are none.
     """
 
     test: Floats
@@ -224,17 +226,17 @@ def kernel_predictions(
 ) -> Probed:
     """Scores of the test part by a kernel machine that is fitted to the training part.
 
-    An SVM for classes, and support vector regression, of standardised values, for numbers. The
-    kernel and C are those with the best AUC or RMSE on the validation part, each task by itself.
+    An SVM for classes, and support vector regression of standardised values for numbers. The
+    kernel and C are those with the best AUC or RMSE on the validation part, chosen per task.
 
     Args:
         kernels: candidates, real numbers [n, n] over all molecules.
-        y: [n] or [n, T], NaN where not known.
+        y: [n] or [n, T], NaN where unknown.
         split: the parts.
         classes: whether y is 0 and 1.
 
     Raises:
-        InputError: without kernels, or for numbers or classes that cannot be used.
+        InputError: without kernels, or for invalid numbers or classes.
     """
     if not kernels:
         raise InputError("a kernel probe needs at least one kernel")
@@ -261,14 +263,14 @@ def linear_predictions(
     where kernels take too long.
 
     Args:
-        columns: candidates, [n, d] over all molecules, dense or sparse, of one scale, such as
-            those of :func:`standardised`.
-        y: [n] or [n, T], NaN where not known.
+        columns: candidates, [n, d] over all molecules, dense or sparse, equally scaled, such as
+            by :func:`standardised`.
+        y: [n] or [n, T], NaN where unknown.
         split: the parts.
         classes: whether y is 0 and 1.
 
     Raises:
-        InputError: without columns, or for numbers or classes that cannot be used.
+        InputError: without columns, or for invalid numbers or classes.
     """
     if not columns:
         raise InputError("a linear probe needs at least one matrix of columns")
@@ -281,11 +283,11 @@ def linear_predictions(
         if classes:
             # Newton takes few steps, and each costs n d²: too much for fingerprints.
             solver = "lbfgs" if issparse(x) else "newton-cholesky"
-            of_classes = LogisticRegression(C=penalty, max_iter=500, solver=solver)
-            of_classes.fit(x[train], target)
-            return lambda rows: of_classes.decision_function(x[rows])
-        of_numbers = Ridge(alpha=1 / penalty).fit(x[train], target)
-        return lambda rows: of_numbers.predict(x[rows])
+            model = LogisticRegression(C=penalty, max_iter=500, solver=solver)
+            model.fit(x[train], target)
+            return lambda rows: model.decision_function(x[rows])
+        model = Ridge(alpha=1 / penalty).fit(x[train], target)
+        return lambda rows: model.predict(x[rows])
 
     choices = [(x, penalty) for x in columns for penalty in (1e-4, 1e-3, 1e-2, 1e-1, 1.0)]
     return _probe(choices, make, y, split, classes=classes)
@@ -294,7 +296,7 @@ def linear_predictions(
 def nystroem_features(
     x: ArrayLike, train: Indices, gammas: Sequence[float] = GAMMAS
 ) -> list[Floats]:
-    """Columns whose inner products are nearly :func:`rbf_kernels`, for sets too large for those.
+    """Columns whose inner products approximate :func:`rbf_kernels`, for sets too large for those.
 
     Args:
         x: [n, d].
@@ -313,8 +315,10 @@ def nystroem_features(
 
     z, train = standardised(x, train), as_array("train", train)
     n = min(LANDMARKS, len(train))
-    made = [Nystroem(gamma=gamma / z.shape[1], n_components=n, random_state=0) for gamma in gammas]
-    return [one.fit(z[train]).transform(z) for one in made]
+    transformers = [
+        Nystroem(gamma=gamma / z.shape[1], n_components=n, random_state=0) for gamma in gammas
+    ]
+    return [transformer.fit(z[train]).transform(z) for transformer in transformers]
 
 
 def _probe(
@@ -325,12 +329,12 @@ def _probe(
     *,
     classes: bool,
 ) -> Probed:
-    """Fit every choice task by task, keep the one that is best on validation, and predict."""
+    """Fit every choice task by task, keep the best on validation, and predict."""
     targets = _columns(_targets(y))
     if classes:
         _check_binary(targets)
     split = ThreeWaySplit(*(as_array("a part of the split", part) for part in split))
-    found = np.full((len(split.test), targets.shape[1]), np.nan)
+    predictions = np.full((len(split.test), targets.shape[1]), np.nan)
     scores = []
     for task in range(targets.shape[1]):
         column = targets[:, task]
@@ -339,7 +343,7 @@ def _probe(
         if len(known) == 0 or (classes and known.min() == known.max()):
             continue  # nothing to learn, and so no scores
         mean, deviation = (0.0, 1.0) if classes else (known.mean(), float(_deviation(known)))
-        best, score_of_best = -np.inf, float("nan")
+        best, best_score = -np.inf, float("nan")
         for choice in choices:
             predict = make(choice, train, (known - mean) / deviation)
             score = math.nan
@@ -348,19 +352,19 @@ def _probe(
                 score = roc_auc(column[valid], predicted).mean if classes else rmse(
                     column[valid], predicted
                 )  # fmt: skip
-            # Where validation cannot tell, all choices are alike.
+            # Without a validation score all choices tie.
             gain = 0.0 if np.isnan(score) else score if classes else -score
             if gain > best:
-                best, score_of_best = gain, score
-                found[:, task] = predict(split.test) * deviation + mean
-        scores.append(score_of_best)
-    defined = [one for one in scores if not np.isnan(one)]
+                best, best_score = gain, score
+                predictions[:, task] = predict(split.test) * deviation + mean
+        scores.append(best_score)
+    defined = [value for value in scores if not np.isnan(value)]
     validation = float(np.mean(defined)) if defined else float("nan")
-    return Probed(found[:, 0] if np.ndim(y) == 1 else found, validation)
+    return Probed(predictions[:, 0] if np.ndim(y) == 1 else predictions, validation)
 
 
 Score = Callable[[Indices, int], Floats]
-"""Scores on several draws of test molecules, int64 ids [B, n], of the first (0) or the second (1):
+"""Scores of the first (0) or the second (1) on several draws of test molecules, int64 ids [B, n]:
 float64 [B], or [B, S] of S seeds."""
 
 
@@ -375,10 +379,10 @@ def paired_bootstrap(
     """The difference of two scores on the same test molecules, mean over sets, and its interval.
 
     From each set molecules are drawn with replacement, the same for both and for all seeds; draws
-    on which a score is not defined are left out. The interval is that of :func:`crossed_interval`.
+    without a defined score are left out. The interval is that of :func:`crossed_interval`.
 
     Args:
-        sets: for each set a function from ids [B, n] and 0 or 1, the first or the second, to their
+        sets: for each set a function from ids [B, n] and 0 or 1, the first or the second, to the
             scores [B], or [B, S] of several seeds, and n, its number of test molecules.
         seeds: S, number of seeds.
         level: level of confidence, in (0, 1).
@@ -389,15 +393,15 @@ def paired_bootstrap(
         The second score less the first, NaN if it is not defined.
 
     Raises:
-        InputError: without sets, for too few draws, seeds or molecules, or for a function that
-            returns another number of scores than it was given draws.
+        InputError: without sets, for too few draws, seeds or molecules, or for a function whose
+            number of scores differs from the number of draws.
 
     Source:
         Efron & Tibshirani (1993), *An Introduction to the Bootstrap*, chapter 6.
 
     Example:
         >>> a, b = np.zeros(50), np.ones(50)
-        >>> test = paired_bootstrap([(lambda ids, which: (b if which else a)[ids].mean(1), 50)])
+        >>> test = paired_bootstrap([(lambda ids, second: (b if second else a)[ids].mean(1), 50)])
         >>> test.difference, test.low, test.high
         (1.0, 1.0, 1.0)
     """
@@ -409,16 +413,16 @@ def paired_bootstrap(
     generator = np.random.default_rng(seed)
 
     def differences(ids: Iterable[Indices]) -> Floats:
-        """Of some draws, [B, sets, S]."""
-        of_sets = []
-        for (score, _), of in zip(sets, ids, strict=True):
-            shape = (len(of),) if seeds == 1 else (len(of), seeds)
-            both = [_floats("scores", score(of, which)) for which in (0, 1)]
-            if any(one.shape != shape for one in both):
-                got = " and ".join(str([*one.shape]) for one in both)
-                raise InputError(f"scores of {len(of)} draws are {[*shape]}, got {got}")
-            of_sets.append((both[1] - both[0]).reshape(len(of), seeds))
-        return np.stack(of_sets, axis=1)
+        """Differences of some draws, [B, sets, S]."""
+        set_differences = []
+        for (score, _), draw_ids in zip(sets, ids, strict=True):
+            shape = (len(draw_ids),) if seeds == 1 else (len(draw_ids), seeds)
+            both = [_floats("scores", score(draw_ids, index)) for index in (0, 1)]
+            if any(seed_scores.shape != shape for seed_scores in both):
+                got = " and ".join(str([*seed_scores.shape]) for seed_scores in both)
+                raise InputError(f"scores of {len(draw_ids)} draws are {[*shape]}, got {got}")
+            set_differences.append((both[1] - both[0]).reshape(len(draw_ids), seeds))
+        return np.stack(set_differences, axis=1)
 
     (whole,) = differences(np.arange(n)[None] for _, n in sets)
     if not np.isfinite(whole).all():
@@ -428,7 +432,9 @@ def paired_bootstrap(
     for start in range(0, draws, at_a_time):
         several = range(start, min(start + at_a_time, draws))
         drawn = [[generator.integers(n, size=n) for _, n in sets] for _ in several]
-        parts.append(differences(np.stack(of_set) for of_set in zip(*drawn, strict=True)).mean(1))
+        parts.append(
+            differences(np.stack(set_draws) for set_draws in zip(*drawn, strict=True)).mean(1)
+        )
     drawn_by_seed = np.concatenate(parts)
     drawn_by_seed = drawn_by_seed[np.isfinite(drawn_by_seed).all(axis=1)]
     if len(drawn_by_seed) < 2:
@@ -437,19 +443,19 @@ def paired_bootstrap(
 
 
 def standardised(x: ArrayLike, train: Indices, *, sparse: bool = False) -> Any:
-    """Columns by mean and deviation of the training part; constant columns are centred alone.
+    """Columns standardised over the training part; constant columns are only centred.
 
-    So are those that are constant but for rounding in the type that they come in: they span at most
+    Columns that are constant but for rounding in their type count as constant: they span at most
     8ε of their largest value, or 8ε of double precision, as ±1e-17 around 0 does.
 
     Args:
         x: [n, d].
         train: ids of the training part.
-        sparse: whether they are divided by the deviation alone and returned as a sparse matrix:
-            for counts and bits that are mostly 0, of which an intercept takes the means.
+        sparse: whether to divide by the deviation alone and return a sparse matrix: for counts and
+            bits that are mostly 0, whose means an intercept absorbs.
 
     Raises:
-        InputError: for values that are not finite numbers, or ids that are none.
+        InputError: for values that are not finite numbers, or invalid ids.
     """
     from scipy.sparse import csr_matrix
 
@@ -462,21 +468,21 @@ def standardised(x: ArrayLike, train: Indices, *, sparse: bool = False) -> Any:
 
 
 def _deviation(x: Floats, *, eps: float = EPS, least: float = TINY) -> Floats:
-    """Standard deviation of columns; 1 where values are equal but for rounding.
+    """Standard deviation of columns; 1 if values are equal up to rounding.
 
     Args:
         x: [n, d] or [n].
         eps: relative rounding error of the values.
-        least: what values span at least that are not equal.
+        least: smallest span of unequal values.
     """
     low, high = x.min(0), x.max(0)
     alike = high - low <= np.maximum(least, 8 * eps * np.maximum(np.abs(low), np.abs(high)))
-    found: Floats = np.where(alike, 1.0, x.std(0))
-    return found
+    deviation: Floats = np.where(alike, 1.0, x.std(0))
+    return deviation
 
 
 def _labels_and_scores(y: ArrayLike, scores: ArrayLike) -> tuple[Floats, Floats]:
-    """Both as columns; InputError for shapes that differ, or labels that are none."""
+    """Both as columns; InputError for shapes that differ, or invalid labels."""
     y, scores = _columns(_targets(y)), _columns(_floats("scores", scores))
     _check_shapes(y, scores)
     _check_binary(y)
@@ -484,17 +490,17 @@ def _labels_and_scores(y: ArrayLike, scores: ArrayLike) -> tuple[Floats, Floats]
 
 
 def _targets(y: ArrayLike) -> Floats:
-    """Targets [n] or [n, T], NaN where not known."""
+    """Targets [n] or [n, T], NaN where unknown."""
     array = as_array("y", y)
     names = ("n", "T")[: max(array.ndim, 1)]
-    found: Floats = check_numbers("y", array, names, least=0, missing=True)
-    return found
+    targets: Floats = check_numbers("y", array, names, least=0, missing=True)
+    return targets
 
 
 def _floats(name: str, values: ArrayLike) -> Floats:
     """Numbers that may be infinite or NaN, such as scores."""
-    found: Floats = as_array(name, values).astype(np.float64, copy=False)
-    return found
+    floats: Floats = as_array(name, values).astype(np.float64, copy=False)
+    return floats
 
 
 def _columns(values: Floats) -> Floats:
@@ -508,4 +514,4 @@ def _check_shapes(y: Floats, scores: Floats) -> None:
 
 def _check_binary(y: Floats) -> None:
     if not np.isin(y[np.isfinite(y)], (0, 1)).all():
-        raise InputError("y of ROC-AUC must be 0, 1, or NaN where not known")
+        raise InputError("y of ROC-AUC must be 0, 1, or NaN where unknown")

@@ -376,9 +376,9 @@ class UserParts:
         changed = experiment_of(config).user_names(config, self)
         for name, one in known(type(config)).items():
             value = getattr(config, name)
-            if one.setting.own and isinstance(value, tuple):
+            if one.setting.custom and isinstance(value, tuple):
                 changed[name] = tuple(self._part(part, name) for part in value)
-            elif one.setting.own and value is not None:
+            elif one.setting.custom and value is not None:
                 changed[name] = self._part(value, name)
         changed = {name: one for name, one in changed.items() if one != getattr(config, name)}
         return replace(config, **changed) if changed else config

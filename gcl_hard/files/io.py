@@ -30,9 +30,10 @@ from numpy.typing import NDArray
 from gcl_hard.errors import GclHardError, InputError
 
 LARGEST_UNPACKED, LARGEST_RATIO = 200 * 2**20, 100
-"""What may unpack to more bytes than the first unpacks to at most so many times its own size."""
+"""An archive that unpacks to more bytes than the first may do so to at most the second times its
+own size."""
 SCRATCH, PARTIAL = ".partial-", ".partial"
-"""How names of temporary folders begin, and those of temporary files end."""
+"""Prefix of temporary folders, and suffix of temporary files."""
 DAY = 24 * 60 * 60
 
 
@@ -45,8 +46,8 @@ def cache_root(cache_dir: str | Path | None = None) -> Path:
 
     Returns:
         The folder; graph sets are in its subfolder ``tu``, graphs with classes of nodes in
-        ``nodes``, image sets in ``images``. A user without a home folder, as in a container, or
-        with that of another, gets a temporary one, and a warning.
+        ``nodes``, image sets in ``images``. Without a usable home folder, as in a container, it is
+        a temporary one, with a warning.
 
     Raises:
         InputError: if the path begins with the home of an unknown user.
@@ -65,7 +66,7 @@ def cache_root(cache_dir: str | Path | None = None) -> Path:
         home = Path.home()
     except RuntimeError:
         return Path(_homeless().name)
-    if home.exists() and not os.access(home, os.X_OK):  # of another user
+    if home.exists() and not os.access(home, os.X_OK):  # another user's
         return Path(_homeless().name)
     return home / ".cache" / "gcl_hard"
 
@@ -73,8 +74,8 @@ def cache_root(cache_dir: str | Path | None = None) -> Path:
 @lru_cache(maxsize=1)
 def _homeless() -> tempfile.TemporaryDirectory[str]:
     warnings.warn(
-        "this user has no home folder to write to, so that downloads are kept until this command "
-        "ends: GCL_HARD_CACHE=FOLDER names a place for them",
+        "this user has no writable home folder, so that downloads are kept only until this "
+        "command ends: GCL_HARD_CACHE=FOLDER keeps them",
         stacklevel=3,
     )
     return tempfile.TemporaryDirectory(prefix="gcl_hard-")
@@ -94,13 +95,12 @@ def expanded(path: str | Path) -> Path:
         return Path(path).expanduser()
     except RuntimeError as error:
         raise InputError(
-            f"{path} begins with the home folder of a user whom this machine does not know: write "
-            f"the path without ~"
+            f"{path} begins with the home folder of an unknown user: write the path without ~"
         ) from error
 
 
 def public_path(path: str | Path) -> str:
-    """A path as pages of results show it: inside the working folder, or else its name alone.
+    """A path as result pages show it: relative to the working folder, or else its name alone.
 
     Example:
         >>> public_path("/home/me/secret/made.csv"), public_path("data/made.csv")
@@ -108,21 +108,21 @@ def public_path(path: str | Path) -> str:
         >>> public_path(Path.cwd() / "data" / "made.csv")
         'data/made.csv'
     """
-    given = Path(path).expanduser() if str(path).startswith("~/") else Path(path)
-    if not given.is_absolute():
+    plain = Path(path).expanduser() if str(path).startswith("~/") else Path(path)
+    if not plain.is_absolute():
         return Path(path).as_posix() if isinstance(path, Path) else path
-    if given.is_relative_to(Path.cwd()):
-        return given.relative_to(Path.cwd()).as_posix()
-    return given.name
+    if plain.is_relative_to(Path.cwd()):
+        return plain.relative_to(Path.cwd()).as_posix()
+    return plain.name
 
 
 def check_regular(path: Path) -> None:
-    """Refuse what is there and is no file, such as a pipe, whose reader might wait for ever.
+    """InputError for a path that is no regular file, such as a pipe, which might block for ever.
 
     Raises:
         InputError: if it is a folder, a pipe or a device; names it.
     """
-    with contextlib.suppress(OSError):  # which reading it tells
+    with contextlib.suppress(OSError):  # left to the reader
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
             kind = "folder" if stat.S_ISDIR(mode) else "pipe or device"
@@ -146,7 +146,7 @@ def digest_of_arrays(*arrays: Any) -> str:
     """Sixteen hexadecimal digits of the SHA-256 of arrays: their types, shapes and values.
 
     Args:
-        arrays: of NumPy, or tensors on any device.
+        arrays: NumPy arrays, or tensors on any device.
 
     Example:
         >>> digest_of_arrays([1, 2], [3.0]) == digest_of_arrays([1, 2], [3.0])
@@ -154,15 +154,15 @@ def digest_of_arrays(*arrays: Any) -> str:
         >>> digest_of_arrays([1, 2]) == digest_of_arrays([[1, 2]])
         False
     """
-    found = hashlib.sha256()
-    for one in arrays:
-        array = storable(np.ascontiguousarray(one.cpu() if hasattr(one, "cpu") else one))
-        found.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
-    return found.hexdigest()[:16]
+    digest = hashlib.sha256()
+    for value in arrays:
+        array = storable(np.ascontiguousarray(value.cpu() if hasattr(value, "cpu") else value))
+        digest.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()[:16]
 
 
 def storable(array: NDArray[Any]) -> NDArray[Any]:
-    """An array as a file holds it: one of Python's text becomes JSON, a single value of bytes.
+    """An array as stored in a file: Python strings become JSON, a single bytes value.
 
     Example:
         >>> storable(np.array(["a", "b\\0"], object)).item()
@@ -172,7 +172,7 @@ def storable(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def joined_digest(digest: str, *more: str) -> str:
-    """A digest, or one of it and of what else tells two things apart.
+    """A digest, combined with further distinguishing texts if there are any.
 
     Example:
         >>> joined_digest("0123") == "0123" != joined_digest("0123", "fold 1")
@@ -184,23 +184,22 @@ def joined_digest(digest: str, *more: str) -> str:
 
 
 def file_stamp(path: Path) -> tuple[int, int, int] | None:
-    """Size of a file and the times it was written and changed at, which tell another content.
+    """Size, modification and change time of a file, by which changed content is recognised.
 
-    The last is set by the system at every change, and by no tool; on Windows it is the time of
-    creation, and a file rewritten there with its old size and time goes unnoticed. None stands for
-    a file that is not there.
+    The change time is set by the system alone; on Windows it is the time of creation, and a file
+    rewritten with its old size and time goes unnoticed there. None if there is no file.
     """
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 class Seen(NamedTuple):
-    """Which content a file had: a file that is written anew is another one.
+    """Identity of a file's content: a rewritten file is another one.
 
-    Unlike :func:`file_stamp`, it stays the same when the file is renamed.
+    Unlike :func:`file_stamp`, it survives renaming.
     """
 
     inode: int
@@ -209,23 +208,23 @@ class Seen(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> Self | None:
-        """Of a file as it is; None if there is none."""
+        """The identity of a file now; None if there is none."""
         try:
-            found = path.stat()
+            status = path.stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return cls(found.st_ino, found.st_size, found.st_mtime_ns)
+        return cls(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def unlink_seen(path: Path, seen: Seen) -> bool:
-    """Remove a file, unless another content has come to its name since it was seen.
+    """Remove a file, unless it has been replaced since it was seen.
 
     Args:
         path: the file.
-        seen: what it was when it was read.
+        seen: its identity when it was read.
 
     Returns:
-        Whether that is gone; what has come meanwhile stays, or comes back.
+        Whether that content is gone; a replacement stays.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -240,7 +239,7 @@ def unlink_seen(path: Path, seen: Seen) -> bool:
         return not path.exists()
     aside = path.with_name(f".{path.name}.{uuid4().hex}{PARTIAL}")
     try:
-        path.rename(aside)  # so that what is compared is what is removed
+        path.rename(aside)  # so that the compared file is the removed one
     except FileNotFoundError:
         return True
     if same := Seen.of(aside) == seen or path.exists():
@@ -267,23 +266,23 @@ def given_folder(data_dir: str | Path | None, *, files: str) -> Path | None:
         >>> given_folder(".", files="NAME.zip files").as_posix()
         '.'
     """
-    given = data_dir or os.environ.get("GCL_HARD_DATA")
-    if not given:
+    folder = data_dir or os.environ.get("GCL_HARD_DATA")
+    if not folder:
         return None
-    path = expanded(given)
+    path = expanded(folder)
     if not path.is_dir():
         who = "data_dir" if data_dir else "GCL_HARD_DATA"
-        raise InputError(f"{who}={str(given)!r} is not a folder; expected one with {files}")
+        raise InputError(f"{who}={str(folder)!r} is not a folder; expected one with {files}")
     return path
 
 
 def largest_unpacked(path: Path) -> int:
-    """The bytes that a compressed file may unpack to; one of more is a decompression bomb."""
+    """Most bytes that a compressed file may unpack to; beyond it is a decompression bomb."""
     return max(LARGEST_UNPACKED, LARGEST_RATIO * path.stat().st_size)
 
 
 def refuse_bomb(archive: zipfile.ZipFile | tarfile.TarFile, path: Path) -> None:
-    """Refuse an archive that would unpack to more than :func:`largest_unpacked`.
+    """InputError for an archive that would unpack to more than :func:`largest_unpacked`.
 
     Args:
         archive: the archive; nothing is unpacked.
@@ -305,7 +304,7 @@ def refuse_bomb(archive: zipfile.ZipFile | tarfile.TarFile, path: Path) -> None:
 
 @contextmanager
 def opened_npz(path: Path) -> Iterator[NpzFile]:
-    """An ``.npz`` file, of which no pickle is ever loaded.
+    """An ``.npz`` file, opened without loading pickles.
 
     Args:
         path: the file.
@@ -314,7 +313,7 @@ def opened_npz(path: Path) -> Iterator[NpzFile]:
         Its arrays, to be read by :func:`array_of`.
 
     Raises:
-        InputError: if it is none, or would unpack to more than :func:`largest_unpacked`.
+        InputError: if it is no such file, or would unpack to more than :func:`largest_unpacked`.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -349,7 +348,7 @@ def array_of(stored: NpzFile, path: Path, key: str) -> Any:
         key: name of the array.
 
     Raises:
-        InputError: if it is not there, damaged, or of Python objects.
+        InputError: if it is missing, damaged, or holds Python objects.
     """
     if key not in stored.files:
         raise InputError(f"{path} lacks {key}; it has {', '.join(sorted(stored.files))}")
@@ -357,18 +356,18 @@ def array_of(stored: NpzFile, path: Path, key: str) -> Any:
         return stored[key]
     except ValueError as error:
         raise InputError(
-            f"{path}: {key} is not a plain array ({error}): save numbers, or words as text, which "
-            f"np.array(words, 'U') and .to_numpy(dtype='U') of pandas make"
+            f"{path}: {key} is not a plain array ({error}): save numbers, or words as text, by "
+            f"np.array(words, 'U') or pandas' .to_numpy(dtype='U')"
         ) from error
-    except Exception as error:  # from zip and what decompresses its members
+    except Exception as error:  # from zip and its decompressors
         raise InputError(f"{path} is damaged in {key} ({error}): copy it again") from error
 
 
 def texts_of(stored: NpzFile, path: Path, key: str) -> tuple[str, ...]:
-    """Words, such as names of classes, of an ``.npz`` file; the arguments of :func:`array_of`.
+    """Words of an ``.npz`` file, such as names of classes; arguments as for :func:`array_of`.
 
     Raises:
-        InputError: as there, and for bytes that are no UTF-8.
+        InputError: as for :func:`array_of`, and for bytes that are not UTF-8.
     """
     names = array_of(stored, path, key).ravel()
     try:
@@ -376,7 +375,7 @@ def texts_of(stored: NpzFile, path: Path, key: str) -> tuple[str, ...]:
             (np.char.decode(names) if names.dtype.kind == "S" else names.astype(str)).tolist()
         )
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: {key} are no UTF-8 ({error}): save them as text") from error
+        raise InputError(f"{path}: {key} are not UTF-8 ({error}): save them as text") from error
 
 
 @contextmanager
@@ -405,7 +404,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
         path.parent.mkdir(parents=True, exist_ok=True)
         hidden = f".{path.name}."
         for left in path.parent.glob(f"{glob.escape(hidden)}*{PARTIAL}"):
-            if _is_old(left):  # by a killed process
+            if _is_old(left):  # from a killed process
                 left.unlink(missing_ok=True)
         temporary = path.with_name(f"{hidden}{uuid4().hex}{PARTIAL}")
         try:
@@ -416,7 +415,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
             temporary.replace(path)
         except BaseException as error:
             temporary.unlink(missing_ok=True)
-            cause = error.__context__  # torch.save hides what stopped it behind its own error
+            cause = error.__context__  # torch.save hides the cause behind its own error
             if isinstance(error, RuntimeError) and isinstance(cause, (KeyboardInterrupt, OSError)):
                 raise cause from None
             raise
@@ -425,16 +424,16 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def reading(path: Path, what: str, remedy: str = "") -> Iterator[None]:
-    """Turn whatever a damaged file makes its reader raise into a message that names the file.
+def reading(path: Path, kind: str, remedy: str = "") -> Iterator[None]:
+    """Turn any error of reading a damaged file into an InputError that names the file.
 
     Args:
         path: the file.
-        what: it should be.
-        remedy: what to do about a damaged one; how the message ends.
+        kind: the expected kind of file, with its article.
+        remedy: what to do about a damaged file; ends the message.
 
     Raises:
-        InputError: for any error inside; those of ours stay as they are.
+        InputError: for any error inside; this package's errors pass unchanged.
 
     Example:
         >>> with reading(Path("missing.pt"), "an encoder"):
@@ -448,11 +447,11 @@ def reading(path: Path, what: str, remedy: str = "") -> Iterator[None]:
         yield
     except GclHardError:
         raise
-    except Exception as error:  # from zip, pickle, a seek, what is missing inside
+    except Exception as error:  # from zip, pickle, a seek, missing content
         if isinstance(error, OSError) and error.filename:  # from opening it, not from a seek
             raise InputError(f"cannot read {path}: {error.strerror}") from error
         raise InputError(
-            f"{path} is damaged, or not {what} ({type(error).__name__}){remedy}"
+            f"{path} is damaged, or not {kind} ({type(error).__name__}){remedy}"
         ) from error
 
 
@@ -460,7 +459,7 @@ def reading(path: Path, what: str, remedy: str = "") -> Iterator[None]:
 def scratch_folder(parent: Path) -> Iterator[Path]:
     """A temporary folder inside another, removed at the end.
 
-    What a killed process left is removed by a later one after a day: until then it may be in use.
+    Leftovers of killed processes are removed after a day: until then they may be in use.
 
     Args:
         parent: path of the outer folder; it is created if needed.
@@ -479,7 +478,7 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
     for left in parent.glob(f"{SCRATCH}*"):
         if all(_is_old(path) for path in (left, *left.rglob("*"))):
             shutil.rmtree(left, ignore_errors=True)
-    for left in parent.glob(f".*{PARTIAL}"):  # of a file that was being written
+    for left in parent.glob(f".*{PARTIAL}"):  # half-written files
         if left.is_file() and _is_old(left):
             left.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=parent, prefix=SCRATCH) as folder:
@@ -498,7 +497,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """Fill a folder that appears under its name once it is complete.
 
     Args:
-        path: path of the folder; it stays as it is if it appears meanwhile.
+        path: path of the folder; left alone if another process creates it meanwhile.
 
     Yields:
         A temporary folder in a :func:`scratch_folder` beside it.
@@ -530,7 +529,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 def _to_disk(folder: Path, *, deep: bool = True) -> None:
-    """Write a folder to the disk before it has a name, so that no crash leaves part of it."""
+    """Sync a folder to disk before it gets its name, so that no crash leaves a part of it."""
     every = [folder, *folder.rglob("*")] if deep else [folder]
     for path in every:
         if os.name == "nt" and path.is_dir():
@@ -546,7 +545,7 @@ def _to_disk(folder: Path, *, deep: bool = True) -> None:
 def locked(path: Path) -> Iterator[bool]:
     """Hold a lock that ends with the process; yields False if another process holds it.
 
-    Where the file system has no locks, a lease takes their place, which ends by itself.
+    On file systems without locks it holds a lease instead, which expires by itself.
     """
     from filelock import BaseFileLock, FileLock, SoftFileLease, Timeout
 
@@ -575,7 +574,7 @@ def write_json(content: dict[str, Any], path: Path) -> None:
     """Write JSON atomically.
 
     Raises:
-        InputError: if the path cannot be written to; names it.
+        InputError: if the file cannot be written; names it.
     """
     with atomic_write(path) as file:
         file.write(f"{json_text(content, 1)}\n".encode())
@@ -587,14 +586,14 @@ def json_text(content: Any, indent: int | None = None) -> str:
 
 
 EXACT = 1e-6
-"""Spread of the errors of float32, relative to that of numbers, up to which it is their type."""
+"""Largest spread of float32's rounding errors, relative to the numbers', at which it is used."""
 
 
 def packed(values: Any) -> str:
     """Numbers as text: their type, and base64 of their little-endian bytes.
 
-    Whole numbers are written as such, and others in float32, or in float64 where that would make
-    two of them one, or their spread is too small beside their size.
+    Whole numbers are stored as integers, and others in float32, or in float64 if float32 would make
+    distinct numbers equal, or if their spread is too small relative to their size.
 
     Example:
         >>> packed([0, 1, 255]), packed([256]), packed([0.5, 1.0])
@@ -608,7 +607,7 @@ def packed(values: Any) -> str:
 
 
 def _kind(array: np.ndarray[Any, Any]) -> str:
-    """The smallest type that keeps numbers."""
+    """The smallest type that preserves the numbers."""
     if array.dtype.kind != "f" or (array == np.floor(array.clip(0, 2**32 - 1))).all():
         if array.min(initial=0) < 0:
             return "i8"
@@ -622,17 +621,17 @@ def _kind(array: np.ndarray[Any, Any]) -> str:
 
 
 BITS = "bits"
-"""Begins the type of numbers that :func:`packed_bits` wrote."""
+"""Prefix of the type of numbers that :func:`packed_bits` wrote."""
 
 
 def packed_bits(values: Any) -> str:
     """Whole numbers from 0 as text, each in as many bits as the largest needs.
 
     Args:
-        values: whole numbers or truth values, of any shape.
+        values: whole numbers or booleans, of any shape.
 
     Returns:
-        The bits of each, how many numbers there are, and base64 of all bits, one after another.
+        Bits per number, the count of numbers, and base64 of the concatenated bits.
 
     Example:
         >>> packed_bits([True, False, True]), packed_bits([5, 1])
@@ -660,12 +659,12 @@ def unpacked(text: str) -> np.ndarray[Any, Any]:
         held = np.frombuffer(base64.b64decode(encoded), np.uint8)
         bits = np.unpackbits(held, count=int(count) * width).reshape(-1, width)
         return bits @ (1 << np.arange(width - 1, -1, -1, dtype=np.int64))
-    found = np.frombuffer(base64.b64decode(encoded), f"<{kind}")
-    return found.astype(np.float64 if kind.startswith("f") else np.int64)
+    numbers = np.frombuffer(base64.b64decode(encoded), f"<{kind}")
+    return numbers.astype(np.float64 if kind.startswith("f") else np.int64)
 
 
 def check_writable(folder: Path) -> None:
-    """Make a folder and check that it can be written to.
+    """Create a folder and check that it is writable.
 
     Raises:
         InputError: if that fails; names the folder and the reason.

@@ -1,8 +1,8 @@
-"""Sizes and digests of what the cache keeps, compared before it is used.
+"""Sizes and digests of cached files, checked before use.
 
 A folder that the cache makes has a file ``.contents.json``; a download NAME has ``.NAME.json``
-beside it. Sizes are compared whenever it is opened, digests once in a process for as long as a
-file is not written anew. What does not fit is made or downloaded again.
+beside it. Sizes are checked on every use, digests once per process unless a file is rewritten.
+Damaged content is made or downloaded again.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from gcl_hard.errors import InputError
 from gcl_hard.files.io import Seen, atomic_folder, scratch_folder, write_json
 
 CONTENTS = ".contents.json"
-"""File of a folder with what is in it."""
+"""File that lists the content of its folder."""
 _compared: dict[Path, dict[str, Seen | None]] = {}
-"""Files whose digests were compared by this process, as they were then."""
+"""Files whose digests this process has checked, with their identity then."""
 
 
 class MadeAgain(UserWarning):
-    """Said of this machine's cache and not of the data, whose notes stand in results."""
+    """A note on this machine's cache, unlike notes on the data, which results record."""
 
 
 def kept_folder(path: Path, make: Callable[[Path], None]) -> Path:
-    """A folder of the cache; it is made where it is not there, or not what was made.
+    """A folder of the cache, made if it is missing or damaged.
 
     Args:
         path: the folder.
@@ -46,7 +46,7 @@ def kept_folder(path: Path, make: Callable[[Path], None]) -> Path:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as root:
         ...     folder = kept_folder(Path(root) / "set", lambda new: (new / "a").touch())
-        ...     sorted(one.name for one in folder.iterdir())
+        ...     sorted(path.name for path in folder.iterdir())
         ['.contents.json', 'a']
     """
     if path.is_dir():
@@ -62,28 +62,28 @@ def kept_folder(path: Path, make: Callable[[Path], None]) -> Path:
 
 
 def record_of(path: Path) -> Path:
-    """The file with what is known of a download: its address, date, digest and files."""
+    """The file with the record of a download: its address, date, digest and files."""
     return path.with_name(f".{path.name}.json")
 
 
-def record(path: Path, made: Path, url: str, *, pinned: bool) -> None:
-    """Note what arrived, or compare it with what arrived from there before.
+def record(path: Path, source: Path, url: str, *, pinned: bool) -> None:
+    """Record a download, or compare it with an earlier one from the same address.
 
     Args:
-        path: where it will be.
-        made: where it is.
-        url: where it is from.
-        pinned: whether it has been compared with a published checksum.
+        path: its final path.
+        source: its current path.
+        url: its address.
+        pinned: whether it has been checked against a published checksum.
 
     Raises:
-        OSError: if it is not what arrived before.
+        OSError: if it differs from the earlier download.
     """
-    note, files = record_of(path), _digests(made)
-    digest = _content_digest(made, files)
+    note, files = record_of(path), _digests(source)
+    digest = _content_digest(source, files)
     before = _stated(note)
     if not pinned and before.get("url") == url and before.get("sha256") not in (None, digest):
         raise OSError(
-            f"its content (SHA-256 {digest}) is not what arrived on {before.get('date')} "
+            f"its content (SHA-256 {digest}) differs from that of {before.get('date')} "
             f"({before['sha256']}): if it was published anew, remove {note} and repeat the command"
         )
     date = time.strftime("%Y-%m-%d", time.gmtime())
@@ -93,26 +93,26 @@ def record(path: Path, made: Path, url: str, *, pinned: bool) -> None:
 def _content_digest(path: Path, files: dict[str, list[Any]]) -> str:
     """SHA-256 of a file, or of the names and digests of the files in a folder or a zip archive.
 
-    Archives that are packed anew have the same files and other bytes.
+    Repacked archives have the same files but other bytes.
     """
     if path.is_dir():
-        found = {name: digest for name, (_, digest) in files.items()}
+        digests = {name: digest for name, (_, digest) in files.items()}
     elif zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
-            names = sorted(one for one in archive.namelist() if not one.endswith("/"))
-            found = {one: hashlib.sha256(archive.read(one)).hexdigest() for one in names}
+            names = sorted(name for name in archive.namelist() if not name.endswith("/"))
+            digests = {name: hashlib.sha256(archive.read(name)).hexdigest() for name in names}
     else:
         return str(files[""][1])
-    lines = "\n".join(f"{name} {digest}" for name, digest in found.items())
+    lines = "\n".join(f"{name} {digest}" for name, digest in digests.items())
     return hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()
 
 
 def damage(path: Path, note: Path) -> str | None:
-    """How a file or folder differs from what was noted of it; None if not, or nothing was noted.
+    """How a file or folder differs from its record; None if it does not, or has no record.
 
     Args:
         path: the file or folder.
-        note: :data:`CONTENTS` of a folder, without which it is no whole one, or
+        note: :data:`CONTENTS` of a folder, without which it is incomplete, or
             :func:`record_of` a download, which may have been put there by hand.
     """
     files = _stated(note).get("files")
@@ -120,11 +120,11 @@ def damage(path: Path, note: Path) -> str | None:
         return f"it has no {CONTENTS}" if note.name == CONTENTS else None
     seen = {name: Seen.of(path / name if name else path) for name in files}
     for name, (size, _) in files.items():
-        got = seen[name]
-        if got is None:
+        current = seen[name]
+        if current is None:
             return f"it lacks {name or path.name}"
-        if got.size != size:
-            return f"{name or path.name} has {got.size:,} bytes, not {size:,}"
+        if current.size != size:
+            return f"{name or path.name} has {current.size:,} bytes, not {size:,}"
     if _compared.get(note) != seen:
         for name, (_, digest) in files.items():
             if _sha256(path / name if name else path) != digest:
@@ -135,17 +135,17 @@ def damage(path: Path, note: Path) -> str | None:
 
 def _stated(note: Path) -> dict[str, Any]:
     try:
-        found = json.loads(note.read_text(encoding="utf-8"))
+        content = json.loads(note.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _digests(path: Path) -> dict[str, list[Any]]:
     """Size and SHA-256 of a file, under an empty name, or of the files in a folder."""
     files = {"": path} if path.is_file() else {
-        one.relative_to(path).as_posix(): one
-        for one in sorted(path.rglob("*")) if one.is_file() and one.name != CONTENTS
+        file.relative_to(path).as_posix(): file
+        for file in sorted(path.rglob("*")) if file.is_file() and file.name != CONTENTS
     }  # fmt: skip
     return {name: [file.stat().st_size, _sha256(file)] for name, file in files.items()}
 
@@ -166,7 +166,7 @@ def _remove(path: Path, why: str) -> None:
 
 
 def replace(new: Path, path: Path) -> None:
-    """Give a file or folder its name, in place of one that is damaged."""
+    """Move a file or folder to its path, in place of a damaged one."""
     if path.is_dir():
         _remove(path, "it is replaced")
     new.replace(path)

@@ -1,4 +1,4 @@
-"""Finding the files of a data set: in a given folder, the cache, the package, or by a download."""
+"""Locating the files of a data set: in a data folder, the cache, the package, or by download."""
 
 from __future__ import annotations
 
@@ -22,57 +22,56 @@ from gcl_hard.files.kept import damage, record, record_of, replace
 T = TypeVar("T")
 
 TIMEOUT = 20.0
-"""Seconds to wait for an answer of a server, and for more of it."""
+"""Seconds to wait for a server's answer, and for each part of it."""
 PATIENCE, LEAST_SPEED = 60.0, 10_000.0
-"""Seconds after which a server must have sent so many bytes a second."""
+"""Seconds after which a server must have sent at least so many bytes per second."""
 
 
 NPZ_KINDS = {
     "images": ({"train_images"}, {"test_images"}, {"train_webp"}),
     "nodes": ({"adj_indptr"}, {"node_features"}, {"node_labels"}, {"edges"}),
 }
-"""The kinds of sets that are one ``.npz`` file, and arrays that such a file has, one set or another
-of them."""
+"""Kinds of sets that are a single ``.npz`` file, with alternative sets of arrays that mark them."""
 
 
 def npz_kind(path: Path) -> str | None:
-    """What kind of set an ``.npz`` file holds by the names of its arrays: images, or nodes.
+    """Kind of set that an ``.npz`` file holds, by the names of its arrays: images or nodes.
 
     Args:
         path: the file; its arrays are not read.
 
     Returns:
-        None if it is not there or damaged, or its arrays are named otherwise.
+        None if it is missing or damaged, or its arrays have other names.
 
     Raises:
-        InputError: if its arrays have the names of both.
+        InputError: if its arrays have the names of both kinds.
     """
-    if not path.is_file():  # such as a pipe, which might never end
+    if not path.is_file():  # a pipe might never end
         return None
     try:
         with zipfile.ZipFile(path) as archive:
             members = {member.removesuffix(".npy") for member in archive.namelist()}
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
         return None
-    kinds = [kind for kind, sets in NPZ_KINDS.items() if any(one <= members for one in sets)]
+    kinds = [kind for kind, sets in NPZ_KINDS.items() if any(names <= members for names in sets)]
     if len(kinds) > 1:
         raise InputError(
             f"{path} may hold {' or '.join(kinds)}: its arrays are {', '.join(sorted(members))}; "
-            f"save those of one set alone"
+            f"save the arrays of a single set"
         )
     return kinds[0] if kinds else None
 
 
 class Download(NamedTuple):
-    """A file that is published, and what the cache keeps of it.
+    """A published file, and its form in the cache.
 
     Attributes:
         url: its address.
-        name: name in the cache, of the file or of the folder that is in it.
+        name: name in the cache, of the file or of the folder inside it.
         checksum: ``ALGORITHM:DIGITS``, an algorithm of :mod:`hashlib` and hexadecimal digits; empty
-            where none is published: then only the sums inside an archive are checked.
-        unpack: whether it is an archive (.zip, or .tar in any compression) that is unpacked.
-        by: what makes the file or folder at the path that it is given, in place of the above.
+            if none is published: then only the checksums inside an archive are checked.
+        unpack: whether to unpack it as an archive (.zip, or .tar in any compression).
+        by: creates the file or folder at a path, instead of a plain download.
     """
 
     url: str
@@ -84,15 +83,15 @@ class Download(NamedTuple):
 
 @dataclass(frozen=True)
 class Wanted(Generic[T]):
-    """A data set that is looked for.
+    """A data set to locate.
 
     Attributes:
-        look: what a folder holds of it, such as a path; None if nothing.
+        look: returns the set's content in a folder, such as a path; None if there is none.
         lacks: what a folder without it lacks, for the message.
-        headline: first line of the message where it is nowhere.
-        put: what to put where in a folder to have it offline: what it is, and its path.
+        headline: first line of the message if it is nowhere.
+        put: descriptions and paths of the files that make it available offline.
         hint: last line of the message.
-        download: None for a set that is not published as one file.
+        download: None for a set that is not published as a single file.
     """
 
     look: Callable[[Path], T | None]
@@ -106,36 +105,38 @@ class Wanted(Generic[T]):
 def folders(
     kind: str, *, data_dir: str | Path | None, cache_dir: str | Path | None, files: str
 ) -> dict[str, Path]:
-    """The folders that a set is looked for in, in this order: the given one if any, and the cache.
+    """The folders to search for a set, in this order: the data folder if any, and the cache.
 
     Args:
-        kind: name of the cache's folder of such sets.
-        data_dir: the given folder, as for :func:`gcl_hard.files.io.given_folder`.
+        kind: name of the cache's folder for such sets.
+        data_dir: the data folder, as for :func:`gcl_hard.files.io.given_folder`.
         cache_dir: root of the cache, as for :func:`gcl_hard.files.io.cache_root`.
-        files: the kind of files expected in the given folder, for the message.
+        files: the kind of files expected in the data folder, for the message.
 
     Returns:
-        Paths, which need not exist, by what messages call them.
+        Paths, which need not exist, by their names in messages.
 
     Raises:
-        InputError: if the given folder is not there.
+        InputError: if the data folder does not exist.
 
     Example:
         >>> folders("tu", data_dir=".", cache_dir="a", files="NAME.zip files").keys()
         dict_keys(['data folder', 'cache'])
     """
-    given = given_folder(data_dir, files=files)
+    data_folder = given_folder(data_dir, files=files)
     cache = {"cache": cache_root(cache_dir) / kind}
-    return {"data folder": given, **cache} if given else cache
+    return {"data folder": data_folder, **cache} if data_folder else cache
 
 
 def search(look: Callable[[Path], T | None], places: Mapping[str, Path]) -> T | None:
-    """What the first folder holds that holds something."""
-    return next((found for one in places.values() if (found := look(one)) is not None), None)
+    """The result in the first folder that has one."""
+    return next(
+        (result for folder in places.values() if (result := look(folder)) is not None), None
+    )
 
 
 def locate(wanted: Wanted[T], places: Mapping[str, Path], *, download: bool) -> T:
-    """What is found of a set in the first folder that holds it, downloaded if necessary.
+    """A set's content in the first folder that holds it, downloaded if necessary.
 
     Args:
         wanted: the set.
@@ -143,21 +144,21 @@ def locate(wanted: Wanted[T], places: Mapping[str, Path], *, download: bool) -> 
         download: whether the network may be used.
 
     Returns:
-        What ``wanted.look`` returns.
+        The result of ``wanted.look``.
 
     Raises:
-        InputError: if it is nowhere; lists what was tried, and where to put which file.
+        InputError: if it is nowhere; lists the attempts, and where to put which file.
     """
     tried, damaged, site = list[str](), "", wanted.download
-    for what, folder in places.items():
-        cached = folder / site.name if site and what == "cache" else None
+    for place, folder in places.items():
+        cached = folder / site.name if site and place == "cache" else None
         if cached and (why := damage(cached, record_of(cached))) and cached.exists():
-            damaged = f"{cached} is not what was downloaded ({why})"
+            damaged = f"{cached} differs from what was downloaded ({why})"
             tried.append(damaged)
-        elif (found := wanted.look(folder)) is not None:
-            return found
+        elif (result := wanted.look(folder)) is not None:
+            return result
         else:
-            tried.append(f"{what} {folder}: {wanted.lacks(folder)}")
+            tried.append(f"{place} {folder}: {wanted.lacks(folder)}")
     if site:
         reason = "switched off"
         if download:
@@ -170,12 +171,12 @@ def locate(wanted: Wanted[T], places: Mapping[str, Path], *, download: bool) -> 
                 reason = str(error)
             # Another process may have been faster, so that this one could not rename its folder.
             cached = places["cache"] / site.name
-            found = wanted.look(places["cache"])
-            if found is not None and damage(cached, record_of(cached)) is None:
-                return found
+            result = wanted.look(places["cache"])
+            if result is not None and damage(cached, record_of(cached)) is None:
+                return result
         tried.append(f"download {site.url}: {reason}")
     first = next(iter(places.values()))
-    needed = " or ".join(f"{what} at {first / path}" for what, path in wanted.put)
+    needed = " or ".join(f"{item} at {first / path}" for item, path in wanted.put)
     raise InputError(
         "\n  ".join([f"{wanted.headline}\ntried:", *tried])
         + f"\nto use it offline, put {needed} (or into any folder named by --data-dir or "
@@ -184,19 +185,19 @@ def locate(wanted: Wanted[T], places: Mapping[str, Path], *, download: bool) -> 
 
 
 def fetch(site: Download, folder: Path) -> None:
-    """Download into a temporary folder, check, unpack, rename: no part of a set is ever found.
+    """Download into a temporary folder, check, unpack, rename: no partial set ever appears.
 
     Args:
-        site: what is downloaded; an archive without the folder of its name leaves nothing.
+        site: the download; an archive without the folder of its name leaves nothing.
         folder: folder that it appears in, created if needed.
 
     Raises:
-        OSError: if it does not arrive whole, or cannot be written.
+        OSError: if it arrives incomplete, or cannot be written.
         InputError: for an archive that would unpack to far more than a data set.
-        Exception: others that damaged archives raise.
+        Exception: other errors of damaged archives.
     """
     with scratch_folder(folder) as scratch:
-        whole = scratch / "download"  # under a name by which no set is found
+        whole = scratch / "download"  # a name that no set has
         if site.by is not None:
             site.by(whole)
         else:
@@ -213,17 +214,17 @@ def fetch(site: Download, folder: Path) -> None:
 
 
 class _Encrypted(urllib.request.HTTPRedirectHandler):
-    """Follows no server from https to http."""
+    """Refuses redirects from https to http."""
 
-    def redirect_request(self, request: Any, *of_answer: Any) -> Any:
-        to = str(of_answer[-1])
-        if request.type == "https" and urlsplit(to).scheme != "https":
-            raise OSError(f"the server sends on to {to}, which is not encrypted")
-        return super().redirect_request(request, *of_answer)
+    def redirect_request(self, request: Any, *answer: Any) -> Any:
+        target = str(answer[-1])
+        if request.type == "https" and urlsplit(target).scheme != "https":
+            raise OSError(f"the server redirects to {target}, which is not encrypted")
+        return super().redirect_request(request, *answer)
 
 
 def _download(url: str, file: Path) -> bool:
-    """Download a file; whether the server has said where it ends."""
+    """Download a file; returns whether the server stated its length."""
     from tqdm import tqdm
 
     request = urllib.request.Request(url, headers={"User-Agent": "gcl_hard"})
@@ -249,23 +250,23 @@ TEXTS = (".csv", ".txt")
 
 
 def _check(file: Path, site: Download, *, measured: bool) -> None:
-    """Compare a file with its checksum, or else those in an archive; of any other its length."""
+    """Check a file against its checksum, or those in an archive; any other needs its length."""
     with file.open("rb") as opened:
         start = opened.read(512).lstrip().lower()
     if not start:
-        raise OSError("an empty file came")
+        raise OSError("an empty file arrived")
     if start.startswith((b"<!doctype html", b"<html")):
-        raise OSError("a web page came in place of the file: a login or a notice, perhaps")
+        raise OSError("a web page arrived instead of the file: a login or a notice, perhaps")
     if site.name.endswith(TEXTS) and b"\0" in start:
-        raise OSError("what came is no text")
+        raise OSError("the file that arrived is not text")
     summed = site.checksum or site.unpack or zipfile.is_zipfile(file)
     if not (measured or summed):
-        raise OSError("the server does not say how long it is: a part would pass for the whole")
+        raise OSError("the server does not state its length: a part would pass for the whole")
     algorithm, _, expected = site.checksum.partition(":")
     if expected:
         with file.open("rb") as opened:
-            of = partial(hashlib.new, algorithm, usedforsecurity=False)
-            got = hashlib.file_digest(opened, of).hexdigest()
+            new_hash = partial(hashlib.new, algorithm, usedforsecurity=False)
+            got = hashlib.file_digest(opened, new_hash).hexdigest()
         if got != expected:
             raise OSError(f"it arrived corrupted: its {algorithm} is {got}, not {expected}")
     elif site.name.endswith(".zip"):
@@ -279,7 +280,11 @@ def _unpack(file: Path, folder: Path) -> None:
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as zipped:
             refuse_bomb(zipped, file)
-            outside = [one for one in zipped.namelist() if one[0] == "/" or ".." in one.split("/")]
+            outside = [
+                member
+                for member in zipped.namelist()
+                if member[0] == "/" or ".." in member.split("/")
+            ]
             if outside:
                 raise OSError(f"its member {outside[0]} is outside the archive's folder")
             zipped.extractall(folder)
@@ -290,4 +295,4 @@ def _unpack(file: Path, folder: Path) -> None:
                 pass  # to the end, where gzip has its checksum
             packed.extractall(folder, filter="data")
     else:
-        raise OSError("what arrived is neither a zip file nor a tar file")
+        raise OSError("the file that arrived is neither a zip nor a tar file")

@@ -1,4 +1,4 @@
-"""Reading what was stored: types of fields, files of PyTorch, safetensors, and YAML."""
+"""Reading stored files: types of fields, files of PyTorch, safetensors, and YAML."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
-def load_torch(path: Path, what: str, declared: Mapping[str, Any], remedy: str = "") -> Any:
-    """The content of a file of PyTorch; nothing in it is executed (``weights_only``).
+def load_torch(path: Path, description: str, declared: Mapping[str, Any], remedy: str = "") -> Any:
+    """The content of a PyTorch file; nothing in it is executed (``weights_only``).
 
     Args:
         path: the file; NAME.safetensors has settings and weights, as :func:`safetensors_of` writes.
-        what: it should be, for the message.
+        description: the expected kind of file, for the message.
         declared: types of the fields that it must have.
-        remedy: what to do about a damaged one; how the message ends.
+        remedy: what to do about a damaged file; ends the message.
 
     Raises:
-        InputError: if it cannot be read, is damaged or something else, or would unpack to far more
+        InputError: if it cannot be read, is damaged or of another kind, or would unpack to far more
             than its size.
     """
     import torch
 
     if path.suffix == SAFETENSORS:
         check_extra("onnx", f"reading {path.name}", "safetensors")
-    with reading(path, what, remedy):
+    with reading(path, description, remedy):
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
                 refuse_bomb(archive, path)
-        found = (
-            _of_safetensors(path) if path.suffix == SAFETENSORS
+        content = (
+            _read_safetensors(path) if path.suffix == SAFETENSORS
             else torch.load(path, map_location="cpu", weights_only=True)
         )  # fmt: skip
-        if (why := unlike(found, declared)) is not None:
+        if (why := unlike(content, declared)) is not None:
             raise ValueError(why)
-        for one in _tensors(found):
-            held = 0 if one.is_sparse else one.untyped_storage().nbytes()
-            if one.numel() > MOST_EXPANDED and one.numel() * one.element_size() > held:
-                raise ValueError("a tensor that repeats what it holds")
-    return found
+        for tensor in _tensors(content):
+            held = 0 if tensor.is_sparse else tensor.untyped_storage().nbytes()
+            if tensor.numel() > MOST_EXPANDED and tensor.numel() * tensor.element_size() > held:
+                raise ValueError("a tensor expanded beyond its storage")
+    return content
 
 
 SAFETENSORS = ".safetensors"
@@ -59,21 +59,21 @@ SAFETENSORS = ".safetensors"
 def safetensors_of(
     weights: Mapping[str, Tensor], settings: Mapping[str, Any], **facts: str
 ) -> bytes:
-    """The content of NAME.safetensors: weights, and what makes the encoder that has them.
+    """The content of NAME.safetensors: weights, and the settings of their encoder.
 
     Args:
         weights: the state of the encoder.
-        settings: what else :func:`load_torch` gives back, as JSON.
-        facts: what others read in the header.
+        settings: further content for :func:`load_torch`, as JSON.
+        facts: further entries of the header, for other programs.
     """
     from safetensors.torch import save
 
-    # Those that share memory are refused, and so is what is not contiguous.
-    copies = {name: one.contiguous().clone() for name, one in weights.items()}
+    # safetensors refuses shared memory and non-contiguous tensors.
+    copies = {name: tensor.contiguous().clone() for name, tensor in weights.items()}
     return save(copies, {"format": "pt", **facts, "settings": json_text({**settings})})
 
 
-def _of_safetensors(path: Path) -> dict[str, Any]:
+def _read_safetensors(path: Path) -> dict[str, Any]:
     from safetensors import safe_open
 
     with safe_open(path, "pt") as file:
@@ -82,38 +82,38 @@ def _of_safetensors(path: Path) -> dict[str, Any]:
 
 
 MOST_EXPANDED = 10**6
-"""Values of the largest tensor that may repeat fewer, as one does that is expanded."""
+"""Values of the largest tensor that may be expanded from fewer stored ones."""
 
 
 def _tensors(content: object) -> Iterator[Any]:
     if hasattr(content, "untyped_storage"):
         yield content
-    for one in _parts(content):
-        yield from _tensors(one)
+    for part in _parts(content):
+        yield from _tensors(part)
 
 
 def check_weights(path: Path, encoder: nn.Module) -> None:
-    """Refuse weights that are not finite.
+    """InputError for weights that are not finite.
 
     Args:
-        path: the file that they are from.
-        encoder: has them.
+        path: their file, for the message.
+        encoder: the encoder with these weights.
 
     Raises:
-        InputError: names the first.
+        InputError: names the first such weight.
     """
-    for name, one in encoder.state_dict().items():
-        if not one.isfinite().all():
+    for name, tensor in encoder.state_dict().items():
+        if not tensor.isfinite().all():
             raise InputError(f"{path} is damaged: its {name} is not finite: train it again")
 
 
 def unlike(content: object, declared: Mapping[str, Any]) -> str | None:
-    """How fields differ from what was declared; None if they do not. Others may be there, too.
+    """How fields differ from their declared types; None if they do not. Others are allowed.
 
     Args:
         content: a dictionary.
-        declared: types by the names of fields, such as ``list[float]`` or ``int | None``; those
-            that are ``None`` may be missing as well.
+        declared: types by the names of fields, such as ``list[float]`` or ``int | None``; fields
+            that may be ``None`` may be missing.
 
     Example:
         >>> unlike({"n": 3, "x": [0.5]}, {"n": int, "x": list[float], "note": str | None})
@@ -134,8 +134,8 @@ def unlike(content: object, declared: Mapping[str, Any]) -> str | None:
 def unlike_ours(stored: object, ours: object) -> str | None:
     """How a stored state differs in its types and shapes from ours; None if it does not.
 
-    Numbers must be finite. Dictionaries may have other fields, and what is None here may be a
-    number there.
+    Numbers must be finite. Dictionaries may have other fields, and a None of ours may be a stored
+    number.
 
     Example:
         >>> unlike_ours({"lr": 0.1, "more": 1}, {"lr": 0.2})
@@ -144,15 +144,15 @@ def unlike_ours(stored: object, ours: object) -> str | None:
     """
     pairs: list[tuple[Any, object, object]] = []
     if isinstance(ours, Mapping) and isinstance(stored, Mapping):
-        pairs = [(name, stored[name], one) for name, one in ours.items() if name in stored]
+        pairs = [(name, stored[name], field) for name, field in ours.items() if name in stored]
     elif isinstance(ours, list | tuple) and isinstance(stored, list | tuple):
         if len(stored) != len(ours):
             return f"it has {len(stored)} values, not {len(ours)}"
         pairs = [*zip(range(len(ours)), stored, ours, strict=True)]
     elif not _is_like(stored, ours):
         return f"it is a {type(stored).__name__}"
-    found = ((name, unlike_ours(one, other)) for name, one, other in pairs)
-    return next((f"{name}: {why}" for name, why in found if why is not None), None)
+    differences = ((name, unlike_ours(part, our_part)) for name, part, our_part in pairs)
+    return next((f"{name}: {why}" for name, why in differences if why is not None), None)
 
 
 def _is_like(stored: Any, ours: Any) -> bool:
@@ -167,21 +167,21 @@ def _is_like(stored: Any, ours: Any) -> bool:
 
 
 def conforms(value: object, kind: Any) -> bool:
-    """Whether a value has a type; whole numbers are floats, truth values are no numbers.
+    """Whether a value has a type; integers count as floats, booleans are no numbers.
 
     Example:
         >>> conforms({"a": [1, 2.5]}, dict[str, list[float]]), conforms(["a"], list[int])
         (True, False)
     """
-    return _check_of(kind)(value)
+    return _checker(kind)(value)
 
 
 @cache
-def _check_of(kind: Any) -> Callable[[Any], bool]:
-    """What tells whether a value has a type."""
-    outer, of = get_origin(kind) or kind, get_args(kind)
+def _checker(kind: Any) -> Callable[[Any], bool]:
+    """A function that checks whether a value has a type."""
+    outer, arguments = get_origin(kind) or kind, get_args(kind)
     if outer in (Union, types.UnionType):
-        several = [_check_of(one) for one in of]
+        several = [_checker(argument) for argument in arguments]
         return lambda value: any(check(value) for check in several)
     if kind is Any:
         return lambda value: True
@@ -189,9 +189,9 @@ def _check_of(kind: Any) -> Callable[[Any], bool]:
         return lambda value: value is None
     if outer in (int, float):
         return lambda value: isinstance(value, (int, outer)) and not isinstance(value, bool)
-    if not of:
+    if not arguments:
         return lambda value: isinstance(value, outer)
-    key, inner = _check_of(of[0]), _check_of(of[-1])
+    key, inner = _checker(arguments[0]), _checker(arguments[-1])
 
     def check(value: Any) -> bool:
         if not isinstance(value, outer) or not all(map(inner, _parts(value))):
@@ -208,18 +208,18 @@ def _parts(value: object) -> Iterable[object]:
 
 
 LONGEST_TEXT = 64 * 2**20
-"""Bytes of the largest file of settings or results that is read as text."""
+"""Largest size in bytes of a file of settings or results."""
 
 
 def text_of(path: Path) -> str:
     """The text of a file of settings or results.
 
     Args:
-        path: the file, which is UTF-8.
+        path: the file, in UTF-8.
 
     Raises:
-        InputError: for what is no file, such as a pipe, which might never end, or far too large.
-        OSError, UnicodeDecodeError: as reading raises them.
+        InputError: if it is no regular file, such as a pipe, which might never end, or too large.
+        OSError, UnicodeDecodeError: if reading fails.
     """
     check_regular(path)
     if (size := path.stat().st_size) > LONGEST_TEXT:
@@ -228,14 +228,14 @@ def text_of(path: Path) -> str:
 
 
 MOST_NODES = 10**6
-"""Values of the largest YAML file, its aliases written out."""
+"""Most values of a YAML file with its aliases expanded."""
 
 
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file.
 
     Raises:
-        InputError: if it cannot be read, is not YAML, or grows beyond bounds by its aliases.
+        InputError: if it cannot be read, is not YAML, or its aliases expand beyond bounds.
 
     Example:
         >>> import tempfile
@@ -247,8 +247,8 @@ def read_yaml(path: Path) -> Any:
     import yaml
 
     try:
-        found = yaml.safe_load(text_of(path))
-        size = _written_out(found, {})
+        content = yaml.safe_load(text_of(path))
+        size = _written_out(content, {})
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except RecursionError as error:
@@ -260,16 +260,16 @@ def read_yaml(path: Path) -> Any:
             raise
         raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     if size > MOST_NODES:
-        raise InputError(f"{path} has {size:,} values where its aliases (*) are written out")
-    return found
+        raise InputError(f"{path} has {size:,} values with its aliases (*) expanded")
+    return content
 
 
 def _written_out(value: Any, seen: dict[int, int]) -> int:
-    """How many values a nested one has, those counted again that are in several places."""
+    """Number of values in a nested one, shared ones counted every time."""
     if not isinstance(value, (dict, list)):
         return 1
     if id(value) not in seen:
-        seen[id(value)] = 0  # of one that contains itself
+        seen[id(value)] = 0  # for a value that contains itself
         parts = [*value, *value.values()] if isinstance(value, dict) else value
-        seen[id(value)] = 1 + sum(_written_out(one, seen) for one in parts)
+        seen[id(value)] = 1 + sum(_written_out(part, seen) for part in parts)
     return seen[id(value)]

@@ -27,19 +27,19 @@ class DenseScores(NamedTuple):
 
     t: Tensor  # [A, C] logits (InfoNCE) or raw scores (JSD)
     others: Tensor  # bool [A, C]; under admission rest all candidates but the anchor
-    labels: Relation | None  # what labels say of the pairs; None if nothing needs them
+    labels: Relation | None  # relation of the pairs' labels; None if nothing needs them
     positive: Tensor  # int64 [A, 1] candidate, or bool [A, C]
     n_others: int
     lengths: Tensor | None  # [A, C] products of norms, None if no hardness reads them
     items: tuple[Tensor, Tensor]  # int64 [A] and [C], items of anchors and candidates
     rest: bool = False  # whether each positive has negatives of its own
 
-    def and_own(self, t: Tensor, negative: Tensor | None = None) -> DenseScores:
+    def with_columns(self, t: Tensor, negative: Tensor | None = None) -> DenseScores:
         """The scores with further columns [A, K], candidates of one anchor each.
 
         Args:
             t: float [A, K].
-            negative: bool [A, K], which are negatives of their anchors; None if none is.
+            negative: bool [A, K], which are negatives of their anchors; None for none.
         """
         none = torch.zeros_like(t, dtype=torch.bool)
         more = 0 if negative is None else t.shape[1]
@@ -48,7 +48,7 @@ class DenseScores(NamedTuple):
         if positive.dtype == torch.bool:
             positive = torch.cat([positive, none], 1)
         if labels is not None:
-            labels = Relation(*(torch.cat([of, none], 1) for of in labels))
+            labels = Relation(*(torch.cat([mask, none], 1) for mask in labels))
         return self._replace(
             t=torch.cat([self.t, t], 1), others=torch.cat([self.others, negative], 1),
             labels=labels, positive=positive, n_others=self.n_others + more,
@@ -59,9 +59,9 @@ def dense(pairing: Pairing | None, plan: Plan, scores: DenseScores | None = None
     """The loss of a batch.
 
     Args:
-        pairing: the batch; None where its scores are given.
+        pairing: the batch; None if its scores are passed.
         plan: the loss.
-        scores: of the batch, if they have been computed.
+        scores: scores of the batch, if they have been computed.
     """
     if scores is None:
         assert pairing is not None
@@ -75,7 +75,7 @@ def dense(pairing: Pairing | None, plan: Plan, scores: DenseScores | None = None
     if t_pos.shape[1] == 1 or not neg.readable(t_pos):
         terms = _terms(_each(e), _each(log_m), t_pos, plan)
         total = torch.where(positive, terms, 0.0).sum(1)
-    else:  # at the positives alone, where their number may be asked for
+    else:  # at the positives alone: on a CPU their number is known without waiting
         row = torch.arange(len(t_pos)).repeat_interleave(count)
         e, log_m = _each(e, row, positive), _each(log_m, row, positive)
         terms = _terms(e, log_m, t_pos.masked_select(positive), plan)
@@ -84,12 +84,12 @@ def dense(pairing: Pairing | None, plan: Plan, scores: DenseScores | None = None
 
 
 def scores_of(pairing: Pairing, plan: Plan) -> DenseScores:
-    """DenseScores, admission and positives of a batch."""
+    """Scores, admission and positives of a batch."""
     anchors, candidates, items, columns, *_ = pairing
     others, labels = items[:, None] != columns, None
     if pairing.labels is not None:
-        of_anchors = pairing.labels[pairing.label_columns]
-        labels = relation(of_anchors, pairing.labels, plan.label_gap)
+        anchor_labels = pairing.labels[pairing.label_columns]
+        labels = relation(anchor_labels, pairing.labels, plan.label_gap)
     rest, positive, me = False, items[:, None], pairing.me
     if me is not None:
         rest = plan.admit == "rest"
@@ -97,7 +97,7 @@ def scores_of(pairing: Pairing, plan: Plan) -> DenseScores:
         if plan.class_positives and labels is not None:
             positive = (labels.near | ~others) & ~is_me
         elif pairing.n_views == 2:
-            positive = pairing.own()[:, 1:]
+            positive = pairing.item_columns()[:, 1:]
         else:
             positive = ~others & ~is_me
         others = ~is_me if rest else others
@@ -106,21 +106,21 @@ def scores_of(pairing: Pairing, plan: Plan) -> DenseScores:
     else:
         t = unit(anchors) @ unit(candidates).T / divisor(plan.temperature)
     lengths = norms(anchors)[:, None] * norms(candidates) if plan.scale == "cosine" else None
-    of = items, columns
-    scores = DenseScores(t, others, labels, positive, pairing.n_others, lengths, of, rest)
+    item_ids = items, columns
+    scores = DenseScores(t, others, labels, positive, pairing.n_others, lengths, item_ids, rest)
     if pairing.positives is not None:
-        own = own_logits(anchors, unit(pairing.positives), plan)
-        positive = torch.arange(own.shape[1], device=own.device) + t.shape[1]
-        scores = scores.and_own(own)._replace(positive=positive.expand(len(own), -1))
+        logits = own_logits(anchors, unit(pairing.positives), plan)
+        positive = torch.arange(logits.shape[1], device=logits.device) + t.shape[1]
+        scores = scores.with_columns(logits)._replace(positive=positive.expand(len(logits), -1))
     if pairing.synthetic is not None:
         z, real = pairing.synthetic
-        scores = scores.and_own(own_logits(anchors, z, plan), real)
+        scores = scores.with_columns(own_logits(anchors, z, plan), real)
     return scores
 
 
-def own_logits(anchors: Tensor, own: Tensor, plan: Plan) -> Tensor:
+def own_logits(anchors: Tensor, candidates: Tensor, plan: Plan) -> Tensor:
     """Logits of each anchor with unit candidates of its own, [A, K, d]."""
-    return torch.einsum("ad,akd->ak", unit(anchors), own) / divisor(plan.temperature)
+    return torch.einsum("ad,akd->ak", unit(anchors), candidates) / divisor(plan.temperature)
 
 
 def distribution(scores: DenseScores, plan: Plan) -> tuple[Tensor, Tensor, Tensor]:
@@ -144,7 +144,7 @@ def distribution(scores: DenseScores, plan: Plan) -> tuple[Tensor, Tensor, Tenso
 
 
 def negative_similarities(pairing: Pairing, plan: Plan) -> Tensor:
-    """What a hardening sees of the negatives of a batch that have weight, float [n]."""
+    """Similarities, as a hardening sees them, of a batch's negatives with weight, float [n]."""
     scores = scores_of(pairing, plan)
     t, log_q, empty = distribution(scores, plan)
     return _similarity(t, scores, plan)[(log_q > -math.inf) & ~empty[:, None]]
@@ -158,7 +158,7 @@ def expected(t: Tensor, log_q: Tensor, plan: Plan) -> Tensor:
 
 
 def debiased(expected: Tensor, scores: DenseScores, plan: Plan) -> Tensor:
-    """E, or its log, less the share of the anchor's own class."""
+    """E, or its log, less the share of the anchor's class."""
     prior, positive = plan.class_prior, scores.positive
     assert prior is not None
     if positive.dtype != torch.bool and positive.shape[1] > 1:
@@ -183,16 +183,16 @@ def debiased(expected: Tensor, scores: DenseScores, plan: Plan) -> Tensor:
 
 
 def _similarity(t: Tensor, scores: DenseScores, plan: Plan) -> Tensor:
-    """What a hardening sees of the scores t."""
+    """The scores t as a hardening sees them."""
     if plan.scale is None:
         cosine: Tensor = t / (1 / plan.temperature)
         return cosine
     hardness = jsd_hardness(t, scores.others, plan.scale, lengths=scores.lengths)
-    return hardness.value if plan.detach else hardness.of(t)
+    return hardness.value if plan.detach else hardness.with_gradient(t)
 
 
 def _negative_side(scores: DenseScores, plan: Plan) -> _Negatives:
-    """E or its log, log M, and which have no negative: of anchors, or [A, P] of pairs."""
+    """E or its log, log M, and which lack a negative: per anchor, or per pair [A, P]."""
     t, log_q, empty = distribution(scores, plan)
     if scores.rest:
         return _rest(log_q.masked_fill(empty[:, None], -math.inf), t, scores, plan)
@@ -227,7 +227,7 @@ def _rest(log_q: Tensor, t: Tensor, scores: DenseScores, plan: Plan) -> _Negativ
 
 
 def _positive_side(scores: DenseScores, plan: Plan) -> tuple[Tensor, Tensor]:
-    """DenseScores of positives [A, P], and which of them there are, bool [A, P]."""
+    """Scores of positives [A, P], and which entries are positives, bool [A, P]."""
     t, positive = scores.t, scores.positive
     if positive.dtype != torch.bool:
         t = t.gather(1, positive)
@@ -245,7 +245,7 @@ def _terms(expected: Tensor, log_m: float | Tensor, t_pos: Tensor, plan: Plan) -
 
 
 def _each(x: T, row: Tensor | None = None, positive: Tensor | None = None) -> T:
-    """A quantity of anchors [A] or of pairs [A, P] for every pair, or for the positive ones."""
+    """A quantity per anchor [A] or per pair [A, P] for every pair, or for the positive pairs."""
     if isinstance(x, float):
         return x
     if row is None or positive is None:

@@ -1,4 +1,4 @@
-"""Diagnostics of a loss: its counts, and what the negative distribution of each anchor is like."""
+"""Diagnostics of a loss: its counts, and statistics of each anchor's negative distribution."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gcl_hard.functional.dense import DenseScores, debiased, distribution, expec
 from gcl_hard.functional.plan import Pairing, Plan
 
 SCORES = 2**22
-"""Scores that are computed at a time."""
+"""Scores computed at a time."""
 
 
 class Measured(NamedTuple):
-    """What :class:`Diagnostics` measures of each anchor."""
+    """Quantities of each anchor; see :class:`Diagnostics`."""
 
     effective_negatives: Tensor
     own_label_weight: Tensor | None
@@ -30,9 +30,9 @@ class Measured(NamedTuple):
 class Diagnostics:
     """Counts and statistics of a loss, by anchor; tensors, so that no call waits for the device.
 
-    The counts are those of the joined batch with gathered negatives. The three quantities of each
-    anchor are those of this process; they are computed when one is read, at about the cost of the
-    loss. Until then the embeddings are kept: of many batches keep ``counts``.
+    With gathered negatives the counts are those of the joined batch. The three quantities of each
+    anchor belong to this process; they are computed when first read, at about the cost of the
+    loss. Until then the embeddings are kept: for many batches keep ``counts`` alone.
 
     Attributes:
         anchors: number of anchors in the batch.
@@ -80,8 +80,8 @@ class Diagnostics:
     def own_label_weight(self) -> Tensor | None:
         """Weight of q on candidates with the anchor's label, float64 [A].
 
-        NaN for anchors whose label is unknown; None if the loss was given no labels, or gathers and
-        needs none. Labels that the loss has not read are read here: InputError if they cannot be.
+        NaN for anchors whose label is unknown; None if the loss got no labels, or gathers and
+        needs none. Labels that the loss has not read are read here: InputError for invalid ones.
         """
         return self._measure(True).own_label_weight
 
@@ -100,9 +100,9 @@ class Diagnostics:
 
 @torch.no_grad()
 def measured(pairing: Pairing, plan: Plan) -> Measured:
-    """What the diagnostics tell of the anchors, a block of them at a time."""
+    """Diagnostics of the anchors, computed in blocks."""
     n = len(pairing.anchors)
-    # The largest score, and what depends on all anchors, belongs to the batch.
+    # The largest score and hardenings of all anchors need the whole batch.
     whole = plan.scale == "batch-max" or plan.hardening.batch_wide
     size = max(n if whole else SCORES // len(pairing.candidates), 1)
     with (
@@ -111,10 +111,10 @@ def measured(pairing: Pairing, plan: Plan) -> Measured:
     ):
         warnings.simplefilter("ignore")
         blocks = (pairing.rows(slice(i, i + size)) for i in range(0, max(n, 1), size))
-        effective, own, clamped = zip(
-            *(_of_block(scores_of(block, plan), plan) for block in blocks), strict=True
+        effective, label_weights, clamped = zip(
+            *(_measure_block(scores_of(block, plan), plan) for block in blocks), strict=True
         )
-    known = [weight for weight in own if weight is not None]
+    known = [weight for weight in label_weights if weight is not None]
     weights = torch.cat(known) if known else None
     labels = pairing.labels
     if weights is not None and labels is not None and pairing.by_class:
@@ -124,11 +124,11 @@ def measured(pairing: Pairing, plan: Plan) -> Measured:
 
 @torch.no_grad()
 def measured_scores(scores: DenseScores, plan: Plan, labels: bool) -> Measured:
-    """What the diagnostics tell of a table of scores; ``labels`` are there or not."""
-    return _of_block(scores, plan)
+    """Diagnostics of a table of scores; ``labels`` is ignored."""
+    return _measure_block(scores, plan)
 
 
-def _of_block(scores: DenseScores, plan: Plan) -> Measured:
+def _measure_block(scores: DenseScores, plan: Plan) -> Measured:
     t, log_q, empty = distribution(scores, plan)
     clamped = torch.zeros_like(empty)
     if plan.class_prior is not None:

@@ -41,7 +41,7 @@ def logsumexp_without(x: Tensor) -> Tensor:
 
 
 class SumsWithout(NamedTuple):
-    """The sums of a block of rows, of which each positive may be left out, with their gradient.
+    """Sums of a block of rows that each leave out one positive, with their gradient.
 
     Attributes:
         terms: float [R, C], e^{x − second largest x}, 0 at the largest.
@@ -61,7 +61,7 @@ class SumsWithout(NamedTuple):
 
     @classmethod
     def of(cls, x: Tensor) -> SumsWithout:
-        """The sums of x [R, C], −inf at what does not count; x is used up."""
+        """The sums of x [R, C], −inf at ignored entries; overwrites x."""
         least = torch.finfo(x.dtype).min
         above, top = x.max(1, keepdim=True)
         x.scatter_(1, top, -math.inf)
@@ -83,7 +83,7 @@ class SumsWithout(NamedTuple):
         return torch.where(is_top, self.shift + self.rest.log(), others)
 
     def slopes(self, pull: Tensor, terms: Tensor, is_top: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradient of Σ pull · log of the sums, at all columns and as what some have too much.
+        """Gradient of Σ pull · log of the sums: at all columns, and the excess of some.
 
         Args:
             pull: float [R, P], 0 at columns that are not left out.
@@ -93,13 +93,13 @@ class SumsWithout(NamedTuple):
         Returns:
             float [R, C], in place of the terms, and float [R, P] to subtract.
         """
-        own = torch.where(is_top, 0.0, pull / (1 - self._share(terms)))
-        of_rest = (self.shift - self.total).exp()
-        all_but_top = own.sum(1, keepdim=True)
-        of_top = torch.where(is_top, pull, 0.0).sum(1, keepdim=True)
+        scaled = torch.where(is_top, 0.0, pull / (1 - self._share(terms)))
+        rest_share = (self.shift - self.total).exp()
+        all_but_top = scaled.sum(1, keepdim=True)
+        top_pull = torch.where(is_top, pull, 0.0).sum(1, keepdim=True)
         at_top = (self.above - self.total).exp() * all_but_top
-        too_much = own * terms * of_rest
-        self.terms.mul_(all_but_top * of_rest + of_top / self.rest.clamp(min=1))
+        too_much = scaled * terms * rest_share
+        self.terms.mul_(all_but_top * rest_share + top_pull / self.rest.clamp(min=1))
         self.terms.scatter_(1, self.top, at_top)
         return self.terms, too_much
 

@@ -46,7 +46,7 @@ class Rule(NamedTuple):
         other_labels: whether only graphs of other labels are negatives.
         detach: whether q is a constant to the gradient.
         class_prior: τ⁺ of the debiased loss, or None.
-        scale: what stands for hardness.
+        scale: hardness scale.
     """
 
     hardening: Hardening
@@ -100,16 +100,16 @@ def fused(pairing: Pairing, plan: Plan) -> Totals:
     )
     if plan.class_prior is not None:
         expected = debiased(expected, softplus(t_pos), plan.class_prior)
-    one = torch.ones_like(t_pos, dtype=torch.int64)
-    return Totals.of(jsd(expected, t_pos), one, empty, plan.reduction)
+    number = torch.ones_like(t_pos, dtype=torch.int64)
+    return Totals.of(jsd(expected, t_pos), number, empty, plan.reduction)
 
 
 def jsd_negatives(
-    nodes: Tensor, graphs: Tensor, own: Tensor, same: Tensor | None, rule: Rule
+    nodes: Tensor, graphs: Tensor, batch: Tensor, same: Tensor | None, rule: Rule
 ) -> tuple[Tensor, Tensor, Tensor]:
     r"""The negative side of JSD for nodes against graphs.
 
-    .. math:: E_i = \sum_{j \ne \text{own}(i)} q_{ij} \operatorname{softplus}(t_{ij}), \qquad
+    .. math:: E_i = \sum_{j \ne \text{batch}(i)} q_{ij} \operatorname{softplus}(t_{ij}), \qquad
               \frac{\partial E_i}{\partial t_{ij}} = q_{ij} \sigma(t_{ij})
               + q_{ij} (\operatorname{softplus}(t_{ij}) - E_i)
               \frac{\partial \log \eta}{\partial t_{ij}}
@@ -119,14 +119,14 @@ def jsd_negatives(
     Args:
         nodes: float [N, d].
         graphs: float [G, d].
-        own: int64 [N], each node's graph.
+        batch: int64 [N], graph of each node.
         same: bool [G, G], which graphs share a label and are no negatives; None admits all.
         rule: how negatives are weighed, with a hardening whose ``slope`` is known; its labels and
             class prior are not used.
 
     Returns:
-        ``expected`` float [N], finite but without meaning in empty rows; ``t_pos`` float [N],
-        score of the node's own graph; ``empty`` bool [N], nodes without a negative.
+        ``expected`` float [N], finite but meaningless in empty rows; ``t_pos`` float [N], score of
+        the node's own graph; ``empty`` bool [N], nodes without a negative.
 
     Source:
         The general path of ``ContrastiveLoss`` is its oracle; the gradient is elementary.
@@ -139,68 +139,68 @@ def jsd_negatives(
         >>> e
         tensor([0.6931, 0.6931])
     """
-    out: tuple[Tensor, Tensor, Tensor] = _JSDNegatives.apply(nodes, graphs, own, same, rule)
+    out: tuple[Tensor, Tensor, Tensor] = _JSDNegatives.apply(nodes, graphs, batch, same, rule)
     return out
 
 
 # :func:`gcl_hard.functional.jsd.counted_jsd` of one model with a colour for each node has the same
 # value, but takes up to 1.2 times as long for batches of 512 graphs, and 1.6 times for weights that
-# it needs float64 for; it has no losses of single anchors, and knows no label gaps.
+# need float64; it has no losses of single anchors and no label gaps.
 class _JSDNegatives(torch.autograd.Function):
     @staticmethod
     def forward(  # noqa: PLR0917 (autograd passes them by position)
-        ctx: Any, nodes: Tensor, graphs: Tensor, own: Tensor, same: Tensor | None, rule: Rule
+        ctx: Any, nodes: Tensor, graphs: Tensor, batch: Tensor, same: Tensor | None, rule: Rule
     ) -> tuple[Tensor, Tensor, Tensor]:
         scores = nodes @ graphs.T
-        t_pos = scores.gather(1, own[:, None])[:, 0].clone()
-        # Nodes of a graph share their negatives: one row per graph, gathered, spares every mask.
-        excluded = torch.eye(len(graphs), dtype=torch.bool, device=own.device)
+        t_pos = scores.gather(1, batch[:, None])[:, 0].clone()
+        # Nodes of a graph share their negatives: one row per graph, gathered, avoids masks.
+        excluded = torch.eye(len(graphs), dtype=torch.bool, device=batch.device)
         excluded = excluded if same is None else excluded | same
-        empty = excluded.all(1)[own]
+        empty = excluded.all(1)[batch]
         expected = torch.empty_like(t_pos)
         if isinstance(rule.hardening, Uniform):
             admitted = (~excluded).to(scores.dtype)
             weights = admitted / admitted.sum(1, keepdim=True).clamp(min=1)
             for rows in _row_blocks(scores):
-                expected[rows] = expected_softplus(scores[rows], weights[own[rows]])
+                expected[rows] = expected_softplus(scores[rows], weights[batch[rows]])
         else:
-            largest = _largest(scores, own) if rule.scale == "batch-max" else None
+            largest = _largest(scores, batch) if rule.scale == "batch-max" else None
             sizes = (norms(nodes), norms(graphs)) if rule.scale == "cosine" else None
-            every = torch.arange(len(graphs), device=own.device)
+            every = torch.arange(len(graphs), device=batch.device)
             penalty = torch.zeros_like(excluded, dtype=scores.dtype)
             penalty.masked_fill_(excluded, -math.inf)
             slope = 0.0 if rule.detach else rule.slope
             for rows in _row_blocks(scores):
-                others = every != own[rows, None]
+                others = every != batch[rows, None]
                 hardness = jsd_hardness(
                     scores[rows], others, rule.scale,
                     lengths=None if sizes is None else sizes[0][rows, None] * sizes[1],
                     largest=largest,
                 )  # fmt: skip
-                log_eta = rule.log_eta(hardness.value, others) + penalty[own[rows]]
-                empty[rows] = of_block = log_eta.amax(1) == -math.inf
-                if of_block.is_cuda or of_block.any():  # no waiting for a GPU's answer
-                    log_eta.masked_fill_(of_block[:, None], 0.0)
+                log_eta = rule.log_eta(hardness.value, others) + penalty[batch[rows]]
+                empty[rows] = empty_rows = log_eta.amax(1) == -math.inf
+                if empty_rows.is_cuda or empty_rows.any():  # without waiting for a GPU
+                    log_eta.masked_fill_(empty_rows[:, None], 0.0)
                 rate = slope * hardness.rate if slope else None
                 expected[rows] = expected_softplus(scores[rows], log_eta.softmax(1), rate)
-        ctx.save_for_backward(nodes, graphs, own, scores)
+        ctx.save_for_backward(nodes, graphs, batch, scores)
         ctx.mark_non_differentiable(empty)
         return expected, t_pos, empty
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_expected: Tensor, grad_pos: Tensor, _: Tensor) -> Any:
-        nodes, graphs, own, weights = ctx.saved_tensors
+        nodes, graphs, batch, weights = ctx.saved_tensors
         with torch.autocast(nodes.device.type, enabled=False):
             grad_nodes = (weights @ graphs) * grad_expected[:, None]
-            grad_nodes += grad_pos[:, None] * graphs[own]
+            grad_nodes += grad_pos[:, None] * graphs[batch]
             grad_graphs = weights.T @ (grad_expected[:, None] * nodes)
-            grad_graphs.index_add_(0, own, grad_pos[:, None] * nodes)
+            grad_graphs.index_add_(0, batch, grad_pos[:, None] * nodes)
         return grad_nodes, grad_graphs, None, None, None
 
 
 def expected_softplus(t: Tensor, q: Tensor, slope: Tensor | None = None) -> Tensor:
-    """E_q[softplus(t)] of a block's rows; t becomes dE/dt, for a q of that slope in t."""
+    """E_q[softplus(t)] of a block's rows; t becomes dE/dt, with ``slope`` that of q in t."""
     h, sigmoid = softplus(t), t.sigmoid()
     expected: Tensor = torch.linalg.vecdot(q, h)
     torch.mul(q, sigmoid, out=t)
@@ -209,11 +209,11 @@ def expected_softplus(t: Tensor, q: Tensor, slope: Tensor | None = None) -> Tens
     return expected
 
 
-def _largest(scores: Tensor, own: Tensor) -> Tensor:
+def _largest(scores: Tensor, batch: Tensor) -> Tensor:
     """m, the largest |t| over others; +inf if they are all 0 (``hardness.jsd_scale``)."""
     largest = scores.new_zeros(())
     for rows in _row_blocks(scores):
-        others = scores[rows].abs().scatter_(1, own[rows, None], 0.0)
+        others = scores[rows].abs().scatter_(1, batch[rows, None], 0.0)
         largest = torch.maximum(largest, others.amax())
     return torch.where(largest == 0, math.inf, largest)
 

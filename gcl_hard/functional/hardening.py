@@ -26,15 +26,15 @@ class Rows(NamedTuple):
     """Input of a hardening: similarities of anchors × candidates.
 
     Attributes:
-        similarity: cosine similarities s, float [A, C], in [−1, 1]; under JSD what stands for them
+        similarity: cosine similarities s, float [A, C], in [−1, 1]; under JSD their stand-in
             (:func:`~gcl_hard.functional.hardness.jsd_hardness`).
         temperature: γ > 0; t = s / γ.
-        log_integrand: log of what the loss averages, float [A, C]: t for InfoNCE,
+        log_integrand: log of the loss's integrand, float [A, C]: t for InfoNCE,
             log softplus(t) for JSD. Only row-wise hardenings use it.
         others: bool [A, C] or broadcastable: the candidates that are neither the anchor nor its
             other view; a mean threshold averages over them.
-        bounded: whether similarities are in [−1, 1]; else they count deviations.
-        admitted: bool [A, C], the others that labels let be negatives; None for all of them.
+        bounded: whether similarities are in [−1, 1]; else they are in deviations.
+        admitted: bool [A, C], the others that labels allow as negatives; None for all of them.
     """
 
     similarity: Tensor
@@ -47,8 +47,8 @@ class Rows(NamedTuple):
     @property
     def negatives(self) -> Tensor:
         """The candidates that may be negatives, bool [A, C]."""
-        found = self.others if self.admitted is None else self.admitted
-        return found.expand_as(self.similarity)
+        negatives = self.others if self.admitted is None else self.admitted
+        return negatives.expand_as(self.similarity)
 
 
 class Hardening(ABC):
@@ -86,8 +86,8 @@ class Hardening(ABC):
     def check(self, temperature: float, *, bounded: bool = True) -> None:
         """Raise InputError if this is no hardening at ``temperature`` (Definition 1).
 
-        Elementwise hardenings are evaluated on a grid of [−1/γ, 1/γ], or of ±10 deviations where
-        similarities have no bounds; row-wise ones are not checked.
+        Elementwise hardenings are evaluated on a grid of [−1/γ, 1/γ], or of ±10 deviations if
+        similarities are unbounded; row-wise ones are not checked.
         """
         if self.row_wise:
             return
@@ -265,7 +265,7 @@ class Threshold(Hardening):
 
 @dataclass(frozen=True)
 class Custom(Hardening):
-    """A hardening of your own, given as a function log η.
+    """A custom hardening, given as a function log η.
 
     Args:
         function: maps t = s / γ, float tensor of any shape, elementwise to log η(t) of the same

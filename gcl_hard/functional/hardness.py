@@ -1,4 +1,4 @@
-"""Hardness under JSD: what a hardening sees of scores that have no bounds."""
+"""Hardness under JSD: how a hardening sees unbounded scores."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gcl_hard.core.tracing import transformed
 
 HardnessScale = Literal["anchor", "rank", "cosine", "batch-max", "score"]
 EmbeddedScale = Literal["anchor", "rank", "cosine", "batch-max"]
-"""Those for embeddings."""
+"""Hardness scales of embeddings."""
 ScoredScale = Literal["anchor", "rank", "score"]
-"""Those for scores of any model, which have no norms."""
+"""Hardness scales of any model's scores, which have no norms."""
 
 DEFAULT_SCALE: EmbeddedScale = "rank"
 TEMPERATURE: dict[HardnessScale, float] = {
     "anchor": 1.0, "rank": 1.0, "cosine": 0.5, "batch-max": 0.5, "score": 1.0
 }  # fmt: skip
-"""γ of a hardening under JSD: 1 for deviations, 0.5 for what stands for a cosine."""
+"""γ of a hardening under JSD: 1 for deviations, 0.5 for stand-ins of a cosine."""
 FEWEST = 3
-"""Others that an anchor must have for their deviation to mean something."""
+"""Others that an anchor needs for a meaningful deviation."""
 
 
 class Hardness(NamedTuple):
@@ -37,13 +37,13 @@ class Hardness(NamedTuple):
     value: Tensor
     rate: Tensor
 
-    def of(self, t: Tensor) -> Tensor:
+    def with_gradient(self, t: Tensor) -> Tensor:
         """The values with their gradient with respect to the scores t."""
         return self.value + self.rate * (t - t.detach())
 
 
 def bounded(scale: HardnessScale) -> bool:
-    """Whether a hardness stands for a cosine in [−1, 1]; else it counts deviations.
+    """Whether a hardness stands for a cosine in [−1, 1]; else it is in deviations.
 
     Example:
         >>> bounded("cosine"), bounded("anchor")
@@ -78,7 +78,7 @@ def jsd_hardness(
     Args:
         scores: float [..., A, C], t; must be finite, may hold any number outside ``others``.
         others: bool, broadcastable to the scores.
-        scale: what stands for hardness.
+        scale: hardness scale.
         lengths: float, broadcastable to the scores: ‖u‖‖v‖, for ``"cosine"``.
         largest: m, broadcastable to the scores, for ``"batch-max"``; that of these scores if None.
 
@@ -86,7 +86,7 @@ def jsd_hardness(
         :class:`Hardness`. Of ``"rank"`` the rate is 0: ranks have no gradient.
 
     Source:
-        anchor and rank: ours; they keep what β means whatever the size and the tails of scores.
+        anchor and rank: ours; they keep the meaning of β for scores of any size and tails.
         cosine: nearest to the text of the H-SCL paper, whose embeddings are on the unit sphere.
         batch-max: joshr17/HCL's graph code, without its sign.
 
@@ -186,10 +186,10 @@ def mid_ranks(t: Tensor, others: Tensor) -> Tensor:
     n = others.sum(-1, keepdim=True).clamp(min=1).to(t.dtype)
     slack = rounding(torch.where(others, t, 0.0))
     order = _argsort(t)
-    asked = t.gather(-1, order)  # sorted, so that they are found several times faster
+    asked = t.gather(-1, order)  # sorted queries are searched several times faster
     among = others.gather(-1, order)
     ordered = asked.masked_fill(~among, math.inf)
-    if t.device.type == "cpu":  # where what is nearly sorted is sorted at once
+    if t.device.type == "cpu":  # where nearly sorted rows sort fast
         ordered = ordered.gather(-1, _argsort(ordered))
     else:
         ordered = torch.empty_like(t).scatter_(-1, _places(among), ordered)
@@ -201,7 +201,7 @@ def mid_ranks(t: Tensor, others: Tensor) -> Tensor:
 
 
 def _places(first: Tensor) -> Tensor:
-    """Where the entries of rows go so that some come first, each kind in its order.
+    """New positions of the entries of rows that put some first, keeping the order of each kind.
 
     Example:
         >>> _places(torch.tensor([[False, True, False, True]]))
@@ -236,7 +236,7 @@ def sort(t: Tensor) -> Tensor:
 def rounding(among: Tensor) -> Tensor:
     """The tolerance for ties: equal graphs, summed in another order, differ by rounding.
 
-    Of the largest score of a row 1e-5 in single and 4e-11 in double precision.
+    It is 1e-5 of a row's largest score in single and 4e-11 in double precision.
     """
     share: float = min(torch.finfo(among.dtype).eps ** (2 / 3), 1e-5)
     return share * among.abs().amax(-1, keepdim=True)

@@ -51,7 +51,7 @@ def refusal(hardening: Hardening, scale: HardnessScale = DEFAULT_SCALE) -> str |
 
     Args:
         hardening: with its schedule.
-        scale: what stands for hardness.
+        scale: hardness scale.
 
     Example:
         >>> [refusal(Exponential(beta), "cosine") is None for beta in (10.0, 1000.0)]
@@ -70,26 +70,26 @@ class Classes(NamedTuple):
     """Labels of graphs, numbered 0 … n − 1.
 
     Attributes:
-        of: int64 [G].
-        n: how many there are.
+        ids: int64 [G].
+        n: number of classes.
     """
 
-    of: Tensor
+    ids: Tensor
     n: int
 
     def separated(self, unknown: Tensor) -> Classes:
-        """The same, but for a class of its own for every graph whose label is unknown.
+        """Classes in which every graph of unknown label has a class of its own.
 
         Args:
             unknown: bool [G].
 
         Example:
             >>> both = Classes(torch.tensor([0, 1, 0]), 2)
-            >>> both.separated(torch.tensor([True, False, True])).of
+            >>> both.separated(torch.tensor([True, False, True])).ids
             tensor([2, 1, 4])
         """
-        own = self.n + torch.arange(len(self.of), device=self.of.device)
-        return Classes(torch.where(unknown, own, self.of), self.n + len(self.of))
+        separate = self.n + torch.arange(len(self.ids), device=self.ids.device)
+        return Classes(torch.where(unknown, separate, self.ids), self.n + len(self.ids))
 
 
 class Pairs(NamedTuple):
@@ -98,8 +98,8 @@ class Pairs(NamedTuple):
     Attributes:
         colour: int64 [A], ascending.
         graph: int64 [A].
-        times: float [A], how many nodes of that colour the graph has, ≥ 1.
-        edges: list of ints: where blocks of ``BLOCK`` colours begin among the pairs, and A.
+        times: float [A], number of nodes of that colour in the graph, ≥ 1.
+        edges: list of ints: starts of the blocks of ``BLOCK`` colours among the pairs, and A.
     """
 
     colour: Tensor
@@ -108,7 +108,7 @@ class Pairs(NamedTuple):
     edges: list[int]
 
 
-def counted_jsd(  # noqa: PLR0917 (a batch, and what each model makes of it)
+def counted_jsd(  # noqa: PLR0917 (a batch, and its embeddings by each model)
     nodes: Tensor,
     graphs: Tensor,
     pairs: Pairs,
@@ -135,7 +135,7 @@ def counted_jsd(  # noqa: PLR0917 (a batch, and what each model makes of it)
             anchor nor positive nor candidate.
 
     Returns:
-        float [P], nats; an attached 0 for a model none of whose nodes has a negative.
+        float [P], nats; an attached 0 for a model without any negative.
 
     Source:
         ``ContrastiveLoss.local_global`` on every node is its oracle.
@@ -158,12 +158,12 @@ class _CountedJSD(torch.autograd.Function):
     ) -> Tensor:  # fmt: skip
         scores = torch.bmm(nodes, graphs.transpose(1, 2))
         losses = scores.new_empty(len(scores))
-        for some in _together(rules, scores.device):
-            mine = None if kept is None else kept[some]
-            table = _Tables(scores[some], pairs, rules[some], classes, mine)
-            if rules[some.start].scale == "cosine":
-                table.norms = norms(nodes[some]), norms(graphs[some])
-            losses[some] = table.losses()
+        for models in _together(rules, scores.device):
+            mine = None if kept is None else kept[models]
+            table = _Tables(scores[models], pairs, rules[models], classes, mine)
+            if rules[models.start].scale == "cosine":
+                table.norms = norms(nodes[models]), norms(graphs[models])
+            losses[models] = table.losses()
         ctx.save_for_backward(nodes, graphs, scores)
         return losses
 
@@ -172,7 +172,7 @@ class _CountedJSD(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         nodes, graphs, slopes = ctx.saved_tensors
         each = grad[:, None, None]
-        if each.is_cuda:  # cuBLAS warns if it is the first thing that a thread of autograd calls
+        if each.is_cuda:  # cuBLAS warns if it is the first call of an autograd thread
             each = each.clone()
         to_nodes = torch.bmm(slopes, graphs).mul_(each)
         to_graphs = torch.bmm(slopes.transpose(1, 2), nodes).mul_(each)
@@ -193,8 +193,8 @@ def _admission(
 ) -> tuple[Tensor, Tensor]:
     """Admitted candidates by kind of anchor, float [p or 1, K, G], and each graph's kind [G].
 
-    Anchors of a label share their negatives, so that their kind is the label; otherwise every graph
-    is a kind of its own, which admits all but itself.
+    Anchors of one label share their negatives: their kind is the label; otherwise every graph is a
+    kind of its own, which admits all but itself.
     """
     n_kinds = scores.shape[2]
     kind = torch.arange(n_kinds, device=scores.device)
@@ -251,19 +251,19 @@ class _Tables:
             weights, losses = self._block(rows, slice(first, last))
             total, summed = total + weights, summed + losses
         if self.prior is not None and total.device.type == "cpu":
-            for clamped, of, prior in zip(self.clamped, total, self.prior[:, 0], strict=True):
-                warn_of_clamping(clamped, of, float(prior))
+            for clamped, weight, prior in zip(self.clamped, total, self.prior[:, 0], strict=True):
+                warn_of_clamping(clamped, weight, float(prior))
         total = torch.where(total == 0, 1.0, total)
         self.scores.div_(total[:, None, None])
         return summed / total
 
-    def _block(self, rows: slice, of: slice) -> tuple[Tensor, Tensor]:
+    def _block(self, rows: slice, pairs: slice) -> tuple[Tensor, Tensor]:
         if self.rule.relative:
-            return self._block_of_pairs(rows, of)
+            return self._pair_block(rows, pairs)
         scores = self.scores[:, rows]
         t = scores.to(self.dtype)
-        graph, weight = self.pairs.graph[of], self.weight[:, of].to(self.dtype)
-        row = self.pairs.colour[of] - rows.start
+        graph, weight = self.pairs.graph[pairs], self.weight[:, pairs].to(self.dtype)
+        row = self.pairs.colour[pairs] - rows.start
         n_kinds, n_graphs = self.admitted.shape[1:]
         kind_at = row * n_kinds + self.kind[graph]
         pair_at = row * n_graphs + graph
@@ -292,18 +292,18 @@ class _Tables:
         scores.copy_(slopes)
         return weight.sum(1).to(scores.dtype), terms.losses.sum(1).to(scores.dtype)
 
-    def _block_of_pairs(self, rows: slice, of: slice) -> tuple[Tensor, Tensor]:
-        """A block whose anchors are pairs of a colour and a graph, each with weights of its own."""
+    def _pair_block(self, rows: slice, pairs: slice) -> tuple[Tensor, Tensor]:
+        """A block whose anchors are pairs of a colour and a graph, each with its own weights."""
         scores = self.scores[:, rows]
         slopes = torch.zeros_like(scores)
         n_graphs = scores.shape[2]
         every = torch.arange(n_graphs, device=scores.device)
         total = summed = scores.new_zeros(len(scores))
-        n_pairs = of.stop - of.start
+        n_pairs = pairs.stop - pairs.start
         size = ROWS if scores.device.type == "cpu" else max(n_pairs, 1)
-        for start in range(of.start, of.stop, size):
-            some = slice(start, min(start + size, of.stop))
-            graph, row = self.pairs.graph[some], self.pairs.colour[some] - rows.start
+        for start in range(pairs.start, pairs.stop, size):
+            part = slice(start, min(start + size, pairs.stop))
+            graph, row = self.pairs.graph[part], self.pairs.colour[part] - rows.start
             t = scores.index_select(1, row)
             others = every != graph[:, None]
             if self.kept is not None:
@@ -313,11 +313,11 @@ class _Tables:
             log_eta = self._log_eta(hardness.value).masked_fill_(excluded, -math.inf)
             empty = log_eta.amax(2) == -math.inf
             q = log_eta.masked_fill_(empty[:, :, None], 0.0).softmax(2)
-            own = graph.expand(len(t), -1)[:, :, None]
-            t_pos = t.gather(2, own)[:, :, 0]
+            columns = graph.expand(len(t), -1)[:, :, None]
+            t_pos = t.gather(2, columns)[:, :, 0]
             rate = self.value * hardness.rate if self._steep else None
             expected = expected_softplus(t, q, rate)  # t becomes dE/dt
-            terms = self._terms(self.weight[:, some] * ~empty, t_pos, expected)
+            terms = self._terms(self.weight[:, part] * ~empty, t_pos, expected)
             slopes.index_add_(1, row, t.mul_(terms.to_negative[:, :, None]))
             slopes.flatten(1).index_add_(1, row * n_graphs + graph, terms.to_positive)
             total, summed = total + terms.weight.sum(1), summed + terms.losses.sum(1)
@@ -337,7 +337,7 @@ class _Tables:
         return _Terms(weight, losses, to_negative, to_positive)
 
     def _over_admitted(self, x: Tensor) -> Tensor:
-        """Sums over what each kind of anchor admits, [p, R, G] to [p, R, K]."""
+        """Sums over the candidates that each kind of anchor admits, [p, R, G] to [p, R, K]."""
         if self.plain:
             return x.sum(2, keepdim=True) - x
         return torch.bmm(x, self.admitted.transpose(1, 2))
@@ -352,8 +352,8 @@ class _Tables:
             return None
         lengths = None
         if self.norms is not None:
-            of_nodes, of_graphs = (of.to(self.dtype) for of in self.norms)
-            lengths = of_nodes[:, rows, None] * of_graphs[:, None, :]
+            node_norms, graph_norms = (norm.to(self.dtype) for norm in self.norms)
+            lengths = node_norms[:, rows, None] * graph_norms[:, None, :]
         every = torch.ones((), dtype=torch.bool, device=t.device)
         return jsd_hardness(t, every, self.rule.scale, lengths=lengths, largest=self.largest)
 
@@ -393,7 +393,7 @@ def _scale(scores: Tensor, pairs: Pairs, weight: Tensor, kept: Tensor | None) ->
     size = scores.abs()
     nodes = weight.new_zeros(len(scores), scores.shape[1])
     nodes.index_add_(1, pairs.colour, weight)
-    # A colour in one graph only has no anchor for which that graph is one of the others.
+    # A colour in a single graph has no anchor for which that graph is among the others.
     sole = weight == nodes[:, pairs.colour]
     at = pairs.colour * scores.shape[2] + pairs.graph
     flat = size.flatten(1)
@@ -411,7 +411,7 @@ def _column(values: tuple[float, ...], dtype: torch.dtype, device: torch.device)
 
 
 def _value(rule: Rule) -> float:
-    """β / γ of an exponential, l of a threshold, once for each model."""
+    """β / γ of an exponential, l of a threshold."""
     if isinstance(rule.hardening, Threshold):
         assert isinstance(rule.hardening.cosine, (int, float))
         return float(rule.hardening.cosine)

@@ -25,7 +25,7 @@ LabelGap = tuple[float, float]
 
 
 class Relation(NamedTuple):
-    """What labels say about pairs.
+    """Relation of the labels of pairs.
 
     Attributes:
         near: bool [A, C], pairs whose labels make them positives.
@@ -76,12 +76,12 @@ def label_distance(anchors: Tensor, candidates: Tensor) -> Tensor:
 
 def _disagreement(anchors: Tensor, candidates: Tensor) -> Tensor:
     dtype = anchors.dtype if anchors.is_floating_point() else torch.get_default_dtype()
-    of_anchors, of_candidates = (
-        ((y == 1).to(dtype), (y == 0).to(dtype)) for y in (anchors, candidates)
+    (active, inactive), (candidate_active, candidate_inactive) = (
+        ((labels == 1).to(dtype), (labels == 0).to(dtype)) for labels in (anchors, candidates)
     )
-    both = of_anchors[0] @ of_candidates[0].T
-    neither = of_anchors[1] @ of_candidates[1].T
-    apart = of_anchors[0] @ of_candidates[1].T + of_anchors[1] @ of_candidates[0].T
+    both = active @ candidate_active.T
+    neither = inactive @ candidate_inactive.T
+    apart = active @ candidate_inactive.T + inactive @ candidate_active.T
     parts = torch.stack([apart / (both + apart), apart / (neither + apart)])
     return parts.nanmean(0)
 
@@ -89,7 +89,7 @@ def _disagreement(anchors: Tensor, candidates: Tensor) -> Tensor:
 def relation(anchors: Tensor, candidates: Tensor, gap: LabelGap | None) -> Relation:
     """Which pairs are positives by their labels, and which may not be negatives.
 
-    A distance that equals an end of the gap but for the rounding of its labels counts as equal.
+    A distance that differs from an end of the gap only by rounding counts as equal.
 
     Args:
         anchors: labels as for :func:`label_distance`.
@@ -113,12 +113,12 @@ def relation(anchors: Tensor, candidates: Tensor, gap: LabelGap | None) -> Relat
 
 
 def _read_exactly(labels: Tensor) -> Tensor:
-    """Labels whose differences can be told from rounding: half precision becomes single."""
+    """Labels in at least single precision, so that differences exceed their rounding."""
     return labels.float() if labels.dtype in HALVES else labels
 
 
 def _rounding(anchors: Tensor, candidates: Tensor, distance: Tensor) -> Tensor | float:
-    """How far a distance may be from that of the decimals that the labels stand for.
+    """Largest rounding error of a distance between labels.
 
     A number is off by half a unit in its last place; disagreements are quotients of counts.
     """
@@ -130,10 +130,10 @@ def _rounding(anchors: Tensor, candidates: Tensor, distance: Tensor) -> Tensor |
 
 
 def separated(labels: Tensor, unknown: int) -> Tensor:
-    r"""Classes in which every item of unknown label has one of its own, a number below 0.
+    r"""Classes in which every item of unknown label has a class of its own, below 0.
 
-    Two items are then alike only if their label is the same and known, and an item is alike with
-    its own views alone if its label is unknown: of the admission ``"other_labels"`` that makes
+    Two items then share a class only if their labels are equal and known, and an item of unknown
+    label shares it with its own views alone: the admission ``"other_labels"`` becomes
 
     .. math:: A_{ij} = 1[\text{others}_{ij}] \, (1 - 1[y_i = y_j \ne \text{unknown}])
 
@@ -142,30 +142,30 @@ def separated(labels: Tensor, unknown: int) -> Tensor:
 
     Args:
         labels: int [n].
-        unknown: the label of items whose class is not known.
+        unknown: label of items of unknown class.
 
     Returns:
         int64 [n]; known labels stay, unknown ones become −1 … −n, and other negative ones, which
-        are no classes, the smallest number.
+        are no classes, the smallest integer.
 
     Example:
         >>> separated(torch.tensor([1, -1, 0, 1, -1]), unknown=-1)
         tensor([ 1, -2,  0,  1, -5])
     """
     labels = labels.long()
-    own = -1 - torch.arange(len(labels), device=labels.device)
+    unique = -1 - torch.arange(len(labels), device=labels.device)
     known = torch.where(labels < 0, torch.iinfo(torch.int64).min, labels)
-    return torch.where(labels == unknown, own, known)
+    return torch.where(labels == unknown, unique, known)
 
 
 def check_unknown(unknown: int) -> int:
-    """The label of items without a known class, checked to be one integer."""
+    """The label of items of unknown class, checked to be an integer."""
     largest = torch.iinfo(torch.int64).max
     whole = isinstance(unknown, Integral) and not isinstance(unknown, bool)
     if not whole or abs(unknown) > largest:
         raise InputError(
-            f"unknown must be one integer, the label of items whose class is not known, such as "
-            f"-1, got {unknown!r}"
+            f"unknown must be an integer, the label of items of unknown class, such as -1, got "
+            f"{unknown!r}"
         )
     return int(unknown)
 
@@ -178,8 +178,8 @@ def check_gap(gap: Sequence[float]) -> LabelGap:
         check_number(name, value, least=0)
     if gap[0] > gap[1]:
         raise InputError(
-            f"label_gap must not have δ₊ above δ₋, got {tuple(gap)}: pairs would be positive and "
-            f"negative at once"
+            f"label_gap must not have δ₊ above δ₋, got {tuple(gap)}: pairs would be both positive "
+            f"and negative"
         )
     return float(gap[0]), float(gap[1])
 
@@ -193,80 +193,79 @@ def labels_for(
     *,
     unknown: int | None = None,
 ) -> Tensor:
-    """Labels of a kind that can be read: classes, and with a gap also real numbers and rows.
+    """Labels, checked: classes, and with a gap also real numbers and multi-hot rows.
 
     Args:
-        labels: as given by the user.
+        labels: as passed by the user.
         n_items: number of items.
         needed_by: what needs the labels, for the message.
-        gap: of the sampler.
-        device: device of labels that are no tensor.
-        unknown: label of items whose class is not known; None if there are none, and with a gap.
+        gap: the sampler's label gap.
+        device: device for labels that are not yet a tensor.
+        unknown: label of items of unknown class; None if there are none, and with a gap.
 
     Returns:
         The labels as a tensor, [n_items] or [n_items, T].
 
     Raises:
         InputError: for labels of another kind or number, and for numbers in half precision whose
-            spacing at the largest is above δ₊ or δ₋ − δ₊ (where these are not 0); on a GPU, and
+            spacing at the largest exceeds δ₊ or δ₋ − δ₊ (where these are not 0); on a GPU, and
             compiled, values are not read.
 
     Example:
         >>> labels_for([0.5, 1.5], 2, "other_labels", (0.0, 1.0))
         tensor([0.5000, 1.5000])
     """
-    given = labels
+    values = labels
     if labels is not None and gap is not None and not isinstance(labels, Tensor):
         try:
-            given = torch.as_tensor(labels, device=device)
+            values = torch.as_tensor(labels, device=device)
         except (TypeError, ValueError, RuntimeError) as error:
             raise InputError(
                 "labels must be numbers or rows of 0 and 1, one per item: number the classes"
             ) from error
-    if isinstance(given, Tensor):
-        check_dense(given, "labels")
-    beyond = isinstance(given, Tensor) and (given.dim() == 2 or given.is_floating_point())
-    rows = isinstance(given, Tensor) and given.dim() == 2
-    if given is not None and gap is not None and gap[1] >= 1 and (rows or not beyond):
+    if isinstance(values, Tensor):
+        check_dense(values, "labels")
+    beyond = isinstance(values, Tensor) and (values.dim() == 2 or values.is_floating_point())
+    rows = isinstance(values, Tensor) and values.dim() == 2
+    if values is not None and gap is not None and gap[1] >= 1 and (rows or not beyond):
         kind = "multi-hot rows" if rows else "classes (integers)"
         raise InputError(
             f"{kind} are at most 1 apart, so that no negative is more than δ₋ = {gap[1]:g} away: "
             f"lower it, or give numbers as floats"
         )
     if not beyond:
-        given = labels if given is None else given
-        return check_labels(given, n_items, needed_by, device, wait=False, unknown=unknown)
-    assert isinstance(given, Tensor)
+        values = labels if values is None else values
+        return check_labels(values, n_items, needed_by, device, wait=False, unknown=unknown)
+    assert isinstance(values, Tensor)
     if gap is None:
-        kind, classes = f"real numbers ({given.dtype})", "labels.long() where they are classes"
+        kind, classes = f"real numbers ({values.dtype})", "labels.long() where they are classes"
         if unknown is not None:
             classes = f"labels.nan_to_num({unknown}).long() where they are classes or NaN"
-        if given.dim() == 2:
-            of_one = given.shape[1] == 1
-            kind = f"{'a column' if of_one else 'rows'} {list(given.shape)}"
-            classes = "labels[:, 0]" if of_one else "labels.argmax(1) of one-hot rows"
+        if values.dim() == 2:
+            single = values.shape[1] == 1
+            kind = f"{'a column' if single else 'rows'} {list(values.shape)}"
+            classes = "labels[:, 0]" if single else "labels.argmax(1) of one-hot rows"
         raise InputError(
             f"labels must be integers, the classes of {n_items} items, got {kind}: give {classes}; "
-            f"NegativeSampler(label_gap=(δ₊, δ₋)) says which of others are near and which far"
+            f"for other labels NegativeSampler(label_gap=(δ₊, δ₋)) says which are near and far"
         )
-    if given.dim() not in (1, 2) or len(given) != n_items:
+    if values.dim() not in (1, 2) or len(values) != n_items:
         raise InputError(
-            f"labels must be [{n_items}] or [{n_items}, T], one of each item, got "
-            f"{list(given.shape)}"
+            f"labels must be [{n_items}] or [{n_items}, T], one per item, got {list(values.shape)}"
         )
-    if given.dim() == 2 and given.device.type == "cpu" and not torch.compiler.is_compiling():
-        odd = ~((given == 0) | (given == 1) | given.isnan())
+    if values.dim() == 2 and values.device.type == "cpu" and not torch.compiler.is_compiling():
+        odd = ~((values == 0) | (values == 1) | values.isnan())
         if bool(odd.any()):
             raise InputError(
-                f"multi-hot labels hold 0, 1 and, where unknown, NaN, got {given[odd][0].item()}"
+                f"multi-hot labels hold 0, 1 and, where unknown, NaN, got {values[odd][0].item()}"
             )
-    if given.dim() == 1 and given.dtype in HALVES and readable(given):
-        _check_spacing(given, gap)
-    return given
+    if values.dim() == 1 and values.dtype in HALVES and readable(values):
+        _check_spacing(values, gap)
+    return values
 
 
 def _check_spacing(labels: Tensor, gap: LabelGap) -> None:
-    """Refuse labels in half precision that lie too far apart for a gap."""
+    """InputError for labels in half precision that are spaced too widely for a gap."""
     finite = labels[labels.isfinite()].abs()
     largest = float(finite.max()) if len(finite) else 0.0
     spacing = torch.finfo(labels.dtype).eps * 2.0 ** (math.frexp(largest)[1] - 1)

@@ -17,17 +17,17 @@ from gcl_hard.functional.hardening import Hardening, Rows, Uniform
 from gcl_hard.functional.plan import Pairing, Plan
 
 EPSILON = 1e-4
-"""What is nearer to 0 or 1 is moved there, where a density may be infinite."""
+"""Least distance of values from 0 and 1, where a density may be infinite."""
 LEAST_VARIANCE = 1e-8
-"""Of a component, so that it does not shrink to one value."""
+"""Least variance of a component, so that it does not shrink to a point."""
 STEPS, TOLERANCE = 200, 1e-5
-"""Most steps of EM, and the largest change of a posterior at which it ends."""
+"""Most steps of EM, and the change of a posterior below which it ends."""
 MOST = 100_000
-"""Similarities to which a mixture is fitted; of each process, where these gather."""
+"""Most similarities to which a mixture is fitted; per process with gathered negatives."""
 AT_A_TIME = 2**22
 """Similarities that are computed at a time."""
 FEWEST_ANCHORS = 128
-"""Anchors whose negatives these are drawn from, if the batch has as many."""
+"""Anchors from whose negatives they are drawn, if the batch has that many."""
 
 
 class Beta(NamedTuple):
@@ -44,7 +44,7 @@ class Beta(NamedTuple):
 
     @property
     def log_factor(self) -> float:
-        """Log of what its density has before the powers of x and 1 − x, times its share."""
+        """Log of its share times the normalising factor of its density."""
         a, b = self.alpha, self.beta
         return math.log(self.share) + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
 
@@ -80,8 +80,8 @@ class BetaMixture(NamedTuple):
         """The mixture of values in [0, 1], float [n] with n ≥ 1, by expectation maximisation.
 
         It begins with the values below and above their mean, and fits a component by its weighted
-        mean and variance. Where a component is left with less than one value, as of values that are
-        all equal, the other explains all.
+        mean and variance. If a component is left with less than one value, as for equal values,
+        the other explains all.
         """
         x = values.detach().cpu().double().clamp(EPSILON, 1 - EPSILON)
         logs = torch.stack([x.log(), (-x).log1p()])
@@ -92,12 +92,14 @@ class BetaMixture(NamedTuple):
             if posterior.sum(1).min() < 1:
                 return cls(_moments(x, torch.ones_like(x)))
             components = [_moments(x, weight) for weight in posterior]
-            powers = x.new_tensor([[one.alpha - 1, one.beta - 1] for one in components])
-            factors = x.new_tensor([[one.log_factor] for one in components])
+            powers = x.new_tensor(
+                [[component.alpha - 1, component.beta - 1] for component in components]
+            )
+            factors = x.new_tensor([[component.log_factor] for component in components])
             before, posterior = posterior, (powers @ logs + factors).softmax(0)
             if (posterior - before).abs().max() <= TOLERANCE:
                 break
-        return cls(*sorted(components, key=lambda one: one.mean))
+        return cls(*sorted(components, key=lambda component: component.mean))
 
 
 def _moments(x: Tensor, weight: Tensor) -> Beta:
@@ -106,7 +108,7 @@ def _moments(x: Tensor, weight: Tensor) -> Beta:
     mean = (weight @ x) / total
     variance = ((weight @ (x - mean).square()) / total).clamp(min=LEAST_VARIANCE)
     both = mean * (1 - mean) / variance - 1
-    return Beta(*(float(of) for of in (mean * both, (1 - mean) * both, total / len(x))))
+    return Beta(*map(float, (mean * both, (1 - mean) * both, total / len(x))))
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ class MixturePosterior(Hardening):
 
     Args:
         fit_after: share in [0, 1) of the epochs before E; 0 fits in the first step.
-        mixture: one that has been fitted; None to fit it.
+        mixture: a fitted mixture; None to fit one.
 
     Raises:
         InputError: for a share out of range.
@@ -158,12 +160,12 @@ class MixturePosterior(Hardening):
         check_number("fit_after", self.fit_after, least=0, below=1)
 
     def at(self, epoch: int, epochs: int) -> Hardening:
-        """None before epoch E, then this."""
+        """No hardening before epoch E, then this one."""
         before = math.floor(self.fit_after * epochs + 1e-9)  # 0.29 × 100 is below 29 by rounding
         return self if epoch > before else Uniform()
 
     def check(self, temperature: float, *, bounded: bool = True) -> None:
-        """Raise InputError where similarities have no bounds."""
+        """Raise InputError for unbounded similarities."""
         if not bounded:
             raise InputError(
                 "MixturePosterior (progcl) fits similarities between −1 and 1, and a hardness in "
@@ -171,7 +173,7 @@ class MixturePosterior(Hardening):
             )
 
     def fitted(self, similarity: Tensor) -> Self:
-        """The same with a mixture that is fitted to similarities of negatives, float [n], n ≥ 1."""
+        """A copy whose mixture is fitted to similarities of negatives, float [n], n ≥ 1."""
         return replace(self, mixture=BetaMixture.fitted((similarity + 1) / 2))
 
     @torch.no_grad()
@@ -187,7 +189,7 @@ class MixturePosterior(Hardening):
 def drawn_similarities(pairing: Pairing, plan: Plan, seed: int) -> Tensor:
     """Similarities of negatives of a batch, float [n]: all, or :data:`MOST` of them drawn.
 
-    They are drawn from the negatives of some anchors, so that no table of all pairs is made.
+    They are drawn from the negatives of some anchors, which avoids a table of all pairs.
     """
     refuse_vmap(pairing.anchors, "the fit of a mixture")
     drawing: dict[str, Any] = {
@@ -199,16 +201,16 @@ def drawn_similarities(pairing: Pairing, plan: Plan, seed: int) -> Tensor:
         pairing = pairing.rows(torch.randperm(n, **drawing)[:anchors].to(device))
     few = len(pairing.anchors) * len(pairing.candidates) <= AT_A_TIME
     if few or plan.scale == "batch-max":
-        return _some(negative_similarities(pairing, plan), MOST, drawing)
+        return _subsample(negative_similarities(pairing, plan), MOST, drawing)
     size = max(AT_A_TIME // len(pairing.candidates), 1)
     share = -(-MOST * size // len(pairing.anchors))
     blocks = (pairing.rows(slice(i, i + size)) for i in range(0, len(pairing.anchors), size))
-    parts = [_some(negative_similarities(block, plan), share, drawing) for block in blocks]
-    return _some(torch.cat(parts), MOST, drawing)
+    parts = [_subsample(negative_similarities(block, plan), share, drawing) for block in blocks]
+    return _subsample(torch.cat(parts), MOST, drawing)
 
 
-def _some(values: Tensor, most: int, drawing: dict[str, Any]) -> Tensor:
-    """The values, or so many of them drawn."""
+def _subsample(values: Tensor, most: int, drawing: dict[str, Any]) -> Tensor:
+    """The values, or ``most`` of them drawn."""
     if len(values) <= most:
         return values
     return values[torch.randint(len(values), (most,), **drawing).to(values.device)]

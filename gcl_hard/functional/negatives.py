@@ -36,8 +36,8 @@ def view_others(n_items: int, views: int = 2, device: torch.device | None = None
                 [0, 1, 0, 1],
                 [1, 0, 1, 0]], dtype=torch.int32)
     """
-    own = torch.eye(n_items, dtype=torch.bool, device=device)
-    return ~own.tile(views, views)
+    same_item = torch.eye(n_items, dtype=torch.bool, device=device)
+    return ~same_item.tile(views, views)
 
 
 def local_global_others(batch: Tensor, n_graphs: int) -> Tensor:
@@ -78,7 +78,7 @@ def same_label(anchor_labels: Tensor, candidate_labels: Tensor) -> Tensor:
 
 
 Labels = Tensor | Sequence[int]
-"""Class labels: an integer tensor, a list, or anything that PyTorch makes one of."""
+"""Class labels: an integer tensor, a list, or anything that PyTorch can convert to one."""
 
 
 def check_labels(
@@ -96,10 +96,10 @@ def check_labels(
         labels: class of each item, integers [n_items], ≥ 0.
         n_items: number of items.
         needed_by: what needs the labels, for the message.
-        device: device of labels that are no tensor.
+        device: device for labels that are not yet a tensor.
         wait: whether to wait for a GPU, or leave a compiled graph, to find negative labels; see
             :func:`nan_if_negative`.
-        unknown: label of items whose class is not known, of any sign; None if there are none.
+        unknown: label of items of unknown class, of any sign; None if there are none.
 
     Returns:
         The labels as a tensor.
@@ -120,12 +120,12 @@ def check_labels(
         except (TypeError, ValueError, RuntimeError) as error:
             kind = type(labels[0] if isinstance(labels, list | tuple) else labels).__name__
             raise InputError(
-                f"labels must be integers, one per item, got {kind}: number the classes, from 0 on"
+                f"labels must be integers, one per item, got {kind}: number the classes from 0"
             ) from error
         labels = labels if labels.numel() else labels.long()  # an empty list is of float
     check_dense(labels, "labels")
     if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):
-        labels = labels.long()  # PyTorch finds no least one of these
+        labels = labels.long()  # PyTorch has no min of these
     if labels.shape != (n_items,):
         raise InputError(
             f"labels must have shape [{n_items}], one per item, got {list(labels.shape)}"
@@ -147,27 +147,29 @@ def _check_classes(labels: Tensor, needed_by: str, unknown: int | None) -> None:
     if unknown is not None:
         raise InputError(f"labels must be at least 0, or {unknown} where unknown, got {least}")
     raise InputError(
-        f"labels must be at least 0, got {least}, as items without a class have: {needed_by} needs "
-        f"the class of each. A loss with unknown={least} takes such items as being of no known "
-        f"class; ucl, dcl, hucl and hcl need no labels"
+        f"labels must be at least 0, got {least}, the label of items without a class: {needed_by} "
+        f"needs the class of each. A loss with unknown={least} treats such items as being of "
+        f"unknown class; ucl, dcl, hucl and hcl need no labels"
     )
 
 
 def _integers(labels: Any) -> Any:
-    """An array of whole numbers in another byte order, or of objects, as int64; others as given."""
+    """Integer arrays of another byte order, or of objects, as int64; anything else unchanged."""
     kind = getattr(getattr(labels, "dtype", None), "kind", "")
     if kind == "O":
-        whole = all(isinstance(one, Integral) for one in labels.ravel())
+        whole = all(isinstance(value, Integral) for value in labels.ravel())
     else:
         whole = kind in ("i", "u") and not labels.dtype.isnative
     return labels.astype("int64") if whole else labels
 
 
-def check_dense(values: Tensor, what: str) -> None:
-    """InputError for a sparse tensor; ``what`` begins with its name."""
+def check_dense(values: Tensor, description: str) -> None:
+    """InputError for a sparse tensor; ``description`` begins with its name."""
     if values.layout != torch.strided:
-        name = what.partition(" ")[0]
-        raise InputError(f"{what} must be dense, got {values.layout}: give {name}.to_dense()")
+        name = description.partition(" ")[0]
+        raise InputError(
+            f"{description} must be dense, got {values.layout}: give {name}.to_dense()"
+        )
 
 
 def readable(values: Tensor) -> bool:
@@ -182,19 +184,19 @@ def all_finite(tensors: Iterable[Tensor]) -> bool:
         >>> all_finite([torch.ones(2), torch.tensor([math.nan])]), all_finite([])
         (False, True)
     """
-    found = [one.isfinite().all() for one in tensors]
-    return not found or bool(torch.stack(found).all())
+    finite = [x.isfinite().all() for x in tensors]
+    return not finite or bool(torch.stack(finite).all())
 
 
-def warn_of_clamping(clamped: Tensor, of: float | Tensor, class_prior: float) -> None:
+def warn_of_clamping(clamped: Tensor, total: float | Tensor, class_prior: float) -> None:
     """Warn if more than half of the anchors are clamped, on a CPU, where it is known at once.
 
     Args:
-        clamped: anchors whose debiased expectation is at its bound, a number or their weight.
-        of: all of them.
+        clamped: number or weight of the anchors whose debiased expectation is at its bound.
+        total: number or weight of all anchors.
         class_prior: τ⁺.
     """
-    if clamped.device.type == "cpu" and not transformed() and bool(2 * clamped > of):
+    if clamped.device.type == "cpu" and not transformed() and bool(2 * clamped > total):
         warnings.warn(
             f"more than half of the anchors of a batch are clamped at class_prior {class_prior:g}, "
             f"and have no gradient from their negatives: lower it",
@@ -215,7 +217,7 @@ def nan_if_negative(loss: Tensor, labels: Tensor, least: int = 0) -> Tensor:
 
 
 def check_local_global(nodes: Tensor, graphs: Tensor, batch: Tensor) -> None:
-    """Check that embeddings of nodes and graphs fit together.
+    """Check that embeddings of nodes and graphs match.
 
     Args:
         nodes: must be [N, d].
@@ -223,7 +225,7 @@ def check_local_global(nodes: Tensor, graphs: Tensor, batch: Tensor) -> None:
         batch: must be int64 [N], 0 … G − 1; on a GPU, and compiled, its values are not read.
 
     Raises:
-        InputError: if they do not; names the shapes, or the numbers.
+        InputError: if they do not; names the shapes or values.
 
     Example:
         >>> check_local_global(torch.ones(3, 2), torch.ones(2, 2), torch.tensor([0, 0, 1]))

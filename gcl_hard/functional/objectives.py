@@ -89,7 +89,7 @@ def jsd(expectation: Tensor, t_pos: Tensor) -> Tensor:
     .. math:: \ell = \operatorname{softplus}(-t^+) + \mathbb{E}_q[\operatorname{softplus}(t)]
               - 2 \log 2
 
-    Zero for an encoder that distinguishes nothing (t = 0 everywhere).
+    Zero for a constant encoder (t = 0 everywhere).
 
     Args:
         expectation: float, E_q[softplus(t)], broadcastable with ``t_pos``.

@@ -33,10 +33,10 @@ class Pairing(NamedTuple):
     n_others: int  # of an anchor
     n_anchors: int  # of all processes
     labels: Tensor | None  # of the candidates, [C] or [C, T]; None if nothing needs them
-    known: Callable[[], Tensor] | None  # returns them where they were given all the same
+    known: Callable[[], Tensor] | None  # reads labels that the loss itself does not need
     me: Tensor | None = None  # int64 [A], columns that are the anchors; None for nodes
     n_views: int = 1  # of an item
-    positives: Tensor | None = None  # [A, P, d], of each anchor, where they are no candidates
+    positives: Tensor | None = None  # [A, P, d], of each anchor, unless they are candidates
     synthetic: tuple[Tensor, Tensor] | None = None  # [A, K, d], and bool [A, K], which are real
 
     @property
@@ -46,11 +46,11 @@ class Pairing(NamedTuple):
 
     @property
     def by_class(self) -> bool:
-        """Whether labels are classes, below 0 where they are unknown."""
+        """Whether labels are classes, below 0 where unknown."""
         labels = self.labels
         return labels is not None and labels.dim() == 1 and not labels.is_floating_point()
 
-    def own(self) -> Tensor:
+    def item_columns(self) -> Tensor:
         """Columns of the anchor's item, int64 [A, V]; the anchor itself first."""
         if self.me is None:
             return self.items[:, None]
@@ -70,7 +70,7 @@ class Pairing(NamedTuple):
         )  # fmt: skip
 
     def detached(self, *, anchors: bool = True) -> Self:
-        """The same without gradients, or with those of the anchors alone."""
+        """A copy without gradients, or with those of the anchors alone."""
         return self._replace(
             anchors=self.anchors.detach() if anchors else self.anchors,
             candidates=self.candidates.detach(),
@@ -97,15 +97,15 @@ class Plan(NamedTuple):
     class_prior: float | None
     detach: bool  # whether q is a constant to the gradient
     reduction: str
-    raw: bool = False  # whether scores are of any model, without bounds
+    raw: bool = False  # whether scores come from any model, without bounds
 
     @property
     def bounded(self) -> bool:
-        """Whether a hardening sees cosines, or what stands for them."""
+        """Whether a hardening sees cosines, or a stand-in for them."""
         return not self.raw and (self.scale is None or bounded(self.scale))
 
     def log_m(self, n_others: int) -> float | None:
-        """Log M; None where it is that of the kept negatives."""
+        """Log M; None if it depends on the kept negatives."""
         if self.weight == "kept":
             return None
         if self.weight == "others":
@@ -123,7 +123,7 @@ class Totals(NamedTuple):
 
     @classmethod
     def of(cls, total: Tensor, number: Tensor, empty: Tensor, reduction: str) -> Self:
-        """The sums of what has been summed over positives, [A]."""
+        """Totals of terms that have been summed over positives, [A]."""
         total = torch.where((number > 0) & ~empty, total, 0.0)
         if reduction != "pairs":
             total = total / number.clamp(min=1)
@@ -131,7 +131,7 @@ class Totals(NamedTuple):
 
 
 def divisor(gamma: float | Tensor) -> Tensor | float:
-    """The temperature; of a learned one that is no more above 0 an error, or NaN on a GPU."""
+    """The temperature; for a learned one that has left (0, ∞) an error, or NaN on a GPU."""
     if not isinstance(gamma, nn.Parameter):
         if gamma <= 0:
             raise InputError(f"temperature must be above 0, got {gamma:g}")

@@ -24,8 +24,8 @@ class HardPositives:
     .. math:: \arg\max_u \frac{1}{|C| - 1} \sum_{v \ne u} d(u, v), \qquad
               \arg\max_u \min_{v \in P} d(u, v)
 
-    until |P| = λ_P. The anchor counts, but is no positive of its own: where f = g it would crowd
-    out the others. The first view is the item itself, and the candidates of other items' anchors.
+    until |P| = λ_P. The anchor counts, but is not its own positive: where f = g it would crowd out
+    the others. The first view is the item itself, and a candidate of other items' anchors.
 
     Args:
         number: λ_P ≥ 2, the anchor included.
@@ -70,10 +70,10 @@ class HardPositives:
                 f"item, got {n_views}: raise the number of views or lower that of positives"
             )
         cosines = torch.einsum("vbd,wbd->bvw", pool.detach(), pool.detach())
-        own = torch.eye(n_views, dtype=torch.bool, device=pool.device)
+        diagonal = torch.eye(n_views, dtype=torch.bool, device=pool.device)
         anchor = torch.zeros(n_items, dtype=torch.int64, device=pool.device)
         if self.dynamic_anchor:
-            anchor = cosines.masked_fill(own, 0.0).sum(2).argmin(1)
+            anchor = cosines.masked_fill(diagonal, 0.0).sum(2).argmin(1)
         chosen = [anchor]
         left = torch.ones(n_items, n_views, dtype=torch.bool, device=pool.device)
         nearest = cosines.new_full((n_items, n_views), -math.inf)

@@ -145,7 +145,7 @@ class RelativeThreshold(Hardening):
 
     @torch.no_grad()
     def log_eta(self, rows: Rows) -> Tensor:
-        """0 for what is kept, −inf elsewhere, float [A, C]."""
+        """0 for kept negatives, −inf elsewhere, float [A, C]."""
         kept = torch.zeros_like(rows.similarity)
         if self.quota == 1 or kept.shape[1] == 0:
             return kept
@@ -246,8 +246,8 @@ class Transport(Hardening):
     Args:
         epsilon: ε > 0, or None for 2 γ, where the tilt is that of β = 1.
         tolerance: largest relative error of a candidate's weight at which iterations stop.
-        steps: most iterations; where they do not suffice, or labels leave no such coupling, a
-            warning names the error, once for a setting, and what has been reached is used.
+        steps: most iterations; if they do not suffice, or labels leave no such coupling, a
+            warning names the error, once for a setting, and the last iterate is used.
 
     Raises:
         InputError: for values that are not above 0.
@@ -293,23 +293,23 @@ class Transport(Hardening):
             return log_p
         possible = log_p > -math.inf
         rows, columns = possible.any(1), possible.any(0)
-        of_row, of_column = rows.to(log_p.dtype), columns.to(log_p.dtype)
-        of_row, of_column = of_row / rows.sum().clamp(min=1), of_column / columns.sum().clamp(min=1)
+        row_mass = rows.to(log_p.dtype) / rows.sum().clamp(min=1)
+        column_mass = columns.to(log_p.dtype) / columns.sum().clamp(min=1)
         error, done, on_cpu = math.inf, 0, readable(log_p)
         while done < self.steps:
-            # In logs, so that what follows neither overflows nor underflows.
-            for dim, share in ((1, of_row[:, None]), (0, of_column[None])):
+            # In logs, so that the plain steps below neither overflow nor underflow.
+            for dim, share in ((1, row_mass[:, None]), (0, column_mass[None])):
                 total = log_p.logsumexp(dim, keepdim=True)
                 log_p = log_p + torch.where(share > 0, share.log() - total, 0.0)
             done += 1
-            p, scale = log_p.exp(), of_column.new_ones(len(of_column))
-            by_row = of_row.new_ones(len(of_row))
+            p, scale = log_p.exp(), column_mass.new_ones(len(column_mass))
+            by_row = row_mass.new_ones(len(row_mass))
             goes_on, change = p.new_ones((), dtype=torch.bool), p.new_full((), error)
             n_steps = torch.zeros((), dtype=p.dtype, device=p.device)
             for _ in range(max(1, min(BETWEEN_LOGS, self.steps - done))):
                 n_steps = n_steps + goes_on
-                next_row = torch.where(rows, of_row / (p @ scale), 1.0)
-                next_scale = torch.where(columns, of_column / (next_row @ p), 1.0)
+                next_row = torch.where(rows, row_mass / (p @ scale), 1.0)
+                next_scale = torch.where(columns, column_mass / (next_row @ p), 1.0)
                 scales = torch.cat([next_row, next_scale])
                 # Without a coupling scales grow for ever: then logarithms take over.
                 goes_on = goes_on & ((scales > 1 / FAR) & (scales < FAR)).all()
@@ -320,7 +320,7 @@ class Transport(Hardening):
                 goes_on = goes_on & (change > self.tolerance)
                 if on_cpu and not bool(goes_on):
                     break
-            error, new = torch.stack([change, n_steps]).tolist()  # a GPU is waited for here alone
+            error, new = torch.stack([change, n_steps]).tolist()  # the only wait for a GPU
             done += int(new)
             log_p = log_p + torch.where(rows, by_row.log(), 0.0)[:, None]
             log_p = log_p + torch.where(columns, scale.log(), 0.0)
@@ -337,7 +337,7 @@ class Transport(Hardening):
 
 
 _WARNED: set[Transport] = set()
-"""Settings whose iteration was warned of: a command has many losses of one setting."""
+"""Settings that have warned: a command has many losses of one setting."""
 
 
 def _slack(rows: Rows) -> Tensor:
@@ -348,4 +348,4 @@ def _slack(rows: Rows) -> Tensor:
 BETWEEN_LOGS = 20
 """Steps of Sinkhorn's iteration without logarithms."""
 FAR = 1e15
-"""Factor up to which scales are without logarithms, far inside the range of float32."""
+"""Largest scale without logarithms, far inside the range of float32."""

@@ -161,7 +161,7 @@ def as_schedule(value: float | Schedule, name: str = "a scheduled value") -> Sch
         A schedule.
 
     Raises:
-        InputError: if the value is none, or it or a bound of the schedule is NaN.
+        InputError: unless it is a number or a schedule, and for NaN in it or its bounds.
 
     Example:
         >>> as_schedule(1.0)

@@ -18,9 +18,9 @@ from gcl_hard.functional.streaming import (
     Barred,
     Work,
     in_blocks,
-    of_products,
     refuse_second_derivative,
     row_blocks,
+    streamed_products,
 )
 
 Known = Tensor | tuple[Tensor, Tensor]
@@ -31,17 +31,17 @@ class ScoredBatch(NamedTuple):
     """A batch of queries and candidates, checked."""
 
     shape: tuple[int, int]  # B, C
-    own: Tensor  # int64 [B], columns of the positives
-    known: Known | None  # facts that are known
+    positive: Tensor  # int64 [B], columns of the positives
+    known: Known | None  # known facts
     anchor_weights: Tensor | None  # [B]
     log_weights: Tensor | None  # [C], of candidates
-    repeated: Known | None = None  # the positive once more
+    repeated: Known | None = None  # further columns of the positive
 
     def dense(self, scores: Tensor, plan: Plan) -> DenseScores:
         """The batch as anchors × candidates."""
         rows, columns = self.shape
         every = torch.arange(columns, device=scores.device)
-        others, labels = every != self.own[:, None], None
+        others, labels = every != self.positive[:, None], None
         if self.repeated is not None:
             others = others & ~_mask(self.repeated, self.shape)
         if self.known is not None:
@@ -49,24 +49,26 @@ class ScoredBatch(NamedTuple):
             labels = Relation(known, known)
         t = _logits(scores, plan)
         items = torch.arange(rows, device=scores.device), every
-        return DenseScores(t, others, labels, self.own[:, None], max(columns - 1, 0), None, items)
+        return DenseScores(
+            t, others, labels, self.positive[:, None], max(columns - 1, 0), None, items
+        )
 
     def work(self, plan: Plan, bias: float = 0.0) -> Work:
-        """The batch and its loss as they are taken in blocks; see :func:`streams`."""
-        own, device = self.own[:, None], self.own.device
+        """The batch and its loss, to be computed in blocks; see :func:`streams`."""
+        positive, device = self.positive[:, None], self.positive.device
         items = tuple(torch.arange(n, device=device) for n in self.shape)
         barred = [self.repeated, self.known if plan.admit == "other_labels" else None]
-        given = [_pairs(one) for one in barred if one is not None]
+        barred_pairs = [_pairs(facts) for facts in barred if facts is not None]
         pairs = None
-        if given:
-            rows, columns = (torch.cat([*of]) for of in zip(*given, strict=True))
+        if barred_pairs:
+            rows, columns = (torch.cat([*indices]) for indices in zip(*barred_pairs, strict=True))
             pairs = Barred.of_pairs(rows, columns, row_blocks(*self.shape, device))
         if plan.objective == "infonce":  # where it cancels
             bias = 0.0
         return Work(
-            plan, own, own, None, None, (items[0], items[1]), plan.hardening.slope(1.0) or 0.0,
-            None, None, 1.0, 0.0, plan.log_m(max(self.shape[1] - 1, 0)),
-            pairs, self.anchor_weights, bias,
+            plan, positive, positive, None, None, (items[0], items[1]),
+            plan.hardening.slope(1.0) or 0.0, None, None, 1.0, 0.0,
+            plan.log_m(max(self.shape[1] - 1, 0)), pairs, self.anchor_weights, bias,
         )  # fmt: skip
 
     def log_weights_of(self, rows: Tensor, columns: Tensor, dtype: torch.dtype) -> Tensor | None:
@@ -80,10 +82,12 @@ def check_scores(scores: Tensor) -> tuple[int, int]:
     """The shape of scores.
 
     Raises:
-        InputError: for what is no float [B, C].
+        InputError: for anything but float [B, C].
     """
     if not isinstance(scores, Tensor) or scores.dim() != 2 or not scores.is_floating_point():
-        raise InputError(f"scores must be float [B, C], queries × candidates, got {_of(scores)}")
+        raise InputError(
+            f"scores must be float [B, C], queries × candidates, got {_described(scores)}"
+        )
     return scores.shape[0], scores.shape[1]
 
 
@@ -91,22 +95,22 @@ def check_vectors(queries: Tensor, candidates: Tensor) -> tuple[int, int]:
     """The shape of their dot products.
 
     Raises:
-        InputError: for what is no float [B, d] and [C, d] of one type.
+        InputError: for anything but float [B, d] and [C, d] of one dtype.
     """
     both = queries, candidates
-    fit = all(isinstance(one, Tensor) and one.dim() == 2 and one.is_floating_point()
-              for one in both)  # fmt: skip
+    fit = all(isinstance(z, Tensor) and z.dim() == 2 and z.is_floating_point()
+              for z in both)  # fmt: skip
     if not fit or queries.shape[1] != candidates.shape[1] or queries.dtype != candidates.dtype:
         raise InputError(
-            f"queries and candidates must be float [B, d] and [C, d] of one type, got "
-            f"{_of(queries)} and {_of(candidates)}"
+            f"queries and candidates must be float [B, d] and [C, d] of one dtype, got "
+            f"{_described(queries)} and {_described(candidates)}"
         )
     return len(queries), len(candidates)
 
 
 def checked(
     shape: tuple[int, int],
-    own: Tensor,
+    positive: Tensor,
     *,
     known: Known | None = None,
     anchor_weights: Tensor | None = None,
@@ -117,38 +121,47 @@ def checked(
 
     Args:
         shape: B and C.
-        own: int64 [B], 0 … C − 1; on a GPU, and compiled, its values are not read.
+        positive: int64 [B], 0 … C − 1; on a GPU, and compiled, its values are not read.
         known: bool [B, C], or rows and columns, int64 [K] each.
         anchor_weights: float [B], ≥ 0.
         log_proposal: float [C], finite.
         repeated: as ``known``.
 
     Raises:
-        InputError: for what does not fit; names shapes and numbers.
+        InputError: for mismatches; names shapes and values.
 
     Example:
-        >>> checked((2, 3), torch.tensor([0, 2])).own
+        >>> checked((2, 3), torch.tensor([0, 2])).positive
         tensor([0, 2])
     """
     rows, columns = shape
-    if not isinstance(own, Tensor) or own.shape != (rows,) or own.dtype != torch.int64:
+    if (
+        not isinstance(positive, Tensor)
+        or positive.shape != (rows,)
+        or positive.dtype != torch.int64
+    ):
         raise InputError(
-            f"own must be the column of the positive of each of {rows} queries, int64 [{rows}], "
-            f"got {_of(own)}"
+            f"positive must be the column of each of {rows} queries' positive, int64 [{rows}], "
+            f"got {_described(positive)}"
         )
-    if rows and readable(own) and not 0 <= int(own.min()) <= int(own.max()) < columns:
+    if (
+        rows
+        and readable(positive)
+        and not 0 <= int(positive.min()) <= int(positive.max()) < columns
+    ):
         raise InputError(
-            f"own must be columns from 0 to {columns - 1}, got {int(own.min())} to {int(own.max())}"
+            f"positive must be columns from 0 to {columns - 1}, got {int(positive.min())} to "
+            f"{int(positive.max())}"
         )
     for name, pairs in (("known", known), ("repeated", repeated)):
         _check_pairs(name, pairs, shape)
-    for name, given, n in (
+    for name, value, n in (
         ("anchor_weights", anchor_weights, rows), ("log_proposal", log_proposal, columns),
     ):  # fmt: skip
-        if given is not None and (
-            not isinstance(given, Tensor) or given.shape != (n,) or not given.is_floating_point()
+        if value is not None and (
+            not isinstance(value, Tensor) or value.shape != (n,) or not value.is_floating_point()
         ):
-            raise InputError(f"{name} must be float [{n}], got {_of(given)}")
+            raise InputError(f"{name} must be float [{n}], got {_described(value)}")
     if anchor_weights is not None and readable(anchor_weights):
         usable = (anchor_weights >= 0) & (anchor_weights < math.inf)
         if not usable.all():
@@ -156,17 +169,17 @@ def checked(
     if log_proposal is not None and readable(log_proposal) and not log_proposal.isfinite().all():
         raise InputError("log_proposal must be finite: logs of how often a candidate is drawn")
     log_weights = None if log_proposal is None else -log_proposal.detach()
-    return ScoredBatch((rows, columns), own, known, anchor_weights, log_weights, repeated)
+    return ScoredBatch((rows, columns), positive, known, anchor_weights, log_weights, repeated)
 
 
 def streams(plan: Plan) -> bool:
-    """Whether scores can be taken in blocks: by closed forms of JSD, too."""
+    """Whether scores can be computed in blocks, JSD included."""
     simple = type(plan.hardening) in (Uniform, Exponential) and plan.sample is None
     return simple and plan.scale in (None, "score")
 
 
 def blocks_of_scores(scores: Tensor, batch: ScoredBatch, plan: Plan) -> Totals:
-    """The loss of each query, in place of the tables of the dense path.
+    """The loss of each query, without the tables of the dense path.
 
     Args:
         scores: float [B, C].
@@ -179,7 +192,7 @@ def blocks_of_scores(scores: Tensor, batch: ScoredBatch, plan: Plan) -> Totals:
 def blocks_of_products(
     queries: Tensor, candidates: Tensor, batch: ScoredBatch, plan: Plan, bias: float
 ) -> Totals:
-    """The loss of dot products, which are never all there at a time.
+    """The loss of dot products, never all in memory at once.
 
     Args:
         queries: float [B, d].
@@ -188,16 +201,16 @@ def blocks_of_products(
         plan: the loss; its weighted sum unless its reduction is ``"none"``.
         bias: added to every score.
     """
-    return of_products(_logits(queries, plan), candidates, batch.work(plan, bias))
+    return streamed_products(_logits(queries, plan), candidates, batch.work(plan, bias))
 
 
 class _OfScores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, work: Work) -> tuple[Tensor, ...]:
-        found = in_blocks(scores, None, work, None, gradient=ctx.needs_input_grad[0])
-        ctx.save_for_backward(found.to_rows)
-        ctx.mark_non_differentiable(found.positives, found.empty)
-        return found.loss, found.positives, found.empty
+        result = in_blocks(scores, None, work, None, gradient=ctx.needs_input_grad[0])
+        ctx.save_for_backward(result.to_rows)
+        ctx.mark_non_differentiable(result.positives, result.empty)
+        return result.loss, result.positives, result.empty
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor, None]:
@@ -213,41 +226,42 @@ def _logits(scores: Tensor, plan: Plan) -> Tensor:
 def _mask(pairs: Known, shape: tuple[int, int]) -> Tensor:
     if isinstance(pairs, Tensor):
         return pairs
-    found = torch.zeros(shape, dtype=torch.bool, device=pairs[0].device)
-    found[pairs] = True
-    return found
+    mask = torch.zeros(shape, dtype=torch.bool, device=pairs[0].device)
+    mask[pairs] = True
+    return mask
 
 
-def _pairs(given: Known) -> tuple[Tensor, Tensor]:
-    if isinstance(given, Tensor):
-        rows, columns = given.nonzero(as_tuple=True)
+def _pairs(pairs: Known) -> tuple[Tensor, Tensor]:
+    if isinstance(pairs, Tensor):
+        rows, columns = pairs.nonzero(as_tuple=True)
         return rows, columns
-    return given
+    return pairs
 
 
-def _check_pairs(name: str, given: Known | None, shape: tuple[int, int]) -> None:
-    if isinstance(given, tuple):
-        fits = len(given) == 2 and all(
-            isinstance(one, Tensor) and one.dim() == 1 and one.dtype == torch.int64 for one in given
+def _check_pairs(name: str, pairs: Known | None, shape: tuple[int, int]) -> None:
+    if isinstance(pairs, tuple):
+        fits = len(pairs) == 2 and all(
+            isinstance(index, Tensor) and index.dim() == 1 and index.dtype == torch.int64
+            for index in pairs
         )
-        for one, size in zip(given, shape, strict=False) if fits else ():
-            fits = fits and len(one) == len(given[0])
-            if len(one) and readable(one):
-                fits = fits and 0 <= int(one.min()) <= int(one.max()) < size
+        for index, size in zip(pairs, shape, strict=False) if fits else ():
+            fits = fits and len(index) == len(pairs[0])
+            if len(index) and readable(index):
+                fits = fits and 0 <= int(index.min()) <= int(index.max()) < size
     else:
-        fits = given is None or (
-            isinstance(given, Tensor) and given.shape == shape and given.dtype == torch.bool
+        fits = pairs is None or (
+            isinstance(pairs, Tensor) and pairs.shape == shape and pairs.dtype == torch.bool
         )
     if not fits:
-        described = ", ".join(map(_of, given)) if isinstance(given, tuple) else _of(given)
+        got = ", ".join(map(_described, pairs)) if isinstance(pairs, tuple) else _described(pairs)
         raise InputError(
             f"{name} must be bool {[*shape]}, or rows and columns of the pairs, int64 [K] each, "
-            f"within it, got {described}"
+            f"within it, got {got}"
         )
 
 
-def _of(given: object) -> str:
-    """A tensor as messages name it."""
-    if not isinstance(given, Tensor):
-        return type(given).__name__
-    return f"{given.dtype} {[*given.shape]}"
+def _described(value: object) -> str:
+    """A tensor's dtype and shape, for messages."""
+    if not isinstance(value, Tensor):
+        return type(value).__name__
+    return f"{value.dtype} {[*value.shape]}"

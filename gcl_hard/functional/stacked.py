@@ -1,7 +1,7 @@
 """InfoNCE of several models on the same views, each with its own hardness, in common operations.
 
-What each model computes alone is the oracle (:mod:`gcl_hard.functional.dense`). On a GPU the number
-of operations does not grow with that of models.
+The oracle is each model alone (:mod:`gcl_hard.functional.dense`). On a GPU the number of operations
+does not grow with the number of models.
 """
 
 from __future__ import annotations
@@ -44,38 +44,38 @@ class Stack(NamedTuple):
 def stacked_infonce(
     z: Tensor, n_views: int, stack: Stack, labels: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """The loss of every model, and how many anchors contribute to it.
+    """The loss of every model, and the number of anchors that contribute to it.
 
     Args:
         z: float [P, V B, d], the views of each model's items, view after view.
         n_views: V.
         stack: the losses.
-        labels: int64 [B], those of unknown class below 0 and different; None if nothing reads them.
+        labels: int64 [B], distinct numbers below 0 for unknown classes; None if nothing reads them.
 
     Returns:
         float [P], nats, and int64 [P].
 
     Example:
-        >>> one = torch.tensor([0.0])
-        >>> stack = Stack(one, one + 0.5, one - 1, one > 0, 0.0, False, False, "anchors")
+        >>> zero = torch.tensor([0.0])
+        >>> stack = Stack(zero, zero + 0.5, zero - 1, zero > 0, 0.0, False, False, "anchors")
         >>> loss, n = stacked_infonce(torch.eye(4)[None], 2, stack, None)
         >>> loss, n  # log 2 each: all similarities are 0
         (tensor([0.6931]), tensor([4]))
     """
     n, n_items = z.shape[1], z.shape[1] // n_views
     index = torch.arange(n, device=z.device)
-    slope, temperature, least, other_labels = (one[:, None, None] for one in stack[:4])
+    slope, temperature, least, other_labels = (x[:, None, None] for x in stack[:4])
     others = index[:, None] % n_items != index % n_items
     z = unit(z)
     cosine = z @ z.transpose(1, 2)
     t = cosine / temperature
-    admitted, own = others & ~(cosine.detach() < least), ~others
+    admitted, positive = others & ~(cosine.detach() < least), ~others
     if labels is not None:
         same = same_label(labels, labels).repeat(n_views, n_views)
         admitted = admitted & ~(same & other_labels)
-        own = own | same if stack.class_positives else own
-    own.fill_diagonal_(False)
-    # What is no negative is replaced before any function sees it, or its gradient is 0 · NaN.
+        positive = positive | same if stack.class_positives else positive
+    positive.fill_diagonal_(False)
+    # Excluded scores are replaced before any function sees them, or their gradient is 0 · NaN.
     negative = torch.where(others, t, 0.0)
     log_eta = negative * (slope * temperature)
     log_eta = (log_eta.detach() if stack.detach else log_eta).masked_fill(~admitted, -math.inf)
@@ -83,12 +83,12 @@ def stacked_infonce(
     log_q = log_eta.masked_fill(empty[..., None], 0.0).log_softmax(-1)
     log_e = (log_q + negative.masked_fill(~admitted & ~empty[..., None], 0.0)).logsumexp(-1)
     if stack.class_positives:
-        terms = torch.where(own, infonce(log_e[..., None], t, stack.log_m), 0.0).sum(-1)
+        terms = torch.where(positive, infonce(log_e[..., None], t, stack.log_m), 0.0).sum(-1)
     else:  # V − 1 columns of each row
         at = (index[:, None] + n_items * torch.arange(1, n_views, device=z.device)) % n
-        t_own = t.gather(2, at.expand(len(t), -1, -1))
-        terms = infonce(log_e[..., None], t_own, stack.log_m).sum(-1)
-    number = own.sum(-1).expand(t.shape[:2])
+        t_pos = t.gather(2, at.expand(len(t), -1, -1))
+        terms = infonce(log_e[..., None], t_pos, stack.log_m).sum(-1)
+    number = positive.sum(-1).expand(t.shape[:2])
     used = (number > 0) & ~empty
     terms = torch.where(used, terms, 0.0)
     if stack.reduction == "anchors":

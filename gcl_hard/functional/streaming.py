@@ -47,15 +47,15 @@ ROWS_ELSEWHERE, SCORES_ELSEWHERE = 2048, 2**26
 
 
 class Barred(NamedTuple):
-    """Pairs that are no negatives, of anchors and candidates."""
+    """Pairs of anchors and candidates that are no negatives."""
 
     rows: Tensor  # int64 [K], ascending if there are several blocks
     columns: Tensor  # int64 [K]
-    starts: dict[int, int]  # where the pairs of an anchor begin with which a block begins or ends
+    starts: dict[int, int]  # first pair of each anchor at which a block begins or ends
 
     @classmethod
     def of_pairs(cls, rows: Tensor, columns: Tensor, parts: Sequence[slice]) -> Self:
-        """Pairs in any order, for blocks of anchors; of several it waits for a device."""
+        """Pairs in any order, for blocks of anchors; waits for a device if there are several."""
         if len(parts) < 2:
             return cls(rows, columns, {})
         if bool((rows[1:] < rows[:-1]).any()):
@@ -65,46 +65,47 @@ class Barred(NamedTuple):
         starts = torch.searchsorted(rows, torch.tensor(edges, device=rows.device)).tolist()
         return cls(rows, columns, dict(zip(edges, starts, strict=True)))
 
-    def of(self, part: slice) -> tuple[Tensor, Tensor]:
-        """Those of a block, whose anchors count from 0."""
+    def block(self, part: slice) -> tuple[Tensor, Tensor]:
+        """The pairs of a block, its anchors numbered from 0."""
         if not self.starts:
             return self.rows, self.columns
-        which = slice(self.starts[part.start], self.starts[part.stop])
-        return self.rows[which] - part.start, self.columns[which]
+        span = slice(self.starts[part.start], self.starts[part.stop])
+        return self.rows[span] - part.start, self.columns[span]
 
 
 class Work(NamedTuple):
     """A plan on a batch."""
 
     plan: Plan
-    own: Tensor  # int64 [A, V], columns of the anchor's item; under rest the anchor's own
+    excluded: Tensor  # int64 [A, V], columns of the anchor's item; under rest the anchor alone
     views: Tensor  # int64 [A, P], columns of the anchor's other views, or of its graph
     me: Tensor | None  # int64 [A], the column that is the anchor; None for nodes
     labels: tuple[Tensor, Tensor] | None  # [A] and [C], None if they decide nothing
-    items: tuple[Tensor, Tensor]  # int64 [A] and [C], of which pair weights are
+    items: tuple[Tensor, Tensor]  # int64 [A] and [C], to which pair weights belong
     beta: float  # of the exponential hardening, 0 for none
     threshold: float | None  # t from which negatives count
     row_wise: Hardening | None  # a hardening of whole rows, without a gradient; β is then 0
-    temperature: float  # that it reads
+    temperature: float  # of the hardening
     clamp: float  # smallest log E of the debiased loss
     log_m: float | None  # None for the number of kept negatives
-    barred: Barred | None = None  # no negatives beside the anchor's own
+    barred: Barred | None = None  # further pairs that are no negatives
     anchor_weights: Tensor | None = None  # [A], of the terms in their sum
     bias: float = 0.0  # of products
 
     @classmethod
     def of(cls, pairing: Pairing, plan: Plan) -> Self:
         """The work, in the order of the batch."""
-        own, me, labels, hardening = pairing.own(), pairing.me, pairing.labels, plan.hardening
+        me, labels, hardening = pairing.me, pairing.labels, plan.hardening
+        item_columns = pairing.item_columns()
         threshold = None
         if isinstance(hardening, Threshold):
             threshold = hardening.least(pairing.anchors.dtype)
         row_wise, gamma = hardening if hardening.row_wise else None, plan.temperature
         if isinstance(gamma, Tensor) and (threshold is not None or row_wise is not None):
-            gamma = gamma.item()  # of a GPU it is waited for
+            gamma = gamma.item()  # waits for a GPU
         return cls(
-            plan, own[:, :1] if me is not None and plan.admit == "rest" else own,
-            own if me is None else own[:, 1:], me,
+            plan, item_columns[:, :1] if me is not None and plan.admit == "rest" else item_columns,
+            item_columns if me is None else item_columns[:, 1:], me,
             None if labels is None else (labels[pairing.label_columns], labels),
             (pairing.items, pairing.columns), hardening.slope(1.0) or 0.0,
             None if threshold is None else threshold / gamma, row_wise,
@@ -115,11 +116,11 @@ class Work(NamedTuple):
     def sorted(self) -> tuple[Self, Tensor, Tensor]:
         """The work with anchors and candidates sorted by label, and both orders."""
         assert self.labels is not None
-        rows, columns = (of.argsort(stable=True) for of in self.labels)
+        rows, columns = (labels.argsort(stable=True) for labels in self.labels)
         place = torch.empty_like(columns)
         place[columns] = torch.arange(len(columns), device=columns.device)
         work = self._replace(
-            own=place[self.own[rows]], views=place[self.views[rows]],
+            excluded=place[self.excluded[rows]], views=place[self.views[rows]],
             me=None if self.me is None else place[self.me[rows]],
             labels=(self.labels[0][rows], self.labels[1][columns]),
             items=(self.items[0][rows], self.items[1][columns]),
@@ -137,7 +138,7 @@ class Work(NamedTuple):
         return self.me is not None and self.plan.admit == "rest"
 
     def relation(self, part: slice, window: slice) -> Relation | None:
-        """What the labels of rows and of a window of columns say, bool [R, W] each."""
+        """Relation of the labels of rows and of a window of columns, bool [R, W] each."""
         if self.labels is None:
             return None
         return relation(self.labels[0][part], self.labels[1][window], self.plan.label_gap)
@@ -157,17 +158,17 @@ def streamed(pairing: Pairing, plan: Plan) -> Totals:
         InputError: when a second derivative is asked for.
 
     Source:
-        H-SCL paper, Eq. 3; blocks that are dropped and their gradients kept as in chunked
-        cross-entropies, here for hardened negatives.
+        H-SCL paper, Eq. 3; dropping blocks but keeping their gradients as chunked cross-entropies
+        do, here for hardened negatives.
     """
     anchors, candidates = pairing.anchors, pairing.candidates
     columns = unit(candidates)
     rows = columns if anchors is candidates else unit(anchors)
     work = Work.of(pairing, plan)
-    return of_products(rows / divisor(plan.temperature), columns, work)
+    return streamed_products(rows / divisor(plan.temperature), columns, work)
 
 
-def of_products(rows: Tensor, columns: Tensor, work: Work) -> Totals:
+def streamed_products(rows: Tensor, columns: Tensor, work: Work) -> Totals:
     """The loss of anchors and candidates, [A, d] and [C, d], whose products are the logits."""
     return Totals(*_Streamed.apply(rows, columns, work))
 
@@ -177,14 +178,14 @@ class _Streamed(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, columns: Tensor, work: Work) -> tuple[Tensor, ...]:
         wanted = any(ctx.needs_input_grad)
         whole = work.plan.reduction != "none"
-        found = _run(rows, columns, work, gradient=wanted and whole)
+        result = _run(rows, columns, work, gradient=wanted and whole)
         ctx.work, ctx.whole = work, whole
         if wanted:
             ctx.save_for_backward(
-                *((found.to_rows, found.to_columns) if whole else (rows, columns))
+                *((result.to_rows, result.to_columns) if whole else (rows, columns))
             )
-        ctx.mark_non_differentiable(found.positives, found.empty)
-        return found.loss, found.positives, found.empty
+        ctx.mark_non_differentiable(result.positives, result.empty)
+        return result.loss, result.positives, result.empty
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor, Tensor, None]:
@@ -194,8 +195,8 @@ class _Streamed(torch.autograd.Function):
             return to_rows * grad, to_columns * grad, None
         rows, columns = ctx.saved_tensors
         with torch.autocast(rows.device.type, enabled=False):
-            found = _run(rows, columns, ctx.work, gradient=True, weights=grad)
-        return found.to_rows, found.to_columns, None
+            result = _run(rows, columns, ctx.work, gradient=True, weights=grad)
+        return result.to_rows, result.to_columns, None
 
 
 def refuse_second_derivative() -> None:
@@ -206,7 +207,7 @@ def refuse_second_derivative() -> None:
         )
 
 
-class _Found(NamedTuple):
+class _Result(NamedTuple):
     loss: Tensor
     positives: Tensor
     empty: Tensor
@@ -216,63 +217,63 @@ class _Found(NamedTuple):
 
 def _run(
     rows: Tensor, columns: Tensor, work: Work, *, gradient: bool, weights: Tensor | None = None
-) -> _Found:
-    """The loss and its gradient; ``weights`` are dℓ/d(mean of an anchor) of reduction none."""
+) -> _Result:
+    """The loss and its gradient; ``weights`` are dℓ/d(mean of an anchor) for reduction none."""
     if not work.by_class:
         return in_blocks(rows, columns, work, weights, gradient=gradient)
     work, order, back = work.sorted()
     weights = None if weights is None else weights[order]
-    found = in_blocks(rows[order], columns[back], work, weights, gradient=gradient)
+    result = in_blocks(rows[order], columns[back], work, weights, gradient=gradient)
 
     def unsorted(x: Tensor, by: Tensor) -> Tensor:
         return torch.empty_like(x).index_copy_(0, by, x) if x.dim() and len(x) else x
 
     orders = order, order, order, order, back
-    return _Found(*(unsorted(x, by) for x, by in zip(found, orders, strict=True)))
+    return _Result(*(unsorted(x, by) for x, by in zip(result, orders, strict=True)))
 
 
 def in_blocks(
     rows: Tensor, columns: Tensor | None, work: Work, weights: Tensor | None, *, gradient: bool
-) -> _Found:
+) -> _Result:
     """The loss and its gradient, a block of anchors at a time.
 
     Args:
         rows: float [A, d], or scores [A, C].
         columns: float [C, d], or None for scores.
         work: the plan on the batch.
-        weights: as of :func:`_run`.
-        gradient: whether it is wanted.
+        weights: as for :func:`_run`.
+        gradient: whether to compute the gradient.
     """
     n, every = len(rows), rows if columns is None else columns
     totals, counts = rows.new_zeros(n), torch.zeros(n, dtype=torch.int64, device=rows.device)
     empty = torch.zeros(n, dtype=torch.bool, device=rows.device)
     to_rows = torch.empty_like(rows) if gradient else rows[:0]
     to_columns = torch.zeros_like(every) if gradient and columns is not None else every[:0]
-    of_block = _of_rest if work.rest else _of_block
+    compute_block = _rest_block if work.rest else _plain_block
     if work.plan.objective == "jsd":
-        of_block = _of_jsd
+        compute_block = _jsd_block
     clamped = counts.new_zeros(())
     for part, window in _parts(work, rows):
         if columns is not None:
             t = rows[part] @ columns.T
-        else:  # in place of which its gradient is made
+        else:  # a copy that its gradient overwrites
             t = (to_rows[part] if gradient else torch.empty_like(rows[part])).copy_(rows[part])
         t = t.add_(work.bias) if work.bias else t
-        barred = None if work.barred is None else work.barred.of(part)
+        barred = None if work.barred is None else work.barred.block(part)
         where = _Where(part, window, work.relation(part, window), barred)
-        given = weights if work.anchor_weights is None else work.anchor_weights
-        given = None if given is None else given[part]
-        found = of_block(t, work, where, given, gradient=gradient)
-        totals[part], counts[part], empty[part] = found.totals, found.number, found.empty
-        if found.clamped is not None:
-            clamped += found.clamped.sum()
-        if found.slopes is None:
+        anchor_weights = weights if work.anchor_weights is None else work.anchor_weights
+        anchor_weights = None if anchor_weights is None else anchor_weights[part]
+        block = compute_block(t, work, where, anchor_weights, gradient=gradient)
+        totals[part], counts[part], empty[part] = block.totals, block.number, block.empty
+        if block.clamped is not None:
+            clamped += block.clamped.sum()
+        if block.slopes is None:
             continue
         if columns is None:
-            to_rows[part].copy_(found.slopes)
+            to_rows[part].copy_(block.slopes)
         else:
-            torch.mm(found.slopes, columns, out=to_rows[part])
-            to_columns.addmm_(found.slopes.T, rows[part])
+            torch.mm(block.slopes, columns, out=to_rows[part])
+            to_columns.addmm_(block.slopes.T, rows[part])
     if work.plan.class_prior:
         warn_of_clamping(clamped, n, work.plan.class_prior)
     totals.masked_fill_((counts == 0) | empty, 0.0)
@@ -281,7 +282,7 @@ def in_blocks(
     if work.anchor_weights is not None:
         totals.mul_(work.anchor_weights)
     loss = totals if work.plan.reduction == "none" else totals.sum()
-    return _Found(loss, counts, empty, to_rows, to_columns)
+    return _Result(loss, counts, empty, to_rows, to_columns)
 
 
 class _Where(NamedTuple):
@@ -294,7 +295,7 @@ class _Where(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """What a block of rows contributes."""
+    """Contribution of a block of rows."""
 
     totals: Tensor  # [R], sums over positives
     number: Tensor  # int64 [R], positives
@@ -303,10 +304,10 @@ class _Block(NamedTuple):
     clamped: Tensor | None = None  # bool [R]
 
 
-def _of_block(
+def _plain_block(
     t: Tensor, work: Work, where: _Where, weights: Tensor | None, *, gradient: bool
 ) -> _Block:
-    """A block whose anchors have the same negatives for each of their positives; t is used up."""
+    """A block whose anchors have the same negatives for all their positives; overwrites t."""
     positives = _positives(t, work, where)
     negatives = _negatives(t, work, where)
     level, to_negative, to_positive = _level(negatives, positives, work)
@@ -317,37 +318,37 @@ def _of_block(
     share = _share(positives, negatives.empty, work, weights)
     push = share * pull.sum(1)
     slopes = negatives.slopes(push * to_negative, work)
-    of_positives = pull.mul_(-share[:, None])
+    positive_slopes = pull.mul_(-share[:, None])
     if to_positive is not None:
-        of_positives = of_positives + to_positive * push[:, None]
-    positives.add_to(slopes, of_positives)
+        positive_slopes = positive_slopes + to_positive * push[:, None]
+    positives.add_to(slopes, positive_slopes)
     return _Block(totals, positives.number, negatives.empty, slopes, clamped)
 
 
-def _of_rest(
+def _rest_block(
     t: Tensor, work: Work, where: _Where, weights: Tensor | None, *, gradient: bool
 ) -> _Block:
-    """A block where each positive has negatives of its own; t is used up."""
+    """A block where each positive has its own negatives; overwrites t."""
     positives = _positives(t, work, where)
     log_w, kept = _admit(t, work, where)
     if log_w is None and _is_supcon(work, where, t.shape[1]):
-        return _of_supcon(t, positives, work, weights, gradient=gradient)
-    number = kept[:, None] - (positives.of(t) > -math.inf).long()
-    some = positives.kept(number > 0, False)
-    empty = (kept == 0) | ((positives.number > 0) & ~some.any(1))
-    positives = positives._replace(mask=some, number=some.sum(1))
-    of_norm = t * work.beta if work.beta else None
+        return _supcon_block(t, positives, work, weights, gradient=gradient)
+    number = kept[:, None] - (positives.gather(t) > -math.inf).long()
+    used = positives.kept(number > 0, False)
+    empty = (kept == 0) | ((positives.number > 0) & ~used.any(1))
+    positives = positives._replace(mask=used, number=used.sum(1))
+    norms = t * work.beta if work.beta else None
     tilted = t.mul_(1 + work.beta)
     if log_w is not None:
-        of_norm = log_w.clone() if of_norm is None else of_norm.add_(log_w)
+        norms = log_w.clone() if norms is None else norms.add_(log_w)
         tilted.add_(log_w)
-    sums = [SumsWithout.of(x) for x in (of_norm, tilted) if x is not None]
-    parts = [(positives.of(one.terms), positives.at_column(one.top)) for one in sums]
-    logs = [one.without(*of) for one, of in zip(sums, parts, strict=True)]
+    sums = [SumsWithout.of(x) for x in (norms, tilted) if x is not None]
+    parts = [(positives.gather(x.terms), positives.at_column(x.top)) for x in sums]
+    logs = [x.without(*part) for x, part in zip(sums, parts, strict=True)]
     log_number = number.clamp(min=1).to(t.dtype).log()
     log_e = logs[-1] - (logs[0] if len(logs) == 2 else log_number)
     level = log_e + (log_number if work.log_m is None else work.log_m)
-    totals, pull = _terms(level.masked_fill_(~some, 0.0), positives, work)
+    totals, pull = _terms(level.masked_fill_(~used, 0.0), positives, work)
     if not gradient:
         return _Block(totals, positives.number, empty, None)
     push = pull * _share(positives, empty, work, weights)[:, None]
@@ -363,17 +364,17 @@ def _of_rest(
 def _is_supcon(work: Work, where: _Where, n_columns: int) -> bool:
     """Whether M E_q[e^t] is the sum over all columns but the anchor and the positive."""
     plain = not work.beta and work.threshold is None and where.barred is None and n_columns > 2
-    # A single positive may have all of the sum, from which it could not be told by a difference.
+    # A single positive may dominate the sum, which a difference could not resolve.
     if not plain or not work.plan.class_positives:
         return False
     return work.log_m is None or math.isclose(work.log_m, math.log(n_columns - 2))
 
 
-def _of_supcon(
+def _supcon_block(
     t: Tensor, positives: _Positives, work: Work, weights: Tensor | None, *, gradient: bool
 ) -> _Block:
-    r"""SupCon's closed form, as 1 + e^{-t⁺}(Σ_j e^{t_j} − e^{t⁺}) = Σ_j e^{t_j} / e^{t⁺}; t, with
-    −inf at the anchors, is used up.
+    r"""SupCon's closed form, as 1 + e^{-t⁺}(Σ_j e^{t_j} − e^{t⁺}) = Σ_j e^{t_j} / e^{t⁺};
+    overwrites t, which is −inf at the anchors.
     """
     level = t.logsumexp(1, keepdim=True)
     totals = positives.kept(level - positives.t, 0.0).sum(1)
@@ -382,15 +383,15 @@ def _of_supcon(
         return _Block(totals, positives.number, empty, None)
     push = _share(positives, empty, work, weights)[:, None]
     slopes = t.sub_(level).exp_().mul_(push * positives.number[:, None])
-    own = torch.zeros_like(positives.t).sub_(push)
-    positives.add_to(slopes, positives.kept(own, 0.0))
+    pulls = torch.zeros_like(positives.t).sub_(push)
+    positives.add_to(slopes, positives.kept(pulls, 0.0))
     return _Block(totals, positives.number, empty, slopes)
 
 
-def _of_jsd(
+def _jsd_block(
     t: Tensor, work: Work, where: _Where, weights: Tensor | None, *, gradient: bool
 ) -> _Block:
-    """A block of JSD, whose hardness is the score itself; t is used up."""
+    """A block of JSD, whose hardness is the score itself; overwrites t."""
     positives = _positives(t, work, where)
     log_w, kept = _admit(t, work, where)
     empty = kept == 0
@@ -401,27 +402,28 @@ def _of_jsd(
         z = z if log_w is None else z.add_(log_w)
         q = z.masked_fill_(empty[:, None], 0.0).softmax(1)
     steep = work.beta > 0 and not work.plan.detach
-    expected, own = expected_softplus(t, q, t.new_tensor(work.beta) if steep else None), positives.t
+    expected = expected_softplus(t, q, t.new_tensor(work.beta) if steep else None)
+    t_pos = positives.t
     prior, clamped = work.plan.class_prior, None
     if prior is not None:
-        expected = (expected - prior * softplus(own[:, 0])) / (1 - prior)
+        expected = (expected - prior * softplus(t_pos[:, 0])) / (1 - prior)
         clamped = (expected <= 0) & ~empty
         expected = expected.clamp(min=0.0)
-    totals = jsd(expected, own[:, 0])
+    totals = jsd(expected, t_pos[:, 0])
     if not gradient:
         return _Block(totals, positives.number, empty, None, clamped)
     share = _share(positives, empty, work, weights)[:, None]
-    to_own = -torch.sigmoid(-own)
+    to_positive = -torch.sigmoid(-t_pos)
     if prior is not None and clamped is not None:
         t.mul_((~clamped)[:, None] / (1 - prior))
-        to_own -= (~clamped)[:, None] * prior / (1 - prior) * torch.sigmoid(own)
+        to_positive -= (~clamped)[:, None] * prior / (1 - prior) * torch.sigmoid(t_pos)
     slopes = t.mul_(share)
-    positives.add_to(slopes, share * to_own)
+    positives.add_to(slopes, share * to_positive)
     return _Block(totals, positives.number, empty, slopes, clamped)
 
 
 def _share(positives: _Positives, empty: Tensor, work: Work, weights: Tensor | None) -> Tensor:
-    """What a positive of each anchor counts in the mean, [R]."""
+    """Weight of each anchor's positives in the mean, [R]."""
     share = ((positives.number > 0) & ~empty).to(positives.t.dtype)
     if work.plan.reduction != "pairs":
         share = share / positives.number.clamp(min=1)
@@ -444,11 +446,11 @@ def _parts(work: Work, rows: Tensor) -> list[tuple[slice, slice]]:
     parts = row_blocks(len(rows), n_columns, rows.device)
     if work.labels is None or not work.by_class or len(parts) < 2:
         return [(part, slice(0, n_columns)) for part in parts]
-    of_rows, of_columns = work.labels
-    first = of_rows[:: parts[0].stop].contiguous()
-    last = torch.cat([of_rows[parts[0].stop - 1 : -1 : parts[0].stop], of_rows[-1:]])
-    low = torch.searchsorted(of_columns, first)
-    high = torch.searchsorted(of_columns, last, right=True)
+    row_labels, column_labels = work.labels
+    first = row_labels[:: parts[0].stop].contiguous()
+    last = torch.cat([row_labels[parts[0].stop - 1 : -1 : parts[0].stop], row_labels[-1:]])
+    low = torch.searchsorted(column_labels, first)
+    high = torch.searchsorted(column_labels, last, right=True)
     windows = torch.stack([low, high], 1).tolist()  # waits once for a device
     return [(part, slice(*window)) for part, window in zip(parts, windows, strict=True)]
 
@@ -461,18 +463,18 @@ class _Positives(NamedTuple):
     number: Tensor  # int64 [R]
     at: Tensor | slice
 
-    def add_to(self, slopes: Tensor, own: Tensor) -> None:
+    def add_to(self, slopes: Tensor, values: Tensor) -> None:
         if isinstance(self.at, slice):
-            slopes[:, self.at] += own
+            slopes[:, self.at] += values
         else:
-            slopes.scatter_add_(1, self.at, own)
+            slopes.scatter_add_(1, self.at, values)
 
-    def of(self, x: Tensor) -> Tensor:
-        """Their entries of x [R, C]."""
+    def gather(self, x: Tensor) -> Tensor:
+        """Entries of x [R, C] at the positives."""
         return x[:, self.at].clone() if isinstance(self.at, slice) else x.gather(1, self.at)
 
     def at_column(self, column: Tensor) -> Tensor:
-        """Which of them are at a column, int64 [R, 1]."""
+        """Which positives are at a column, int64 [R, 1]."""
         at = self.at
         if isinstance(at, slice):
             at = torch.arange(at.start, at.stop, device=column.device)
@@ -508,7 +510,7 @@ class _Negatives(NamedTuple):
     sum: Tensor  # [R]
     weights: Tensor | None  # [R, C], exp(β u), None for η = 1
     norm: Tensor  # [R]
-    kept: Tensor  # [R], how many have weight
+    kept: Tensor  # [R], number with weight
 
     def slopes(self, push: Tensor, work: Work) -> Tensor:
         """dℓ/dt, in place of the terms."""
@@ -521,19 +523,19 @@ class _Negatives(NamedTuple):
 
 
 def _admit(t: Tensor, work: Work, where: _Where) -> tuple[Tensor | None, Tensor]:
-    """Put −inf at what is no negative; log w, −inf there too, and the number that is kept."""
+    """Set t to −inf where there is no negative; returns log w, masked alike, and counts kept."""
     part, window, labels, _ = where
     scores = None if work.row_wise is None else t.clone()
     if work.plan.admit == "other_labels" and labels is not None:
         barred = labels.barred
         if work.plan.label_gap is not None:
-            barred.scatter_(1, work.own[part], True)
+            barred.scatter_(1, work.excluded[part], True)
         t[:, window].masked_fill_(barred, -math.inf)
         kept = t.shape[1] - barred.sum(1)
     else:
-        own = work.own[part]
-        t.scatter_(1, own, -math.inf)
-        kept = torch.full_like(own[:, 0], t.shape[1] - own.shape[1])
+        excluded = work.excluded[part]
+        t.scatter_(1, excluded, -math.inf)
+        kept = torch.full_like(excluded[:, 0], t.shape[1] - excluded.shape[1])
     if where.barred is not None:
         t[where.barred] = -math.inf
         kept = (t > -math.inf).sum(1)
@@ -543,9 +545,9 @@ def _admit(t: Tensor, work: Work, where: _Where) -> tuple[Tensor | None, Tensor]
     log_w = None if scores is None else _row_wise(scores, t > -math.inf, work, part)
     if log_w is not None and work.row_wise is not None and work.row_wise.step:
         kept, log_w = (t.add_(log_w) > -math.inf).sum(1), None
-    given = work.plan.log_weights(work.items[0][part], work.items[1], t.dtype)
-    if given is not None:
-        log_w = given if log_w is None else log_w + given
+    pair_log_w = work.plan.log_weights(work.items[0][part], work.items[1], t.dtype)
+    if pair_log_w is not None:
+        log_w = pair_log_w if log_w is None else log_w + pair_log_w
     if log_w is not None:
         t.masked_fill_(log_w == -math.inf, -math.inf)
         log_w = log_w.masked_fill(t == -math.inf, -math.inf)
@@ -556,7 +558,7 @@ def _admit(t: Tensor, work: Work, where: _Where) -> tuple[Tensor | None, Tensor]
 def _row_wise(scores: Tensor, admitted: Tensor, work: Work, part: slice) -> Tensor:
     """Log η of a block by a hardening of whole rows, [R, C]."""
     assert work.row_wise is not None
-    others = torch.ones_like(admitted).scatter_(1, work.own[part], False)
+    others = torch.ones_like(admitted).scatter_(1, work.excluded[part], False)
     scores = scores.masked_fill_(~others, 0.0)
     similarity = scores * work.temperature
     rows = Rows(similarity, work.temperature, scores, others, admitted=admitted)
@@ -564,7 +566,7 @@ def _row_wise(scores: Tensor, admitted: Tensor, work: Work, part: slice) -> Tens
 
 
 def _negatives(t: Tensor, work: Work, where: _Where) -> _Negatives:
-    """Their sums; t is used up."""
+    """The negatives with their sums; overwrites t."""
     log_w, kept = _admit(t, work, where)
     kept = kept.to(t.dtype)
     top = t.amax(1, keepdim=True)
@@ -586,7 +588,7 @@ def _negatives(t: Tensor, work: Work, where: _Where) -> _Negatives:
 
 
 def _weighted(u: Tensor, log_w: Tensor, top: Tensor, work: Work, kept: Tensor) -> _Negatives:
-    """The sums with pair weights, whose largest exponents are apart from the scores'."""
+    """The sums with pair weights, whose row maxima differ from the scores'."""
     empty = kept == 0
     tilted = (u * (1 + work.beta)).add_(log_w)
     norms = log_w if work.beta == 0 else (u * work.beta).add_(log_w)
@@ -629,7 +631,7 @@ def _level(
 
 
 def _terms(level: Tensor, positives: _Positives, work: Work) -> tuple[Tensor, Tensor]:
-    """Sums over positives [R] of a level [R, 1 or P], and how each pulls, σ(x) [R, P]."""
+    """Sums over positives [R] at a level [R, 1 or P], and the pull of each, σ(x) [R, P]."""
     t, share = positives.t, None
     if work.plan.pooled:
         masked = positives.kept(t, -math.inf)

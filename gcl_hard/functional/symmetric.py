@@ -1,4 +1,4 @@
-r"""InfoNCE where every candidate is an anchor: what two of them score is made once for both.
+r"""InfoNCE where every candidate is an anchor: each score is computed once for both its ends.
 
 .. math:: t_{ij} = x_i x_j, \quad x = z / \sqrt{\gamma}, \qquad
           \frac{\partial \ell}{\partial x_i} = \sum_j (P_{ij} + P_{ji})\, x_j
@@ -81,12 +81,12 @@ def symmetric(pairing: Pairing, plan: Plan) -> Totals:
         log_m = (len(x) - groups.sizes).clamp(min=1).to(x.dtype).log()
     beta = plan.hardening.slope(1.0) or 0.0
     work = _Work(groups, beta, plan.detach, plan.class_positives, log_m)
-    log_e, of_class = (sums[place] for sums in _Sums.apply(x[order], work))
+    log_e, class_terms = (sums[place] for sums in _Sums.apply(x[order], work))
     sizes = groups.sizes[place]
     empty = sizes == len(x)
     if plan.class_positives:
-        return Totals.of(of_class, sizes - 1, empty, plan.reduction)
-    t_pos = torch.einsum("ad,apd->ap", x, x[pairing.own()[:, 1:]])
+        return Totals.of(class_terms, sizes - 1, empty, plan.reduction)
+    t_pos = torch.einsum("ad,apd->ap", x, x[pairing.item_columns()[:, 1:]])
     t_pos = t_pos.logsumexp(1, keepdim=True) if plan.pooled else t_pos
     log_e = log_e[:, None]
     if plan.class_prior is not None:
@@ -97,7 +97,7 @@ def symmetric(pairing: Pairing, plan: Plan) -> Totals:
 
 
 class _Groups(NamedTuple):
-    """Rows that are sorted by group; those of one group are no negatives of each other."""
+    """Rows sorted by group; rows of one group are no negatives of each other."""
 
     keys: Tensor  # int64 [A], their groups
     sizes: Tensor  # int64 [A], rows in the group of each
@@ -123,7 +123,7 @@ class _Tile(NamedTuple):
 
     @property
     def mirrored(self) -> bool:
-        """Whether its transpose is another tile, which is not made."""
+        """Whether its transpose is another tile, which is not computed."""
         return self.rows != self.columns
 
 
@@ -149,7 +149,7 @@ def _groups(pairing: Pairing) -> tuple[Tensor, _Groups]:
 
 
 def _tiles(x: Tensor, groups: _Groups, *, within: bool = False) -> Iterator[_Tile]:
-    """The tiles on and above the diagonal, or those of them that have pairs of one group."""
+    """The tiles on and above the diagonal, or only those with pairs within a group."""
     for i, rows in enumerate(groups.parts):
         for j, columns in enumerate(groups.parts[i:], i):
             overlap = groups.ends[i][1] >= groups.ends[j][0]
@@ -162,7 +162,7 @@ def _tiles(x: Tensor, groups: _Groups, *, within: bool = False) -> Iterator[_Til
 
 
 def _exponentials(tile: _Tile, beta: float) -> tuple[Tensor, Tensor | None]:
-    """exp((1 + β) t) of negatives, and exp(βt), None for β = 0; the scores are used up."""
+    """exp((1 + β) t) of negatives, and exp(βt), None for β = 0; overwrites the scores."""
     t = tile.t if tile.same is None else tile.t.masked_fill_(tile.same, -math.inf)
     if beta == 0:
         return t.exp_(), None
@@ -191,11 +191,13 @@ class _Sums(torch.autograd.Function):
         number = (len(x) - groups.sizes).to(x.dtype)
         total, norm = torch.zeros_like(number), torch.zeros_like(number)
         for tile in _tiles(x, groups):
-            for sums, of in zip((total, norm), _exponentials(tile, work.beta), strict=True):
-                if of is not None:
-                    sums[tile.rows] += of.sum(1)
+            for sums, exponentials in zip(
+                (total, norm), _exponentials(tile, work.beta), strict=True
+            ):
+                if exponentials is not None:
+                    sums[tile.rows] += exponentials.sum(1)
                     if tile.mirrored:
-                        sums[tile.columns] += of.sum(0)
+                        sums[tile.columns] += exponentials.sum(0)
         empty = number == 0
         norm = number if work.beta == 0 else norm
         total, norm = (sums.masked_fill(empty, 1.0) for sums in (total, norm))
@@ -207,8 +209,8 @@ class _Sums(torch.autograd.Function):
                 ends = [(tile.rows, level[tile.rows, None], 1)]
                 if tile.mirrored:
                     ends.append((tile.columns, level[tile.columns], 0))
-                for part, of, axis in ends:
-                    gap = of - tile.t
+                for part, part_level, axis in ends:
+                    gap = part_level - tile.t
                     terms[part] += softplus(gap).masked_fill_(~positive, 0.0).sum(axis)
                     pull[part] += gap.sigmoid_().masked_fill_(~positive, 0.0).sum(axis)
         ctx.save_for_backward(x, total, norm, level, pull)
@@ -229,17 +231,17 @@ class _Sums(torch.autograd.Function):
         below = push * -work.beta / norm
         slopes = torch.zeros_like(x)
         for tile in _tiles(x, work.groups):
-            rows, columns, of_positives = tile.rows, tile.columns, None
+            rows, columns, positive_slopes = tile.rows, tile.columns, None
             if work.class_positives and tile.same is not None:
-                of_positives = to_terms[rows, None] * (level[rows, None] - tile.t).sigmoid_()
-                of_positives.addcmul_(to_terms[columns], (level[columns] - tile.t).sigmoid_())
-                of_positives.masked_fill_(~_positive(tile), 0.0)
+                positive_slopes = to_terms[rows, None] * (level[rows, None] - tile.t).sigmoid_()
+                positive_slopes.addcmul_(to_terms[columns], (level[columns] - tile.t).sigmoid_())
+                positive_slopes.masked_fill_(~_positive(tile), 0.0)
             terms, weights = _exponentials(tile, work.beta)
             both = terms.mul_(above[rows, None] + above[columns])
             if steep and weights is not None:
                 both.addcmul_(weights, below[rows, None] + below[columns])
-            if of_positives is not None:
-                both.sub_(of_positives)
+            if positive_slopes is not None:
+                both.sub_(positive_slopes)
             slopes[rows].addmm_(both, x[columns])
             if tile.mirrored:
                 slopes[columns].addmm_(both.T, x[rows])

@@ -177,7 +177,7 @@ class GraphConfig(OwnTraining, RunConfig, GraphLoss):
         Setting(
             "of two-view, in order (mask-attributes,perturb-edges), or module:name",
             "views",
-            own=True,
+            custom=True,
             follows=("contrast", "objective"),
             applies=_two_view,
             usual=lambda above: ("mask-attributes", "perturb-edges"),
@@ -200,7 +200,7 @@ class GraphConfig(OwnTraining, RunConfig, GraphLoss):
             "gin, molecule-gin, FILE.pt of gcl_hard.pretrain, or your own "
             "module:Name, called as Name(n_features)",
             "encoder",
-            own=True,
+            custom=True,
             several=True,
             common=True,
             read_by=TRAINED,

@@ -149,7 +149,7 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
         Setting(
             "resnet50, resnet18, fast, torchvision:NAME, timm:NAME, or your own module:Name",
             "encoder",
-            own=True,
+            custom=True,
             several=True,
             common=True,
             read_by=ENCODED,

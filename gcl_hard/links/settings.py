@@ -109,7 +109,7 @@ class LinkConfig(RunConfig, LinkLoss):
         Setting(
             "distmult, complex, transe, rotate, rgcn, or module:Name",
             "encoder",
-            own=True,
+            custom=True,
             several=True,
             common=True,
             read_by=(UNTRAINED,),

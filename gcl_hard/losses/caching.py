@@ -18,7 +18,7 @@ from gcl_hard.losses.loss import ContrastiveLoss
 
 Part = TypeVar("Part")
 Row = tuple[Tensor, ...]
-"""What is encoded of a part."""
+"""The embeddings of a part."""
 TOLERANCE = 0.01
 """Share of the largest number by which the second pass may differ from the first."""
 
@@ -32,7 +32,7 @@ def cached_backward(
     modules: nn.Module | Iterable[nn.Module] | None = None,
     generators: Iterable[torch.Generator] = (),
 ) -> Tensor:
-    r"""Backward pass of a loss over a batch of which one part at a time is in memory.
+    r"""Backward pass of a loss over a batch that is held in memory one part at a time.
 
     .. math:: \frac{\partial \ell}{\partial \theta} = \sum_p \left\langle
               \frac{\partial \ell}{\partial z_p}, \frac{\partial z_p}{\partial \theta}
@@ -41,13 +41,13 @@ def cached_backward(
     All parts are encoded without a gradient and joined; the loss gives its gradient for the joined
     embeddings; then each part is encoded once more, and its share of that gradient goes on to the
     weights. Activations are those of one part, negatives those of the whole batch, and the encoder
-    computes a forward pass more. What is random in ``encode``, such as dropout, is drawn once: the
-    second pass begins with the same states of torch's generators (CPU and CUDA) and of those that
-    are named here. What ``parts`` holds is drawn by the caller, such as views.
+    computes a forward pass more. Randomness in ``encode``, such as dropout, is drawn once: the
+    second pass begins with the same states of torch's generators (CPU and CUDA) and of those
+    passed here. The content of ``parts``, such as views, is drawn by the caller.
 
-    The gradient is that of the whole batch, to rounding, where ``encode`` treats items one by one.
+    The gradient is that of the whole batch, up to rounding, if ``encode`` treats items one by one.
     **BatchNorm does not**: its statistics are those of a part, as if the parts were encoded one
-    after the other with their graphs kept, which is another gradient than the whole batch's.
+    after the other with their graphs kept, so the gradient differs from the whole batch's.
     Running statistics, and all other buffers, move once for each part.
 
     Args:
@@ -57,12 +57,12 @@ def cached_backward(
         loss: called as ``loss(*joined)`` with what ``encode`` returns, joined along dimension 0
             in the order of the parts; returns a float []. Half precision is joined as float32.
             Labels, a batch vector (shifted from part to part by the graphs before), queue and
-            gathering are its own affair. Parameters that it reads have their gradient, too.
-        backward: called with what ``Tensor.backward`` would be called on, once for each part:
+            gathering are left to it. Its parameters get their gradients, too.
+        backward: replaces ``Tensor.backward``, called once for each part:
             Fabric's ``backward``, or ``lambda x: scaler.scale(x).backward()``.
-        modules: what ``encode`` calls; needed if it is no module or method of one. Their buffers
-            and generators are found here, and those whose ``run_state`` is public, as of
-            :class:`gcl_hard.graphs.TwoView`, are restored. Under DistributedDataParallel it is the
+        modules: modules that ``encode`` calls; needed unless it is a module or a method of one.
+            Their buffers are restored, and their generators where they have a public ``run_state``,
+            as :class:`gcl_hard.graphs.TwoView` has. Under DistributedDataParallel it is the
             wrapped module, and gradients are exchanged in the last part alone.
         generators: other generators that ``encode`` draws from.
 
@@ -70,10 +70,10 @@ def cached_backward(
         The loss, float [], detached; gradients are added to ``.grad``.
 
     Raises:
-        InputError: for no parts, anything else than tensors with rows, a loss that is no number
-            or has no gradient, and, where it can be seen without waiting for a device, for an
-            ``encode`` that gives something else the second time; on all processes, if they have
-            not as many parts each.
+        InputError: for no parts, outputs other than tensors with rows, a loss that is no number
+            or has no gradient, and, where this can be seen without waiting for a device, for an
+            ``encode`` whose second pass differs; on all processes, if they have unequal numbers
+            of parts.
 
     Source:
         Gao, Zhang, Han, Callan (2021), *Scaling Deep Contrastive Learning Batch Size under Memory
@@ -89,18 +89,18 @@ def cached_backward(
         True
     """
     backward = backward or Tensor.backward
-    given, called = [*parts], _modules(encode, modules)
+    part_list, called = [*parts], _modules(encode, modules)
     parallel = [
-        m for one in called for m in one.modules() if isinstance(m, DistributedDataParallel)
+        m for module in called for m in module.modules() if isinstance(m, DistributedDataParallel)
     ]
     if parallel:
-        _in_step(torch.distributed.group.WORLD).check(len(given), "in this batch", "parts")
-    if not given:
+        _in_step(torch.distributed.group.WORLD).check(len(part_list), "in this batch", "parts")
+    if not part_list:
         raise InputError("a batch has at least 1 part, got none")
     draws, before = _Draws(called, generators), []
     encoded: list[Row] = []
     with torch.no_grad(), _leaving(called, parallel):
-        for part in given:
+        for part in part_list:
             before.append(draws.state())
             # Clones hold no more than themselves: a view would hold a part's activations.
             encoded.append(tuple(z.clone() for z in _rows(encode(part), encoded)))
@@ -109,20 +109,20 @@ def cached_backward(
     with torch.enable_grad():
         value = loss(*joined)
     grads, learned = _gradients(value, joined)
-    of_parts = [
-        [None] * len(given) if g is None else torch.split(g, [len(z) for z in column])
+    split_grads = [
+        [None] * len(part_list) if g is None else torch.split(g, [len(z) for z in column])
         for g, column in zip(grads, zip(*encoded, strict=True), strict=True)
     ]
     after = draws.state()
-    for number, part in enumerate(given):
-        last = number == len(given) - 1
+    for number, part in enumerate(part_list):
+        last = number == len(part_list) - 1
         draws.restore(before[number])
         with ExitStack() as stack, torch.enable_grad():
             for module in parallel if not last else ():
                 stack.enter_context(module.no_sync())
             again = _rows(encode(part), encoded)
             _check_again(again, encoded[number])
-            shares = [*zip(again, (g[number] for g in of_parts), strict=True)]
+            shares = [*zip(again, (g[number] for g in split_grads), strict=True)]
             shares += learned if last else []
             terms = [
                 (_at_least_single(z) * g).sum()
@@ -131,7 +131,7 @@ def cached_backward(
             ]
             if not terms:
                 raise InputError(
-                    f"part {number + 1} of {len(given)} has no gradient: what encode returns is "
+                    f"part {number + 1} of {len(part_list)} has no gradient: encode's output is "
                     f"detached, or the loss does not depend on it"
                 )
             backward(torch.stack(terms).sum() if len(terms) > 1 else terms[0])
@@ -139,21 +139,21 @@ def cached_backward(
     return value.detach()
 
 
-def _modules(encode: Any, given: nn.Module | Iterable[nn.Module] | None) -> list[nn.Module]:
-    if given is None:
-        given = encode if isinstance(encode, nn.Module) else getattr(encode, "__self__", None)
-        if not isinstance(given, nn.Module):
+def _modules(encode: Any, modules: nn.Module | Iterable[nn.Module] | None) -> list[nn.Module]:
+    if modules is None:
+        modules = encode if isinstance(encode, nn.Module) else getattr(encode, "__self__", None)
+        if not isinstance(modules, nn.Module):
             raise InputError(
                 f"encode is {getattr(encode, '__name__', repr(encode))}, no module or method of "
                 f"one: name the modules that it calls, modules=[…], so that their buffers move "
                 f"once and their generators draw the same twice"
             )
-    return [given] if isinstance(given, nn.Module) else [*given]
+    return [modules] if isinstance(modules, nn.Module) else [*modules]
 
 
 @lru_cache(maxsize=1)
 def _in_step(world: Any) -> InStep:
-    """The check of a process group; making one is a step of all processes."""
+    """The check of a process group, cached: all processes must create it together."""
     return InStep()
 
 
@@ -161,8 +161,8 @@ class _Draws:
     """The generators that an encoder may draw from."""
 
     def __init__(self, modules: Iterable[nn.Module], generators: Iterable[torch.Generator]) -> None:
-        self.own: list[Any] = [m for one in modules for m in _encoding(one)]
-        self.own = [one for one in self.own if hasattr(one, "run_state")]
+        self.modules: list[Any] = [m for module in modules for m in _encoding(module)]
+        self.modules = [module for module in self.modules if hasattr(module, "run_state")]
         self.generators = [*generators]
 
     def state(self) -> tuple[Any, ...]:
@@ -170,23 +170,23 @@ class _Draws:
         return (
             torch.get_rng_state(),
             torch.cuda.get_rng_state_all() if on_gpu else [],
-            [one.run_state() for one in self.own],
-            [one.get_state() for one in self.generators],
+            [module.run_state() for module in self.modules],
+            [generator.get_state() for generator in self.generators],
         )
 
     def restore(self, state: tuple[Any, ...]) -> None:
-        on_cpu, on_gpu, own, generators = state
+        on_cpu, on_gpu, run_states, generator_states = state
         torch.set_rng_state(on_cpu)
-        for device, one in enumerate(on_gpu):
-            torch.cuda.set_rng_state(one, device)
-        for module, one in zip(self.own, own, strict=True):
-            module.set_run_state(one)
-        for generator, one in zip(self.generators, generators, strict=True):
-            generator.set_state(one)
+        for device, rng_state in enumerate(on_gpu):
+            torch.cuda.set_rng_state(rng_state, device)
+        for module, run_state in zip(self.modules, run_states, strict=True):
+            module.set_run_state(run_state)
+        for generator, rng_state in zip(self.generators, generator_states, strict=True):
+            generator.set_state(rng_state)
 
 
 def _encoding(module: nn.Module) -> Iterator[nn.Module]:
-    """A module and those below it, but for losses, which encode nothing."""
+    """A module and its submodules, except losses, which encode nothing."""
     if not isinstance(module, ContrastiveLoss):
         yield module
         for child in module.children():
@@ -197,42 +197,42 @@ def _encoding(module: nn.Module) -> Iterator[nn.Module]:
 def _leaving(
     modules: Iterable[nn.Module], parallel: Iterable[DistributedDataParallel]
 ) -> Iterator[None]:
-    """Buffers are afterwards as before, and processes do not exchange any inside."""
+    """Context that restores buffers at its end, and in which processes exchange none."""
     kept = [
         (m, name, buffer, buffer.clone())
-        for one in modules
-        for m in one.modules()
+        for module in modules
+        for m in module.modules()
         for name, buffer in m._buffers.items()
         if buffer is not None
     ]
-    exchange = [(one, one.require_forward_param_sync) for one in parallel]
-    for one, _ in exchange:
-        one.require_forward_param_sync = False
+    exchange = [(wrapper, wrapper.require_forward_param_sync) for wrapper in parallel]
+    for wrapper, _ in exchange:
+        wrapper.require_forward_param_sync = False
     try:
         yield
     finally:
-        for one, needed in exchange:
-            one.require_forward_param_sync = needed
+        for wrapper, needed in exchange:
+            wrapper.require_forward_param_sync = needed
         with torch.no_grad():
             for module, name, buffer, value in kept:
                 module._buffers[name] = buffer.copy_(value)
 
 
-def _rows(found: Any, others: Sequence[Row]) -> Row:
-    """What was encoded of a part, as a tuple."""
-    rows = found if isinstance(found, tuple) else (found,)
+def _rows(encoded: Any, others: Sequence[Row]) -> Row:
+    """The embeddings of a part, checked, as a tuple."""
+    rows = encoded if isinstance(encoded, tuple) else (encoded,)
     for z in rows:
         if not isinstance(z, Tensor) or z.dim() == 0:
             got = type(z).__name__ if not isinstance(z, Tensor) else "a tensor []"
             raise InputError(
-                f"encode must return a tensor [rows, …] or a tuple of such, whose rows of all "
-                f"parts are joined, got {got}"
+                f"encode must return a tensor [rows, …] or a tuple of them, to join the rows of "
+                f"all parts, got {got}"
             )
     shapes = [[z.shape[1:] for z in row] for row in (rows, *others[:1])]
     if shapes[0] != shapes[-1]:
         got, expected = (", ".join(str([*shape]) for shape in row) for row in shapes)
         raise InputError(
-            f"encode must return the same for each part, rows of {expected}, got {got}"
+            f"encode must return rows of the same shapes for each part, {expected}, got {got}"
         )
     return rows
 
@@ -256,17 +256,17 @@ def _gradients(
         got = f"a tensor {[*value.shape]}" if isinstance(value, Tensor) else type(value).__name__
         raise InputError(f"loss must return one number as a tensor [], got {got}")
     if not value.requires_grad:
-        raise InputError("the loss has no gradient: it does not depend on what encode returns")
+        raise InputError("the loss has no gradient: it does not depend on encode's output")
     leaves = [z for z in joined if z.requires_grad]
-    learned = [one for one in _leaves(value) if all(one is not z for z in leaves)]
-    found = iter(torch.autograd.grad(value, [*leaves, *learned], allow_unused=True))
-    grads = [next(found) if z.requires_grad else None for z in joined]
-    return grads, [*zip(learned, found, strict=True)]
+    learned = [leaf for leaf in _leaves(value) if all(leaf is not z for z in leaves)]
+    gradients = iter(torch.autograd.grad(value, [*leaves, *learned], allow_unused=True))
+    grads = [next(gradients) if z.requires_grad else None for z in joined]
+    return grads, [*zip(learned, gradients, strict=True)]
 
 
 def _leaves(value: Tensor) -> list[Tensor]:
     """The leaves of a graph."""
-    found: list[Tensor] = []
+    leaves: list[Tensor] = []
     seen, todo = set(), [value.grad_fn]
     while todo:
         node: Any = todo.pop()
@@ -274,20 +274,21 @@ def _leaves(value: Tensor) -> list[Tensor]:
             continue
         seen.add(node)
         if (leaf := getattr(node, "variable", None)) is not None:
-            found.append(leaf)
+            leaves.append(leaf)
         todo += [parent for parent, _ in node.next_functions]
-    return found
+    return leaves
 
 
 def _check_again(again: Row, first: Row) -> None:
-    """InputError if a part is encoded otherwise the second time, where that can be seen."""
+    """InputError if the second encoding of a part differs, where that can be seen."""
     for z, expected in zip(again, first, strict=True):
         if not (readable(z) and z.is_floating_point() and z.numel()):
             continue
         new, old = z.detach().double(), expected.double()
         if z.shape != expected.shape or (new - old).abs().max() > TOLERANCE * old.abs().max():
             raise InputError(
-                "encode gives something else the second time, so that the gradient would be "
-                "wrong: draw what is random before (views), from torch's generators, or from some "
-                "that are named (generators=, modules= with run_state and set_run_state)"
+                "encode returns other embeddings the second time, so that the gradient would be "
+                "wrong: draw random parts such as views beforehand, from torch's generators, or "
+                "from others that are passed (generators=, modules= with run_state and "
+                "set_run_state)"
             )

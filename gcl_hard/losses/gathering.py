@@ -13,11 +13,11 @@ from torch import Tensor, distributed
 from gcl_hard.errors import InputError
 
 UNLIKE, REFUSED = -1, -2
-"""In the place of the kinds of rows: not as many of each tensor, and none because of an error."""
+"""Sent instead of a digest of the rows' kinds: unequal row counts, and a refused batch."""
 
 
 def world_size() -> int:
-    """Number of processes that train together, 1 if none have been set up.
+    """Number of processes that train together, 1 without a process group.
 
     Example:
         >>> world_size()
@@ -28,24 +28,25 @@ def world_size() -> int:
 
 
 class _OutOfStepError(InputError):
-    """An error that all processes have."""
+    """An error that all processes raise."""
 
 
 class InStep:
-    """Checks that processes that train together have as many batches; no GPU waits for it."""
+    """Checks that all processes have equally many batches; no GPU waits for it."""
 
     def __init__(self) -> None:
         self._group: Any = distributed.new_group(backend="gloo")
 
-    def check(self, number: int, what: str, units: str = "batches") -> None:
-        """InputError on all processes if they do not have the same number of batches next."""
-        found = [of for (of,) in _of_all([number], torch.device("cpu"), self._group)]
-        if len(set(found)) > 1:
-            such = ", such as a DistributedSampler does" if units == "batches" else ""
-            least = [str(one) for one, n in enumerate(found) if n == min(found)]
+    def check(self, number: int, prefix: str, units: str = "batches") -> None:
+        """InputError on all processes unless all have the same number of batches."""
+        counts = [count for (count,) in _all_gather([number], torch.device("cpu"), self._group)]
+        if len(set(counts)) > 1:
+            example = ", such as a DistributedSampler does" if units == "batches" else ""
+            fewest = [str(process) for process, n in enumerate(counts) if n == min(counts)]
             raise InputError(
-                f"processes that train together must have as many {units} each, and {what} process "
-                f"{', '.join(least)} of {world_size()} had fewer: give each the same number{such}"
+                f"processes that train together must have equally many {units}, and {prefix} "
+                f"process {', '.join(fewest)} of {world_size()} had fewer: give each the same "
+                f"number{example}"
             )
 
 
@@ -63,16 +64,16 @@ def gather(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Rows of all processes, one process after the other, for a loss over the joined batch.
 
     Every process must call it, with tensors of the same number of dimensions and kinds. Processes
-    may have different numbers of rows, or none. The gradient of a process's own rows is the sum of
-    what all processes have for them; if each computes the loss of the joined batch, that is the
-    number of processes times its gradient, of which DistributedDataParallel's mean is right.
+    may have different numbers of rows, or none. The gradient of a process's own rows is the sum
+    over all processes; if each computes the loss of the joined batch, that is the number of
+    processes times its gradient, which DistributedDataParallel's mean makes right.
 
     Args:
         *tensors: such as embeddings [B, d] of each view and labels [B]; B is one number on a
             process.
 
     Returns:
-        A tensor for each, with the rows of all processes; those given if there is one process.
+        A tensor for each, with the rows of all processes; the arguments themselves on one process.
 
     Raises:
         InputError: on all processes, if their rows have different shapes or dtypes.
@@ -100,34 +101,34 @@ def counts_of(*tensors: Tensor) -> list[int]:
     rows = {len(x) for x in tensors}
     kinds = [(str(x.dtype), *x.shape[1:]) for x in tensors]
     digest = int.from_bytes(hashlib.sha256(repr(kinds).encode()).digest()[:7])
-    found = _of_all([max(rows), digest if len(rows) == 1 else UNLIKE], tensors[0].device)
-    refused = [str(one) for one, (_, kind) in enumerate(found) if kind == REFUSED]
+    counts = _all_gather([max(rows), digest if len(rows) == 1 else UNLIKE], tensors[0].device)
+    refused = [str(process) for process, (_, kind) in enumerate(counts) if kind == REFUSED]
     if refused:
         raise _OutOfStepError(
-            f"process {', '.join(refused)} of {world_size()} refused its part of the batch, and "
-            f"its own error says why"
+            f"process {', '.join(refused)} of {world_size()} refused its part of the batch: see "
+            f"its own error"
         )
-    if len({kind for _, kind in found}) > 1 or len(rows) > 1:
+    if len({kind for _, kind in counts}) > 1 or len(rows) > 1:
         shown = ", ".join(f"{x.dtype} {list(x.shape)}" for x in tensors)
         raise _OutOfStepError(
-            f"processes must gather the same kinds of rows, and as many of each tensor; process "
+            f"processes must gather the same kinds of rows, equally many of each tensor; process "
             f"{rank()} of {world_size()} has {shown}"
         )
-    return [number for number, _ in found]
+    return [number for number, _ in counts]
 
 
-def _of_all(numbers: list[int], device: torch.device, group: Any = None) -> list[list[int]]:
-    """Some numbers of every process."""
+def _all_gather(numbers: list[int], device: torch.device, group: Any = None) -> list[list[int]]:
+    """The numbers of every process."""
     mine = torch.tensor(numbers, device=device)
-    every = [torch.empty_like(mine) for _ in range(world_size())]
-    distributed.all_gather(every, mine, group=group)
-    found: list[list[int]] = torch.stack(every).tolist()  # waits for a device
-    return found
+    gathered = [torch.empty_like(mine) for _ in range(world_size())]
+    distributed.all_gather(gathered, mine, group=group)
+    rows: list[list[int]] = torch.stack(gathered).tolist()  # waits for a device
+    return rows
 
 
 @contextmanager
 def refusing_together(gathers: bool) -> Iterator[None]:
-    """Inside, what one process refuses before :func:`counts_of` is an error of all of them."""
+    """Context in which an error of one process before :func:`counts_of` is raised on all."""
     try:
         yield
     except _OutOfStepError as error:
@@ -135,14 +136,14 @@ def refusing_together(gathers: bool) -> Iterator[None]:
     except (TypeError, ValueError):
         if gathers:
             on_gpu = distributed.get_backend() == "nccl"
-            _of_all([0, REFUSED], torch.device("cuda" if on_gpu else "cpu"))
+            _all_gather([0, REFUSED], torch.device("cuda" if on_gpu else "cpu"))
         raise
 
 
 def gathered(x: Tensor, counts: list[int]) -> Tensor:
-    """Rows of all processes, of which there are ``counts``; see :func:`gather`."""
-    found: Tensor = _Gather.apply(x, counts)
-    return found
+    """Rows of all processes, ``counts`` of each; see :func:`gather`."""
+    rows: Tensor = _Gather.apply(x, counts)
+    return rows
 
 
 def offset(counts: list[int]) -> int:
@@ -158,11 +159,11 @@ def summed(x: Tensor) -> Tensor:
 
 
 def of_first(numbers: Sequence[float], device: torch.device) -> tuple[float, ...]:
-    """What the first process has, on all of them: they decide alike.
+    """The first process's numbers on all processes, so that they decide alike.
 
     Args:
-        numbers: as many on every process.
-        device: one that the processes' backend sends from.
+        numbers: equally many on every process.
+        device: a device that the processes' backend can send from.
 
     Example:
         >>> of_first([1.0, 2.0], torch.device("cpu"))
@@ -170,13 +171,13 @@ def of_first(numbers: Sequence[float], device: torch.device) -> tuple[float, ...
     """
     if world_size() == 1:
         return tuple(numbers)
-    found = torch.tensor([*numbers], dtype=torch.float64, device=device)
-    distributed.broadcast(found, src=0)
-    return tuple(found.tolist())
+    sent = torch.tensor([*numbers], dtype=torch.float64, device=device)
+    distributed.broadcast(sent, src=0)
+    return tuple(sent.tolist())
 
 
 def sum_for_mean_gradients(x: Tensor) -> Tensor:
-    """The sum over processes, whose gradients DistributedDataParallel takes the mean of.
+    """The sum over processes, scaled for DistributedDataParallel's mean of gradients.
 
     Args:
         x: float [], this process's part.

@@ -100,9 +100,9 @@ class ContrastiveLoss(nn.Module):
             candidates and synthetic negatives), the same for every method; ``"kept"`` the number
             of candidates that q keeps, so that E_q becomes a sum; or a number. InfoNCE only.
         class_prior: τ⁺ in [0, 1) of the debiased loss, None for none; an error with
-            ``admit="other_labels"``, where there is nothing to debias, unless labels are said to be
-            incomplete by ``unknown``: then it is the chance that a negative that is left shares the
-            anchor's class, as facts that are not known do.
+            ``admit="other_labels"``, where there is nothing to debias, unless ``unknown`` marks
+            labels as incomplete: then it is the probability that a remaining negative shares the
+            anchor's class, as unknown facts do.
         detach_weights: whether q is a constant to the gradient. False reproduces the published
             training code; it is an error with ``draws``, which carry no gradient.
         detach_candidates: whether candidates and positives are constants to the gradient, as
@@ -114,24 +114,24 @@ class ContrastiveLoss(nn.Module):
         streaming: ``"auto"`` takes large batches of InfoNCE in blocks of scores: the same value and
             gradient in memory that grows with the batch and not with its square, but no second
             derivative; not inside torch.func or torch.compile; on a GPU with class positives in
-            several blocks it waits once for where classes begin. True and False decide. JSD (but
-            that of scores with ``hardness_scale="score"``), ``draws``, synthetic negatives, hard
-            positives, optimal transport and hardenings of your own do not stream.
+            several blocks it waits once for where classes begin. True and False override this. JSD
+            (except on scores with ``hardness_scale="score"``), ``draws``, synthetic negatives, hard
+            positives, optimal transport and custom hardenings do not stream.
         hardness_scale: what a hardening sees of JSD's scores, which have no bounds: ``"rank"``
             (normal scores of ranks among the anchor's others, under admission ``"rest"`` among all
-            but the anchor; None), ``"anchor"`` (deviations from
-            their mean), ``"cosine"`` (γ = 0.5) or ``"batch-max"`` (HCL's published code; hardens
-            hardly at all); of :meth:`scored` also ``"score"``, the score itself; see
-            :func:`~gcl_hard.functional.hardness.jsd_hardness`. An error with
-            InfoNCE, whose hardenings see cosines.
+            but the anchor; the default), ``"anchor"`` (deviations from their mean), ``"cosine"``
+            (γ = 0.5) or ``"batch-max"`` (HCL's published code; hardly hardens); :meth:`scored` also
+            takes ``"score"``, the score itself; see
+            :func:`~gcl_hard.functional.hardness.jsd_hardness`. An error with InfoNCE, whose
+            hardenings see cosines.
         negatives: ``"local"``, or ``"gathered"`` for a batch that is spread over processes
             (torch.distributed, as torchrun starts them): every process keeps its own anchors and
             sees the candidates of all. Value and diagnostics are those of the joined batch, whose
             items are in the order of the processes; its gradient, too, after
             DistributedDataParallel has taken the mean over processes. Not with ``"batch-max"``.
             Further candidates stay those of each process, and ``"none"`` gives its own anchors.
-        unknown: label of items whose class is not known, any one integer such as −1; None if each
-            is known. A pair with such a label is never a class positive, and it is a negative: an
+        unknown: label of items whose class is unknown, any integer such as −1; None if all classes
+            are known. A pair with such a label is never a class positive, and it is a negative: an
             anchor without a label has its other views as positives and all others as negatives, so
             that hscl is hucl there. M stays the same. An error with a ``label_gap``, under which
             unknown labels are NaN and a pair with one is neither positive nor negative.
@@ -155,7 +155,7 @@ class ContrastiveLoss(nn.Module):
     """
 
     counts: dict[str, int | Tensor] | None = None
-    """Sums of :attr:`Diagnostics.counts` since this was None, to which training sets it before each
+    """Sums of :attr:`Diagnostics.counts` since it was last None; training resets it before each
     batch."""
 
     def __init__(
@@ -183,7 +183,7 @@ class ContrastiveLoss(nn.Module):
         if positives == "hard":
             positives = HardPositives()
         hard_positives = isinstance(positives, HardPositives)
-        for name, given, known in (
+        for name, option, allowed in (
             ("objective", objective, get_args(Objective)), ("pooling", pooling, get_args(Pooling)),
             ("positives", "hard" if hard_positives else positives, get_args(Positives)),
             ("reduction", reduction, get_args(Reduction)),
@@ -191,7 +191,7 @@ class ContrastiveLoss(nn.Module):
             ("negatives", negatives, get_args(Negatives)),
             ("streaming", str(streaming), ("auto", "True", "False")),
         ):  # fmt: skip
-            check_option(name, str(given), known)
+            check_option(name, str(option), allowed)
         if weight not in ("others", "kept"):
             check_number("weight", weight, above=0)
         if objective == "jsd":
@@ -208,7 +208,7 @@ class ContrastiveLoss(nn.Module):
         value = _value_of(temperature)
         self.sampler = sampler
         self.temperature = temperature
-        """γ; under JSD that of the hardening alone."""
+        """γ; under JSD of the hardening alone."""
         self.hardness_scale = hardness_scale
         self.objective: Objective = objective
         self.positives: Positives | HardPositives = positives
@@ -220,7 +220,7 @@ class ContrastiveLoss(nn.Module):
         self.reduction: Reduction = reduction
         self.negatives: Negatives = negatives
         self.unknown = None if unknown is None else check_unknown(unknown)
-        """The label of items whose class is not known."""
+        """The label of items of unknown class."""
         self.on_empty: OnEmpty = on_empty
         self.streaming: Streaming = streaming
         self.fused = True
@@ -230,7 +230,7 @@ class ContrastiveLoss(nn.Module):
 
     @property
     def takes_items(self) -> bool:
-        """Whether the first of the views is the item itself: with hard positives."""
+        """Whether the first view is the item itself, as hard positives need."""
         return isinstance(self.positives, HardPositives)
 
     @property
@@ -328,7 +328,7 @@ class ContrastiveLoss(nn.Module):
         """Loss of views and its diagnostics; arguments as for :meth:`forward`."""
         with refusing_together(self._gathers):
             if candidates is None and candidate_labels is not None:
-                raise InputError("candidate_labels are of candidates, and none are given")
+                raise InputError("candidate_labels need candidates, and none are given")
             if anchors is not None:
                 self.check_anchors()
             if self._gathers:
@@ -346,7 +346,7 @@ class ContrastiveLoss(nn.Module):
                 pairing = only(pairing, anchors)
         if pairing.n_anchors and self.positives == "view" and pairing.n_views == 1:
             raise InputError('one view has no other: give a second, or positives="class"')
-        return self._of(pairing)
+        return self._compute(pairing)
 
     def local_global(
         self, nodes: Tensor, graphs: Tensor, batch: Tensor, graph_labels: Labels | None = None
@@ -381,12 +381,12 @@ class ContrastiveLoss(nn.Module):
                 pairing = pair_local_global(
                     nodes, graphs, batch, graph_labels, use, gathers=self._gathers
                 )
-        return self._of(pairing)
+        return self._compute(pairing)
 
     def scored(
         self,
         scores: Tensor,
-        own: Tensor,
+        positive: Tensor,
         *,
         known: Known | None = None,
         anchor_weights: Tensor | None = None,
@@ -396,27 +396,27 @@ class ContrastiveLoss(nn.Module):
         r"""Loss of queries against candidates by the scores of any model, as for predicting links.
 
         A query (head, relation) is an anchor, entities are the candidates, and the known facts of
-        the query are its own class: ``others`` admits all columns but the own one,
-        ``other_labels`` those that are not known either ("filtering"), and M = C − 1. InfoNCE
+        the query are its class: ``others`` admits all columns but the positive's,
+        ``other_labels`` only those that are no known facts ("filtering"), and M = C − 1. InfoNCE
         takes t = score / γ and hardens by the score, JSD (the logistic loss) t = score, to which
         a bias may have been added.
 
         Args:
             scores: float [B, C], of any size and sign; half precision is computed in float32.
-            own: int64 [B], column of each query's positive, which is no candidate.
+            positive: int64 [B], column of each query's positive, which is no candidate.
             known: the known facts, bool [B, C], or rows and columns of the pairs, int64 [K] each;
-                the own one may be among them. Needed by ``other_labels``.
+                the positive may be among them. Needed by ``other_labels``.
             anchor_weights: float [B], ≥ 0, weights of the queries in the mean; 1 if None.
             log_proposal: float [C], log of how often a candidate is drawn, up to a constant: q is
-                divided by it. None for candidates that are all of them, or drawn uniformly.
-            repeated: other columns that are a query's positive once more, as drawn candidates may
-                be, in the form of ``known``: they are no candidates under any admission.
+                divided by it. None if the candidates are complete or drawn uniformly.
+            repeated: further columns of a query's positive, as drawn candidates may have, in the
+                form of ``known``: they are no candidates under any admission.
 
         Returns:
             float [], nats; [B] with ``reduction="none"``. A query without a negative is left out.
 
         Raises:
-            InputError: for shapes that do not fit, or a loss whose parts need embeddings.
+            InputError: for mismatched shapes, or a loss whose parts need embeddings.
 
         Source:
             The self-adversarial loss of RotatE (Sun et al., 2019) with margin γ_R and α is, for
@@ -430,24 +430,24 @@ class ContrastiveLoss(nn.Module):
             tensor(0.0360)
         """
         return self.scored_with_diagnostics(
-            scores, own, known=known, anchor_weights=anchor_weights, log_proposal=log_proposal,
+            scores, positive, known=known, anchor_weights=anchor_weights, log_proposal=log_proposal,
             repeated=repeated,
         )[0]  # fmt: skip
 
     def scored_with_diagnostics(
         self,
         scores: Tensor,
-        own: Tensor,
+        positive: Tensor,
         *,
         known: Known | None = None,
         anchor_weights: Tensor | None = None,
         log_proposal: Tensor | None = None,
         repeated: Known | None = None,
     ) -> tuple[Tensor, Diagnostics]:
-        """Loss of scores and its diagnostics, as :meth:`scored`; the own label is what is known."""
+        """Loss of scores and its diagnostics, as :meth:`scored`; known facts share a label."""
         self.check_scored()
         batch = self._checked(
-            check_scores(scores), own, known=known, anchor_weights=anchor_weights,
+            check_scores(scores), positive, known=known, anchor_weights=anchor_weights,
             log_proposal=log_proposal, repeated=repeated,
         )  # fmt: skip
         plan = self._scored_plan(batch)._replace(reduction="none")
@@ -457,19 +457,19 @@ class ContrastiveLoss(nn.Module):
                 sums = blocks_of_scores(scores, batch._replace(anchor_weights=None), plan)
             else:
                 sums = dense(None, plan, batch.dense(scores, plan))
-            given = scores.detach()
+            detached = scores.detach()
 
             def measure(labels: bool) -> Measured:
-                return measured_scores(batch.dense(given, plan), plan, labels)
+                return measured_scores(batch.dense(detached, plan), plan, labels)
 
-            seen = self._kept(self._counted(sums.number, sums.empty, len(own), measure))
-            return self._of_queries(sums.total, sums, batch, summed_up=False), seen
+            diagnostics = self._kept(self._counted(sums.number, sums.empty, len(positive), measure))
+            return self._reduced(sums.total, sums, batch, summed_up=False), diagnostics
 
     def against(
         self,
         queries: Tensor,
         candidates: Tensor,
-        own: Tensor,
+        positive: Tensor,
         *,
         known: Known | None = None,
         anchor_weights: Tensor | None = None,
@@ -477,7 +477,7 @@ class ContrastiveLoss(nn.Module):
         repeated: Known | None = None,
         bias: float = 0.0,
     ) -> Tensor:
-        r"""Loss of queries against candidates by dot products, which are never all there at a time.
+        r"""Loss of queries against candidates by dot products, never all in memory at once.
 
         The same as :meth:`scored` of ``queries @ candidates.T + bias`` in memory that grows with B
         + C and not with B · C, so that all entities can be candidates.
@@ -485,30 +485,30 @@ class ContrastiveLoss(nn.Module):
         Args:
             queries: float [B, d], not normalised.
             candidates: float [C, d].
-            own: as of :meth:`scored`, like the others.
-            known: as there.
-            anchor_weights: as there.
-            log_proposal: as there.
-            repeated: as there.
+            positive: as for :meth:`scored`.
+            known: likewise.
+            anchor_weights: likewise.
+            log_proposal: likewise.
+            repeated: likewise.
             bias: b, added to every score.
 
         Returns:
             float [], nats; [B] with ``reduction="none"``.
 
         Raises:
-            InputError: as of :meth:`scored`.
+            InputError: as for :meth:`scored`.
 
         Example:
             >>> loss = ContrastiveLoss(NegativeSampler(), streaming=True)
             >>> q, c = torch.eye(2, 3), torch.eye(3)
-            >>> own = torch.tensor([0, 1])
-            >>> torch.equal(loss.against(q, c, own), loss.scored(q @ c.T, own))
+            >>> positive = torch.tensor([0, 1])
+            >>> torch.equal(loss.against(q, c, positive), loss.scored(q @ c.T, positive))
             True
         """
         self.check_scored()
         batch = self._checked(
-            check_vectors(queries, candidates), own, known=known, anchor_weights=anchor_weights,
-            log_proposal=log_proposal, repeated=repeated,
+            check_vectors(queries, candidates), positive, known=known,
+            anchor_weights=anchor_weights, log_proposal=log_proposal, repeated=repeated,
         )  # fmt: skip
         check_number("bias", bias)
         plan = self._scored_plan(batch)
@@ -516,7 +516,7 @@ class ContrastiveLoss(nn.Module):
             queries, candidates = _at_least_single(queries), _at_least_single(candidates)
             if not self._streams_scored(len(queries) * len(candidates), plan):
                 return self.scored(
-                    queries @ candidates.T + bias, own, known=known,
+                    queries @ candidates.T + bias, positive, known=known,
                     anchor_weights=anchor_weights, log_proposal=log_proposal, repeated=repeated,
                 )  # fmt: skip
             weights = batch.anchor_weights
@@ -528,16 +528,16 @@ class ContrastiveLoss(nn.Module):
             sums = blocks_of_products(
                 queries, candidates, batch._replace(anchor_weights=inside), plan, bias
             )
-            self._kept(self._counted(sums.number, sums.empty, len(own), _no_measures))
-            return self._of_queries(sums.total, sums, batch, summed_up=summed_up)
+            self._kept(self._counted(sums.number, sums.empty, len(positive), _no_measures))
+            return self._reduced(sums.total, sums, batch, summed_up=summed_up)
 
-    def _checked(self, shape: tuple[int, int], own: Tensor, **given: Any) -> ScoredBatch:
+    def _checked(self, shape: tuple[int, int], positive: Tensor, **detached: Any) -> ScoredBatch:
         """A batch of queries and candidates, checked."""
-        batch = checked(shape, own, **given)
+        batch = checked(shape, positive, **detached)
         if batch.known is None and self.sampler.needs_labels:
             raise InputError('admit="other_labels" needs the known facts of each query: give known')
         if batch.anchor_weights is not None and self.reduction == "none":
-            raise InputError("anchor_weights are of a mean: leave them out with reduction='none'")
+            raise InputError("anchor_weights weigh a mean: leave them out with reduction='none'")
         return batch
 
     def _scored_plan(self, batch: ScoredBatch) -> Plan:
@@ -546,15 +546,15 @@ class ContrastiveLoss(nn.Module):
         )
 
     def _streams_scored(self, n_scores: int, plan: Plan) -> bool:
-        """Whether so many scores of queries are taken in blocks."""
+        """Whether this many scores of queries are computed in blocks."""
         if self.streaming is False or not streams(plan) or transformed():
             return False
         return self.streaming is True or n_scores >= STREAMED_FROM
 
-    def _of_queries(
+    def _reduced(
         self, total: Tensor, sums: Totals, batch: ScoredBatch, *, summed_up: bool
     ) -> Tensor:
-        """The weighted mean over queries that have a negative, or their losses."""
+        """The weighted mean over queries that have a negative, or the loss of each."""
         if self.reduction == "none":
             return total
         weights = (~sums.empty).to(total.dtype)
@@ -565,14 +565,14 @@ class ContrastiveLoss(nn.Module):
         return total / torch.where(whole > 0, whole, 1.0)
 
     def check_scored(self) -> None:
-        """Check that the loss can be that of scores.
+        """Check that the loss can be computed from scores alone.
 
         Raises:
-            InputError: where a part of it needs embeddings, or several positives.
+            InputError: if a part of it needs embeddings, or several positives.
         """
         sampler = self.sampler
         reasons = {
-            f"positives={self.positives!r}: a query has one, its own column; give "
+            f"positives={self.positives!r}: a query has a single positive; give "
             f'positives="view"': self.positives != "view",
             "synthetic negatives, which are made of embeddings": sampler.synthetic is not None,
             "pair_weights of items: give log_proposal, or leave candidates out by known": (
@@ -594,7 +594,7 @@ class ContrastiveLoss(nn.Module):
         for reason, applies in reasons.items():
             if applies:
                 raise InputError(f"scores of any model do not go with {reason}")
-        if not isinstance(self.temperature, nn.Parameter):  # of a GPU it would be waited for
+        if not isinstance(self.temperature, nn.Parameter):  # reading it would wait for a GPU
             sampler.hardening.check(self.temperature, bounded=False)
 
     def _label_use(self, *, class_positives: bool) -> LabelUse:
@@ -602,14 +602,14 @@ class ContrastiveLoss(nn.Module):
         user = 'admit="other_labels"' if self.sampler.needs_labels else user
         if self.unknown is not None and self.sampler.label_gap is not None:
             raise InputError(
-                f"unknown={self.unknown} marks classes, and makes pairs with an item of no known "
+                f"unknown={self.unknown} marks classes, and makes pairs with an item of unknown "
                 f"class negatives; with label_gap={self.sampler.label_gap} an unknown label is "
                 f"NaN, and a pair with one is neither positive nor negative: leave one of them out"
             )
         return LabelUse(user, self.sampler.label_gap, self.unknown)
 
     def check_anchors(self) -> None:
-        """Refuse what does not go with anchors that are a part of the batch.
+        """Check that the loss allows a part of the batch as anchors.
 
         Raises:
             InputError: for gathered negatives, ``"batch-max"``, or a hardening of whole batches.
@@ -622,7 +622,7 @@ class ContrastiveLoss(nn.Module):
             'hardness_scale "batch-max", which is the largest score of all anchors': (
                 self.hardness_scale == "batch-max"
             ),
-            f"{type(hardening).__name__}, which shares candidates out among all anchors": (
+            f"{type(hardening).__name__}, which shares candidates among all anchors": (
                 hardening.batch_wide
             ),
         }
@@ -630,7 +630,7 @@ class ContrastiveLoss(nn.Module):
             if applies:
                 raise InputError(f"anchors, a part of the batch, do not go with {reason}")
 
-    def _of(self, pairing: Pairing) -> tuple[Tensor, Diagnostics]:
+    def _compute(self, pairing: Pairing) -> tuple[Tensor, Diagnostics]:
         n_candidates = len(pairing.candidates)
         with torch.autocast(pairing.anchors.device.type, enabled=False):
             self.sampler.check_weights(
@@ -657,11 +657,11 @@ class ContrastiveLoss(nn.Module):
             if self.sampler.synthetic is not None and len(pairing.anchors):
                 z, real = self.sampler.synthetic(scene_of(pairing, scores, plan))
                 pairing = pairing._replace(synthetic=(z, real))
-                scores = scores.and_own(own_logits(pairing.anchors, z, plan), real)
+                scores = scores.with_columns(own_logits(pairing.anchors, z, plan), real)
             return self._mean(dense(pairing, plan, scores), pairing)
 
     def _fit(self, pairing: Pairing) -> None:
-        """Fit the sampler's hardening to negatives, the same on all processes that gather."""
+        """Fit the sampler's hardening to negatives, alike on all processes that gather."""
         if torch.compiler.is_compiling():
             torch.compiler.disable(self._fit)(pairing)  # type: ignore[no-untyped-call]
             return
@@ -682,20 +682,20 @@ class ContrastiveLoss(nn.Module):
         )  # fmt: skip
 
     def _fuses(self, pairing: Pairing) -> bool:
-        """Whether nodes against graphs under JSD spare the tensors of the dense path."""
+        """Whether the fused implementation applies: nodes against graphs under JSD."""
         if not self.fused or self.objective != "jsd" or pairing.me is not None:
             return False
-        return self.sampler.has_slope and not torch.compiler.is_compiling()  # it is no single graph
+        return self.sampler.has_slope and not torch.compiler.is_compiling()  # breaks the graph
 
     def _streams(self, n_scores: int) -> bool:
-        """Whether a loss of so many scores is taken in blocks."""
+        """Whether a loss of this many scores is computed in blocks."""
         if self.streaming is False or self._unstreamed is not None:
             return False
         return self.streaming is True or (n_scores >= STREAMED_FROM and not transformed())
 
     @property
     def _unstreamed(self) -> str | None:
-        """Why the loss cannot be taken in blocks, or None."""
+        """Why the loss cannot be computed in blocks, or None."""
         hardening, learned = self.sampler.hardening, isinstance(self.temperature, nn.Parameter)
         reasons = {
             "JSD": self.objective == "jsd" and self.hardness_scale != "score",
@@ -708,18 +708,18 @@ class ContrastiveLoss(nn.Module):
         return next((reason for reason, applies in reasons.items() if applies), None)
 
     def _mean(self, sums: Totals, pairing: Pairing) -> tuple[Tensor, Diagnostics]:
-        """The loss of all processes; NaN where labels that could not be read are negative."""
+        """The loss of all processes; NaN for negative labels that could not be checked."""
         total, count, empty = sums
-        found = self._kept(self._diagnostics(count, empty, pairing))
+        diagnostics = self._kept(self._diagnostics(count, empty, pairing))
         if self.reduction != "none":
-            number = found.pairs if self.reduction == "pairs" else found.contributing
+            number = diagnostics.pairs if self.reduction == "pairs" else diagnostics.contributing
             total = total / number.clamp(min=1)
             if self._gathers:
                 total = sum_for_mean_gradients(total)
         if pairing.labels is not None:
             least = 0 if self.unknown is None else -len(pairing.labels)
             total = neg.nan_if_negative(total, pairing.labels, least)
-        return total, found
+        return total, diagnostics
 
     def _diagnostics(self, count: Tensor, empty: Tensor, pairing: Pairing) -> Diagnostics:
         settings = self.sampler.current, self.sampler.pair_weights
@@ -736,13 +736,13 @@ class ContrastiveLoss(nn.Module):
         counts = [used, pairs, empty.sum(), none.sum()]
         if self._gathers:
             counts = [*summed(torch.stack(counts))]
-        found = Diagnostics(n_anchors, counts, measure)
-        if self.on_empty == "raise" and not bool(found.contributing == found.anchors):
+        diagnostics = Diagnostics(n_anchors, counts, measure)
+        if self.on_empty == "raise" and not bool(diagnostics.contributing == diagnostics.anchors):
             raise InputError(
-                f"{int(found.without_negative)} of {found.anchors} anchors have no negative and "
-                f"{int(found.without_positive)} no positive (on_empty='raise')"
+                f"{int(diagnostics.without_negative)} of {diagnostics.anchors} anchors have no "
+                f"negative and {int(diagnostics.without_positive)} no positive (on_empty='raise')"
             )
-        return found
+        return diagnostics
 
     def _no_anchors(self, pairing: Pairing) -> tuple[Tensor, Diagnostics]:
         """The loss of an empty batch: an attached 0."""
@@ -755,17 +755,17 @@ class ContrastiveLoss(nn.Module):
         measured = Measured(empty.double(), None, empty.bool())
         return attached, self._kept(Diagnostics(0, [none] * 4, lambda labels: measured))
 
-    def _kept(self, found: Diagnostics) -> Diagnostics:
+    def _kept(self, diagnostics: Diagnostics) -> Diagnostics:
         if not transformed():
             before = self.counts or {}
-            self.counts = {name: n + before.get(name, 0) for name, n in found.counts.items()}
-        return found
+            self.counts = {name: n + before.get(name, 0) for name, n in diagnostics.counts.items()}
+        return diagnostics
 
     def _measured(
         self, pairing: Pairing, settings: tuple[Hardening, PairWeights | None], labels: bool
     ) -> Measured:
-        """What the diagnostics tell, with hardening and pair weights as they were; ``labels`` are
-        read, needed or not.
+        """Diagnostics under the hardening and pair weights of that batch; with ``labels`` set they
+        are read even if the loss needs none.
         """
         if labels and pairing.labels is None and pairing.known is not None:
             pairing = pairing._replace(labels=pairing.known())
@@ -787,12 +787,12 @@ def _refuse_with_jsd(
 ) -> None:  # fmt: skip
     if hard_positives or sampler.synthetic is not None:
         raise InputError(
-            "hard positives and synthetic negatives are of views and InfoNCE, whose embeddings "
+            "hard positives and synthetic negatives need views and InfoNCE, whose embeddings "
             'have length 1: use TwoView (contrast two-view) and objective="infonce"'
         )
     if temperature is not None:
         raise InputError(
-            f"temperature is InfoNCE's: JSD scores are raw dot products. Leave it out (got "
+            f"temperature belongs to InfoNCE: JSD scores are raw dot products. Leave it out (got "
             f"{temperature:g}), or use the objective infonce, as the contrast two-view does"
         )
     if pooling != "pair" or weight != "others":
@@ -800,7 +800,7 @@ def _refuse_with_jsd(
 
 
 def _no_measures(labels: bool) -> Measured:
-    """What nothing asks for: of products the counts alone are kept."""
+    """Never called: streamed products keep their counts alone."""
     raise NotImplementedError
 
 
@@ -810,7 +810,7 @@ def _at_least_single(x: Tensor) -> Tensor:
 
 
 def _value_of(temperature: float | nn.Parameter) -> float:
-    """A temperature, or what a learned one is now; InputError for no number above 0."""
+    """The current value of a temperature; InputError unless it is above 0."""
     value = temperature
     if isinstance(temperature, nn.Parameter):
         if temperature.numel() != 1:
@@ -825,7 +825,7 @@ def _check(loss: ContrastiveLoss) -> None:
     sampler, prior, unstreamed = loss.sampler, loss.class_prior, loss._unstreamed
     hardening, synthetic = sampler.hardening, sampler.synthetic is not None
     name, gathered = type(hardening).__name__, loss.negatives == "gathered"
-    of_anchors = {
+    per_anchor = {
         "draws": sampler.draws is not None,
         'pooling="logsumexp"': loss.pooling != "pair",
         "a hardening of the whole row": hardening.row_wise,
@@ -840,30 +840,28 @@ def _check(loss: ContrastiveLoss) -> None:
         "class, so there is nothing to debias, unless labels are incomplete, which "
         "unknown=-1 says": (prior is not None and sampler.needs_labels and loss.unknown is None),
         "class_prior needs a hardening above 0 everywhere (None or Exponential): a step may "
-        "leave no positive to estimate the class's share with": (
+        "leave no positive from which to estimate the class's share": (
             prior is not None and not hardening.positive
         ),
-        f"{name} shares candidates out among all anchors, and synthetic negatives belong to one "
-        f"each: use one of the two": hardening.batch_wide and synthetic,
+        f"{name} shares candidates among all anchors, and each synthetic negative belongs to one "
+        f"anchor: use one of the two": hardening.batch_wide and synthetic,
         'hardness_scale "batch-max" belongs to one batch: gathered negatives need another': (
             gathered and loss.hardness_scale == "batch-max"
         ),
-        "gathered negatives are those of the joined batch, and each process makes its own "
+        "gathered negatives come from the joined batch, but each process makes its own "
         "synthetic ones: use local negatives": gathered and synthetic,
-        f"{name} needs all anchors of a batch, and with gathered negatives each process has its "
-        f"own: use local ones": gathered and hardening.batch_wide,
+        f"{name} needs all anchors of a batch, and with gathered negatives each process has only "
+        f"its own: use local negatives": gathered and hardening.batch_wide,
         **{
-            f'admit="rest" takes the negatives of each positive by themselves, and {what} needs '
-            f'those of the anchor: leave it out, or use admit="others"': (
-                sampler.admit == "rest" and given
-            )
-            for what, given in of_anchors.items()
+            f'admit="rest" gives each positive its own negatives, and {part} needs those of the '
+            f'anchor: leave it out, or use admit="others"': (sampler.admit == "rest" and used)
+            for part, used in per_anchor.items()
         },
         "draws carry no gradient of their probabilities: detach_weights=False needs draws=None": (
             sampler.draws is not None and not loss.detach_weights
         ),
         f"{unstreamed} cannot be streamed: pass streaming='auto', which streams InfoNCE with exact "
-        f"expectations and our hardenings but Transport": (
+        f"expectations and all built-in hardenings but Transport": (
             loss.streaming is True and unstreamed is not None
         ),
     }

@@ -72,7 +72,7 @@ class Method:
 
     @property
     def own_settings(self) -> dict[str, Field]:
-        """Settings of its own by name, as its parts declare them; see :func:`contrastive_loss`."""
+        """Its own settings by name, as its parts declare them; see :func:`contrastive_loss`."""
         pooled = [HardPositives] if self.positives == "hard" else []
         hardening = [HARDENINGS[self.hardening]] if self.hardening else []
         synthetic = [SYNTHETIC[self.synthetic]] if self.synthetic else []
@@ -81,16 +81,16 @@ class Method:
     @property
     def settings(self) -> dict[str, Any]:
         """The defaults of its own settings."""
-        return {name: one.default for name, one in self.own_settings.items()}
+        return {name: field.default for name, field in self.own_settings.items()}
 
     @property
     def hardness_scale(self) -> EmbeddedScale:
-        """What its hardening sees under JSD, if nothing is said."""
+        """What its hardening sees under JSD by default."""
         return "cosine" if self.hardening == "mixture-posterior" else DEFAULT_SCALE
 
     @property
     def infonce_only(self) -> bool:
-        """Whether it needs embeddings of length 1, that is views and InfoNCE."""
+        """Whether it needs unit embeddings, that is views and InfoNCE."""
         return self.synthetic is not None or self.positives == "hard"
 
 
@@ -106,7 +106,7 @@ HARDENINGS: dict[HardeningKind, type[Hardening]] = {
 SYNTHETIC: dict[SyntheticKind, type[SyntheticNegatives]] = {
     "mixing": HardMixing, "adversarial": AdversarialNegatives,
 }  # fmt: skip
-"""By kind, what a row's hardening and synthetic negatives are; each declares its settings."""
+"""Classes of a row's hardening and synthetic negatives by kind; each declares its settings."""
 
 METHODS: dict[str, Method] = {
     row.name: row
@@ -130,7 +130,7 @@ METHODS: dict[str, Method] = {
 }  # fmt: skip
 """Every method by name."""
 SETTINGS = joined(*(row.own_settings for row in METHODS.values()))
-"""Settings of some methods alone, by name."""
+"""Settings that only some methods have, by name."""
 
 DEFAULT_BETA = 1.0
 DEFAULT_CLASS_PRIOR = 0.1
@@ -143,7 +143,7 @@ PARTS = ("anchor", "hard-positives", "adversarial", "filter")
 
 
 def method(name: str) -> Method:
-    """The method with a given name, in any case.
+    """The method of a name, in upper or lower case.
 
     Args:
         name: one of ``METHODS``.
@@ -211,15 +211,15 @@ def contrastive_loss(
     """
     row, left_out = method(name), _parts(name, without)
     known = [*LossOptions.__annotations__, *SETTINGS]
-    if wrong := [one for one in options if one not in known]:
+    if wrong := [name for name in options if name not in known]:
         raise unknown("setting of a loss", wrong[0], ["beta", "threshold", "class_prior", *known])
-    of_loss = cast("LossOptions", {k: v for k, v in options.items() if k not in SETTINGS})
-    own: dict[str, Any] = dict(row.settings)
-    own |= {k: v for k, v in options.items() if k in own and v is not None}
+    loss_options = cast("LossOptions", {k: v for k, v in options.items() if k not in SETTINGS})
+    values: dict[str, Any] = dict(row.settings)
+    values |= {k: v for k, v in options.items() if k in values and v is not None}
     if row.hardening == "threshold" and threshold is None:
-        threshold = default_threshold(**of_loss)
-    own |= {"beta": beta, "threshold": threshold}
-    own["class_prior"] = DEFAULT_CLASS_PRIOR if class_prior is None else class_prior
+        threshold = default_threshold(**loss_options)
+    values |= {"beta": beta, "threshold": threshold}
+    values["class_prior"] = DEFAULT_CLASS_PRIOR if class_prior is None else class_prior
     hardening, synthetic = row.hardening, row.synthetic
     if hardening == "rank-posterior":
         class_prior = None  # its own
@@ -241,35 +241,35 @@ def contrastive_loss(
             int(number or 0), dynamic_anchor="anchor" not in left_out,
             farthest="hard-positives" not in left_out,
         )  # fmt: skip
-    if of_loss.get("objective") == "jsd":
-        of_loss["hardness_scale"] = of_loss.get("hardness_scale") or row.hardness_scale
+    if loss_options.get("objective") == "jsd":
+        loss_options["hardness_scale"] = loss_options.get("hardness_scale") or row.hardness_scale
     if row.pooled:
-        of_loss = {"pooling": "logsumexp", "weight": "kept", **of_loss}
+        loss_options = {"pooling": "logsumexp", "weight": "kept", **loss_options}
     sampler = NegativeSampler(
         row.admit,
-        _hardening(hardening, own) if hardening else None,
-        synthetic=_built(SYNTHETIC[synthetic], own, seed=seed) if synthetic else None,
+        _hardening(hardening, values) if hardening else None,
+        synthetic=_built(SYNTHETIC[synthetic], values, seed=seed) if synthetic else None,
     )
-    incomplete = of_loss.get("unknown") is not None
+    incomplete = loss_options.get("unknown") is not None
     prior = _class_prior(row, class_prior, incomplete=incomplete)
-    return ContrastiveLoss(sampler, positives=positives, class_prior=prior, **of_loss)
+    return ContrastiveLoss(sampler, positives=positives, class_prior=prior, **loss_options)
 
 
-def _hardening(kind: HardeningKind, own: Mapping[str, Any]) -> Hardening:
-    """The hardening of a kind; what depends on epochs is no number."""
+def _hardening(kind: HardeningKind, values: Mapping[str, Any]) -> Hardening:
+    """The hardening of a kind, with schedules where it depends on the epoch."""
     scheduled: dict[HardeningKind, dict[str, Any]] = {
-        "exponential": {"beta": own["beta"]},
-        "threshold": {"cosine": own["threshold"]},
-        "rank-posterior": {"class_prior": own["class_prior"]},
-        "ring": {"outer": Linear(1.0, own["ring_outer"])} if kind == "ring" else {},
+        "exponential": {"beta": values["beta"]},
+        "threshold": {"cosine": values["threshold"]},
+        "rank-posterior": {"class_prior": values["class_prior"]},
+        "ring": {"outer": Linear(1.0, values["ring_outer"])} if kind == "ring" else {},
     }
-    return _built(HARDENINGS[kind], own, **scheduled.get(kind, {}))
+    return _built(HARDENINGS[kind], values, **scheduled.get(kind, {}))
 
 
-def _built(kind: Callable[..., Part], own: Mapping[str, Any], **other: Any) -> Part:
-    """A part of a loss, of the settings that it declares."""
-    given = {one.argument: own[name] for name, one in declared(kind).items()}
-    return kind(**given | other)
+def _built(kind: Callable[..., Part], values: Mapping[str, Any], **other: Any) -> Part:
+    """A part of a loss, built from the settings that it declares."""
+    arguments = {field.argument: values[name] for name, field in declared(kind).items()}
+    return kind(**arguments | other)
 
 
 def _parts(name: str, without: Sequence[str]) -> Sequence[str]:
@@ -293,18 +293,18 @@ def default_threshold(**options: Unpack[LossOptions]) -> Linear:
     return DEFAULT_DEVIATIONS if relative else DEFAULT_THRESHOLD
 
 
-def _class_prior(row: Method, given: float | None, *, incomplete: bool) -> float | None:
+def _class_prior(row: Method, class_prior: float | None, *, incomplete: bool) -> float | None:
     if row.debias:
-        return DEFAULT_CLASS_PRIOR if given is None else given
-    if given is None or (row.label_aware and incomplete):
-        return given
+        return DEFAULT_CLASS_PRIOR if class_prior is None else class_prior
+    if class_prior is None or (row.label_aware and incomplete):
+        return class_prior
     if row.label_aware:
         raise InputError(
-            f"class prior {given} with {row.name}: a label-aware method admits no negative of the "
-            f"anchor's class, so there is nothing to debias, unless unknown=-1 says that labels "
-            f"are incomplete; leave it out"
+            f"class prior {class_prior} with {row.name}: a label-aware method admits no negative "
+            f"of the anchor's class, so there is nothing to debias, unless unknown=-1 says that "
+            f"labels are incomplete; leave it out"
         )
-    *some, last = (m.name for m in METHODS.values() if m.takes_prior)
+    *others, last = (m.name for m in METHODS.values() if m.takes_prior)
     raise InputError(
-        f"class prior {given} with {row.name}: only {', '.join(some)} and {last} have one"
+        f"class prior {class_prior} with {row.name}: only {', '.join(others)} and {last} have one"
     )

@@ -60,31 +60,34 @@ class MomentumEncoder(nn.Module):
         """Move towards the weights of the encoder, once for each batch.
 
         Args:
-            encoder: the one that this is a copy of.
+            encoder: the encoder that this is a copy of.
         """
-        ours, theirs = ([p.shape for p in one.parameters()] for one in (self.average, encoder))
+        ours, theirs = (
+            [p.shape for p in module.parameters()] for module in (self.average, encoder)
+        )
         if ours != theirs:
             raise InputError(
-                f"a momentum encoder follows the encoder that it is a copy of, with "
-                f"{len(ours)} parameters of the same shapes, got a {type(encoder).__name__} with "
-                f"{len(theirs)}"
+                f"a momentum encoder follows the encoder that it was copied from, with "
+                f"{len(ours)} parameters of the same shapes, got a "
+                f"{type(encoder).__name__} with {len(theirs)}"
             )
         # As AveragedModel.update_parameters, which asks a GPU whether this is the first time.
         with torch.no_grad():
             copy, n = self.average.module, self.average.n_averaged
-            mine, followed = (
-                [one.detach() for one in model.parameters()] for model in (copy, encoder)
+            averaged, followed = (
+                [parameter.detach() for parameter in model.parameters()]
+                for model in (copy, encoder)
             )
-            if mine:
-                followed = [new.to(old) for old, new in zip(mine, followed, strict=True)]
-                self._average_in(mine, followed, n)
+            if averaged:
+                followed = [new.to(old) for old, new in zip(averaged, followed, strict=True)]
+                self._average_in(averaged, followed, n)
             for old, new in zip(copy.buffers(), encoder.buffers(), strict=True):
                 old.copy_(new)
             self.average.n_averaged += 1
 
     @torch.no_grad()
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        """What the copy makes of the inputs, without a gradient."""
+        """Output of the copy, without a gradient."""
         return self.average(*inputs, **named)
 
     def extra_repr(self) -> str:

@@ -23,27 +23,27 @@ class LabelUse(NamedTuple):
 
     Attributes:
         needed_by: what needs them, for messages; None if nothing does.
-        gap: of the sampler.
-        unknown: label of items whose class is not known, or None.
+        gap: the sampler's label gap.
+        unknown: label of items of unknown class, or None.
     """
 
     needed_by: str | None
     gap: LabelGap | None
     unknown: int | None = None
 
-    def read(self, labels: Labels | None, n: int, device: torch.device, of: str = "") -> Tensor:
+    def read(self, labels: Labels | None, n: int, device: torch.device, suffix: str = "") -> Tensor:
         """Labels of n items, checked, on the device of their embeddings."""
-        user = f"{self.needed_by or 'a diagnostic'}{of}"
-        found = labels_for(labels, n, user, self.gap, device, unknown=self.unknown)
-        if found.device != device:
+        user = f"{self.needed_by or 'a diagnostic'}{suffix}"
+        checked = labels_for(labels, n, user, self.gap, device, unknown=self.unknown)
+        if checked.device != device:
             raise InputError(
-                f"labels are on {found.device} and embeddings on {device}: give "
+                f"labels are on {checked.device} and embeddings on {device}: give "
                 f"labels.to('{device}')"
             )
-        return found
+        return checked
 
     def classes(self, labels: Tensor) -> Tensor:
-        """Labels that have been read, of which those that are unknown are alike to no other."""
+        """Labels that have been read, with a class of its own for each unknown one."""
         return labels if self.unknown is None else separated(labels, self.unknown)
 
 
@@ -60,44 +60,44 @@ def views_of(
     z1: Tensor | Sequence[Tensor], z2: Tensor | Labels | None, labels: Labels | None
 ) -> ViewBatch:
     """The arguments of a loss of views, checked."""
-    given: list[Any] = [z1] if hasattr(z1, "ndim") else [*z1]
-    arrays = [one for one in given if not isinstance(one, Tensor) and hasattr(one, "ndim")]
+    views: list[Any] = [z1] if hasattr(z1, "ndim") else [*z1]
+    arrays = [view for view in views if not isinstance(view, Tensor) and hasattr(view, "ndim")]
     if arrays:
         raise InputError(
-            f"views must be float tensors, got {type(arrays[0]).__name__}: torch.as_tensor makes "
-            f"one of it"
+            f"views must be float tensors, got {type(arrays[0]).__name__}: convert it with "
+            f"torch.as_tensor"
         )
-    if len(given) == 1 and isinstance(given[0], Tensor) and given[0].dim() == 3:
-        given = list(given[0].unbind(1))
+    if len(views) == 1 and isinstance(views[0], Tensor) and views[0].dim() == 3:
+        views = list(views[0].unbind(1))
     if isinstance(z1, Tensor) and isinstance(z2, Tensor) and _is_view(z2):
-        given.append(z2)
+        views.append(z2)
     elif z2 is not None:
         if labels is not None and getattr(z2, "ndim", 1) > 1:
-            found = [f"{type(z).__name__} {[*z.shape]}" for z in (z1, z2) if hasattr(z, "shape")]
+            got = [f"{type(z).__name__} {[*z.shape]}" for z in (z1, z2) if hasattr(z, "shape")]
             raise InputError(
-                f"views must be float tensors of the same shape [B, d], got {' and '.join(found)}"
+                f"views must be float tensors of the same shape [B, d], got {' and '.join(got)}"
             )
         if labels is not None:
             raise InputError(
                 "labels are given twice: loss(z1, z2, labels) or loss([z1, …], labels)"
             )
         labels = z2
-    shapes = [tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__ for z in given]
-    if not given or any(len(shape) != 2 or shape != shapes[0] for shape in shapes):
+    shapes = [tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__ for z in views]
+    if not views or any(len(shape) != 2 or shape != shapes[0] for shape in shapes):
         raise InputError(
             f"views must be of the same items, [B, d] each or [B, V, d] together, got "
             f"{' and '.join(str(s if isinstance(s, str) else list(s)) for s in shapes)}"
         )
-    for z in given:
+    for z in views:
         check_dense(z, "embeddings")
-    return ViewBatch(given, labels)
+    return ViewBatch(views, labels)
 
 
 def pair_views(views: ViewBatch, use: LabelUse, *, gathers: bool) -> Pairing:
     """Every view of every item as an anchor, against all views and further candidates.
 
     Args:
-        views: as given by the user.
+        views: as passed by the user.
         use: what labels are needed for.
         gathers: whether candidates are those of all processes.
     """
@@ -117,21 +117,21 @@ def pair_views(views: ViewBatch, use: LabelUse, *, gathers: bool) -> Pairing:
         mine = offset(counts) + torch.arange(n_mine, device=device)
         rows = (n_items * torch.arange(n_views, device=device)[:, None] + mine).flatten()
         anchors = z[rows]
-    n, every = len(z), z
+    n, candidates = len(z), z
     if extra is not None:
-        every = torch.cat([z, extra])
-    index = torch.arange(len(every), device=device)
+        candidates = torch.cat([z, extra])
+    index = torch.arange(len(candidates), device=device)
     columns = torch.where(index < n, index % max(n_items, 1), index - n + n_items)
     me = index[:n] if rows is None else rows
 
-    n_extra = len(every) - n
+    n_extra = len(candidates) - n
     if labels is not None:
-        labels = _of_candidates(labels, n_views, more, use)
+        labels = _candidate_labels(labels, n_views, more, use)
     known = None
     if labels is None and views.labels is not None and not gathers:
         known = partial(_read_views, views, use, n_items)
     return Pairing(
-        anchors, every, columns[me], columns, n_items, n_views * (n_items - 1) + n_extra,
+        anchors, candidates, columns[me], columns, n_items, n_views * (n_items - 1) + n_extra,
         n, labels, known, me, n_views,
     )  # fmt: skip
 
@@ -140,7 +140,7 @@ def pair_pools(views: ViewBatch, use: LabelUse, rule: HardPositives, *, gathers:
     """A view of each item as an anchor, with its own positives, against the items' first views.
 
     Args:
-        views: as given by the user, the items themselves first.
+        views: as passed by the user, the items themselves first.
         use: what labels are needed for.
         rule: chooses the anchors and their positives.
         gathers: whether candidates are those of all processes.
@@ -158,7 +158,7 @@ def only(pairing: Pairing, anchors: Tensor | Sequence[int]) -> Pairing:
 
     Args:
         pairing: of views.
-        anchors: ids of the items; a wrong one that cannot be read makes the loss NaN.
+        anchors: ids of the items; an invalid one that cannot be read makes the loss NaN.
     """
     n_items, device = pairing.n_items, pairing.anchors.device
     ids = _item_ids(anchors, n_items, device)
@@ -174,7 +174,7 @@ def only(pairing: Pairing, anchors: Tensor | Sequence[int]) -> Pairing:
 
 
 def _item_ids(anchors: Tensor | Sequence[int], n_items: int, device: torch.device) -> Tensor:
-    """Ids of items, int64 [A]; InputError for what are none."""
+    """Ids of items, int64 [A]; InputError for anything else."""
     expected = f"anchors are ids of items, integers [A] from 0 to {n_items - 1}"
     ids = anchors
     if not isinstance(ids, Tensor):
@@ -215,33 +215,33 @@ def pair_local_global(
         nodes: float [N, d].
         graphs: float [G, d].
         batch: int64 [N].
-        labels: of graphs, as given by the user.
+        labels: of graphs, as passed by the user.
         use: what they are needed for.
         gathers: whether graphs are those of all processes.
     """
     nodes, graphs, n_nodes = at_least_float32(nodes), at_least_float32(graphs), len(nodes)
     n_graphs = len(graphs)
-    found = None if use.needed_by is None else use.read(labels, n_graphs, graphs.device)
+    classes = None if use.needed_by is None else use.read(labels, n_graphs, graphs.device)
     if gathers:
-        counts = counts_of(graphs, *(() if found is None else (found,)))
+        counts = counts_of(graphs, *(() if classes is None else (classes,)))
         graphs, batch = gathered(graphs, counts), batch + offset(counts)
-        found = None if found is None else gathered(found, counts)
+        classes = None if classes is None else gathered(classes, counts)
         n_nodes = int(summed(batch.new_tensor(n_nodes)))
     known = None
-    if found is None and labels is not None and not gathers:
+    if classes is None and labels is not None and not gathers:
         known = partial(_read_graphs, labels, use, graphs)
     columns = torch.arange(len(graphs), device=batch.device)
     n_others = len(graphs) - 1
-    found = None if found is None else use.classes(found)
-    return Pairing(nodes, graphs, batch, columns, len(graphs), n_others, n_nodes, found, known)
+    classes = None if classes is None else use.classes(classes)
+    return Pairing(nodes, graphs, batch, columns, len(graphs), n_others, n_nodes, classes, known)
 
 
-def _of_candidates(labels: Tensor, n_views: int, more: Tensor | None, use: LabelUse) -> Tensor:
+def _candidate_labels(labels: Tensor, n_views: int, more: Tensor | None, use: LabelUse) -> Tensor:
     """Labels of items for all their views and for further candidates."""
     n_items = len(labels)
-    every = use.classes(labels if more is None else torch.cat([labels, more]))
-    views = every[:n_items].repeat(n_views, *[1] * (labels.dim() - 1))
-    return torch.cat([views, every[n_items:]])
+    classes = use.classes(labels if more is None else torch.cat([labels, more]))
+    views = classes[:n_items].repeat(n_views, *[1] * (labels.dim() - 1))
+    return torch.cat([views, classes[n_items:]])
 
 
 def _extra_labels(labels: Tensor, views: ViewBatch, use: LabelUse) -> Tensor | None:
@@ -260,7 +260,7 @@ def _extra_labels(labels: Tensor, views: ViewBatch, use: LabelUse) -> Tensor | N
 
 def _read_views(views: ViewBatch, use: LabelUse, n_items: int) -> Tensor:
     labels = use.read(views.labels, n_items, views.views[0].device)
-    return _of_candidates(labels, len(views.views), _extra_labels(labels, views, use), use)
+    return _candidate_labels(labels, len(views.views), _extra_labels(labels, views, use), use)
 
 
 def _read_graphs(labels: Labels, use: LabelUse, graphs: Tensor) -> Tensor:
@@ -268,12 +268,12 @@ def _read_graphs(labels: Labels, use: LabelUse, graphs: Tensor) -> Tensor:
 
 
 def at_least_float32(z: Tensor) -> Tensor:
-    """Embeddings in single or double precision; InputError if they are no floats."""
+    """Embeddings in single or double precision; InputError for integers."""
     if not z.is_floating_point():
         raise InputError(f"embeddings must be floating point, got {z.dtype}")
     check_dense(z, "embeddings")
     if z.dim() and z.shape[-1] == 0:
-        raise InputError(f"embeddings must have a column or more, got {[*z.shape]}")
+        raise InputError(f"embeddings must have at least 1 column, got {[*z.shape]}")
     return z.float() if z.dtype.itemsize < 4 else z
 
 
@@ -311,7 +311,7 @@ class ClassPairs:
     def __init__(self, labels: Tensor) -> None:
         labels = labels.cpu()
         if bool((labels < 0).any()):
-            raise InputError("class-pairs need labels: some items have none")
+            raise InputError("class-pairs need labels, and some items have none")
         by_class = labels.argsort(stable=True)
         sizes = labels.bincount()
         starts = sizes.cumsum(0) - sizes

@@ -19,23 +19,22 @@ class Queue(nn.Module):
     """The embeddings of the last batches, the oldest out first.
 
     They are in the module's ``state_dict`` and move with it. They are no buffers, which
-    DistributedDataParallel would overwrite by those of the first process: of processes that train
-    together each has its own queue, and all go on with that of the first after a restart. For one
-    queue of all processes add what :func:`gcl_hard.gather` returns.
+    DistributedDataParallel would overwrite with those of the first process: each process has its
+    own queue, and all continue with the first process's after a restart. For one queue of all
+    processes add what :func:`gcl_hard.gather` returns.
 
     Args:
         size: number of embeddings, ≥ 1 and at least those of a batch.
         dim: width d of the embeddings.
-        unknown: label of items whose class is not known, that of the loss; embeddings added without
-            labels get it. If None, labels are handed out only while all are known, that is at least
-            0.
+        unknown: label of items of unknown class, as in the loss; embeddings added without labels
+            get it. If None, labels are returned only while all are known, that is at least 0.
 
     Attributes:
         pointer: int64 [], where the next embedding goes.
         filled: bool [], whether the queue has been filled once.
 
     Raises:
-        InputError: for sizes below 1; when more embeddings are added than it holds, or of another
+        InputError: for sizes below 1; for adding more embeddings than it holds, or of another
             width.
 
     Source:
@@ -53,8 +52,8 @@ class Queue(nn.Module):
         (8, True)
     """
 
-    # What the host knows, so that a GPU is not asked: how many are held, and how many of the
-    # latest came with labels; None where a state was loaded.
+    # Counts on the host, so that nothing waits for a GPU: embeddings held, and how many of the
+    # latest came with labels; None after a state was loaded.
     _held: int | None = None
     _labelled: int | None = None
 
@@ -71,7 +70,7 @@ class Queue(nn.Module):
 
     @property
     def _none(self) -> int:
-        """What stands for no label."""
+        """The label of embeddings without one."""
         return -1 if self.unknown is None else self.unknown
 
     def reset_parameters(self) -> None:
@@ -83,7 +82,7 @@ class Queue(nn.Module):
         self._held = self._labelled = 0
 
     def extra_repr(self) -> str:
-        """Its size, and how many embeddings it holds, as in a module's repr."""
+        """The summary that ``print`` shows."""
         size, dim = self.embeddings.shape
         known = "" if self.unknown is None else f", unknown={self.unknown}"
         return f"size={size}, dim={dim}, holds={len(self)}{known}"
@@ -97,7 +96,7 @@ class Queue(nn.Module):
 
     @torch.no_grad()
     def add(self, z: Tensor, labels: Tensor | None = None) -> None:
-        """Put embeddings in, in place of the oldest.
+        """Add embeddings in place of the oldest.
 
         Args:
             z: float [B, d]; kept without a gradient.
@@ -111,10 +110,10 @@ class Queue(nn.Module):
         try:
             known = None if labels is None else torch.as_tensor(labels)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(f"a queue keeps classes, integers [{len(z)}]: {error}") from error
+            raise InputError(f"a queue keeps class labels, integers [{len(z)}]: {error}") from error
         if known is not None and (known.is_floating_point() or known.shape != z.shape[:1]):
             raise InputError(
-                f"a queue keeps classes, integers [{len(z)}], got {known.dtype} "
+                f"a queue keeps class labels, integers [{len(z)}], got {known.dtype} "
                 f"{list(known.shape)}: keep other labels yourself, as candidate_labels"
             )
         if len(z) > size:
@@ -143,37 +142,37 @@ class Queue(nn.Module):
         for name in STATE:
             destination[prefix + name] = getattr(self, name)
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *how: Any) -> None:
-        metadata, strict, missing_keys, unexpected_keys, error_msgs = how
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        metadata, strict, missing_keys, unexpected_keys, error_msgs = args
         self._held = self._labelled = None
         for name in STATE:
-            mine, given = getattr(self, name), state_dict.get(prefix + name)
-            if given is None:
+            current, loaded = getattr(self, name), state_dict.get(prefix + name)
+            if loaded is None:
                 missing_keys.append(prefix + name)
-            elif torch.as_tensor(given).shape != mine.shape:
+            elif torch.as_tensor(loaded).shape != current.shape:
                 error_msgs.append(
-                    f"{prefix}{name} is {[*torch.as_tensor(given).shape]} there, and "
-                    f"{[*mine.shape]} in this queue"
+                    f"{prefix}{name} is {[*torch.as_tensor(loaded).shape]} in the state, and "
+                    f"{[*current.shape]} in this queue"
                 )
             elif metadata.get("assign_to_params_buffers", False):
-                setattr(self, name, given)
+                setattr(self, name, loaded)
             else:
-                mine.copy_(torch.as_tensor(given))
-        own = (key.removeprefix(prefix) for key in state_dict if key.startswith(prefix))
-        unexpected_keys += [prefix + key for key in own if strict and key not in STATE]
+                current.copy_(torch.as_tensor(loaded))
+        names = (key.removeprefix(prefix) for key in state_dict if key.startswith(prefix))
+        unexpected_keys += [prefix + key for key in names if strict and key not in STATE]
 
     def candidates(self) -> dict[str, Tensor]:
-        """Arguments of :class:`gcl_hard.ContrastiveLoss`, none while the queue is empty."""
+        """Keyword arguments of a call of the loss, none while the queue is empty."""
         _refuse_recomputed()
         if (n := len(self)) == 0:
             return {}
-        found = {"candidates": self.embeddings[:n].clone()}
+        arguments = {"candidates": self.embeddings[:n].clone()}
         if self.unknown is not None or self._all_labelled(n):
-            found["candidate_labels"] = self.labels[:n].clone()
-        return found
+            arguments["candidate_labels"] = self.labels[:n].clone()
+        return arguments
 
     def _all_labelled(self, n: int) -> bool:
-        """Whether all n embeddings have labels; on a GPU negative ones that were given count."""
+        """Whether all n embeddings have labels; on a GPU negative labels count as labels."""
         if self._labelled is None or self.labels.device.type == "cpu":
             known = bool((self.labels[:n] >= 0).all())
             self._labelled = n if known else 0
@@ -181,9 +180,9 @@ class Queue(nn.Module):
 
 
 def _refuse_recomputed() -> None:
-    """A queue has moved on when activation checkpointing computes a pass again."""
+    """InputError inside activation checkpointing, which would see a queue that has moved on."""
     if in_backward() and hooked():
         raise InputError(
-            "activation checkpointing computes again what is inside, with another content of the "
-            "queue: take candidates and add embeddings outside of it"
+            "activation checkpointing recomputes what is inside it, when the queue has changed: "
+            "take candidates and add embeddings outside of it"
         )

@@ -59,12 +59,12 @@ class NegativeSampler(nn.Module):
         label_gap: (δ₊, δ₋) for labels beyond classes, real numbers or multi-hot rows, by their
             distance d (:func:`~gcl_hard.functional.labels.label_distance`): d ≤ δ₊ makes a positive
             of class positives, d > δ₋ a negative of ``"other_labels"``; a pair between them, or
-            with an unknown label (NaN), is neither; a pair with a class that is not known, the
-            ``unknown`` of a loss, is a negative. Numbers in half precision must be closer to each
-            other than δ₊ and δ₋ − δ₊. None for classes.
+            with an unknown label (NaN), is neither; a pair with an unknown class, the ``unknown``
+            of a loss, is a negative. Numbers in half precision must be closer to each other than
+            δ₊ and δ₋ − δ₊. None for classes.
 
         synthetic: makes further negatives for each anchor, such as
-            :class:`~gcl_hard.losses.synthetic.HardMixing`; None for none. Of InfoNCE.
+            :class:`~gcl_hard.losses.synthetic.HardMixing`; None for none. InfoNCE only.
 
     Raises:
         InputError: for an unknown admission, fewer than one draw or δ₊ > δ₋; when weights are
@@ -116,7 +116,7 @@ class NegativeSampler(nn.Module):
 
     @hardening.setter
     def hardening(self, value: Hardening | Callable[[Tensor], Tensor] | None) -> None:
-        # Kept for the epoch: in a compiled graph its numbers are then inputs, not constants.
+        # Resolved once an epoch: in a compiled graph its numbers are then inputs, not constants.
         self._hardening, self._mixture = as_hardening(value), None
         self._begin()
 
@@ -153,10 +153,10 @@ class NegativeSampler(nn.Module):
         return isinstance(self.current, MixturePosterior) and self.current.mixture is None
 
     def fit(self, similarity: Tensor) -> None:
-        """Fit the mixture of the current hardening, if it has none yet; the loss does so.
+        """Fit the mixture of the current hardening if it has none yet; called by the loss.
 
         Args:
-            similarity: float [n], s in [−1, 1] of negatives; of none it stays unfitted.
+            similarity: float [n], s in [−1, 1] of negatives; with n = 0 it stays unfitted.
         """
         if self.unfitted and len(similarity):
             assert isinstance(self.current, MixturePosterior)
@@ -165,11 +165,11 @@ class NegativeSampler(nn.Module):
 
     def check_weights(self, n_rows: int, n_columns: int) -> None:
         """Check a tensor of pair weights against the items of a batch. InputError if it differs."""
-        given = self.pair_weights
-        if isinstance(given, Tensor) and given.shape != (n_rows, n_columns):
+        weights = self.pair_weights
+        if isinstance(weights, Tensor) and weights.shape != (n_rows, n_columns):
             raise InputError(
                 f"pair_weights must be log weights of the batch's items, [{n_rows}, {n_columns}], "
-                f"got {list(given.shape)}"
+                f"got {list(weights.shape)}"
             )
 
     def log_weights(self, rows: Tensor, columns: Tensor, dtype: torch.dtype) -> Tensor | None:
@@ -180,22 +180,26 @@ class NegativeSampler(nn.Module):
             columns: int64 [C], the candidates' items.
             dtype: of the scores.
         """
-        of = self.pair_weights
-        if of is None:
+        pair_weights = self.pair_weights
+        if pair_weights is None:
             return None
-        found = of[rows[:, None], columns] if isinstance(of, Tensor) else of(rows, columns)
-        if not isinstance(found, Tensor) or found.shape != (len(rows), len(columns)):
-            got = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        log_w = (
+            pair_weights[rows[:, None], columns]
+            if isinstance(pair_weights, Tensor)
+            else pair_weights(rows, columns)
+        )
+        if not isinstance(log_w, Tensor) or log_w.shape != (len(rows), len(columns)):
+            got = list(log_w.shape) if isinstance(log_w, Tensor) else type(log_w).__name__
             raise InputError(
                 f"pair_weights must return log weights [{len(rows)}, {len(columns)}], got {got}"
             )
-        found = found.detach().to(dtype)
-        if readable(found) and bool((found.isnan() | (found == math.inf)).any()):
+        log_w = log_w.detach().to(dtype)
+        if readable(log_w) and bool((log_w.isnan() | (log_w == math.inf)).any()):
             raise InputError(
                 "pair_weights must be logs of weights of at least 0, and hold NaN or +inf: "
                 "−inf leaves a pair out"
             )
-        return found
+        return log_w
 
     def set_epoch(self, epoch: int, epochs: int) -> None:
         """Set scheduled parameters for ``epoch`` (1 … ``epochs``); call it when an epoch begins."""
@@ -205,7 +209,7 @@ class NegativeSampler(nn.Module):
         self._epoch = (epoch, epochs)
         self._begin()
         if begins_anew or not isinstance(self._current, MixturePosterior):
-            self._mixture = None  # training that begins anew fits anew
+            self._mixture = None  # a restarted training fits again
 
     def log_eta(
         self,
@@ -240,10 +244,10 @@ class NegativeSampler(nn.Module):
             similarity: float [A, C], s in [−1, 1]; may hold anything outside ``others``.
             others: bool [A, C].
             temperature: γ > 0.
-            same_label: bool [A, C], or whatever labels keep from being a negative; needed by
+            same_label: bool [A, C], pairs that labels keep from being negatives; needed by
                 ``"other_labels"``, ignored otherwise.
             log_integrand: float [A, C], log of what a mean threshold averages; t by default.
-            bounded: whether s is in [−1, 1]; else it counts deviations.
+            bounded: whether s is in [−1, 1]; else it is in deviations.
             log_weights: float [A, C], log w of :meth:`log_weights`; None for w = 1.
 
         Returns:
@@ -267,8 +271,8 @@ class NegativeSampler(nn.Module):
 
         Args:
             log_q: float [A, C].
-            scores: float [A, C], from which activation checkpointing knows a batch; ``log_q`` if
-                None, which other batches may share.
+            scores: float [A, C], by which activation checkpointing recognises a batch; ``log_q``
+                if None, which other batches may share.
         """
         if self.draws is None:
             raise InputError("this sampler takes exact expectations: pass draws=k to draw")
@@ -276,10 +280,12 @@ class NegativeSampler(nn.Module):
 
     def run_state(self) -> dict[str, Any]:
         """Generators and a fitted mixture, so that a resumed run goes on as before."""
-        found = self._generators.state()
+        state = self._generators.state()
         if self._mixture is not None:
-            found[MIXTURE] = [None if one is None else [*one] for one in self._mixture]
-        return found
+            state[MIXTURE] = [
+                None if component is None else [*component] for component in self._mixture
+            ]
+        return state
 
     def set_run_state(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`run_state` returned."""

@@ -75,7 +75,7 @@ class Synthetic(NamedTuple):
 
     Attributes:
         embeddings: float [A, K, d], unit vectors without gradients.
-        real: bool [A, K], False where there was nothing to make one of.
+        real: bool [A, K], False where an anchor had nothing to make one from.
     """
 
     embeddings: Tensor
@@ -85,8 +85,8 @@ class Synthetic(NamedTuple):
 class SyntheticNegatives(nn.Module, ABC):
     """Makes negatives for each anchor; an argument of :class:`gcl_hard.NegativeSampler`.
 
-    They are candidates like the others: admitted, hardened, and counted in M. Of processes that
-    train together each makes its own.
+    They are candidates like the others: admitted, hardened, and counted in M. Each process makes
+    its own.
     """
 
     @abstractmethod
@@ -144,7 +144,7 @@ class HardMixing(Draws, SyntheticNegatives):
     def forward(self, scene: Scene) -> Synthetic:
         """``mixed`` + ``with_anchor`` negatives of each anchor that has a negative."""
         device, dtype = scene.scores.device, scene.scores.dtype
-        # The same draws in any precision, whatever the default is.
+        # The same draws in any precision and default dtype.
         drawing: dict[str, Any] = {"generator": self._generators.on(scene.scores), "device": device}
         drawing["dtype"] = torch.float32
         shape = len(scene.anchors), self.mixed + self.with_anchor
@@ -183,9 +183,9 @@ class AdversarialNegatives(SyntheticNegatives):
     batch in training mode takes one step of D and one of G, by an Adam of their own. All their
     inputs are constants: no gradient reaches the encoder through D or G, or them from the loss. D's
     layers have spectral norm 1, which bounds its slope. A batch that is not finite is left out. If
-    training G or D comes to a value that is not finite, both are frozen as they were before, a
-    warning says so, and training goes on. Of processes that train together each has its own game,
-    and all go on with that of the first after a restart. On a GPU a batch waits for it twice.
+    training G or D reaches a value that is not finite, both are frozen as they were before, with a
+    warning, and training goes on. Each process has its own game, and all continue with the first
+    process's after a restart. A batch waits for a GPU twice.
 
     Args:
         number: negatives of each anchor, ≥ 1.
@@ -216,47 +216,47 @@ class AdversarialNegatives(SyntheticNegatives):
         check_number("lr", lr, above=0)
         self.number, self.hidden, self.lr = number, hidden, lr
         self.frozen = False
-        """Whether G or D diverged, and both stay as they were before."""
+        """Whether G or D diverged, so that both stay as they were before."""
         self.seed = seed
         self._generators = Generators(seed_for(seed, NOISE))
         # Not a submodule: its parameters are not the encoder's optimiser's.
         self._game: list[_Game] = []
-        self._made = Replay[Tensor]()
+        self._replay = Replay[Tensor]()
 
     def forward(self, scene: Scene) -> Synthetic:
         """G's embeddings for each anchor, and in training mode a step of D and of G before."""
         refuse_vmap(scene.items, "the game of adversarial negatives")
         training = self.training and torch.is_grad_enabled()
-        z = self._made.again([scene.items]) if training and in_backward() else None
+        z = self._replay.again([scene.items]) if training and in_backward() else None
         if z is None:
             generator = self._generators.on(scene.items)
-            # Its own backward passes are no matter of activation checkpointing.
+            # Activation checkpointing must not see its own backward passes.
             apart = saved_tensors_hooks(lambda x: x, lambda x: x) if hooked() else nullcontext()
             with apart:
                 z = self._played(scene, generator, learns=training and not self.frozen)
             if self.training:
-                self._made.keep([scene.items], lambda: z if training else z[:, :0])
+                self._replay.keep([scene.items], lambda: z if training else z[:, :0])
         elif z.shape[1] == 0:
             raise InputError(
-                "adversarial negatives learn in passes with a gradient, and this one is computed "
-                "again after one without: give torch.utils.checkpoint use_reentrant=False"
+                "adversarial negatives learn in passes with a gradient, and this one is recomputed "
+                "after one without: give torch.utils.checkpoint use_reentrant=False"
             )
         return Synthetic(z, torch.ones(z.shape[:2], dtype=torch.bool, device=z.device))
 
     def _played(self, scene: Scene, generator: torch.Generator, *, learns: bool) -> Tensor:
-        game = self._game_of(scene.items)
+        game = self._ensure_game(scene.items)
         if learns and scene.finite and not game.step(scene, generator):
             self.frozen = True
             warnings.warn(
-                "the generator of adversarial negatives diverged: it is frozen with the weights "
-                "that it had before, and training goes on; lower its lr",
+                "the generator of adversarial negatives diverged: it is frozen at its last finite "
+                "weights, and training goes on; lower its lr",
                 stacklevel=2,
             )
         with torch.no_grad():
-            made = [game.generate(scene.items, generator) for _ in range(self.number)]
-        return torch.stack(made, 1)
+            embeddings = [game.generate(scene.items, generator) for _ in range(self.number)]
+        return torch.stack(embeddings, 1)
 
-    def _game_of(self, z: Tensor) -> _Game:
+    def _ensure_game(self, z: Tensor) -> _Game:
         if not self._game:
             with Drawing(seeded(self.seed, WEIGHTS)):
                 self._game.append(_Game(z.shape[1], self.hidden, self.lr))
@@ -264,8 +264,8 @@ class AdversarialNegatives(SyntheticNegatives):
         weights = next(game.parameters())
         if (weights.device, weights.dtype) != (z.device, z.dtype):
             game.to(z)
-            for one in game.optimisers:
-                one.load_state_dict(one.state_dict())  # moves their moments along
+            for optimiser in game.optimisers:
+                optimiser.load_state_dict(optimiser.state_dict())  # moves their moments along
         return game
 
     def __getstate__(self) -> dict[str, Any]:
@@ -277,13 +277,13 @@ class AdversarialNegatives(SyntheticNegatives):
         self.set_run_state(saved)
 
     def run_state(self) -> dict[str, Any]:
-        """Weights, optimisers and generators, so that a resumed run goes on the same."""
-        found = {"generators": self._generators.state(), "frozen": self.frozen}
+        """Weights, optimisers and generators, so that a resumed run continues alike."""
+        state = {"generators": self._generators.state(), "frozen": self.frozen}
         if self._game:
             game = self._game[0]
-            found |= {"dim": game.dim, "weights": game.state_dict()}
-            found |= {"optimisers": [one.state_dict() for one in game.optimisers]}
-        return deepcopy(found)  # optimisers would share their moments
+            state |= {"dim": game.dim, "weights": game.state_dict()}
+            state |= {"optimisers": [optimiser.state_dict() for optimiser in game.optimisers]}
+        return deepcopy(state)  # optimisers would share their moments
 
     def set_run_state(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`run_state` returned."""
@@ -293,10 +293,12 @@ class AdversarialNegatives(SyntheticNegatives):
         if "dim" in state:
             weights = state["weights"]
             like = next(iter(weights.values()))
-            game = self._game_of(like.new_zeros(0, state["dim"]))
+            game = self._ensure_game(like.new_zeros(0, state["dim"]))
             game.load_state_dict(weights)
-            for one, known in zip(game.optimisers, state["optimisers"], strict=True):
-                one.load_state_dict(known)
+            for optimiser, optimiser_state in zip(
+                game.optimisers, state["optimisers"], strict=True
+            ):
+                optimiser.load_state_dict(optimiser_state)
 
     def extra_repr(self) -> str:
         """The summary that ``print`` shows."""
@@ -324,30 +326,35 @@ class _Game(nn.Module):
         """G(z, ε), float [A, d]."""
         noise = torch.randn(z.shape, generator=generator, device=z.device, dtype=torch.float32)
         noise = noise.to(z.dtype) / math.sqrt(self.dim)
-        found: Tensor = self.generator(torch.cat([z, noise], 1))
-        return unit(z + found)
+        offset: Tensor = self.generator(torch.cat([z, noise], 1))
+        return unit(z + offset)
 
     def step(self, scene: Scene, generator: torch.Generator) -> bool:
-        """A step of D and one of G; False, with the weights as before, if it is not finite."""
+        """A step of D and one of G; False, with the weights restored, if it is not finite."""
         before = [x.detach().clone() for x in self.parameters()]
         with torch.enable_grad():
             fake = self.generate(scene.items, generator)
-            real, made = self.discriminator(scene.positives), self.discriminator(fake.detach())
+            on_real, on_fake = (
+                self.discriminator(scene.positives),
+                self.discriminator(fake.detach()),
+            )
             # −log D(z⁺) − log(1 − D(G)), D = sigmoid of its logit
-            of_d = nn.functional.softplus(-real).mean() + nn.functional.softplus(made).mean()
-            self._descend(0, of_d)
-            of_g = -nn.functional.softplus(self.discriminator(fake)).mean()
-            self._descend(1, of_g)
-        if all_finite([of_d, of_g, *self.parameters()]):
+            d_loss = (
+                nn.functional.softplus(-on_real).mean() + nn.functional.softplus(on_fake).mean()
+            )
+            self._descend(0, d_loss)
+            g_loss = -nn.functional.softplus(self.discriminator(fake)).mean()
+            self._descend(1, g_loss)
+        if all_finite([d_loss, g_loss, *self.parameters()]):
             return True
         with torch.no_grad():
-            for x, known in zip(self.parameters(), before, strict=True):
-                x.copy_(known)
+            for x, weights in zip(self.parameters(), before, strict=True):
+                x.copy_(weights)
         return False
 
-    def _descend(self, which: int, loss: Tensor) -> None:
-        one = self.optimisers[which]
-        parameters = [x for group in one.param_groups for x in group["params"]]
+    def _descend(self, index: int, loss: Tensor) -> None:
+        optimiser = self.optimisers[index]
+        parameters = [x for group in optimiser.param_groups for x in group["params"]]
         for x, grad in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
             x.grad = grad
-        one.step()
+        optimiser.step()

@@ -219,7 +219,7 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
         Setting(
             "your own, module:name, applied to each view after edges and columns are dropped",
             "views",
-            own=True,
+            custom=True,
             canonical=lambda given, above: given or None,
         ),
     ] = None
@@ -228,7 +228,7 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
         Setting(
             "gcn, sage, or your own module:Name",
             "encoder",
-            own=True,
+            custom=True,
             several=True,
             common=True,
             read_by=ENCODED,

@@ -40,8 +40,8 @@ class Undefined(NamedTuple):
     """Why Assumption 1 is not defined at an anchor; bool [A] each, at most one of them true.
 
     Attributes:
-        alone: no other has its label.
-        spared: some have, but η is 0 at all of them: α_Hcol = 0, and so H-UCL = H-SCL.
+        alone: no other item has its label.
+        spared: some have, but η is 0 for all of them: α_Hcol = 0, and so H-UCL = H-SCL.
         unopposed: there are hard collisions, but no hard negative of another label:
             α_H-SCL = 0.
     """
@@ -222,7 +222,7 @@ def four_losses(comparison: LossComparison) -> FourLosses:
 
 
 class Diagnosis(NamedTuple):
-    """What a hardening does on some batches; a mean over no anchors is NaN.
+    """Effect of a hardening on some batches; a mean over no anchors is NaN.
 
     Attributes:
         assumption_1: share of the ``defined`` anchors at which the inequality of Assumption 1
@@ -284,8 +284,8 @@ def diagnose(
         >>> from gcl_hard.theory.similarity import two_view_scores
         >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
         >>> scores = two_view_scores(z, z, torch.tensor([0, 0, 1]))
-        >>> found = diagnose([scores], {"β = 1": Exponential(1.0)})["β = 1"]
-        >>> found.assumption_1, found.defined, found.alone, found.losses["hscl"] < 2
+        >>> result = diagnose([scores], {"β = 1": Exponential(1.0)})["β = 1"]
+        >>> result.assumption_1, result.defined, result.alone, result.losses["hscl"] < 2
         (1.0, 4, 2, True)
     """
     each = [compare_each(s, log_etas(s, hardenings.values())) for s in batches]

@@ -1,7 +1,7 @@
 """Expectations under the negative distributions of the four losses, anchor by anchor.
 
-Everything is computed in float64 and in logs. Where a distribution has no support, its expectation
-is NaN and its log α is −inf; a NaN score makes the expectation NaN, but not log α −inf.
+Everything is computed in float64 and in logs. Without support a distribution's expectation is NaN
+and its log α −inf; a NaN score makes the expectation NaN, but not log α −inf.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class PerDistribution(NamedTuple):
 
 
 class LossComparison(NamedTuple):
-    """The quantities that the losses of a batch consist of, per anchor.
+    """The components of the losses of a batch, per anchor.
 
     Attributes:
         log_mean: log E_q[h], NaN where q has no support.
-        log_alpha: log α, −inf there.
-        effective: 1/Σq², the effective number of negatives, NaN there.
+        log_alpha: log α, −inf where q has no support.
+        effective: 1/Σq², the effective number of negatives, NaN where q has no support.
         t_pos: float64 [A], t⁺.
         n_others: int64 [A], the weight M, common to all losses.
         n_same: int64 [A], others that carry the anchor's label.
@@ -93,7 +93,7 @@ def compare(scores: ScoreTable, log_eta: Tensor) -> LossComparison:
 
 
 def compare_each(scores: ScoreTable, log_etas: Iterable[Tensor]) -> list[LossComparison]:
-    """Compare several hardenings on one batch; what does not depend on them is computed once.
+    """Compare several hardenings on one batch, sharing what does not depend on them.
 
     Args:
         scores: as for :func:`compare`.
@@ -114,14 +114,14 @@ def compare_each(scores: ScoreTable, log_etas: Iterable[Tensor]) -> list[LossCom
     parts = _Parts.of(scores)
     log_h = log_integrand(scores).detach()
     t_pos = scores.t_pos.detach().double()
-    n_others, n_same, n_other = (of.sum(1) for of in (parts.either, parts.same, parts.other))
+    n_others, n_same, n_other = (mask.sum(1) for mask in (parts.either, parts.same, parts.other))
     log_n = n_others.clamp(min=1).double().log()
     h = _powers(log_h, parts)
-    same, other = (sums.log() + top for sums, top in zip(parts.sums(h.of), h.tops, strict=True))
+    same, other = (sums.log() + top for sums, top in zip(parts.sums(h.values), h.tops, strict=True))
     ucl, scl = torch.logaddexp(same, other), other
     counts = n_others.double().log(), n_other.double().log()
-    plain = [_Sums(of_h, n, n) for of_h, n in zip((ucl, scl), counts, strict=True)]
-    found = []
+    plain = [_Sums(log_sum, n, n) for log_sum, n in zip((ucl, scl), counts, strict=True)]
+    comparisons = []
     for log_eta in log_etas:
         if log_eta.shape != scores.t.shape:
             raise InputError(
@@ -129,13 +129,13 @@ def compare_each(scores: ScoreTable, log_etas: Iterable[Tensor]) -> list[LossCom
                 f"{list(log_eta.shape)}"
             )
         five = *plain, *_hardened(log_eta.detach().double(), log_h, h, parts)
-        found.append(LossComparison(
+        comparisons.append(LossComparison(
             PerDistribution(*(sums.eta_h - sums.eta for sums in five)),
             PerDistribution(*(sums.eta - log_n for sums in five)),
             PerDistribution(*((2 * sums.eta - sums.eta_eta).exp() for sums in five)),
             t_pos, n_others, n_same, scores.objective,
         ))  # fmt: skip
-    return found
+    return comparisons
 
 
 class _Parts(NamedTuple):
@@ -163,7 +163,7 @@ class _Parts(NamedTuple):
 class _Powers(NamedTuple):
     """Exponentials relative to the largest of each part, float64 [A, K]; 0 outside the parts."""
 
-    of: Tensor
+    values: Tensor
     tops: tuple[Tensor, Tensor]  # largest exponents [A] of both parts; 0 where a part is empty
 
 
@@ -178,30 +178,31 @@ class _Sums(NamedTuple):
 def _hardened(log_eta: Tensor, log_h: Tensor, h: _Powers, parts: _Parts) -> list[_Sums]:
     """The sums of H-UCL, H-SCL and Hcol."""
     eta = _powers(log_eta, parts)
-    of_eta = parts.sums(eta.of)
-    products = h.of * eta.of
-    of_products, tops = parts.sums(products), [a + b for a, b in zip(h.tops, eta.tops, strict=True)]
+    eta_sums = parts.sums(eta.values)
+    products = h.values * eta.values
+    product_sums = parts.sums(products)
+    tops = [a + b for a, b in zip(h.tops, eta.tops, strict=True)]
     if any(
         bool(((product < TINY) & (sums > 0)).any())
-        for product, sums in zip(of_products, of_eta, strict=True)
-    ):  # if η falls where h rises, both factors may underflow where the product does not
+        for product, sums in zip(product_sums, eta_sums, strict=True)
+    ):  # if η falls where h rises, both factors may underflow though the product does not
         both = _powers(log_eta + log_h, parts)
-        of_products, tops = parts.sums(both.of), list(both.tops)
-    eta_h = [sums.log() + top for sums, top in zip(of_products, tops, strict=True)]
-    once = [sums.log() + top for sums, top in zip(of_eta, eta.tops, strict=True)]
-    squares = parts.sums(eta.of.square())
+        product_sums, tops = parts.sums(both.values), list(both.tops)
+    eta_h = [sums.log() + top for sums, top in zip(product_sums, tops, strict=True)]
+    once = [sums.log() + top for sums, top in zip(eta_sums, eta.tops, strict=True)]
+    squares = parts.sums(eta.values.square())
     twice = [sums.log() + 2 * top for sums, top in zip(squares, eta.tops, strict=True)]
-    united = [torch.logaddexp(*of_both) for of_both in (eta_h, once, twice)]
-    each = [_Sums(*of_part) for of_part in zip(eta_h, once, twice, strict=True)]
+    united = [torch.logaddexp(*pair) for pair in (eta_h, once, twice)]
+    each = [_Sums(*logs) for logs in zip(eta_h, once, twice, strict=True)]
     return [_Sums(*united), each[1], each[0]]
 
 
 def _powers(values: Tensor, parts: _Parts) -> _Powers:
-    tops = [torch.where(of, values, -math.inf).amax(1) for of in (parts.same, parts.other)]
-    of_same, of_other = (torch.where(top == -math.inf, 0.0, top) for top in tops)
-    below = torch.where(parts.either, values, -math.inf) - of_other[:, None]
-    below.addcmul_(parts.is_same, (of_other - of_same)[:, None])
-    return _Powers(below.exp_(), (of_same, of_other))
+    tops = [torch.where(mask, values, -math.inf).amax(1) for mask in (parts.same, parts.other)]
+    same_top, other_top = (torch.where(top == -math.inf, 0.0, top) for top in tops)
+    below = torch.where(parts.either, values, -math.inf) - other_top[:, None]
+    below.addcmul_(parts.is_same, (other_top - same_top)[:, None])
+    return _Powers(below.exp_(), (same_top, other_top))
 
 
 def joined(parts: Sequence[LossComparison]) -> LossComparison:

@@ -1,6 +1,6 @@
-"""Diagnostics: the quantities of the theory, measured in snapshots of an encoder while it trains.
+"""Diagnostics: the quantities of the theory, measured in snapshots of an encoder in training.
 
-Measuring does not change the numbers of the training.
+Measuring does not change the results of the training.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Batch:
         candidate_labels: int64 [K].
         positive: int64 [A], the candidate that is an anchor's positive.
         own: int64 [A], the candidate that is the anchor itself, −1 for nodes against graphs.
-        n_items: samples in the batch.
+        n_items: number of samples in the batch.
     """
 
     scores: ScoreTable
@@ -79,9 +79,9 @@ class Batch:
             hardness_scale=loss.hardness_scale,
         )  # fmt: skip
         both, n = torch.cat([z1, z2]), len(z1)
-        own = torch.arange(2 * n, device=z1.device)
+        index = torch.arange(2 * n, device=z1.device)
         labels = labels.repeat(2)
-        return cls(scores, both, both, labels, labels, own.roll(n), own, n)
+        return cls(scores, both, both, labels, labels, index.roll(n), index, n)
 
     @classmethod
     def local_global(
@@ -117,23 +117,20 @@ class Batch:
         return cls(scores, nodes, graphs, labels[owner], labels, owner, none, len(graphs))
 
     def points(self) -> Points:
-        """The batch as arrays, from which figures draw the sets of an anchor's negatives."""
+        """The batch as arrays, for figures of an anchor's negatives."""
         tensors = {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
-        found: Points = {name: value.cpu().numpy() for name, value in tensors.items()}
-        of = self.scores
-        found |= {
-            "temperature": np.array(of.temperature), "objective": np.array(of.objective)
+        points: Points = {name: value.cpu().numpy() for name, value in tensors.items()}
+        scores = self.scores
+        points |= {
+            "temperature": np.array(scores.temperature), "objective": np.array(scores.objective)
         }  # fmt: skip
-        if of.objective == "jsd":  # that of InfoNCE is the cosine
-            found["similarity"] = of.similarity.float().cpu().numpy()
-        return found
+        if scores.objective == "jsd":  # under InfoNCE it is the cosine
+            points["similarity"] = scores.similarity.float().cpu().numpy()
+        return points
 
 
 def _jsd_scale(nodes: Tensor, graphs: Tensor, owner: Tensor) -> Tensor:
-    """``hardness.jsd_scale`` over all nodes, computed in blocks.
-
-    +∞, and so no hardening, also where scores overflow.
-    """
+    """``hardness.jsd_scale`` over all nodes; +∞, and so no hardening, also if scores overflow."""
     t = (nodes @ graphs.T).scatter_(1, owner[:, None], 0.0)
     largest = torch.maximum(t.amax(), -t.amin()).double()
     return torch.where(largest > 0, largest, torch.inf)
@@ -162,7 +159,7 @@ class Sample:
 
     @property
     def items(self) -> Tensor:
-        """One embedding per sample, as the loss uses it, float [n, d]."""
+        """One embedding per sample, as used by the loss, float [n, d]."""
         return torch.cat([batch.candidates[: batch.n_items] for batch in self.batches])
 
 
@@ -174,12 +171,12 @@ def snapshot(sample: Sample | None, current: Hardening, epoch: int, *, last: boo
 
     Args:
         sample: embeddings by an encoder; None if they are not finite.
-        current: the hardening of its training, as it is in this epoch.
+        current: the training's hardening in this epoch.
         epoch: the epoch before the snapshot.
         last: whether it is the last snapshot, which also has histograms.
 
     Returns:
-        The snapshot; a number that is not defined, or not finite, is None.
+        The snapshot; undefined and non-finite numbers are None.
     """
     if sample is None:
         return {"epoch": epoch, "anchors": 0, "settings": {}, "geometry": {}}
@@ -193,17 +190,17 @@ def snapshot(sample: Sample | None, current: Hardening, epoch: int, *, last: boo
     cosines = cosine_histograms(sample.z, sample.labels)
     geometry = _geometry(sample) | {"overlap": overlap(cosines.same, cosines.different)}
     geometry |= _optimality(sample.batches)
-    found: Snapshot = {
+    measured: Snapshot = {
         "epoch": epoch,
         "anchors": sum(len(table.t) for table in tables),
         "settings": settings,
         "geometry": plain(geometry),
     }
     if last:
-        found["histograms"] = {
+        measured["histograms"] = {
             "same": cosines.same.tolist(), "different": cosines.different.tolist()
         }  # fmt: skip
-    return found
+    return measured
 
 
 def _geometry(sample: Sample) -> dict[str, Tensor | float | None]:
@@ -228,28 +225,28 @@ def _geometry(sample: Sample) -> dict[str, Tensor | float | None]:
 
 
 ANCHORS = 16
-"""Anchors of a batch whose optimality is measured; the cone is a problem of its own for each."""
+"""Anchors of a batch whose optimality is measured: each needs its own least squares."""
 
 
 def _optimality(batches: Sequence[Batch]) -> dict[str, float]:
     """Means of SPACL's conditions over some anchors of two views and all their others."""
-    found: list[tuple[float, float, float]] = []
+    conditions: list[tuple[float, float, float]] = []
     for batch in batches:
         table, n = batch.scores, len(batch.anchors)
         if table.objective != "infonce" or bool((batch.own < 0).any()):
-            continue  # their embeddings have no length of 1
+            continue  # not unit vectors
         anchors, z = (unit(part.double()).cpu() for part in (batch.anchors, batch.candidates))
         for i in range(0, n, -(-n // ANCHORS)):
             x, p, others = anchors[i], z[batch.positive[i]], z[table.others[i].cpu()]
             if len(others) and bool(x.any()) and bool(p.any()):
-                found.append((
+                conditions.append((
                     min(cone_distance(p, others)),
                     stationarity_angle(p, others, table.temperature),
                     gradient_norm(x, p[None], others, table.temperature),
                 ))  # fmt: skip
-    if not found:
+    if not conditions:
         return {}
-    cone, angle, norm = np.mean(found, 0)
+    cone, angle, norm = np.mean(conditions, 0)
     return {
         "cone_distance": float(cone), "stationarity_angle": math.degrees(angle),
         "gradient_norm": float(norm),
@@ -264,7 +261,7 @@ def plain(value: Any) -> Any:
         {'a': None, 'b': 0.333333, 'c': {'d': 2.0}, 'e': 7}
     """
     if isinstance(value, Mapping):
-        return {name: plain(one) for name, one in value.items()}
+        return {name: plain(number) for name, number in value.items()}
     if isinstance(value, Tensor):
         value = value.item()
     if isinstance(value, float):
@@ -285,8 +282,8 @@ class DiagnosticsCallback(Generic[M]):
         epochs: epochs of the training.
         every: epochs between snapshots.
         make_sampler: makes the sampler, at the first snapshot.
-        snapshots: those taken so far.
-        seconds: time that they took, including the making of the sampler.
+        snapshots: the snapshots so far.
+        seconds: time that they took, including the creation of the sampler.
         points: arrays of the last epoch's snapshot.
     """
 
@@ -304,7 +301,7 @@ class DiagnosticsCallback(Generic[M]):
         Args:
             epoch: the epoch that ended, from 1; one before the last snapshot means a restart.
             model: the model in training.
-            current: the hardening of its training in this epoch.
+            current: the training's hardening in this epoch.
         """
         if epoch not in snapshot_epochs(self.every, self.epochs):
             return
@@ -318,18 +315,18 @@ class DiagnosticsCallback(Generic[M]):
         self.seconds += time.perf_counter() - start
 
     def after(self, notes: dict[str, Any], epoch: int, model: M, current: Hardening) -> None:
-        """Take a snapshot if the epoch has one, after those that a checkpoint's notes have."""
+        """Take a snapshot if the epoch has one, after those in a checkpoint's notes."""
         self.snapshots, self.seconds = notes.get("diagnostics", ([], 0.0))
         self(epoch, model, current)
         notes["diagnostics"] = [self.snapshots, self.seconds]
 
     def complete(self, notes: dict[str, Any], model: M) -> None:
-        """Take up those of a training that is over, which may date from before a resume."""
+        """Restore the snapshots of a finished training, which may predate a resume."""
         self.snapshots, self.seconds = notes["diagnostics"]
         self.points = self.last_points(model)
 
     def last_points(self, model: M) -> Points | None:
-        """Arrays of the last epoch's snapshot, which may date from before a resume."""
+        """Arrays of the last epoch's snapshot, which may predate a resume."""
         if self.points is None and (sample := self._sample(model)) is not None:
             self.points = sample.batches[0].points()
         return self.points

@@ -6,9 +6,8 @@ a row of zeros stays zero.
 Neural collapse means classes that shrink to points, and points that form a simplex; it is measured
 on the embeddings as given. Each class counts the same, however many items it holds: the centre μ_G
 is the mean of the class means μ_c, and Σ_W the mean over classes of their covariances. With classes
-of one size these are the papers'. A class of one item has no variance. With a single class, or
-where a measure divides by distances between class means that all coincide, there is nothing to
-measure: the value is NaN.
+of one size these are the papers'. A class of one item has no variance. With a single class, or if
+a measure divides by distances between class means that all coincide, the value is NaN.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def effective_rank(z: Tensor) -> Tensor:
 
     .. math:: \exp\Big(-\sum_k p_k \log p_k\Big), \qquad p_k = \sigma_k / \textstyle\sum_l \sigma_l
 
-    The rows are taken as given: normalise or centre them first if that is what you want.
+    The rows are neither normalised nor centred.
 
     Args:
         z: float [n, d].
@@ -116,12 +115,12 @@ class ByClass(NamedTuple):
 
     Attributes:
         means: float64 [C, d].
-        of: int64 [n], class of each row, 0 … C − 1.
+        ids: int64 [n], class of each row, 0 … C − 1.
         counts: int64 [C].
     """
 
     means: Tensor
-    of: Tensor
+    ids: Tensor
     counts: Tensor
 
 
@@ -138,17 +137,17 @@ def by_class(z: Tensor, labels: Tensor) -> ByClass:
         :class:`ByClass`.
 
     Raises:
-        InputError: for labels that are no integers ≥ 0, one per row.
+        InputError: for labels other than integers ≥ 0, one per row.
 
     Example:
         >>> by_class(torch.tensor([[1.0], [3.0], [7.0]]), torch.tensor([4, 4, 9]))
         ByClass(means=tensor([[2.],
-                [7.]]), of=tensor([0, 0, 1]), counts=tensor([2, 1]))
+                [7.]]), ids=tensor([0, 0, 1]), counts=tensor([2, 1]))
     """
     labels = check_labels(labels, len(z), "a measure of classes")
-    _, of, counts = torch.unique(labels, return_inverse=True, return_counts=True)
-    sums = z.new_zeros(len(counts), z.shape[1]).index_add_(0, of, z)
-    return ByClass(sums / counts[:, None], of, counts)
+    _, ids, counts = torch.unique(labels, return_inverse=True, return_counts=True)
+    sums = z.new_zeros(len(counts), z.shape[1]).index_add_(0, ids, z)
+    return ByClass(sums / counts[:, None], ids, counts)
 
 
 class Centres(NamedTuple):
@@ -179,7 +178,7 @@ def class_centres(z: Tensor, labels: Tensor) -> Centres:
         :class:`Centres`.
 
     Raises:
-        InputError: for no row, values that are not finite, or labels that are no integers ≥ 0.
+        InputError: for no row, values that are not finite, or labels other than integers ≥ 0.
 
     Source:
         v_c and ρ(c) of Robinson et al. (2021), Theorem 2.
@@ -196,7 +195,7 @@ def class_centres(z: Tensor, labels: Tensor) -> Centres:
 
 
 def least_angle(directions: Tensor) -> Tensor:
-    r"""The smallest angle between any two of some points on the unit sphere.
+    r"""The smallest angle between any two points on the unit sphere.
 
     .. math:: \min_{c < c'} 2 \operatorname{atan2}(\lVert v_c - v_{c'} \rVert,
               \lVert v_c + v_{c'} \rVert)
@@ -301,7 +300,7 @@ def widest_angle(n: int, d: int) -> float | None:
 
 
 class Equiangularity(NamedTuple):
-    """How much the directions of class means differ from a simplex's; float64 [] each.
+    """Deviation of the directions of class means from a simplex's; float64 [] each.
 
     Attributes:
         spread: standard deviation of the cosines of two classes.
@@ -316,7 +315,7 @@ class _Classes(NamedTuple):
     means: Tensor  # [C, d]
     centred: Tensor  # [C, d], μ_c − μ_G
     residuals: Tensor  # [n, d], z − μ_c
-    of: Tensor  # int64 [n]
+    ids: Tensor  # int64 [n]
     counts: Tensor  # int64 [C]
     noise: float  # lengths up to this are rounding
 
@@ -336,7 +335,7 @@ def nc1(z: Tensor, labels: Tensor) -> Tensor:
         coincide.
 
     Raises:
-        InputError: for no row, values that are not finite, or labels that are no integers ≥ 0.
+        InputError: for no row, values that are not finite, or labels other than integers ≥ 0.
 
     Source:
         Papyan, Han, Donoho (2020), (NC1) and its Fig. 6.
@@ -348,12 +347,12 @@ def nc1(z: Tensor, labels: Tensor) -> Tensor:
     c = _classes(z, labels)
     n_classes = len(c.counts)
     _, sigma, axes = torch.linalg.svd(c.centred / math.sqrt(n_classes), full_matrices=False)
-    # Centred means span at most C − 1 dimensions; what else is left of them is rounding.
+    # Centred means span at most C − 1 dimensions; the rest is rounding.
     kept = int((sigma[: n_classes - 1] > c.noise).sum())
     if kept == 0:
         return z.new_full((), math.nan, dtype=torch.float64)
     ratios: Tensor = (c.residuals @ axes[:kept].T / sigma[:kept]).square().sum(1)
-    per_class = ratios / c.counts[c.of]
+    per_class = ratios / c.counts[c.ids]
     return per_class.sum() / n_classes**2
 
 
@@ -450,9 +449,9 @@ def cdnv(z: Tensor, labels: Tensor) -> Tensor:
     """
     c = _classes(z, labels)
     squares = c.residuals.square().sum(1)
-    variance = c.means.new_zeros(len(c.counts)).index_add_(0, c.of, squares) / c.counts
+    variance = c.means.new_zeros(len(c.counts)).index_add_(0, c.ids, squares) / c.counts
     variance = torch.where(variance > c.noise**2, variance, 0.0)
-    first, second = torch.triu_indices(len(c.counts), len(c.counts), 1, device=c.of.device)
+    first, second = torch.triu_indices(len(c.counts), len(c.counts), 1, device=c.ids.device)
     distance = torch.pdist(c.means)
     distance = torch.where(distance > c.noise, distance, 0.0)
     return ((variance[first] + variance[second]) / (2 * distance.square())).mean()
@@ -462,10 +461,10 @@ def _classes(z: Tensor, labels: Tensor) -> _Classes:
     z = embeddings(z)
     # Nothing here depends on the origin: relative to the first row, equal rows are exactly 0.
     z = z - z[0]
-    means, of, counts = by_class(z, labels)
+    means, ids, counts = by_class(z, labels)
     largest = torch.linalg.vector_norm(z, dim=1).amax()
     noise = float(largest) * sum(z.shape) * torch.finfo(z.dtype).eps
-    return _Classes(means, means - means.mean(0), z - means[of], of, counts, noise)
+    return _Classes(means, means - means.mean(0), z - means[ids], ids, counts, noise)
 
 
 def _std(values: Tensor) -> Tensor:

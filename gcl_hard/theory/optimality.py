@@ -11,11 +11,11 @@ from gcl_hard.evaluation.checks import Floats, as_array
 
 
 class ConeDistance(NamedTuple):
-    """How far the line of a positive is from the convex hull of the negatives.
+    """Distance of the line of a positive from the convex hull of the negatives.
 
     Attributes:
         forward: distance of p from the cone of the negatives, 0 to 1.
-        backward: that of −p.
+        backward: distance of −p.
     """
 
     forward: float
@@ -27,7 +27,7 @@ def cone_distance(positive: Any, negatives: Any) -> ConeDistance:
 
     .. math:: \min_{a \ge 0} \Big\lVert \sum_j a_j n_j \mp p \Big\rVert
 
-    c p with c ≠ 0 is in conv{n} for some c exactly if one of the two is 0. Where neither is, the
+    c p with c ≠ 0 is in conv{n} for some c exactly if one of the two is 0. If neither is, the
     optimal anchor is not its positive (Corollary 2.2).
 
     Args:
@@ -50,12 +50,14 @@ def cone_distance(positive: Any, negatives: Any) -> ConeDistance:
     from scipy.optimize import nnls
 
     p, n = _checked(positive, negatives)
-    found = [1.0 if len(n) == 0 else float(nnls(n.T, sign * p)[1]) for sign in (1, -1)]
-    return ConeDistance(*(0.0 if distance < ROUNDING else min(distance, 1.0) for distance in found))
+    distances = [1.0 if len(n) == 0 else float(nnls(n.T, sign * p)[1]) for sign in (1, -1)]
+    return ConeDistance(
+        *(0.0 if distance < ROUNDING else min(distance, 1.0) for distance in distances)
+    )
 
 
 ROUNDING = 1e-12
-"""Distances below are 0."""
+"""Distances below this count as 0."""
 
 
 def stationarity_angle(positive: Any, negatives: Any, temperature: float = 1.0) -> float:
@@ -73,7 +75,7 @@ def stationarity_angle(positive: Any, negatives: Any, temperature: float = 1.0) 
         temperature: γ > 0.
 
     Returns:
-        Radians, 0 to π / 2; 0 if the sum is 0, which has no part across p.
+        Radians, 0 to π / 2; 0 if the sum is 0, which has no component across p.
 
     Raises:
         InputError: as :func:`cone_distance`, or without negatives.
@@ -87,7 +89,7 @@ def stationarity_angle(positive: Any, negatives: Any, temperature: float = 1.0) 
     """
     p, n = _checked(positive, negatives)
     if len(n) == 0:
-        raise InputError("there are no negatives, and so no sum of them")
+        raise InputError("there are no negatives to sum")
     total = _softmax(n @ p / temperature) @ n
     along = total @ p
     across = np.linalg.norm(total - along * p)
@@ -138,8 +140,8 @@ def gradient_norm(anchor: Any, positives: Any, negatives: Any, temperature: floa
 
 def _softmax(t: Floats) -> Floats:
     weights = np.exp(t - t.max())
-    found: Floats = weights / weights.sum()
-    return found
+    probabilities: Floats = weights / weights.sum()
+    return probabilities
 
 
 def _checked(vector: Any, rows: Any) -> tuple[Floats, Floats]:

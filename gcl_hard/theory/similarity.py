@@ -87,10 +87,10 @@ class ScoreTable(NamedTuple):
         same: bool [A, K], whether the candidate has the anchor's label.
         t_pos: float64 [A], t⁺ of the anchor's positive.
         temperature: γ > 0 of the hardening.
-        similarity: float64 [A, K], what a hardening sees: cosines, or hardness under JSD; may hold
+        similarity: float64 [A, K], input of a hardening: cosines, or hardness under JSD; may hold
             anything outside ``others``.
         objective: ``"infonce"``, whose integrand h is e^t, or ``"jsd"``, with softplus(t).
-        bounded: whether similarities are in [−1, 1]; else they count deviations.
+        bounded: whether similarities are in [−1, 1]; else they are in deviations.
     """
 
     t: Tensor
@@ -126,14 +126,14 @@ def two_view_scores(
         labels: int [B], ≥ 0.
         temperature: γ > 0 of InfoNCE.
         objective: ``"infonce"`` or ``"jsd"``.
-        hardness_scale: that of :class:`~gcl_hard.ContrastiveLoss`, under JSD.
+        hardness_scale: as for :class:`~gcl_hard.ContrastiveLoss`, under JSD.
 
     Returns:
         :class:`ScoreTable` of 2B anchors and 2B candidates, ``z1`` first.
 
     Raises:
-        InputError: for shapes that differ, values that are not finite, labels that are no
-            integers ≥ 0, or γ ≤ 0.
+        InputError: for shapes that differ, values that are not finite, labels other than integers
+            ≥ 0, or γ ≤ 0.
 
     Source:
         g(x, x') of the H-SCL paper, section III.
@@ -153,9 +153,9 @@ def two_view_scores(
     z = torch.cat([embeddings(z1, "z1"), embeddings(z2, "z2")])
     labels = negatives.check_labels(labels, n, "a comparison of losses").repeat(2)
     others = negatives.view_others(n, device=z.device)
-    found = _table(z, z, others, temperature, objective, hardness_scale)
-    t_pos = found.t.diagonal(n).repeat(2)
-    return found._replace(same=negatives.same_label(labels, labels), t_pos=t_pos)
+    table = _table(z, z, others, temperature, objective, hardness_scale)
+    t_pos = table.t.diagonal(n).repeat(2)
+    return table._replace(same=negatives.same_label(labels, labels), t_pos=t_pos)
 
 
 def local_global_scores(
@@ -182,16 +182,16 @@ def local_global_scores(
         labels: int [G], ≥ 0, class of each graph.
         temperature: γ > 0 of InfoNCE.
         objective: ``"jsd"`` or ``"infonce"``.
-        hardness_scale: that of :class:`~gcl_hard.ContrastiveLoss`, under JSD.
-        largest: m of ``"batch-max"``, to be given when the anchors are only some of the nodes that
-            the loss sees; None computes it from these anchors.
+        hardness_scale: as for :class:`~gcl_hard.ContrastiveLoss`, under JSD.
+        largest: m of ``"batch-max"``, required if the anchors are only some of the loss's nodes;
+            None computes it from these anchors.
 
     Returns:
         :class:`ScoreTable` of N anchors and G candidates.
 
     Raises:
-        InputError: for shapes that do not fit together, values that are not finite, labels
-            that are no integers ≥ 0, or γ ≤ 0.
+        InputError: for mismatched shapes, values that are not finite, labels other than integers
+            ≥ 0, or γ ≤ 0.
 
     Source:
         InfoGraph's scores; :func:`~gcl_hard.functional.hardness.jsd_hardness`.
@@ -207,9 +207,9 @@ def local_global_scores(
     check_number("temperature", temperature, above=0)
     labels = negatives.check_labels(labels, len(graphs), "a comparison of losses")
     others = negatives.local_global_others(batch, len(graphs))
-    found = _table(nodes, graphs, others, temperature, objective, hardness_scale, largest)
-    t_pos = found.t.gather(1, batch[:, None])[:, 0]
-    return found._replace(same=negatives.same_label(labels[batch], labels), t_pos=t_pos)
+    table = _table(nodes, graphs, others, temperature, objective, hardness_scale, largest)
+    t_pos = table.t.gather(1, batch[:, None])[:, 0]
+    return table._replace(same=negatives.same_label(labels[batch], labels), t_pos=t_pos)
 
 
 def log_integrand(scores: ScoreTable) -> Tensor:
@@ -306,7 +306,7 @@ def cosine_histograms(z: Tensor, labels: Tensor, bins: int = 50) -> Histograms:
         :class:`Histograms` of the n (n − 1) / 2 pairs.
 
     Raises:
-        InputError: for no row, values that are not finite, labels that are no integers ≥ 0, or
+        InputError: for no row, values that are not finite, labels other than integers ≥ 0, or
             fewer than one bin.
 
     Source:
@@ -326,8 +326,8 @@ def cosine_histograms(z: Tensor, labels: Tensor, bins: int = 50) -> Histograms:
         rows = every[start : start + BLOCK]
         index = ((z[rows] @ z.T + 1) * (bins / 2)).long().clamp_(0, bins - 1)
         later, same = rows[:, None] < every, negatives.same_label(labels[rows], labels)
-        for i, of in enumerate((later & same, later & ~same)):
-            counts[i] += torch.bincount(index[of], minlength=bins)
+        for i, mask in enumerate((later & same, later & ~same)):
+            counts[i] += torch.bincount(index[mask], minlength=bins)
     edges = torch.linspace(-1, 1, bins + 1, dtype=torch.float64, device=z.device)
     return Histograms(edges, counts[0], counts[1])
 

@@ -23,7 +23,7 @@ SETTINGS: dict[str, Hardening] = {
 
 
 OWN = "own"
-"""Name of the training's own hardening, if it is none of these."""
+"""Name of the training's hardening, if it is none of these."""
 
 
 def snapshot_epochs(every: int, epochs: int) -> list[int]:
@@ -43,10 +43,10 @@ def snapshot_epochs(every: int, epochs: int) -> list[int]:
 
 
 def with_own(current: Hardening) -> dict[str, Hardening]:
-    """The paper's hardenings, and that of the training if it is another.
+    """The paper's hardenings, and the training's if it is another.
 
     Args:
-        current: hardening of the sampler, as it is in this epoch.
+        current: the sampler's hardening in this epoch.
 
     Example:
         >>> list(with_own(Exponential(2.0))) == list(SETTINGS), list(with_own(Exponential(5.0)))[-1]

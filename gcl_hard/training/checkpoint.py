@@ -20,7 +20,7 @@ from gcl_hard.files.io import atomic_write, reading
 from gcl_hard.files.stored import load_torch, unlike
 
 SCHEMA_VERSION = 2
-MOST_NAMED = 5  # settings that a message about another run names
+MOST_NAMED = 5  # differing settings listed in a message
 
 State = dict[str, Any]
 
@@ -30,7 +30,7 @@ class Checkpoint:
 
     Args:
         path: path of the file.
-        run: what is trained, JSON-like; a file of another run is refused.
+        run: description of the run, JSON-like; a file of another run is refused.
         resume: whether to continue from an existing file; otherwise it is overwritten.
         every: least seconds between two writes, ≥ 0; 0 writes after every step.
 
@@ -70,10 +70,10 @@ class Checkpoint:
         self._sweep()
 
     def stop(self) -> None:
-        """Let training save after the step it is in, and end by KeyboardInterrupt.
+        """Let training save after its current step, and end by KeyboardInterrupt.
 
-        A signal's handler may call it. Of processes that train together the first one saves and
-        ends; the others end with it.
+        Signal handlers may call it. Of processes that train together the first saves and ends; the
+        others end with it.
 
         Example:
             >>> import signal
@@ -84,17 +84,17 @@ class Checkpoint:
         self.stopping = True
 
     def due(self) -> bool:
-        """Whether to write now: enough time has passed since the last write, or it is to stop."""
+        """Whether to write now: enough time has passed since the last write, or it must stop."""
         return self.stopping or time.monotonic() - self._last >= self.every
 
     def save(self, state: State) -> None:
         """Write a state atomically.
 
         Args:
-            state: tensors, numbers and words in plain containers.
+            state: tensors, numbers and strings in plain containers.
 
         Raises:
-            InputError: if the file cannot be written to; names it.
+            InputError: if the file cannot be written; names it.
         """
         whole = {
             "schema_version": SCHEMA_VERSION,
@@ -109,16 +109,16 @@ class Checkpoint:
         self._last = time.monotonic()
 
     def _sweep(self) -> None:
-        """Remove what is half-written since a process was killed."""
+        """Remove half-written files of killed processes."""
         for leftover in self.path.parent.glob(f".{glob.escape(self.path.name)}.*"):
             leftover.unlink(missing_ok=True)
 
     def load(self) -> State | None:
-        """The saved state, or None if there is none or it is not to be used.
+        """The saved state, or None without one or without ``resume``.
 
         Raises:
-            InputError: for a file that is no whole checkpoint, of a newer version, or of another
-                run; says which, and what to do.
+            InputError: for a file that is no complete checkpoint, has another version, or belongs
+                to another run; says which, and what to do.
         """
         if not self.resume or not self.exists():
             return None
@@ -139,8 +139,8 @@ class Checkpoint:
             is_ours = bool(run == self.run)
         if not is_ours:
             raise InputError(
-                f"{self.path} belongs to another run: {differences(run, self.run)}; run it as it "
-                f"was, or remove it to start over"
+                f"{self.path} belongs to another run: {differences(run, self.run)}; run with its "
+                f"settings, or remove it to start over"
             )
         self.notes |= whole["notes"]
         self._last = time.monotonic()
@@ -174,8 +174,8 @@ def restore_random_state(state: State) -> None:
 
 
 @contextmanager
-def fits(path: Path, what: str) -> Iterator[None]:
-    """Turn an error of loading a part of a state into a message that names the file."""
+def fits(path: Path, part: str) -> Iterator[None]:
+    """Turn errors of loading a part of a state into an InputError that names the file."""
     try:
         yield
     except (
@@ -186,12 +186,11 @@ def fits(path: Path, what: str) -> Iterator[None]:
         AttributeError,
         OverflowError,
     ) as error:
-        lines = str(error).split(
-            "\n"
-        )  # for a model the first says nothing, the second names the weight
+        # For a model the second line names the weight.
+        lines = str(error).split("\n")
         raise InputError(
-            f"{path}: its {what} does not fit what is trained ({lines[:2][-1].strip()}); remove it "
-            f"to start over"
+            f"{path}: its {part} does not match the current training "
+            f"({lines[:2][-1].strip()}); remove it to start over"
         ) from error
 
 
@@ -201,12 +200,12 @@ def _as_json(name: str, value: dict[str, Any]) -> Any:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{name} must be words and numbers in plain containers, as JSON has them: {error}"
+            f"{name} must be strings and numbers in plain containers, as in JSON: {error}"
         ) from error
 
 
 def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
-    """What differs between two descriptions of runs, in words; those inside them are compared too.
+    """Differences between two descriptions of runs, in words, nested ones included.
 
     Example:
         >>> differences({"config": {"lr": 0.1, "n": 1}}, {"config": {"lr": 0.2, "n": 1}})
@@ -216,20 +215,20 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     theirs, ours = _flat(theirs), _flat(ours)
     names = [n for n in (*ours, *theirs) if theirs.get(n, unset) != ours.get(n, unset)]
     names = list(dict.fromkeys(names))
-    said = [
+    changes = [
         f"{n} {theirs.get(n, unset)} there, {ours.get(n, unset)} here" for n in names[:MOST_NAMED]
     ]
     more = len(names) - MOST_NAMED
-    return ", ".join(said) + (f", and {more} more" if more > 0 else "")
+    return ", ".join(changes) + (f", and {more} more" if more > 0 else "")
 
 
-def _flat(given: dict[str, Any]) -> dict[str, Any]:
-    """A dictionary with those in it opened."""
-    found: dict[str, Any] = {}
-    for name, value in given.items():
+def _flat(nested: dict[str, Any]) -> dict[str, Any]:
+    """A dictionary with nested ones flattened."""
+    flat: dict[str, Any] = {}
+    for name, value in nested.items():
         inner = _flat(value) if isinstance(value, dict) and value else {}
-        found |= {
-            key if key not in (found | given) else f"{name}.{key}": one
-            for key, one in inner.items()
+        flat |= {
+            key if key not in (flat | nested) else f"{name}.{key}": inner_value
+            for key, inner_value in inner.items()
         } or {name: value}
-    return found
+    return flat

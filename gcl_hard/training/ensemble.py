@@ -38,11 +38,11 @@ class EnsembleLike(Protocol):
 
     @property
     def models(self) -> Sequence[nn.Module]:
-        """The models, on the device already."""
+        """The models, already on the device."""
 
     @property
     def alone(self) -> str | None:
-        """Why the models cannot be stacked and train one by one; None if they can."""
+        """Why the models cannot be stacked and must train one by one; None if they can."""
 
     def set_epoch(self, epoch: int, epochs: Sequence[int]) -> None:
         """Set every model's schedules to ``epoch`` (from 1) of its ``epochs``."""
@@ -51,7 +51,7 @@ class EnsembleLike(Protocol):
         """Batches that all models share."""
 
     def batches_of(self, model: int, epoch: int) -> Iterable[Any]:
-        """Batches of one model trained by itself."""
+        """Batches of a model that is trained alone."""
 
     def losses(
         self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], batch: Any
@@ -75,32 +75,32 @@ def train_ensemble(
 ) -> list[list[float] | DivergenceError]:
     """Train all models in place.
 
-    A model whose loss is not finite stops with its error and keeps the weights that it had before;
-    the others go on. Models may differ in everything of :class:`Optimisation` but
-    precision, which is that of their weights.
+    A model whose loss is not finite stops with its error and keeps its last weights; the others
+    continue. Models may differ in everything of :class:`Optimisation` but precision, which is that
+    of their weights.
 
     Args:
-        ensemble: what to train; its models are on the device already.
+        ensemble: the ensemble, its models already on the device.
         optimisation: settings of the optimiser, for all models or for each.
         on_epoch: called as an epoch ends.
         settings: description of each model, for the message if it diverges.
-        snapshots: when models are measured, and by what.
+        snapshots: when and how models are measured.
 
     Returns:
-        For each model its mean loss per epoch trained, nats, or why it stopped.
+        For each model its mean loss per trained epoch, nats, or the error that stopped it.
 
     Raises:
         InputError: for another number of optimisations than of models, or a precision that
             models cannot share.
-        OutOfMemory: says what to lower.
+        OutOfMemory: if memory runs out; says what to lower.
 
     Example:
         >>> from gcl_hard.graphs import GIN, Ensemble, InfoGraph, load
         >>> mutag = load("MUTAG")
         >>> betas = {"method": "hscl", "beta": 1.0}, {"method": "hscl", "beta": 10.0}
-        >>> models = [InfoGraph(GIN(mutag.n_features), **one) for one in betas]
+        >>> models = [InfoGraph(GIN(mutag.n_features), **options) for options in betas]
         >>> losses = train_ensemble(Ensemble(models, mutag), Optimisation(epochs=2))
-        >>> [len(of_model) for of_model in losses]
+        >>> [len(model_losses) for model_losses in losses]
         [2, 2]
     """
     n = len(ensemble.models)
@@ -113,18 +113,18 @@ def train_ensemble(
     if ensemble.alone is not None:
         return _one_by_one(ensemble, each, names, on_epoch, snapshots)
     dtype = next(ensemble.models[0].parameters()).dtype
-    if any(one.optimiser is not None or callable(one.lr_schedule) for one in each):
+    if any(options.optimiser is not None or callable(options.lr_schedule) for options in each):
         raise InputError(
             "an ensemble is optimised by Adam, constant or cosine: train models with another "
             "optimiser or schedule one by one, by gcl_hard.fit"
         )
-    for one in each:
-        whole = one.accumulate == one.parts == 1
-        if PRECISIONS.get(one.precision) != dtype or not whole:
+    for options in each:
+        whole = options.accumulate == options.parts == 1
+        if PRECISIONS.get(options.precision) != dtype or not whole:
             raise InputError(
-                f"models of an ensemble train on whole batches, without accumulation, in the "
-                f"precision that they are in, {dtype}, got {one.precision}, accumulate "
-                f"{one.accumulate} and parts {one.parts}: train models one by one, by gcl_hard.fit"
+                f"models of an ensemble train on whole batches, without accumulation, in their own "
+                f"precision, {dtype}, got {options.precision}, accumulate {options.accumulate} and "
+                f"parts {options.parts}: train models one by one, by gcl_hard.fit"
             )
     with memory_for(lambda: f"out of memory with {n} models in an ensemble"):
         return _Run(copy.copy(ensemble), each, names).train(on_epoch, snapshots)
@@ -152,19 +152,19 @@ class _Run:
         return self.results
 
     def _train_epoch(self, epoch: int) -> tuple[Tensor, Tensor, Tensor]:
-        """For every batch and model the loss, whether it trained, and its items, all [B, P]."""
+        """Loss, whether it trained, and number of items of every batch and model, [B, P] each."""
         each = [self.optimisations[m] for m in self.numbers]
         self.ensemble.set_epoch(epoch, [o.epochs for o in each])
         self.adam.set_rates([_rate(o, epoch) for o in each])
-        found: list[Tensor] = []
+        results: list[Tensor] = []
         for batch in self.ensemble.batches(epoch):
             self.adam.zero_grad()
             losses = self.ensemble.losses(self.stacked.parameters, self.stacked.buffers, batch)
             losses.sum().backward()  # type: ignore[no-untyped-call]
             self.adam.step()
-            of_batch = losses.detach(), *self.ensemble.trained(batch)
-            found.append(torch.stack([one.float() for one in of_batch]))
-        losses, trained, sizes = torch.stack(found, 1).cpu()  # a device is waited for once
+            batch_results = losses.detach(), *self.ensemble.trained(batch)
+            results.append(torch.stack([x.float() for x in batch_results]))
+        losses, trained, sizes = torch.stack(results, 1).cpu()  # waits once for a device
         return losses, trained > 0, sizes.long()
 
     def _end_epoch(
@@ -232,7 +232,7 @@ def _one_by_one(
     if len(names) > 1:
         warnings.warn(f"{ensemble.alone}: {len(names)} models are trained one by one", stacklevel=3)
 
-    def one(m: int, model: nn.Module) -> list[float] | DivergenceError:
+    def train_alone(m: int, model: nn.Module) -> list[float] | DivergenceError:
         losses: list[float] = []
 
         def ended(epoch: int, loss: float) -> None:
@@ -255,7 +255,7 @@ def _one_by_one(
             pass
         return losses
 
-    return [one(m, model) for m, model in enumerate(ensemble.models)]
+    return [train_alone(m, model) for m, model in enumerate(ensemble.models)]
 
 
 def _rate(optimisation: Optimisation, epoch: int) -> float:
@@ -277,7 +277,7 @@ class Stacked:
         buffers: by name, [P, …].
 
     Raises:
-        InputError: for none, or modules that differ; names the first difference.
+        InputError: for no modules, or modules that differ; names the first difference.
 
     Example:
         >>> stacked = Stacked([nn.Linear(2, 3), nn.Linear(2, 3)])
@@ -328,7 +328,7 @@ class Stacked:
 
 class Adam:
     """PyTorch's Adam on stacked parameters: neighbouring rows of equal settings are one parameter,
-    so that a step costs the host the same whatever their number.
+    so that the host's cost of a step does not grow with their number.
 
     Args:
         stacked: the table.
@@ -340,9 +340,7 @@ class Adam:
         self._group({})
 
     def _group(self, moments: Mapping[str, Tensor]) -> None:
-        """Make the optimiser, with the moments [P, D] and steps [P] of the rows, if there are
-        any.
-        """
+        """Create the optimiser, with the rows' moments [P, D] and steps [P], if any."""
         starts = [0, *(
             row for row in range(1, len(self._settings))
             if self._settings[row] != self._settings[row - 1]
@@ -359,8 +357,8 @@ class Adam:
         for block, part in zip(self._blocks, self._parts, strict=True):
             if moments:
                 self._adam.state[block] = {
-                    name: of[part][0] if name == "step" else of[part]
-                    for name, of in moments.items()
+                    name: values[part][0] if name == "step" else values[part]
+                    for name, values in moments.items()
                 }
 
     @property
@@ -402,7 +400,7 @@ class Adam:
     def keep(self, rows: Sequence[int]) -> None:
         """Drop all other rows of the table too."""
         index = torch.tensor(rows, device=self.stacked.flat.device)
-        moments = {name: of[index.to(of.device)] for name, of in self._moments.items()}
+        moments = {name: values[index.to(values.device)] for name, values in self._moments.items()}
         self.stacked.keep(rows)
         self._settings = [self._settings[row] for row in rows]
         self._group(moments)
@@ -429,5 +427,5 @@ def _shapes(module: nn.Module) -> dict[str, tuple[object, ...]]:
     return {name: (tuple(value.shape), value.dtype, value.device) for name, value in named}
 
 
-def _shown(found: tuple[object, ...] | None) -> str:
-    return "absent" if found is None else ", ".join(map(str, found))
+def _shown(description: tuple[object, ...] | None) -> str:
+    return "absent" if description is None else ", ".join(map(str, description))

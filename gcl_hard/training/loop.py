@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 LrSchedule = Literal["constant", "cosine"]
 Precision = Literal["32-true", "64-true", "16-mixed", "bf16-mixed"]
-# PyTorch has a class of error for a GPU's memory, and none for the CPU's or cuBLAS's
+# PyTorch has an error class for a GPU's memory, but none for the CPU's or cuBLAS's
 OUT_OF_MEMORY = re.compile("can't allocate memory|not enough memory|out of memory|ALLOC_FAILED")
 
 
@@ -63,7 +63,7 @@ OnEpoch = Callable[[int, float], Any]
 
 @dataclass(frozen=True)
 class Optimisation:
-    """How a model is optimised, by Adam if nothing else is said.
+    """Settings of a model's optimisation, by Adam unless stated otherwise.
 
     Args:
         epochs: number of epochs, ≥ 1.
@@ -74,12 +74,12 @@ class Optimisation:
         precision: as Lightning Fabric names it.
         accumulate: batches ≥ 1 whose mean gradient makes one step; the last of an epoch may have
             fewer. A batch's negatives stay its own: accumulation does not add any.
-        optimiser: another one than Adam, such as ``torch.optim.AdamW``: called as
+        optimiser: an optimiser other than Adam, such as ``torch.optim.AdamW``: called as
             ``optimiser(parameters, lr=lr, weight_decay=weight_decay)``.
         parts: parts ≥ 1 in which a batch is encoded, by :func:`gcl_hard.cached_backward`: all
-            negatives, and memory for the activations of one part. With BatchNorm each part has
-            statistics of its own, so that the gradient is not that of the whole batch. A small
-            batch has fewer parts.
+            negatives, with the activations of one part in memory. With BatchNorm each part has its
+            own statistics, so that the gradient is not that of the whole batch. A small batch has
+            fewer parts.
 
     Raises:
         InputError: for a value out of range.
@@ -133,33 +133,33 @@ def train(
 
     Args:
         model: ``model(batch)`` is the loss, float []; its ``set_epoch(epoch, epochs)``, if it has
-            one, is called as an epoch begins. For more parts than one ``model.in_parts(batch, n)``
-            is a list of parts and the loss of what ``model.encode_part(part)`` returns, joined, as
-            ``InfoGraph``, ``TwoView`` and ``ImageContrast`` have them.
+            one, is called as an epoch begins. With several parts ``model.in_parts(batch, n)``
+            returns a list of parts and the loss of the joined outputs of
+            ``model.encode_part(part)``; see ``InfoGraph``, ``TwoView`` and ``ImageContrast``.
         batches: a function from the epoch (from 1) to its batches on ``device``, or a loader that
             is iterated over once an epoch.
         optimisation: settings of the optimiser.
         device: device to train on.
         on_epoch: called with the epoch and its mean loss as it ends, before it is saved; if it
             returns False, training ends.
-        stopping: ends the training some epochs after the best one, and gives the model its weights;
-            asked before ``on_epoch``, and kept in the checkpoint.
-        setting: what is being trained, for the message when it diverges.
+        stopping: ends the training some epochs after the best one, and restores the weights of
+            that epoch; called before ``on_epoch``, and kept in the checkpoint.
+        setting: description of the run, for the message if it diverges.
         checkpoint: file of the state, saved during training and resumed from; on a CPU a resumed
             run ends with the bits of an undisturbed one.
         together: whether the processes that torchrun has started train one model, each on its own
             batches; the process group must have been set up.
-        images: for batches of images, how many there are in one, and the pixels of a side, for the
-            message when memory runs out.
+        images: number of images in a batch and pixels of a side, for the message if memory runs
+            out.
 
     Returns:
-        Mean loss per epoch, nats, over all processes; those before a checkpoint too.
+        Mean loss per epoch, nats, over all processes, including epochs before a resume.
 
     Raises:
-        InputError: for batches of another type, a checkpoint that is damaged or of another run, or
-            a model that does not return a loss; on all processes, if they have not as many batches
-            each.
-        OutOfMemory: says what to lower.
+        InputError: for batches of another type, a checkpoint that is damaged or belongs to another
+            run, or a model that does not return a loss; on all processes, if they have unequal
+            numbers of batches.
+        OutOfMemory: if memory runs out; says what to lower.
         DivergenceError: if a loss, or a weight at the end, is not finite; names epoch, batch and
             setting.
         KeyboardInterrupt: after ``checkpoint.stop()``, once the step has been saved
@@ -182,8 +182,8 @@ def train(
             f"{type(batches).__name__}"
         )
     if stopping is not None and stopping.best_epoch:
-        raise InputError("this EarlyStopping has been through a training: give a new one")
-    of_epoch = batches if callable(batches) else lambda epoch: batches
+        raise InputError("this EarlyStopping has been used in a training: give a new one")
+    epoch_batches = batches if callable(batches) else lambda epoch: batches
     run = _Run(
         model, optimisation, torch.device(device), setting, checkpoint,
         stopping=stopping, together=together, images=images,
@@ -191,15 +191,15 @@ def train(
     model.train()
     over = stopping is not None and stopping.ended
     for epoch in () if over else range(run.epoch, optimisation.epochs + 1):
-        run.train_epoch(epoch, of_epoch)
+        run.train_epoch(epoch, epoch_batches)
         if not run.end_epoch(epoch, on_epoch):
             break
     if stopping is not None:
         stopping.restore()
     if not all_finite(model.parameters()):
         raise DivergenceError(
-            f"after the last step some weights are not finite{_of(setting)}; nothing of this run "
-            f"was saved. Lower lr or beta, or raise temperature"
+            f"after the last step some weights are not finite{_suffix(setting)}; nothing of this "
+            f"run was saved. Lower lr or beta, or raise temperature"
         )
     return run.means
 
@@ -220,24 +220,24 @@ def fit(
 
     Args:
         model: such as ``InfoGraph`` or ``TwoView``.
-        data: a :class:`gcl_hard.graphs.GraphSet` or a :class:`gcl_hard.nodes.NodeSet`; or what
-            :func:`train` takes, such as a ``torch_geometric.loader.DataLoader``, whose batches are
-            moved to the device.
-        batch_size: graphs in a batch, ≥ 2, of a set.
-        seed: seed of the order in which they come, of a set.
-        device: device to train on; None for the model's own.
+        data: a :class:`gcl_hard.graphs.GraphSet` or a :class:`gcl_hard.nodes.NodeSet`; or batches
+            as for :func:`train`, such as a ``torch_geometric.loader.DataLoader``, which are moved
+            to the device.
+        batch_size: graphs in a batch of a set, ≥ 2.
+        seed: seed of the order of a set.
+        device: device to train on; None for the model's device.
         on_epoch: called with the epoch and its mean loss, for example to log them; if it returns
             False, training ends.
-        stopping: as of :func:`train`, as is ``checkpoint``.
-        checkpoint: where the training is kept.
-        **optimisation: as of :class:`Optimisation`: ``epochs``, ``lr``, ``optimiser``, ….
+        stopping: as for :func:`train`.
+        checkpoint: likewise.
+        **optimisation: arguments of :class:`Optimisation`: ``epochs``, ``lr``, ``optimiser``, ….
 
     Returns:
         Mean loss per epoch, nats.
 
     Raises:
-        InputError: for data of another type, settings that cannot be used, or data that a method
-            ``check_data`` of the model refuses.
+        InputError: for data of another type, unusable settings, or data that the model's
+            ``check_data`` refuses.
         DivergenceError: if a loss, or a weight at the end, is not finite.
 
     Example:
@@ -251,29 +251,31 @@ def fit(
         raise InputError(
             f"fit takes a model and then its data, got {type(model).__name__} as model"
         )
-    unknown_settings = optimisation.keys() - {one.name for one in fields(Optimisation)}
+    unknown_settings = optimisation.keys() - {field.name for field in fields(Optimisation)}
     if unknown_settings:
-        raise unknown("setting", min(unknown_settings), (one.name for one in fields(Optimisation)))
+        raise unknown(
+            "setting", min(unknown_settings), (field.name for field in fields(Optimisation))
+        )
     _check_classes(model, data)
     if (check_data := getattr(model, "check_data", None)) is not None:
         check_data(data)
     if device is None:
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    batches_of = getattr(data, "batches", None)
-    if batches_of is None and hasattr(data, "edge_index"):
+    make_batches = getattr(data, "batches", None)
+    if make_batches is None and hasattr(data, "edge_index"):
         raise InputError(
-            f"fit takes sets and loaders, and this is one graph ({type(data).__name__}): give "
+            f"fit takes sets and loaders, and this is a single graph ({type(data).__name__}): give "
             f"NodeSet.from_graph(graph) to a model of its nodes, or GraphSet.from_graphs([…]) of "
             f"several graphs"
         )
-    batches = data if batches_of is None else batches_of(batch_size, seed=seed)
+    batches = data if make_batches is None else make_batches(batch_size, seed=seed)
     if isinstance(batches, str | list | tuple) or not (
         callable(batches) or isinstance(batches, Iterable)
     ):
         raise InputError(
-            f"fit takes a set of graphs, as GraphSet.from_graphs makes of a list, a graph of "
-            f"nodes, as NodeSet.from_graph makes, pairs of views, as ViewPairs makes of a Split of "
-            f"images, or a loader, got {type(data).__name__}"
+            f"fit takes a set of graphs (GraphSet.from_graphs of a list), a graph of nodes "
+            f"(NodeSet.from_graph), pairs of views of images (ViewPairs), or a loader, got "
+            f"{type(data).__name__}"
         )
 
     def moved(epoch: int) -> Iterator[Any]:
@@ -287,7 +289,7 @@ def fit(
 
 
 def _check_classes(model: nn.Module, data: Any) -> None:
-    """Refuse a set of one class where negatives belong to other classes."""
+    """InputError for a set of one class if negatives must belong to other classes."""
     sampler: Any = getattr(getattr(model, "loss", None), "sampler", None)
     labels: Any = getattr(data, "y", None)
     if getattr(sampler, "admit", "") != "other_labels" or not isinstance(labels, Tensor):
@@ -296,13 +298,13 @@ def _check_classes(model: nn.Module, data: Any) -> None:
     classes = classes and int(labels[0]) != getattr(model.loss, "unknown", None)
     if classes and bool((labels == labels[0]).all()):
         raise InputError(
-            f"all {len(labels)} items belong to one class, and the negatives of this method "
-            f"to others: train with ucl or hucl, or on several classes"
+            f"all {len(labels)} items belong to one class, and this method's negatives belong to "
+            f"other classes: train with ucl or hucl, or on several classes"
         )
 
 
 def _on_device(batch: Any, device: torch.device) -> Any:
-    """A batch on a device: tensors and what else can be moved, in lists, tuples and dictionaries.
+    """A batch on a device: moves tensors and the like, in lists, tuples and dictionaries.
 
     Example:
         >>> _on_device({"z": [torch.ones(2)], "name": "a"}, torch.device("cpu"))
@@ -310,11 +312,11 @@ def _on_device(batch: Any, device: torch.device) -> Any:
     """
     from torch.utils._pytree import tree_map
 
-    return tree_map(lambda one: one.to(device) if hasattr(one, "to") else one, batch)
+    return tree_map(lambda value: value.to(device) if hasattr(value, "to") else value, batch)
 
 
 class _Alone:
-    """One device, in single precision: what is used of Fabric, which is not imported for it."""
+    """One device in single precision: Fabric's interface without its import."""
 
     is_global_zero = True
 
@@ -331,7 +333,7 @@ class _Alone:
 
 
 class _Encoding(nn.Module):
-    """A model that is called with a part of a batch, by what trains on several devices, too."""
+    """A module whose call encodes a part of a batch, so that Fabric can wrap it."""
 
     def __init__(self, model: nn.Module, parts: int) -> None:
         super().__init__()
@@ -342,22 +344,22 @@ class _Encoding(nn.Module):
                 f"give the model in_parts(batch, n) and encode_part(part), as InfoGraph, TwoView "
                 f"and ImageContrast have them"
             )
-        of = {name: _depth(kind, name) for name in ("forward", "in_parts")}
-        if of["forward"] < of["in_parts"]:
+        depths = {name: _depth(kind, name) for name in ("forward", "in_parts")}
+        if depths["forward"] < depths["in_parts"]:
             raise InputError(
-                f"parts is {parts}, and {kind.__name__} has a forward of its own, whose loss is "
-                f"not that of in_parts: give it in_parts(batch, n), too, or leave parts out"
+                f"parts is {parts}, and {kind.__name__} overrides forward, whose loss is not that "
+                f"of in_parts: override in_parts(batch, n), too, or leave parts out"
             )
         self.model: Any = model
 
     def forward(self, part: Any) -> SimpleNamespace:
-        # Fabric makes float32 of float64 where it finds any.
+        # Fabric would convert bare float64 tensors to float32.
         return SimpleNamespace(rows=self.model.encode_part(part))
 
 
 def _depth(kind: type, name: str) -> int:
-    """How far up a class gets a method from."""
-    return next(depth for depth, one in enumerate(kind.__mro__) if name in vars(one))
+    """Position in the MRO of the class that defines a method."""
+    return next(depth for depth, base in enumerate(kind.__mro__) if name in vars(base))
 
 
 class _Run:
@@ -401,14 +403,14 @@ class _Run:
             self.optimizer = make(params, **rates)
         except TypeError as error:
             raise InputError(
-                f"optimiser is called as optimiser(parameters, lr=…, weight_decay=…), and cannot "
-                f"be: {error}; give a function that calls it as it is to be called"
+                f"optimiser is called as optimiser(parameters, lr=…, weight_decay=…), which fails: "
+                f"{error}; wrap it in a function with these arguments"
             ) from error
         closure = inspect.signature(self.optimizer.step).parameters.get("closure")
         if closure is not None and closure.default is closure.empty:
             raise InputError(
-                f"{type(self.optimizer).__name__} calls the model several times in a step, and a "
-                f"step here is one call: give an optimiser such as torch.optim.AdamW"
+                f"{type(self.optimizer).__name__} calls the model several times in a step, and "
+                f"training calls it once: give an optimiser such as torch.optim.AdamW"
             )
         called = model if optimisation.parts == 1 else _Encoding(model, optimisation.parts)
         self.wrapped, self.wrapped_optimizer = self.fabric.setup(called, self.optimizer)
@@ -422,8 +424,8 @@ class _Run:
         self.epoch, self.step = 1, 0
         self.means: list[float] = []
         self.losses: list[Tensor] = []
-        self.trained: list[Tensor] = []  # whether a batch trained anything
-        self.sizes: list[int] = []  # and its anchors, 0 if they are not known
+        self.trained: list[Tensor] = []  # whether each batch trained anything
+        self.sizes: list[int] = []  # anchors of each batch, 0 if unknown
         self.contrasts: list[Any] = [m for m in model.modules() if hasattr(m, "counts")]
         self.random_at_epoch: State = {}
         self.random_now: State = {}
@@ -433,7 +435,7 @@ class _Run:
 
     @property
     def _scaler(self) -> Any:
-        """What scales losses in half precision; None where nothing does."""
+        """Scaler of losses in half precision, or None."""
         return None if isinstance(self.fabric, _Alone) else self.fabric.strategy.precision
 
     def train_epoch(self, epoch: int, batches: Callable[[int], Iterable[Any]]) -> None:
@@ -447,11 +449,11 @@ class _Run:
             size, images = _size(group), ""
             more = "raise parts (all negatives, activations of one part), "
             in_parts = more if hasattr(self.model, "in_parts") else ""
-            if self.images is not None:  # known while a batch's views are made, too
+            if self.images is not None:  # also known while a batch's views are made
                 size, images = " ({} images of {} pixels)".format(*self.images), "size, or "
             return (
                 f"out of memory in epoch {epoch}, batch {len(self.losses) + 1}{size}"
-                f"{_of(self.setting)}: {in_parts}lower {images}batch-size (accumulate then "
+                f"{_suffix(self.setting)}: {in_parts}lower {images}batch-size (accumulate then "
                 f"averages several batches a step, each with fewer negatives), or use precision "
                 f"bf16 or a smaller encoder"
             )
@@ -476,37 +478,37 @@ class _Run:
             self.random_at_epoch = random_state()
             return batches(self.epoch)
         restore_random_state(self.random_at_epoch)
-        found = iter(batches(self.epoch))  # drawn once more, so that the rest is the same
-        drawn = sum(1 for _ in itertools.islice(found, self.step))
+        remaining = iter(batches(self.epoch))  # redrawn, so that the rest is the same
+        drawn = sum(1 for _ in itertools.islice(remaining, self.step))
         if drawn < self.step:
             raise InputError(
                 f"{self.checkpoint.path} is {self.step} batches into epoch {self.epoch}, which has "
                 f"only {drawn}; remove it to start over"
             )
         restore_random_state(self.random_now)
-        return found
+        return remaining
 
     def _train_group(self, group: Sequence[Any]) -> None:
         """One step of the optimiser, on the mean gradient of some batches."""
         self.wrapped_optimizer.zero_grad()
         for batch in group:
-            for one in self.contrasts:
-                one.counts = None
+            for contrast in self.contrasts:
+                contrast.counts = None
             self._keep(self._backward(batch, len(group)))
         self.wrapped_optimizer.step()
         self.step += len(group)
 
-    def _backward(self, batch: Any, of: int) -> Tensor:
-        """The loss of a batch, one of so many whose mean gradient makes a step."""
+    def _backward(self, batch: Any, n_batches: int) -> Tensor:
+        """The loss of a batch, one of ``n_batches`` whose mean gradient makes a step."""
 
         def backward(loss: Tensor) -> None:
-            self.fabric.backward(loss if of == 1 else loss / of)
+            self.fabric.backward(loss if n_batches == 1 else loss / n_batches)
 
         if self.optimisation.parts > 1:
             model: Any = self.model
-            parts, of_joined = model.in_parts(batch, self.optimisation.parts)
+            parts, joined_loss = model.in_parts(batch, self.optimisation.parts)
             return cached_backward(
-                lambda part: self.wrapped(part).rows, parts, lambda *z: _checked(of_joined(*z)),
+                lambda part: self.wrapped(part).rows, parts, lambda *z: _checked(joined_loss(*z)),
                 backward=backward, modules=self.wrapped,
             )  # fmt: skip
         loss = _checked(self.wrapped(batch))
@@ -514,12 +516,12 @@ class _Run:
         return loss.detach()
 
     def _keep(self, loss: Tensor) -> None:
-        """Keep a batch's loss, and whether it trained anything; no GPU is waited for."""
-        known = [one.counts for one in self.contrasts if one.counts is not None]
+        """Keep a batch's loss, and whether it trained anything, without waiting for a GPU."""
+        known = [contrast.counts for contrast in self.contrasts if contrast.counts is not None]
         trained = loss.new_ones((), dtype=torch.bool)
         if known:
             trained = torch.stack([counts["contributing"] for counts in known]).sum() > 0
-            trained |= loss != 0  # by another part of the loss
+            trained |= loss != 0  # through another part of the loss
         self.sizes.append(sum(counts["anchors"] for counts in known))
         if self.world > 1:  # the mean over processes that trained
             total, n = summed(torch.stack([loss * trained, trained.to(loss)]))
@@ -528,7 +530,7 @@ class _Run:
         self.trained.append(trained)
 
     def end_epoch(self, epoch: int, on_epoch: OnEpoch | None) -> bool:
-        """End an epoch; returns whether to go on."""
+        """End an epoch; returns whether to continue."""
         self.means.append(mean_loss(self.losses, epoch, self.setting, self.trained, self.sizes))
         if isinstance(self.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             self.scheduler.step(self.means[-1])
@@ -546,12 +548,12 @@ class _Run:
         return goes_on
 
     def _checkpoint(self, *, last: bool = False) -> None:
-        """Save if it is time to; after ``stop``, end training unless it is over anyway."""
+        """Save if due; after ``stop``, end training unless it is over anyway."""
         if self.checkpoint is None:
             return
         if last or self.checkpoint.due():
             self._save(self.checkpoint)
-        # Only the first process saves, so that its state is there before any process ends.
+        # Only the first process saves, so that its state is written before any process ends.
         if self.checkpoint.stopping and not last and self.fabric.is_global_zero:
             self.checkpoint.stopping = False
             raise KeyboardInterrupt
@@ -587,7 +589,7 @@ class _Run:
         with fits(path, "state"):
             kept = state.get("stopping")
             if (kept is None) != (self.stopping is None):
-                raise ValueError("early stopping belongs to one of them only")
+                raise ValueError("only one of them has early stopping")
             if self.stopping is not None and kept is not None:
                 self.stopping.set_run_state(kept)
             _check_state(state, self.optimizer, self.scheduler)
@@ -598,33 +600,33 @@ class _Run:
                 self._scaler.load_state_dict(state["scaler"])
             self.epoch, self.step = int(state["epoch"]), int(state["step"])
             self.means, self.sizes = list(state["means"]), list(state["sizes"])
-            self.losses = [one.to(self.fabric.device) for one in state["losses"]]
-            self.trained = [one.to(self.fabric.device) for one in state["trained"]]
+            self.losses = [value.to(self.fabric.device) for value in state["losses"]]
+            self.trained = [value.to(self.fabric.device) for value in state["trained"]]
             self.random_now, self.random_at_epoch = state["random"], state["random_at_epoch"]
             restore_random_state(self.random_now)
 
 
 def _fabric(device: torch.device, world: int, local: int, precision: Precision) -> Any:
-    """What trains on several devices, or in another precision; it takes seconds to import."""
+    """Fabric for several devices or other precisions; takes seconds to import."""
     check_extra("images", f"training in {precision} on {world} device(s)", "lightning_fabric")
     from lightning_fabric import Fabric
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces precisions
     alone: list[int] | int = [device.index or 0] if device.type == "cuda" else 1
-    found = Fabric(
+    fabric = Fabric(
         accelerator=device.type, devices=local if world > 1 else alone,
         num_nodes=max(world // local, 1), strategy="ddp" if world > 1 else "auto",
         precision=precision,
     )  # fmt: skip
-    found.launch()
-    return found
+    fabric.launch()
+    return fabric
 
 
 def _check_state(state: State, optimizer: Any, scheduler: Any) -> None:
-    """Refuse what optimizers would not notice, and their compiled code would write beyond."""
+    """ValueError for states that optimisers accept, but whose compiled code would overrun."""
     ours = {
         "optimizer": {"param_groups": [
-            {name: one for name, one in group.items() if name != "params"}
+            {name: value for name, value in group.items() if name != "params"}
             for group in optimizer.param_groups
         ]},
         "random": (random := {**random_state(), "cuda": []}), "random_at_epoch": random,
@@ -637,39 +639,41 @@ def _check_state(state: State, optimizer: Any, scheduler: Any) -> None:
     }) or unlike_ours({**state, **without_cuda}, ours)  # fmt: skip
     if why is not None:
         raise ValueError(why)
-    weights = [one for group in optimizer.param_groups for one in group["params"]]
-    of_weights = state["optimizer"]["state"]
-    for key, moments in of_weights.items():
-        for name, one in moments.items():
-            if torch.is_tensor(one) and not (
-                one.shape in (weights[key].shape, ())
-                and one.is_floating_point()
-                and one.layout == torch.strided
-                and (one.numel() == 1 or all(one.stride()))
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    moments_by_weight = state["optimizer"]["state"]
+    for key, moments in moments_by_weight.items():
+        for name, moment in moments.items():
+            if torch.is_tensor(moment) and not (
+                moment.shape in (weights[key].shape, ())
+                and moment.is_floating_point()
+                and moment.layout == torch.strided
+                and (moment.numel() == 1 or all(moment.stride()))
             ):
-                raise ValueError(f"{name} of weight {key} is no such state")
+                raise ValueError(f"{name} of weight {key} is no state of this optimiser")
 
 
 def _with_run_state(model: nn.Module) -> Iterator[tuple[str, Any]]:
-    """Modules with a state of a run that is no weight, such as random generators."""
-    return ((name, one) for name, one in model.named_modules() if hasattr(one, "run_state"))
+    """Modules with a state beside weights, such as random generators."""
+    return (
+        (name, module) for name, module in model.named_modules() if hasattr(module, "run_state")
+    )
 
 
 def adam_of(parameters: list[Any], **rates: float) -> torch.optim.Adam:
-    """:func:`adam` of one group."""
+    """:func:`adam` with a single group."""
     return adam([{"params": parameters, **rates}])
 
 
 def sparse_adam(
     parameters: Iterable[Tensor], *, lr: float, weight_decay: float = 0.0
 ) -> torch.optim.SparseAdam:
-    """Adam that changes no rows but those of a batch, for embeddings with sparse gradients.
+    """Adam that updates only the rows of a batch, for embeddings with sparse gradients.
 
-    A step costs the same however many rows there are. Moments of rows that are in no batch rest,
-    so that it is another optimiser than Adam.
+    The cost of a step does not grow with the number of rows. Moments of the other rows are left
+    unchanged, which Adam would decay.
 
     Args:
-        parameters: those of embeddings with ``sparse=True``.
+        parameters: of embeddings with ``sparse=True``.
         lr: learning rate.
         weight_decay: 0; it would change all rows.
 
@@ -687,14 +691,14 @@ def sparse_adam(
     """
     if weight_decay:
         raise InputError(
-            f"sparse updates change the rows of a batch, and a weight decay of {weight_decay:g} "
-            f"would change all: leave one of them out"
+            f"sparse updates change only the rows of a batch, and a weight decay of "
+            f"{weight_decay:g} would change all: leave one of them out"
         )
     return torch.optim.SparseAdam([*parameters], lr=lr)
 
 
 def adam(groups: list[dict[str, Any]]) -> torch.optim.Adam:
-    """PyTorch's Adam, in one call for all tensors of a device where there is such a call.
+    """PyTorch's Adam, fused where the device supports it.
 
     Args:
         groups: ``params``, ``lr`` and ``weight_decay`` of each.
@@ -704,17 +708,17 @@ def adam(groups: list[dict[str, Any]]) -> torch.optim.Adam:
 
 
 def _groups(batches: Iterable[Any], size: int) -> Iterator[Sequence[Any]]:
-    """Batches in groups, the last one possibly smaller; a group of one is not held back."""
+    """Batches in groups, the last possibly smaller; groups of one are not delayed."""
     if size == 1:
         yield from ([batch] for batch in batches)
         return
-    found = iter(batches)
-    while group := list(itertools.islice(found, size)):
+    iterator = iter(batches)
+    while group := list(itertools.islice(iterator, size)):
         yield group
 
 
 def _size(group: Sequence[Any]) -> str:
-    """Number of items in a batch as text, if known; the length of a tuple is another thing."""
+    """Number of items in a batch as text, if known; a tuple's length does not tell."""
     items = getattr(group[0], "labels", group[0]) if group else None
     if isinstance(items, (tuple, list, dict)):
         return ""
@@ -725,11 +729,11 @@ def _size(group: Sequence[Any]) -> str:
 
 
 @contextmanager
-def memory_for(what: Callable[[], str]) -> Iterator[None]:
+def memory_for(make_message: Callable[[], str]) -> Iterator[None]:
     """Turn PyTorch's out-of-memory errors into :class:`OutOfMemory`.
 
     Args:
-        what: returns the message: where it happened and what to lower.
+        make_message: returns the message: where it happened and what to lower.
 
     Raises:
         OutOfMemory: if memory runs out inside.
@@ -749,7 +753,7 @@ def memory_for(what: Callable[[], str]) -> Iterator[None]:
         known = isinstance(error, (MemoryError, torch.OutOfMemoryError))
         if not known and not OUT_OF_MEMORY.search(str(error)):
             raise
-        raise OutOfMemory(what()) from error
+        raise OutOfMemory(make_message()) from error
 
 
 def mean_loss(
@@ -763,9 +767,9 @@ def mean_loss(
 
     Args:
         losses: losses of its batches.
-        epoch: from 1; in the first a warning says how many batches trained nothing, unless that
-            is only the last one, which is smaller.
-        setting: what is trained, for messages.
+        epoch: from 1; in the first a warning counts the batches that trained nothing, unless that
+            is only a smaller last one.
+        setting: description of the run, for messages.
         trained: which batches have an anchor with a positive and a negative; None if all do. The
             zeros of the others are not in the mean.
         sizes: anchors of each batch.
@@ -775,25 +779,25 @@ def mean_loss(
 
     Raises:
         DivergenceError: if one is not finite; names epoch, batch and setting.
-        InputError: for none, or if no batch trained anything.
+        InputError: without batches, or if no batch trained anything.
     """
     if not len(losses):
-        raise InputError(f"epoch {epoch} has no batch to train on{_of(setting)}")
+        raise InputError(f"epoch {epoch} has no batch to train on{_suffix(setting)}")
     values = (losses if isinstance(losses, Tensor) else torch.stack(list(losses))).float()
     if trained is not None and not isinstance(trained, Tensor):
         trained = torch.stack([*trained])
     those = torch.ones_like(values) if trained is None else trained.to(values)
-    values, those = torch.stack([values, those]).cpu()  # a device is waited for once
+    values, those = torch.stack([values, those]).cpu()  # waits once for a device
     those = those > 0
     bad = (~values.isfinite()).nonzero()
     if len(bad):
         batch = int(bad[0])
         raise DivergenceError(
             f"the loss is {values[batch].item()} in epoch {epoch}, batch {batch + 1} of "
-            f"{len(losses)}{_of(setting)}; nothing of this run was saved. "
+            f"{len(losses)}{_suffix(setting)}; nothing of this run was saved. "
             + (
                 "It is before the first step: look for numbers that are not finite in the data "
-                "and in what the encoder returns"
+                "and in the encoder's output"
                 if (epoch, batch) == (1, 0)
                 else "Lower lr or beta, or raise temperature"
             )
@@ -802,7 +806,7 @@ def mean_loss(
         return float(values.mean())
     n_idle = len(those) - int(those.sum())
     if n_idle:
-        said = (
+        note = (
             f"{n_idle} of {len(those)} batches of epoch {epoch} have no anchor with a positive and "
             f"a negative, and train nothing"
         )
@@ -811,26 +815,27 @@ def mean_loss(
             "shuffle, or raise batch-size"
         )
         if n_idle == len(those):
-            raise InputError(f"{said}{_of(setting)}: {remedy}")
+            raise InputError(f"{note}{_suffix(setting)}: {remedy}")
         rest = n_idle == 1 and not those[-1] and 2 * sizes[-1] < max(sizes)
         if epoch == 1 and not rest:
-            warnings.warn(f"{said} (their losses of 0 are not in the mean): {remedy}", stacklevel=2)
+            warnings.warn(f"{note} (their losses of 0 are not in the mean): {remedy}", stacklevel=2)
     if epoch == 1 and not n_idle and not values.any():
         warnings.warn(
-            "the loss of every batch of the first epoch is 0, so that nothing may be trained: do "
-            "batches hold negatives, labels several classes, and do embeddings differ at all?",
+            "the loss of every batch of the first epoch is 0, so that nothing may be trained: "
+            "check that batches hold negatives, that labels have several classes and that "
+            "embeddings differ",
             stacklevel=2,
         )
     return float(values[those].mean())
 
 
 def _checked(loss: Any) -> Tensor:
-    """What a model returned, if it is a loss."""
+    """A model's output, checked to be a loss."""
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         got = f"a tensor {[*loss.shape]}" if isinstance(loss, Tensor) else type(loss).__name__
         raise InputError(
-            f"a model that is trained maps a batch to its loss, one number as a tensor [], got "
-            f"{got}: return the loss alone"
+            f"a model must map a batch to its loss, one number as a tensor [], got {got}: return "
+            f"the loss alone"
         )
     if not loss.requires_grad:
         raise InputError(
@@ -840,5 +845,5 @@ def _checked(loss: Any) -> Tensor:
     return loss
 
 
-def _of(setting: str) -> str:
+def _suffix(setting: str) -> str:
     return f" ({setting})" if setting else ""

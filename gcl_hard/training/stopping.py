@@ -1,4 +1,4 @@
-"""Ending a training where it no longer helps on held-out items."""
+"""Early stopping by a score on held-out items."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ class EarlyStopping:
     """End a training some epochs after the best one, whose weights are kept.
 
     ``fit(…, stopping=stopping)`` calls it at the end of each epoch, restores it after the last,
-    and keeps it in its checkpoint; in a loop of your own, do the first two.
+    and keeps it in its checkpoint; in your own loop, do the first two.
 
     Args:
-        model: what is trained.
-        score: scores the model as it is, on items that are neither trained nor tested on; NaN is
-            the worst. Of several numbers, those after the first one decide between equal ones.
+        model: the model in training.
+        score: scores the model on items that are neither trained nor tested on; NaN is the worst.
+            Of several numbers, the later ones break ties.
         patience: epochs without a better score after which training ends, at least 1.
         higher: whether more is better.
 
     Attributes:
         best_epoch: the best epoch, from 1; 0 before the first.
         best: its score.
-        ended: whether the last epoch was the last one to train.
+        ended: whether training has ended.
 
     Raises:
         InputError: for a patience below 1.
@@ -62,34 +62,34 @@ class EarlyStopping:
         self._weights: dict[str, Tensor] = {}
 
     def __call__(self, epoch: int, loss: float = math.nan) -> bool:
-        """Score the model after an epoch, from 1; returns whether to go on."""
+        """Score the model after an epoch, from 1; returns whether to continue."""
         score = self.score()
         if not self._weights or self._order(score) > self._order(self.best):
             self.best_epoch, self.best = epoch, score
             state = self.model.state_dict()
-            self._weights = {name: one.detach().clone() for name, one in state.items()}
+            self._weights = {name: tensor.detach().clone() for name, tensor in state.items()}
         self.ended = epoch - self.best_epoch >= self.patience
         return not self.ended
 
     def _order(self, score: float | tuple[float, ...]) -> tuple[float, ...]:
-        """More for a better score."""
-        signed = ((one if self.higher else -one) for one in np.atleast_1d(score).tolist())
-        return tuple(-math.inf if math.isnan(one) else one for one in signed)
+        """A sort key, larger for a better score."""
+        signed = ((value if self.higher else -value) for value in np.atleast_1d(score).tolist())
+        return tuple(-math.inf if math.isnan(value) else value for value in signed)
 
     def restore(self) -> None:
-        """Give the model the weights of its best epoch, if there was one."""
+        """Restore the weights of the best epoch, if there was one."""
         if self._weights:
             self.model.load_state_dict(self._weights)
 
     def run_state(self) -> dict[str, Any]:
-        """What a checkpoint keeps: the best epoch, its score and weights, whether it is over."""
-        best = [float(one) for one in np.atleast_1d(self.best)]
+        """State for a checkpoint: the best epoch, its score and weights, whether it has ended."""
+        best = [float(value) for value in np.atleast_1d(self.best)]
         return {
             "epoch": self.best_epoch, "best": best, "ended": self.ended, "weights": self._weights
         }  # fmt: skip
 
     def set_run_state(self, state: dict[str, Any]) -> None:
-        """Take up what :meth:`run_state` returned."""
+        """Restore what :meth:`run_state` returned."""
         kinds = {"epoch": int, "best": list[float], "ended": bool, "weights": dict}
         ours = self.model.state_dict()
         if why := unlike(state, kinds) or unlike_ours(state["weights"], ours):
@@ -97,4 +97,4 @@ class EarlyStopping:
         best = state["best"]
         self.best_epoch, self.ended = state["epoch"], state["ended"]
         self.best = best[0] if len(best) == 1 else tuple(best)
-        self._weights = {n: one.to(ours[n].device) for n, one in state["weights"].items()}
+        self._weights = {n: tensor.to(ours[n].device) for n, tensor in state["weights"].items()}

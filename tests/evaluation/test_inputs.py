@@ -303,7 +303,7 @@ def test_targets_are_numbers_or_not_known() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, metric in METRICS.items() if metric.of == "classes"]
+    "name", [name for name, metric in METRICS.items() if metric.kind == "classes"]
 )
 def test_scores_of_classes_are_of_classes(name: str) -> None:
     score = METRICS[name].score

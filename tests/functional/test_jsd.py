@@ -97,7 +97,7 @@ def node_by_node(it, rule, kept=None):
     loss.fused = False
     value = loss.local_global(
         nodes[colour.repeat_interleave(repeats)], graphs[here], graph.repeat_interleave(repeats),
-        it.classes.of[here],
+        it.classes.ids[here],
     )  # fmt: skip
     return tuple(x.detach()[None] for x in (value, *torch.autograd.grad(value, (nodes, graphs))))
 
@@ -268,7 +268,7 @@ def test_without_any_negative_the_loss_is_an_attached_zero(hardening):
     it = problem()
     rules = [Rule(hardening, True)]
     one_class = it._replace(classes=Classes(torch.zeros(7, dtype=torch.int64), 1))
-    lone_class = some_kept(7) & (it.classes.of == 1)  # three classes, one of them kept
+    lone_class = some_kept(7) & (it.classes.ids == 1)  # three classes, one of them kept
     for where, kept in ((one_class, None), (it, lone_class)):
         value, *gradients = value_and_gradient(where, rules, kept)
         assert value.tolist() == [0.0]
@@ -315,7 +315,7 @@ def test_garbage_in_graphs_that_are_not_kept_has_no_effect(rule, dtype, size, si
     gone = it.counts[:, kept[0]].sum(1) == 0  # colours of those graphs alone
     assert gone.sum() >= 2
     clean = value_and_gradient(it, [rule], kept)
-    nodes, graphs, y = it.nodes.clone(), it.graphs.clone(), it.classes.of.clone()
+    nodes, graphs, y = it.nodes.clone(), it.graphs.clone(), it.classes.ids.clone()
     nodes[:, gone] *= size * sign
     graphs[:, ~kept[0]] *= size
     y[~kept[0]] = 0

@@ -214,7 +214,7 @@ def test_classes_have_no_gaps(odd_ones):
     assert odd_ones.y.tolist() == [0, 0, 0, 0, 2, 2, 1]
     for index, expected in (([4, 0, 5], [1, 0, 1]), ([6, 4], [0, 1]), ([5, 4], [0, 0])):
         classes = set_of.batch(torch.tensor(index)).classes
-        assert classes.of.tolist() == expected
+        assert classes.ids.tolist() == expected
         assert classes.n == max(expected) + 1
 
 
@@ -241,7 +241,7 @@ def test_counts_go_where_and_as_they_are_asked(mutag):
         *moved.parents,
         *moved.pairs[:2],
         moved.y,
-        moved.classes.of,
+        moved.classes.ids,
         moved.graphs,
     ]
     assert {(i.device.type, i.dtype) for i in ids} == {("meta", torch.int64)}

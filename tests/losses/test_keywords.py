@@ -83,7 +83,7 @@ def settings(*, several: bool) -> dict[str, str]:
     for config in CONFIGS.values():
         for name, one in known(config).items():
             found = text_of(one.kind)
-            if one.setting.own:
+            if one.setting.custom:
                 found |= {"Callable[..., Any]"} | (
                     {"Sequence[str | Callable[..., Any]]"} if "Sequence[str]" in found else set()
                 )
