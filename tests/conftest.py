@@ -45,13 +45,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    of_name = {one: [item for item in items if item.get_closest_marker(one)] for one in SHARES}
-    slow = [item for each in of_name.values() for item in each]
+    by_marker = {
+        marker: [item for item in items if item.get_closest_marker(marker)] for marker in SHARES
+    }
+    slow = [item for each in by_marker.values() for item in each]
     match config.getoption("slow"):
         case "all":
             kept = slow
         case "some":
-            kept = [item for one, of in SHARES.items() for item in shared(of_name[one], of)]
+            kept = [
+                item
+                for marker, share in SHARES.items()
+                for item in shared(by_marker[marker], share)
+            ]
         case _:
             kept = []
     config.hook.pytest_deselected(items=[*{*slow}.difference(kept)])

@@ -65,8 +65,8 @@ def decode_images(arguments: Sequence[str]) -> int:
     """Reads the folder ``pets`` inside the second argument."""
     from gcl_hard.images import load
 
-    found = load("pets", data_dir=arguments[1], cache_dir=arguments[0]).split("train")
-    return _digest(arguments, found.images.contiguous().numpy())
+    pets = load("pets", data_dir=arguments[1], cache_dir=arguments[0]).split("train")
+    return _digest(arguments, pets.images.contiguous().numpy())
 
 
 def started(command: Command, arguments: Sequence[str], modules: Path) -> int:
@@ -108,15 +108,15 @@ def main(target: str, kills: int, folder: Path, *arguments: str) -> None:
     def start(to: str) -> int:
         (folder / to).mkdir(exist_ok=True)
         places = {"OUT": str(folder / to), "ROUND": f"{to}-{rounds}"}
-        given = list(arguments)
+        filled = list(arguments)
         for word, place in places.items():
-            given = [one.replace(word, place) for one in given]
-        return started(command, given, modules)
+            filled = [argument.replace(word, place) for argument in filled]
+        return started(command, filled, modules)
 
     ended(start("whole"))
-    for one in modules.read_text().split("\n"):
+    for name in modules.read_text().split("\n"):
         with contextlib.suppress(Exception):
-            importlib.import_module(one)
+            importlib.import_module(name)
     begin = time.monotonic()
     ended(start("timed"))
     duration = time.monotonic() - begin
@@ -128,8 +128,8 @@ def main(target: str, kills: int, folder: Path, *arguments: str) -> None:
         status = None
         while status is None and time.monotonic() < until:
             time.sleep(0.002)
-            found, code = os.waitpid(pid, os.WNOHANG)
-            status = os.waitstatus_to_exitcode(code) if found else None
+            ended_pid, code = os.waitpid(pid, os.WNOHANG)
+            status = os.waitstatus_to_exitcode(code) if ended_pid else None
         if status is None:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)

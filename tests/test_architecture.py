@@ -90,7 +90,7 @@ def violations(source: str, path: str) -> list[str]:
     layer = "" if parts[1] == "__init__" else parts[1]
     if layer not in MAY_IMPORT:
         return [f"{path} lies in no known layer"]
-    found = []
+    wrong = []
     for name in imported(ast.parse(source), ".".join(parts[:-1])):
         top = name.split(".")[0]
         if top == "gcl_hard":
@@ -100,22 +100,22 @@ def violations(source: str, path: str) -> list[str]:
         else:
             allowed = layer in OWNERS.get(top, {layer})
         if not allowed:
-            found.append(f"{path} imports {name}")
-    return found
+            wrong.append(f"{path} imports {name}")
+    return wrong
 
 
 def test_every_floor_is_there() -> None:
-    found = {path.relative_to(ROOT / "gcl_hard").parts[0].removesuffix(".py") for path in MODULES}
-    assert found == {*MAY_IMPORT} - {""} | {"__init__"}
+    rooms = {path.relative_to(ROOT / "gcl_hard").parts[0].removesuffix(".py") for path in MODULES}
+    assert rooms == {*MAY_IMPORT} - {""} | {"__init__"}
 
 
 def test_every_import_follows_an_arrow() -> None:
-    found = [
+    wrong = [
         line
         for path in MODULES
         for line in violations(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
     ]
-    assert found == []
+    assert wrong == []
 
 
 @pytest.mark.parametrize(
@@ -197,13 +197,13 @@ def test_data_and_models_of_a_domain_import_none_of_its_experiment(domain: str) 
     upper = {path.stem for path in folder.glob("*.py")} - LOWER[domain] - {"__init__"}
     assert {"settings", "experiment"} <= upper
     barred = ("gcl_hard.experiments", *(f"gcl_hard.{domain}.{name}" for name in upper))
-    found = [
+    wrong = [
         (name, target)
         for name in LOWER[domain]
         for target in imported(ast.parse((folder / f"{name}.py").read_text("utf-8")), "gcl_hard")
-        if f"{target}.".startswith(tuple(f"{one}." for one in barred))
+        if f"{target}.".startswith(tuple(f"{name}." for name in barred))
     ]
-    assert found == []
+    assert wrong == []
 
 
 def test_no_module_is_called_utils() -> None:

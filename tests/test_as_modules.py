@@ -42,8 +42,8 @@ def test_a_loss_adds_nothing_to_a_state_dict(method: str) -> None:
     assert loss.state_dict() == {}
     twin = contrastive_loss(method)
     twin.load_state_dict({}, strict=True)
-    found = torch.func.functional_call(twin, {}, (z1, z2, LABELS))
-    assert found.item() == expected.item()
+    value = torch.func.functional_call(twin, {}, (z1, z2, LABELS))
+    assert value.item() == expected.item()
 
 
 def test_what_is_learned_is_all_that_a_loss_has_in_a_state_dict() -> None:
@@ -78,7 +78,7 @@ DRAWN: list[Callable[[], Any]] = [
 
 @pytest.mark.parametrize("make", DRAWN)
 def test_activation_checkpointing_repeats_the_draws(make: Callable[[], Any]) -> None:
-    found = []
+    steps = []
     for recomputes in (False, True):
         loss, gradients = make(), []
         for _ in range(2):  # one step after the other
@@ -101,8 +101,8 @@ def test_activation_checkpointing_repeats_the_draws(make: Callable[[], Any]) -> 
             for _ in range(2)
         ]
         (parts[0] - 3 * parts[1]).backward()
-        found.append([*gradients, (parts[0].detach(), z1.grad)])
-    for (value, slope), (again, slope_again) in zip(*found, strict=True):
+        steps.append([*gradients, (parts[0].detach(), z1.grad)])
+    for (value, slope), (again, slope_again) in zip(*steps, strict=True):
         assert torch.equal(value, again)
         torch.testing.assert_close(slope, slope_again, rtol=1e-12, atol=1e-15)
 
@@ -115,7 +115,7 @@ def test_activation_checkpointing_repeats_the_draws(make: Callable[[], Any]) -> 
 def test_draws_are_repeated_whatever_comes_between(
     make: Callable[[], Any], between: str, labels: Tensor | None
 ) -> None:
-    found = []
+    results = []
     for recomputes in (False, True):
         loss = make()
         if labels is None and loss.sampler.needs_labels:
@@ -123,12 +123,14 @@ def test_draws_are_repeated_whatever_comes_between(
         (a, b), (c, d) = views(seed=3), views(seed=4)
         a, c = a.requires_grad_(), c.requires_grad_()
 
-        def value(z: Tensor, other: Tensor, loss: Any = loss, how: bool = recomputes) -> Tensor:
+        def value(
+            z: Tensor, other: Tensor, loss: Any = loss, recompute: bool = recomputes
+        ) -> Tensor:
             def forward(z: Tensor) -> Tensor:
-                found: Tensor = loss(z, other, labels)
-                return found
+                output: Tensor = loss(z, other, labels)
+                return output
 
-            return checkpoint(forward, z, use_reentrant=False) if how else forward(z)
+            return checkpoint(forward, z, use_reentrant=False) if recompute else forward(z)
 
         first = value(a, b)
         if between in ("the same", "others"):
@@ -140,8 +142,8 @@ def test_draws_are_repeated_whatever_comes_between(
         if twice:
             first.backward()
         second.backward()
-        found.append(torch.cat([a.grad, c.grad]))  # type: ignore[list-item]
-    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-15)
+        results.append(torch.cat([a.grad, c.grad]))  # type: ignore[list-item]
+    torch.testing.assert_close(*results, rtol=1e-12, atol=1e-15)
 
 
 def test_a_loss_in_a_backward_pass_that_repeats_nothing_draws() -> None:
@@ -158,9 +160,9 @@ def test_a_queue_inside_a_pass_that_is_computed_again_is_refused() -> None:
     queue.add(z1)
 
     def forward(z: Tensor) -> Tensor:
-        found: Tensor = loss(z, z2, **queue.candidates())
+        output: Tensor = loss(z, z2, **queue.candidates())
         queue.add(z)
-        return found
+        return output
 
     value = checkpoint(forward, z1.requires_grad_(), use_reentrant=False)
     with pytest.raises(InputError, match="queue"):
@@ -216,15 +218,15 @@ def test_arrays_of_whole_numbers_are_labels(kind: Any) -> None:
 
 def test_activation_checkpointing_repeats_the_augmentations() -> None:
     batch = load("MUTAG", download=False).batch(range(8))
-    found = []
+    results = []
     for recomputes in (False, True):
         torch.manual_seed(0)
         model = TwoView(GIN(7, dim=4, layers=1), method="ucl")
         model.eval()  # running statistics would be updated twice
         value = checkpoint(model, batch, use_reentrant=False) if recomputes else model(batch)
         value.backward()
-        found.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
-    torch.testing.assert_close(*found, rtol=1e-6, atol=1e-8)
+        results.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    torch.testing.assert_close(*results, rtol=1e-6, atol=1e-8)
 
 
 def test_a_pass_whose_draws_are_not_known_is_refused() -> None:
@@ -249,10 +251,10 @@ def test_queue_and_views_are_built_under_meta() -> None:
     recipe = ViewRecipe(noise=0.1)
     statistics: Any = {"size": 8, "mean": (0.5,) * 3, "std": (0.2, 0.3, 0.4)}
     with torch.device("meta"):
-        queue, made = Queue(4, 2), Views(recipe, **statistics)
+        queue, module = Queue(4, 2), Views(recipe, **statistics)
         assert queue.candidates() == {}
     images = torch.randint(256, (3, 3, 8, 8), dtype=torch.uint8)
-    assert torch.equal(made(images, seed=1), Views(recipe, **statistics)(images, seed=1))
+    assert torch.equal(module(images, seed=1), Views(recipe, **statistics)(images, seed=1))
     queue.to_empty(device="cpu")
     queue.reset_parameters()
     queue.add(torch.ones(3, 2), torch.arange(3))
@@ -263,17 +265,17 @@ def test_queue_and_views_are_built_under_meta() -> None:
 @pytest.mark.parametrize("method", ["ucl", "hscl", "ot", "mochi", "spacl"])
 def test_vmap_gives_the_losses_or_says_why_not(method: str) -> None:
     pairs = [views(seed=s) for s in range(3)]
-    z1, z2 = (torch.stack(of) for of in zip(*pairs, strict=True))
+    z1, z2 = (torch.stack(tensors) for tensors in zip(*pairs, strict=True))
     loss = contrastive_loss(method)
     mapped = torch.vmap(lambda a, b: loss(a, b, LABELS), randomness="different")
     if method in ("ot", "spacl"):
         with pytest.raises(InputError, match="vmap"):
             mapped(z1, z2)
         return
-    found = mapped(z1, z2)
-    assert found.shape == (3,)
+    values = mapped(z1, z2)
+    assert values.shape == (3,)
     if method != "mochi":  # which draws
-        for value, (a, b) in zip(found, pairs, strict=True):
+        for value, (a, b) in zip(values, pairs, strict=True):
             assert value.item() == pytest.approx(loss(a, b, LABELS).item(), rel=1e-12)
 
 
@@ -312,11 +314,11 @@ def test_a_hardening_that_is_set_counts_at_once() -> None:
     assert loss(z1, z2).item() == contrastive_loss("hucl", beta=2.0)(z1, z2).item()
 
 
-@pytest.mark.parametrize("given", [[torch.ones(4, 3, 8, 8), torch.arange(4)], torch.ones(4, 3, 8)])
-def test_a_batch_of_images_that_is_no_pair_is_refused(given: Any) -> None:
+@pytest.mark.parametrize("batch", [[torch.ones(4, 3, 8, 8), torch.arange(4)], torch.ones(4, 3, 8)])
+def test_a_batch_of_images_that_is_no_pair_is_refused(batch: Any) -> None:
     with pytest.raises(InputError) as caught:
-        ImageContrast(fast_net(2), method="ucl")(given)
-    assert says(str(caught.value), "ViewPair", type(given).__name__)
+        ImageContrast(fast_net(2), method="ucl")(batch)
+    assert says(str(caught.value), "ViewPair", type(batch).__name__)
 
 
 def test_a_pair_needs_no_labels_where_the_loss_needs_none() -> None:
@@ -330,16 +332,16 @@ def test_a_pair_needs_no_labels_where_the_loss_needs_none() -> None:
 
 
 class Returning(nn.Module):
-    def __init__(self, what: Callable[[Tensor], Any]) -> None:
+    def __init__(self, loss_of: Callable[[Tensor], Any]) -> None:
         super().__init__()
-        self.w, self.what = nn.Parameter(torch.ones(3)), what
+        self.w, self.loss_of = nn.Parameter(torch.ones(3)), loss_of
 
     def forward(self, batch: Tensor) -> Any:
-        return self.what((self.w * batch).sum())
+        return self.loss_of((self.w * batch).sum())
 
 
 @pytest.mark.parametrize(
-    ("what", "fact"),
+    ("loss_of", "fact"),
     [
         (lambda loss: {"loss": loss}, "dict"),
         (lambda loss: (loss, 1), "tuple"),
@@ -349,11 +351,11 @@ class Returning(nn.Module):
         (lambda loss: loss.detach(), "gradient"),
     ],
 )
-def test_what_is_no_loss_is_refused(what: Callable[[Tensor], Any], fact: str) -> None:
+def test_what_is_no_loss_is_refused(loss_of: Callable[[Tensor], Any], fact: str) -> None:
     from gcl_hard.training.loop import Optimisation, train
 
     with pytest.raises(InputError) as caught:
-        train(Returning(what), [torch.ones(3)], Optimisation(epochs=1))
+        train(Returning(loss_of), [torch.ones(3)], Optimisation(epochs=1))
     assert says(str(caught.value), "loss", fact)
 
 

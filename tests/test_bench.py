@@ -262,9 +262,9 @@ def test_a_class_too_small_for_the_inner_folds_is_refused_before_training(
     trained: list[str] = []
     real = GraphExperiment.train
 
-    def train(self: Any, runs: Any, *given: Any) -> Any:
+    def train(self: Any, runs: Any, *rest: Any) -> Any:
         trained.extend(map(str, runs))
-        return real(self, runs, *given)
+        return real(self, runs, *rest)
 
     monkeypatch.setattr(GraphExperiment, "train", train)
     write_set(command.folder, "SMALL", ["0"] * 20 + ["1"] * 4)
@@ -341,10 +341,10 @@ def test_an_interrupt_ends_with_status_130_and_says_how_to_go_on(
 ) -> None:
     real = GraphExperiment.train
 
-    def train(self: Any, runs: Any, *given: Any) -> Any:
+    def train(self: Any, runs: Any, *rest: Any) -> Any:
         if runs[0].seed == 1:
             signal.raise_signal(signal.SIGINT)
-        return real(self, runs, *given)
+        return real(self, runs, *rest)
 
     monkeypatch.setattr(GraphExperiment, "train", train)
     assert command("--seeds=3", "--ensemble-size=1") == 130
@@ -356,7 +356,7 @@ def test_an_interrupt_ends_with_status_130_and_says_how_to_go_on(
 def test_the_second_ctrl_c_is_no_traceback_either(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def train(self: Any, runs: Any, *given: Any) -> Any:
+    def train(self: Any, runs: Any, *rest: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
@@ -426,8 +426,8 @@ def test_what_is_chosen_stands_in_the_result_file(command: Command) -> None:
         for fold, choice in enumerate(chosen):
             ones, fives = inner[1.0, seed][fold], inner[5.0, seed][fold]
             assert choice == int(fives > ones)
-            of = content["configs"][choice]["fold_accuracies"]
-            assert selection["fold_accuracies"][row][fold] == of[row][fold]
+            accuracies = content["configs"][choice]["fold_accuracies"]
+            assert selection["fold_accuracies"][row][fold] == accuracies[row][fold]
 
 
 def test_a_part_of_a_table_does_not_overwrite_the_whole_ones_file(command: Command) -> None:
@@ -489,7 +489,7 @@ def test_rows_and_files_name_what_differs(command: Command) -> None:
     assert command("--lr=0.02", "--seeds=1", "--epochs=1", usual=["--folds=2", "--threads=1"]) == 0
     named = [path.stem for path in command.files() if not path.stem.endswith("_seed0")]
     assert "MUTAG_hscl_transductive_epochs=1_folds=2_lr=0.02" in named
-    assert all(one in command.out for one in ("epochs=1 ", "lr=0.02 ", "folds=2"))
+    assert all(text in command.out for text in ("epochs=1 ", "lr=0.02 ", "folds=2"))
     assert command("--lr=0.03", "--epochs=200", "--report-only", usual=[]) == 0
 
 

@@ -36,13 +36,13 @@ def command(
 
 def arrays(**changed: Any) -> dict[str, Any]:
     """A set of three classes that differ in brightness; None leaves an array out."""
-    rng, found = np.random.default_rng(0), dict[str, Any]()
+    rng, data = np.random.default_rng(0), dict[str, Any]()
     for split in ("train", "test"):
         labels = np.arange(CLASSES * PER_CLASS) % CLASSES
         noise = rng.integers(0, 60, (len(labels), SIDE, SIDE, 3))
-        found[f"{split}_images"] = (noise + 80 * labels[:, None, None, None]).astype(np.uint8)
-        found[f"{split}_labels"] = labels
-    return {name: value for name, value in {**found, **changed}.items() if value is not None}
+        data[f"{split}_images"] = (noise + 80 * labels[:, None, None, None]).astype(np.uint8)
+        data[f"{split}_labels"] = labels
+    return {name: value for name, value in {**data, **changed}.items() if value is not None}
 
 
 def mirror(folder: Path, **changed: Any) -> str:
@@ -108,14 +108,14 @@ def test_nearest_neighbours_stand_beside_the_probe(command: Command) -> None:
     assert command(*asked) == 0
     (path,) = command.files("digits_ucl_*_seed0.json")
     stored = json.loads(path.read_text("utf-8"))
-    with np.load(path.with_suffix(".embeddings.npz")) as found:
+    with np.load(path.with_suffix(".embeddings.npz")) as saved:
         bank, queries = (
-            found[part] / np.linalg.norm(found[part], axis=1, keepdims=True)
+            saved[part] / np.linalg.norm(saved[part], axis=1, keepdims=True)
             for part in ("train", "test")
         )
-        classes = np.eye(10)[found["train_labels"]]  # all 120 vote: they are fewer than 200
+        classes = np.eye(10)[saved["train_labels"]]  # all 120 vote: they are fewer than 200
         votes = np.exp(queries @ bank.T / 0.5) @ classes
-        right = 100 * np.mean(votes.argmax(axis=1) == found["test_labels"])
+        right = 100 * np.mean(votes.argmax(axis=1) == saved["test_labels"])
     assert stored["knn"] == pytest.approx(right, abs=0.6)  # two of 360: near ties
     (majority,) = command.files("digits_majority_*_seed0.json")
     assert json.loads(majority.read_text("utf-8"))["knn"] is None
@@ -171,11 +171,11 @@ def test_a_folder_of_the_working_directory_is_named_like_a_path(
     (stored,) = command.files("digits_majority_*_seed0.json")
     assert json.loads(stored.read_text("utf-8"))["data"]["n_test"] == 360
     for name in ("notes", "./notes", "./MUTAG"):
-        said = command.refuses(f"--dataset={name}")
-        assert says(said, name.removeprefix("./"), "images", "CLASS/")
+        err = command.refuses(f"--dataset={name}")
+        assert says(err, name.removeprefix("./"), "images", "CLASS/")
     for name in ("./digits", "./CIFAR10"):
-        said = command.refuses(f"--dataset={name}")
-        assert says(said, name.removeprefix("./"), "known", "name")
+        err = command.refuses(f"--dataset={name}")
+        assert says(err, name.removeprefix("./"), "known", "name")
 
 
 def test_what_shorter_runs_choose_is_run_in_full(command: Command) -> None:
@@ -186,17 +186,17 @@ def test_what_shorter_runs_choose_is_run_in_full(command: Command) -> None:
         f"--report={page}",
     )  # fmt: skip
     assert command(*asked) == 0
-    tried = [json.loads(p.read_text("utf-8")) for p in command.files("*_inner_seed*.json")]
-    assert len(tried) == 6
-    assert {(r["config"]["epochs"], r["config"]["subset"], r["seed"]) for r in tried} == {
+    inner = [json.loads(p.read_text("utf-8")) for p in command.files("*_inner_seed*.json")]
+    assert len(inner) == 6
+    assert {(r["config"]["epochs"], r["config"]["subset"], r["seed"]) for r in inner} == {
         (1, 80, 0)
     }
     for method in ("ucl", "hucl"):
-        own = [r for r in tried if r["config"]["method"] == method]
-        best = max(r["scores"]["accuracy"][0] for r in own)
+        of_method = [r for r in inner if r["config"]["method"] == method]
+        best = max(r["scores"]["accuracy"][0] for r in of_method)
         settings = {
             (r["config"]["beta"], r["config"]["temperature"])
-            for r in own
+            for r in of_method
             if r["scores"]["accuracy"][0] == best
         }
         full = [
@@ -259,9 +259,9 @@ def test_the_papers_figure_does_not_stand_beside_a_part_of_its_set() -> None:
     )
     official = {"n_official": 50_000, "n_official_test": 10_000}
     for changed, figure in (({}, 89.16), ({"n_train": 23_000}, None), ({"n_test": 5_000}, None)):
-        made = record(config, 0, [50.0], data={**official, **data, **changed})
-        assert published(config, [made]) == figure
-        (row,) = rows(Results([config], (0,), {Run(config, 0): made}))
+        result = record(config, 0, [50.0], data={**official, **data, **changed})
+        assert published(config, [result]) == figure
+        (row,) = rows(Results([config], (0,), {Run(config, 0): result}))
         assert row.paper == figure
 
 
@@ -426,8 +426,8 @@ def test_an_encoder_for_larger_images_is_refused(
 ) -> None:
     monkeypatch.setattr(image_training, "image_encoder", image_encoder)
     where = mirror(command.folder / "mine")
-    said = command.refuses(*OWN, where, "--encoder=fast")
-    assert says(said, "encoder fast", "6 pixels", "--size")
+    err = command.refuses(*OWN, where, "--encoder=fast")
+    assert says(err, "encoder fast", "6 pixels", "--size")
 
 
 def test_what_classes_are_short_of_is_said(command: Command) -> None:
@@ -471,11 +471,11 @@ def test_what_is_left_out_of_a_folder_is_in_the_result_and_on_the_page(command: 
                 pixels = rng.integers(256, size=(8, 8, 3), dtype=np.uint8)
                 Image.fromarray(pixels).save(folder / part / label / f"{i}.png")
     page = command.folder / "page.md"
-    own = ["--dataset=pets", f"--data-dir={folder.parent}", "--subset=null", "--batch-size=4"]
+    flags = ["--dataset=pets", f"--data-dir={folder.parent}", "--subset=null", "--batch-size=4"]
     for _ in range(2):  # the second time nothing is read
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            assert command(*own, "--method=majority", "--seeds=1", f"--report={page}") == 0
+            assert command(*flags, "--method=majority", "--seeds=1", f"--report={page}") == 0
         for text in (command.out, page.read_text("utf-8")):
             assert says(text, 6, "images", "pets/val")
     (result,) = command.files("*_seed0.json")

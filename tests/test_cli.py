@@ -101,7 +101,7 @@ def test_a_quick_table_leaves_the_small_one_as_it_is() -> None:
 def test_a_class_prior_is_of_the_methods_that_have_one() -> None:
     def priors(*arguments: str) -> set[tuple[str, str, float | None]]:
         options = parse_bench(["--method=ucl,HCL,bcl,scl,pixels", *arguments])
-        return {(one.dataset, one.method, one.class_prior) for one in options.configs}
+        return {(config.dataset, config.method, config.class_prior) for config in options.configs}
 
     assert priors("--dataset=CIFAR10", "--class-prior=0.3") == {
         ("CIFAR10", "hcl", 0.3), ("CIFAR10", "bcl", 0.3),
@@ -115,9 +115,9 @@ def test_a_class_prior_is_of_the_methods_that_have_one() -> None:
 
 
 def test_options_are_equal_when_asked_equally() -> None:
-    one = parse_bench(["--seeds", "2", "--beta", "1,2"])
-    assert one == parse_bench(["--beta=1.0,2.0", "--seeds=0,1"])
-    assert one != replace(one, device="cpu")
+    options = parse_bench(["--seeds", "2", "--beta", "1,2"])
+    assert options == parse_bench(["--beta=1.0,2.0", "--seeds=0,1"])
+    assert options != replace(options, device="cpu")
 
 
 # Help
@@ -137,10 +137,10 @@ def test_help_lists_every_flag_once_with_common_settings_first(
     listed = flags_in(text)
     assert len(listed) == len(set(listed))
     assert set(listed) >= {*PROMISED}
-    assert [one for one in listed if "print" in one] == ["--print-config"]
-    assert {name.replace("_", "-") for name in all_settings()} <= {one[2:] for one in listed}
+    assert [flag for flag in listed if "print" in flag] == ["--print-config"]
+    assert {name.replace("_", "-") for name in all_settings()} <= {flag[2:] for flag in listed}
     common = ["--dataset", "--method", "--protocol", "--beta", "--epochs", "--lr", "--encoder"]
-    first = [one for one in listed if one not in NOT_SETTINGS]
+    first = [flag for flag in listed if flag not in NOT_SETTINGS]
     assert sorted(first[: len(common)]) == sorted(common)
 
 
@@ -161,8 +161,8 @@ def test_help_is_one_screen_of_what_people_set(capsys: pytest.CaptureFixture[str
 def test_help_states_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     text = " ".join(helped(capsys, "--help", "all").split())
     for name, default in (("--epochs", "200"), ("--dim", "32"), ("--layers", "3")):
-        of = text[text.index(f" {name} ") :]
-        assert f"(default: {default}" in of[:300], name
+        rest = text[text.index(f" {name} ") :]
+        assert f"(default: {default}" in rest[:300], name
 
 
 # Lists
@@ -255,7 +255,7 @@ def test_every_setting_can_be_a_flag_and_a_file_says_the_same(
 
 def test_methods_beside_one_that_needs_views_have_views_too() -> None:
     def contrasts(*arguments: str) -> list[str | None]:
-        return [one.contrast for one in parse_bench(arguments).configs]  # type: ignore[attr-defined]
+        return [config.contrast for config in parse_bench(arguments).configs]  # type: ignore[attr-defined]
 
     assert contrasts("--method=ucl,spacl") == ["two-view"] * 2
     assert contrasts("--method=ucl,ring") == ["local-global"] * 2
@@ -266,9 +266,9 @@ def test_methods_beside_one_that_needs_views_have_views_too() -> None:
 
 def test_an_ablation_is_a_list_of_what_is_left_out() -> None:
     configs = parse_bench(["--method=spacl,ucl", "--without=none,anchor,filter+anchor"]).configs
-    found = [(one.method, one.without) for one in configs]
+    ablations = [(config.method, config.without) for config in configs]
     parts = [None, "anchor", "anchor+filter"]
-    assert found == [*(("spacl", part) for part in parts), ("ucl", None)]
+    assert ablations == [*(("spacl", part) for part in parts), ("ucl", None)]
 
 
 def test_thresholds_can_be_flags() -> None:
@@ -386,9 +386,9 @@ def test_a_file_of_nodes_is_about_nodes_by_its_name_or_path(
     named = only_config("--dataset=mine", f"--data-dir={tmp_path}")
     assert (type(named), named.dataset) == (CONFIGS["nodes"], "mine")
     monkeypatch.chdir(tmp_path)
-    for given in ("mine.npz", "./mine.npz", str(tmp_path / "mine.npz")):
-        assert only_config(f"--dataset={given}") == named
-        assert only_config(f"--dataset={given}", "--domain=nodes") == named
+    for dataset in ("mine.npz", "./mine.npz", str(tmp_path / "mine.npz")):
+        assert only_config(f"--dataset={dataset}") == named
+        assert only_config(f"--dataset={dataset}", "--domain=nodes") == named
     (tmp_path / "mine.npz").rename(tmp_path / "cora.npz")
     with pytest.warns(UserWarning, match="cora.npz"):
         only_config("--dataset=Cora")
@@ -414,23 +414,23 @@ def images_at(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "there"),
+    ("name", "present"),
     [("Digits", "Digits"), ("digits", "DIGITS"), ("DIGITS", "digits.npz"), ("CIFAR10", "cifar-10"),
      ("cifar10", "CIFAR10.npz"), ("MUTAG", "MUTAG")],
 )  # fmt: skip
 def test_what_a_known_set_hides_in_the_working_folder_is_named(
-    name: str, there: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, present: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if there.endswith(".npz"):
-        (tmp_path / there).touch()
+    if present.endswith(".npz"):
+        (tmp_path / present).touch()
     else:
-        images_at(tmp_path / there)
-    with pytest.warns(UserWarning, match=there) as caught:
+        images_at(tmp_path / present)
+    with pytest.warns(UserWarning, match=present) as caught:
         config = only_config(f"--dataset={name}")
     assert (config.dataset == "MUTAG") == (type(config) is GraphConfig)
     (warning,) = caught
-    assert says(str(warning.message), f"'{name}'", str(tmp_path / there), "name")
+    assert says(str(warning.message), f"'{name}'", str(tmp_path / present), "name")
 
 
 def test_a_folder_of_other_things_is_hidden_by_a_known_set_without_a_word(
@@ -460,30 +460,30 @@ def test_a_set_of_the_data_folder_hides_none_that_it_is(
         assert only_config("--dataset=Mine").dataset == "Mine"
 
 
-@pytest.mark.parametrize("how", ["working folder", "--data-dir", "GCL_HARD_DATA"])
+@pytest.mark.parametrize("place", ["working folder", "--data-dir", "GCL_HARD_DATA"])
 @pytest.mark.parametrize(
-    ("name", "there"), [("Pets", "pets"), ("pets", "PETS"), ("MINE", "MINE.npz")]
+    ("name", "present"), [("Pets", "pets"), ("pets", "PETS"), ("MINE", "MINE.npz")]
 )
 def test_a_set_whose_name_is_spelt_otherwise_is_named(
-    name: str, there: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, present: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if there.endswith(".npz"):
-        (tmp_path / there).touch()
+    if present.endswith(".npz"):
+        (tmp_path / present).touch()
     else:
-        images_at(tmp_path / there)
+        images_at(tmp_path / present)
     arguments = [f"--dataset={name}", "--method=pixels"]
-    if how == "working folder":
+    if place == "working folder":
         monkeypatch.chdir(tmp_path)
-    elif how == "--data-dir":
+    elif place == "--data-dir":
         arguments.append(f"--data-dir={tmp_path}")
     else:
         monkeypatch.setenv("GCL_HARD_DATA", str(tmp_path))
-    if how != "working folder" and there.endswith(".npz"):
+    if place != "working folder" and present.endswith(".npz"):
         assert only_config(f"--dataset={name}", *arguments[2:]).dataset == name
         return
     with pytest.raises(InputError) as caught:
         parse_bench(arguments)
-    assert says(str(caught.value), f"'{name}'", str(tmp_path / there), f"--dataset {there}")
+    assert says(str(caught.value), f"'{name}'", str(tmp_path / present), f"--dataset {present}")
 
 
 def test_a_config_file_says_it_too_and_flags_win(tmp_path: Path) -> None:
@@ -627,16 +627,16 @@ def test_a_shown_command_runs_on_any_machine(arguments: list[str], shown: str) -
 
 
 @pytest.mark.parametrize("command", ["bench", "tune"])
-@pytest.mark.parametrize("given", ["--config={}", "--config {}"])
+@pytest.mark.parametrize("flag", ["--config={}", "--config {}"])
 def test_a_config_that_is_not_utf_8_is_one_message(
-    command: str, given: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "latin.yaml"
     file.write_bytes('method: "ü"'.encode("latin-1"))
-    assert any_command([command, *given.format(file).split()]) == 2
-    said = capsys.readouterr().err
-    assert str(file) in said
-    assert "UTF-8" in said
+    assert any_command([command, *flag.format(file).split()]) == 2
+    err = capsys.readouterr().err
+    assert str(file) in err
+    assert "UTF-8" in err
 
 
 @pytest.mark.parametrize("name", ["bench", "tune", "figures"])
@@ -689,11 +689,11 @@ def test_the_version_is_that_of_the_installed_package(capsys: pytest.CaptureFixt
 )
 def test_what_no_run_reads_is_named(arguments: list[str], flags: set[str], tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("method: [hucl]\nbeta: [1, 2]\n")
-    given = [one.format(folder=tmp_path) for one in arguments]
-    with warnings.catch_warnings(record=True) as said:
+    filled = [argument.format(folder=tmp_path) for argument in arguments]
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        parse_bench(given)
-    named = {word for one in said for word in re.findall(r"--[\w-]+", str(one.message))}
+        parse_bench(filled)
+    named = {word for warning in caught for word in re.findall(r"--[\w-]+", str(warning.message))}
     assert named == flags
 
 

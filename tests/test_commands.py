@@ -116,8 +116,8 @@ def scores(output: Path) -> list[tuple[float, float]]:
     import optuna
 
     study = optuna.load_study(study_name="search", storage=f"sqlite:///{output / 'search.db'}")
-    found = [t for t in study.trials if t.state == optuna.trial.TrialState.COMPLETE]
-    return sorted((trial.params["beta"], trial.values[0]) for trial in found)
+    trials = [t for t in study.trials if t.state == optuna.trial.TrialState.COMPLETE]
+    return sorted((trial.params["beta"], trial.values[0]) for trial in trials)
 
 
 def outcome(output: Path) -> dict[str, Any]:
@@ -178,13 +178,13 @@ def test_garbage_in_the_outer_part_changes_no_bit_of_a_search_but_its_outer_scor
     outside = inner_holdout(np.arange(len(labels)), labels, seed=0, fraction=0.3).test
     graphs(tmp_path / "spoilt", frozenset(outside.tolist()))
     graphs(tmp_path / "inside", frozenset(np.setdiff1d(np.arange(len(labels)), outside).tolist()))
-    found = {}
+    outcomes = {}
     for name in ("clean", "spoilt", "inside"):
         output = tmp_path / f"results-{name}"
         data = [f"--data-dir={tmp_path / name}", f"--output={output}"]
         done = run("tune", "--dataset=RINGS", "--epochs=5", *SEARCH, *data)
         assert done.returncode == 0, done.stderr
-        found[name] = scores(output), outcome(output)["outer"]
-    assert found["spoilt"][0] == found["clean"][0]
-    assert found["spoilt"][1] != found["clean"][1]
-    assert found["inside"][0] != found["clean"][0]  # so the garbage could have been seen
+        outcomes[name] = scores(output), outcome(output)["outer"]
+    assert outcomes["spoilt"][0] == outcomes["clean"][0]
+    assert outcomes["spoilt"][1] != outcomes["clean"][1]
+    assert outcomes["inside"][0] != outcomes["clean"][0]  # so the garbage could have been seen

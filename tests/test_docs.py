@@ -63,26 +63,26 @@ class Block(NamedTuple):
 
 def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
-    found: list[Block] = []
+    page_blocks: list[Block] = []
     end = 0
     for match in FENCE.finditer(text):
-        if match[1] == "text" and found and not text[end : match.start()].strip():
-            found[-1] = found[-1]._replace(output=match[2])
+        if match[1] == "text" and page_blocks and not text[end : match.start()].strip():
+            page_blocks[-1] = page_blocks[-1]._replace(output=match[2])
         else:
-            found.append(Block(match[1], match[2], text[: match.start(2)].count("\n")))
+            page_blocks.append(Block(match[1], match[2], text[: match.start(2)].count("\n")))
         end = match.end()
-    return found
+    return page_blocks
 
 
 def commands() -> list[tuple[str, str, str]]:
     """Every line of a block that calls an entry point: page, entry point and arguments."""
-    found = []
+    calls = []
     for page in PAGES:
         shown = [block.code for block in blocks(page) if block.language not in {"python", "yaml"}]
         for line in "".join(shown).replace("\\\n", " ").splitlines():
             if call := CALL.match(line.removeprefix("$ ").partition("#")[0].strip()):
-                found.append((page.name, call[1], call[2]))
-    return found
+                calls.append((page.name, call[1], call[2]))
+    return calls
 
 
 def quoted(pattern: str) -> Iterator[tuple[str, str]]:
@@ -159,8 +159,8 @@ SOUGHT = ("networkx", "DataLoader", "GAT", "tensorboard", "wandb", "num_workers"
 @pytest.mark.parametrize("word", SOUGHT)
 def test_guides_have_the_words_that_users_search_for(word: str) -> None:
     whole = re.compile(rf"\b{word}\b", re.IGNORECASE)
-    found = [page for page in GUIDES if whole.search(FENCE.sub("", page.read_text("utf-8")))]
-    assert found
+    pages = [page for page in GUIDES if whole.search(FENCE.sub("", page.read_text("utf-8")))]
+    assert pages
 
 
 def test_output_in_the_docs_stands_right_under_what_prints_it() -> None:
@@ -173,13 +173,13 @@ def test_output_in_the_docs_stands_right_under_what_prints_it() -> None:
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The modules that pages show whole."""
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    found = MODULE.findall(text)
-    assert found
-    for name, code in found:
+    modules = MODULE.findall(text)
+    assert modules
+    for name, code in modules:
         (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     yield
-    for name, _ in found:
+    for name, _ in modules:
         sys.modules.pop(name, None)
 
 
@@ -200,7 +200,7 @@ def test_there_are_commands_and_a_wrong_flag_would_fail() -> None:
 
 def test_flags_that_pages_name_exist() -> None:
     parsers = [paper_parser(), *(make() for _, make in PARSERS.values())]
-    known = {option for one in parsers for a in one._actions for option in a.option_strings}
+    known = {option for parser in parsers for a in parser._actions for option in a.option_strings}
     named = set(quoted(r"--[\w-]+"))
     assert len(named) > 50
     assert {(page, flag) for page, flag in named if flag not in known | OF_OTHERS} == set()
@@ -287,8 +287,10 @@ def test_the_page_of_tables_shows_the_values_of_table_2() -> None:
             for name in ("dataset", "protocol", "beta")
         } | {"seeds": options.seeds, "select": [str(options.select).lower()]}
         values["epochs"] = dict.fromkeys(config.epochs for config in trained)
-        for name, found in values.items():
+        for name, set_values in values.items():
             cells = shown[name].split(" | ")
             stated = cells[0] if cells[column] == "the same" else cells[column]
-            assert stated == ",".join(f"{one:g}" if isinstance(one, float) else str(one)
-                                      for one in found if one is not None), name  # fmt: skip
+            texts = (
+                f"{v:g}" if isinstance(v, float) else str(v) for v in set_values if v is not None
+            )
+            assert stated == ",".join(texts), name

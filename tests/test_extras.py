@@ -37,43 +37,47 @@ LATER = {"cluster", "molecules", "timm", "postgres", "graphs_bench", "images_ben
 
 
 def extras_in(text: str) -> set[str]:
-    return {extra.strip() for found in NAMED.findall(text) for extra in found.split(",")}
+    return {extra.strip() for names in NAMED.findall(text) for extra in names.split(",")}
 
 
 def requirements(lines: Iterable[str]) -> list[Requirement]:
     """The requirements of lines, with those of our own extras in their place."""
-    found = list[Requirement]()
-    for one in map(Requirement, lines):
-        if canonicalize_name(one.name) == "gcl-hard":
-            found += requirements(line for extra in one.extras for line in EXTRAS[extra])
+    wanted = list[Requirement]()
+    for requirement in map(Requirement, lines):
+        if canonicalize_name(requirement.name) == "gcl-hard":
+            wanted += requirements(line for extra in requirement.extras for line in EXTRAS[extra])
         else:
-            found.append(one)
-    return found
+            wanted.append(requirement)
+    return wanted
 
 
 def packages(lines: Iterable[str]) -> set[str]:
     """The packages of lines of requirements."""
-    return {canonicalize_name(one.name) for one in requirements(lines)}
+    return {canonicalize_name(requirement.name) for requirement in requirements(lines)}
 
 
 def needed_by(wanted: Iterable[Requirement]) -> set[str]:
     """The installed packages among some, and those that they need in turn."""
-    found, seen = set[str](), set[tuple[str, str]]()
-    left = [(canonicalize_name(one.name), of) for one in wanted for of in ("", *one.extras)]
+    needed, seen = set[str](), set[tuple[str, str]]()
+    left = [
+        (canonicalize_name(requirement.name), extra)
+        for requirement in wanted
+        for extra in ("", *requirement.extras)
+    ]
     while left:
         name, extra = left.pop()
         if (name, extra) not in seen:
             seen.add((name, extra))
             with contextlib.suppress(metadata.PackageNotFoundError):
-                wanted = [Requirement(one) for one in metadata.requires(name) or ()]
-                found.add(name)
+                wanted = [Requirement(line) for line in metadata.requires(name) or ()]
+                needed.add(name)
                 left += [
-                    (canonicalize_name(one.name), of)
-                    for one in wanted
-                    if not one.marker or one.marker.evaluate({"extra": extra})
-                    for of in ("", *one.extras)
+                    (canonicalize_name(requirement.name), further)
+                    for requirement in wanted
+                    if not requirement.marker or requirement.marker.evaluate({"extra": extra})
+                    for further in ("", *requirement.extras)
                 ]
-    return found
+    return needed
 
 
 def installed_beside(extras: str) -> set[str]:
@@ -106,8 +110,10 @@ def test_constraints_name_what_all_brings_within_its_bounds() -> None:
     lines = (ROOT / "configs" / "constraints.txt").read_text(encoding="utf-8").splitlines()
     assert any(re.match(r"# \d{4}-\d\d-\d\d, Python 3", line) for line in lines)
     stated = dict(line.split("==") for line in lines if not line.startswith("#"))
-    for one in requirements([*CORE, *EXTRAS["all"]]):
-        assert one.specifier.contains(stated[canonicalize_name(one.name)]), one
+    for requirement in requirements([*CORE, *EXTRAS["all"]]):
+        assert requirement.specifier.contains(stated[canonicalize_name(requirement.name)]), (
+            requirement
+        )
 
 
 def test_the_core_is_torch_and_numpy() -> None:
@@ -118,10 +124,12 @@ def test_extras_bring_the_modules_that_the_package_looks_for() -> None:
     assert {*MODULES} == {*USED}
     packages_of = metadata.packages_distributions()
     for extra in {*USED} - {COMPILED}:
-        found = [{canonicalize_name(one) for one in packages_of[name]} for name in MODULES[extra]]
+        by_module = [
+            {canonicalize_name(package) for package in packages_of[name]} for name in MODULES[extra]
+        ]
         brought = packages(EXTRAS[extra])
-        assert brought <= set().union(*found), extra
-        assert all(one & brought for one in found), extra
+        assert brought <= set().union(*by_module), extra
+        assert all(packages_of_module & brought for packages_of_module in by_module), extra
 
 
 def test_all_is_every_extra_but_the_compiled_one_and_dev_has_it() -> None:
@@ -132,7 +140,8 @@ def test_all_is_every_extra_but_the_compiled_one_and_dev_has_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "script", [pytest.param(one, marks=pytest.mark.slow if one in LATER else ()) for one in ALONE]
+    "script",
+    [pytest.param(script, marks=pytest.mark.slow if script in LATER else ()) for script in ALONE],
 )
 def test_an_extra_is_enough_for_what_it_is_for(script: str, tmp_path: Path) -> None:
     """In a process that finds PyTorch, NumPy and what the extra brings, and nothing else."""

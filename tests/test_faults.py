@@ -175,11 +175,11 @@ def test_on_a_full_disk_a_command_says_so_and_with_room_it_goes_on(
     (disk / "out").mkdir()
     ballast = fill(disk)
     assert command(arguments) == 2
-    said = capsys.readouterr().err
-    assert said.count("error:") == 1
-    assert "No space left" in said or "disk is full" in said
-    assert str(disk) in said.replace("\n", "")
-    assert "Traceback" not in said
+    err = capsys.readouterr().err
+    assert err.count("error:") == 1
+    assert "No space left" in err or "disk is full" in err
+    assert str(disk) in err.replace("\n", "")
+    assert "Traceback" not in err
     assert {path for path in files(disk) if path.stat().st_size} == {ballast}
     ballast.unlink()
     assert command(arguments) == 0, capsys.readouterr().err
@@ -197,11 +197,11 @@ def test_a_folder_that_cannot_be_written_to_is_one_message_before_training(
     assert mounts("-o", "remount,ro", disk)
     monkeypatch.setattr(torch.Tensor, "backward", None)  # nothing is trained
     assert command(arguments) == 2
-    said = capsys.readouterr().err
-    assert said.count("error:") == 1
-    assert "Read-only file system" in said
-    assert str(disk) in said.replace("\n", "")
-    assert "Traceback" not in said
+    err = capsys.readouterr().err
+    assert err.count("error:") == 1
+    assert "Read-only file system" in err
+    assert str(disk) in err.replace("\n", "")
+    assert "Traceback" not in err
 
 
 def test_a_cache_on_a_full_disk_says_so_and_with_room_it_is_filled(
@@ -254,13 +254,13 @@ def test_of_two_commands_one_pre_trains_and_the_other_says_so(tmp_path: Path) ->
     alone = tmp_path / "alone.pt"
     assert pretrain.main([*command, f"--output={alone}"]) == 0
     both = words(pretrain.main, [*command, f"--output={tmp_path / 'out' / 'a.pt'}"])
-    with tasks.process(*both) as one, tasks.process(*both) as other:
-        said = [process.communicate()[1] for process in (one, other)]
-    status = {one.returncode, other.returncode}
-    assert status <= {0, 2}, said
-    assert 0 in status, said
+    with tasks.process(*both) as first, tasks.process(*both) as second:
+        errors = [process.communicate()[1] for process in (first, second)]
+    status = {first.returncode, second.returncode}
+    assert status <= {0, 2}, errors
+    assert 0 in status, errors
     if 2 in status:
-        assert any(says(text, "a.pt", "another command") for text in said)
+        assert any(says(text, "a.pt", "another command") for text in errors)
     assert equal(tmp_path / "out" / "a.pt", alone)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.pt"]
 
@@ -296,8 +296,8 @@ def test_runs_go_on_with_another_scheduler_after_the_first_is_killed(tmp_path: P
             if status:
                 tasks.wait_for(lambda: list(out.glob("*_seed*.json")), driver)
                 of_scheduler.kill()
-            _, said = driver.communicate()
-            assert driver.returncode == status, said
+            _, err = driver.communicate()
+            assert driver.returncode == status, err
     assert bench.main([*command, f"--output={alone}"]) == 0
     assert len(numbers(alone)) == 6
     assert numbers(out) == numbers(alone)
@@ -318,9 +318,9 @@ def test_a_search_goes_on_after_its_scheduler_is_killed(tmp_path: Path) -> None:
     ):
         tasks.wait_for(lambda: complete(out) > 0, driver)
         of_scheduler.kill()
-        _, said = driver.communicate()
-        assert driver.returncode == 2, said
-        assert says(said, "scheduler", "lost", "command")
+        _, err = driver.communicate()
+        assert driver.returncode == 2, err
+        assert says(err, "scheduler", "lost", "command")
     assert 0 < complete(out) < 6
     for folder in (out, alone):
         assert tune.main([*command, f"--output={folder}"]) == 0
@@ -382,7 +382,7 @@ def test_results_of_a_clock_that_was_set_back_replace_older_ones(tmp_path: Path)
 @pytest.mark.exact
 @pytest.mark.parametrize("name", ["bench", "tune", "pretrain"])
 def test_a_clock_that_jumps_changes_no_number(name: str, tmp_path: Path) -> None:
-    found = {}
+    outcomes = {}
     for kind in ("steady", "jumping"):
         (tmp_path / kind).mkdir()
         command, arguments = commands(tmp_path / kind, tmp_path)[name]
@@ -395,10 +395,10 @@ def test_a_clock_that_jumps_changes_no_number(name: str, tmp_path: Path) -> None
             assert done.returncode == 0, done.stderr
             assert "Traceback" not in done.stderr
         out = tmp_path / kind / "out"
-        found[kind] = {
+        outcomes[kind] = {
             "bench": lambda out=out: numbers(out),
             "tune": lambda out=out: (scores(out), outcome(out)),
             "pretrain": lambda out=out: load_pretrained(out.with_name("a.pt")).about["losses"],
         }[name]()
-    assert found["steady"]
-    assert found["jumping"] == found["steady"]
+    assert outcomes["steady"]
+    assert outcomes["jumping"] == outcomes["steady"]

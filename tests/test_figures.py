@@ -18,7 +18,7 @@ from gcl_hard.commands.figures import FIGURES, figures_parser, parse_figures
 from gcl_hard.errors import InputError
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig
-from tests.reports import made_runs as made
+from tests.reports import made_runs as runs
 from tests.said import says
 
 EPOCHS = (1, 2, 3)
@@ -62,7 +62,7 @@ def command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
 
 def test_a_figure_is_written_with_its_data(command: Command) -> None:
     for method in ("ucl", "hucl", "hscl"):
-        made.save(command.results, GraphConfig(method=method), epochs=EPOCHS)
+        runs.save(command.results, GraphConfig(method=method), epochs=EPOCHS)
     assert command("fig5", str(command.results)) == 0
     stem = "fig5-MUTAG-jsd"
     assert command.written == {f"{stem}.png", f"{stem}.svg", f"{stem}.csv"}
@@ -73,7 +73,7 @@ def test_a_figure_is_written_with_its_data(command: Command) -> None:
     rows = command.rows(f"{stem}.csv")
     assert len(rows) == 2 * len(EPOCHS) * 4
     for row in rows:
-        losses = made.snapshot(int(row["epoch"]))["settings"][row["panel"]]["losses"]
+        losses = runs.snapshot(int(row["epoch"]))["settings"][row["panel"]]["losses"]
         assert {name: float(row[name]) for name in losses} == losses
     note, files = command.out.strip().split("\n")
     assert note.endswith(".")
@@ -83,21 +83,21 @@ def test_a_figure_is_written_with_its_data(command: Command) -> None:
 
 def test_only_chooses_and_name_names(command: Command) -> None:
     for method in ("ucl", "hucl", "hscl", "wl"):
-        made.save(command.results, GraphConfig(method=method, protocol="inductive"), epochs=EPOCHS)
-    made.save(command.results, GraphConfig(protocol="inductive"), 1, inner=True)
-    made.save(command.results, ImageConfig(), epochs=EPOCHS)
+        runs.save(command.results, GraphConfig(method=method, protocol="inductive"), epochs=EPOCHS)
+    runs.save(command.results, GraphConfig(protocol="inductive"), 1, inner=True)
+    runs.save(command.results, ImageConfig(), epochs=EPOCHS)
     only = ["--only", "dataset=mutag", "--only=method=ucl,hscl"]
     assert command("fig5", str(command.results), *only, "--name", "a.b") == 0
     assert command.written == {"a.b.png", "a.b.svg", "a.b.csv"}
-    found = {(row["method"], row["seed"]) for row in command.rows("a.b.csv")}
-    assert found == {("hscl", "0"), ("ucl", "0")}
+    pairs = {(row["method"], row["seed"]) for row in command.rows("a.b.csv")}
+    assert pairs == {("hscl", "0"), ("ucl", "0")}
 
 
 def test_the_same_results_give_the_same_bytes_without_data_set_or_backend(command: Command) -> None:
     """Here and in a process of its own, where what is imported is seen."""
     # a set that is not in the package
     config = GraphConfig(dataset="PROTEINS", protocol="transductive", contrast="two-view")
-    paths = [str(made.save(command.results, config, seed, epochs=EPOCHS)) for seed in (0, 1)]
+    paths = [str(runs.save(command.results, config, seed, epochs=EPOCHS)) for seed in (0, 1)]
     place = command.output.with_name("other")
     door = ["-X", "importtime", "-m", "gcl_hard.figures"]
     done = subprocess.run(
@@ -116,22 +116,22 @@ def test_the_same_results_give_the_same_bytes_without_data_set_or_backend(comman
 
 
 def test_results_without_diagnostics_say_what_gives_them(command: Command) -> None:
-    made.save(command.results, GraphConfig())
+    runs.save(command.results, GraphConfig())
     for figure in ("fig4", "fig5"):
-        said = command.refuses(figure, str(command.results))
-        assert says(said, "--diagnostics 1")
-        assert not says(said, "seed")
-    made.save(command.results, GraphConfig(), 1, epochs=EPOCHS)
-    said = command.refuses("fig4", str(command.results))
-    assert says(said, "MUTAG hscl β=1 transductive, seed 0", "--diagnostics 1", "--only")
+        err = command.refuses(figure, str(command.results))
+        assert says(err, "--diagnostics 1")
+        assert not says(err, "seed")
+    runs.save(command.results, GraphConfig(), 1, epochs=EPOCHS)
+    err = command.refuses("fig4", str(command.results))
+    assert says(err, "MUTAG hscl β=1 transductive, seed 0", "--diagnostics 1", "--only")
 
 
 @pytest.mark.parametrize("figure", sorted(FIGURES))
 def test_data_sets_are_not_mixed(figure: str, command: Command) -> None:
     for name in ("MUTAG", "PTC_MR"):
-        made.save(command.results, GraphConfig(dataset=name), epochs=EPOCHS)
-    said = command.refuses(figure, str(command.results))
-    assert says(said, "MUTAG, PTC_MR", "--only dataset=MUTAG")
+        runs.save(command.results, GraphConfig(dataset=name), epochs=EPOCHS)
+    err = command.refuses(figure, str(command.results))
+    assert says(err, "MUTAG, PTC_MR", "--only dataset=MUTAG")
 
 
 def test_places_that_give_nothing_are_named(command: Command) -> None:
@@ -142,7 +142,7 @@ def test_places_that_give_nothing_are_named(command: Command) -> None:
     broken = results / "broken_seed0.json"
     broken.write_text("{", encoding="utf-8")
     assert says(command.refuses("fig4", str(results)), str(broken), "damaged")
-    broken.write_text(json.dumps(made.stored(GraphConfig()) | {"schema_version": 99}))
+    broken.write_text(json.dumps(runs.stored(GraphConfig()) | {"schema_version": 99}))
     assert says(command.refuses("fig4", str(broken)), str(broken), "schema", 99)
 
 
@@ -152,7 +152,7 @@ def test_a_wrong_command_is_one_message(command: Command) -> None:
 
 
 def test_a_place_that_cannot_be_written_to_is_named(command: Command) -> None:
-    made.save(command.results, GraphConfig(), epochs=EPOCHS)
+    runs.save(command.results, GraphConfig(), epochs=EPOCHS)
     command.output.write_text("a file", encoding="utf-8")
     assert command("fig4", str(command.results)) == 2
     assert command.err.startswith("error: ")
@@ -192,7 +192,7 @@ def test_flags_may_stand_anywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "words"),
     [
         ([], ["figure", ", ".join(FIGURES), "--help"]),
         (["fig44", "a", "-o", "b"], ["figure", "'fig44'", "fig4", "fig4"]),
@@ -205,8 +205,8 @@ def test_flags_may_stand_anywhere() -> None:
         ([*PLAIN, "--name", ""], ["--name", "folder", "''"]),
     ],
 )
-def test_what_cannot_be_read_is_refused(arguments: list[str], said: list[str]) -> None:
-    assert says(refusal(*arguments), *said)
+def test_what_cannot_be_read_is_refused(arguments: list[str], words: list[str]) -> None:
+    assert says(refusal(*arguments), *words)
 
 
 def test_help_names_every_figure() -> None:

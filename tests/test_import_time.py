@@ -86,10 +86,10 @@ def executed(lines: Iterable[str], folder: Path) -> Log:
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    said = [json.loads(line[2:]) for line in done.stdout.splitlines() if line.startswith("@ ")]
+    steps = [json.loads(line[2:]) for line in done.stdout.splitlines() if line.startswith("@ ")]
     return (
-        {name: set(one["loaded"]) for name, one in zip(names, said, strict=True)},
-        {name: one["seconds"] for name, one in zip(names, said, strict=True)},
+        {name: set(step["loaded"]) for name, step in zip(names, steps, strict=True)},
+        {name: step["seconds"] for name, step in zip(names, steps, strict=True)},
     )
 
 
@@ -101,9 +101,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def log(folder: Path) -> Log:
     """Of the steps, which leave one result."""
-    found = executed(STEPS, folder)
+    steps_log = executed(STEPS, folder)
     assert len(list(folder.glob("*_seed0.json"))) == 1
-    return found
+    return steps_log
 
 
 def check(loaded: set[str], never: set[str], log: Log) -> None:
@@ -122,9 +122,9 @@ def test_what_is_not_used_is_not_loaded(line: str, log: Log) -> None:
 def test_help_and_finished_results_load_what_shows_them(
     lines: dict[str, set[str]], folder: Path
 ) -> None:
-    found = executed(lines, folder)
+    lines_log = executed(lines, folder)
     for line, never in lines.items():
-        check(found[0][line], never, found)
+        check(lines_log[0][line], never, lines_log)
 
 
 def test_the_log_shows_a_package_that_is_imported(log: Log) -> None:

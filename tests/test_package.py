@@ -61,10 +61,12 @@ def test_the_wheel_holds_the_package_with_its_data_and_nothing_else(built: Path)
     ours = {path.relative_to(ROOT) for path in (ROOT / "gcl_hard").rglob("*") if path.is_file()}
     missing = {str(p) for p in ours if "__pycache__" not in p.parts} - names
     assert missing == set()
-    for there, here in {"data/recipes": "graphs/best", "tuning/spaces": "search"}.items():
-        configs = {f"gcl_hard/{there}/{p.name}" for p in (ROOT / "configs" / here).glob("*.yaml")}
+    for inside, outside in {"data/recipes": "graphs/best", "tuning/spaces": "search"}.items():
+        configs = {
+            f"gcl_hard/{inside}/{p.name}" for p in (ROOT / "configs" / outside).glob("*.yaml")
+        }
         assert configs
-        assert configs == {name for name in names if name.startswith(f"gcl_hard/{there}/")}
+        assert configs == {name for name in names if name.startswith(f"gcl_hard/{inside}/")}
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"gcl_hard"}
 
@@ -93,8 +95,8 @@ print(json.dumps([spec.origin for spec in found if spec and spec.origin]))
 
 def test_the_installed_commands_run(installed: Path, tmp_path: Path) -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    said = run(installed, "-m", "gcl_hard.bench", "--version", folder=tmp_path)
-    assert said.split() == ["gcl-hard", version]
+    out = run(installed, "-m", "gcl_hard.bench", "--version", folder=tmp_path)
+    assert out.split() == ["gcl-hard", version]
     command = installed.with_name("gcl-hard")
     run(command, "bench", "--epochs", "2", "--seeds", "1", "--device", "cpu", folder=tmp_path)
     (file,) = tmp_path.glob("results/MUTAG_*_seed0.json")

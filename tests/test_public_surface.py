@@ -30,8 +30,8 @@ PACKAGES = (
 
 def without_modules(names: set[str]) -> set[str]:
     """The names, where those that a module makes public stand for the module."""
-    found = {name: pkgutil.resolve_name(name) for name in names}
-    modules = {name: value for name, value in found.items() if isinstance(value, ModuleType)}
+    values = {name: pkgutil.resolve_name(name) for name in names}
+    modules = {name: value for name, value in values.items() if isinstance(value, ModuleType)}
     inside = {f"{name}.{member}" for name, m in modules.items() for member in public_members(m)}
     return names - modules.keys() | inside
 
@@ -70,10 +70,10 @@ def ours(cls: type) -> bool:
 
 def members(cls: type) -> Iterator[str]:
     """Public methods and properties, inherited ones too if the base is of this package."""
-    found = {
+    public = {
         name: v for base in reversed(cls.__mro__) if ours(base) for name, v in vars(base).items()
     }
-    for name, value in sorted(found.items()):
+    for name, value in sorted(public.items()):
         if name.startswith("_"):
             continue
         if isinstance(value, property | cached_property):
@@ -86,9 +86,9 @@ def members(cls: type) -> Iterator[str]:
 
 def signature(function: Any) -> str:
     """Names, kinds and defaults, whose spelling does not depend on the version of Python."""
-    found = inspect.signature(function)
-    bare = [p.replace(annotation=p.empty) for p in found.parameters.values()]
-    text = str(found.replace(parameters=bare, return_annotation=found.empty))
+    full = inspect.signature(function)
+    bare = [p.replace(annotation=p.empty) for p in full.parameters.values()]
+    text = str(full.replace(parameters=bare, return_annotation=full.empty))
     return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 

@@ -34,13 +34,13 @@ def test_the_table_of_what_to_expect_is_that_of_the_results() -> None:
     heads, _, *body = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
     with (ROOT / "benchmarks/results/recipe.csv").open(encoding="utf-8", newline="") as file:
         inductive = [row for row in csv.DictReader(file) if row["protocol"] == "inductive"]
-    found: dict[tuple[str, str], dict[str, str]] = {}
+    results: dict[tuple[str, str], dict[str, str]] = {}
     for row in inductive:  # our recipe; a baseline without settings of ours is the paper's
         if row["part"] == "ours" or row["row"] == "wl-oa":
-            found[row["row"], row["dataset"]] = row
+            results[row["row"], row["dataset"]] = row
     assert [row[0] for row in body] == [*METHODS, *BASELINES]
     for name, *cells in body:
-        rows = [found[BASELINES.get(name, name), dataset] for dataset in heads[1:]]
+        rows = [results[BASELINES.get(name, name), dataset] for dataset in heads[1:]]
         assert cells == [f"{float(r['mean']):.1f} ± {float(r['std_seeds']):.1f}" for r in rows]
         assert {r["seeds"] for r in rows} == {"5"}
 
@@ -57,8 +57,8 @@ def test_differences_are_those_of_the_results() -> None:
 
 def test_every_interval_is_on_a_page_of_research() -> None:
     quoted = re.findall(r"\[[^\]]*\d,\s[^\]]*\d\](?!\()", (ROOT / "README.md").read_text("utf-8"))
-    quoted = [" ".join(one.split()) for one in quoted if re.match(r"\[[+-]?\d", one)]
+    quoted = [" ".join(interval.split()) for interval in quoted if re.match(r"\[[+-]?\d", interval)]
     pages = [page.read_text("utf-8") for page in (ROOT / "docs" / "research").glob("*.md")]
     text = "".join(pages).replace("\u00a0", " ").replace("−", "-")
     assert len(quoted) > 5
-    assert [one for one in quoted if one not in text] == []
+    assert [interval for interval in quoted if interval not in text] == []

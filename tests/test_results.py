@@ -46,6 +46,6 @@ def test_the_table_of_the_readme_comes_from_the_records(tmp_path: Path) -> None:
     lines = [line for line in readme.splitlines() if re.match(r"\| (\w+cl|baseline: ).*±", line)]
     shown = sorted(cell for line in lines for cell in re.findall(r"[\d.]+ ± [\d.]+", line))
     rows = json.loads(written.read_text(encoding="utf-8"))["configs"]
-    made = sorted(f"{row['accuracy_mean']:.1f} ± {row['accuracy_std']:.1f}" for row in rows)
-    assert made == shown
-    assert len(made) == 30
+    expected = sorted(f"{row['accuracy_mean']:.1f} ± {row['accuracy_std']:.1f}" for row in rows)
+    assert expected == shown
+    assert len(expected) == 30

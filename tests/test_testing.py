@@ -28,9 +28,9 @@ def checks(suite: Any) -> list[str]:
     return [name for name in dir(suite) if name.startswith("test_")]
 
 
-def of(suite: Any, make: Callable[..., Any]) -> Any:
+def user_suite(suite: Any, make: Callable[..., Any]) -> Any:
     """A subclass, as a user writes it, whose part is made by a function."""
-    return type("Mine", (suite,), {"make": lambda self, *given: make(*given)})()
+    return type("Mine", (suite,), {"make": lambda self, *arguments: make(*arguments)})()
 
 
 HARDENINGS: dict[str, Callable[[], Any]] = {
@@ -63,7 +63,7 @@ IMAGES: dict[str, Callable[[], nn.Module]] = {
 @pytest.mark.parametrize("check", checks(HardeningChecks))
 @pytest.mark.parametrize("name", HARDENINGS)
 def test_hardenings_pass(name: str, check: str) -> None:
-    getattr(of(HardeningChecks, HARDENINGS[name]), check)()
+    getattr(user_suite(HardeningChecks, HARDENINGS[name]), check)()
 
 
 @pytest.mark.parametrize("check", checks(SamplerChecks))
@@ -71,25 +71,25 @@ def test_hardenings_pass(name: str, check: str) -> None:
 @pytest.mark.parametrize("draws", [None, 5])
 def test_samplers_pass(admit: Any, draws: int | None, check: str) -> None:
     make = lambda: NegativeSampler(admit, Exponential(1.0), draws=draws)  # noqa: E731
-    getattr(of(SamplerChecks, make), check)()
+    getattr(user_suite(SamplerChecks, make), check)()
 
 
 @pytest.mark.filterwarnings("ignore:.*edge_attr:UserWarning")
 @pytest.mark.parametrize("check", checks(GraphEncoderChecks))
 @pytest.mark.parametrize("name", ENCODERS)
 def test_graph_encoders_pass(name: str, check: str) -> None:
-    getattr(of(GraphEncoderChecks, ENCODERS[name]), check)()
+    getattr(user_suite(GraphEncoderChecks, ENCODERS[name]), check)()
 
 
 @pytest.mark.parametrize("check", checks(ImageEncoderChecks))
 @pytest.mark.parametrize("name", IMAGES)
 def test_image_encoders_pass(name: str, check: str) -> None:
-    getattr(of(ImageEncoderChecks, IMAGES[name]), check)()
+    getattr(user_suite(ImageEncoderChecks, IMAGES[name]), check)()
 
 
 @pytest.mark.parametrize("check", checks(GraphSetChecks))
 def test_mutag_passes(check: str) -> None:
-    getattr(of(GraphSetChecks, lambda: load("MUTAG", download=False)), check)()
+    getattr(user_suite(GraphSetChecks, lambda: load("MUTAG", download=False)), check)()
 
 
 # Broken parts
@@ -131,14 +131,14 @@ BROKEN_HARDENINGS: dict[str, Callable[[Rows], Tensor]] = {
 
 @pytest.mark.parametrize("check", BROKEN_HARDENINGS)
 def test_a_broken_hardening_fails(check: str) -> None:
-    part = of(HardeningChecks, lambda: Broken(BROKEN_HARDENINGS[check]))
+    part = user_suite(HardeningChecks, lambda: Broken(BROKEN_HARDENINGS[check]))
     with pytest.raises(AssertionError):
         getattr(part, check)()
 
 
 def test_a_falling_weight_fails() -> None:
     with pytest.raises(ValueError, match=r"\b10\b.*\b9\.9\b.*t = -10\b.*t = -9\.9\b"):
-        of(HardeningChecks, lambda: lambda t: -t).test_definition_1()
+        user_suite(HardeningChecks, lambda: lambda t: -t).test_definition_1()
 
 
 class Wrong(NegativeSampler):
@@ -148,10 +148,10 @@ class Wrong(NegativeSampler):
         super().__init__("other_labels")
         self.change = change
 
-    def forward(self, similarity: Tensor, **given: Any) -> Any:
-        found = super().forward(similarity, **given)
-        log_q, empty = self.change(found.log_q, found.empty)
-        return type(found)(log_q, empty)
+    def forward(self, similarity: Tensor, **options: Any) -> Any:
+        hardened = super().forward(similarity, **options)
+        log_q, empty = self.change(hardened.log_q, hardened.empty)
+        return type(hardened)(log_q, empty)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ class Wrong(NegativeSampler):
 )
 def test_a_broken_sampler_fails(check: str, change: Any) -> None:
     with pytest.raises(AssertionError):
-        getattr(of(SamplerChecks, lambda: Wrong(change)), check)()
+        getattr(user_suite(SamplerChecks, lambda: Wrong(change)), check)()
 
 
 class Faulty(nn.Module):
@@ -216,10 +216,10 @@ class Faulty(nn.Module):
     ],
 )
 def test_a_broken_graph_encoder_fails(check: str, fault: str) -> None:
-    part = of(GraphEncoderChecks, lambda n, e: Faulty(n, fault))
+    part = user_suite(GraphEncoderChecks, lambda n, e: Faulty(n, fault))
     with pytest.raises(AssertionError):
         getattr(part, check)()
-    getattr(of(GraphEncoderChecks, lambda n, e: Faulty(n, "none")), check)()
+    getattr(user_suite(GraphEncoderChecks, lambda n, e: Faulty(n, "none")), check)()
 
 
 class FaultyImages(nn.Module):
@@ -250,8 +250,8 @@ class FaultyImages(nn.Module):
 )
 def test_a_broken_image_encoder_fails(check: str, fault: str) -> None:
     with pytest.raises(AssertionError):
-        getattr(of(ImageEncoderChecks, lambda: FaultyImages(fault)), check)()
-    getattr(of(ImageEncoderChecks, lambda: FaultyImages("none")), check)()
+        getattr(user_suite(ImageEncoderChecks, lambda: FaultyImages(fault)), check)()
+    getattr(user_suite(ImageEncoderChecks, lambda: FaultyImages("none")), check)()
 
 
 def changed(**values: Tensor) -> Callable[[], GraphSet]:
@@ -289,4 +289,4 @@ MUTAG = load("MUTAG", download=False)
 )
 def test_a_broken_set_fails(check: str, make: Callable[[], GraphSet]) -> None:
     with pytest.raises(AssertionError):
-        getattr(of(GraphSetChecks, make), check)()
+        getattr(user_suite(GraphSetChecks, make), check)()

@@ -68,9 +68,9 @@ class Command:
         """What the one result file holds."""
         (path,) = self.output.glob("*_search.json")
         assert self.out.endswith(f"results: {path}")
-        found = json.loads(path.read_text(encoding="utf-8"))
-        assert isinstance(found, dict)
-        return found
+        result = json.loads(path.read_text(encoding="utf-8"))
+        assert isinstance(result, dict)
+        return result
 
     def study(self, name: str, file: str | None = None) -> optuna.Study:
         if not self.database:
@@ -99,15 +99,15 @@ def command(
     monkeypatch.setattr(tudataset, "SITE", "http://127.0.0.1:9")
     monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
     objective._CUT.clear()
-    found = Command(tmp_path, capsys)
+    runner = Command(tmp_path, capsys)
     for kind in (GraphOuter, ImageOuter):
 
         def noted(outer: Any, candidate: Candidate, *rest: Any, real: Any = kind.score) -> Any:
-            found.tested.append(candidate.number)
+            runner.tested.append(candidate.number)
             return real(outer, candidate, *rest)
 
         monkeypatch.setattr(kind, "score", noted)
-    yield found
+    yield runner
     optuna.logging.set_verbosity(optuna.logging.INFO)
 
 
@@ -116,11 +116,11 @@ SCORE = r"{} \D*(\d+\.\d) %"
 
 def numbers(shown: str) -> tuple[float, ...]:
     """The three numbers that are printed."""
-    found = re.search(
+    match = re.search(
         rf"{SCORE.format('inner')}.*{SCORE.format('outer')}.*optimism\D*?([+−-]?\d+\.\d) ", shown
     )
-    assert found, shown
-    return tuple(float(number.replace("−", "-")) for number in found.groups())
+    assert match, shown
+    return tuple(float(number.replace("−", "-")) for number in match.groups())
 
 
 # What works
@@ -135,20 +135,20 @@ def test_a_search_prints_three_numbers_and_writes_what_it_found(command: Command
     assert numbers(command.out) == tuple(round(x, 1) for x in (inner, outer, optimism))
     assert optimism == pytest.approx(inner - outer)
     assert result["trials"] == 4
-    (found,) = result["studies"]
-    assert (found["complete"], found["pruned"], found["failures"]) == (4, 0, {})
-    assert found["n_outer"] == 1
+    (finding,) = result["studies"]
+    assert (finding["complete"], finding["pruned"], finding["failures"]) == (4, 0, {})
+    assert finding["n_outer"] == 1
     study = command.study("MUTAG_hscl_inductive")
-    assert found["trial"] == study.best_trial.number == command.tested[0]
-    assert found["params"] == study.best_params
-    assert (found["inner"], inner) == (study.best_value, study.best_value)
+    assert finding["trial"] == study.best_trial.number == command.tested[0]
+    assert finding["params"] == study.best_params
+    assert (finding["inner"], inner) == (study.best_value, study.best_value)
     assert {trial.params["beta"] for trial in study.trials[:3]} == {1.0, 2.0, 10.0}  # the paper's
     assert {trial.params["lr"] for trial in study.trials[:3]} == {0.01}
     facts = result["facts"]
     assert (facts["dataset"], facts["method"], facts["protocol"]) == ("MUTAG", "hscl", "inductive")
     assert (facts["n_inner_test"], facts["n_outer_test"]) == (27, 57)  # 20 % of 131, 30 % of 188
     assert facts["settings"] == {"epochs": 1, "layers": 1, "dim": 4}
-    assert f"trial {found['trial']}" in command.out
+    assert f"trial {finding['trial']}" in command.out
 
 
 def test_what_it_saves_is_a_cell_that_scores_the_same_outside(command: Command) -> None:
@@ -202,9 +202,9 @@ def test_outer_folds_are_studies_of_their_own_and_the_score_is_their_mean(
     assert command("--trials=2", "--outer-folds=2", "--method=ucl") == 0
     result = command.result
     names = [f"MUTAG_ucl_inductive_outer{k}of2" for k in (1, 2)]
-    assert [one["study"] for one in result["studies"]] == names
+    assert [row["study"] for row in result["studies"]] == names
     for number in ("inner", "outer", "optimism"):
-        mean = sum(one[number] for one in result["studies"]) / 2
+        mean = sum(row[number] for row in result["studies"]) / 2
         assert result[number] == pytest.approx(mean)
     for name in names:
         study = command.study(name, "MUTAG_ucl_inductive.db")
@@ -250,8 +250,8 @@ def test_the_papers_protocol_is_called_what_it_is(command: Command) -> None:
 )
 def test_every_pruner_works(command: Command, pruner: str, more: list[str]) -> None:
     assert command("--trials=3", f"--pruner={pruner}", "--ensemble-size=2", *more) == 0
-    (found,) = command.result["studies"]
-    assert found["complete"] + found["pruned"] == 3
+    (finding,) = command.result["studies"]
+    assert finding["complete"] + finding["pruned"] == 3
     for trial in command.study("MUTAG_hscl_inductive").trials:
         steps = [0, 1, 2, 3, 4] if pruner == "wilcoxon" else [1, 2]
         assert [*trial.intermediate_values] == steps[: len(trial.intermediate_values)]
@@ -383,8 +383,8 @@ def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(
     assert command.tested == []
     assert command("--trials=6", "--ensemble-size=2") == 0
     assert command.tested == [command.result["studies"][0]["trial"]]
-    (found,) = command.result["studies"]
-    assert (found["complete"], found["failures"]) == (6, {})
+    (finding,) = command.result["studies"]
+    assert (finding["complete"], finding["failures"]) == (6, {})
     states = [trial.state.name for trial in command.study("MUTAG_hscl_inductive").trials]
     assert sorted(states) == ["COMPLETE"] * 6 + ["FAIL"] * 2
 
@@ -430,45 +430,45 @@ def test_trials_are_scored_by_the_metric_that_is_named(
     from sklearn.metrics import balanced_accuracy_score, f1_score
 
     named = {
-        "balanced_accuracy": balanced_accuracy_score, "f1_macro": lambda *of: f1_score(
-            *of, average="macro", zero_division=0
+        "balanced_accuracy": balanced_accuracy_score, "f1_macro": lambda *arrays: f1_score(
+            *arrays, average="macro", zero_division=0
         ),
     }[metric]  # fmt: skip
-    score, found = protocols.score_embeddings, list[float]()
+    score, means = protocols.score_embeddings, list[float]()
 
-    def scored(config: GraphConfig, graphs: GraphSet, *given: Any, **settings: Any) -> Any:
-        folds, y = score(config, graphs, *given, **settings), graphs.y.numpy()
-        found.append(float(np.mean([100 * named(y[one.test], one.predicted) for one in folds])))
+    def scored(config: GraphConfig, graphs: GraphSet, *rest: Any, **settings: Any) -> Any:
+        folds, y = score(config, graphs, *rest, **settings), graphs.y.numpy()
+        means.append(float(np.mean([100 * named(y[fold.test], fold.predicted) for fold in folds])))
         return folds
 
     monkeypatch.setattr(protocols, "score_embeddings", scored)
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "trials": 2, "space": {"lr": (1e-3, 1e-1)}, "output": tmp_path, "progress": False,
         "storage": str(tmp_path / "s.journal"), "inner_folds": inner_folds, "epochs": 1,
         "layers": 1, "dim": 4, "device": "cpu", "threads": 1, "ensemble_size": 1,
     }  # fmt: skip
-    result = study("MUTAG", "ucl", metric=metric, **given)
+    result = study("MUTAG", "ucl", metric=metric, **options)
     values = [trial.values[0] for trial in result.study.trials]
-    of_trials = np.reshape(found[:-1], (2, inner_folds)).mean(1)
+    of_trials = np.reshape(means[:-1], (2, inner_folds)).mean(1)
     assert values == pytest.approx(list(of_trials))
-    assert result.outer == pytest.approx(found[-1])
+    assert result.outer == pytest.approx(means[-1])
     assert result.findings[0].metric == metric
     with pytest.raises(InputError, match=metric):
-        study("MUTAG", "ucl", **given)
+        study("MUTAG", "ucl", **options)
 
 
 def test_a_trial_whose_metric_is_not_defined_has_failed() -> None:
     scoring = Scoring(context(), Inner(metric="auc"), 0, lambda *_, **__: True)
     trial = Trial(Candidate(0, GraphConfig()), scoring, values=[50.0, float("nan")])
-    found = trial.score()
-    assert found.value is None
-    assert says(str(found.error), "auc", "not defined")
+    scored = trial.score()
+    assert scored.value is None
+    assert says(str(scored.error), "auc", "not defined")
 
 
-@pytest.mark.parametrize("given", [["f1_macro"], "", 3])
-def test_a_metric_is_one_name(given: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("metric", [["f1_macro"], "", 3])
+def test_a_metric_is_one_name(metric: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"\bmetric\b"):
-        study("MUTAG", "ucl", metric=given, trials=1, output=tmp_path, progress=False)
+        study("MUTAG", "ucl", metric=metric, trials=1, output=tmp_path, progress=False)
 
 
 def test_a_metric_of_other_predictions_is_refused(command: Command) -> None:
@@ -515,14 +515,18 @@ def test_the_best_settings_of_ones_own_module_run_as_they_are_written(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("own_of_tune.py").write_text(MODULE)
-    own = ["--dataset=own_of_tune:graphs", "--encoder=own_of_tune:Encoder", "--metric=f1_macro"]
+    module_flags = [
+        "--dataset=own_of_tune:graphs",
+        "--encoder=own_of_tune:Encoder",
+        "--metric=f1_macro",
+    ]
     flags = ["--epochs=1", "--device=cpu", "--threads=1"]
-    assert command(*own, "--trials=1", "--report=page.md", tiny=flags) == 0
+    assert command(*module_flags, "--trials=1", "--report=page.md", tiny=flags) == 0
     best = yaml.safe_load(Path("page-best.yaml").read_text())
     assert (best["dataset"], best["metric"]) == (["own_of_tune:graphs"], ["f1_macro"])
     assert says(Path("page.md").read_text(), "gcl_hard.bench --config page-best.yaml")
-    given = ["--config=page-best.yaml", "--seeds=1", "--folds=2", "--json=table.json"]
-    assert bench.main([*given, "--output=runs", "--threads=1"]) == 0
+    bench_flags = ["--config=page-best.yaml", "--seeds=1", "--folds=2", "--json=table.json"]
+    assert bench.main([*bench_flags, "--output=runs", "--threads=1"]) == 0
     (row,) = json.loads(Path("table.json").read_text())["configs"]
     assert row["config"]["beta"] == best["beta"][0]
     assert row["config"]["encoder"].startswith("own_of_tune:Encoder@")

@@ -34,30 +34,30 @@ def best(scores: Sequence[float], *, higher: bool = True) -> int:
 
 
 def metric_of(records: Iterable[RunResult]) -> str:
-    """The name of the metric that records are scored by; accuracy, if there are none.
+    """The name of the metric that records are scored by; accuracy if there are none.
 
     Raises:
-        InputError: for records of two metrics, which cannot be compared.
+        InputError: for records of several metrics, which cannot be compared.
     """
     first: dict[str, RunResult] = {}
     for record in records:
         first.setdefault(record.metric, record)
     if len(first) > 1:
-        (one, a), (other, b), *_ = first.items()
+        a, b, *_ = first.values()
         raise InputError(
-            f"{a.run} is scored by {one}, {b.run} by {other}, and the two are not compared: run "
-            f"or show them by different commands"
+            f"{a.run} is scored by {a.metric}, {b.run} by {b.metric}, and the two are not "
+            f"compared: run or show them by different commands"
         )
     return next(iter(first), ACCURACY)
 
 
 def inner_scores(record: RunResult) -> list[float]:
-    """The scores of a run inside its training data, one a fold; none if one is not defined.
+    """The scores of a run inside its training data, one a fold; empty if one is undefined.
 
-    Those of an inner run, or those on the validation part that another run was also scored on.
+    All scores of an inner run, and those on the validation part of another run.
     """
-    found = record.values if record.inner else record.validation
-    return found if all(map(math.isfinite, found)) else []
+    scores = record.values if record.inner else record.validation
+    return scores if all(map(math.isfinite, scores)) else []
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,8 @@ class Choice:
     """Candidates, and the scores inside the training data that choose among them.
 
     Attributes:
-        candidates: configurations that differ only in what can be chosen.
-        inner: of each candidate its inner scores, seeds × folds; None while one of them is open,
-            or if one is not defined.
+        candidates: configurations that differ only in settings that can be chosen.
+        inner: inner scores of each candidate, seeds × folds; None if one is missing or undefined.
         higher: whether more is better.
 
     Example:
@@ -84,17 +83,17 @@ class Choice:
 
     @property
     def finished(self) -> int:
-        """Candidates whose inner scores are all there."""
+        """Number of candidates with all inner scores."""
         return sum(scores is not None for scores in self.inner)
 
     def score(self, candidate: RunConfig) -> float | None:
-        """Mean inner score of a candidate; None while one of its scores is open."""
+        """Mean inner score of a candidate; None while one of its scores is missing."""
         scores = self.inner[self.candidates.index(candidate)]
         return None if scores is None else statistics.fmean(map(statistics.fmean, scores))
 
     @property
     def best(self) -> RunConfig | None:
-        """The candidate with the best mean inner score; None while one of them is open."""
+        """The candidate with the best mean inner score; None while one of the means is missing."""
         means = [mean for c in self.candidates if (mean := self.score(c)) is not None]
         if len(means) < len(self.candidates):
             return None
@@ -102,7 +101,7 @@ class Choice:
 
     @property
     def ends(self) -> set[str]:
-        """Settings whose best value is the smallest or the largest of several numbers compared.
+        """Settings whose best value is the smallest or the largest of the numbers compared.
 
         A better one may lie beyond, unless the value is a bound of the setting.
         """
@@ -120,10 +119,10 @@ class Choice:
 
     @property
     def fold_by_fold(self) -> tuple[tuple[int, ...], ...]:
-        """For each seed and fold, the index of the candidate that is best there."""
+        """For each seed and fold, the index of its best candidate."""
         inner = np.array(self.inner, dtype=float)
-        found = (inner if self.higher else -inner).argmax(axis=0)
-        return tuple(map(tuple, found.tolist()))
+        chosen = (inner if self.higher else -inner).argmax(axis=0)
+        return tuple(map(tuple, chosen.tolist()))
 
     def taken(self, outer: ArrayLike) -> NDArray[Any]:
         """The scores of the candidates chosen fold by fold, seeds × folds.
@@ -131,10 +130,10 @@ class Choice:
         Args:
             outer: float [candidates, seeds, folds], scores outside the training data.
         """
-        found: NDArray[Any] = np.take_along_axis(
+        taken: NDArray[Any] = np.take_along_axis(
             np.asarray(outer), np.array([self.fold_by_fold]), axis=0
         )[0]
-        return found
+        return taken
 
 
 def choice(
@@ -150,10 +149,10 @@ def choice(
         records: results of finished runs.
 
     Raises:
-        InputError: for records of two metrics.
+        InputError: for records of several metrics.
     """
     finished = {c: [records[run] for run in runs[c] if run in records] for c in candidates}
-    name = metric_of(record for own in finished.values() for record in own)
+    name = metric_of(record for results in finished.values() for record in results)
     scores = {c: tuple(tuple(inner_scores(record)) for record in finished[c]) for c in candidates}
     inner = (
         scores[c] if len(scores[c]) == len(runs[c]) and all(scores[c]) else None for c in candidates

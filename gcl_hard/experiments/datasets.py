@@ -22,12 +22,12 @@ from gcl_hard.files.io import cache_root, file_stamp, write_json
 class DataSets:
     """Data sets by configuration, each read once per process.
 
-    Methods take a configuration, and the user's own data where these have no file; of such sets
-    the last few are kept.
+    Methods take a configuration, and the user's own data if these have no file, of which the last
+    few sets are kept.
 
     Args:
-        context: gives the folder, the device and the digest of the source: facts that another
-            version of the source cached are ignored.
+        context: gives the folder, the device and the digest of the source: facts cached by another
+            version of the source are ignored.
     """
 
     MOST_OWN = 4
@@ -37,66 +37,66 @@ class DataSets:
         self._sets: dict[Hashable, Any] = {}
         self._facts: dict[Hashable, dict[str, Any]] = {}
         self._notes: dict[Hashable, list[str]] = {}
-        self._own: dict[int, Any] = {}
+        self._user_data: dict[int, Any] = {}
         self._files: dict[Hashable, list[tuple[str, Any]]] = {}
         self._seen = set[Hashable]()
         self._call = context.call
 
     def of_call(self, call: str) -> Self:
-        """The same sets; another call of a process looks again whether their files have changed."""
+        """The same sets; a new call in the process checks again whether their files changed."""
         if call != self._call:
             self._call = call
             self._seen.clear()
         return self
 
-    def load(self, config: RunConfig, own: Any = None) -> Any:
+    def load(self, config: RunConfig, user_data: Any = None) -> Any:
         """The data of a configuration.
 
         Raises:
             InputError: if they are not available or lack what the configuration needs.
         """
-        key = self._current(config, own)
+        key = self._current(config, user_data)
         if key not in self._sets:
-            with warnings.catch_warnings(record=True) as said:
+            with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", UserWarning)
                 self._sets[key] = self._context.experiment_of(config).load(
-                    config, self._context, own
+                    config, self._context, user_data
                 )
-            for one in said:
-                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-            self._notes[key] = [str(one.message) for one in said if one.category is UserWarning]
+            for w in caught:
+                warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
+            self._notes[key] = [str(w.message) for w in caught if w.category is UserWarning]
         return self._sets[key]
 
-    def facts(self, config: RunConfig, own: Any = None) -> dict[str, Any]:
+    def facts(self, config: RunConfig, user_data: Any = None) -> dict[str, Any]:
         """Description of the data for results; its digest distinguishes data sets of the same name.
 
-        ``notes``, if there are any, are what reading them warned of, such as files left out.
+        ``notes``, if there are any, are warnings of reading them, such as files left out.
 
-        A finished table is shown without parsing its sets: the facts of a file are cached for as
-        long as neither the file nor this package changes.
+        A finished table is shown without parsing its sets: the facts of a file are cached until the
+        file or this package changes.
 
         Raises:
             InputError: if the data are not available.
         """
-        key = self._current(config, own)
-        if key not in self._facts and own is not None:
-            self._facts[key] = self._read(config, own)
+        key = self._current(config, user_data)
+        if key not in self._facts and user_data is not None:
+            self._facts[key] = self._read(config, user_data)
         if key not in self._facts:
             stamps = self._files[key]
             files = [file for file, _ in stamps]
             text = json.dumps([*key[1:], self._context.versions["source"], stamps])
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
             cache = FactsCache(cache_root() / "facts.json")
-            # Without a file there is nothing that tells whether the data have changed.
-            found = cache.get(digest) if files else None
-            if found is None:
-                found = self._read(config, None)
-                if "notes" in found and files:  # which name no folder of this machine
+            # Without a file nothing tells whether the data have changed.
+            facts = cache.get(digest) if files else None
+            if facts is None:
+                facts = self._read(config, None)
+                if "notes" in facts and files:  # without folders of this machine
                     folder = f"{Path(os.path.commonpath(files)).parent}/"
-                    found["notes"] = [one.replace(folder, "") for one in found["notes"]]
+                    facts["notes"] = [note.replace(folder, "") for note in facts["notes"]]
                 if files:
-                    cache.put(digest, found)
-            self._facts[key] = found
+                    cache.put(digest, facts)
+            self._facts[key] = facts
         if "digest" not in self._facts[key]:
             raise InputError(
                 f"facts of {config.domain} have no digest, by which changed data are told apart: "
@@ -105,44 +105,45 @@ class DataSets:
         facts = self._facts[key]
         return facts | experiment_of(config).resolved(config, facts)
 
-    def _read(self, config: RunConfig, own: Any) -> dict[str, Any]:
-        """The facts of data and what was said when they were read."""
-        found = self._context.experiment_of(config).facts(self.load(config, own))
-        notes = self._notes[self._current(config, own)]
-        return found | ({"notes": notes} if notes else {})
+    def _read(self, config: RunConfig, user_data: Any) -> dict[str, Any]:
+        """The facts of data, with warnings of reading them as notes."""
+        facts = self._context.experiment_of(config).facts(self.load(config, user_data))
+        notes = self._notes[self._current(config, user_data)]
+        return facts | ({"notes": notes} if notes else {})
 
-    def size(self, config: RunConfig, own: Any = None) -> tuple[int, int]:
+    def size(self, config: RunConfig, user_data: Any = None) -> tuple[int, int]:
         """The ``size`` argument of :meth:`RunConfig.cost`."""
-        return self._context.experiment_of(config).size(self.load(config, own))
+        return self._context.experiment_of(config).size(self.load(config, user_data))
 
-    def _current(self, config: RunConfig, own: Any) -> tuple[Hashable, ...]:
-        """Key of a configuration's data, of which what is out of date is forgotten; ``own`` is
-        kept, so that its id stays its own.
+    def _current(self, config: RunConfig, user_data: Any) -> tuple[Hashable, ...]:
+        """Cache key of the data; drops stale entries.
+
+        The user's own data are kept, so that no other object takes their id.
         """
-        if own is not None and id(own) not in self._own:
-            self._own[id(own)] = own
-            old = [*self._own][: -self.MOST_OWN]
-            for one in old:
-                del self._own[one]
-            self._forget(lambda key: key[0] in old)
-        found = (None if own is None else id(own), config.domain, *config.data_key)
-        if own is None and found not in self._seen:
+        if user_data is not None and id(user_data) not in self._user_data:
+            self._user_data[id(user_data)] = user_data
+            old_ids = [*self._user_data][: -self.MOST_OWN]
+            for old_id in old_ids:
+                del self._user_data[old_id]
+            self._drop(lambda key: key[0] in old_ids)
+        current = (None if user_data is None else id(user_data), config.domain, *config.data_key)
+        if user_data is None and current not in self._seen:
             files = [
                 file.absolute()
                 for file in experiment_of(config).files(config, self._context.data_dir)
             ]
             stamps = [(str(file), file_stamp(file)) for file in files]
-            if self._files.get(found) != stamps:
-                self._forget(lambda key: key == found)
-            self._files[found] = stamps
-            self._seen.add(found)
-        return found
+            if self._files.get(current) != stamps:
+                self._drop(lambda key: key == current)
+            self._files[current] = stamps
+            self._seen.add(current)
+        return current
 
-    def _forget(self, which: Callable[[Any], bool]) -> None:
-        """Drop what is known under some keys."""
-        for kept in (self._sets, self._facts, self._notes):
-            for key in [*filter(which, kept)]:
-                del kept[key]
+    def _drop(self, is_stale: Callable[[Any], bool]) -> None:
+        """Drop the entries of stale keys."""
+        for cache in (self._sets, self._facts, self._notes):
+            for key in [*filter(is_stale, cache)]:
+                del cache[key]
 
 
 class FactsCache:
@@ -154,12 +155,12 @@ class FactsCache:
         self._path = path
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The facts under a key; None if there are none, or others than were written."""
-        found = self._read().get(key)
-        if not isinstance(found, dict) or not isinstance(found.get("facts"), dict):
+        """The facts under a key; None if there are none, or they were altered."""
+        entry = self._read().get(key)
+        if not isinstance(entry, dict) or not isinstance(entry.get("facts"), dict):
             return None
-        facts: dict[str, Any] = found["facts"]
-        return facts if found.get("digest") == digest_of(facts) else None
+        facts: dict[str, Any] = entry["facts"]
+        return facts if entry.get("digest") == digest_of(facts) else None
 
     def put(self, key: str, value: dict[str, Any]) -> None:
         """Add facts; a file that cannot be written is no error."""

@@ -1,4 +1,4 @@
-"""Embeddings of many items: batch by batch, resumed where they were stopped, with their names."""
+"""Embeddings of many named items, computed batch by batch and resumed after a stop."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ Level = Literal["graphs", "nodes"]
 SUFFIXES = (".npz", ".parquet", ".csv")
 """Kinds of files that embeddings are written to."""
 KEPT_EVERY = 10.0
-"""Seconds between two states that a command goes on from."""
+"""Seconds between two saved states, from which a command resumes."""
 WRITTEN = 2**24
 """Numbers that are written at a time to a table."""
 
 
 def set_named(data: str | Path) -> tuple[str, Path | None]:
-    """Name of a set, and the folder that it is in where it is given as a path.
+    """Name of a set, and its folder if it is given as a path.
 
     Raises:
-        InputError: for a path where nothing is.
+        InputError: for a path that does not exist.
 
     Example:
         >>> set_named("MUTAG")
@@ -66,8 +66,8 @@ class Reading:
     Attributes:
         level: whether graphs are embedded, or all of their nodes.
         smiles: column of SMILES of a CSV; found by its name if None.
-        ids: column of a CSV with what its rows are called.
-        batch_size: items embedded at a time; None for as many as the domain usually takes.
+        ids: column of a CSV with the names of its rows.
+        batch_size: items embedded at a time; None for the domain's default.
     """
 
     level: Level = "graphs"
@@ -83,14 +83,14 @@ class Reading:
 
 @dataclass(frozen=True)
 class Items:
-    """What an encoder embeds.
+    """Items that an encoder embeds.
 
     Attributes:
-        columns: what the rows are called, by the name of a column, ``id`` first; [rows] each.
+        columns: names of the rows by the name of a column, ``id`` first; [rows] each.
         digest: digest of the data.
         bounds: int64 [batches + 1]; batch k has the rows ``bounds[k]`` to ``bounds[k + 1] - 1``.
         encode: embeddings of a batch by its number, float32 [rows of the batch, d].
-        notes: sentences on what the data were taken for.
+        notes: sentences on how the data were read.
     """
 
     columns: Mapping[str, NDArray[Any]]
@@ -102,11 +102,11 @@ class Items:
 
 @dataclass(frozen=True, repr=False)
 class Embeddings:
-    """Embeddings of items, with what these are called.
+    """Embeddings of named items.
 
     Attributes:
-        values: float32 [rows, d]; of a file, mapped from the disk.
-        columns: what the rows are called, by the name of a column, ``id`` first; [rows] each.
+        values: float32 [rows, d]; those of a file are mapped from disk.
+        columns: names of the rows by the name of a column, ``id`` first; [rows] each.
         model: digest of the encoder.
         data: digest of the data.
     """
@@ -118,7 +118,7 @@ class Embeddings:
 
     @property
     def ids(self) -> NDArray[Any]:
-        """What the items are called, [rows]."""
+        """Names of the items, [rows]."""
         return self.columns["id"]
 
     def __repr__(self) -> str:
@@ -132,18 +132,18 @@ def embed_items(
     """The embeddings of all items, in memory.
 
     Args:
-        items: what is embedded.
+        items: the items.
         model: digest of the encoder.
         on_rows: called with the number of rows embedded since the last call.
 
     Raises:
         DivergenceError: for a row that is not finite; names the item.
     """
-    found = []
+    batches = []
     for k in range(len(items.bounds) - 1):
-        found.append(_batch(items, k))
-        on_rows(len(found[-1]))
-    return Embeddings(np.concatenate(found), items.columns, model, items.digest)
+        batches.append(_batch(items, k))
+        on_rows(len(batches[-1]))
+    return Embeddings(np.concatenate(batches), items.columns, model, items.digest)
 
 
 def embed_to_file(
@@ -154,26 +154,26 @@ def embed_to_file(
     force: bool = False,
     on_rows: Callable[[int], Any] = lambda rows: None,
 ) -> bool:
-    """Write the embeddings of all items to a file, or go on where this was stopped.
+    """Write the embeddings of all items to a file, or resume where this was stopped.
 
-    Rows are kept in a hidden folder beside the file until all are there, so that memory holds a
-    batch.
+    Rows are kept in a hidden folder beside the file until all are done, so that memory holds a
+    single batch.
 
     Args:
         items: as of :func:`embed_items`.
         model: likewise.
         path: NAME.npz, NAME.parquet or NAME.csv.
         force: whether a file of another model, or of other data, is replaced.
-        on_rows: called with the number of rows embedded since the last call, those of an earlier
-            command too.
+        on_rows: called with the number of rows embedded since the last call, including those of an
+            earlier command.
 
     Returns:
-        Whether anything was embedded: not if the file was there, of the same model and data.
+        Whether anything was embedded: not if the file has embeddings of the same model and data.
 
     Raises:
-        InputError: for a file of something else, or one that another command is writing.
+        InputError: for a file with other content, or one that another command is writing.
         DivergenceError: as :func:`embed_items` does.
-        KeyboardInterrupt: after Ctrl-C, with what was reached.
+        KeyboardInterrupt: after Ctrl-C, with the number of rows done.
     """
     check_target(path)
     check_writable(path.absolute().parent)
@@ -193,15 +193,15 @@ def embed_to_file(
         if force:
             _remove(folder)
         values = _kept_rows(items, folder, identity, on_rows)
-        found = Embeddings(values, items.columns, model, items.digest)
+        embeddings = Embeddings(values, items.columns, model, items.digest)
         with atomic_write(path) as file:
-            WRITERS[path.suffix](found, file)
+            WRITERS[path.suffix](embeddings, file)
         _remove(folder)
         return True
 
 
 def _remove(folder: Path) -> None:
-    """Remove the rows of an earlier command, whatever is in their place."""
+    """Remove the rows of an earlier command, or anything else in their place."""
     if folder.is_dir() and not folder.is_symlink():
         shutil.rmtree(folder, ignore_errors=True)
     else:
@@ -209,7 +209,7 @@ def _remove(folder: Path) -> None:
 
 
 def check_target(path: Path) -> None:
-    """Refuse a file whose suffix says no kind that is written here, before anything is read."""
+    """Refuse a suffix that cannot be written, before anything is read."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"embeddings are written to {', '.join(SUFFIXES)}, got {path}")
     if path.suffix == ".parquet":
@@ -223,8 +223,8 @@ def _batch(items: Items, k: int) -> NDArray[np.float32]:
     finite = np.isfinite(values).all(1)
     if not finite.all():
         first = start + int(finite.argmin())
-        named = ", ".join(f"{name} {one[first]}" for name, one in items.columns.items())
-        raise DivergenceError(f"the embedding of {named} is not finite: look at its data")
+        row = ", ".join(f"{column} {names[first]}" for column, names in items.columns.items())
+        raise DivergenceError(f"the embedding of {row} is not finite: look at its data")
     assert len(values) == end - start
     return values
 
@@ -246,14 +246,14 @@ def _kept_rows(
 
     try:
         while done < last:
-            found = _batch(items, done)
+            batch = _batch(items, done)
             if values is None:
                 folder.mkdir(parents=True)
-                shape = (int(items.bounds[-1]), found.shape[1])
+                shape = (int(items.bounds[-1]), batch.shape[1])
                 values = np.lib.format.open_memmap(rows, "w+", np.float32, shape)
-            values[items.bounds[done] : items.bounds[done + 1]] = found
+            values[items.bounds[done] : items.bounds[done + 1]] = batch
             done += 1
-            on_rows(len(found))
+            on_rows(len(batch))
             if time.monotonic() - kept_at > KEPT_EVERY:
                 keep()
                 kept_at = time.monotonic()
@@ -269,21 +269,21 @@ def _kept_rows(
 
 
 def _reached(items: Items, folder: Path, identity: Mapping[str, Any]) -> tuple[int, Any]:
-    """Batches that an earlier command has embedded of the same items by the same model, and its
-    rows; 0 and None if there are none, or not all that its state says.
+    """Number of batches that an earlier command has embedded with the same items and model, and its
+    rows; 0 and None if there are none, or fewer rows than its state says.
     """
     declared = {**dict.fromkeys(identity, str), "done": int, "width": int}
     try:
-        found = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-        whole = unlike(found, declared) is None and 0 < found["done"] < len(items.bounds)
-        if not whole or any(found[name] != one for name, one in identity.items()):
+        state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        whole = unlike(state, declared) is None and 0 < state["done"] < len(items.bounds)
+        if not whole or any(state[name] != digest for name, digest in identity.items()):
             return 0, None
         rows = folder / "rows.npy"
-        there = np.load(rows, mmap_mode="r")  # which a file that was cut does not stand
-        shape = (int(items.bounds[-1]), found["width"])
-        if (there.shape, there.dtype) != (shape, np.float32):
+        stored = np.load(rows, mmap_mode="r")  # raises for a truncated file
+        shape = (int(items.bounds[-1]), state["width"])
+        if (stored.shape, stored.dtype) != (shape, np.float32):
             return 0, None
-        return found["done"], np.load(rows, mmap_mode="r+")
+        return state["done"], np.load(rows, mmap_mode="r+")
     except (OSError, ValueError, EOFError):
         return 0, None
 
@@ -291,43 +291,48 @@ def _reached(items: Items, folder: Path, identity: Mapping[str, Any]) -> tuple[i
 # Files
 
 
-def _write_npz(found: Embeddings, file: BinaryIO) -> None:
-    named: dict[str, Any] = {
-        "ids" if name == "id" else name: storable(one) for name, one in found.columns.items()
+def _write_npz(embeddings: Embeddings, file: BinaryIO) -> None:
+    arrays: dict[str, Any] = {
+        "ids" if column == "id" else column: storable(names)
+        for column, names in embeddings.columns.items()
     }
-    named |= {"model": np.array(found.model), "data": np.array(found.data)}
-    np.savez(file, embeddings=found.values, **named)
+    arrays |= {"model": np.array(embeddings.model), "data": np.array(embeddings.data)}
+    np.savez(file, embeddings=embeddings.values, **arrays)
 
 
-def _write_csv(found: Embeddings, file: BinaryIO) -> None:
+def _write_csv(embeddings: Embeddings, file: BinaryIO) -> None:
     text = io.TextIOWrapper(
         file, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
     )
     lines = csv.writer(text)  # both letters of its line ends are quoted in ids
-    lines.writerow([*found.columns, "model", "data", *_names(found)])
-    for names, values in _pieces(found):
+    lines.writerow([*embeddings.columns, "model", "data", *_dimensions(embeddings)])
+    digests = embeddings.model, embeddings.data
+    for names, values in _pieces(embeddings):
         for k, row in enumerate(values.tolist()):
-            ids = [one[k] for one in names]
-            lines.writerow([*ids, found.model, found.data, *(f"{x:.9g}" for x in row)])
+            ids = [column[k] for column in names]
+            lines.writerow([*ids, *digests, *(f"{x:.9g}" for x in row)])
     text.detach()
 
 
-def _write_parquet(found: Embeddings, file: BinaryIO) -> None:
+def _write_parquet(embeddings: Embeddings, file: BinaryIO) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
     digest = pa.dictionary(pa.int8(), pa.string())
     schema = pa.schema([
-        *((name, pa.from_numpy_dtype(one.dtype) if one.dtype.kind in "iu" else pa.string())
-          for name, one in found.columns.items()),
-        ("model", digest), ("data", digest), *((name, pa.float32()) for name in _names(found)),
-    ], {b"model": found.model.encode(), b"data": found.data.encode()})  # fmt: skip
+        *((column, pa.from_numpy_dtype(ids.dtype) if ids.dtype.kind in "iu" else pa.string())
+          for column, ids in embeddings.columns.items()),
+        ("model", digest), ("data", digest),
+        *((name, pa.float32()) for name in _dimensions(embeddings)),
+    ], {b"model": embeddings.model.encode(), b"data": embeddings.data.encode()})  # fmt: skip
     with parquet.ParquetWriter(file, schema) as writer:
-        for names, values in _pieces(found):
-            same = [[one] * len(values) for one in (found.model, found.data)]
-            ids = [_encodable(one.tolist()) for one in names]
-            columns = [*ids, *same, *np.ascontiguousarray(values.T)]
-            arrays = [pa.array(one, of.type) for one, of in zip(columns, schema, strict=True)]
+        for names, values in _pieces(embeddings):
+            digests = [[text] * len(values) for text in (embeddings.model, embeddings.data)]
+            ids = [_encodable(column.tolist()) for column in names]
+            columns = [*ids, *digests, *np.ascontiguousarray(values.T)]
+            arrays = [
+                pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)
+            ]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 
 
@@ -337,23 +342,23 @@ WRITERS: Mapping[str, Callable[[Embeddings, BinaryIO], None]] = {
 
 
 def _encodable(ids: list[Any]) -> list[Any]:
-    """Ids whose text is UTF-8, with what is none written as numbers."""
+    """Ids whose text can be written as UTF-8, lone surrogates as numbers."""
     return [
-        one.encode("utf-8", "backslashreplace").decode() if isinstance(one, str) else one
-        for one in ids
+        name.encode("utf-8", "backslashreplace").decode() if isinstance(name, str) else name
+        for name in ids
     ]
 
 
-def _names(found: Embeddings) -> list[str]:
-    return [f"z{i}" for i in range(found.values.shape[1])]
+def _dimensions(embeddings: Embeddings) -> list[str]:
+    return [f"z{i}" for i in range(embeddings.values.shape[1])]
 
 
-def _pieces(found: Embeddings) -> Iterator[tuple[Sequence[NDArray[Any]], NDArray[np.float32]]]:
-    """Rows with what they are called, some at a time."""
-    step = max(1, WRITTEN // max(1, found.values.shape[1]))
-    for start in range(0, len(found.values), step):
+def _pieces(embeddings: Embeddings) -> Iterator[tuple[Sequence[NDArray[Any]], NDArray[np.float32]]]:
+    """Names and values of rows, some at a time."""
+    step = max(1, WRITTEN // max(1, embeddings.values.shape[1]))
+    for start in range(0, len(embeddings.values), step):
         rows = slice(start, start + step)
-        yield [one[rows] for one in found.columns.values()], found.values[rows]
+        yield [names[rows] for names in embeddings.columns.values()], embeddings.values[rows]
 
 
 def digests_of(path: Path) -> tuple[str, str]:
@@ -369,8 +374,8 @@ def digests_of(path: Path) -> tuple[str, str]:
         if path.suffix == ".parquet":
             from pyarrow import parquet
 
-            noted = parquet.read_schema(path).metadata
-            return noted[b"model"].decode(), noted[b"data"].decode()
+            metadata = parquet.read_schema(path).metadata
+            return metadata[b"model"].decode(), metadata[b"data"].decode()
         with path.open(encoding="utf-8", newline="") as text:
             row = next(csv.DictReader(text))
         return row["model"], row["data"]

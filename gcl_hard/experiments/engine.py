@@ -58,7 +58,7 @@ class Task:
     future: Any = None
 
     def result(self) -> Any:
-        """What the function returned; raises what it raised."""
+        """The function's return value; raises its exception."""
         if self.error is not None:
             raise self.error
         return self.value
@@ -81,7 +81,7 @@ class Engine(ABC):
     def __init__(self, on_report: OnReport) -> None:
         self._on_report = on_report
         self._queue: list[Task] = []
-        self._stopping = self._told = False
+        self._stopping = self._raised = False
         self._handler = ExitStack()
 
     def submit(
@@ -133,14 +133,14 @@ class Engine(ABC):
         """Stop running tasks, and end the workers that the engine started."""
         self._queue.clear()
         self._handler.close()
-        if not self._told and not any(error):
+        if not self._raised and not any(error):
             self._check_interrupt()
 
     def _run(self, task: Task) -> Task:
         """Run a task in this process."""
         try:
-            given = [a.result() if isinstance(a, Task) else a for a in task.arguments]
-            task.value = task.function(*given, report=self._report)
+            arguments = [a.result() if isinstance(a, Task) else a for a in task.arguments]
+            task.value = task.function(*arguments, report=self._report)
         except Exception as error:
             task.error = error
         return task
@@ -154,7 +154,7 @@ class Engine(ABC):
 
     def _check_interrupt(self) -> None:
         if self._stopping:
-            self._told = True
+            self._raised = True
             raise KeyboardInterrupt
 
 
@@ -165,7 +165,7 @@ def engine(jobs: int, scheduler: str | None, on_report: OnReport, *, beside: int
         jobs: processes on this machine; 1 runs tasks in this one.
         scheduler: address of a Dask scheduler, or None.
         on_report: called in the driver's thread with the reports of tasks.
-        beside: with one process, those that score beside it.
+        beside: worker processes that score beside a single process.
 
     Returns:
         The engine, not started.
@@ -179,7 +179,7 @@ def engine(jobs: int, scheduler: str | None, on_report: OnReport, *, beside: int
 
 
 def check_engine(jobs: int, scheduler: str | None) -> None:
-    """Refuse processes and clusters where what starts or reaches them is not installed.
+    """Refuse several processes and clusters if Dask is not installed.
 
     Args:
         jobs: as of :func:`engine`.
@@ -189,10 +189,10 @@ def check_engine(jobs: int, scheduler: str | None) -> None:
         MissingExtraError: names the command that installs it.
     """
     if scheduler is not None or jobs > 1:
-        what = "a scheduler"
+        feature = "a scheduler"
         if scheduler is None:
-            what = f"more than one process (--jobs {jobs}; --jobs 1 is one)"
-        check_extra("cluster", what)
+            feature = f"more than one process (--jobs {jobs}; --jobs 1 is one)"
+        check_extra("cluster", feature)
 
 
 @contextmanager
@@ -213,8 +213,8 @@ def on_interrupt(handler: Callable[[int, FrameType | None], object]) -> Iterator
     def handle(number: int, frame: FrameType | None) -> None:
         handler(number, frame)
 
-    # Not the handler itself: signal.signal makes the repr of what it replaces, and a method's is
-    # that of its whole object.
+    # Not the handler itself: signal.signal takes the repr of the handler that it replaces, and a
+    # method's includes its whole object.
     before = signal.signal(signal.SIGINT, handle)
     try:
         yield before
@@ -340,9 +340,9 @@ class Cluster(Engine):
             if isinstance(argument, Task) and argument.future is None:
                 self._queue.remove(argument)
                 self._send(argument)
-        given = [a.future if isinstance(a, Task) else a for a in task.arguments]
+        arguments = [a.future if isinstance(a, Task) else a for a in task.arguments]
         task.future = self._client.submit(
-            _call, task.function, self._topic, *given, pure=False, priority=int(task.urgent)
+            _call, task.function, self._topic, *arguments, pure=False, priority=int(task.urgent)
         )
         self._sent.add(task)
 
@@ -365,7 +365,7 @@ class Cluster(Engine):
             yield from self._ended(1.0)
 
     def _ended(self, seconds: float) -> Iterator[Task]:
-        """The task whose end is the next event, if there is one in this time."""
+        """The task that ends with the next event, if one comes in this time."""
         from distributed import CancelledError
         from distributed.comm.core import CommClosedError
 
@@ -441,14 +441,14 @@ class Beside(Cluster):
 
     def __init__(self, jobs: int, on_report: OnReport) -> None:
         super().__init__(jobs, None, on_report)
-        self._here: list[Task] = []
+        self._local: list[Task] = []
 
     def submit(self, *call: Any, **options: Any) -> Task:
         """Queue a task; see :class:`Engine`."""
         if not options.get("remote"):
             return super().submit(*call, **options)
-        self._here.append(Task(call[0], call[1:], **options))
-        return self._here[-1]
+        self._local.append(Task(call[0], call[1:], **options))
+        return self._local[-1]
 
     def _fill(self) -> None:
         while self._queue:  # all of them: nothing is sent while this process trains
@@ -468,18 +468,18 @@ class Beside(Cluster):
     def completed(self) -> Iterator[Task]:
         """Tasks as they end; see :class:`Engine`."""
         self._check_interrupt()
-        while self._here or self._sent:
-            if self._here:
+        while self._local or self._sent:
+            if self._local:
                 try:
-                    task = self._run(self._here.pop(0))
-                except KeyboardInterrupt:  # what has been scored meanwhile is stored
+                    task = self._run(self._local.pop(0))
+                except KeyboardInterrupt:  # runs scored meanwhile are still stored
                     self._stopping = True
                     yield from self._drained()
                     self._check_interrupt()
                 yield task
             yield from self._drained()
             self._check_interrupt()
-            if not self._here:
+            if not self._local:
                 yield from self._ended(1.0)
 
     def _drained(self) -> Iterator[Task]:
@@ -493,7 +493,7 @@ class Beside(Cluster):
                 self._answer(task)
 
     def __exit__(self, *error: object) -> None:
-        self._here.clear()
+        self._local.clear()
         super().__exit__(*error)
 
 
@@ -587,6 +587,6 @@ def _call(function: Callable[..., Any], topic: str, *arguments: Any) -> Any:
     try:
         return function(*arguments, report=report)
     except KeyboardInterrupt as error:
-        # Told to stop, as by a worker short of memory: another does it. Not passed on, as the
-        # worker serves other drivers.
+        # Stopped from outside, as on a worker short of memory: another worker runs the task. Not
+        # raised further, since this worker serves other drivers.
         raise Reschedule from error

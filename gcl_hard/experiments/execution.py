@@ -21,7 +21,7 @@ R = TypeVar("R", bound=AnyRun)
 
 @dataclass(eq=False)
 class OpenGroup(Generic[R]):
-    """Runs that are trained together, with the locks of those that are still to be stored."""
+    """Runs that are trained together, with the locks of those still to be stored."""
 
     runs: tuple[R, ...]
     locks: dict[R, ExitStack]
@@ -35,7 +35,7 @@ class Execution(ABC, Generic[R]):
         workers: the engine, started.
         locks: closed once the engine has ended, so that no run is locked after that.
         bars: progress bars of the runs to be stored.
-        console: console for what has ended.
+        console: console for results and failures.
         pending: the runs to be stored that have not ended.
         results: results of the runs that ended.
         failures: messages about those that failed.
@@ -72,14 +72,14 @@ class Execution(ABC, Generic[R]):
 
     @abstractmethod
     def store(self, run: R, scored: Any) -> Any:
-        """Store what the scoring of a run returned; returns its result."""
+        """Store the scoring of a run; returns its result."""
 
     @abstractmethod
     def line(self, run: R, result: Any) -> str:
         """One-line summary of a result."""
 
     def clean_up(self, run: R, error: Exception) -> None:
-        """Called before the lock of a run that failed is given up."""
+        """Called before the lock of a failed run is released."""
 
     def execute(self, groups: Sequence[tuple[R, ...]]) -> None:
         """Execute groups, and wait for those that another command works on.
@@ -87,16 +87,16 @@ class Execution(ABC, Generic[R]):
         Args:
             groups: in the order of their beginning.
         """
-        waiting, told = list(groups), False
+        waiting, announced = list(groups), False
         while waiting:
             self._fill(waiting)
             for task in self.workers.completed():
                 self._handle(task)
                 self._fill(waiting)
-            if waiting and not told:
+            if waiting and not announced:
                 n = sum(run in self.pending for runs in waiting for run in runs)
                 self._say(f"waiting for another command to end {n} runs", "dim")
-                told = True
+                announced = True
             if waiting:
                 self.workers.wait(1.0)
 
@@ -108,7 +108,7 @@ class Execution(ABC, Generic[R]):
                 waiting.remove(runs)
 
     def _begin(self, runs: tuple[R, ...]) -> bool:
-        """Submit a group; False if another command is at one of its runs."""
+        """Submit a group; False if another command works on one of its runs."""
         group = OpenGroup(runs, {})
         with ExitStack() as locks:
             for run in runs:
@@ -140,7 +140,7 @@ class Execution(ABC, Generic[R]):
             self._scoring[self.score(run, group, trained)] = run, group
 
     def _handle(self, task: Task) -> None:
-        """A task has ended: score what was trained, store what was scored."""
+        """After a task has ended: score a trained group, store a scored run."""
         if (group := self._training.pop(task, None)) is not None:
             if task.error is None:
                 self._score(group, task)
@@ -176,7 +176,7 @@ class Execution(ABC, Generic[R]):
             self._close(run, group)
 
     def _close(self, run: R, group: OpenGroup[R]) -> None:
-        """A run has a result or has failed: other commands may be at it."""
+        """Release a run that has a result or has failed to other commands."""
         self.pending.discard(run)
         self.bars.ended(run)
         group.locks.pop(run).close()

@@ -1,6 +1,6 @@
-"""Encoders as programs of PyTorch and of ONNX, checked against the encoder that they are made of.
+"""Encoders exported as programs of PyTorch and of ONNX, and checked against the encoder.
 
-An experiment says what is exported of an encoder; how it is traced and checked knows no domain.
+An experiment provides what is exported; tracing and checking know no domain.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gcl_hard.models import evaluating
 TOLERANCE = 1e-4
 """Largest difference between an exported file and its encoder, relative to the largest value."""
 CHECKED = (1, 5)
-"""Numbers of graphs, or of images, that an exported file is checked on."""
+"""Numbers of graphs, or of images, on which an exported file is checked."""
 TRACED = 4
 FACTS = "facts.json"
 """The file in NAME.pt2 that has the facts."""
@@ -37,61 +37,61 @@ FACTS = "facts.json"
 
 @dataclass(frozen=True)
 class Exportable:
-    """What is exported of an encoder.
+    """An encoder to be exported.
 
     Attributes:
         module: takes tensors by name, and returns one or several.
-        inputs: by the name of a tensor, those of its axes whose lengths vary.
-        outputs: by the name of what is returned, what its rows are.
-        made: arguments for so many graphs or images, made at random.
-        facts: what the file says beside the program, such as what columns of features stand for.
-        remedy: what to do if the module cannot be traced; how the message ends.
+        inputs: the axes of variable length of each tensor, by its name.
+        outputs: the kind of rows of each output, by its name.
+        random_inputs: random arguments for a number of graphs or images.
+        facts: metadata of the file, such as the names of feature columns.
+        remedy: what to do if the module cannot be traced, at the end of the message.
     """
 
     module: nn.Module
     inputs: Mapping[str, Mapping[int, Dim]]
     outputs: Mapping[str, str]
-    made: Callable[[int], dict[str, Tensor]]
+    random_inputs: Callable[[int], dict[str, Tensor]]
     facts: Mapping[str, Any] = field(default_factory=dict)
     remedy: str = ""
 
 
-def program_of(exportable: Exportable, what: str) -> tuple[bytes, bool]:
-    """NAME.pt2, which ``torch.export.load`` reads, and that it was checked.
+def program_of(exportable: Exportable, label: str) -> tuple[bytes, bool]:
+    """Content of NAME.pt2, which ``torch.export.load`` reads, and True, since it was checked.
 
     Args:
-        exportable: what is exported.
-        what: it is, for messages.
+        exportable: the encoder.
+        label: its name in messages.
 
     Raises:
         InputError: if it cannot be traced, with PyTorch's reason, or differs from the encoder.
     """
     file = io.BytesIO()
     with evaluating(exportable.module):
-        with _converting(what):
+        with _converting(label):
             facts = {FACTS: json_text({**exportable.facts})}
-            torch.export.save(_traced(exportable, what), file, extra_files=facts)
+            torch.export.save(_traced(exportable, label), file, extra_files=facts)
             loaded = torch.export.load(io.BytesIO(file.getvalue())).module()
-        _check(exportable, what, lambda given: loaded(**given))
+        _check(exportable, label, lambda inputs: loaded(**inputs))
     return file.getvalue(), True
 
 
-def onnx_of(exportable: Exportable, what: str) -> tuple[bytes, bool]:
-    """NAME.onnx, and whether it was checked, for which ONNX Runtime must be installed.
+def onnx_of(exportable: Exportable, label: str) -> tuple[bytes, bool]:
+    """Content of NAME.onnx, and whether it was checked, which needs ONNX Runtime.
 
     Args:
-        exportable: what is exported.
-        what: it is, for messages.
+        exportable: the encoder.
+        label: its name in messages.
 
     Raises:
         InputError: as of :func:`program_of`, and for operations that ONNX does not have.
         MissingExtraError: without ``onnx`` or ``onnxscript``.
     """
-    check_extra("onnx", f"exporting {what} to ONNX", "onnx", "onnxscript")
+    check_extra("onnx", f"exporting {label} to ONNX", "onnx", "onnxscript")
     with evaluating(exportable.module):
-        with _converting(what):
+        with _converting(label):
             program = torch.onnx.export(
-                _traced(exportable, what), dynamo=True, verbose=False,
+                _traced(exportable, label), dynamo=True, verbose=False,
                 input_names=[*exportable.inputs], output_names=[*exportable.outputs],
             )  # fmt: skip
             assert program is not None
@@ -108,12 +108,12 @@ def onnx_of(exportable: Exportable, what: str) -> tuple[bytes, bool]:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         options.log_severity_level = 4  # what fails is raised
-        with calling_own(f"ONNX Runtime does not take {what}"):
+        with calling_own(f"ONNX Runtime does not take {label}"):
             session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
-        names = [one.name for one in session.get_inputs()]
+        names = [port.name for port in session.get_inputs()]
         _check(
-            exportable, what,
-            lambda given: session.run(None, {name: given[name].numpy() for name in names}),
+            exportable, label,
+            lambda inputs: session.run(None, {name: inputs[name].numpy() for name in names}),
         )  # fmt: skip
     return content, True
 
@@ -122,24 +122,26 @@ WRITERS: Mapping[str, Callable[[Exportable, str], tuple[bytes, bool]]] = {
     ".onnx": onnx_of,
     ".pt2": program_of,
 }
-"""What is written, by the suffix of the file."""
+"""Functions that export an encoder, by the suffix of the file."""
 
 
-def _traced(exportable: Exportable, what: str) -> ExportedProgram:
-    given = exportable.made(TRACED)
-    axes = {name: dict(exportable.inputs[name]) for name in given}
+def _traced(exportable: Exportable, label: str) -> ExportedProgram:
+    inputs = exportable.random_inputs(TRACED)
+    axes = {name: dict(exportable.inputs[name]) for name in inputs}
 
     def trace(*, strict: bool) -> ExportedProgram:
-        return torch.export.export(exportable.module, (), given, dynamic_shapes=axes, strict=strict)
+        return torch.export.export(
+            exportable.module, (), inputs, dynamic_shapes=axes, strict=strict
+        )
 
     try:
         program = trace(strict=False)
     except Exception as error:
         try:
             program = trace(strict=True)  # follows int(batch.max()) + 1 of others' readouts
-        except Exception:  # whose reason is harder to read
+        except Exception:  # its reason is harder to read than the first
             raise InputError(
-                f"{what} cannot be traced: {_reason(error)}. A program is the same for all data: "
+                f"{label} cannot be traced: {_reason(error)}. A program is the same for all data: "
                 f"no if, for or size may depend on what tensors hold{exportable.remedy}"
             ) from error
     for part in program.graph_module.modules():
@@ -149,34 +151,34 @@ def _traced(exportable: Exportable, what: str) -> ExportedProgram:
 
 
 def _name_axes(graph: Any, exportable: Exportable) -> None:
-    """Call the axes of an ONNX graph what they are, in the place of symbols."""
+    """Name the axes of an ONNX graph instead of symbols."""
     names: dict[str, str] = {}
-    for one in graph.input:
-        shape = one.type.tensor_type.shape.dim
+    for tensor in graph.input:
+        shape = tensor.type.tensor_type.shape.dim
         names |= {
-            shape[k].dim_param: dim.__name__ for k, dim in exportable.inputs[one.name].items()
+            shape[k].dim_param: dim.__name__ for k, dim in exportable.inputs[tensor.name].items()
         }
-    for one in graph.output:
-        symbol = one.type.tensor_type.shape.dim[0].dim_param
-        names.setdefault(symbol, exportable.outputs[one.name])
-    for one in (*graph.input, *graph.output, *graph.value_info):
-        for length in one.type.tensor_type.shape.dim:
+    for tensor in graph.output:
+        symbol = tensor.type.tensor_type.shape.dim[0].dim_param
+        names.setdefault(symbol, exportable.outputs[tensor.name])
+    for tensor in (*graph.input, *graph.output, *graph.value_info):
+        for length in tensor.type.tensor_type.shape.dim:
             if length.dim_param in names:
                 length.dim_param = names[length.dim_param]
 
 
-def _check(exportable: Exportable, what: str, run: Callable[[dict[str, Tensor]], Any]) -> None:
-    """Refuse an exported file whose embeddings are not those of the encoder."""
+def _check(exportable: Exportable, label: str, run: Callable[[dict[str, Tensor]], Any]) -> None:
+    """Refuse an exported file whose embeddings differ from the encoder's."""
     for n in CHECKED:
-        given = exportable.made(n)
-        with calling_own(f"{what} fails on data made for it"):
-            expected = exportable.module(**given)
-        with calling_own(f"{what} is exported, and then fails on data made for it"):
-            got = run(given)
+        inputs = exportable.random_inputs(n)
+        with calling_own(f"{label} fails on data made for it"):
+            expected = exportable.module(**inputs)
+        with calling_own(f"{label} is exported, and then fails on data made for it"):
+            got = run(inputs)
         for name, ours, other in zip(
             exportable.outputs, _several(expected), map(torch.as_tensor, _several(got)), strict=True
         ):
-            wrong = f"{what} is exported wrongly, and not written: "
+            wrong = f"{label} is exported wrongly, and not written: "
             if other.shape != ours.shape:
                 raise InputError(
                     f"{wrong}{name} of {n} are {[*other.shape]}, and should be {[*ours.shape]}"
@@ -191,17 +193,17 @@ def _check(exportable: Exportable, what: str, run: Callable[[dict[str, Tensor]],
                 )
 
 
-def _several(found: Any) -> tuple[Any, ...]:
-    return tuple(found) if isinstance(found, tuple | list) else (found,)
+def _several(outputs: Any) -> tuple[Any, ...]:
+    return tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
 
 
 SOURCE = re.compile(r'File "([^"]+)", line (\d+), in \w+\n\s*(.+)')
-"""Where a message of PyTorch says that an error came from."""
+"""The origin of an error in a message of PyTorch."""
 
 
 @contextmanager
-def _converting(what: str) -> Iterator[None]:
-    """InputError with PyTorch's reason, without what it prints beside it."""
+def _converting(label: str) -> Iterator[None]:
+    """InputError with PyTorch's reason, without its own output."""
     disabled = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
@@ -211,18 +213,18 @@ def _converting(what: str) -> Iterator[None]:
     except GclHardError:
         raise
     except Exception as error:
-        raise InputError(f"{what} cannot be exported: {_reason(error)}") from error
+        raise InputError(f"{label} cannot be exported: {_reason(error)}") from error
     finally:
         logging.disable(disabled)
 
 
 def _reason(error: BaseException) -> str:
-    """What stopped an export: the first line of its first cause, and the line of code."""
+    """The reason why an export failed: the first line of its first cause, and the line of code."""
     while error.__cause__ is not None:
         error = error.__cause__
-    said = str(error).strip() or type(error).__name__
-    reason = said.splitlines()[0]
-    if places := SOURCE.findall(said):
+    message = str(error).strip() or type(error).__name__
+    reason = message.splitlines()[0]
+    if places := SOURCE.findall(message):
         file, line, code = places[-1]
         reason += f" ({Path(file).name}, line {line}: {code})"
     return reason

@@ -22,7 +22,7 @@ from gcl_hard.version import __version__
 PACKAGES = ("torch", "torch-geometric", "torchvision", "kornia", "scikit-learn", "numpy")
 
 CONTAINER = Path("/sys/fs/cgroup")
-"""Where a container says how much memory it has, and has taken."""
+"""Folder with the memory limit and the memory use of a container."""
 
 
 def choose_device(asked: str) -> torch.device:
@@ -59,21 +59,21 @@ def choose_device(asked: str) -> torch.device:
 
 @contextmanager
 def arithmetic(device: torch.device, *, tf32: bool, deterministic: bool) -> Iterator[str]:
-    """Compute on a GPU as is asked for; a CPU computes as it does.
+    """Set the arithmetic of a GPU; that of a CPU stays as it is.
 
     Args:
-        device: where.
-        tf32: whether products of float32 are made of 10 bits of each factor. Convolutions are in
-            any case, as PyTorch has it.
-        deterministic: whether algorithms whose sums depend on the order of atomics are left out;
-            an operation that has no other raises, and names itself.
+        device: the device.
+        tf32: whether products of float32 use 10 bits of each factor; convolutions always do, as is
+            PyTorch's default.
+        deterministic: whether algorithms whose sums depend on the order of atomics are avoided; an
+            operation that has no other raises an error that names it.
 
     Yields:
-        What is not usual, for the name of the device.
+        Settings other than the defaults, to append to the name of the device.
 
     Example:
-        >>> with arithmetic(torch.device("cpu"), tf32=True, deterministic=False) as said:
-        ...     said
+        >>> with arithmetic(torch.device("cpu"), tf32=True, deterministic=False) as suffix:
+        ...     suffix
         ''
     """
     if device.type != "cuda":
@@ -85,7 +85,7 @@ def arithmetic(device: torch.device, *, tf32: bool, deterministic: bool) -> Iter
             restored.callback(setattr, matmul, "allow_tf32", matmul.allow_tf32)
             matmul.allow_tf32 = True
         if deterministic:
-            # cuBLAS reads it as it starts; only with such workspaces its sums keep their order.
+            # Read when cuBLAS starts; only with such workspaces do its sums keep their order.
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
             restored.callback(
                 torch.use_deterministic_algorithms,
@@ -123,10 +123,10 @@ def available_cores() -> int:
 
 
 def available_memory() -> int | None:
-    """Bytes that this process may still take; None where the system does not tell.
+    """Bytes that this process may still take; None if the system does not say.
 
-    It is the least of what Linux has available, what the limit of the address space (ulimit -v)
-    leaves, and what that of the container does.
+    The least of the memory that Linux has available, and of those that the limit of the address
+    space (ulimit -v) and the limit of the container leave.
     """
     known = []
     if "MemAvailable:" in (info := _words(Path("/proc/meminfo"))):
@@ -180,14 +180,14 @@ def use_threads(
 
 def versions() -> dict[str, str]:
     """Versions of the packages that the numbers depend on, and of Python."""
-    found = {"python": platform.python_version(), "gcl-hard": __version__}
+    by_package = {"python": platform.python_version(), "gcl-hard": __version__}
     for name in PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return {**found, "source": source_digest()}
+            by_package[name] = importlib.metadata.version(name)
+    return {**by_package, "source": source_digest()}
 
 
-@cache  # when it is first asked for: what runs is not what is edited later
+@cache  # from the first call on, since later edits do not change the code that runs
 def own_source(module: str) -> str:
     """Digest of the module that declares a configuration; empty for one of this package."""
     file = getattr(sys.modules[module], "__file__", None)

@@ -1,4 +1,4 @@
-"""Numbers of a command's runs as they come: to a CSV file, TensorBoard, Weights & Biases, or own.
+"""Loggers of a command's runs: a CSV file, TensorBoard, Weights & Biases, or the user's own.
 
 A logger is any object with ``log_metrics(metrics, step)``, as those of Lightning have; one with
 ``finalize(status)`` is ended by it, as Lightning's trainer does.
@@ -22,20 +22,20 @@ PROJECT = "gcl_hard"
 
 
 class Logger(Protocol):
-    """What takes numbers, such as a logger of Lightning."""
+    """Takes numbers, such as a logger of Lightning."""
 
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
         """Take numbers by name, of an epoch or a trial."""
 
 
 class Log:
-    """Where the numbers of runs go; each is named ``RUN/NAME``.
+    """Passes the numbers of runs to loggers, each as ``RUN/NAME``.
 
     Args:
-        loggers: those that take them.
+        loggers: the loggers.
 
     Attributes:
-        status: what loggers are ended with, ``"success"`` or ``"failed"``.
+        status: the status that loggers are ended with, ``"success"`` or ``"failed"``.
     """
 
     def __init__(self, loggers: Sequence[Logger] = ()) -> None:
@@ -44,12 +44,12 @@ class Log:
         self._epochs: dict[str, int] = {}
 
     def epoch(self, run: str, reached: float, loss: float) -> None:
-        """The mean loss of the last epoch that has ended, once.
+        """Log the mean loss of the last epoch that has ended, once.
 
         Args:
-            run: whose.
+            run: name of the run.
             reached: epochs that have passed, such as 2.5 within the third.
-            loss: of the epoch that has ended; NaN is not logged.
+            loss: loss of the epoch that has ended; NaN is not logged.
         """
         epoch = math.floor(reached + 1e-9)  # 0.3 * 10 may be less than 3
         if epoch > self._epochs.get(run, 0) and not math.isnan(loss):
@@ -57,12 +57,12 @@ class Log:
             self.numbers(run, {"loss": loss}, epoch)
 
     def numbers(self, run: str, values: Mapping[str, float], step: int) -> None:
-        """Numbers of a run, after an epoch or a trial."""
+        """Log numbers of a run after an epoch or a trial."""
         named = {f"{run}/{name}": value for name, value in values.items()}
         self._call("log_metrics", named, step)
 
     def end(self) -> None:
-        """End the loggers that have ``finalize``, which may write what was kept until then."""
+        """End the loggers that have ``finalize``, which may write what they held back."""
         self._call("finalize", self.status)
 
     def _call(self, method: str, *values: Any) -> None:
@@ -80,23 +80,23 @@ class Log:
 
 
 @contextmanager
-def opened_log(kinds: Sequence[str], folder: Path, given: Logger | None = None) -> Iterator[Log]:
+def opened_log(kinds: Sequence[str], folder: Path, logger: Logger | None = None) -> Iterator[Log]:
     """A log for as long as a command runs.
 
     Args:
         kinds: of :data:`gcl_hard.experiments.settings.LogKind`.
-        folder: of the results, in which ``log.csv`` and the folder ``tensorboard`` are.
-        given: the user's own logger.
+        folder: folder of the results, for ``log.csv`` and the folder ``tensorboard``.
+        logger: the user's own logger.
 
     Raises:
         InputError: for another kind.
         MissingExtraError: without the library; names it.
     """
     with ExitStack() as stack:
-        loggers: list[Logger] = [] if given is None else [checked_logger(given)]
+        loggers: list[Logger] = [] if logger is None else [checked_logger(logger)]
         for kind in kinds:
-            open_one = _OPENED[check_option("log", kind, _OPENED)]
-            loggers.append(stack.enter_context(open_one(folder)))
+            opened = _OPENED[check_option("log", kind, _OPENED)]
+            loggers.append(stack.enter_context(opened(folder)))
         log = Log(loggers)
         try:
             yield log
@@ -107,19 +107,19 @@ def opened_log(kinds: Sequence[str], folder: Path, given: Logger | None = None) 
             log.end()
 
 
-def checked_logger(given: Any) -> Logger:
+def checked_logger(logger: Any) -> Logger:
     """A logger, checked to take numbers.
 
     Raises:
         InputError: if it does not.
     """
-    if isinstance(given, type) or not callable(getattr(given, "log_metrics", None)):
+    if isinstance(logger, type) or not callable(getattr(logger, "log_metrics", None)):
         raise InputError(
             f"logger must have log_metrics(metrics, step), as loggers of Lightning have, got "
-            f"{type(given).__name__}"
+            f"{type(logger).__name__}"
         )
-    logger: Logger = given
-    return logger
+    checked: Logger = logger
+    return checked
 
 
 class _Csv:
@@ -133,8 +133,8 @@ class _Csv:
 
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
         for name, value in metrics.items():
-            run, _, what = name.rpartition("/")
-            self._lines.writerow([run, what, step, f"{value:.9g}"])
+            run, _, metric = name.rpartition("/")
+            self._lines.writerow([run, metric, step, f"{value:.9g}"])
         self._file.flush()
 
 

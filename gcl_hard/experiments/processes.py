@@ -21,9 +21,9 @@ from gcl_hard.losses.gathering import world_size
 
 CLOSED = re.compile("connection closed|connection reset", re.IGNORECASE)
 WAITING = timedelta(days=30)
-"""How long a process may wait for the next training, while the first one scores."""
+"""Time that a process may wait for the next training while the first one scores."""
 _orders: Any = None
-"""The process group that trainings are sent by."""
+"""The process group that trainings are sent through."""
 
 
 def started() -> bool:
@@ -96,10 +96,10 @@ def send(work: Any) -> None:
 
 
 def follow(train: Callable[[Any], object]) -> None:
-    """Train what the first process sends, until it ends.
+    """Run the trainings that the first process sends, until it ends.
 
     Args:
-        train: called with what was sent; its error ends all processes.
+        train: called with each of them; its error ends all processes.
     """
     while True:
         received = [None]

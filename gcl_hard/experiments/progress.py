@@ -26,11 +26,11 @@ class AnyRun(Protocol):
 
     @property
     def key(self) -> str:
-        """Its name, by which tasks report."""
+        """Its name in the reports of tasks."""
 
     @property
     def epochs(self) -> int:
-        """Passes over its training data, 0 of what is not trained."""
+        """Passes over its training data, 0 if it is not trained."""
 
 
 class Bars:
@@ -145,20 +145,20 @@ def progress(console: Console, *, every: float = 60.0, **options: Any) -> Iterat
                 thread.join()
 
 
-def bar_of(what: str, unit: str, total: int | None = None) -> Any:
+def bar_of(description: str, unit: str, total: int | None = None) -> Any:
     """A bar of tqdm for work that takes long, on standard error.
 
     Args:
-        what: what is done.
-        unit: what is counted.
-        total: of these; None if not known.
+        description: the work.
+        unit: unit that is counted.
+        total: number of units; None if unknown.
     """
     from tqdm import tqdm
 
     drawn = sys.stderr.isatty()
     every = 1.0 if drawn else 60.0
     return tqdm(
-        total=total, desc=what, unit=unit, unit_scale=True, mininterval=every, delay=every,
+        total=total, desc=description, unit=unit, unit_scale=True, mininterval=every, delay=every,
         leave=total is not None, file=sys.stderr if drawn else _Lines(sys.stderr),
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The record of a finished run: what is stored of it, and how it is read again."""
+"""The record of a finished run, how it is stored, and how it is read."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ class RunResult:
     Attributes:
         config: every setting, resolved.
         seed: seed of encoder and folds.
-        scores: by the name of a metric its values, such as accuracies in percent in the order of
-            the folds; for images one, on the test split.
+        scores: values by the name of a metric, such as accuracies in percent in the order of the
+            folds; for images one, on the test split.
         seconds_train: for training.
         seconds_eval: for embedding and scoring.
-        data: sizes, what was resolved by reading the data set, and its digest.
+        data: sizes of the data set, settings resolved by reading it, and its digest.
         device: name of the hardware that trained.
         versions: versions of the packages that numbers depend on.
         finished: date, UTC, ISO 8601.
         domain: name of the domain that the run belongs to.
         metric: name of the score that tables show.
         validation: the score inside the training part by which settings are chosen, one a fold, in
-            the unit of ``metric``; empty where there is none.
+            the unit of ``metric``; empty if there is none.
         final_losses: losses of the encoders trained, nats.
         fold_c: the choice of each fold's classifier inside its training part: C of an SVM, the
-            learning rate or C of a linear probe; empty where there is no such choice.
+            learning rate or C of a linear probe; empty if there is no such choice.
         inner: whether scores come from hold-outs inside the training folds, by which settings
             are chosen, and not from the test folds.
         test: the test items, fold after fold, as :func:`packed` writes them: ``sizes`` of the
-            folds, ``items``, their ids, ``targets``, their classes or numbers, ``width``, how many
-            each has if it is several, and ``masks``, which of them some metrics are over; None
-            without predictions. Where items are in several folds, ``items`` may be bits, which of
-            all ids each fold has; ``targets`` are then once those of each item, by ascending ids.
-        predicted: what is predicted for each known target, in the same form; or, item after item,
-            bits that say which classes are predicted wrongly, and what is predicted for these.
+            folds, ``items`` (ids), ``targets`` (classes or numbers), ``width``, the number of
+            targets of an item if it has several, and ``masks`` of the items that some metrics are
+            over; None without predictions. If items are in several folds, ``items`` may be bits
+            that mark the ids of each fold; ``targets`` then has each item once, by ascending ids.
+        predicted: predictions for the known targets, in the same form; or, item after item, bits
+            that mark the classes predicted wrongly, and the predictions of these.
         knn: for images, the accuracy in percent of nearest neighbours among the training images, on
             the same test images; None for graphs and in earlier results.
         curve: monitoring for images: epochs and accuracies in percent of nearest neighbours among
@@ -67,9 +67,9 @@ class RunResult:
         diagnostics: snapshots of the run's first encoder, in the order of their epochs (docs:
             theory).
         seconds_diagnostics: for the snapshots, in neither of the other times.
-        threads: CPU threads that trained; None where that was not recorded.
-        migrated: the schema of a record that an earlier version wrote: its scores are those that
-            were recorded, and its predictions, if it has any, were rounded.
+        threads: CPU threads that trained; None if not recorded.
+        migrated: the schema of a record that an earlier version wrote: its scores are the recorded
+            ones, and its predictions, if it has any, were rounded.
         unknown: fields that this version does not know, kept as they are.
     """
 
@@ -125,30 +125,29 @@ class RunResult:
         return not epochs >= {*snapshot_epochs(every, self.run.config.epochs)}
 
     def by(self, name: str) -> RunResult | None:
-        """The result with its scores by another metric; None without what that needs.
+        """The result with its scores by another metric; None if they cannot be had.
 
-        Scores that are not recorded are computed of the predictions, as far as these are such as
-        the metric takes.
+        Scores that are not recorded are computed from the predictions if the metric takes these.
         """
         if name == self.metric:
             return self
         scores = self.scores.get(name)
         if scores is None and name in alike(self.metric):
-            scores = [one.score(name) for one in self.tested()]
+            scores = [fold.score(name) for fold in self.tested()]
         if not scores:
             return None
-        found = replace(self, metric=name, scores={**self.scores, name: scores}, validation=[])
-        found.__dict__["run"] = self.run
-        return found
+        result = replace(self, metric=name, scores={**self.scores, name: scores}, validation=[])
+        result.__dict__["run"] = self.run
+        return result
 
     def tested(self) -> list[Tested]:
-        """The predictions, fold by fold; none of a record without them."""
+        """The predictions, fold by fold; empty without any."""
         if self.test is None or self.predicted is None:
             return []
         return _folds(self.test, self.predicted)
 
     def stored(self) -> dict[str, Any]:
-        """What is written, with a digest of it."""
+        """The record as it is written, with its digest."""
         content = {name: getattr(self, name) for name in TYPES}
         content["scores"] = {name: _known(values) for name, values in self.scores.items()}
         content["validation"] = _known(self.validation)
@@ -162,13 +161,13 @@ class RunResult:
         """A record of this schema.
 
         Args:
-            stored: what was written, as JSON gives it back.
+            stored: the written record, as read from JSON.
             checked: whether the digest is compared.
-            config: the configuration that it may be of, which is then not made again.
+            config: a configuration that it may have, which is then not made again.
 
         Raises:
             InputError: for a setting or a domain that this version does not know; names it.
-            KeyError, TypeError, ValueError: for a record that is damaged.
+            KeyError, TypeError, ValueError: for a damaged record.
         """
         content = dict(stored)
         digest = content.pop("digest", None)
@@ -179,19 +178,19 @@ class RunResult:
         if config is None or (content["config"], content.get("domain")) != (every, config.domain):
             config = from_dict(content["config"], content.get("domain", ""), recorded=True)
             every = as_json(config)
-        if altered:  # which of another version's record cannot be told
-            raise ValueError("its content is not what its digest says")
-        content["scores"] = {name: _numbers(one) for name, one in content["scores"].items()}
+        if altered:  # checked last: a record with unknown settings is another version's
+            raise ValueError("its content does not match its digest")
+        content["scores"] = {name: _numbers(values) for name, values in content["scores"].items()}
         content["validation"] = _numbers(content.get("validation", []))
-        # Every setting, whatever was stated.
+        # All settings, stated or not.
         content |= {"config": every, "domain": config.domain}
         declared = {name: kind for name, kind in TYPES.items() if name in content}
         why = unlike(content, declared) or unlike(content["data"], {"processes": int | None})
         if why is not None:
             raise ValueError(why)
-        found = cls(**content, unknown=unknown)
-        found.__dict__["run"] = Run(config, found.seed, found.inner)
-        return found
+        result = cls(**content, unknown=unknown)
+        result.__dict__["run"] = Run(config, result.seed, result.inner)
+        return result
 
 
 TYPES = {name: kind for name, kind in get_type_hints(RunResult).items() if name != "unknown"}
@@ -203,9 +202,9 @@ class Tested(NamedTuple):
 
     Attributes:
         items: int64 [n], their ids.
-        targets: [n] or [n, T], their classes (int64) or numbers (float64, NaN where not known).
-        predicted: of the same shape, what is predicted; numbers for unknown targets are not kept.
-        masks: bool [n] by name, which of them some metrics are over.
+        targets: [n] or [n, T], their classes (int64) or numbers (float64, NaN if unknown).
+        predicted: predictions of the same shape; numbers for unknown targets are not kept.
+        masks: bool [n] by name, the items that some metrics are over.
     """
 
     items: NDArray[np.int64]
@@ -215,11 +214,11 @@ class Tested(NamedTuple):
 
     def score(self, name: str) -> float:
         """The value of a metric."""
-        how = metric(name)
-        if how.mask and how.mask not in self.masks:
-            return math.nan  # none of the items is known to be one of these
-        which = self.masks[how.mask] if how.mask else slice(None)
-        return how.score(self.targets[which], self.predicted[which])
+        measure = metric(name)
+        if measure.mask and measure.mask not in self.masks:
+            return math.nan  # no item is known to be in the mask
+        rows = self.masks[measure.mask] if measure.mask else slice(None)
+        return measure.score(self.targets[rows], self.predicted[rows])
 
 
 def _folds(test: Mapping[str, Any], predicted: str) -> list[Tested]:
@@ -228,38 +227,38 @@ def _folds(test: Mapping[str, Any], predicted: str) -> list[Tested]:
     items = np.arange(sum(test["sizes"])) if test.get("items") is None else unpacked(test["items"])
     if test.get("items", "").startswith(BITS):
         items = np.nonzero(items.reshape(len(test["sizes"]), -1))[1]
-        of_item = np.unique(items, return_inverse=True)[1]
-        targets = targets.reshape(-1, test.get("width", 1))[of_item].ravel()
-    found = _predicted(predicted, items, targets)
+        positions = np.unique(items, return_inverse=True)[1]
+        targets = targets.reshape(-1, test.get("width", 1))[positions].ravel()
+    values = _predicted(predicted, items, targets)
     known = np.isfinite(targets)
     if not known.all():
-        every = np.full(targets.shape, np.nan)
-        every[known] = found
-        found = every
+        padded = np.full(targets.shape, np.nan)
+        padded[known] = values
+        values = padded
     if "width" in test:
-        targets, found = (one.reshape(-1, test["width"]) for one in (targets, found))
-    masks = {name: unpacked(one).astype(bool) for name, one in test.get("masks", {}).items()}
+        targets, values = (array.reshape(-1, test["width"]) for array in (targets, values))
+    masks = {name: unpacked(mask).astype(bool) for name, mask in test.get("masks", {}).items()}
     ends = np.cumsum(test["sizes"])[:-1]
-    folds = zip(*(np.split(array, ends) for array in (items, targets, found)), strict=True)
-    masked = {name: np.split(one, ends) for name, one in masks.items()}
+    folds = zip(*(np.split(array, ends) for array in (items, targets, values)), strict=True)
+    fold_masks = {name: np.split(mask, ends) for name, mask in masks.items()}
     return [
-        Tested(ids, known, predictions, {name: one[k] for name, one in masked.items()})
-        for k, (ids, known, predictions) in enumerate(folds)
+        Tested(ids, classes, predictions, {name: parts[k] for name, parts in fold_masks.items()})
+        for k, (ids, classes, predictions) in enumerate(folds)
     ]
 
 
 def _predicted(text: str, items: NDArray[Any], targets: NDArray[Any]) -> NDArray[Any]:
-    """What a record says was predicted, fold after fold."""
+    """The predictions of a record, fold after fold."""
     wrong, _, classes = text.partition(" ")
     if not classes:
         return unpacked(text)
-    found = targets.copy()
-    found[_by_item(items)[unpacked(wrong).astype(bool)]] = unpacked(classes)
-    return found
+    predictions = targets.copy()
+    predictions[_by_item(items)[unpacked(wrong).astype(bool)]] = unpacked(classes)
+    return predictions
 
 
 def _by_item(items: NDArray[Any]) -> NDArray[Any]:
-    """Indices of test items, item after item, since what is wrong in one fold is often so in all,
+    """Indices that sort test items by id: an item that is wrong in one fold is often wrong in all,
     which compresses well.
     """
     return np.argsort(items, kind="stable")
@@ -271,16 +270,16 @@ def _are_classes(values: NDArray[Any]) -> bool:
 
 @dataclass(frozen=True)
 class Scored:
-    """What a trained run predicts, from which its scores are computed.
+    """The predictions of a trained run, from which its scores are computed.
 
     Attributes:
         folds: the predictions, fold after fold; one if there is one test part.
-        chosen: what was chosen inside the training part of each fold, such as C of an SVM; empty
-            where there is no such choice.
+        chosen: the choice inside the training part of each fold, such as C of an SVM; empty if
+            there is none.
         validation: the first metric inside the training part of each fold, by which settings can
-            be chosen; empty where it is not measured.
-        facts: what the record states beside the facts of the data, such as settings that were left
-            to these.
+            be chosen; empty if it is not measured.
+        facts: fields of the record's ``data`` beside the facts of the data set, such as settings
+            resolved by these.
 
     Example:
         >>> fold = Tested(np.arange(4), np.array([0, 1, 1, 0]), np.array([0, 1, 0, 0]))
@@ -295,23 +294,23 @@ class Scored:
 
     @classmethod
     def of(cls, scores: Iterable[FoldScore], targets: ArrayLike) -> Scored:
-        """The predictions of classes in scores of folds, which must have them.
+        """The predicted classes of scores of folds, which must have some.
 
         Args:
             scores: scores of the folds.
             targets: int [n], the class of each item by its id.
         """
         classes, folds, chosen = np.asarray(targets), list[Tested](), list[float]()
-        for one in scores:
-            items, predicted = np.asarray(one.test), np.asarray(one.predicted)
+        for fold in scores:
+            items, predicted = np.asarray(fold.test), np.asarray(fold.predicted)
             folds.append(Tested(items, classes[items], predicted))
-            chosen += [] if one.chosen is None else [one.chosen]
+            chosen += [] if fold.chosen is None else [fold.chosen]
         return cls(tuple(folds), chosen=tuple(chosen))
 
     def scores(self, metrics: Iterable[str]) -> dict[str, list[float]]:
-        """By the name of a metric, its value in each fold, from the predictions as stored."""
+        """The values in each fold by metric, from the predictions as stored."""
         folds = _folds(*self._packed)
-        return {name: [one.score(name) for one in folds] for name in metrics}
+        return {name: [fold.score(name) for fold in folds] for name in metrics}
 
     def packed(self) -> tuple[dict[str, Any], str]:
         """The fields ``test`` and ``predicted`` of a record."""
@@ -320,57 +319,57 @@ class Scored:
     @cached_property
     def _packed(self) -> tuple[dict[str, Any], str]:
         items, targets, predicted = (
-            np.concatenate([one[field] for one in self.folds]) for field in range(3)
+            np.concatenate([fold[field] for fold in self.folds]) for field in range(3)
         )
-        test: dict[str, Any] = {"sizes": [len(one.items) for one in self.folds]}
-        of_item = self._once(items, targets)
-        if of_item is not None:
-            has = np.zeros((len(self.folds), items.max() + 1), dtype=bool)
-            for row, one in zip(has, self.folds, strict=True):
-                row[one.items] = True
-            test["items"] = packed_bits(has)
+        test: dict[str, Any] = {"sizes": [len(fold.items) for fold in self.folds]}
+        item_targets = self._once(items, targets)
+        if item_targets is not None:
+            bits = np.zeros((len(self.folds), items.max() + 1), dtype=bool)
+            for row, fold in zip(bits, self.folds, strict=True):
+                row[fold.items] = True
+            test["items"] = packed_bits(bits)
         elif not np.array_equal(items, np.arange(len(items))):
             test["items"] = packed(items)
         if targets.ndim > 1:
             test["width"] = targets.shape[1]
         if masks := self.folds[0].masks:
             test["masks"] = {
-                name: packed(np.concatenate([one.masks[name] for one in self.folds]))
+                name: packed(np.concatenate([fold.masks[name] for fold in self.folds]))
                 for name in masks
             }
         known = np.isfinite(targets)
-        if of_item is None:
+        if item_targets is None:
             return {**test, "targets": packed(targets.ravel())}, packed(predicted[known])
-        if not (_are_classes(of_item) and _are_classes(predicted)):
-            return {**test, "targets": packed(of_item.ravel())}, packed(predicted[known])
+        if not (_are_classes(item_targets) and _are_classes(predicted)):
+            return {**test, "targets": packed(item_targets.ravel())}, packed(predicted[known])
         order = _by_item(items)
         wrong = (predicted != targets)[order]
-        apart = f"{packed_bits(wrong)} {packed_bits(predicted[order][wrong])}"
-        return {**test, "targets": packed_bits(of_item)}, apart
+        errors = f"{packed_bits(wrong)} {packed_bits(predicted[order][wrong])}"
+        return {**test, "targets": packed_bits(item_targets)}, errors
 
     def _once(self, items: NDArray[Any], targets: NDArray[Any]) -> NDArray[Any] | None:
-        """The targets of each item, by ascending ids, if folds share items and a bit for each id
-        and fold says which; None if items are stored as ids.
+        """The targets of each item once, by ascending ids, if folds share items that are stored as
+        a bit for each id and fold; None if items are stored as ids.
         """
         shared = 0 < len(distinct := np.unique(items)) < len(items)
-        ascend = all((np.diff(one.items) > 0).all() for one in self.folds)
+        ascend = all((np.diff(fold.items) > 0).all() for fold in self.folds)
         if not (shared and ascend and distinct[0] >= 0):
             return None
         if len(self.folds) * (int(distinct[-1]) + 1) > 16 * len(items):  # more than two bytes an id
             return None
-        _, first, of_item = np.unique(items, return_index=True, return_inverse=True)
-        same = np.array_equal(targets[first][of_item], targets, equal_nan=targets.dtype.kind == "f")
+        _, first, item = np.unique(items, return_index=True, return_inverse=True)
+        same = np.array_equal(targets[first][item], targets, equal_nan=targets.dtype.kind == "f")
         return targets[first] if same else None
 
 
 def _known(values: Iterable[float]) -> list[float | None]:
-    """Scores for JSON: None for one that is not defined."""
-    return [None if math.isnan(one) else one for one in values]
+    """Scores for JSON: None for an undefined one."""
+    return [None if math.isnan(score) else score for score in values]
 
 
 def _numbers(values: Iterable[float | None]) -> list[float]:
     """Scores from JSON."""
-    return [math.nan if one is None else one for one in values]
+    return [math.nan if score is None else score for score in values]
 
 
 def says_nothing(value: Any) -> bool:
@@ -379,18 +378,18 @@ def says_nothing(value: Any) -> bool:
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
-    """Sixteen hexadecimal digits of a record, whatever the order of its fields and its form."""
+    """Sixteen hexadecimal digits of a record, the same in any order of its fields and any form."""
     return _digest(_as_json(content))
 
 
 def _as_json(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A record as JSON gives it back."""
-    found: dict[str, Any] = json.loads(json_text(content))
-    return found
+    """A record as it is read from JSON."""
+    fields: dict[str, Any] = json.loads(json_text(content))
+    return fields
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    """The digest of a record that is as JSON gives it back."""
-    said = {name: value for name, value in content.items() if not says_nothing(value)}
-    text = json.dumps(said, sort_keys=True, allow_nan=False)
+    """The digest of a record as read from JSON."""
+    stated = {name: value for name, value in content.items() if not says_nothing(value)}
+    text = json.dumps(stated, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

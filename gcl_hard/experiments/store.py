@@ -44,7 +44,7 @@ POINTS = ".npz"
 """Suffix of the file of the last snapshot's arrays."""
 SINGLES = "[!.]*_seed*.json"
 OLDER = "older"
-"""Folder of results of which a compaction found newer ones."""
+"""Folder for results that a compaction replaces with newer ones."""
 
 
 class Unread(NamedTuple):
@@ -53,7 +53,7 @@ class Unread(NamedTuple):
     Attributes:
         name: name of its run, or of its file.
         why: the setting or the domain that is not known.
-        row: what a compact file has of it.
+        row: its fields in a compact file.
     """
 
     name: str
@@ -64,13 +64,13 @@ class Unread(NamedTuple):
 class Store:
     """Results of runs in a folder: single files and a compact file.
 
-    Of two results of a run the one that was finished later is its result, and a single file if
-    they have one date. Folders merge by copying single files. Files may come and go while they are
-    read: a compaction writes its file before it removes others.
+    Of two results of a run the one that was finished later is its result, and the single file if
+    they have the same date. Folders merge by copying single files. Files may come and go while they
+    are read: a compaction writes its file before it removes others.
 
     Args:
         folder: made when the first result is stored.
-        processes: those that train a run together, whose results may have names of their own.
+        processes: number of processes that train a run together, which names of results may state.
 
     Example:
         >>> store = Store("results")
@@ -82,7 +82,7 @@ class Store:
     def __init__(self, folder: str | Path, processes: int = 1) -> None:
         self.folder, self.processes = Path(folder), processes
         self._lines: dict[str, dict[str, Any] | RunResult | Unread] = {}
-        self._lines_of: Seen | None = None
+        self._lines_seen: Seen | None = None
 
     def path(self, run: Run) -> Path:
         """The single file of a run; its encoder has the same stem."""
@@ -95,13 +95,13 @@ class Store:
     def get(self, run: Run) -> RunResult | None:
         """The result of a run; None if there is none, or none that can be trusted."""
         name = self.path(run).stem
-        found = _read(self.path(run), run.config)
+        record = _read(self.path(run), run.config)
         line = self._line(name, fresh=True, config=run.config)
-        if found is None or _is_newer(line, found):
-            found = line
-        if not isinstance(found, RunResult) or not _is_whole(found, run) or found.name != name:
+        if record is None or _is_newer(line, record):
+            record = line
+        if not isinstance(record, RunResult) or not _is_whole(record, run) or record.name != name:
             return None
-        return found
+        return record
 
     def problem(self, run: Run) -> str | None:
         """Why a run's file cannot be used, or None.
@@ -112,29 +112,29 @@ class Store:
         """
         path = self.path(run)
         single = _read(path)
-        found = single or self._line(path.stem, fresh=True)
-        if found is None or (isinstance(found, RunResult) and single is None):
+        record = single or self._line(path.stem, fresh=True)
+        if record is None or (isinstance(record, RunResult) and single is None):
             return None
-        if isinstance(found, Unread):
+        if isinstance(record, Unread):
             raise InputError(
-                f"{path} is not read and not overwritten: {found.why}; use the gcl_hard that wrote "
-                f"it, or give another --output"
+                f"{path} is not read and not overwritten: {record.why}; use the gcl_hard that "
+                f"wrote it, or give another --output"
             )
-        if isinstance(found, str):
-            return f"{path.name} {found}"
-        if not _is_whole(found, run):
+        if isinstance(record, str):
+            return f"{path.name} {record}"
+        if not _is_whole(record, run):
             return f"{path.name} does not match its file name"
-        if found.name == path.stem:
+        if record.name == path.stem:
             return None
         raise InputError(
-            f"{path} is a result of {found.data.get('processes', 1)} processes: rename it to "
-            f"{found.name}.json"
+            f"{path} is a result of {record.data.get('processes', 1)} processes: rename it to "
+            f"{record.name}.json"
         )
 
     def put(self, run: Run, result: RunResult) -> None:
         """Store a result atomically.
 
-        One that replaces a result of a later date, of a clock that was set back, takes that date.
+        If it replaces a result of a later date, because a clock was set back, it takes that date.
 
         Raises:
             InputError: if the folder cannot be written to.
@@ -143,7 +143,9 @@ class Store:
         if isinstance(known, RunResult):
             result = replace(result, finished=max(result.finished, known.finished))
         content = result.stored()
-        snapshots = ",\n".join(f"  {json_text(one)}" for one in content.pop("diagnostics"))
+        snapshots = ",\n".join(
+            f"  {json_text(snapshot)}" for snapshot in content.pop("diagnostics")
+        )
         text = json_text(content | {"diagnostics": []}, 1)
         if snapshots:  # a line each: two hundred of them stay readable
             text = text.replace('"diagnostics": []', f'"diagnostics": [\n{snapshots}\n ]')
@@ -153,7 +155,7 @@ class Store:
     def put_arrays(
         self, run: Run, arrays: Mapping[str, NDArray[Any]] | None, suffix: str = POINTS
     ) -> None:
-        """Store arrays next to the result (those of the last snapshot); None removes old ones."""
+        """Store arrays of the last snapshot next to the result; None removes old ones."""
         path = self.path(run).with_suffix(suffix)
         if arrays is None:
             path.unlink(missing_ok=True)
@@ -188,33 +190,33 @@ class Store:
 
         A warning names and counts those that this version cannot use.
         """
-        singles = [(path, one) for path, one, _ in self._singles()]
+        singles = [(path, record) for path, record, _ in self._singles()]
         (compact, unread), source = self._compact(fresh=True), self.folder / COMPACT
-        found: dict[str, tuple[Path, RunResult]] = {n: (source, one) for n, one in compact.items()}
-        for path, one in singles:
-            if isinstance(one, Unread):
-                unread.append(one)
-            elif one.name not in found or not _is_newer(found[one.name][1], one):
-                found[one.name] = path, one
+        newest: dict[str, tuple[Path, RunResult]] = {n: (source, r) for n, r in compact.items()}
+        for path, record in singles:
+            if isinstance(record, Unread):
+                unread.append(record)
+            elif record.name not in newest or not _is_newer(newest[record.name][1], record):
+                newest[record.name] = path, record
         self._warn_of(unread)
-        for name in sorted(found):
-            yield found[name]
+        for name in sorted(newest):
+            yield newest[name]
 
     def _singles(self) -> Iterator[tuple[Path, RunResult | Unread, Seen]]:
-        """The single files, and what they were."""
+        """The single files with their records, as they were when read."""
         for path in sorted(self.folder.glob(SINGLES)):
-            seen, one = Seen.of(path), _read(path)
-            if isinstance(one, str):
-                raise InputError(f"{path} {one}: remove it, or run its command again")
-            if one is not None and seen is not None:  # else a compaction has removed it
-                yield path, one, seen
+            seen, record = Seen.of(path), _read(path)
+            if isinstance(record, str):
+                raise InputError(f"{path} {record}: remove it, or run its command again")
+            if record is not None and seen is not None:  # else a compaction has removed it
+                yield path, record, seen
 
     def _warn_of(self, unread: Sequence[Unread]) -> None:
         """Name and count records that this version cannot use."""
         if unread:
             by_why: dict[str, list[str]] = {}
-            for one in unread:
-                by_why.setdefault(one.why, []).append(one.name)
+            for record in unread:
+                by_why.setdefault(record.why, []).append(record.name)
             shown = "; ".join(
                 f"{', '.join(names[:3])}{f', … ({len(names)})' * (len(names) > 3)}: {why}"
                 for why, names in by_why.items()
@@ -241,13 +243,13 @@ class Store:
         """Move the single files into the compact form; if a run has two results, the newer is kept.
 
         The older is moved to the folder ``older``, and a warning names it. Records that this
-        version cannot use stay where they are, and so does what comes while this runs.
+        version cannot use stay where they are, and so do files that come while this runs.
 
         Returns:
             Results in the compact form.
 
         Raises:
-            InputError: if the folder is not there or cannot be written to, a file is damaged, or
+            InputError: if the folder does not exist or cannot be written to, a file is damaged, or
                 another process compacts it.
         """
         if not self.folder.is_dir():
@@ -256,20 +258,20 @@ class Store:
         with locked(self.folder / f".{COMPACT}.lock") as mine:
             if not mine:
                 raise InputError(f"{self.folder} is being compacted by another command")
-            (results, unread), before = self._compact(fresh=True), self._lines_of
+            (results, unread), before = self._compact(fresh=True), self._lines_seen
             singles, left, older = list[tuple[Path, Seen]](), list[Unread](), list[RunResult]()
-            for path, found, seen in self._singles():
-                if isinstance(found, Unread):
-                    left.append(found)
+            for path, record, seen in self._singles():
+                if isinstance(record, Unread):
+                    left.append(record)
                     continue
                 singles.append((path, seen))
-                known = results.setdefault(found.name, found)
-                newer = known if _is_newer(known, found) else found
-                if known is not found and known.stored() != found.stored():
-                    older.append(found if newer is known else known)
-                results[found.name] = newer
-            rows: dict[str, Mapping[str, Any]] = {name: _row(one) for name, one in results.items()}
-            rows |= {one.name: one.row for one in unread}
+                known = results.setdefault(record.name, record)
+                newer = known if _is_newer(known, record) else record
+                if known is not record and known.stored() != record.stored():
+                    older.append(record if newer is known else known)
+                results[record.name] = newer
+            rows: dict[str, Mapping[str, Any]] = {n: _row(result) for n, result in results.items()}
+            rows |= {record.name: record.row for record in unread}
             self._set_aside(older)
             self._write(rows, before)
             if self._compact(fresh=True)[0].keys() != results.keys():
@@ -289,12 +291,12 @@ class Store:
                     raise InputError(f"{compact} was written by another program: run this again")
 
     def _set_aside(self, older: Sequence[RunResult]) -> None:
-        """Keep results of which there are newer ones, where no command reads them."""
+        """Keep results that have newer ones where no command reads them."""
         names = []
-        for one in older:
-            names.append(f"{one.name}_{digest_of(one.stored())}.json")
+        for result in older:
+            names.append(f"{result.name}_{digest_of(result.stored())}.json")
             with atomic_write(self.folder / OLDER / names[-1]) as file:
-                file.write(f"{json_text(one.stored(), 1)}\n".encode())
+                file.write(f"{json_text(result.stored(), 1)}\n".encode())
         if names:
             shown = ", ".join(names[:3]) + f", … ({len(names)})" * (len(names) > 3)
             warnings.warn(
@@ -304,52 +306,52 @@ class Store:
             )
 
     def _rows(self) -> dict[str, dict[str, Any] | RunResult | Unread]:
-        """Lines of the compact form by the names of their runs, read again where it has changed."""
+        """Lines of the compact form by the names of their runs, read again if it has changed."""
         path = self.folder / COMPACT
         stamp = Seen.of(path)
-        if stamp is None or stamp != self._lines_of:
+        if stamp is None or stamp != self._lines_seen:
             self._lines = dict(compact_rows(path, SHARED, dict))
-            self._lines_of = stamp
+            self._lines_seen = stamp
         return self._lines
 
     def _line(
         self, name: str, *, fresh: bool = False, config: RunConfig | None = None
     ) -> RunResult | Unread | None:
-        """A line of the compact form; ``fresh`` looks whether that has changed, and ``config`` is
-        the configuration that it may be of.
+        """A line of the compact form; ``fresh`` reads that again if it has changed, and ``config``
+        is a configuration that the line may have.
         """
         lines = self._rows() if fresh else self._lines
-        found = lines.get(name)
-        if isinstance(found, dict):
-            found = lines[name] = _read_line(found, self.folder / COMPACT, name, config)
-        return found
+        record = lines.get(name)
+        if isinstance(record, dict):
+            record = lines[name] = _read_line(record, self.folder / COMPACT, name, config)
+        return record
 
     def _compact(self, *, fresh: bool) -> tuple[dict[str, RunResult], list[Unread]]:
-        """Results of the compact form, and what this version cannot use."""
-        lines = [self._line(name) for name in (self._rows() if fresh else self._lines)]
-        read = {one.name: one for one in lines if isinstance(one, RunResult)}
-        return read, [one for one in lines if isinstance(one, Unread)]
+        """Results of the compact form, and records that this version cannot use."""
+        records = [self._line(name) for name in (self._rows() if fresh else self._lines)]
+        results = {record.name: record for record in records if isinstance(record, RunResult)}
+        return results, [record for record in records if isinstance(record, Unread)]
 
 
 def read_result(path: Path) -> RunResult | Unread:
     """The result in a single file, or why it is not for this version.
 
     Raises:
-        InputError: if it is damaged; says how.
+        InputError: if it is damaged or there is none.
     """
-    found = _read(path)
-    if found is None:
+    record = _read(path)
+    if record is None:
         raise InputError(f"there is no file {path}")
-    if isinstance(found, str):
-        raise InputError(f"{path} {found}: remove it, or run its command again")
-    return found
+    if isinstance(record, str):
+        raise InputError(f"{path} {record}: remove it, or run its command again")
+    return record
 
 
-def _is_newer(one: RunResult | Unread | None, other: RunResult | Unread | str) -> bool:
+def _is_newer(record: RunResult | Unread | None, other: RunResult | Unread | str) -> bool:
     """Whether a result was finished after another one."""
     return (
-        isinstance(one, RunResult) and isinstance(other, RunResult)
-        and one.finished > other.finished
+        isinstance(record, RunResult) and isinstance(other, RunResult)
+        and record.finished > other.finished
     )  # fmt: skip
 
 
@@ -360,14 +362,14 @@ def read_compact(path: Path) -> list[RunResult]:
         InputError: if it cannot be used; names the line.
     """
     rows = compact_rows(path, SHARED, _result_of)
-    return [one for _, one in rows if isinstance(one, RunResult)]
+    return [record for _, record in rows if isinstance(record, RunResult)]
 
 
 def _row(result: RunResult) -> dict[str, Any]:
     """A result as a line of the compact form; the file states its schema."""
     stored = result.stored()
     del stored["schema_version"]
-    return {name: one for name, one in stored.items() if not says_nothing(one)}
+    return {name: value for name, value in stored.items() if not says_nothing(value)}
 
 
 def _read_line(
@@ -397,7 +399,7 @@ def _result_of(row: Mapping[str, Any], config: RunConfig | None = None) -> RunRe
 
 
 def _is_share(name: str) -> bool:
-    """Whether a metric is a share in percent; of one that is not known, it is not."""
+    """Whether a metric is a share in percent; False for an unknown one."""
     return name in METRICS and METRICS[name].share
 
 
@@ -405,13 +407,15 @@ def _is_whole(result: RunResult, run: Run) -> bool:
     try:
         scores = result.values
         return (
-            all(isinstance(one, (int, float)) and not math.isinf(one) for one in scores)
-            and not (_is_share(result.metric) and any(one < 0 or one > 100 for one in scores))
-            and _is_undefined(result, [k for k, one in enumerate(scores) if math.isnan(one)])
+            all(isinstance(score, (int, float)) and not math.isinf(score) for score in scores)
+            and not (_is_share(result.metric) and any(s < 0 or s > 100 for s in scores))
+            and _is_undefined(result, [k for k, score in enumerate(scores) if math.isnan(score)])
             and len(scores) == run.config.n_scores
             and isinstance(result.finished, str)
             and isinstance(result.data, dict)
-            and all("epoch" in one and "settings" in one for one in result.diagnostics)
+            and all(
+                "epoch" in snapshot and "settings" in snapshot for snapshot in result.diagnostics
+            )
             and result.run == run
         )
     except (InputError, TypeError, AttributeError, KeyError):
@@ -419,7 +423,7 @@ def _is_whole(result: RunResult, run: Run) -> bool:
 
 
 def _is_undefined(result: RunResult, folds: Sequence[int]) -> bool:
-    """Whether the score of some folds, which a record lacks, cannot be computed."""
+    """Whether the scores of some folds that a record lacks cannot be computed."""
     tested = result.tested() if folds else []
     return all(k < len(tested) and math.isnan(tested[k].score(result.metric)) for k in folds)
 
@@ -429,7 +433,7 @@ def _read(path: Path, config: RunConfig | None = None) -> RunResult | Unread | s
 
     Args:
         path: the file.
-        config: the configuration that it may be of.
+        config: a configuration that it may have.
     """
     check_regular(path)
     try:
@@ -443,10 +447,10 @@ def _read(path: Path, config: RunConfig | None = None) -> RunResult | Unread | s
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        found = f"cannot be read ({error.strerror})"
+        problem = f"cannot be read ({error.strerror})"
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        found = "is half-written or damaged"
-    return found
+        problem = "is half-written or damaged"
+    return problem
 
 
 def write_compact(file: Any, lines: Iterable[str]) -> None:
@@ -462,7 +466,7 @@ def compact_lines(
 
     Args:
         rows: JSON-like results by name.
-        shared_fields: fields that many have in common; each of their values is stated once.
+        shared_fields: fields that many results have in common; each value is stated once.
     """
     yield json_text({"schema_version": SCHEMA_VERSION})
     numbers: dict[tuple[str, str], int] = {}
@@ -494,8 +498,8 @@ def compact_rows(
 
     Args:
         path: the file.
-        shared_fields: as it was written with.
-        make: makes a result of its fields, ``run``, its name, and ``schema_version``.
+        shared_fields: as for :func:`compact_lines`, which wrote it.
+        make: makes a result from its fields, its name as ``run``, and ``schema_version``.
 
     Raises:
         InputError: if it cannot be used; names the line.
@@ -521,9 +525,9 @@ def compact_rows(
                 ((name, value),) = stored.items()
                 shared[name].append(value)
             else:
-                key = "" + key  # a TypeError for what is no name
-                of_all = {n: shared[n][stored[n]] for n in shared_fields if n in stored}
-                yield key, make(stored | of_all | {"run": key, "schema_version": version})
+                key = "" + key  # a TypeError for anything but a string
+                values = {n: shared[n][stored[n]] for n in shared_fields if n in stored}
+                yield key, make(stored | values | {"run": key, "schema_version": version})
         except InputError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:

@@ -1,4 +1,4 @@
-"""Readers of values that flags and YAML give as text or lists, and what is said of them."""
+"""Readers of values that flags and YAML give as text or lists, and warnings about them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _items(value: Any) -> list[Any]:
     return items
 
 
-def _list_of(kind: Callable[[str], Any], what: str) -> Callable[[Any], tuple[Any, ...]]:
+def _list_of(kind: Callable[[str], Any], expected: str) -> Callable[[Any], tuple[Any, ...]]:
     """A reader of several values, from comma-separated text or from a list."""
 
     def read(value: Any) -> tuple[Any, ...]:
@@ -43,7 +43,7 @@ def _list_of(kind: Callable[[str], Any], what: str) -> Callable[[Any], tuple[Any
         except BadValueError:
             raise
         except ValueError:
-            raise BadValueError(f"expected {what}, separated by commas, got {value}") from None
+            raise BadValueError(f"expected {expected}, separated by commas, got {value}") from None
 
     return read
 
@@ -111,12 +111,12 @@ def _several(read: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], tuple[An
     return lambda value: (None,) if value in (None, "null", [None], (None,)) else read(value)
 
 
-def reader(one: Field) -> Callable[[Any], tuple[Any, ...]]:
+def reader(field: Field) -> Callable[[Any], tuple[Any, ...]]:
     """A reader of several values of a setting."""
-    read = {float: _numbers, int: _WHOLE}.get(one.kinds[0], _words)
-    if one.setting.several and get_origin(one.kinds[0]) is tuple:
-        read = _list_of(lambda text: (text,), "names")  # each is a text, whose parts + joins
-    return _several(read) if one.optional else read
+    read = {float: _numbers, int: _WHOLE}.get(field.kinds[0], _words)
+    if field.setting.several and get_origin(field.kinds[0]) is tuple:
+        read = _list_of(lambda text: (text,), "names")  # each is a text, with parts joined by +
+    return _several(read) if field.optional else read
 
 
 def several() -> dict[str, Callable[[Any], tuple[Any, ...]]]:
@@ -126,21 +126,21 @@ def several() -> dict[str, Callable[[Any], tuple[Any, ...]]]:
         >>> several()["lr"]("0.1,0.01")
         (0.1, 0.01)
     """
-    found: dict[str, Callable[[Any], tuple[Any, ...]]] = {}
-    for name, one in (item for config in CONFIGS.values() for item in known(config).items()):
-        if one.setting.several and (one.optional or name not in found):
-            found[name] = reader(one)
-    return found
+    readers: dict[str, Callable[[Any], tuple[Any, ...]]] = {}
+    for name, field in (item for config in CONFIGS.values() for item in known(config).items()):
+        if field.setting.several and (field.optional or name not in readers):
+            readers[name] = reader(field)
+    return readers
 
 
 def as_declared(
-    config: type[RunConfig], given: Mapping[str, Any], *, listed: bool
+    config: type[RunConfig], values: Mapping[str, Any], *, listed: bool
 ) -> dict[str, Any]:
-    """Values as a domain declares their settings, of which another may take a list or one value.
+    """Values in the form that a domain declares, one value or a list, which another may not.
 
     Args:
         config: class of the domain's configurations.
-        given: values by name, as flags are read.
+        values: values by name, as flags are read.
         listed: whether settings of which ``bench`` takes several have lists.
 
     Raises:
@@ -150,21 +150,21 @@ def as_declared(
         >>> as_declared(CONFIGS["nodes"], {"neighbours": 15, "lr": (0.1,)}, listed=True)
         {'neighbours': (15,), 'lr': (0.1,)}
     """
-    found = dict(given)
-    for name, one in known(config).items():
-        value = found.get(name)
-        if value is None or (listed and one.setting.several):
+    declared = dict(values)
+    for name, field in known(config).items():
+        value = declared.get(name)
+        if value is None or (listed and field.setting.several):
             continue
-        if get_origin(one.kinds[0]) is tuple:
-            found[name] = value if isinstance(value, list | tuple) else (value,)
+        if get_origin(field.kinds[0]) is tuple:
+            declared[name] = value if isinstance(value, list | tuple) else (value,)
         elif isinstance(value, tuple):
             if len(value) > 1:
                 raise InputError(
                     f"{flag(name)} takes one value for {config.domain}, got "
                     f"{','.join(map(str, value))}"
                 )
-            (found[name],) = value
-    return found
+            (declared[name],) = value
+    return declared
 
 
 READERS: dict[str, Callable[[Any], Any]] = {
@@ -188,11 +188,11 @@ BY_TYPE: dict[Any, Callable[[Any], Any]] = {
 
 
 def check_report(path: Path | None, *, html: bool = True) -> None:
-    """Refuse a name that no page can have.
+    """Refuse a file name that a page cannot have.
 
     Args:
-        path: of the page; None for none.
-        html: whether it may be one HTML file.
+        path: file of the page; None for none.
+        html: whether it may be a single HTML file.
 
     Raises:
         InputError: for another suffix.
@@ -207,28 +207,28 @@ def check_report(path: Path | None, *, html: bool = True) -> None:
         raise InputError(f"report is {', or '.join(kinds.values())}; got {path}")
 
 
-def warn_of_unread(configs: Sequence[RunConfig], given: Mapping[str, Any]) -> None:
-    """Name what was given in vain: settings that none of some configurations reads.
+def warn_of_unread(configs: Sequence[RunConfig], stated: Mapping[str, Any]) -> None:
+    """Warn of settings that none of some configurations reads.
 
     Args:
-        configs: of one class.
-        given: values by name, or tuples of them; other names than those of settings are passed
-            over, and so are values that stand for "does not apply".
+        configs: configurations of one class.
+        stated: values by name, or tuples of them; names that are no settings are ignored, and so
+            are values that stand for "does not apply".
     """
-    found = []
+    unread = []
     if not any(one.encoders for one in configs):  # nothing is trained, with whatever settings
         return
-    for name in [one for one in given if one in known(type(configs[0]))]:
-        values = given[name] if isinstance(given[name], tuple | list) else (given[name],)
+    for name in [name for name in stated if name in known(type(configs[0]))]:
+        values = stated[name] if isinstance(stated[name], tuple | list) else (stated[name],)
         of_runs = [getattr(one, name) for one in configs]
         if not any(reads(config, name) for config in configs) and any(
             v not in of_runs for v in values
         ):
-            found.append(flag(name))
-    if found:
+            unread.append(flag(name))
+    if unread:
         methods = ", ".join(dict.fromkeys(one.method for one in configs))
-        given_in_vain = ", ".join(f"--{one}" for one in found)
+        flags = ", ".join(f"--{name}" for name in unread)
         warnings.warn(
-            f"{given_in_vain}: read by no run of this command ({methods}), so left out",
+            f"{flags}: read by no run of this command ({methods}), so left out",
             stacklevel=2,
         )

@@ -1,4 +1,4 @@
-"""Facts (head, relation, tail) of a graph with kinds of edges, in parts, and what is known."""
+"""Facts (head, relation, tail) of a knowledge graph in parts, and the known answers of queries."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PARTS: tuple[Part, ...] = get_args(Part)
 Triple = tuple[str, str, str]
 Names = Sequence[str] | Mapping[str, int] | Mapping[int, str]
 KINDS = ("1_1", "1_n", "n_1", "n_n")
-"""Kinds of relations: how many entities ask, and how many answer."""
+"""Kinds of relations: one or many entities that ask, one or many that answer."""
 APART = ("train_mask", "val_mask", "test_mask", "train_edge_index", "test_edge_index")
-"""What graphs of PyTorch Geometric have where their edges are not all of one part."""
+"""Attributes of PyTorch Geometric graphs whose edges belong to several parts."""
 MANY = 1.5
-"""Answers of a query on average from which they are several."""
+"""Mean number of answers of a query from which they count as many."""
 
 
 class Queries(NamedTuple):
@@ -46,11 +46,11 @@ class Queries(NamedTuple):
         return len(self.entity)
 
     def at(self, ids: Any) -> Queries:
-        """Some of them, by what indexes a tensor."""
+        """Some of the queries, by an index of a tensor."""
         return Queries(self.entity[ids], self.relation[ids], self.answer[ids])
 
     def split(self, size: int) -> Iterator[Queries]:
-        """All of them in order, so many at a time."""
+        """All queries in order, ``size`` at a time."""
         for begin in range(0, self.number, size):
             yield self.at(slice(begin, begin + size))
 
@@ -61,7 +61,7 @@ class Facts:
 
     Args:
         keys: int64 [K], the queries that have answers, ascending; see :meth:`LinkSet.key`.
-        starts: int64 [K + 1], where the answers of each begin.
+        starts: int64 [K + 1], position of the first answer of each.
         answers: int64 [n], entities, ascending within a query.
     """
 
@@ -73,35 +73,35 @@ class Facts:
     def of(cls, keys: Tensor, answers: Tensor) -> Self:
         """The facts of queries and their answers, in any order; repeated ones count once."""
         pairs = torch.unique(torch.stack([keys, answers], 1), dim=0)
-        found, counts = torch.unique_consecutive(pairs[:, 0], return_counts=True)
+        distinct, counts = torch.unique_consecutive(pairs[:, 0], return_counts=True)
         starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        return cls(found, starts, pairs[:, 1].contiguous())
+        return cls(distinct, starts, pairs[:, 1].contiguous())
 
     def to(self, device: torch.device) -> Facts:
-        """The same on a device."""
+        """The same facts on a device."""
         if self.keys.device == device:
             return self
         return Facts(self.keys.to(device), self.starts.to(device), self.answers.to(device))
 
-    def _found(self, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """Where the answers of queries begin, and how many there are, int64 [B] each."""
+    def _ranges(self, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """First position and number of the answers of each query, int64 [B] each."""
         if not len(self.keys):
             return torch.zeros_like(keys), torch.zeros_like(keys)
-        at = torch.searchsorted(self.keys, keys).clamp(max=len(self.keys) - 1)
-        begin = self.starts[at]
-        return begin, torch.where(self.keys[at] == keys, self.starts[at + 1] - begin, 0)
+        rows = torch.searchsorted(self.keys, keys).clamp(max=len(self.keys) - 1)
+        begin = self.starts[rows]
+        return begin, torch.where(self.keys[rows] == keys, self.starts[rows + 1] - begin, 0)
 
     def number(self, keys: Tensor) -> Tensor:
-        """How many answers are known of each query, int64 [B]."""
-        return self._found(keys)[1]
+        """Number of known answers of each query, int64 [B]."""
+        return self._ranges(keys)[1]
 
     def pairs(self, keys: Tensor, where: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The known answers of a batch of queries, as rows and columns of its scores.
 
         Args:
             keys: int64 [B].
-            where: int64 [E], the column of each entity among some candidates, −1 where it is none;
-                None for all entities.
+            where: int64 [E], the column of each entity among some candidates, −1 if it is no
+                candidate; None if all entities are candidates.
 
         Returns:
             Rows and columns, int64 [K] each.
@@ -112,30 +112,30 @@ class Facts:
             >>> rows.tolist(), columns.tolist()
             ([0, 0, 2], [0, 2, 1])
         """
-        begin, number = self._found(keys)
+        begin, number = self._ranges(keys)
         begin = begin - (number.cumsum(0) - number)  # less the pairs of the rows before
         rows = torch.repeat_interleave(torch.arange(len(keys), device=keys.device), number)
-        which = torch.repeat_interleave(begin, number)
-        which += torch.arange(len(rows), device=keys.device)
-        # which takes a fourth of the time of indexing by a tensor
-        columns = self.answers.index_select(0, which)
+        positions = torch.repeat_interleave(begin, number)
+        positions += torch.arange(len(rows), device=keys.device)
+        # index_select takes a quarter of the time of indexing by a tensor.
+        columns = self.answers.index_select(0, positions)
         if where is None:
             return rows, columns
         columns = where.index_select(0, columns)
-        among = (columns >= 0).nonzero()[:, 0]
-        return rows.index_select(0, among), columns.index_select(0, among)
+        kept = (columns >= 0).nonzero()[:, 0]
+        return rows.index_select(0, kept), columns.index_select(0, kept)
 
 
 @dataclass(frozen=True, eq=False)
 class LinkSet:
-    """Facts between entities, in parts to train on, to choose by and to test on.
+    """Facts between entities, in parts for training, validation and testing.
 
     Args:
         train: int64 [n, 3], heads, relations and tails.
         valid: likewise.
         test: likewise.
-        entities: names of the E entities, all of which are ranked, as of
-            :func:`gcl_hard.core.ids.ordered_names`.
+        entities: names of the E entities, all of which are ranked, as
+            :func:`gcl_hard.core.ids.ordered_names` returns them.
         relations: names of the R relations, likewise.
         name: name of the set in results.
         notes: what was changed or is uncertain, with numbers.
@@ -172,22 +172,22 @@ class LinkSet:
             if facts.dim() != 2 or facts.shape[1] != 3 or facts.dtype != torch.int64:
                 raise InputError(f"{part} must be int64 [n, 3], got {facts.dtype} {[*facts.shape]}")
             if bool(((facts < 0) | (facts >= sizes.to(facts.device))).any()):
-                raise InputError(f"{part}: a fact names an entity or relation that there is not")
+                raise InputError(f"{part}: a fact has an entity or relation out of range")
         if not len(self.train):
             raise InputError(f"{self.name} has no training fact")
         if self.train.device.type == "cpu":  # where it was made
             self._check_apart()
 
     def _check_apart(self) -> None:
-        """InputError for facts that stand in two parts."""
+        """InputError for facts in two parts."""
         keys = {part: _keys(self.part(part), self.n_entities, self.n_relations) for part in PARTS}
-        for one, other in combinations(PARTS, 2):
-            both, first, _ = np.intersect1d(keys[one], keys[other], return_indices=True)
+        for part, other in combinations(PARTS, 2):
+            both, first, _ = np.intersect1d(keys[part], keys[other], return_indices=True)
             if len(both):
-                h, r, t = self.part(one)[int(first[0])].tolist()
+                h, r, t = self.part(part)[int(first[0])].tolist()
                 fact = f"{self.entities[h]} {self.relations[r]} {self.entities[t]}"
                 raise InputError(
-                    f"{self.name}: {count(len(both), 'fact stands', 'facts stand')} in {one} and "
+                    f"{self.name}: {count(len(both), 'fact stands', 'facts stand')} in {part} and "
                     f"in {other}, such as {fact}: a fact belongs to one part"
                 )
 
@@ -220,11 +220,11 @@ class LinkSet:
                 set, or their numbers by name; sorted names if None.
             relations: likewise of relations.
             name: name of the set in results.
-            notes: of how it was read.
+            notes: on how it was read.
 
         Raises:
-            InputError: for a fact in several parts; names it and counts them. For a name that is
-                not among ``entities`` or ``relations``.
+            InputError: for facts in several parts, or a name that is not among ``entities`` or
+                ``relations``.
 
         Example:
             >>> family = LinkSet.from_triples([("bob", "parent", "cid")])
@@ -234,20 +234,20 @@ class LinkSet:
             >>> more.entities, more.train.tolist()
             (('bob', 'cid', 'ann'), [[2, 0, 0]])
         """
-        given = {part: [*facts] for part, facts in zip(PARTS, (train, valid, test), strict=True)}
-        for part, facts in given.items():
-            for one in facts:
-                if not (isinstance(one, tuple | list) and len(one) == 3
-                        and all(isinstance(name, str) for name in one)):  # fmt: skip
+        triples = {part: [*facts] for part, facts in zip(PARTS, (train, valid, test), strict=True)}
+        for part, facts in triples.items():
+            for fact in facts:
+                if not (isinstance(fact, tuple | list) and len(fact) == 3
+                        and all(isinstance(name, str) for name in fact)):  # fmt: skip
                     raise InputError(
-                        f"{part} must be triples of text, (head, relation, tail), got {one!r}; of "
-                        f"numbers LinkSet.from_graphs makes a set"
+                        f"{part} must be triples of text, (head, relation, tail), got {fact!r}; "
+                        f"LinkSet.from_graphs reads numbers"
                     )
         heads, kinds, tails = (
-            {fact[k] for facts in given.values() for fact in facts} for k in range(3)
+            {fact[k] for facts in triples.values() for fact in facts} for k in range(3)
         )
-        of_entity = _numbers(entities, heads | tails, "entities")
-        of_relation = _numbers(relations, kinds, "relations")
+        entity_ids = _numbers(entities, heads | tails, "entities")
+        relation_ids = _numbers(relations, kinds, "relations")
         notes = [*notes]
         if len(tails) < len(kinds) and not tails & heads:
             notes.append(
@@ -256,12 +256,12 @@ class LinkSet:
             )
         ids = [
             torch.tensor(
-                [(of_entity[h], of_relation[r], of_entity[t]) for h, r, t in facts],
+                [(entity_ids[h], relation_ids[r], entity_ids[t]) for h, r, t in facts],
                 dtype=torch.int64,
             ).view(-1, 3)
-            for facts in given.values()
+            for facts in triples.values()
         ]
-        return cls._of_ids(ids, [*of_entity], [*of_relation], name, notes)
+        return cls._from_ids(ids, [*entity_ids], [*relation_ids], name, notes)
 
     @classmethod
     def from_graphs(
@@ -274,12 +274,12 @@ class LinkSet:
         relations: Names | None = None,
         name: str = "own",
     ) -> Self:
-        """A set of graphs with kinds of edges, as PyTorch Geometric has them.
+        """A set from graphs with kinds of edges, as PyTorch Geometric has them.
 
         Args:
             train: an object with ``edge_index`` int64 [2, n], heads and tails, and ``edge_type``
-                int64 [n] or [n, 1], such as a ``torch_geometric.data.Data``; without inverse edges,
-                which are asked for all the same. Its ``num_nodes`` is E, if it has one.
+                int64 [n] or [n, 1], such as a ``torch_geometric.data.Data``, without inverse edges:
+                queries ask in both directions. Its ``num_nodes`` is E, if it has one.
             valid: likewise; None for none.
             test: likewise.
             entities: names of entities in the order of their numbers, or their numbers by name;
@@ -299,16 +299,16 @@ class LinkSet:
             >>> LinkSet.from_graphs(graph, relations=["next"])
             LinkSet(own: 3 entities, 1 relation, 2 / 0 / 0 facts)
         """
-        graphs = [one for one in (train, valid, test) if one is not None]
-        ids = [_triples(one, part) for one, part in zip((train, valid, test), PARTS, strict=True)]
-        ends = torch.cat([one[:, [0, 2]].reshape(-1) for one in ids])
-        kinds = torch.cat([one[:, 1] for one in ids])
+        graphs = (train, valid, test)
+        ids = [_triples(graph, part) for graph, part in zip(graphs, PARTS, strict=True)]
+        ends = torch.cat([facts[:, [0, 2]].reshape(-1) for facts in ids])
+        kinds = torch.cat([facts[:, 1] for facts in ids])
         if train is None:
             raise InputError("train must be a graph with edge_index and edge_type, got None")
         seen = int(ends.max()) + 1 if len(ends) else 0
-        with warnings.catch_warnings(action="ignore"):  # PyTorch Geometric guesses what is seen
-            given = [int(getattr(one, "num_nodes", 0) or 0) for one in graphs]
-        number = max([seen, *given])
+        with warnings.catch_warnings(action="ignore"):  # PyTorch Geometric infers it from the edges
+            stated = [int(getattr(graph, "num_nodes", 0) or 0) for graph in graphs]
+        number = max([seen, *stated])
         if entities is None:
             entities = [str(i) for i in range(number)]
         if relations is None:
@@ -316,38 +316,38 @@ class LinkSet:
         names = ordered_names(entities, "entities")
         if number > len(names):
             raise InputError(f"names of {number} entities are needed, got {len(names)}")
-        return cls._of_ids(ids, names, ordered_names(relations, "relations"), name, ())
+        return cls._from_ids(ids, names, ordered_names(relations, "relations"), name, ())
 
     @classmethod
-    def _of_ids(
+    def _from_ids(
         cls, ids: Sequence[Tensor], entities: Sequence[str], relations: Sequence[str], name: str,
         notes: Sequence[str],
     ) -> Self:  # fmt: skip
-        """A set of numbered facts, each of which counts once, with notes of what is uncertain."""
+        """A set of numbered facts, repeated ones counted once, with notes on what is uncertain."""
         notes, parts = [*notes], list[Tensor]()
         for part, facts in zip(PARTS, ids, strict=True):
             first = np.unique(_keys(facts, len(entities), len(relations)), return_index=True)[1]
             if repeated := len(facts) - len(first):
                 notes.append(f"{part}: {count(repeated, 'repeated fact')} counted once")
             parts.append(facts[torch.from_numpy(np.sort(first))] if repeated else facts)
-        found = cls(parts[0], parts[1], parts[2], tuple(entities), tuple(relations), name)
-        unseen = len(entities) - len(torch.unique(found.train[:, [0, 2]]))
-        new = len(relations) - len(torch.unique(found.train[:, 1]))
+        links = cls(parts[0], parts[1], parts[2], tuple(entities), tuple(relations), name)
+        unseen = len(entities) - len(torch.unique(links.train[:, [0, 2]]))
+        new = len(relations) - len(torch.unique(links.train[:, 1]))
         if unseen:
-            has = "has" if unseen == 1 else "have"
+            verbs = ("has", "it is") if unseen == 1 else ("have", "they are")
             notes.append(
-                f"{count(unseen, 'entity', 'entities')} {has} no training fact: "
-                f"{'it is' if unseen == 1 else 'they are'} ranked like others"
+                f"{count(unseen, 'entity', 'entities')} {verbs[0]} no training fact: "
+                f"{verbs[1]} ranked like others"
             )
         if new:
             notes.append(f"{count(new, 'relation')} {'has' if new == 1 else 'have'} no training "
                          f"fact")  # fmt: skip
-        notes += alike_notes(found.entities, "entities")
-        notes += alike_notes(found.relations, "relations")
+        notes += alike_notes(links.entities, "entities")
+        notes += alike_notes(links.relations, "relations")
         notes += reversed_notes(
-            found.train, found.valid, found.test, found.n_entities, found.n_relations
+            links.train, links.valid, links.test, links.n_entities, links.n_relations
         )
-        return replace(found, notes=tuple(notes))
+        return replace(links, notes=tuple(notes))
 
     def part(self, name: Part) -> Tensor:
         """The facts of a part, int64 [n, 3]."""
@@ -361,7 +361,7 @@ class LinkSet:
 
     @property
     def n_relations(self) -> int:
-        """R; queries have 2 R of them, the second half asks for heads."""
+        """R; queries have 2 R relations, of which the second half asks for heads."""
         return len(self.relations)
 
     def queries(self, part: Part) -> Queries:
@@ -385,21 +385,20 @@ class LinkSet:
     ) -> Callable[[int], Iterator[Queries]]:
         """A function from an epoch to its batches of training queries, for :func:`gcl_hard.fit`.
 
-        Every fact asks both its questions once an epoch, in an order that the epoch and the seed
-        decide.
+        Each epoch has both queries of every fact once, in an order drawn from the seed and epoch.
 
         Args:
             batch_size: queries in a batch, ≥ 1; 512 if None.
-            seed: of the order.
+            seed: seed of the order.
         """
         queries, size = self.queries("train"), 512 if batch_size is None else batch_size
         check_at_least("batch_size", size, 1)
 
-        def of_epoch(epoch: int) -> Iterator[Queries]:
+        def epoch_batches(epoch: int) -> Iterator[Queries]:
             order = np.random.default_rng((seed, epoch)).permutation(queries.number)
             return queries.at(torch.from_numpy(order).to(self.train.device)).split(size)
 
-        return of_epoch
+        return epoch_batches
 
     def key(self, queries: Queries) -> Tensor:
         """A number for each query by its entity and relation, int64 [n]."""
@@ -407,10 +406,10 @@ class LinkSet:
 
     @cached_property
     def kinds(self) -> Tensor:
-        """By the answers of its queries in training, the kind of each of 2 R relations, int64.
+        """The kind of each of 2 R relations in training, int64, an index of :data:`KINDS`.
 
-        An index into :data:`KINDS`: whether a query and, the other way round, an answer have more
-        than 1.5 answers on average. The kind of the question for heads is the mirrored one.
+        A side is "n" if its queries have at least 1.5 answers on average; queries for heads have
+        the mirrored kind.
 
         Source:
             Bordes et al. (2013), section 4.
@@ -418,14 +417,15 @@ class LinkSet:
         known = self.queries("train")
         pairs = torch.unique(torch.stack([known.relation, known.entity], 1), dim=0)[:, 0]
         n = 2 * self.n_relations
-        facts, queries = (torch.bincount(of, minlength=n) for of in (known.relation, pairs))
+        facts = torch.bincount(known.relation, minlength=n)
+        queries = torch.bincount(pairs, minlength=n)
         many = facts / queries.clamp(min=1) >= MANY
         back = many.roll(self.n_relations)
         return many.long() + 2 * back.long()
 
     @cached_property
     def training_facts(self) -> Facts:
-        """The facts that training may read: those of the training part."""
+        """The facts of the training part, all that training may read."""
         return self._facts(("train",))
 
     @cached_property
@@ -438,9 +438,9 @@ class LinkSet:
         return self._facts(("train", "valid"))
 
     def facts_until(self, part: Part) -> Facts:
-        """What filtered ranks of a part leave out: its facts and those of the parts before it.
+        """The facts left out of filtered ranks of a part: its own and those of the parts before it.
 
-        So nothing that is chosen by validation facts depends on test facts.
+        So nothing chosen on validation facts depends on test facts.
 
         Args:
             part: ``train``, ``valid`` or ``test``.
@@ -451,9 +451,9 @@ class LinkSet:
         return self._until_valid if part == "valid" else self.training_facts
 
     def _facts(self, parts: Sequence[Part]) -> Facts:
-        found = [self.queries(part) for part in parts]
-        keys = torch.cat([self.key(one) for one in found])
-        return Facts.of(keys, torch.cat([one.answer for one in found]))
+        queries = [self.queries(part) for part in parts]
+        keys = torch.cat([self.key(questions) for questions in queries])
+        return Facts.of(keys, torch.cat([questions.answer for questions in queries]))
 
     def to(self, device: torch.device | str) -> LinkSet:
         """The same set on a device."""
@@ -469,7 +469,7 @@ class LinkSet:
 
 
 def _numbers(names: Names | None, needed: set[str], kind: str) -> dict[str, int]:
-    """The number of each name, in order; InputError for a needed one that is not there."""
+    """The number of each name, in order; InputError if a needed one is missing."""
     ordered = sorted(needed) if names is None else ordered_names(names, kind)
     numbers = {name: i for i, name in enumerate(ordered)}
     if lacking := needed - numbers.keys():
@@ -482,8 +482,8 @@ def _numbers(names: Names | None, needed: set[str], kind: str) -> dict[str, int]
 def _keys(facts: Tensor, n_entities: int, n_relations: int) -> NDArray[np.int64]:
     """A number for each fact, int64 [n]."""
     head, relation, tail = facts.numpy().T
-    found: NDArray[np.int64] = (head * n_relations + relation) * n_entities + tail
-    return found
+    keys: NDArray[np.int64] = (head * n_relations + relation) * n_entities + tail
+    return keys
 
 
 def _triples(graph: Any, part: str) -> Tensor:
@@ -494,8 +494,8 @@ def _triples(graph: Any, part: str) -> Tensor:
     apart = [name for name in APART if getattr(graph, name, None) is not None]
     if apart:
         raise InputError(
-            f"{part} has {', '.join(apart)}, which tell its facts apart: give a graph of the facts "
-            f"of each part, without inverse edges, such as "
+            f"{part} has {', '.join(apart)}, so its facts belong to several parts: give a graph "
+            f"for each part, without inverse edges, such as "
             f"Data(edge_index=data.edge_index[:, data.train_mask], edge_type=…)"
         )
     if isinstance(kinds, Tensor) and kinds.dim() == 2 and kinds.shape[1] == 1:
@@ -506,7 +506,7 @@ def _triples(graph: Any, part: str) -> Tensor:
     ):  # fmt: skip
         return torch.stack([ends[0], kinds, ends[1]], 1).cpu()
     got = ", ".join(
-        f"{name} {one.dtype} {[*one.shape]}" if isinstance(one, Tensor) else f"no {name}"
-        for name, one in (("edge_index", ends), ("edge_type", kinds))
+        f"{name} {tensor.dtype} {[*tensor.shape]}" if isinstance(tensor, Tensor) else f"no {name}"
+        for name, tensor in (("edge_index", ends), ("edge_type", kinds))
     )
     raise InputError(f"{part} must have edge_index int64 [2, n] and edge_type int64 [n], got {got}")

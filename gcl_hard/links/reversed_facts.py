@@ -1,4 +1,4 @@
-"""Facts that a set has the other way round, such as those of symmetric relations."""
+"""Facts that a set also has in the other direction, such as those of symmetric relations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 SHARE, LEAST = 0.8, 30
-"""The share of the facts of each of two relations, and how many, that make them reversals."""
+"""The least share and number of reversed facts that make two relations reversals."""
 
 
 def reversed_pairs(facts: Tensor, n_entities: int) -> tuple[Tensor, Tensor]:
@@ -17,7 +17,7 @@ def reversed_pairs(facts: Tensor, n_entities: int) -> tuple[Tensor, Tensor]:
         n_entities: E.
 
     Returns:
-        The rows of facts (h, r, t), and of the facts (t, r′, h) of each, int64 [K] both.
+        The rows of facts (h, r, t), and those of their facts (t, r′, h), int64 [K] both.
 
     Example:
         >>> reversed_pairs(torch.tensor([[0, 0, 1], [1, 1, 0], [1, 0, 2]]), 3)
@@ -31,28 +31,28 @@ def reversed_pairs(facts: Tensor, n_entities: int) -> tuple[Tensor, Tensor]:
     rows = torch.repeat_interleave(number)
     before = number.cumsum(0) - number
     others = order[torch.arange(len(rows), device=rows.device) + (begin - before)[rows]]
-    different = rows != others  # a fact of an entity with itself is not its own reverse
+    different = rows != others  # a self-loop is not its own reverse
     return rows[different], others[different]
 
 
 def reversals(
     facts: Tensor, n_entities: int, n_relations: int, share: float = SHARE
 ) -> tuple[Tensor, Tensor]:
-    """Relations whose facts are those of each other with heads and tails exchanged.
+    """Pairs of relations whose facts are each other's with heads and tails exchanged.
 
     Args:
-        facts: int64 [n, 3], different ones.
+        facts: int64 [n, 3], without repeats.
         n_entities: E.
         n_relations: R.
-        share: how many of the facts of each have the other, at least; and 30 of them.
+        share: least share of each relation's facts that have their reverse, and at least 30.
 
     Returns:
         r and r′, int64 [P] both, each pair in both orders; r = r′ is a symmetric relation.
 
     Example:
-        >>> next_one = [[i, 0, i + 1] for i in range(40)]
-        >>> before = [[t, 1, h] for h, _, t in next_one]
-        >>> reversals(torch.tensor(next_one + before), 41, 2)
+        >>> after = [[i, 0, i + 1] for i in range(40)]
+        >>> before = [[t, 1, h] for h, _, t in after]
+        >>> reversals(torch.tensor(after + before), 41, 2)
         (tensor([0, 1]), tensor([1, 0]))
     """
     keys = _reversals(facts, reversed_pairs(facts, n_entities), n_relations, share)
@@ -62,7 +62,7 @@ def reversals(
 def _reversals(
     facts: Tensor, pairs: tuple[Tensor, Tensor], n_relations: int, share: float = SHARE
 ) -> Tensor:
-    """r R + r′ of the relations that are reversals, ascending."""
+    """r R + r′ of each pair of reversals, ascending."""
     kinds = facts[:, 1]
     both = kinds[pairs[0]] * n_relations + kinds[pairs[1]]
     keys, number = torch.unique(both, return_counts=True)
@@ -75,10 +75,10 @@ def _reversals(
 def reversed_notes(
     train: Tensor, valid: Tensor, test: Tensor, n_entities: int, n_relations: int
 ) -> list[str]:
-    """A sentence on the held-out facts that training has the other way round, if there are any.
+    """A sentence on held-out facts whose reverse is in training, if there are any.
 
     Args:
-        train: int64 [n, 3], different facts.
+        train: int64 [n, 3], without repeats.
         valid: likewise.
         test: likewise.
         n_entities: E.
@@ -96,10 +96,10 @@ def reversed_notes(
     held_out = {"valid": slice(len(train), len(train) + len(valid))}
     held_out["test"] = slice(len(train) + len(valid), None)
     shares = [
-        f"{100 * of[part].double().mean():.1f} % of {name} by {relations}"
-        for relations, of in (("symmetric relations", symmetric), ("pairs of relations", paired))
+        f"{100 * mask[part].double().mean():.1f} % of {name} by {relations}"
+        for relations, mask in (("symmetric relations", symmetric), ("pairs of relations", paired))
         for name, part in held_out.items()
-        if of[part].any()
+        if mask[part].any()
     ]
     if not shares:
         return []

@@ -36,7 +36,7 @@ from gcl_hard.graphs.features import ATOMS, BONDS, CODES
 from gcl_hard.graphs.order import Ids, checked_ids
 
 UNKNOWN = 0
-"""Code of what is not known, or outside the vocabulary, in every field; masking sets it."""
+"""Code of unknown values, and of those outside the vocabulary, in every field; masking sets it."""
 FORMAT = 3
 """Version of the files on disk."""
 ROWS_AT_A_TIME = 1024  # of similarities
@@ -45,20 +45,20 @@ CHUNK = 2000
 SHOWN = 60
 """Letters of a SMILES that a message shows."""
 LONGEST = 3000
-"""Letters of a SMILES that is read: what longer ones take grows by their cube, minutes each."""
+"""Most letters of a SMILES that is read: time grows with their cube, to minutes for each."""
 ATOM_MAP = re.compile(r":\d+(?=\])")
-"""The number by which a reaction follows an atom, as in [CH3:7]."""
+"""The atom map number of a reaction, as in [CH3:7]."""
 _BOND_TYPES = {"SINGLE": 1, "DOUBLE": 2, "TRIPLE": 3, "AROMATIC": 4}
 _STEREO = {"NONE": 1, "Z": 2, "E": 3, "CIS": 4, "TRANS": 5, "ANY": 6}
 Progress = Callable[[int], Any]
-"""Called with the number of SMILES that have been parsed since it was called before."""
+"""Called with the number of SMILES parsed since the last call."""
 
 
 T = TypeVar("T")
 
 
 class Invalid(NamedTuple):
-    """A SMILES that is no molecule, or has more than 3,000 letters."""
+    """An invalid SMILES, or one of more than 3,000 letters."""
 
     row: int
     smiles: str
@@ -70,14 +70,14 @@ class Molecules(GraphSet):
 
     A :class:`GraphSet` whose ``x`` is uint8 [N, 6] of the fields of :data:`ATOMS` and whose
     ``edge_attr`` is uint8 [E, 4] of those of :data:`BONDS`; :class:`gcl_hard.molecules.MoleculeGIN`
-    embeds them. Their arrays may be files that are read as they are used.
+    embeds them. Their arrays may be memory-mapped files.
 
     Attributes:
-        smiles: bytes objects [G], as given.
-        rows: int64 [G], row of each molecule among what was given; for a part of a set, its own.
-        ids: what the molecules are called, [G]; by default their rows.
+        smiles: bytes objects [G], unchanged.
+        rows: int64 [G], row of each molecule in the source; in a part of a set, row in the part.
+        ids: names of the molecules, [G]; by default their rows.
         tasks: names of the targets, one for each column of ``y``.
-        invalid: what could not be read.
+        invalid: SMILES that could not be read.
 
     Example:
         >>> alcohols = from_smiles(["CO", "CCO", "no"], [0.0, 1.0, 2.0])
@@ -96,40 +96,39 @@ labels)
     def take(self, index: Ids) -> Molecules:
         """A set of some of the molecules, without data of the others."""
         ids = checked_ids(index, self.n_graphs, "index")
-        found = super().take(ids)
-        assert isinstance(found, Molecules)
-        at = ids.numpy()
-        return replace(found, smiles=self.smiles[at], rows=np.arange(len(at)), invalid=())
+        part = super().take(ids)
+        assert isinstance(part, Molecules)
+        return replace(part, smiles=self.smiles[ids.numpy()], rows=np.arange(len(ids)), invalid=())
 
     def counts(self) -> NDArray[np.int64]:
-        """How many atoms and bonds of each molecule have each code, [G, codes].
+        """Number of atoms and bonds of each molecule with each code, [G, codes].
 
         Example:
-            >>> found = from_smiles(["CO", "CCO"]).counts()
-            >>> found[:, [6, 8]].tolist()  # carbon, oxygen
+            >>> counts = from_smiles(["CO", "CCO"]).counts()
+            >>> counts[:, [6, 8]].tolist()  # carbon, oxygen
             [[1, 1], [2, 1]]
         """
-        found = []
-        for codes, of, fields in (
+        blocks = []
+        for codes, ptr, fields in (
             (self.x, self.node_ptr, ATOMS), (self.edge_attr, self.edge_ptr, BONDS),
         ):  # fmt: skip
             assert codes is not None
-            owner = torch.arange(len(self)).repeat_interleave(of.diff())
+            owner = torch.arange(len(self)).repeat_interleave(ptr.diff())
             for field_codes, size in zip(codes.long().T, fields.values(), strict=True):
                 pairs = owner * size + field_codes
-                found.append(torch.bincount(pairs, minlength=len(self) * size).view(-1, size))
-        counted: NDArray[np.int64] = torch.cat(found, 1).numpy()
-        return counted
+                blocks.append(torch.bincount(pairs, minlength=len(self) * size).view(-1, size))
+        counts: NDArray[np.int64] = torch.cat(blocks, 1).numpy()
+        return counts
 
     def left_out(self, name: str) -> str | None:
-        """What could not be read, for messages; None where all could.
+        """A message on SMILES that could not be read; None if all could.
 
         Args:
-            name: what the set is called.
+            name: name of the set.
         """
         if not self.invalid:
             return None
-        first = [f"{_shown(one.smiles)} (number {one.row + 1})" for one in self.invalid[:3]]
+        first = [f"{_shown(smiles)} (number {row + 1})" for row, smiles in self.invalid[:3]]
         return (
             f"{name}: {len(self.invalid)} of {len(self) + len(self.invalid)} SMILES cannot be read "
             f"and are left out: {', '.join(first)}{', …' * (len(self.invalid) > 3)}"
@@ -139,17 +138,17 @@ labels)
         """The same molecules under other names.
 
         Args:
-            ids: a number or a word for each SMILES that was given, those of invalid ones too.
+            ids: a number or a word for each SMILES of the source, including invalid ones.
 
         Raises:
-            InputError: for another number of ids, or for anything else.
+            InputError: for another number of ids, or ids of another type.
 
         Example:
             >>> from_smiles(["CO", "no", "CCO"]).called(["a", "b", "c"]).names.tolist()
             ['a', 'c']
         """
-        given = len(self.rows) + len(self.invalid)
-        return replace(self, ids=checked_names(ids, given, "molecule")[self.rows])
+        n_rows = len(self.rows) + len(self.invalid)
+        return replace(self, ids=checked_names(ids, n_rows, "molecule")[self.rows])
 
     def with_targets(
         self, targets: Any, *, classes: bool = False, tasks: Sequence[str] = ()
@@ -157,20 +156,20 @@ labels)
         """The same molecules with other targets.
 
         Args:
-            targets: [rows] or [rows, T], a row for each SMILES that was given, those of invalid
-                ones too; NaN where not known.
+            targets: [rows] or [rows, T], a row for each SMILES of the source, including invalid
+                ones; NaN if unknown.
             classes: whether they are classes, whole numbers from 0 on, in one column.
-            tasks: their names.
+            tasks: names of the targets.
 
         Raises:
             InputError: for another number of rows or names, numbers that are not finite in single
-                precision, or classes that are none.
+                precision, or invalid classes.
         """
         y = _as_numbers(targets)
-        given = len(self.rows) + len(self.invalid)
-        if y.ndim not in (1, 2) or len(y) != given:
+        n_rows = len(self.rows) + len(self.invalid)
+        if y.ndim not in (1, 2) or len(y) != n_rows:
             raise InputError(
-                f"targets must have a row for each of {given} SMILES, got {[*y.shape]}"
+                f"targets must have a row for each of {n_rows} SMILES, got {[*y.shape]}"
             )
         if tasks and len(tasks) != (y.shape[1] if y.ndim == 2 else 1):
             raise InputError(f"tasks names {len(tasks)} targets, and y has {[*y.shape]}")
@@ -189,18 +188,18 @@ labels)
 
 
 def _shown(smiles: str) -> str:
-    """A SMILES as messages show it."""
+    """A SMILES, shortened for messages."""
     long = f", of {len(smiles):,} letters, more than {LONGEST:,}" if len(smiles) > LONGEST else ""
     return f"{smiles[:SHOWN] + '…' * (len(smiles) > SHOWN)!r}{long}"
 
 
 def _as_numbers(targets: Any) -> NDArray[np.float64]:
-    """Targets as float64; InputError for words, and for what single precision cannot hold."""
+    """Targets as float64; InputError for words, and for numbers beyond single precision."""
     try:
         y = np.asarray(targets, np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"targets are numbers, NaN where not known: {error}; number the classes"
+            f"targets are numbers, NaN if unknown: {error}; number the classes"
         ) from error
     return checked_targets(y, "row")
 
@@ -212,15 +211,15 @@ def rdkit(module: str = "Chem") -> Any:
         MissingExtraError: if rdkit is not installed; names the command.
     """
     check_extra("molecules", "reading molecules", "rdkit")
-    found = import_module(f"rdkit.{module}")
+    loaded = import_module(f"rdkit.{module}")
     import_module("rdkit.RDLogger").DisableLog("rdApp.*")  # invalid SMILES are counted
-    return found
+    return loaded
 
 
 def molecule(smiles: str | bytes) -> Any:
-    """A molecule of rdkit, without the numbers by which reactions follow its atoms; None for none.
+    """An rdkit molecule without atom map numbers; None for an invalid SMILES.
 
-    rdkit takes atoms of different numbers for different ones: in scaffolds, and in what is chiral.
+    rdkit tells atoms with different map numbers apart, in scaffolds and in chirality.
 
     Example:
         >>> molecule("[CH3:2][OH:1]").GetAtomWithIdx(0).GetAtomMapNum()
@@ -231,7 +230,7 @@ def molecule(smiles: str | bytes) -> Any:
 
 
 class Arrays(NamedTuple):
-    """Molecules side by side, with the number of atoms and of directed bonds of each."""
+    """Concatenated molecules, with the number of atoms and of directed bonds of each."""
 
     atoms: NDArray[np.uint8]
     edges: NDArray[np.int32]
@@ -241,8 +240,8 @@ class Arrays(NamedTuple):
 
 
 def codes(smiles: str) -> Arrays | None:
-    """A molecule as codes; None for what is no molecule, has no atoms, several lines, or more than
-    3,000 letters.
+    """A molecule as codes; None for a SMILES that is invalid, or has no atoms, several lines, or
+    more than 3,000 letters.
 
     Args:
         smiles: the SMILES.
@@ -251,14 +250,14 @@ def codes(smiles: str) -> Arrays | None:
         uint8 [n, 6], int32 [2b, 2] (both directions of every bond), uint8 [2b, 4].
 
     Source:
-        Hu et al. (2020), *Open Graph Benchmark*, whose fields these are, without those of atoms
-        that follow from others; degrees leave out hydrogens, which are a field of their own.
-        Chirality is, as there, that of rdkit: clockwise or not in the order in which the SMILES
-        names the neighbours, so that a molecule has one code if its SMILES is canonical.
+        Hu et al. (2020), *Open Graph Benchmark*, with its fields except redundant ones of atoms;
+        degrees do not count hydrogens, which are a field of their own. Chirality is, as there, that
+        of rdkit: clockwise or not in the order in which the SMILES names the neighbours, so that a
+        molecule has one code if its SMILES is canonical.
 
     Example:
-        >>> found = codes("C=O")
-        >>> found.atoms.tolist(), found.bonds[0].tolist()
+        >>> aldehyde = codes("C=O")
+        >>> aldehyde.atoms.tolist(), aldehyde.bonds[0].tolist()
         ([[6, 2, 6, 3, 1, 1], [8, 2, 6, 1, 1, 1]], [2, 1, 1, 1])
     """
     readable = len(smiles) <= LONGEST and len(smiles.splitlines()) == 1
@@ -309,29 +308,29 @@ def from_smiles(
     cache_dir: str | Path | None = None,
     key: str | None = None,
 ) -> Molecules:
-    """Molecules from SMILES; what is no molecule is left out and named in ``invalid``.
+    """Molecules from SMILES; invalid ones are left out and listed in ``invalid``.
 
     So are SMILES of more than 3,000 letters.
 
     Args:
         smiles: the SMILES.
-        targets: as of :meth:`Molecules.with_targets`; None for none. Where both are of pandas, they
-            are found by the index.
+        targets: as of :meth:`Molecules.with_targets`; None for none. If both are objects of pandas,
+            they are matched by index.
         name: name of the set in results.
         classes: whether targets are classes.
         tasks: names of the targets.
         jobs: processes that read them.
         progress: called with the number of SMILES read since the last call.
         cache_dir: root of the cache, as for :func:`gcl_hard.files.io.cache_root`.
-        key: what identifies the SMILES, such as a digest of their file: with it the molecules are
-            kept in the cache's ``molecules``, read once, and used from the disk.
+        key: identifies the SMILES, such as a digest of their file: with it the molecules are parsed
+            once, kept in the cache's ``molecules``, and used from disk.
 
     Returns:
         The molecules.
 
     Raises:
-        InputError: if none is valid, of which it names the first, for anything but several strings,
-            such as one text, and for targets as in :meth:`Molecules.with_targets`.
+        InputError: if none is valid, if ``smiles`` is a single string or not a list of strings, and
+            for targets as in :meth:`Molecules.with_targets`.
         MissingExtraError: without rdkit.
 
     Example:
@@ -340,13 +339,15 @@ def from_smiles(
     """
     check_at_least("jobs", jobs, 1)
     check_processes(jobs=jobs)
-    one: Any = smiles.item() if isinstance(smiles, np.ndarray) and smiles.ndim == 0 else smiles
-    if isinstance(one, bytes | bytearray):
-        one = one.decode(errors="backslashreplace")
-    if isinstance(one, str):
-        raise InputError(f"smiles must be a list of SMILES, got {smiles!r}: for one give [{one!r}]")
-    if hasattr(one, "iloc"):
-        targets = in_order(targets, one.index.tolist(), "molecule", "targets")
+    source: Any = smiles.item() if isinstance(smiles, np.ndarray) and smiles.ndim == 0 else smiles
+    if isinstance(source, bytes | bytearray):
+        source = source.decode(errors="backslashreplace")
+    if isinstance(source, str):
+        raise InputError(
+            f"smiles must be a list of SMILES, got {smiles!r}: for one give [{source!r}]"
+        )
+    if hasattr(source, "iloc"):
+        targets = in_order(targets, source.index.tolist(), "molecule", "targets")
     try:
         smiles = iter(smiles)
     except TypeError as error:
@@ -354,13 +355,13 @@ def from_smiles(
     if key is None:
         with tempfile.TemporaryDirectory() as folder:
             _write(smiles, Path(folder), jobs=jobs, progress=progress)
-            found = _read(Path(folder), name, mapped=False)
+            molecules = _read(Path(folder), name, mapped=False)
     else:
         make = partial(_write, smiles, jobs=jobs, progress=progress)
-        found = _read(kept_folder(_kept(name, key, cache_dir), make), name, mapped=True)
+        molecules = _read(kept_folder(_cache_path(name, key, cache_dir), make), name, mapped=True)
     if targets is None:
-        return found
-    return found.with_targets(targets, classes=classes, tasks=tasks)
+        return molecules
+    return molecules.with_targets(targets, classes=classes, tasks=tasks)
 
 
 _FILES: dict[str, tuple[Any, int]] = {
@@ -371,7 +372,7 @@ _FILES: dict[str, tuple[Any, int]] = {
 
 
 def _write(smiles: Iterable[str], folder: Path, *, jobs: int, progress: Progress | None) -> None:
-    """Parse all and write the arrays chunk by chunk, so that memory does not grow."""
+    """Parse the SMILES and write the arrays chunk by chunk, so that memory does not grow."""
     invalid: list[Invalid] = []
     done = nodes = 0
     files = {name: (folder / f"{name}.bin").open("wb") for name in _FILES}
@@ -401,7 +402,7 @@ def _write(smiles: Iterable[str], folder: Path, *, jobs: int, progress: Progress
 
 
 class _Parsed(NamedTuple):
-    """Molecules of a chunk, and the positions of what is no molecule."""
+    """Molecules of a chunk, and the positions of its invalid SMILES."""
 
     arrays: Arrays
     bad: set[int]
@@ -410,27 +411,27 @@ class _Parsed(NamedTuple):
 def _mapped(
     work: Callable[[tuple[Any, ...]], T], items: Iterable[Any], jobs: int
 ) -> Iterator[tuple[tuple[Any, ...], T]]:
-    """Chunks of items with what a function makes of them, in order."""
-    rdkit()  # its absence is said here, by the process that was asked
-    left = iter(items)
-    chunks = iter(lambda: tuple(islice(left, CHUNK)), ())
+    """Chunks of items, each with the function's result, in order."""
+    rdkit()  # raises here if it is missing, not in a worker
+    remaining = iter(items)
+    chunks = iter(lambda: tuple(islice(remaining, CHUNK)), ())
     if jobs == 1:
         yield from ((chunk, work(chunk)) for chunk in chunks)
         return
     check_main_guard(f"jobs={jobs}")
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         # Not all at once: a million SMILES would be waiting in memory.
-        while some := [*islice(chunks, 8 * jobs)]:
-            yield from zip(some, pool.map(work, some), strict=True)
+        while queued := [*islice(chunks, 8 * jobs)]:
+            yield from zip(queued, pool.map(work, queued), strict=True)
 
 
 def _parse(chunk: Sequence[str]) -> _Parsed:
-    for one in chunk:
-        if not isinstance(one, str):
-            raise InputError(f"SMILES are strings, got {type(one).__name__}: {one!r}")
-    found = [codes(one) for one in chunk]
-    bad = {i for i, one in enumerate(found) if one is None}
-    good = [one for one in found if one is not None]
+    for smiles in chunk:
+        if not isinstance(smiles, str):
+            raise InputError(f"SMILES are strings, got {type(smiles).__name__}: {smiles!r}")
+    molecules = [codes(smiles) for smiles in chunk]
+    bad = {i for i, arrays in enumerate(molecules) if arrays is None}
+    good = [arrays for arrays in molecules if arrays is not None]
     none = [np.empty((0, columns), dtype) for dtype, columns in _FILES.values()][:5]
     none[3:] = [part[:, 0] for part in none[3:]]
     parts = [np.concatenate([empty, *part]) for empty, *part in zip(none, *good, strict=True)]
@@ -438,24 +439,25 @@ def _parse(chunk: Sequence[str]) -> _Parsed:
 
 
 def _read(folder: Path, name: str, *, mapped: bool) -> Molecules:
-    """The set in a folder; ``mapped`` leaves its large arrays there."""
+    """The set in a folder; ``mapped`` maps its large arrays into memory."""
     about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
     read: Any = partial(np.memmap, mode="c") if mapped else np.fromfile
     parts = {}
     for file, (dtype, columns) in _FILES.items():
         path = folder / f"{file}.bin"
-        empty = not path.stat().st_size  # which cannot be mapped
+        empty = not path.stat().st_size  # an empty file cannot be mapped
         part = np.empty(0, dtype) if empty else read(path, dtype=dtype)
         parts[file] = part.reshape(-1, columns) if columns > 1 else part
     with (folder / "smiles.txt").open("rb") as lines:
-        texts = np.fromiter(map(bytes.rstrip, lines), object)  # of a fixed width would be padded
+        texts = np.fromiter(map(bytes.rstrip, lines), object)  # a fixed width would pad them
     tensors = {file: torch.from_numpy(part) for file, part in parts.items() if file != "rows"}
     return Molecules(
         name=name, x=tensors["atoms"], edge_index=tensors["edges"].T,
         y=torch.full((len(parts["rows"]),), NO_LABEL), node_ptr=_ends(tensors["n_atoms"]),
         edge_ptr=_ends(tensors["n_edges"]), n_classes=0, features=CODES,
         edge_attr=tensors["bonds"], smiles=texts, rows=np.asarray(parts["rows"]),
-        invalid=tuple(Invalid(*one) for one in about["invalid"]), ids=np.asarray(parts["rows"]),
+        invalid=tuple(Invalid(row, text) for row, text in about["invalid"]),
+        ids=np.asarray(parts["rows"]),
     )  # fmt: skip
 
 
@@ -481,7 +483,7 @@ def scaffolds(
         jobs: processes.
         progress: called with the number of molecules done since the last call.
         cache_dir: root of the cache, as for :func:`gcl_hard.files.io.cache_root`.
-        key: what identifies the SMILES: with it the scaffolds are kept in the cache.
+        key: identifies the SMILES: with it the scaffolds are kept in the cache.
 
     Raises:
         MissingExtraError: without rdkit.
@@ -503,16 +505,16 @@ def scaffolds(
 
     def write(folder: Path) -> None:
         with (folder / "scaffolds.txt").open("wb") as file:
-            file.writelines(f"{one}\n".encode() for one in lines())
+            file.writelines(f"{scaffold}\n".encode() for scaffold in lines())
 
     if key is None:
         return [*lines()]
-    kept = kept_folder(_kept(name, key, cache_dir), write)
-    return (kept / "scaffolds.txt").read_text(encoding="utf-8").splitlines()
+    folder = kept_folder(_cache_path(name, key, cache_dir), write)
+    return (folder / "scaffolds.txt").read_text(encoding="utf-8").splitlines()
 
 
-def _kept(name: str, key: str, cache_dir: str | Path | None) -> Path:
-    """Where the cache keeps what is made from SMILES that have a key."""
+def _cache_path(name: str, key: str, cache_dir: str | Path | None) -> Path:
+    """Cache folder of results for the SMILES with a key."""
     version = f"{FORMAT} {rdkit('rdBase').rdkitVersion} {key}"
     digest = hashlib.sha256(version.encode()).hexdigest()[:16]
     return cache_root(cache_dir) / "molecules" / f"{name}-{digest}"
@@ -522,7 +524,7 @@ def _scaffolds(chunk: Sequence[str | bytes], *, chirality: bool) -> list[str]:
     murcko = rdkit("Chem.Scaffolds.MurckoScaffold")
     return [
         murcko.MurckoScaffoldSmiles(mol=mol, includeChirality=chirality)
-        if mol.GetRingInfo().NumRings() else ""  # which a long chain would take long to say
+        if mol.GetRingInfo().NumRings() else ""  # faster than rdkit for long chains
         for mol in map(molecule, chunk)
     ]  # fmt: skip
 
@@ -549,27 +551,27 @@ def fingerprints(molecules: Molecules, *, radius: int = 2, bits: int = 1024) -> 
 
 
 def tanimoto(a: Any, b: Any) -> NDArray[np.float64]:
-    """Tanimoto similarity of fingerprints, float64 [A, B]: what they share of what either has.
+    """Tanimoto similarity of fingerprints, float64 [A, B]: shared bits over bits of either.
 
     Args:
         a: [A, bits] of 0 and 1.
         b: [B, bits].
 
     Returns:
-        Values in [0, 1]; 1 for two without a bit.
+        Values in [0, 1]; 1 for two fingerprints of zeros.
 
     Example:
         >>> tanimoto([[1, 1, 0]], [[1, 0, 0], [1, 1, 0], [0, 0, 1]]).tolist()
         [[0.5, 1.0, 0.0]]
     """
     a, b = np.asarray(a), np.asarray(b, np.float64)
-    found = np.ones((len(a), len(b)))
+    similarity = np.ones((len(a), len(b)))
     for start in range(0, len(a), ROWS_AT_A_TIME):
         rows = np.asarray(a[start : start + ROWS_AT_A_TIME], np.float64)
         shared = rows @ b.T
         either = rows.sum(1)[:, None] + b.sum(1)[None] - shared
-        np.divide(shared, either, out=found[start : start + len(rows)], where=either > 0)
-    return found
+        np.divide(shared, either, out=similarity[start : start + len(rows)], where=either > 0)
+    return similarity
 
 
 def most_similar(bits: NDArray[Any], most: int = 64) -> NDArray[np.int64]:
@@ -577,7 +579,7 @@ def most_similar(bits: NDArray[Any], most: int = 64) -> NDArray[np.int64]:
 
     Args:
         bits: fingerprints of 0 and 1, [n, bits].
-        most: how many at most.
+        most: largest number for each.
 
     Returns:
         int64 [n, min(most, n − 1)], the most similar first; among equals the first.
@@ -586,12 +588,14 @@ def most_similar(bits: NDArray[Any], most: int = 64) -> NDArray[np.int64]:
         >>> most_similar(np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1]]), 1).tolist()
         [[1], [0], [0]]
     """
-    found = []
+    neighbours = []
     for start in range(0, len(bits), ROWS_AT_A_TIME):
-        alike = tanimoto(bits[start : start + ROWS_AT_A_TIME], bits)
-        alike[np.arange(len(alike)), np.arange(start, start + len(alike))] = -1
-        found.append(np.argsort(-alike, axis=1, kind="stable")[:, : min(most, len(bits) - 1)])
-    return np.concatenate(found)
+        similarity = tanimoto(bits[start : start + ROWS_AT_A_TIME], bits)
+        n = len(similarity)
+        similarity[np.arange(n), np.arange(start, start + n)] = -1
+        order = np.argsort(-similarity, axis=1, kind="stable")
+        neighbours.append(order[:, : min(most, len(bits) - 1)])
+    return np.concatenate(neighbours)
 
 
 TU_ATOMS = {
@@ -606,8 +610,8 @@ TU_BONDS = {"MUTAG": (4, 1, 2, 3), "PTC_MR": (3, 2, 1, 4)}
 def from_tu(graphs: GraphSet) -> GraphSet:
     """MUTAG or PTC_MR in the codes of molecules, so that an encoder of molecules embeds them.
 
-    Elements, degrees, and types of bonds are known, and which atoms are aromatic; charges,
-    hydrogens, chirality, rings, conjugation and stereo are not.
+    Elements, degrees, types of bonds and aromaticity are known; charges, hydrogens, chirality,
+    rings, conjugation and stereo are not.
 
     Raises:
         InputError: for another set, or one without node and edge labels.
@@ -620,7 +624,7 @@ def from_tu(graphs: GraphSet) -> GraphSet:
     if graphs.name not in TU_ATOMS:
         raise InputError(f"{graphs.name} has no table of elements: {', '.join(TU_ATOMS)} have")
     if graphs.features != "labels" or graphs.edge_attr is None:
-        raise InputError(f"{graphs.name} needs node features labels and its edge labels for it")
+        raise InputError(f"{graphs.name} must be loaded with features labels and its edge labels")
     x = torch.zeros(graphs.n_nodes, len(ATOMS), dtype=torch.uint8)
     bonds = torch.zeros(graphs.edge_index.shape[1], len(BONDS), dtype=torch.uint8)
     kind = torch.tensor(TU_BONDS[graphs.name])[graphs.edge_attr.argmax(1)]

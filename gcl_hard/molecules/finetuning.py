@@ -28,16 +28,16 @@ from gcl_hard.molecules.settings import PROBED, MoleculeConfig, label_gap
 from gcl_hard.training.loop import OnEpoch, train
 
 CALIBRATION = 10
-"""Batches by which an untrained encoder's BatchNorm is calibrated."""
+"""Batches that calibrate the BatchNorm of an untrained encoder."""
 
 
 def new_encoder(run: Run, labelled: Labelled, parts: Parts | None = None) -> MoleculeGIN:
     """The encoder that a run begins with; BatchNorm of an untrained one is calibrated.
 
     Args:
-        run: with an encoder.
+        run: a run with an encoder.
         labelled: its set.
-        parts: encoders of files, by their names in configurations.
+        parts: encoders from files, by their names in configurations.
     """
     config = _config(run)
     if (make := own_part(config.encoder, parts)) is not None:
@@ -83,81 +83,84 @@ class TargetModel(GraphModel):
 
     def forward(self, graphs: GraphBatch) -> Tensor:
         """Loss of a batch, float []."""
-        y, found = graphs.y.double().view(graphs.n_graphs, -1), self._targets(graphs)
+        y, predicted = graphs.y.double().view(graphs.n_graphs, -1), self._targets(graphs)
         known = y.isfinite()
         if not known.any():
-            return found.sum() * 0
-        # Before they are made shorter: a constant that is added to all changes nothing.
-        scaled = ((y[known] - self.scale[0]) / self.scale[1]).to(found.dtype)
+            return predicted.sum() * 0
+        # In double precision, so that a constant added to all targets changes nothing.
+        scaled = ((y[known] - self.scale[0]) / self.scale[1]).to(predicted.dtype)
         if self.classes:
-            return nn.functional.binary_cross_entropy_with_logits(found[known], scaled)
-        return nn.functional.mse_loss(found[known], scaled)
+            return nn.functional.binary_cross_entropy_with_logits(predicted[known], scaled)
+        return nn.functional.mse_loss(predicted[known], scaled)
 
     def _targets(self, graphs: GraphBatch) -> Tensor:
         _, z = encode(self.encoder, graphs, self.out_dim)
-        found: Tensor = self.head(self.norm(z))
-        return found
+        predicted: Tensor = self.head(self.norm(z))
+        return predicted
 
     def predict(self, graphs: GraphBatch) -> np.ndarray[Any, Any]:
         """Logits or numbers, [G, T], in evaluation mode."""
         with evaluating(self):
-            found = self._targets(graphs).double().numpy()
-        return found if self.classes else found * self.scale[1] + self.scale[0]
+            predicted = self._targets(graphs).double().numpy()
+        return predicted if self.classes else predicted * self.scale[1] + self.scale[0]
 
 
 def finetune(
     run: Run, labelled: Labelled, parts: Parts | None = None, on_epoch: OnEpoch | None = None
 ) -> tuple[MoleculeGIN, float]:
-    """A run's encoder, trained by its method on its training part, and its last loss; ``parts`` as
-    of :func:`new_encoder`, ``on_epoch`` as of training.
+    """A run's encoder, trained by its method on its training part, and the last loss; ``parts`` as
+    for :func:`new_encoder`, ``on_epoch`` as for training.
     """
-    how, train_ids = _config(run), labelled.split_of(run).train
+    config, train_ids = _config(run), labelled.split_of(run).train
     part = labelled.molecules.take(torch.from_numpy(train_ids))
     batch_ids: list[Tensor] = []
 
     def weights(rows: Tensor, columns: Tensor) -> Tensor:
-        a, b = (labelled.fingerprints[train_ids[batch_ids[-1][of].numpy()]]
-                for of in (rows, columns))  # fmt: skip
-        return torch.from_numpy(how.similarity * tanimoto(a, b)).float()
+        a, b = (labelled.fingerprints[train_ids[batch_ids[-1][positions].numpy()]]
+                for positions in (rows, columns))  # fmt: skip
+        return torch.from_numpy(config.similarity * tanimoto(a, b)).float()
 
     encoder = new_encoder(run, labelled, parts)
     with seeded_weights(run.seed, 1) as views:
-        loss = how.loss(views)
+        loss = config.loss(views)
     if part.n_classes == 0:
-        loss.sampler.label_gap = check_gap(label_gap(how, labelled.data.kind))
-    if how.similarity:
+        loss.sampler.label_gap = check_gap(label_gap(config, labelled.data.kind))
+    if config.similarity:
         loss.sampler.pair_weights = weights
     with seeded_weights(run.seed, 2) as views:
         model = TwoView(
-            encoder, loss=loss, augmentations=how.augmentations, strength=how.strength,
-            views=how.views or 2, seed=views,
+            encoder, loss=loss, augmentations=config.augmentations, strength=config.strength,
+            views=config.views or 2, seed=views,
         )  # fmt: skip
-    near = most_similar(labelled.fingerprints[train_ids]) if how.neighbours else None
+    near = most_similar(labelled.fingerprints[train_ids]) if config.neighbours else None
 
     def batches(epoch: int) -> Iterator[GraphBatch]:
-        drawn = [*epoch_batches(len(part), how.batch_size, seed=_order(run), epoch=epoch)]
+        drawn = [*epoch_batches(len(part), config.batch_size, seed=_order(run), epoch=epoch)]
         if near is not None:
-            order = cluster_order(torch.cat(drawn).numpy(), near, how.neighbours)
+            order = cluster_order(torch.cat(drawn).numpy(), near, config.neighbours)
             drawn = [*torch.split(torch.from_numpy(order), [*map(len, drawn)])]
         for ids in drawn:
             batch_ids[:] = [ids]
             yield part.batch(ids)
 
-    losses = train(model, batches, how.optimisation(), on_epoch=on_epoch, setting=run.key)
+    losses = train(model, batches, config.optimisation(), on_epoch=on_epoch, setting=run.key)
     return encoder, losses[-1]
 
 
 def train_head(
     run: Run, labelled: Labelled, parts: Parts | None = None, on_epoch: OnEpoch | None = None
 ) -> tuple[Probed, float, int]:
-    """Predictions of a run's encoder with a linear head, trained on its training part, after the
-    epoch that is best on the validation part, the last loss, and that epoch; arguments as of
+    """A run's encoder and a linear head trained on its training part; arguments as for
     :func:`finetune`.
+
+    Returns:
+        Predictions after the epoch that is best on the validation part, the last loss, and that
+        epoch.
     """
-    how, split = _config(run), labelled.split_of(run)
+    config, split = _config(run), labelled.split_of(run)
     y, classes = labelled.y, labelled.classes
-    of_train, of_valid = y[split.train], y[split.valid]
-    known = of_train[np.isfinite(of_train)]
+    y_train, y_valid = y[split.train], y[split.valid]
+    known = y_train[np.isfinite(y_train)]
     if not known.size:
         raise InputError(f"{run.key}: no target is known in the training part")
     scale = (0.0, 1.0) if classes else (float(known.mean()), float(known.std()) or 1.0)
@@ -172,40 +175,40 @@ def train_head(
     def ended(epoch: int, loss: float) -> None:
         if on_epoch is not None:
             on_epoch(epoch, loss)
-        found = model.predict(valid)
+        predicted = model.predict(valid)
         score = (
-            roc_auc(of_valid, found.reshape(of_valid.shape)).mean
+            roc_auc(y_valid, predicted.reshape(y_valid.shape)).mean
             if classes
-            else rmse(of_valid, found[:, 0])
+            else rmse(y_valid, predicted[:, 0])
         )
         error = math.inf if math.isnan(score) else -score if classes else score
-        if error <= best["error"]:  # the last, where validation cannot tell
+        if error <= best["error"]:  # the last of equally good epochs
             best.update(error=error, validation=score, test=model.predict(test), epoch=epoch)
 
     def batches(epoch: int) -> Iterator[GraphBatch]:
-        for ids in epoch_batches(len(part), how.batch_size, seed=_order(run), epoch=epoch):
+        for ids in epoch_batches(len(part), config.batch_size, seed=_order(run), epoch=epoch):
             yield part.batch(ids)
 
-    losses = train(model, batches, how.optimisation(), on_epoch=ended, setting=run.key)
-    found: np.ndarray[Any, Any] = best["test"]
-    if not np.isfinite(found).all():
+    losses = train(model, batches, config.optimisation(), on_epoch=ended, setting=run.key)
+    predictions: np.ndarray[Any, Any] = best["test"]
+    if not np.isfinite(predictions).all():
         raise diverged(run, "predictions")
     if classes:
-        columns = of_train.reshape(len(of_train), -1)
-        found[:, [len(set(one[np.isfinite(one)])) < 2 for one in columns.T]] = np.nan
+        tasks = y_train.reshape(len(y_train), -1).T
+        predictions[:, [len(set(task[np.isfinite(task)])) < 2 for task in tasks]] = np.nan
     return (
-        Probed(found[:, 0] if y.ndim == 1 else found, best["validation"]),
+        Probed(predictions[:, 0] if y.ndim == 1 else predictions, best["validation"]),
         losses[-1],
         best["epoch"],
     )
 
 
-def diverged(run: Run, what: str) -> DivergenceError:
+def diverged(run: Run, outputs: str) -> DivergenceError:
     """The error for embeddings or predictions that are not finite."""
     if run.config.method in PROBED:
-        return DivergenceError(f"{what} are not finite ({run.key}): its encoder cannot be used")
+        return DivergenceError(f"{outputs} are not finite ({run.key}): its encoder cannot be used")
     return DivergenceError(
-        f"{what} are not finite after fine-tuning ({run.key}): lower lr or beta, or raise "
+        f"{outputs} are not finite after fine-tuning ({run.key}): lower lr or beta, or raise "
         f"temperature"
     )
 

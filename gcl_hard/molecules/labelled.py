@@ -1,4 +1,4 @@
-"""A labelled set of molecules: its splits, and what all runs on it share."""
+"""A labelled set of molecules: its splits, and the features that its runs share."""
 
 from __future__ import annotations
 
@@ -18,38 +18,36 @@ from gcl_hard.molecules.data import molecule, rdkit
 from gcl_hard.molecules.settings import CHIRALITY, MoleculeConfig
 
 DRAWN = 0.1
-"""Share of a given training part that is drawn for validation."""
+"""Share of a given training part that is set aside for validation."""
 
 
 class Labelled:
-    """A labelled set with what several runs share: scaffolds and fingerprints."""
+    """A labelled set with scaffolds and fingerprints that its runs share."""
 
     def __init__(self, data: MoleculeData) -> None:
         self.data, self.molecules = data, data.molecules
         self._splits: dict[str, ThreeWaySplit] = {}
         self.y = data.molecules.y.numpy().astype(np.float64)
         if data.kind == "unlabelled":
-            raise InputError(f"{data.molecules.name} has no targets to be scored by")
+            raise InputError(f"{data.molecules.name} has no targets and cannot be scored")
         if data.kind == "values" and self.y.ndim > 1:
             tasks = ", ".join(data.molecules.tasks)
             raise InputError(
-                f"{data.molecules.name} has several columns of numbers: name one of {tasks} by "
+                f"{data.molecules.name} has several columns of numbers: name one of {tasks} in "
                 f"targets"
             )
         if data.kind == "classes" and data.molecules.n_classes != 2:
             raise InputError(
-                f"{data.molecules.name} has {data.molecules.n_classes} classes: two are scored"
+                f"{data.molecules.name} has {data.molecules.n_classes} classes; expected two"
             )
 
     def split_name(self, config: MoleculeConfig) -> str:
-        """The split of a configuration; if none is named, the given one where there is one."""
-        given = self.data.test is not None or self.data.unread_split is not None
-        return config.split or ("given" if given else "scaffold")
+        """The split of a configuration; by default the given one, or that by scaffolds."""
+        has_split = self.data.test is not None or self.data.unread_split is not None
+        return config.split or ("given" if has_split else "scaffold")
 
     def probe_of(self, config: MoleculeConfig) -> str:
-        """The probe of a configuration; if none is named, linear for sets too large for kernel
-        machines.
-        """
+        """The probe of a configuration; by default linear if the set is too large for kernels."""
         large = len(self.split(self.split_name(config)).train) * self.y[:1].size > LARGE
         return config.probe or ("linear" if large else "kernel")
 
@@ -69,20 +67,21 @@ class Labelled:
 
     @cached_property
     def counts(self) -> Any:
-        """Log of one more than the number of atoms and bonds of each code, [n, codes]."""
+        """Log of 1 + the number of atoms and bonds with each code, [n, codes]."""
         return np.log1p(self.molecules.counts())
 
     @cached_property
     def seen_tests(self) -> int:
-        """Test molecules of the given split that its training or validation part has, too."""
+        """Number of the given split's test molecules that are also in its other parts."""
         train, valid, test = self.split("given")
         names = [*map(rdkit().MolToSmiles, map(molecule, self.molecules.smiles))]
         seen = {names[i] for i in (*train, *valid)}
         return sum(names[i] in seen for i in test)
 
     def split_of(self, run: Run) -> ThreeWaySplit:
-        """The parts of a run: of its training part the share that it uses, drawn by its seed; a
-        larger share holds a smaller one. A run inside the training data is tested on validation.
+        """The parts of a run, with the share of the training part that it uses, drawn by its seed.
+
+        A larger share contains a smaller one. An inner run is tested on the validation part.
         """
         config = cast("MoleculeConfig", run.config)
         split = self.split(self.split_name(config))
@@ -100,16 +99,16 @@ class Labelled:
     def _split(self, name: str) -> ThreeWaySplit:
         if name != "given":
             order = name.removesuffix(CHIRALITY)
-            found = scaffolds(self.molecules.smiles, chirality=order != name)
+            frameworks = scaffolds(self.molecules.smiles, chirality=order != name)
             seed = None if order == "scaffold" else int(order.removeprefix("random-"))
-            return scaffold_split(found, seed=seed)
+            return scaffold_split(frameworks, seed=seed)
         test = self.data.test
         if self.data.unread_split is not None:
             raise InputError(f"{self.data.unread_split}: correct it, or choose another split")
         if test is None or not test.any() or test.all():
             raise InputError(
-                f"{self.molecules.name}: its column split names no test, or nothing else; it says "
-                f"test, train, and valid where there is such a part"
+                f"{self.molecules.name}: its column split has no test molecules, or only those; "
+                f"expected test, train, and valid if there is such a part"
             )
         if (valid := self.data.valid) is not None:
             rest = np.flatnonzero(~(test | valid))
@@ -122,7 +121,7 @@ class Labelled:
 
 
 class Kernels:
-    """Kernels of all pairs of molecules, which take gigabytes for a large set."""
+    """Kernels of all pairs of molecules; gigabytes for a large set."""
 
     def __init__(self, labelled: Labelled) -> None:
         self._labelled = labelled

@@ -1,4 +1,4 @@
-"""One graph whose nodes are classified, on its device: features, edges, classes, given splits."""
+"""A graph for node classification: features, edges, classes and given splits, on a device."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ from gcl_hard.nodes.views import NodeBatch
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NodeSet:
-    """A graph with classes of its nodes.
+    """A graph with node classes.
 
     Attributes:
         name: name of the set.
-        x: float32 [N, F], dense or ``torch.sparse_csr``: features that are stored sparse stay so if
-            less than a quarter of the entries are not 0, and dense ones become sparse if less than
-            a tenth are not 0.
+        x: float32 [N, F], dense or ``torch.sparse_csr``: features stored sparse stay so if less
+            than a quarter of the entries are non-zero, and dense ones become sparse below a tenth.
         edge_index: int64 [2, E], both directions of each undirected edge, sorted by row, then by
             column; no repeats, no self-loops.
         y: int64 [N] in 0..C-1; −1 where unknown.
@@ -40,10 +39,10 @@ class NodeSet:
         train: bool [S, N], the training nodes of S given splits, or None.
         val: likewise, for validation.
         test: likewise, for tests.
-        class_names: the C classes as the source calls them.
-        ids: what the source calls the nodes, or None.
-        columns: what the F columns of ``x`` stand for; none if that is not known.
-        notes: sentences that say what was done to the stored graph.
+        class_names: names of the C classes in the source.
+        ids: names of the nodes in the source, or None.
+        columns: names of the F columns of ``x``; empty if unknown.
+        notes: what was changed of the stored graph, a sentence each.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -72,19 +71,19 @@ class NodeSet:
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        given = "" if self.train is None else f", {count(len(self.train), 'given split')}"
+        splits_text = "" if self.train is None else f", {count(len(self.train), 'given split')}"
         return (
             f"{type(self).__name__}({self.name}: {self.n_nodes} nodes with {self.n_features} "
             f"{'sparse ' * self.is_sparse}features, {self.n_edges // 2} edges, {self.n_classes} "
-            f"classes{given})"
+            f"classes{splits_text})"
         )
 
     @property
     def names(self) -> NDArray[Any]:
-        """``ids`` as an array, [N]; the numbers 0 to N − 1 without any."""
+        """``ids`` as an array, [N]; without any, 0 to N − 1."""
         ids = self.ids
-        if ids is not None and not all(isinstance(one, int | np.integer) for one in ids):
-            ids = tuple(map(str, ids))  # those of several types, which no file holds
+        if ids is not None and not all(isinstance(node_id, int | np.integer) for node_id in ids):
+            ids = tuple(map(str, ids))  # no file holds mixed types
         return checked_names(ids, self.n_nodes, "node")
 
     @property
@@ -178,8 +177,8 @@ class NodeSet:
         if self.has_negative:
             raise InputError(
                 f"features of {self.name} have negative values, whose rows cannot be scaled to a "
-                f"sum of 1: leave them as they are, or standardise them; an encoder that was "
-                f"trained on scaled rows embeds none with negative values"
+                f"sum of 1: leave them as they are, or standardise them; an encoder trained on "
+                f"scaled rows cannot embed negative values"
             )
         if not self.is_sparse:
             sums = self.x.sum(dim=1, keepdim=True)
@@ -192,17 +191,17 @@ class NodeSet:
         )
 
     def aligned(self, columns: Sequence[str]) -> NodeSet:
-        """The set with the columns of another one, such as that an encoder was trained on.
+        """The set with the columns of another set, such as an encoder's training data.
 
         Args:
-            columns: names of the columns of ``x``, by which these are found; kinds (``label=3``)
-                that no node here has are 0.
+            columns: names of columns of ``x``, in their new order; kinds (``label=3``) that no node
+                here has are 0.
 
         Returns:
-            The set, or itself if it has these columns.
+            The new set, or this one if it has these columns.
 
         Raises:
-            InputError: if a node has what none of the columns stands for, or one is lacking.
+            InputError: if a node has a kind that no column stands for, or a column is missing.
 
         Example:
             >>> nodes = NodeSet(
@@ -221,54 +220,52 @@ class NodeSet:
         return replace(self, x=x, columns=(*columns,))
 
     def digest(self) -> str:
-        """Sixteen hexadecimal digits of all arrays and names of nodes, on every device the same."""
+        """Sixteen hexadecimal digits of all arrays and node names, the same on every device."""
         x = (
             [self.x.crow_indices(), self.x.col_indices(), self.x.values()]
             if self.is_sparse
             else [self.x]
         )
-        others = (self.edge_weight, self.train, self.val, self.test)
-        given: list[Any] = [[] if one is None else one for one in others]
-        named: list[Any] = [] if self.ids is None else [self.names]
+        optional = (self.edge_weight, self.train, self.val, self.test)
+        arrays: list[Any] = [[] if array is None else array for array in optional]
+        names: list[Any] = [] if self.ids is None else [self.names]
         if self.columns:
-            named.append(["columns", *self.columns])
-        return digest_of_arrays(*x, list(self.x.shape), self.edge_index, self.y, *given, *named)
+            names.append(["columns", *self.columns])
+        return digest_of_arrays(*x, list(self.x.shape), self.edge_index, self.y, *arrays, *names)
 
     @classmethod
     def from_raw(cls, raw: RawNodes, *, name: str, where: str = "") -> NodeSet:
-        """A set as read, checked.
+        """A set from what was read, checked.
 
         Args:
             raw: from :func:`gcl_hard.nodes.sources.from_object` or a reader of your own.
             name: name of the set in results.
-            where: what messages call it; its name by default.
+            where: its name in messages; ``name`` by default.
 
         Raises:
-            InputError: for features, edges, labels or masks that do not fit; the message says what
-                was found, where, and what to do.
+            InputError: for features, edges, labels or masks that do not fit.
         """
         where = where or name
         x, edges = read_graph(raw, where)
         if raw.columns and len({*raw.columns}) != x.shape[1]:
             raise InputError(
                 f"{where}: columns names {len({*raw.columns})} different columns of features, and "
-                f"x has {x.shape[1]}: give each a name of its own"
+                f"x has {x.shape[1]}: give each a different name"
             )
         labels = np.full(len(x), np.nan) if raw.y is None else raw.y
         y, class_names = classes(labels, len(x), where, names=raw.class_names)
         n_unknown = int((y < 0).sum())
-        said = []
+        notes = [*raw.notes, *edges.notes]
         if n_unknown:
-            said.append(f"{count(n_unknown, 'node')} without a label (−1, NaN or nothing)")
+            notes.append(f"{count(n_unknown, 'node')} without a label (−1, NaN or nothing)")
         masks = splits(raw.masks, y, where)
-        alike = 0 if raw.ids is None else len(raw.ids) - len({*map(str, raw.ids)})
-        if alike:
-            said.append(f"{count(alike, 'node')} called as another one is")
+        n_repeated = 0 if raw.ids is None else len(raw.ids) - len({*map(str, raw.ids)})
+        if n_repeated:
+            notes.append(f"{count(n_repeated, 'node')} called as another one is")
         return cls(
             name=name, x=x, edge_index=edges.edge_index, y=y, edge_weight=edges.edge_weight,
             train=masks.get("train"), val=masks.get("val"), test=masks.get("test"),
-            class_names=class_names, ids=raw.ids, columns=(*raw.columns,),
-            notes=(*raw.notes, *edges.notes, *said),
+            class_names=class_names, ids=raw.ids, columns=(*raw.columns,), notes=tuple(notes),
         )  # fmt: skip
 
     @classmethod
@@ -283,7 +280,7 @@ class NodeSet:
         val: Any = None,
         test: Any = None,
     ) -> NodeSet:
-        """A set of your own graph.
+        """A set from your own graph.
 
         Edges of one direction are made symmetric, self-loops dropped, repeated edges merged and
         isolated nodes kept, all counted in ``notes``.
@@ -299,8 +296,8 @@ class NodeSet:
                 also the name of an attribute of nodes. An index has the names of the nodes, or
                 where the graph has none 0 to N − 1.
             y: classes [N] in place of the graph's own, whole numbers or words, with −1 or NaN
-                (words: None or nothing) where unknown; likewise. Without any, no label is known,
-                and the graph can be trained on without labels, and embedded.
+                (words: None or nothing) where unknown; likewise. Without any, the graph can be
+                trained on without labels, and embedded.
             name: name of the set in results.
             train: training nodes of given splits, bool [N], or [S, N] for several; a Series by its
                 index.
@@ -311,12 +308,11 @@ class NodeSet:
             The set, on the CPU.
 
         Raises:
-            InputError: for a graph of another type, without features, or whose parts do not fit;
-                names what was found, where, and what to do.
+            InputError: for a graph of another type, without features, or whose parts do not fit.
 
         Warns:
-            UserWarning: names tensors and arrays of the graph that are not read, and says of arrays
-                beside nodes with names that they are taken in the graph's order.
+            UserWarning: for tensors and arrays of the graph that are not read, and for arrays taken
+                in the order of a graph whose nodes have names.
 
         Example:
             >>> import networkx
@@ -328,6 +324,6 @@ class NodeSet:
         return cls.from_raw(from_object(graph, x, y, masks), name=name)
 
 
-def own_nodes(given: Any) -> NodeSet:
-    """A ``NodeSet`` as it is, or one made of another graph by ``NodeSet.from_graph``."""
-    return given if isinstance(given, NodeSet) else NodeSet.from_graph(given)
+def own_nodes(graph: Any) -> NodeSet:
+    """A ``NodeSet`` as it is, or one made from another graph by ``NodeSet.from_graph``."""
+    return graph if isinstance(graph, NodeSet) else NodeSet.from_graph(graph)

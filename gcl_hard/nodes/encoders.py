@@ -1,4 +1,4 @@
-"""Encoders of nodes: PyTorch Geometric's graph convolutions on dense or sparse features."""
+"""Node encoders: PyTorch Geometric's graph convolutions on dense or sparse features."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "prelu": nn.
 class NodeEncoder(Protocol):
     """The interface of node encoders; any module with this call fits.
 
-    It is given dense features, unless it has an attribute ``sparse_features`` that is true, edge
-    weights where the graph has some, by the name ``edge_weight``, and of a part that stands for a
-    graph the :class:`Degrees` there, by the name ``degrees``, if it has such a parameter.
+    It receives dense features unless its attribute ``sparse_features`` is true, the edge weights of
+    a graph that has some as ``edge_weight``, and for a part of a graph the :class:`Degrees` in the
+    whole as ``degrees``, if it has such a parameter.
     """
 
     def __call__(self, x: Tensor, edge_index: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ class _Convolutions(nn.Module):
     def _adjacency(
         self, edge_index: Tensor, edge_weight: Tensor | None, n: int, degrees: Degrees | None
     ) -> Tensor:
-        """What embeddings are multiplied by, [N, N], with a row for each node that receives."""
+        """The matrix that propagates embeddings, [N, N], with a row for each target node."""
         raise NotImplementedError
 
     def forward(
@@ -82,8 +82,8 @@ class _Convolutions(nn.Module):
         if torch.compiler.is_compiling() is False:
             check_ends(edge_index, x.shape[0])
         adjacency = self._adjacency(edge_index, edge_weight, x.shape[0], degrees)
-        for number, (conv, activation) in enumerate(zip(self.convs, self.activations, strict=True)):
-            x = activation(conv(self.dropout(x) if number else x, adjacency))
+        for layer, (conv, activation) in enumerate(zip(self.convs, self.activations, strict=True)):
+            x = activation(conv(self.dropout(x) if layer else x, adjacency))
         return x
 
 
@@ -126,18 +126,18 @@ class GCN(_Convolutions):
 
 
 class _LinearFirst(SAGEConv):  # type: ignore[misc]
-    """A GraphSAGE convolution with the mean over neighbours taken of what is multiplied already,
-    which is the same and lets features be sparse.
+    """A GraphSAGE convolution that multiplies by the weights before it averages over neighbours,
+    which gives the same and lets features be sparse.
     """
 
     def forward(self, x: Tensor, adjacency: Tensor) -> Tensor:
-        found: Tensor = adjacency @ nn.functional.linear(x, self.lin_l.weight)
-        out: Tensor = found + self.lin_l.bias + self.lin_r(x)
+        mean: Tensor = adjacency @ nn.functional.linear(x, self.lin_l.weight)
+        out: Tensor = mean + self.lin_l.bias + self.lin_r(x)
         return out
 
 
 class GraphSAGE(_Convolutions):
-    r"""GraphSAGE with the mean over neighbours, of which arguments are as those of :class:`GCN`.
+    r"""GraphSAGE with the mean over neighbours; the arguments are those of :class:`GCN`.
 
     .. math:: h_v^{(k)} = \sigma\Big(W_1^{(k)} \operatorname{mean}_{u \in N(v)} h_u^{(k-1)}
               + W_2^{(k)} h_v^{(k-1)} + b^{(k)}\Big)
@@ -162,7 +162,7 @@ class GraphSAGE(_Convolutions):
 
 
 NODE_ENCODERS: dict[str, type[_Convolutions]] = {"gcn": GCN, "sage": GraphSAGE}
-"""The encoders of nodes that are ours, by name."""
+"""The built-in node encoders, by name."""
 
 
 def normalised_adjacency(
@@ -170,8 +170,8 @@ def normalised_adjacency(
 ) -> Tensor:
     r""":math:`\hat A = D^{-1/2} (A + I) D^{-1/2}`, ``torch.sparse_csr`` [N, N].
 
-    Of a part of a graph, D is that of the whole graph, and of the d edges that lead to a node the
-    k in the part have d/k times their weight.
+    For a part of a graph, D is that of the whole graph, and if the part has k of the d edges that
+    lead to a node, each has d/k times its weight.
 
     Args:
         edge_index: int64 [2, E], from row 0 to row 1; entry (v, u) of A stands for u → v.
@@ -205,7 +205,7 @@ def normalised_adjacency(
 
 
 def rows_of_targets(edge_index: Tensor, weight: Tensor, n: int) -> Tensor:
-    """Weighted edges as a matrix with a row for each node that they lead to, sparse [N, N]."""
+    """Weighted edges as a sparse matrix [N, N] with a row for each target node."""
     order = edge_index[1].argsort(stable=True)
     counts = in_degree(edge_index, n)
     starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])

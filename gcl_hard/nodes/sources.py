@@ -1,4 +1,4 @@
-"""Graphs whose nodes are classified, as PyTorch Geometric, NetworkX and SciPy hold them."""
+"""Graphs for node classification from PyTorch Geometric, NetworkX and SciPy."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from gcl_hard.graphs.parts import (
 
 READ = {"edge_index", "adj_t", "edge_weight", "num_nodes", "x", "y", "train_mask", "val_mask",
         "test_mask"}  # fmt: skip
-"""What a graph of PyTorch Geometric is read from."""
+"""Attributes that are read from a graph of PyTorch Geometric."""
 
 
 @dataclass(frozen=True, eq=False)
 class RawNodes:
-    """A graph with classes of its nodes as a source has it, before anything is checked.
+    """A graph with node classes as a source has it, unchecked.
 
     Attributes:
         x: features [N, F], dense or sparse.
@@ -39,11 +39,11 @@ class RawNodes:
         y: labels [N], or None if no label is known.
         weight: weights of edges [e], or None.
         once: whether undirected edges are listed in one direction each.
-        n_nodes: N, if more than the features say it.
+        n_nodes: N, if the source states it apart from the features.
         masks: given splits, [N] or [S, N] by part.
         class_names: of the classes 0, 1, …, if the source has them.
-        ids: what the nodes are called, if the source names them.
-        columns: what the F columns of the features stand for, if the source says it.
+        ids: names of the nodes, if the source has them.
+        columns: names of the F feature columns, if the source has them.
         notes: what was left out.
     """
 
@@ -61,21 +61,21 @@ class RawNodes:
 
 
 def read_graph(raw: RawNodes, where: str) -> tuple[Tensor, Edges]:
-    """Features and edges of a graph as a source has it, checked.
+    """Checked features and edges of a graph.
 
     Args:
-        raw: the graph.
-        where: what messages call it.
+        raw: the graph as its source has it.
+        where: its name in messages.
 
     Raises:
         InputError: for features or edges that do not fit.
     """
     x = features(raw.x, where)
     n_ids = None if raw.ids is None else len(raw.ids)
-    for what, n in (("edges", raw.n_nodes), ("names", n_ids)):
+    for part, n in (("edges", raw.n_nodes), ("names", n_ids)):
         if n not in (None, len(x)):
             raise InputError(
-                f"{where}: features x have {len(x)} rows, and there are {what} of {n} nodes; "
+                f"{where}: features x have {len(x)} rows, and there are {part} of {n} nodes; "
                 f"expected a row for each node"
             )
     return x, undirected(raw.ends, len(x), where, weight=raw.weight, once=raw.once)
@@ -84,7 +84,7 @@ def read_graph(raw: RawNodes, where: str) -> tuple[Tensor, Edges]:
 def from_object(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
     """A graph of PyTorch Geometric, NetworkX, or a square matrix of SciPy.
 
-    What pandas holds of nodes is brought into the graph's order by its index.
+    Objects of pandas are brought into the graph's order by their index.
 
     Args:
         graph: the graph.
@@ -92,10 +92,10 @@ def from_object(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNode
         y: likewise, labels.
         masks: likewise, by part.
     """
-    raw = _as_held(graph, x, y, masks)
+    raw = _unordered(graph, x, y, masks)
     columns = [*raw.x.columns] if hasattr(raw.x, "iloc") and hasattr(raw.x, "columns") else []
     if columns == [*range(len(columns))]:
-        columns = []  # numbers, where pandas is given no names
+        columns = []  # the numbers of a DataFrame without names
     return replace(
         raw, x=in_order(raw.x, raw.ids, "node", "features x"),
         y=in_order(raw.y, raw.ids, "node", "labels y"),
@@ -105,7 +105,8 @@ def from_object(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNode
     )  # fmt: skip
 
 
-def _as_held(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
+def _unordered(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
+    """The graph with objects of pandas in their own order."""
     from scipy import sparse
 
     if sparse.issparse(graph):
@@ -135,9 +136,9 @@ def _as_held(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes:
     return _from_data(graph, x, y, masks)
 
 
-def _needed(value: Any, what: str, remedy: str) -> Any:
+def _needed(value: Any, name: str, remedy: str) -> Any:
     if value is None:
-        raise InputError(f"graph has no {what}: {remedy}")
+        raise InputError(f"graph has no {name}: {remedy}")
     return value
 
 
@@ -166,9 +167,9 @@ def _from_data(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes
 
         adjacency = _needed(adjacency, "edge_index or adj_t", "give one of them")
         ends, weight, notes = entries(*to_edge_index(adjacency))
-    own = {part: getattr(graph, f"{part}_mask", None) for part in PARTS}
     if all(mask is None for mask in masks.values()):
-        masks = {part: None if m is None else _split_rows(m) for part, m in own.items()}
+        stored = {part: getattr(graph, f"{part}_mask", None) for part in PARTS}
+        masks = {part: None if m is None else _split_rows(m) for part, m in stored.items()}
     warn_of_unread(unread_of(graph, READ), of_edges="edge_weight", stacklevel=5)
     n_nodes = None if adjacency is None else adjacency.size(0)
     if isinstance(graph, BaseData) and "num_nodes" in graph:
@@ -178,19 +179,20 @@ def _from_data(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawNodes
 
 def _split_rows(mask: Any) -> Any:
     """A mask [N, S] of PyTorch Geometric as [S, N]."""
-    found = as_array(in_order(mask, None, "node", "a mask"), "a mask")
-    return found.T if found.ndim == 2 else found
+    array = as_array(in_order(mask, None, "node", "a mask"), "a mask")
+    return array.T if array.ndim == 2 else array
 
 
 def entries(ends: Any, values: Any) -> tuple[Any, Any, tuple[str, ...]]:
-    """Entries of an adjacency matrix as edges, their weights, and what was left out.
+    """Edges, weights and notes of the entries of an adjacency matrix.
 
     Args:
-        ends: row and column of each, [2, e].
-        values: what is stored, [e], or None where all are 1.
+        ends: row and column of each entry, [2, e].
+        values: the entries, [e], or None if all are 1.
 
     Returns:
-        Those that are not 0; None for weights where all are 1.
+        Ends and weights of the non-zero entries, without weights if all are 1, and a note of zeros
+        that were left out.
 
     Example:
         >>> entries(np.array([[0, 1], [1, 1]]), np.array([1.0, 0.0]))
@@ -218,13 +220,13 @@ def _from_networkx(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawN
     ids = tuple(graph.nodes)
     _warn_of_order(ids, {"x": x, "y": y, **masks})
     x, y = "x" if x is None else x, "y" if y is None else y
-    there = {key for _, content in graph.nodes(data=True) for key in content}
-    named = {one for one in (x, y) if isinstance(one, str)}
-    if absent := named - there - {"x", "y"}:
-        raise unknown("attribute of nodes", absent.pop(), sorted(map(str, there)))
+    node_keys = {key for _, attributes in graph.nodes(data=True) for key in attributes}
+    read = {name for name in (x, y) if isinstance(name, str)}
+    if absent := read - node_keys - {"x", "y"}:
+        raise unknown("attribute of nodes", absent.pop(), sorted(map(str, node_keys)))
     x, y = _features(_attribute(graph, x)), _attribute(graph, y, missing=True)
-    of_edges = {key for *_, content in graph.edges(data=True) for key in content} - {"weight"}
-    unread = {str(one) for one in (there - named) | of_edges}
+    edge_keys = {key for *_, attributes in graph.edges(data=True) for key in attributes}
+    unread = {str(key) for key in (node_keys - read) | (edge_keys - {"weight"})}
     warn_of_unread(unread, of_edges="weight", stacklevel=5)
     number = {node: i for i, node in enumerate(ids)}
     triples = [(number[u], number[v], w) for u, v, w in graph.edges(data="weight")]
@@ -243,7 +245,7 @@ def _from_networkx(graph: Any, x: Any, y: Any, masks: Mapping[str, Any]) -> RawN
 
 
 def _warn_of_order(ids: Sequence[Any], parts: Mapping[str, Any]) -> None:
-    """Say what is taken in the order of nodes that are called otherwise than 0 to N − 1."""
+    """Warn of arrays that are taken in the order of nodes not named 0 to N − 1."""
     arrays = [
         part
         for part, values in parts.items()
@@ -259,22 +261,22 @@ def _warn_of_order(ids: Sequence[Any], parts: Mapping[str, Any]) -> None:
 
 
 def _attribute(graph: Any, name: Any, *, missing: bool = False) -> Any:
-    """An attribute of all nodes in order, None if no node has it; other values as they are."""
+    """An attribute of all nodes in order, or None if no node has it; an array as it is."""
     if not isinstance(name, str):
         return name
-    found = [content.get(name) for _, content in graph.nodes(data=True)]
-    lacking = [node for node, value in zip(graph.nodes, found, strict=True) if value is None]
-    if len(lacking) == len(found):
+    values = [attributes.get(name) for _, attributes in graph.nodes(data=True)]
+    lacking = [node for node, value in zip(graph.nodes, values, strict=True) if value is None]
+    if len(lacking) == len(values):
         return None
     if lacking and not missing:
         raise InputError(
-            f"{len(lacking)} of {len(found)} nodes have no attribute {name}, first {lacking[0]!r}: "
-            f"each node needs the same features"
+            f"{len(lacking)} of {len(values)} nodes have no attribute {name}, first "
+            f"{lacking[0]!r}: each node needs the same features"
         )
     if missing:
-        return np.array([_plain(value) for value in found], object)
+        return np.array([_plain(value) for value in values], object)
     try:
-        return np.stack([as_array(value, name).reshape(-1) for value in found])
+        return np.stack([as_array(value, name).reshape(-1) for value in values])
     except ValueError as error:
         raise InputError(f"attribute {name} of nodes has different lengths: {error}") from error
 

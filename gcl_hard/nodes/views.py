@@ -24,15 +24,15 @@ MOST = 0.7
 
 
 class Degrees(NamedTuple):
-    """What a part of a graph does not have of its nodes: their degrees in the whole graph.
+    """Degrees in the whole graph of the nodes of a part.
 
     Attributes:
         weight: float [N], sum of the weights of all edges that lead to each node; in a view, of
             those that the view keeps.
-        edges: int64 [N], how many edges lead to it in the graph.
-        drawn: int64 [N], how many of these the part was made with.
-        edge_rate: float [N], p times which an adaptive view drops an edge to the node.
-        column_rate: float [F], likewise for masking a column.
+        edges: int64 [N], number of edges that lead to each node in the graph.
+        drawn: int64 [N], number of these that were drawn for the part.
+        edge_rate: float [N], factor of p when an adaptive view drops an edge to the node.
+        column_rate: float [F], likewise when it masks a column.
     """
 
     weight: Tensor
@@ -43,16 +43,16 @@ class Degrees(NamedTuple):
 
     @classmethod
     def of(cls, graph: NodeBatch) -> Self:
-        """Those of a whole graph."""
+        """Degrees of a whole graph."""
         edges = in_degree(graph.edge_index, graph.num_nodes)
         return cls(weights_to(graph), edges, edges, *_rates(graph, edges))
 
     def part(self, ids: Tensor, drawn: Tensor) -> Self:
-        """Those of a part.
+        """Degrees of the nodes of a part.
 
         Args:
             ids: int64 [n], its nodes.
-            drawn: int64 [n], how many of the edges that lead to each are in it.
+            drawn: int64 [n], number of edges in it that lead to each.
         """
         return self._replace(
             weight=self.weight[ids], edges=self.edges[ids], drawn=drawn,
@@ -61,11 +61,11 @@ class Degrees(NamedTuple):
 
     @property
     def scale(self) -> Tensor:
-        """How many edges of the graph an edge to each node stands for, float [N]."""
+        """Number of edges of the graph that an edge to each node stands for, float [N]."""
         return (self.edges / self.drawn.clamp(min=1)).to(self.weight.dtype)
 
     def changed(self, before: NodeBatch, after: NodeBatch, kept: Tensor | float) -> Self:
-        """Those of a view: what the part has is counted, and of the rest the view keeps a share.
+        """Degrees of a view, which keeps a share of the edges outside of the part.
 
         Args:
             before: the part.
@@ -83,9 +83,9 @@ class NodeBatch(NamedTuple):
         x: float [N, F], features, dense or ``torch.sparse_csr``.
         edge_index: int64 [2, E], from row 0 to row 1; an undirected edge in both directions.
         edge_weight: float [E], or None.
-        y: int64 [N], −1 where a label is not known; None without labels.
-        seeds: the first so many nodes are anchors and candidates, the others their neighbours; None
-            where all are.
+        y: int64 [N], −1 for unknown labels; None without labels.
+        seeds: number of nodes, the first ones, that are anchors and candidates; the others are
+            their neighbours. None if all are anchors.
         degrees: those in the whole graph, of a part that stands for it.
     """
 
@@ -98,8 +98,9 @@ class NodeBatch(NamedTuple):
 
     @classmethod
     def of(cls, graph: Any) -> Self:
-        """A batch as it is, all of a :class:`NodeSet`, or of a ``torch_geometric.data.Data``, whose
-        features and edges are read as :meth:`NodeSet.from_graph` reads them; its labels stay.
+        """A batch as it is, or a whole graph as one: of a :class:`NodeSet`, or of a
+        ``torch_geometric.data.Data``, whose features and edges are read as by
+        :meth:`NodeSet.from_graph`, and whose labels stay.
         """
         if isinstance(graph, cls):
             return graph
@@ -119,13 +120,11 @@ class NodeBatch(NamedTuple):
 
     def to(self, device: torch.device | str) -> Self:
         """The same batch on a device."""
-        x, edges, *others = (None if one is None else one.to(device) for one in self[:4])
+        x, edges, weight, y = (None if part is None else part.to(device) for part in self[:4])
         assert x is not None
         assert edges is not None
         degrees = self.degrees and Degrees(*(values.to(device) for values in self.degrees))
-        return self._replace(
-            x=x, edge_index=edges, edge_weight=others[0], y=others[1], degrees=degrees
-        )
+        return self._replace(x=x, edge_index=edges, edge_weight=weight, y=y, degrees=degrees)
 
     @property
     def num_nodes(self) -> int:
@@ -133,10 +132,11 @@ class NodeBatch(NamedTuple):
         return self.x.shape[0]
 
 
-def _share(of: str, **own: Any) -> Setting:
+def _share(description: str, **options: Any) -> Setting:
     return Setting(
-        of, "views", least=0, below=1, several=True, chosen=True, space=(0.0, 0.8), **own
-    )
+        description, "views", least=0, below=1, several=True, chosen=True, space=(0.0, 0.8),
+        **options,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -205,8 +205,7 @@ class NodeViews:
             ("drop_edges", None), ("mask_columns", None),
             ("second_drop_edges", self.drop_edges), ("second_mask_columns", self.mask_columns),
         ):  # fmt: skip
-            given = getattr(self, name)
-            if given is None:
+            if getattr(self, name) is None:
                 object.__setattr__(self, name, first)
             check_number(name, getattr(self, name), least=0, below=1)
 
@@ -237,11 +236,11 @@ def dropped(
 ) -> NodeBatch:
     """A batch without a random share p of its edges.
 
-    In a part that stands for a graph, the edges outside of it are dropped as well: how many are
-    left at each node is drawn.
+    In a part that stands for a graph, the edges outside of it are dropped as well: the number left
+    at each node is drawn.
 
     Args:
-        batch: any.
+        batch: a graph or a part of one.
         p: probability that an edge is dropped.
         generator: random generator, on any device.
         rate: float [N], by which p is multiplied for edges to each node; None for p everywhere.
@@ -260,8 +259,9 @@ def dropped(
         return view
     outside = (degrees.edges - degrees.drawn).to(degrees.weight)
     share = torch.as_tensor(1 - drops).to(outside).expand_as(outside)
-    on = generator.device
-    left = torch.binomial(outside.to(on), share.to(on), generator=generator).to(outside.device)
+    device = generator.device
+    left = torch.binomial(outside.to(device), share.to(device), generator=generator)
+    left = left.to(outside.device)
     return view._replace(degrees=degrees.changed(batch, view, left / outside.clamp(min=1)))
 
 
@@ -283,17 +283,17 @@ def masked(x: Tensor, p: float, generator: torch.Generator, rate: Tensor | None 
 
 def _rates(graph: NodeBatch, degree: Tensor) -> tuple[Tensor, Tensor]:
     """``edge_rate`` and ``column_rate`` of a whole graph."""
-    of_nodes = torch.log1p(degree.float())
-    of_columns = torch.log1p(column_sums(graph.x, degree.float()))
-    return _rate(of_nodes, of_nodes[graph.edge_index[1]]), _rate(of_columns, of_columns)
+    nodes = torch.log1p(degree.float())
+    columns = torch.log1p(column_sums(graph.x, degree.float()))
+    return _rate(nodes, nodes[graph.edge_index[1]]), _rate(columns, columns)
 
 
-def _rate(scores: Tensor, among: Tensor) -> Tensor:
-    """Numbers that fall with the scores and have mean 1 over those among which they count."""
-    if not len(among):
+def _rate(scores: Tensor, reference: Tensor) -> Tensor:
+    """Rates that fall with the scores and have mean 1 over the reference scores."""
+    if not len(reference):
         return torch.ones_like(scores)
-    most = among.max()
-    mean = most - among.mean()
+    most = reference.max()
+    mean = most - reference.mean()
     return torch.where(mean > 0, (most - scores) / mean, 1)
 
 
@@ -318,80 +318,80 @@ def _weight_between(batch: NodeBatch) -> Tensor:
 
 
 def transformed_by(
-    batch: NodeBatch, by: Sequence[Transform], generator: torch.Generator
+    batch: NodeBatch, transforms: Sequence[Transform], generator: torch.Generator
 ) -> NodeBatch:
     """A batch changed by the user's own transforms, one after the other.
 
     Args:
-        batch: any.
-        by: each is called with a ``torch_geometric.data.Data`` and returns one of the same nodes;
-            they draw from the global random states, which are put back afterwards. Features are
-            dense, which are made sparse again where they were, unless its attribute
+        batch: a graph or a part of one.
+        transforms: each is called with a ``torch_geometric.data.Data`` and returns one of the same
+            nodes; they draw from the global random states, which are put back afterwards. Sparse
+            features are made dense for it, and sparse again afterwards, unless its attribute
             ``sparse_features`` is true.
         generator: seeds their draws.
 
     Raises:
-        InputError: for one that returns anything else.
+        InputError: if one returns anything else.
     """
-    for one in by:
-        batch = _transformed(batch, one, generator)
+    for transform in transforms:
+        batch = _transformed(batch, transform, generator)
     return batch
 
 
-def _transformed(batch: NodeBatch, by: Transform, generator: torch.Generator) -> NodeBatch:
+def _transformed(batch: NodeBatch, transform: Transform, generator: torch.Generator) -> NodeBatch:
     from torch_geometric.data import Data
 
     # Copies: a transform may change its graph in place, and the other view needs it as it was.
     sparse = batch.x.layout != torch.strided
-    dense = sparse and not getattr(by, "sparse_features", False)
+    dense = sparse and not getattr(transform, "sparse_features", False)
     x = batch.x.to_dense() if dense else batch.x.clone()
     data = Data(x=x, edge_index=batch.edge_index.clone())
     if batch.edge_weight is not None:
         data.edge_weight = batch.edge_weight.clone()
-    name = getattr(by, "__name__", type(by).__name__)
+    name = getattr(transform, "__name__", type(transform).__name__)
     try:
         with seeded_globally(generator):
-            made: Any = by(data)
+            changed: Any = transform(data)
     except Exception as error:  # from the user's code, which may raise anything
         raise InputError(
             f"the augmentation {name} fails on {batch.num_nodes} nodes ({type(error).__name__}: "
             f"{error})"
         ) from error
-    if not isinstance(made, Data) or made.x is None or made.edge_index is None:
+    if not isinstance(changed, Data) or changed.x is None or changed.edge_index is None:
         raise InputError(
             f"the augmentation {name} must return Data with x and edge_index, got "
-            f"{type(made).__name__}"
+            f"{type(changed).__name__}"
         )
-    _check_view(name, made, batch.num_nodes)
-    if made.x.shape != batch.x.shape or not made.x.is_floating_point():
+    _check_view(name, changed, batch.num_nodes)
+    if changed.x.shape != batch.x.shape or not changed.x.is_floating_point():
         raise InputError(
             f"the augmentation {name} must return features [{', '.join(map(str, batch.x.shape))}] "
-            f"of floating point, got {[*made.x.shape]} of {made.x.dtype}"
+            f"of floating point, got {[*changed.x.shape]} of {changed.x.dtype}"
         )
-    x = made.x.to_sparse_csr() if sparse and made.x.layout == torch.strided else made.x
+    x = changed.x.to_sparse_csr() if sparse and changed.x.layout == torch.strided else changed.x
     view = batch._replace(
-        x=x, edge_index=made.edge_index, edge_weight=getattr(made, "edge_weight", None)
+        x=x, edge_index=changed.edge_index, edge_weight=getattr(changed, "edge_weight", None)
     )
     if batch.degrees is None:
         return view
-    # How the transform would change the rest of the graph is seen from what it changes here.
+    # What the transform does to the edges of the part stands for what it would do to the others.
     after, before = _weight_between(view), _weight_between(batch)
     kept = torch.where(before > 0, after / before, 1)
     return view._replace(degrees=batch.degrees.changed(batch, view, kept))
 
 
-def _check_view(name: str, made: Data, n: int) -> None:
-    assert made.x is not None
-    assert made.edge_index is not None
-    edges = made.edge_index
-    if made.x.shape[0] != n:
+def _check_view(name: str, changed: Data, n: int) -> None:
+    assert changed.x is not None
+    assert changed.edge_index is not None
+    edges = changed.edge_index
+    if changed.x.shape[0] != n:
         raise InputError(
             f"the augmentation {name} must keep all {n} nodes, since a node is contrasted with "
-            f"itself in the other view, got {made.x.shape[0]}"
+            f"itself in the other view, got {changed.x.shape[0]}"
         )
     if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < n:
-        raise InputError(f"the augmentation {name} gives an edge to a node that is not there")
-    weight = getattr(made, "edge_weight", None)
+        raise InputError(f"the augmentation {name} gives an edge to a node that does not exist")
+    weight = getattr(changed, "edge_weight", None)
     if weight is not None and len(weight) != edges.shape[1]:
         raise InputError(
             f"the augmentation {name} must keep a weight for each of the {edges.shape[1]} edges, "

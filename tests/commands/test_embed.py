@@ -76,22 +76,22 @@ def picture(path: Path, seed: int, side: int = 12) -> None:
 def test_graphs_are_embedded_as_in_the_run_that_saved_the_encoder() -> None:
     encoder, arrays = saved_run(*GRAPHS)
     assert embed(encoder, "MUTAG", "-o", "z.npz") == 0
-    with np.load("z.npz") as found:
-        np.testing.assert_allclose(found["embeddings"], arrays["embeddings"][0], atol=1e-6)
-        np.testing.assert_array_equal(found["ids"], arrays["ids"])
-        np.testing.assert_array_equal(found["ids"], np.arange(188))
+    with np.load("z.npz") as saved:
+        np.testing.assert_allclose(saved["embeddings"], arrays["embeddings"][0], atol=1e-6)
+        np.testing.assert_array_equal(saved["ids"], arrays["ids"])
+        np.testing.assert_array_equal(saved["ids"], np.arange(188))
     again = gcl_hard.embed(encoder, load("MUTAG", download=False))
     np.testing.assert_allclose(again.values, arrays["embeddings"][0], atol=1e-6)
 
 
 def test_nodes_of_graphs_add_up_to_them_layer_by_layer() -> None:
     encoder, arrays = saved_run(*GRAPHS)
-    found = gcl_hard.embed(encoder, "MUTAG", level="nodes")
+    embeddings = gcl_hard.embed(encoder, "MUTAG", level="nodes")
     sums = np.zeros_like(arrays["embeddings"][0])
-    np.add.at(sums, found.ids, found.values)  # the readout is a sum
+    np.add.at(sums, embeddings.ids, embeddings.values)  # the readout is a sum
     np.testing.assert_allclose(sums, arrays["embeddings"][0], rtol=1e-4, atol=1e-4)
     mutag = load("MUTAG", download=False)
-    assert [*zip(found.ids[-3:], found.columns["node"][-3:], strict=True)] == [
+    assert [*zip(embeddings.ids[-3:], embeddings.columns["node"][-3:], strict=True)] == [
         (187, mutag[187].num_nodes - k) for k in (3, 2, 1)
     ]
 
@@ -107,13 +107,13 @@ def test_tables_have_the_numbers_of_the_arrays(suffix: str) -> None:
     else:
         parquet = pytest.importorskip("pyarrow.parquet")
         columns = parquet.ParquetFile("z.parquet").read(use_threads=False).to_pydict()
-    with np.load("z.npz") as found:
-        z = np.stack([np.float32(columns[f"z{i}"]) for i in range(found["embeddings"].shape[1])], 1)
-        np.testing.assert_array_equal(z, found["embeddings"])
-        np.testing.assert_array_equal(np.int64(columns["id"]), found["ids"])
-        np.testing.assert_array_equal(np.int64(columns["node"]), found["node"])
-        assert {*columns["model"]} == {str(found["model"])}
-        assert {*columns["data"]} == {str(found["data"])}
+    with np.load("z.npz") as saved:
+        z = np.stack([np.float32(columns[f"z{i}"]) for i in range(saved["embeddings"].shape[1])], 1)
+        np.testing.assert_array_equal(z, saved["embeddings"])
+        np.testing.assert_array_equal(np.int64(columns["id"]), saved["ids"])
+        np.testing.assert_array_equal(np.int64(columns["node"]), saved["node"])
+        assert {*columns["model"]} == {str(saved["model"])}
+        assert {*columns["data"]} == {str(saved["data"])}
 
 
 def elements(*words: str, name: str = "", y: int = 0) -> nx.Graph:
@@ -127,15 +127,15 @@ def test_columns_are_found_by_their_names_and_new_ones_are_refused() -> None:
     # Equal graphs would have embeddings that differ by nothing but rounding.
     known = [elements(*("CNO", "ONCC", "CO")[k % 3], y=k % 2) for k in range(24)]
     graphs = GraphSet.from_graphs(known, node_attrs=["element"])
-    found = gcl_hard.evaluate(
+    evaluation = gcl_hard.evaluate(
         GIN, graphs, "ucl", seeds=1, epochs=1, folds=2, baselines=[], output="own", threads=1
     )
-    (file,) = found.folder.glob("*.pt")
-    some = GraphSet.from_graphs([elements(*"OO"), elements(*"CN")], node_attrs=["element"])
+    (file,) = evaluation.folder.glob("*.pt")
+    graphs_alone = GraphSet.from_graphs([elements(*"OO"), elements(*"CN")], node_attrs=["element"])
     same = GraphSet.from_graphs([elements(*"OO"), elements(*"CN"), *known], node_attrs=["element"])
     encoder = {"encoder": GIN, "fold": 0}
     np.testing.assert_allclose(
-        gcl_hard.embed(file, some, **encoder).values,
+        gcl_hard.embed(file, graphs_alone, **encoder).values,
         gcl_hard.embed(file, same, **encoder).values[:2],
         atol=1e-6,
     )
@@ -147,10 +147,10 @@ def test_columns_are_found_by_their_names_and_new_ones_are_refused() -> None:
 
 def test_graphs_are_called_by_their_names() -> None:
     graphs = [elements(*"CNO", name=f"mol {k}") for k in range(3)]
-    made = GraphSet.from_graphs(graphs, node_attrs=["element"])
-    assert made[[2, 0]].names.tolist() == ["mol 2", "mol 0"]
-    own = GraphSet.from_graphs(graphs, node_attrs=["element"], ids=[7, 5, 3])
-    assert gcl_hard.embed(GIN(3), own[1:]).ids.tolist() == [5, 3]
+    named = GraphSet.from_graphs(graphs, node_attrs=["element"])
+    assert named[[2, 0]].names.tolist() == ["mol 2", "mol 0"]
+    numbered = GraphSet.from_graphs(graphs, node_attrs=["element"], ids=[7, 5, 3])
+    assert gcl_hard.embed(GIN(3), numbered[1:]).ids.tolist() == [5, 3]
     with pytest.raises(InputError):
         GraphSet.from_graphs(graphs, node_attrs=["element"], ids=["a"])
 
@@ -158,9 +158,9 @@ def test_graphs_are_called_by_their_names() -> None:
 def test_an_encoder_by_itself_embeds_what_it_is_given() -> None:
     mutag = load("MUTAG", download=False)
     model = InfoGraph(GIN(7))
-    found = gcl_hard.embed(model.encoder, mutag)
-    np.testing.assert_allclose(found.values, model.embed(mutag), atol=1e-6)
-    assert found.model != gcl_hard.embed(GIN(7), mutag).model
+    embeddings = gcl_hard.embed(model.encoder, mutag)
+    np.testing.assert_allclose(embeddings.values, model.embed(mutag), atol=1e-6)
+    assert embeddings.model != gcl_hard.embed(GIN(7), mutag).model
     for other in ("MUTAG", torch.zeros(2, 3, 8, 8, dtype=torch.uint8)):
         with pytest.raises(InputError):
             gcl_hard.embed(model.encoder, other)
@@ -171,8 +171,8 @@ def test_which_of_several_encoders_must_be_said(capsys: pytest.CaptureFixture[st
     assert embed(encoder, "MUTAG") == 2
     assert says(capsys.readouterr().err, "2 encoders", "fold")
     assert embed(encoder, "MUTAG", "--fold=1", "-o", "z.npz") == 0
-    with np.load("z.npz") as found:
-        np.testing.assert_allclose(found["embeddings"], arrays["embeddings"][1], atol=1e-6)
+    with np.load("z.npz") as saved:
+        np.testing.assert_allclose(saved["embeddings"], arrays["embeddings"][1], atol=1e-6)
 
 
 # Nodes
@@ -185,9 +185,9 @@ def test_nodes_of_one_graph_keep_their_names() -> None:
         k = int(node.split()[1])
         data |= {"x": np.eye(34, dtype=np.float32)[k], "y": k % 2}
     nodes = gcl_hard.nodes.NodeSet.from_graph(named)
-    found = gcl_hard.embed(gcl_hard.nodes.GCN(34, dim=4), nodes)
-    assert found.ids.tolist() == [*named]
-    assert found.values.shape == (34, 4)
+    embeddings = gcl_hard.embed(gcl_hard.nodes.GCN(34, dim=4), nodes)
+    assert embeddings.ids.tolist() == [*named]
+    assert embeddings.values.shape == (34, 4)
 
 
 def node_file(name: str, x: np.ndarray[Any, Any], **names: Any) -> str:
@@ -216,17 +216,17 @@ def test_new_nodes_are_read_into_the_columns_of_training(
     moved = {**named, "columns": named["columns"][order]}
     assert embed(of_nodes, node_file("moved", x[:, order], **moved), "-o", "z.npz") == 0
     assert "order" not in capsys.readouterr().err
-    with np.load("z.npz") as found:
-        np.testing.assert_allclose(found["embeddings"], again.values, atol=1e-6)
-        assert str(found["data"]) == again.data
+    with np.load("z.npz") as saved:
+        np.testing.assert_allclose(saved["embeddings"], again.values, atol=1e-6)
+        assert str(saved["data"]) == again.data
     assert embed(of_nodes, node_file("plain", x[:, order]), "-o", "y.npz") == 0
     assert says(capsys.readouterr().err, "columns", "no names", "order")
-    with np.load("y.npz") as found:
-        assert np.abs(found["embeddings"] - again.values).max() > 1e-3
+    with np.load("y.npz") as saved:
+        assert np.abs(saved["embeddings"] - again.values).max() > 1e-3
     graph = nx.Graph(load_nodes("week2.npz").edge_index.T.tolist())
     frame = pd.DataFrame(x[:, order], columns=moved["columns"])
-    own = gcl_hard.embed(of_nodes, gcl_hard.nodes.NodeSet.from_graph(graph, x=frame))
-    np.testing.assert_allclose(own.values, again.values[own.ids], atol=1e-6)
+    reordered = gcl_hard.embed(of_nodes, gcl_hard.nodes.NodeSet.from_graph(graph, x=frame))
+    np.testing.assert_allclose(reordered.values, again.values[reordered.ids], atol=1e-6)
     for columns, fact in (([*"abcdf"], "f"), ([*"abcd"], "e")):
         path = node_file("other", x[:, : len(columns)], columns=np.array(columns))
         with pytest.raises(InputError) as error:
@@ -247,9 +247,9 @@ def test_a_graph_is_embedded_by_an_encoder_of_nodes_and_refused_by_one_of_graphs
     data = Data(torch.rand(40, 8), torch.randint(0, 40, (2, 90)))
     encoder = gcl_hard.nodes.GCN(8, dim=4)
     nodes = gcl_hard.nodes.NodeSet.from_graph(data)
-    found = gcl_hard.embed(encoder, data)
-    np.testing.assert_array_equal(found.values, gcl_hard.embed(encoder, nodes).values)
-    assert found.ids.tolist() == [*range(40)]
+    embeddings = gcl_hard.embed(encoder, data)
+    np.testing.assert_array_equal(embeddings.values, gcl_hard.embed(encoder, nodes).values)
+    assert embeddings.ids.tolist() == [*range(40)]
     with pytest.raises(InputError) as error:
         gcl_hard.embed(GIN(8), data)
     assert says(str(error.value), "list of graphs", "Data")
@@ -284,8 +284,8 @@ def test_rows_are_numbered_where_two_columns_could_be_ids(
     lines = molecules.read_text().splitlines()
     other = ["name", *(f"n{k}" for k in range(len(lines) - 1))]
     molecules.write_text("\n".join(f"{a},{b}" for a, b in zip(lines, other, strict=True)))
-    found = gcl_hard.molecules.read_molecules(molecules, kind="unlabelled", cache_dir="cache")
-    assert found.molecules.names.tolist() == [0, 1, 2, 4, 5, 6, 7, 8]
+    data = gcl_hard.molecules.read_molecules(molecules, kind="unlabelled", cache_dir="cache")
+    assert data.molecules.names.tolist() == [0, 1, 2, 4, 5, 6, 7, 8]
     flags = [f"--dataset={molecules}", "--epochs=1", "--layers=1", "--dim=4", "--output=e.pt"]
     assert pretrain(flags) == 0
     assert "--ids" not in capsys.readouterr().err  # which is no flag of pretrain
@@ -332,12 +332,12 @@ def test_photos_of_other_sizes_are_scaled_as_the_encoders_were() -> None:
 def test_a_set_of_images_says_the_part_of_each_row() -> None:
     flags = ["--dataset=digits", "--method=ucl", *FAST[:-2], "--batch-size=512", "--seeds=1"]
     encoder, arrays = saved_run(*flags, "--save-encoder", "--save-embeddings")
-    found = gcl_hard.embed(encoder, "digits")
+    embeddings = gcl_hard.embed(encoder, "digits")
     for part in ("train", "test"):
-        at = found.columns["part"] == part
-        np.testing.assert_allclose(found.values[at], arrays[part], atol=1e-5)
-        np.testing.assert_array_equal(found.ids[at], arrays[f"{part}_ids"])
-    assert sorted(found.ids) == [*range(1797)]  # rows of scikit-learn's digits
+        at = embeddings.columns["part"] == part
+        np.testing.assert_allclose(embeddings.values[at], arrays[part], atol=1e-5)
+        np.testing.assert_array_equal(embeddings.ids[at], arrays[f"{part}_ids"])
+    assert sorted(embeddings.ids) == [*range(1797)]  # rows of scikit-learn's digits
 
 
 def test_some_labels_come_from_a_file() -> None:
@@ -420,35 +420,37 @@ def test_mistakes_are_one_message(
 ) -> None:
     encoder, _ = saved_run(*GRAPHS)
     capsys.readouterr()
-    assert embed(*(str(encoder) if one == "RUN" else one for one in arguments)) == 2
-    said = capsys.readouterr().err
-    assert says(said, *words)
-    assert len([line for line in said.splitlines() if line.startswith("error")]) == 1
+    assert embed(*(str(encoder) if argument == "RUN" else argument for argument in arguments)) == 2
+    err = capsys.readouterr().err
+    assert says(err, *words)
+    assert len([line for line in err.splitlines() if line.startswith("error")]) == 1
 
 
 def test_a_stopped_embedding_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     mutag = load("MUTAG", download=False)
     encoder = GIN(7, dim=4, layers=2)
     whole = gcl_hard.embed(encoder, mutag, batch_size=20)
-    made: list[int] = []
+    computed: list[int] = []
     first = embedding._batch
 
     def stopped(items: embedding.Items, k: int) -> Any:
-        if len(made) == 4:
+        if len(computed) == 4:
             raise KeyboardInterrupt
-        made.append(k)
+        computed.append(k)
         return first(items, k)
 
     monkeypatch.setattr(embedding, "_batch", stopped)
     with pytest.raises(KeyboardInterrupt, match="80 of 188"):
         gcl_hard.embed(encoder, mutag, output="z.npz", batch_size=20)
     assert not Path("z.npz").exists()
-    monkeypatch.setattr(embedding, "_batch", lambda items, k: (made.append(k), first(items, k))[1])
+    monkeypatch.setattr(
+        embedding, "_batch", lambda items, k: (computed.append(k), first(items, k))[1]
+    )
     gcl_hard.embed(encoder, mutag, output="z.npz", batch_size=20)
-    assert made == [*range(10)]
-    with np.load("z.npz") as found:
-        np.testing.assert_array_equal(found["embeddings"], whole.values)
-    assert [one.name for one in Path().iterdir() if "rows" in one.name] == []
+    assert computed == [*range(10)]
+    with np.load("z.npz") as saved:
+        np.testing.assert_array_equal(saved["embeddings"], whole.values)
+    assert [path.name for path in Path().iterdir() if "rows" in path.name] == []
 
 
 @pytest.mark.slow
@@ -481,9 +483,9 @@ def test_sigterm_keeps_what_was_embedded(tmp_path: Path) -> None:
     (state,) = Path().glob(".z.npz.rows/state.json")
     assert json.loads(state.read_text())["done"] >= 5
     assert embed("e.pt", "photos", "-o", "z.npz", "--batch-size", "1") == 0
-    with np.load("z.npz") as found:
+    with np.load("z.npz") as saved:
         np.testing.assert_allclose(
-            found["embeddings"], gcl_hard.embed("e.pt", "photos", batch_size=1).values, atol=1e-6
+            saved["embeddings"], gcl_hard.embed("e.pt", "photos", batch_size=1).values, atol=1e-6
         )
 
 
@@ -535,23 +537,27 @@ def test_another_fold_level_or_id_is_another_file(capsys: pytest.CaptureFixture[
 def test_what_columns_mean_is_part_of_the_data() -> None:
     words = [elements(*("CN" if k % 2 else "NNC"), y=k % 2) for k in range(24)]
     known = GraphSet.from_graphs(words, node_attrs=["element"])
-    found = gcl_hard.evaluate(GIN, known, "ucl", seeds=1, epochs=1, folds=2, baselines=[],
-                              output="own", threads=1, progress=False)  # fmt: skip
-    (file,) = found.folder.glob("*.pt")
+    evaluation = gcl_hard.evaluate(
+        GIN, known, "ucl", seeds=1, epochs=1, folds=2, baselines=[], output="own", threads=1,
+        progress=False,
+    )  # fmt: skip
+    (file,) = evaluation.folder.glob("*.pt")
     alike = [
         GraphSet.from_graphs([elements(*word)], node_attrs=["element"]) for word in ("CC", "NN")
     ]
     assert torch.equal(alike[0].x, alike[1].x)
-    first, second = (gcl_hard.embed(file, one, encoder=GIN, fold=0) for one in alike)
+    first, second = (gcl_hard.embed(file, graphs, encoder=GIN, fold=0) for graphs in alike)
     assert first.data != second.data
     assert not np.allclose(first.values, second.values)
 
 
-@pytest.mark.parametrize("what", ["short rows", "no rows", "odd state", "far state", "a file"])
-def test_rows_that_were_damaged_are_made_again(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("damage", ["short rows", "no rows", "odd state", "far state", "a file"])
+def test_rows_that_were_damaged_are_made_again(
+    damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mutag, encoder = load("MUTAG", download=False), GIN(7, dim=4, layers=2)
     whole = gcl_hard.embed(encoder, mutag, batch_size=20)
-    first, made = embedding._batch, list[int]()
+    first, computed = embedding._batch, list[int]()
 
     def stopped(items: embedding.Items, k: int) -> Any:
         if k == 4:
@@ -563,24 +569,26 @@ def test_rows_that_were_damaged_are_made_again(what: str, monkeypatch: pytest.Mo
         gcl_hard.embed(encoder, mutag, output="z.npz", batch_size=20)
     folder = Path(".z.npz.rows")
     state, kept = folder / "state.json", folder / "rows.npy"
-    if what == "short rows":
+    if damage == "short rows":
         kept.write_bytes(kept.read_bytes()[:150])
-    elif what == "no rows":
+    elif damage == "no rows":
         kept.unlink()
-    elif what == "odd state":
+    elif damage == "odd state":
         state.write_text('{"done": "x"}')
-    elif what == "far state":
+    elif damage == "far state":
         state.write_text(json.dumps(json.loads(state.read_text()) | {"done": 99}))
     else:
-        for one in (state, kept):
-            one.unlink()
+        for path in (state, kept):
+            path.unlink()
         folder.rmdir()
         folder.write_text("x")
-    monkeypatch.setattr(embedding, "_batch", lambda items, k: (made.append(k), first(items, k))[1])
+    monkeypatch.setattr(
+        embedding, "_batch", lambda items, k: (computed.append(k), first(items, k))[1]
+    )
     gcl_hard.embed(encoder, mutag, output="z.npz", batch_size=20)
-    assert made == [*range(10)]
-    with np.load("z.npz") as found:
-        np.testing.assert_array_equal(found["embeddings"], whole.values)
+    assert computed == [*range(10)]
+    with np.load("z.npz") as saved:
+        np.testing.assert_array_equal(saved["embeddings"], whole.values)
 
 
 def test_odd_ids_come_back_from_every_kind_of_file() -> None:
@@ -589,8 +597,8 @@ def test_odd_ids_come_back_from_every_kind_of_file() -> None:
     for suffix in ("npz", "csv"):
         gcl_hard.embed(GIN(2), graphs, output=f"z.{suffix}")
     assert [row["id"] for row in rows("z.csv")] == ids
-    with np.load("z.npz") as found:
-        assert found["ids"].tolist() == ids
+    with np.load("z.npz") as saved:
+        assert saved["ids"].tolist() == ids
 
 
 def test_names_that_are_long_or_end_in_nul_are_kept_apart_in_little_memory() -> None:
@@ -601,11 +609,11 @@ def test_names_that_are_long_or_end_in_nul_are_kept_apart_in_little_memory() -> 
     encoder = gcl_hard.nodes.GCN(1, dim=2)
     tracemalloc.start()
     nodes = NodeSet.from_graph(nx.relabel_nodes(graph, dict(enumerate(names))))
-    found = gcl_hard.embed(encoder, nodes)
+    embeddings = gcl_hard.embed(encoder, nodes)
     gcl_hard.embed(encoder, nodes, output="z.npz")
     assert tracemalloc.get_traced_memory()[1] < 60e6  # 240 MB as NumPy's text
     tracemalloc.stop()
-    assert found.ids.tolist() == names
+    assert embeddings.ids.tolist() == names
     with np.load("z.npz") as saved:
         assert json.loads(saved["ids"].item()) == names
     others = replace(nodes, ids=("a\0", "a", *names[2:]))
@@ -632,14 +640,14 @@ def test_an_encoder_is_told_apart_by_its_settings_too_and_left_as_it_was() -> No
 
 
 def test_nothing_to_embed_and_a_missing_number_are_named() -> None:
-    made = []
+    sets = []
     for attrs in (["mass", "charge"], ["mass"]):
         graph = nx.path_graph(3)
         for name in attrs:
             nx.set_node_attributes(graph, 1.5, name)
-        made.append(GraphSet.from_graphs([graph], node_attrs=attrs))
+        sets.append(GraphSet.from_graphs([graph], node_attrs=attrs))
     with pytest.raises(InputError, match="charge"):
-        made[1].aligned(made[0].columns)
+        sets[1].aligned(sets[0].columns)
     photos(2)
     assert pretrain(["--dataset=photos/", *FAST[:-1], "--batch-size=2", "--output=e.pt"]) == 0
     with pytest.raises(InputError, match="nothing"):

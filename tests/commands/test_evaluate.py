@@ -103,13 +103,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("own_module", None)
 
 
-def evaluated(output: Path, *given: Any, **settings: Any) -> Evaluation:
+def evaluated(output: Path, *arguments: Any, **settings: Any) -> Evaluation:
     runner._DATA.clear()
-    return gcl_hard.evaluate(*given, **SMALL | {"output": output} | settings)
+    return gcl_hard.evaluate(*arguments, **SMALL | {"output": output} | settings)
 
 
-def accuracies(found: Evaluation, method: str = "hscl") -> list[list[float]]:
-    return [r.values for r in found.results.records.values()
+def accuracies(evaluation: Evaluation, method: str = "hscl") -> list[list[float]]:
+    return [r.values for r in evaluation.results.records.values()
             if r.config["method"] == method]  # fmt: skip
 
 
@@ -117,25 +117,25 @@ def accuracies(found: Evaluation, method: str = "hscl") -> list[list[float]]:
 def test_an_own_encoder_gets_what_the_same_built_in_one_gets(
     protocol: str, tmp_path: Path, mutag: GraphSet
 ) -> None:
-    own = evaluated(tmp_path, OneLayer, mutag, "hscl", protocol=protocol)
+    mine = evaluated(tmp_path, OneLayer, mutag, "hscl", protocol=protocol)
     ours = evaluated(tmp_path, "gin", mutag, "hscl", protocol=protocol, dim=4, layers=1)
-    assert own.table["mean"].tolist() == ours.table["mean"].tolist()
-    np.testing.assert_allclose(own.embeddings(), ours.embeddings(), rtol=1e-4, atol=1e-4)
-    assert own.embeddings().shape == (2 if protocol == "inductive" else 1, 188, 4)
+    assert mine.table["mean"].tolist() == ours.table["mean"].tolist()
+    np.testing.assert_allclose(mine.embeddings(), ours.embeddings(), rtol=1e-4, atol=1e-4)
+    assert mine.embeddings().shape == (2 if protocol == "inductive" else 1, 188, 4)
 
 
 def test_the_table_has_its_baselines_and_tests(tmp_path: Path, mutag: GraphSet) -> None:
-    found = evaluated(tmp_path, Sums, mutag, ["ucl", "hscl"], seeds=2)
-    assert found.table["method"].tolist() == ["ucl", "hscl", "majority", "untrained"]
-    assert found.table["seeds"].tolist() == [2] * 4
-    assert found.table["vs_ucl"].notna().tolist() == [False, True, True, True]
-    assert "majority" in repr(found)
-    assert found.embeddings("ucl", 1).shape == (2, 188, 4)
+    evaluation = evaluated(tmp_path, Sums, mutag, ["ucl", "hscl"], seeds=2)
+    assert evaluation.table["method"].tolist() == ["ucl", "hscl", "majority", "untrained"]
+    assert evaluation.table["seeds"].tolist() == [2] * 4
+    assert evaluation.table["vs_ucl"].notna().tolist() == [False, True, True, True]
+    assert "majority" in repr(evaluation)
+    assert evaluation.embeddings("ucl", 1).shape == (2, 188, 4)
 
 
 def test_further_scores_come_of_what_runs_predicted(tmp_path: Path, mutag: GraphSet) -> None:
     first = evaluated(tmp_path, Sums, mutag, ["ucl", "hscl"], seeds=2)
-    files = {one: one.read_bytes() for one in tmp_path.glob("*.json")}
+    files = {path: path.read_bytes() for path in tmp_path.glob("*.json")}
     for path, content in files.items():  # a result that recorded its accuracies alone
         stored = json.loads(content)
         stored["scores"] = {"accuracy": stored["scores"]["accuracy"]}
@@ -143,37 +143,41 @@ def test_further_scores_come_of_what_runs_predicted(tmp_path: Path, mutag: Graph
         path.write_text(json.dumps(stored), encoding="utf-8")
     again = evaluated(tmp_path, Sums, mutag, ["ucl", "hscl"], seeds=2,
                       metric=["f1_macro", "accuracy"])  # fmt: skip
-    assert {one.data["digest"] for one in again.results.records.values()}
-    assert all(json.loads(one.read_text())["scores"].keys() == {"accuracy"} for one in files)
+    assert {record.data["digest"] for record in again.results.records.values()}
+    assert all(json.loads(path.read_text())["scores"].keys() == {"accuracy"} for path in files)
     table = again.table
     assert table["metric"].tolist() == ["f1_macro"] * 4 + ["accuracy"] * 4
     assert table["mean"].tolist()[4:] == first.table["mean"].tolist()
-    records = [one for one in again.results.records.values() if one.config["method"] == "hscl"]
+    records = [r for r in again.results.records.values() if r.config["method"] == "hscl"]
     expected = [
         100 * f1_score(fold.targets, fold.predicted, average="macro")
-        for one in records for fold in one.tested()
+        for record in records for fold in record.tested()
     ]  # fmt: skip
     row = table[(table["method"] == "hscl") & (table["metric"] == "f1_macro")]
     assert row["mean"].item() == pytest.approx(np.mean(expected))
     tested = again.compare_items("hscl", "ucl", metric="accuracy")
     right = {
         method: [
-            {i: f.targets[k] == f.predicted[k] for f in one.tested() for k, i in enumerate(f.items)}
-            for run, one in sorted(again.results.records.items(), key=lambda pair: pair[0].seed)
+            {
+                i: f.targets[k] == f.predicted[k]
+                for f in result.tested()
+                for k, i in enumerate(f.items)
+            }
+            for run, result in sorted(again.results.records.items(), key=lambda pair: pair[0].seed)
             if run.config.method == method
         ]
         for method in ("hscl", "ucl")
     }
-    rights = [[[100.0 * of[i] for i in range(188)] for of in right[m]] for m in ("hscl", "ucl")]
+    rights = [[[100.0 * run[i] for i in range(188)] for run in right[m]] for m in ("hscl", "ucl")]
     assert tested == crossed_test(*rights)
     with pytest.raises(InputError, match=r"f1_macro.*accuracy"):
         again.compare_items("hscl", "ucl")
     with pytest.raises(InputError, match=r"\bauc\b"):
         again.compare_items("hscl", "ucl", metric="auc")
-    found = again.confusion("hscl")
-    y = np.concatenate([[f.targets, f.predicted] for one in records for f in one.tested()], axis=1)
-    assert (found.to_numpy() == confusion_matrix(*y)).all()
-    assert found.to_numpy().sum() == 2 * 188
+    confusion = again.confusion("hscl")
+    y = np.concatenate([[f.targets, f.predicted] for r in records for f in r.tested()], axis=1)
+    assert (confusion.to_numpy() == confusion_matrix(*y)).all()
+    assert confusion.to_numpy().sum() == 2 * 188
     with pytest.raises(InputError, match=r"\brmse\b"):
         evaluated(tmp_path, Sums, mutag, "ucl", seeds=2, metric="rmse")
     with pytest.raises(InputError, match=r"f1_macro"):
@@ -188,18 +192,21 @@ def test_results_without_predictions_are_named_and_counted(tmp_path: Path, mutag
     del stored["digest"], stored["predicted"]
     path.write_text(json.dumps(stored), encoding="utf-8")
     with pytest.warns(UserWarning, match=r"\b1 of 6\b.*balanced_accuracy.*\bucl\b.*--force"):
-        found = evaluated(tmp_path, Sums, mutag, "ucl", seeds=2, metric="balanced_accuracy")
-    assert found.table.set_index("method")["seeds"]["ucl"] == 1
+        evaluation = evaluated(tmp_path, Sums, mutag, "ucl", seeds=2, metric="balanced_accuracy")
+    assert evaluation.table.set_index("method")["seeds"]["ucl"] == 1
 
 
 def test_settings_are_chosen_by_the_first_metric(tmp_path: Path, mutag: GraphSet) -> None:
-    found = evaluated(tmp_path, Sums, mutag, "hscl", seeds=1, beta=[1, 8], select=True,
-                      baselines=[], metric=["balanced_accuracy", "accuracy"])  # fmt: skip
-    inner = {run.config.beta: one for run, one in found.results.records.items() if run.inner}
-    outer = {run.config.beta: one for run, one in found.results.records.items() if not run.inner}
+    evaluation = evaluated(
+        tmp_path, Sums, mutag, "hscl", seeds=1, beta=[1, 8], select=True, baselines=[],
+        metric=["balanced_accuracy", "accuracy"],
+    )  # fmt: skip
+    records = evaluation.results.records
+    inner = {run.config.beta: record for run, record in records.items() if run.inner}
+    outer = {run.config.beta: record for run, record in records.items() if not run.inner}
     by = [inner[beta].scores["balanced_accuracy"] for beta in (1, 8)]
     taken = [(1, 8)[int(b > a)] for a, b in zip(*by, strict=True)]
-    table = found.table[found.table["kind"] == "inside"].set_index("metric")["mean"]
+    table = evaluation.table[evaluation.table["kind"] == "inside"].set_index("metric")["mean"]
     for name in ("balanced_accuracy", "accuracy"):
         expected = [outer[beta].scores.get(name) or outer[beta].by(name).scores[name]
                     for beta in taken]  # fmt: skip
@@ -208,7 +215,7 @@ def test_settings_are_chosen_by_the_first_metric(tmp_path: Path, mutag: GraphSet
 
 def test_saved_embeddings_give_the_scores_of_the_table(tmp_path: Path, mutag: GraphSet) -> None:
     """Scored fold by fold, each by the encoder that has not seen it."""
-    found = evaluated(tmp_path, Sums, mutag, "hscl")
+    evaluation = evaluated(tmp_path, Sums, mutag, "hscl")
     (file,) = tmp_path.glob("MUTAG_hscl*.embeddings.npz")
     with np.load(file) as saved:
         z, labels, fold_of = (saved[name] for name in ("embeddings", "labels", "fold"))
@@ -216,19 +223,19 @@ def test_saved_embeddings_give_the_scores_of_the_table(tmp_path: Path, mutag: Gr
     folds = folds_of(GraphConfig(folds=2), labels, seed=0)
     scores = [100 * svm_fold(z[k].astype(float), labels, fold, seed=0).accuracy
               for k, fold in enumerate(folds)]  # fmt: skip
-    assert scores == accuracies(found)[0]
+    assert scores == accuracies(evaluation)[0]
     for k, fold in enumerate(folds):
         assert (fold_of[fold.test] == k).all()
 
 
 def test_saved_encoders_make_the_saved_embeddings(tmp_path: Path, mutag: GraphSet) -> None:
-    found = evaluated(tmp_path, Sums, mutag, "hscl")
+    evaluation = evaluated(tmp_path, Sums, mutag, "hscl")
     (file,) = tmp_path.glob("*.pt")
-    for k, encoder in enumerate(found.encoders()):
+    for k, encoder in enumerate(evaluation.encoders()):
         assert not encoder.training
-        np.testing.assert_array_equal(embed(encoder, mutag), found.embeddings()[k])
+        np.testing.assert_array_equal(embed(encoder, mutag), evaluation.embeddings()[k])
         again = gcl_hard.load_encoder(file, Sums, fold=k)
-        np.testing.assert_array_equal(embed(again, mutag), found.embeddings()[k])
+        np.testing.assert_array_equal(embed(again, mutag), evaluation.embeddings()[k])
     with pytest.raises(InputError, match="Sums"):
         gcl_hard.load_encoder(file)
     with (
@@ -244,14 +251,14 @@ def test_saved_encoders_make_the_saved_embeddings(tmp_path: Path, mutag: GraphSe
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "words"),
     [
         ({"n_features": 10**9}, "other ones"), ({"dim": 10**7}, "other ones"),
         ({"layers": 10**6}, "other ones"), ({"dim": 5}, "other ones"), ({}, "finite"),
     ],
 )  # fmt: skip
 def test_an_encoder_unlike_its_settings_is_refused_before_it_is_made(
-    change: dict[str, int], said: str, tmp_path: Path, mutag: GraphSet
+    change: dict[str, int], words: str, tmp_path: Path, mutag: GraphSet
 ) -> None:
     """The first three would take a machine's memory, or hours."""
     evaluated(tmp_path, "gin", mutag, "hscl", dim=4, layers=1, baselines=())
@@ -262,17 +269,17 @@ def test_an_encoder_unlike_its_settings_is_refused_before_it_is_made(
     if not change:
         next(iter(saved["encoders"][0].values()))[0] = torch.nan
     torch.save(saved, tmp_path / "some.pt")
-    with pytest.raises(InputError, match=rf"some\.pt\b.*\b{said}\b"):
+    with pytest.raises(InputError, match=rf"some\.pt\b.*\b{words}\b"):
         gcl_hard.load_encoder(tmp_path / "some.pt")
 
 
 def test_files_of_other_data_are_not_taken_for_these(tmp_path: Path, mutag: GraphSet) -> None:
     first = replace(mutag[:100], name="mine")
     other = replace(mutag[50:150], name="mine")
-    found = evaluated(tmp_path, Sums, first, baselines=())
-    kept = found.embeddings()
+    evaluation = evaluated(tmp_path, Sums, first, baselines=())
+    kept = evaluation.embeddings()
     evaluated(tmp_path, Sums, other, baselines=())
-    for read in (found.embeddings, found.encoders):
+    for read in (evaluation.embeddings, evaluation.encoders):
         with pytest.raises(InputError, match=r"mine_hscl.*graphs.*name='mine'"):
             read()
     options = {"save_embeddings": False, "save_encoders": False, "baselines": ()}
@@ -284,8 +291,8 @@ def test_files_of_other_data_are_not_taken_for_these(tmp_path: Path, mutag: Grap
 
 def test_force_repeats_at_once(tmp_path: Path, mutag: GraphSet) -> None:
     def finished() -> str:
-        found = evaluated(tmp_path, Sums, mutag, baselines=(), force=True)
-        (record,) = found.results.records.values()
+        evaluation = evaluated(tmp_path, Sums, mutag, baselines=(), force=True)
+        (record,) = evaluation.results.records.values()
         return record.finished
 
     assert finished() < finished()
@@ -310,9 +317,9 @@ def test_finished_runs_are_not_repeated_but_changed_ones_are(
 
     monkeypatch.setattr(GraphExperiment, "train", counted)
 
-    def methods(*given: Any, **settings: Any) -> list[str]:
+    def methods(*arguments: Any, **settings: Any) -> list[str]:
         trained.clear()
-        evaluated(tmp_path, *given, **settings)
+        evaluated(tmp_path, *arguments, **settings)
         return sorted(trained)
 
     assert methods(Sums, mutag) == ["hscl", "majority", "untrained"]
@@ -328,9 +335,11 @@ def test_finished_runs_are_not_repeated_but_changed_ones_are(
 
 def test_own_augmentations_are_evaluated_and_told_apart(tmp_path: Path, mutag: GraphSet) -> None:
     def embeddings(*augmentations: Any) -> list[Any]:
-        found = evaluated(tmp_path, "gin", mutag, "ucl", baselines=(), contrast="two-view",
-                          augmentations=augmentations, protocol="transductive")  # fmt: skip
-        return list(found.embeddings().tolist())
+        evaluation = evaluated(
+            tmp_path, "gin", mutag, "ucl", baselines=(), contrast="two-view",
+            augmentations=augmentations, protocol="transductive",
+        )  # fmt: skip
+        return list(evaluation.embeddings().tolist())
 
     def same(data: Data) -> Data:
         return data
@@ -345,18 +354,18 @@ def test_own_augmentations_are_evaluated_and_told_apart(tmp_path: Path, mutag: G
 
 
 def test_a_part_of_a_known_set_is_not_taken_for_it(tmp_path: Path, mutag: GraphSet) -> None:
-    found = evaluated(tmp_path, Sums, mutag[:100], protocol="transductive")
-    assert set(found.table["dataset"]) == {"MUTAG-100"}
-    own = evaluated(tmp_path, Sums, "MUTAG", protocol="transductive")
-    assert not {"paper", "gap"} & ({*found.table} | {*own.table})
+    part = evaluated(tmp_path, Sums, mutag[:100], protocol="transductive")
+    assert set(part.table["dataset"]) == {"MUTAG-100"}
+    whole = evaluated(tmp_path, Sums, "MUTAG", protocol="transductive")
+    assert not {"paper", "gap"} & ({*part.table} | {*whole.table})
 
 
 def test_graphs_of_networkx_with_words_for_classes(tmp_path: Path) -> None:
     graphs = [nx.cycle_graph(5 + k % 3) if k % 2 else nx.star_graph(5) for k in range(24)]
     for k, graph in enumerate(graphs):
         graph.graph["y"] = ("star", "cycle")[k % 2]
-    found = evaluated(tmp_path, Sums, graphs, name="shapes")
-    assert set(found.table["dataset"]) == {"shapes"}
+    evaluation = evaluated(tmp_path, Sums, graphs, name="shapes")
+    assert set(evaluation.table["dataset"]) == {"shapes"}
     for number, graph in enumerate(graphs):
         graph.graph["y"] = number / 2
     with pytest.raises(InputError, match="floats"):
@@ -402,19 +411,19 @@ def test_failures_are_errors_if_nothing_is_left_and_warnings_otherwise(
     with pytest.raises(GclHardError, match=r"\blr\b.*\btemperature\b"):
         evaluated(tmp_path, OneLayer, mutag, baselines=(), **high)
     with pytest.warns(UserWarning, match=r"\blr\b.*\btemperature\b"):
-        found = evaluated(tmp_path, OneLayer, mutag, baselines=("majority",), **high)
-    assert found.table["seeds"].tolist() == [0, 1]
+        evaluation = evaluated(tmp_path, OneLayer, mutag, baselines=("majority",), **high)
+    assert evaluation.table["seeds"].tolist() == [0, 1]
     with pytest.raises(InputError, match=r"MUTAG hscl .*, seed 0\b.*\bfinished\b"):
-        found.embeddings("hscl")
+        evaluation.embeddings("hscl")
     with pytest.raises(InputError, match=r"\bmethod scl\b"):
-        found.embeddings("scl")
+        evaluation.embeddings("scl")
 
 
 def test_nothing_is_saved_that_is_not_wanted(tmp_path: Path, mutag: GraphSet) -> None:
-    found = evaluated(tmp_path, Sums, mutag, save_encoders=False, save_embeddings=False)
+    evaluation = evaluated(tmp_path, Sums, mutag, save_encoders=False, save_embeddings=False)
     assert {path.suffix for path in tmp_path.iterdir()} == {".json"}
     with pytest.raises(InputError, match="save_encoders=True"):
-        found.encoders()
+        evaluation.encoders()
     again = evaluated(tmp_path, Sums, mutag)
     assert len(again.encoders()) == 2
 
@@ -430,8 +439,8 @@ def command(*arguments: str) -> int:
 def test_the_command_trains_an_encoder_of_a_module(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = ["--encoder=own_module:Mine", "--dataset=own_module:shapes", "--protocol=inductive"]
-    assert command(*own, "--method=hscl,untrained", "--save-encoder", "--save-embeddings") == 0
+    flags = ["--encoder=own_module:Mine", "--dataset=own_module:shapes", "--protocol=inductive"]
+    assert command(*flags, "--method=hscl,untrained", "--save-encoder", "--save-embeddings") == 0
     assert "shapes" in capsys.readouterr().out
     (file,) = Path("results").glob("shapes_hscl*.pt")
     capsys.readouterr()
@@ -443,11 +452,11 @@ def test_the_command_trains_an_encoder_of_a_module(
     assert isinstance(gcl_hard.load_encoder(file, trust=True), GIN)
     assert says(capsys.readouterr().err, "own_module", "own_module:Mine")
     assert len(list(Path("results").glob("*.embeddings.npz"))) == 2
-    assert command(*own, "--method=hscl,untrained") == 0
+    assert command(*flags, "--method=hscl,untrained") == 0
     assert says(capsys.readouterr().out, 2, 2, "finished")
     sys.modules.pop("own_module")
     (folder / "own_module.py").write_text(MODULE.format(dim=5))
-    assert command(*own, "--method=hscl") == 0
+    assert command(*flags, "--method=hscl") == 0
     assert not says(capsys.readouterr().out, "finished")
 
 
@@ -536,12 +545,12 @@ def test_a_faster_probe_is_offered_where_the_svm_takes_long(mutag: GraphSet) -> 
 )
 def test_what_wl_starts_from_is_said_before_and_kept(config: GraphConfig, mutag: GraphSet) -> None:
     x = torch.rand(mutag.n_nodes, 2, generator=torch.Generator().manual_seed(0))
-    own = replace(mutag, x=x, features="attributes")
+    graphs = replace(mutag, x=x, features="attributes")
     experiment = GraphExperiment()
-    assert says(experiment.advice(config, own) or "", "MUTAG", "degrees")
+    assert says(experiment.advice(config, graphs) or "", "MUTAG", "degrees")
     assert experiment.advice(config, mutag) is None
-    assert experiment.advice(GraphConfig(method="graph-size"), own) is None
-    assert experiment.facts(own)["wl_start"] == "degrees"
+    assert experiment.advice(GraphConfig(method="graph-size"), graphs) is None
+    assert experiment.facts(graphs)["wl_start"] == "degrees"
     assert "degrees" not in map(str, experiment.facts(mutag).values())
 
 
@@ -588,62 +597,64 @@ def test_nothing_in_a_file_of_weights_is_executed(load_file: Any, tmp_path: Path
 
 def test_encoders_stand_side_by_side_each_with_its_own_settings(tmp_path: Path) -> None:
     mutag = load("MUTAG", download=False)
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "seeds": 1, "folds": 2, "epochs": 1, "c_grid": (1.0,), "progress": False, "threads": 1,
     }  # fmt: skip
     report = tmp_path / "page.md"
     both = gcl_hard.evaluate(
         [Sums, "gin"], mutag, "ucl", layers=2, dim=4, baselines=[], report=report,
-        output=tmp_path / "both", **how,
+        output=tmp_path / "both", **options,
     )  # fmt: skip
     alone = [
-        gcl_hard.evaluate(Sums, mutag, "ucl", baselines=[], output=tmp_path / "own", **how),
+        gcl_hard.evaluate(Sums, mutag, "ucl", baselines=[], output=tmp_path / "own", **options),
         gcl_hard.evaluate(
-            "gin", mutag, "ucl", layers=2, dim=4, baselines=[], output=tmp_path / "gin", **how
+            "gin", mutag, "ucl", layers=2, dim=4, baselines=[], output=tmp_path / "gin", **options
         ),
     ]
-    expected = [next(iter(one.results.records.values())).values for one in alone]
-    found = {
-        run.config.encoder.partition("@")[0]: one.values
-        for run, one in both.results.records.items()
+    expected = [next(iter(evaluation.results.records.values())).values for evaluation in alone]
+    values = {
+        run.config.encoder.partition("@")[0]: record.values
+        for run, record in both.results.records.items()
     }
-    assert found == dict(zip(("Sums", "gin"), expected, strict=True))
+    assert values == dict(zip(("Sums", "gin"), expected, strict=True))
     rows = {choice.partition("@")[0] for choice in both.table["choice"]}
     assert rows >= {"Sums", "gin"}
-    own = tmp_path / "own.md"
-    gcl_hard.evaluate(Sums, mutag, "ucl", baselines=[], report=own, output=tmp_path / "own", **how)
+    page = tmp_path / "own.md"
+    gcl_hard.evaluate(
+        Sums, mutag, "ucl", baselines=[], report=page, output=tmp_path / "own", **options
+    )
     assert "readout" in report.read_text()
-    assert "readout" not in own.read_text()  # of the GIN, which Sums replaces
+    assert "readout" not in page.read_text()  # of the GIN, which Sums replaces
 
 
 def test_several_encoders_are_each_compared_with_their_own_control(tmp_path: Path) -> None:
     mutag = load("MUTAG", download=False)
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "seeds": 2, "folds": 3, "epochs": 1, "c_grid": (1.0,), "progress": False, "threads": 1,
     }  # fmt: skip
-    found = gcl_hard.evaluate(
+    together = gcl_hard.evaluate(
         [Sums, "gin"], mutag, ["ucl", "hucl"], layers=2, dim=4, baselines=["untrained"],
-        output=tmp_path / "both", **how,
+        output=tmp_path / "both", **options,
     )  # fmt: skip
     alone = gcl_hard.evaluate(
         "gin", mutag, ["ucl", "hucl"], layers=2, dim=4, baselines=["untrained"],
-        output=tmp_path / "both", **how,
+        output=tmp_path / "both", **options,
     )  # fmt: skip
-    both, one = (
-        table.set_index(["method", "choice"])["vs_ucl"] for table in (found.table, alone.table)
+    both, gin = (
+        table.set_index(["method", "choice"])["vs_ucl"] for table in (together.table, alone.table)
     )
-    assert both.notna().sum() == 2 * one.notna().sum() == 4  # hucl and untrained of each
-    for (method, choice), difference in one.dropna().items():
+    assert both.notna().sum() == 2 * gin.notna().sum() == 4  # hucl and untrained of each
+    for (method, choice), difference in gin.dropna().items():
         assert both[method, f"{choice} gin".strip()] == pytest.approx(difference)
-    assert not any("best" in choice for choice in found.table["choice"])
-    assert len({str(config) for config in found.results.configs}) == 6  # what logs name runs by
+    assert not any("best" in choice for choice in together.table["choice"])
+    assert len({str(config) for config in together.results.configs}) == 6  # what logs name runs by
     with pytest.raises(InputError, match="encoder="):
-        found.confusion("hucl")
-    assert found.confusion("hucl", encoder="gin").equals(alone.confusion("hucl"))
+        together.confusion("hucl")
+    assert together.confusion("hucl", encoder="gin").equals(alone.confusion("hucl"))
 
 
 def test_links_and_images_of_ones_own_are_evaluated(tmp_path: Path) -> None:
-    how: dict[str, Any] = {"seeds": 1, "epochs": 1, "progress": False, "threads": 1}
+    options: dict[str, Any] = {"seeds": 1, "epochs": 1, "progress": False, "threads": 1}
     folder = tmp_path / "kin"
     folder.mkdir()
     rng = np.random.default_rng(0)
@@ -652,16 +663,22 @@ def test_links_and_images_of_ones_own_are_evaluated(tmp_path: Path) -> None:
         lines = [f"e{a}\trelated\te{b}" for a, b in rows]
         (folder / f"{part}.txt").write_text("\n".join(lines) + "\n")
     links = gcl_hard.links.read_links(folder)
-    found = gcl_hard.evaluate(
-        ["distmult", "transe"], links, "ucl", dim=4, baselines=[], output=tmp_path / "links", **how
+    evaluation = gcl_hard.evaluate(
+        ["distmult", "transe"],
+        links,
+        "ucl",
+        dim=4,
+        baselines=[],
+        output=tmp_path / "links",
+        **options,
     )
-    assert {one.metric for one in found.results.records.values()} == {"mrr"}
-    assert len(found.results.records) == 2
+    assert {record.metric for record in evaluation.results.records.values()} == {"mrr"}
+    assert len(evaluation.results.records) == 2
     with pytest.raises(InputError) as caught:  # and does not ask for what cannot be given
-        found.encoders("ucl", encoder="transe")
+        evaluation.encoders("ucl", encoder="transe")
     assert says(str(caught.value), "links", "encoders")
     assert not says(str(caught.value), "save_encoders=True")
-    assert found.embeddings("ucl", encoder="transe").shape == (9, 4)
+    assert evaluation.embeddings("ucl", encoder="transe").shape == (9, 4)
     with pytest.raises(InputError) as caught:
         gcl_hard.evaluate("distmult", links, "ucl", save_encoders=True, output=tmp_path / "kept")
     assert says(str(caught.value), "links", "--save-encoder")
@@ -673,34 +690,38 @@ def test_links_and_images_of_ones_own_are_evaluated(tmp_path: Path) -> None:
         for name, rows in (("train", slice(30)), ("test", slice(30, 40)))
     }
     images = gcl_hard.images.ImageSet("mine", parts, ("a", "b"))
-    found = gcl_hard.evaluate(
+    evaluation = gcl_hard.evaluate(
         "fast", images, "ucl", width=4, batch_size=10, baselines=["majority"],
-        output=tmp_path / "images", **how,
+        output=tmp_path / "images", **options,
     )  # fmt: skip
-    scores = {run.config.method: one.values for run, one in found.results.records.items()}
+    scores = {
+        run.config.method: record.values for run, record in evaluation.results.records.items()
+    }
     assert [*scores["majority"]] == [50.0]
     assert 0 <= scores["ucl"][0] <= 100
 
 
 def test_a_result_is_drawn_into_a_file(tmp_path: Path) -> None:
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "seeds": 2, "folds": 2, "epochs": 1, "c_grid": (1.0,), "progress": False, "threads": 1,
         "baselines": [], "output": tmp_path,
     }  # fmt: skip
     mutag = load("MUTAG", download=False)
-    found = gcl_hard.evaluate(OneLayer, mutag, "ucl", **how)
+    evaluation = gcl_hard.evaluate(OneLayer, mutag, "ucl", **options)
     for suffix, head in ((".pdf", b"%PDF"), (".svg", b"<?xml"), (".png", b"\x89PNG")):
         first, second = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
-        figure = found.plot(first)
-        found.plot(second)
+        figure = evaluation.plot(first)
+        evaluation.plot(second)
         assert first.read_bytes().startswith(head)
         assert first.read_bytes() == second.read_bytes()
-    (mean,) = found.table["mean"]
+    (mean,) = evaluation.table["mean"]
     lines = [line.get_xdata() for line in figure.axes[0].lines]
     assert any(len(x) == 1 and x[0] == pytest.approx(mean) for x in lines)
     with pytest.raises(InputError, match=r"\.txt"):
-        found.plot(tmp_path / "a.txt")
-    both = gcl_hard.evaluate(OneLayer, mutag, "ucl", protocol=["inductive", "transductive"], **how)
+        evaluation.plot(tmp_path / "a.txt")
+    both = gcl_hard.evaluate(
+        OneLayer, mutag, "ucl", protocol=["inductive", "transductive"], **options
+    )
     with pytest.raises(InputError) as error:
         both.plot()
     assert says(str(error.value), "inductive", "transductive", "protocol")

@@ -59,10 +59,10 @@ def trained(*flags: str) -> Path:
 
 def onnx_program(path: str | Path) -> Callable[..., dict[str, Any]]:
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    names = [one.name for one in session.get_outputs()]
+    names = [output.name for output in session.get_outputs()]
 
-    def run(**given: Tensor) -> dict[str, Any]:
-        arrays = {name: one.numpy() for name, one in given.items()}
+    def run(**inputs: Tensor) -> dict[str, Any]:
+        arrays = {name: tensor.numpy() for name, tensor in inputs.items()}
         return dict(zip(names, session.run(None, arrays), strict=True))
 
     return run
@@ -79,8 +79,8 @@ def inputs_of(graphs: Any) -> dict[str, Tensor]:
     x, edges = batch.x, batch.edge_attr
     if not x.is_floating_point():
         x, edges = x.long(), edges.long()
-    found = {"x": x, "edge_index": batch.edge_index, "ptr": graphs.node_ptr}
-    return found | ({} if edges is None else {"edge_attr": edges})
+    inputs = {"x": x, "edge_index": batch.edge_index, "ptr": graphs.node_ptr}
+    return inputs | ({} if edges is None else {"edge_attr": edges})
 
 
 def close(got: Any, expected: Any) -> None:
@@ -93,11 +93,13 @@ def check_graphs(path: str, encoder: nn.Module, sets: list[Any], *, edges: bool)
     """Hold a program on some sets of graphs against what the encoder embeds of them."""
     program = onnx_program(path) if path.endswith("onnx") else torch_program(path)
     for graphs in sets:
-        given = inputs_of(graphs)
+        inputs = inputs_of(graphs)
         if not edges:
-            given.pop("edge_attr", None)
-        found = program(**given)
-        nodes, whole = (found["nodes"], found["graphs"]) if isinstance(found, dict) else found
+            inputs.pop("edge_attr", None)
+        outputs = program(**inputs)
+        nodes, whole = (
+            (outputs["nodes"], outputs["graphs"]) if isinstance(outputs, dict) else outputs
+        )
         close(whole, gcl_hard.graphs.embed(encoder, graphs))
         close(nodes, gcl_hard.graphs.embed(encoder, graphs, nodes=True))
 
@@ -150,10 +152,10 @@ def test_graphs_and_their_nodes_are_embedded_alike(suffix: str, options: dict[st
 
 def norm_randomly(encoder: nn.Module) -> None:
     """Give BatchNorm statistics, as training does."""
-    for one in encoder.modules():
-        if isinstance(one, nn.BatchNorm1d):
-            nn.init.uniform_(one.running_mean)
-            nn.init.uniform_(one.running_var, 0.5, 2)
+    for module in encoder.modules():
+        if isinstance(module, nn.BatchNorm1d):
+            nn.init.uniform_(module.running_mean)
+            nn.init.uniform_(module.running_var, 0.5, 2)
 
 
 def test_a_run_is_exported_with_encodings_edge_labels_and_a_virtual_node(
@@ -166,7 +168,7 @@ def test_a_run_is_exported_with_encodings_edge_labels_and_a_virtual_node(
     sets = [mutag[[3]], mutag[5:7], mutag[20:37]]
     check_graphs("gin.onnx", gcl_hard.load_encoder(file), sets, edges=True)
 
-    facts = {one.key: one.value for one in onnx.load("gin.onnx").metadata_props}
+    facts = {prop.key: prop.value for prop in onnx.load("gin.onnx").metadata_props}
     assert facts["gcl_hard"] == gcl_hard.__version__
     assert facts["domain"] == "graphs"
     assert facts["model"] == gcl_hard.embed(file, "MUTAG").model
@@ -182,19 +184,21 @@ def test_molecules_are_embedded_alike(suffix: str) -> None:
     assert pretrain(flags) == 0
     assert export("e.pt", "-o", f"mol.{suffix}") == 0
     several = ["c1ccccc1Br", "C", "[Na+].[Cl-]", "N#CC(F)=O", *("C" * n for n in range(1, 14))]
-    sets: list[Molecules] = [from_smiles(one) for one in (["C"], several[:2], several)]
+    sets: list[Molecules] = [from_smiles(smiles) for smiles in (["C"], several[:2], several)]
     assert len(sets[-1]) == 17
     encoder = gcl_hard.load_pretrained("e.pt").encoder
     check_graphs(f"mol.{suffix}", encoder, sets, edges=True)
     if suffix == "onnx":
         program = onnx.load("mol.onnx")
-        facts = {one.key: one.value for one in program.metadata_props}
+        facts = {prop.key: prop.value for prop in program.metadata_props}
         assert facts["domain"] == "molecules"
         assert json.loads(facts["atoms"]) == ATOMS
         assert json.loads(facts["bonds"]) == BONDS
         named = {
-            one.name: [axis.dim_param or axis.dim_value for axis in one.type.tensor_type.shape.dim]
-            for one in (*program.graph.input, *program.graph.output)
+            value.name: [
+                axis.dim_param or axis.dim_value for axis in value.type.tensor_type.shape.dim
+            ]
+            for value in (*program.graph.input, *program.graph.output)
         }
         assert named == {
             "x": ["nodes", 6], "edge_index": [2, "edges"], "ptr": ["graphs_plus_1"],
@@ -261,7 +265,7 @@ def test_a_file_of_an_own_encoder_is_exported_with_its_code(
 ) -> None:
     Path("own_exported.py").write_text(OWN)
     monkeypatch.syspath_prepend(".")
-    flags = [one for one in MUTAG if not one.startswith(("--layers", "--dim"))]
+    flags = [flag for flag in MUTAG if not flag.startswith(("--layers", "--dim"))]
     assert bench.main([*flags, "--encoder=own_exported:Encoder"]) == 0
     (file,) = Path("runs").glob("*.pt")
     assert export(file, "-o", "own.pt2") == 2
@@ -289,8 +293,8 @@ class OwnNodes(nn.Module):
         self.conv = GINConv(nn.Linear(3, 4))
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        found: Tensor = self.conv(x, edge_index)
-        return found
+        z: Tensor = self.conv(x, edge_index)
+        return z
 
 
 def node_set(n: int) -> Any:
@@ -305,8 +309,8 @@ def test_own_encoders_of_nodes_are_embedded_alike() -> None:
     encoder = OwnNodes()
     gcl_hard.export(encoder, "nodes.pt2", like=node_set(4))
     for nodes in (node_set(4), node_set(30)):
-        found = torch_program("nodes.pt2")(x=nodes.x, edge_index=nodes.edge_index)
-        close(found, encoder(nodes.x, nodes.edge_index).detach())
+        z = torch_program("nodes.pt2")(x=nodes.x, edge_index=nodes.edge_index)
+        close(z, encoder(nodes.x, nodes.edge_index).detach())
 
 
 def test_columns_of_nodes_are_in_the_file_and_a_graph_shows_what_is_embedded() -> None:
@@ -329,8 +333,8 @@ def pixels(n: int, side: int) -> Tensor:
 
 def photos(side: int) -> None:
     Path("photos").mkdir()
-    for k, one in enumerate(pixels(6, side)):
-        Image.fromarray(one.permute(1, 2, 0).numpy()).save(f"photos/{k}.png")
+    for k, image in enumerate(pixels(6, side)):
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(f"photos/{k}.png")
 
 
 @pytest.mark.parametrize("size", [12, 16])
@@ -346,7 +350,7 @@ def test_images_are_embedded_alike_at_the_size_of_training_and_at_another(size: 
         close(onnx_program("e.onnx")(images=images)["embeddings"], expected)
         close(torch_program("e.pt2")(images=images), expected)
     saved = torch.load("e.pt", weights_only=True)
-    facts = {one.key: one.value for one in onnx.load("e.onnx").metadata_props}
+    facts = {prop.key: prop.value for prop in onnx.load("e.onnx").metadata_props}
     assert json.loads(facts["side"]) == 12
     assert json.loads(facts["size"]) == size
     assert json.loads(facts["mean"]) == saved["mean"]
@@ -424,9 +428,9 @@ def test_a_file_that_is_there_is_replaced_only_if_that_is_asked_for(
 def test_without_onnx_runtime_a_program_is_written_and_said_to_be_unchecked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = exporting.find_spec
+    find_spec = exporting.find_spec
     monkeypatch.setattr(
-        exporting, "find_spec", lambda name: None if name == "onnxruntime" else found(name)
+        exporting, "find_spec", lambda name: None if name == "onnxruntime" else find_spec(name)
     )
     assert export(trained(), "-o", "e.onnx") == 0
     assert says(capsys.readouterr().out, "ONNX Runtime")
@@ -435,8 +439,8 @@ def test_without_onnx_runtime_a_program_is_written_and_said_to_be_unchecked(
 # Weights
 
 
-def same_weights(one: nn.Module, other: nn.Module) -> bool:
-    ours, theirs = one.state_dict(), other.state_dict()
+def same_weights(module: nn.Module, other: nn.Module) -> bool:
+    ours, theirs = module.state_dict(), other.state_dict()
     return ours.keys() == theirs.keys() and all(ours[name].equal(theirs[name]) for name in ours)
 
 
@@ -445,8 +449,8 @@ def test_weights_come_back_bit_for_bit_with_the_settings_of_their_encoder() -> N
     assert export(file, "--fold=1", "-o", "e.safetensors") == 0
     again = gcl_hard.load_encoder("e.safetensors")
     assert same_weights(again, gcl_hard.load_encoder(file, fold=1))
-    found = gcl_hard.embed("e.safetensors", "MUTAG")
-    np.testing.assert_array_equal(found.values, gcl_hard.embed(file, "MUTAG", fold=1).values)
+    embeddings = gcl_hard.embed("e.safetensors", "MUTAG")
+    np.testing.assert_array_equal(embeddings.values, gcl_hard.embed(file, "MUTAG", fold=1).values)
     assert export("e.safetensors", "-o", "e.pt2") == 0
     with safetensors.safe_open("e.safetensors", "pt") as stored:
         facts = stored.metadata()
@@ -461,7 +465,7 @@ def test_weights_of_molecules_and_of_images_come_back() -> None:
     assert pretrain(flags) == 0
     assert export("e.pt", "-o", "e.safetensors") == 0
     encoders = [gcl_hard.load_pretrained(f"e.{suffix}") for suffix in ("pt", "safetensors")]
-    assert same_weights(*(one.encoder for one in encoders))
+    assert same_weights(*(loaded.encoder for loaded in encoders))
     assert json.loads(json.dumps(encoders[0].about)) == encoders[1].about
     flags = ["--dataset=MUTAG", "--method=untrained", "--seeds=1", "--probe=logistic"]
     assert bench.main([*flags, "--encoder=e.safetensors", "--output=scores"]) == 0
@@ -481,8 +485,8 @@ def test_reading_weights_imports_nothing_that_they_name(monkeypatch: pytest.Monk
     assert export(file, "-o", "e.safetensors") == 0
     with safetensors.safe_open("e.safetensors", "pt") as stored:
         settings = json.loads(stored.metadata()["settings"])
-    own = {"encoder": "evil_module:Encoder@0123abcd", "method": "ucl", "dataset": "MUTAG"}
-    settings["config"] = own
+    config = {"encoder": "evil_module:Encoder@0123abcd", "method": "ucl", "dataset": "MUTAG"}
+    settings["config"] = config
     weights = safetensors.load_file("e.safetensors")
     safetensors.save_file(weights, "bad.safetensors", {"settings": json.dumps(settings)})
     with pytest.raises(InputError) as error:
@@ -529,7 +533,7 @@ def test_weights_by_themselves_have_no_settings() -> None:
 
 def test_embeddings_that_are_all_zero_are_exported() -> None:
     encoder = GIN(5, 4, layers=1)
-    for one in encoder.parameters():
-        one.data.zero_()
+    for parameter in encoder.parameters():
+        parameter.data.zero_()
     gcl_hard.export(encoder, "zero.pt2", like=random_graphs(2, 5))
     assert Path("zero.pt2").exists()

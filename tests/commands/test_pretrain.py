@@ -33,10 +33,10 @@ class Kept:
     """A logger such as Lightning's."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[str, float, int | None]] = []
+        self.numbers: list[tuple[str, float, int | None]] = []
 
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
-        self.found += [(name, value, step) for name, value in metrics.items()]
+        self.numbers += [(name, value, step) for name, value in metrics.items()]
 
 
 class Pixels(nn.Module):
@@ -49,8 +49,8 @@ class Pixels(nn.Module):
         self.linear = nn.Linear(3, 5)
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.linear(x.mean((2, 3)))
-        return found
+        z: Tensor = self.linear(x.mean((2, 3)))
+        return z
 
 
 def test_molecules_as_by_the_command() -> None:
@@ -65,7 +65,7 @@ def test_molecules_as_by_the_command() -> None:
     expected = gcl_hard.load_pretrained("command.pt")
     for name, value in encoder.state_dict().items():
         assert torch.equal(value, expected.encoder.state_dict()[name])
-    losses = [(value, step) for _, value, step in logger.found]
+    losses = [(value, step) for _, value, step in logger.numbers]
     assert [step for _, step in losses] == [1, 2]
     np.testing.assert_allclose([value for value, _ in losses], expected.about["losses"], rtol=1e-6)
 
@@ -74,8 +74,8 @@ def test_photos_with_an_encoder_of_ones_own() -> None:
     encoder = pretrain_encoder("photos/", encoder=Pixels, batch_size=3, epochs=1, output="own.pt")
     assert isinstance(encoder, Pixels)
     assert not encoder.training
-    found = gcl_hard.embed("own.pt", "photos/", encoder=Pixels)
-    assert found.values.shape == (6, 5)
+    embeddings = gcl_hard.embed("own.pt", "photos/", encoder=Pixels)
+    assert embeddings.values.shape == (6, 5)
     written = Path("own.pt").stat().st_mtime_ns
     again = pretrain_encoder("photos/", encoder=Pixels, batch_size=3, epochs=1, output="own.pt")
     assert Path("own.pt").stat().st_mtime_ns == written

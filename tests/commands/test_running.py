@@ -31,11 +31,11 @@ sys.exit(run_command(command, stopped=str))
 """
 
 
-def start(folder: Path, **how: object) -> subprocess.Popen[bytes]:
+def start(folder: Path, **options: object) -> subprocess.Popen[bytes]:
     """Runs a command that prints much, and then writes a file."""
-    environment = os.environ | how.pop("env", {})  # type: ignore[operator]
+    environment = os.environ | options.pop("env", {})  # type: ignore[operator]
     return subprocess.Popen(
-        [sys.executable, "-c", PRINTS, str(folder / "written")], env=environment, **how
+        [sys.executable, "-c", PRINTS, str(folder / "written")], env=environment, **options
     )  # type: ignore[call-overload, no-any-return]
 
 
@@ -62,9 +62,9 @@ def test_signs_that_the_console_lacks_are_spelt(encoding: str, tmp_path: Path) -
     with start(
         tmp_path, env={"PYTHONIOENCODING": encoding}, stdout=-1, stderr=subprocess.STDOUT
     ) as process:
-        said = process.communicate(timeout=60)[0].decode(encoding)
+        output = process.communicate(timeout=60)[0].decode(encoding)
         assert process.returncode == 7
-    first = said.split(" .", 1)[0]
+    first = output.split(" .", 1)[0]
     assert first == {
         "ascii": "beta = 1 +- 2 -> ?", "latin-1": "beta = 1 ± 2 -> ?", "utf-8": "β = 1 ± 2 → 數",
     }[encoding]  # fmt: skip
@@ -75,7 +75,7 @@ def deep(n: int = 10**6) -> None:
 
 
 @pytest.mark.parametrize(
-    ("refused", "told"),
+    ("refused", "message"),
     [
         (lambda: Path("A" * 300).stat(), "A" * 200),
         (lambda: Path("no/such").read_text(), "no/such"),
@@ -87,7 +87,7 @@ def deep(n: int = 10**6) -> None:
     ],
 )
 def test_what_the_system_refuses_is_one_message(
-    refused: Callable[[], object], told: str, capsys: pytest.CaptureFixture[str],
+    refused: Callable[[], object], message: str, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     def command() -> int:
@@ -95,10 +95,10 @@ def test_what_the_system_refuses_is_one_message(
         return 0
 
     assert run_command(command, stopped=str) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: ")
-    assert told in said
-    assert "Traceback" not in said
+    err = capsys.readouterr().err
+    assert err.startswith("error: ")
+    assert message in err
+    assert "Traceback" not in err
     monkeypatch.setenv("GCL_HARD_TRACEBACK", "1")
     with pytest.raises((OSError, ValueError, MemoryError, RuntimeError, OverflowError)):
         run_command(command, stopped=str)
@@ -119,10 +119,10 @@ def test_a_user_without_a_home_has_a_cache_for_one_command(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "home", homeless)
     with pytest.warns(UserWarning, match="GCL_HARD_CACHE"):
-        found = cache_root()
-    assert found.is_dir()
-    assert cache_root() == found
-    assert found.stat().st_mode & 0o077 == 0
+        root = cache_root()
+    assert root.is_dir()
+    assert cache_root() == root
+    assert root.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.timeout(20)

@@ -26,24 +26,24 @@ LR = {"lr": {"type": "float", "low": 1e-4, "high": 0.1, "log": True}}
 TINY: dict[str, Any] = {"epochs": 1, "layers": 1, "dim": 4}
 
 
-def searched(folder: Path, *given: Any, **options: Any) -> SearchResult:
+def searched(folder: Path, *arguments: Any, **options: Any) -> SearchResult:
     """A small search, its studies in a file that is quickly made unless another is given."""
     settings: dict[str, Any] = {
         "space": LR, "trials": 2, "sampler": "random", "threads": 1, "progress": False,
         "storage": str(folder / "study.journal"),
     }  # fmt: skip
-    own = {"epochs": 1} if "encoder" in options else TINY
-    return study(*given, output=folder, **settings | own | options)
+    config = {"epochs": 1} if "encoder" in options else TINY
+    return study(*arguments, output=folder, **settings | config | options)
 
 
 class MyEncoder(nn.Module):
     """Sums of nodes after a layer; remembers what it was made with."""
 
-    made: list[dict[str, Any]] = []  # noqa: RUF012
+    calls: list[dict[str, Any]] = []  # noqa: RUF012
 
     def __init__(self, n_features: int, *, dropout: float = 0.0, width: int = 6) -> None:
         super().__init__()
-        self.made.append({"n_features": n_features, "dropout": dropout, "width": width})
+        self.calls.append({"n_features": n_features, "dropout": dropout, "width": width})
         self.out_dim = width
         self.layers = nn.Sequential(
             nn.Linear(n_features, width), nn.ReLU(), nn.Dropout(dropout), nn.Linear(width, width)
@@ -58,9 +58,9 @@ class MyEncoder(nn.Module):
 
 
 @pytest.fixture
-def made() -> list[dict[str, Any]]:
-    MyEncoder.made.clear()
-    return MyEncoder.made
+def calls() -> list[dict[str, Any]]:
+    MyEncoder.calls.clear()
+    return MyEncoder.calls
 
 
 ENCODER = {
@@ -70,10 +70,10 @@ ENCODER = {
 
 
 def test_settings_of_ones_own_encoder_are_searched_with_those_of_the_configuration(
-    tmp_path: Path, made: list[dict[str, Any]]
+    tmp_path: Path, calls: list[dict[str, Any]]
 ) -> None:
-    found = searched(tmp_path, "MUTAG", "hscl", space=LR | ENCODER, trials=4, encoder=MyEncoder)
-    (finding,) = found.findings
+    result = searched(tmp_path, "MUTAG", "hscl", space=LR | ENCODER, trials=4, encoder=MyEncoder)
+    (finding,) = result.findings
     trials = finding.study.trials
     assert [set(trial.params) for trial in trials] == [{"lr", *ENCODER}] * 4
     asked = [
@@ -81,10 +81,12 @@ def test_settings_of_ones_own_encoder_are_searched_with_those_of_the_configurati
         | {n.removeprefix("encoder."): v for n, v in t.params.items() if n != "lr"}
         for t in (*trials, finding.best)
     ]
-    tried, *rest = made  # whether it can be used at all
-    assert tried["n_features"] == 7
-    once = [one for n, one in enumerate(rest) if n == 0 or one != rest[n - 1]]
-    assert once == [one for n, one in enumerate(asked) if n == 0 or one != asked[n - 1]]
+    first, *rest = calls  # whether it can be used at all
+    assert first["n_features"] == 7
+    once = [arguments for n, arguments in enumerate(rest) if n == 0 or arguments != rest[n - 1]]
+    assert once == [
+        arguments for n, arguments in enumerate(asked) if n == 0 or arguments != asked[n - 1]
+    ]
     assert finding.config == GraphConfig(
         protocol="inductive", method="hscl", lr=finding.best.params["lr"], epochs=1,
         encoder=finding.config.encoder,
@@ -138,21 +140,21 @@ def test_any_callable_makes_encoders(tmp_path: Path) -> None:
     def wide(n_features: int) -> nn.Module:
         return GIN(n_features, 4, 1)
 
-    own = searched(tmp_path / "own", "MUTAG", "hscl", encoder=wide)
+    mine = searched(tmp_path / "own", "MUTAG", "hscl", encoder=wide)
     usual = searched(tmp_path / "usual", "MUTAG", "hscl")
-    values = [[trial.params["lr"] for trial in o.findings[0].study.trials] for o in (own, usual)]
+    values = [[trial.params["lr"] for trial in o.findings[0].study.trials] for o in (mine, usual)]
     assert values[0] == values[1]
-    assert own.inner == usual.inner  # the same GIN, made by hand
+    assert mine.inner == usual.inner  # the same GIN, made by hand
 
 
 def test_ones_own_graphs_are_searched(tmp_path: Path) -> None:
     mutag = load("MUTAG", download=False)
     few = mutag.take(torch.arange(0, 188, 2))
     mine = GraphSet("mine", **{k: v for k, v in vars(few).items() if k not in ("name", "_sizes")})
-    found = searched(tmp_path, mine, "ucl", storage=None)
-    assert found.facts["dataset"] == found.best.dataset == "mine"
-    assert found.study.study_name == "mine_ucl_inductive"
-    assert (found.facts["n_inner_test"], found.facts["n_outer_test"]) == (13, 29)  # of 94
+    result = searched(tmp_path, mine, "ucl", storage=None)
+    assert result.facts["dataset"] == result.best.dataset == "mine"
+    assert result.study.study_name == "mine_ucl_inductive"
+    assert (result.facts["n_inner_test"], result.facts["n_outer_test"]) == (13, 29)  # of 94
     assert (tmp_path / "mine_ucl_inductive.db").is_file()
     with pytest.raises(InputError, match="digest"):  # others under the same name
         searched(tmp_path, GraphSet(**{**vars(mine), "x": mine.x * 2}), "ucl", storage=None)
@@ -160,8 +162,8 @@ def test_ones_own_graphs_are_searched(tmp_path: Path) -> None:
 
 def test_graphs_without_classes_cannot_be_scored(tmp_path: Path) -> None:
     few = [*load("MUTAG", download=False)[:30]]
-    for one in few:
-        one.y = None
+    for graph in few:
+        graph.y = None
     for protocol in ("inductive", "transductive"):
         with pytest.raises(InputError, match=r"\bmine\b.*\blabels\b.*\by\b"):
             searched(tmp_path, GraphSet.from_graphs(few, name="mine"), "ucl", protocol=protocol)
@@ -179,22 +181,22 @@ def test_a_space_is_a_mapping_a_file_a_name_or_the_methods(tmp_path: Path) -> No
         "none": (None, {"beta", "lr"}, "beta"),
     }
     for name, (space, settings, called) in spaces.items():
-        found = searched(tmp_path / name, "MUTAG", "hscl", space=space, trials=1)
-        trial = found.findings[0].best
+        result = searched(tmp_path / name, "MUTAG", "hscl", space=space, trials=1)
+        trial = result.findings[0].best
         assert set(trial.params) == settings
-        assert found.facts["space"] == called
+        assert result.facts["space"] == called
         if name == "path":
-            assert 0.001 <= found.best.lr <= 0.002
+            assert 0.001 <= result.best.lr <= 0.002
         if name == "whole":
-            assert found.best.beta == 7.0
+            assert result.best.beta == 7.0
     assert [dimension.name for dimension in Space.of(LR).dimensions] == ["lr"]
 
 
 def test_what_is_found_hangs_together(tmp_path: Path) -> None:
-    found = searched(tmp_path, "MUTAG", "hscl", trials=3, outer_folds=2, seed=7, ensemble_size=2)
-    assert found.asked == 3
-    assert len(found.findings) == 2
-    for finding in found.findings:
+    result = searched(tmp_path, "MUTAG", "hscl", trials=3, outer_folds=2, seed=7, ensemble_size=2)
+    assert result.asked == 3
+    assert len(result.findings) == 2
+    for finding in result.findings:
         assert isinstance(finding, Finding)
         assert isinstance(finding.study, optuna.Study)
         assert finding.best.number == finding.study.best_trial.number
@@ -204,14 +206,14 @@ def test_what_is_found_hangs_together(tmp_path: Path) -> None:
         assert finding.optimism == finding.inner - finding.outer
         assert finding.n_outer == 1
         assert finding.seconds > 0
-    inner = [finding.inner for finding in found.findings]
-    outer = [finding.outer or 0.0 for finding in found.findings]
-    assert found.inner == pytest.approx(sum(inner) / 2)
-    assert found.outer == pytest.approx(sum(outer) / 2)
-    assert found.optimism == pytest.approx(sum(inner) / 2 - sum(outer) / 2)
-    assert found.best == found.findings[inner.index(max(inner))].config
-    assert found.reads_labels  # hscl does
-    assert found.facts["seed"] == 7
+    inner = [finding.inner for finding in result.findings]
+    outer = [finding.outer or 0.0 for finding in result.findings]
+    assert result.inner == pytest.approx(sum(inner) / 2)
+    assert result.outer == pytest.approx(sum(outer) / 2)
+    assert result.optimism == pytest.approx(sum(inner) / 2 - sum(outer) / 2)
+    assert result.best == result.findings[inner.index(max(inner))].config
+    assert result.reads_labels  # hscl does
+    assert result.facts["seed"] == 7
 
 
 def test_called_again_it_goes_on(tmp_path: Path) -> None:
@@ -230,12 +232,12 @@ def test_called_again_it_goes_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("storage", ["a.db", "a.journal"])
 def test_a_storage_may_be_any_file(tmp_path: Path, storage: str) -> None:
     for trials in (1, 2):
-        found = searched(
+        result = searched(
             tmp_path / "results", "MUTAG", "ucl", trials=trials,
             storage=str(tmp_path / storage), study_name="mine",
         )  # fmt: skip
-        assert found.study.study_name == "mine"
-        assert len(found.study.trials) == trials
+        assert result.study.study_name == "mine"
+        assert len(result.study.trials) == trials
     assert (tmp_path / storage).is_file()
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["mine_search.json"]
 
@@ -303,9 +305,9 @@ DIGITS: dict[str, Any] = {
 
 def test_images_are_told_by_their_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named = Named(monkeypatch)
-    found = study("digits", "ucl", output=tmp_path, **DIGITS)
-    assert isinstance(found.best, ImageConfig)
-    assert found.facts["protocol"] == "split"
+    result = study("digits", "ucl", output=tmp_path, **DIGITS)
+    assert isinstance(result.best, ImageConfig)
+    assert result.facts["protocol"] == "split"
     assert named.names == {"resnet50"}
 
 
@@ -313,9 +315,9 @@ def test_the_network_of_images_may_be_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named = Named(monkeypatch)
-    found = study("digits", "ucl", output=tmp_path, encoder="resnet18", **DIGITS)
-    assert isinstance(found.best, ImageConfig)
-    assert found.best.encoder == "resnet18"
+    result = study("digits", "ucl", output=tmp_path, encoder="resnet18", **DIGITS)
+    assert isinstance(result.best, ImageConfig)
+    assert result.best.encoder == "resnet18"
     assert named.names == {"resnet18"}
 
 

@@ -37,12 +37,12 @@ def folder(tmp_path: Path, **changed: str) -> Path:
 
 def packed(path: Path, name: str = "family.tar.gz", prefix: str = "") -> Path:
     archive = path.with_name(name)
-    with tarfile.open(archive, "w:gz") as made:
+    with tarfile.open(archive, "w:gz") as tar:
         for part in FAMILY:
             content = (path / f"{part}.txt").read_bytes()
             member = tarfile.TarInfo(f"{prefix}{part}.txt")
             member.size = len(content)
-            made.addfile(member, io.BytesIO(content))
+            tar.addfile(member, io.BytesIO(content))
     return archive
 
 
@@ -59,15 +59,15 @@ def facts(text: str) -> set[tuple[str, ...]]:
 
 def test_a_folder_and_an_archive_are_one_set(tmp_path: Path) -> None:
     path = folder(tmp_path)
-    found = load_links("family", data_dir=tmp_path)
-    assert (found.n_entities, found.n_relations) == (5, 3)
+    links = load_links("family", data_dir=tmp_path)
+    assert (links.n_entities, links.n_relations) == (5, 3)
     for part, text in FAMILY.items():
-        assert named(found, part) == facts(text)
+        assert named(links, part) == facts(text)
     for prefix in ("", "inside/"):
         again = read_links(packed(path, prefix=prefix))
-        assert again.digest == found.digest
-        assert again.name == found.name == "family"
-    assert load_links(str(path)).digest == found.digest
+        assert again.digest == links.digest
+        assert again.name == links.name == "family"
+    assert load_links(str(path)).digest == links.digest
     with pytest.raises(InputError, match=r"\bfamily\b.*\bfamily\.tar\.gz\b.*each may be"):
         load_links("family", data_dir=tmp_path)
 
@@ -75,23 +75,23 @@ def test_a_folder_and_an_archive_are_one_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["\r\n", "\r", "\n\n", " \n"])
 def test_lines_end_as_on_any_system(ending: str, tmp_path: Path) -> None:
     changed = {part: text.replace("\n", ending) for part, text in FAMILY.items()}
-    found = read_links(folder(tmp_path, **changed))
+    links = read_links(folder(tmp_path, **changed))
     for part, text in FAMILY.items():
-        assert named(found, part) == facts(text)
+        assert named(links, part) == facts(text)
 
 
 def test_spaces_around_names_are_dropped_and_told(tmp_path: Path) -> None:
     folder(tmp_path, valid="ann \tgrandparent\tcid\n")
-    found = load_links("family", data_dir=tmp_path)
-    assert named(found, "valid") == {("ann", "grandparent", "cid")}
-    assert says(" ".join(found.notes), 1, "'ann '")
+    links = load_links("family", data_dir=tmp_path)
+    assert named(links, "valid") == {("ann", "grandparent", "cid")}
+    assert says(" ".join(links.notes), 1, "'ann '")
 
 
 def test_what_training_has_not_seen_is_kept_and_counted(tmp_path: Path) -> None:
-    found = read_links(folder(tmp_path))
-    assert "dan" in found.entities
-    assert any(says(note, 1, "entity", "training") for note in found.notes)
-    assert any(says(note, 1, "relation", "training") for note in found.notes)
+    links = read_links(folder(tmp_path))
+    assert "dan" in links.entities
+    assert any(says(note, 1, "entity", "training") for note in links.notes)
+    assert any(says(note, 1, "relation", "training") for note in links.notes)
     repeated = FAMILY["train"] + "ann\tparent\tbob\n"
     again = LinkSet.from_triples(
         [tuple(line.split("\t")) for line in repeated.splitlines()],  # type: ignore[misc]
@@ -102,24 +102,24 @@ def test_what_training_has_not_seen_is_kept_and_counted(tmp_path: Path) -> None:
 
 
 def test_queries_ask_both_ways_and_facts_are_those_of_a_slow_loop(tmp_path: Path) -> None:
-    found = read_links(folder(tmp_path))
-    n = found.n_relations
+    links = read_links(folder(tmp_path))
+    n = links.n_relations
     for part in ("train", "valid", "test"):
-        queries = found.queries(part)  # type: ignore[arg-type]
-        asked = set(zip(*(one.tolist() for one in queries), strict=True))
+        queries = links.queries(part)  # type: ignore[arg-type]
+        asked = set(zip(*(column.tolist() for column in queries), strict=True))
         expected = set()
-        for h, r, t in found.part(part).tolist():  # type: ignore[arg-type]
+        for h, r, t in links.part(part).tolist():  # type: ignore[arg-type]
             expected |= {(h, r, t), (t, r + n, h)}
         assert asked == expected
-    for known, parts in ((found.training_facts, ["train"]),
-                         (found.all_facts, ["train", "valid", "test"])):  # fmt: skip
+    for known, parts in ((links.training_facts, ["train"]),
+                         (links.all_facts, ["train", "valid", "test"])):  # fmt: skip
         every = {
             triple
             for part in parts
-            for triple in zip(*(one.tolist() for one in found.queries(part)), strict=True)  # type: ignore[arg-type]
+            for triple in zip(*(column.tolist() for column in links.queries(part)), strict=True)  # type: ignore[arg-type]
         }
-        queries = found.queries("test")
-        rows, columns = known.pairs(found.key(queries))
+        queries = links.queries("test")
+        rows, columns = known.pairs(links.key(queries))
         got = set(zip(rows.tolist(), columns.tolist(), strict=True))
         asked_of = [(int(q), int(r)) for q, r in zip(queries.entity, queries.relation, strict=True)]
         assert got == {
@@ -139,16 +139,16 @@ def test_known_facts_among_some_candidates() -> None:
     assert rows.tolist() == [0, 1, 3]
     assert columns.tolist() == [1, 0, 0]
     nothing = Facts.of(torch.tensor([], dtype=torch.int64), torch.tensor([], dtype=torch.int64))
-    assert not any(len(one) for one in nothing.pairs(torch.tensor([1, 2])))
+    assert not any(len(indices) for indices in nothing.pairs(torch.tensor([1, 2])))
 
 
 def test_training_facts_are_those_of_training_alone(tmp_path: Path) -> None:
-    one = read_links(folder(tmp_path))
+    links = read_links(folder(tmp_path))
     (tmp_path / "more").mkdir()
     other = read_links(folder(tmp_path / "more", test=FAMILY["test"] + "bob\tparent\tann\n"))
     for name in ("keys", "starts", "answers"):
-        assert torch.equal(getattr(one.training_facts, name), getattr(other.training_facts, name))
-    assert len(other.all_facts.answers) == len(one.all_facts.answers) + 2
+        assert torch.equal(getattr(links.training_facts, name), getattr(other.training_facts, name))
+    assert len(other.all_facts.answers) == len(links.all_facts.answers) + 2
 
 
 @pytest.mark.parametrize(
@@ -196,31 +196,31 @@ def test_another_set_of_a_known_name_is_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the published sets")
 @pytest.mark.parametrize("name", KNOWN)
 def test_the_published_sets_have_their_published_sizes(name: str) -> None:
-    found = load_links(name.lower(), data_dir=DATA, download=False)
-    sizes = [len(found.part(part)) for part in ("train", "valid", "test")]
-    assert (found.n_entities, found.n_relations, *sizes) == KNOWN[name].counts
-    assert found.name == name
-    queries = found.queries("test").at(slice(500))
-    rows, columns = found.all_facts.pairs(found.key(queries))
-    own = set(zip(range(500), queries.answer.tolist(), strict=True))
-    assert own <= set(zip(rows.tolist(), columns.tolist(), strict=True))
+    links = load_links(name.lower(), data_dir=DATA, download=False)
+    sizes = [len(links.part(part)) for part in ("train", "valid", "test")]
+    assert (links.n_entities, links.n_relations, *sizes) == KNOWN[name].counts
+    assert links.name == name
+    queries = links.queries("test").at(slice(500))
+    rows, columns = links.all_facts.pairs(links.key(queries))
+    answers = set(zip(range(500), queries.answer.tolist(), strict=True))
+    assert answers <= set(zip(rows.tolist(), columns.tolist(), strict=True))
 
 
 def test_kinds_of_relations_are_those_of_a_slow_loop() -> None:
     generator = torch.Generator().manual_seed(3)
     draws = torch.randint(9, (40, 2), generator=generator).tolist()
-    made = {(f"e{h}", f"r{i % 3}", f"e{t if i % 3 else t // 4}")
+    triples = {(f"e{h}", f"r{i % 3}", f"e{t if i % 3 else t // 4}")
             for i, (h, t) in enumerate(draws)}  # fmt: skip
-    made |= {(f"e{i}", "r3", f"e{(i + 1) % 9}") for i in range(9)}
-    links = LinkSet.from_triples(sorted(made))
-    names = []
+    triples |= {(f"e{i}", "r3", f"e{(i + 1) % 9}") for i in range(9)}
+    links = LinkSet.from_triples(sorted(triples))
+    many = []
     for r in range(4):
         facts = [(h, t) for h, kind, t in links.train.tolist() if kind == r]
         tails = len(facts) / len({h for h, _ in facts})
         heads = len(facts) / len({t for _, t in facts})
-        names.append((heads >= 1.5, tails >= 1.5))
-    of = {(False, False): "1_1", (False, True): "1_n", (True, False): "n_1", (True, True): "n_n"}
-    expected = [of[one] for one in names] + [of[one[::-1]] for one in names]
+        many.append((heads >= 1.5, tails >= 1.5))
+    names = {(False, False): "1_1", (False, True): "1_n", (True, False): "n_1", (True, True): "n_n"}
+    expected = [names[pair] for pair in many] + [names[pair[::-1]] for pair in many]
     assert [KINDS[k] for k in links.kinds.tolist()] == expected
     assert len(set(expected)) > 1
 
@@ -250,9 +250,9 @@ def test_graphs_with_kinds_of_edges_are_sets_of_facts() -> None:
         with pytest.raises(InputError) as error:
             LinkSet.from_graphs(*wrong)
         assert says(str(error.value), *words)
-    for given in (["a"], ["a", "b"], ["a", "a", "b"], [1, 2, 3]):
+    for names in (["a"], ["a", "b"], ["a", "a", "b"], [1, 2, 3]):
         with pytest.raises(InputError):
-            LinkSet.from_graphs(parts[0], entities=given)  # type: ignore[arg-type]
+            LinkSet.from_graphs(parts[0], entities=names)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"\b9\b.*\b3\b"):
         LinkSet.from_graphs(Data(edge_index=parts[0].edge_index, edge_type=parts[0].edge_type,
                                  num_nodes=9), entities=["a", "b", "c"])  # fmt: skip
@@ -276,11 +276,11 @@ def test_a_term_of_n_triples_is_one_entity_as_head_and_as_tail(end: str, tmp_pat
     def lines(facts: str, end: str = end) -> str:
         return "".join(f"<x/{h}>\t<x/r>\t<x/{t}>{end}\n" for h, t in facts.split())
 
-    found = written(
+    links = written(
         tmp_path, "# three facts\n" + lines("ab bc ca"), lines("ac"), "_:b\t<x/r>\t<x/a>" + end
     )
-    assert found.entities == ("<x/a>", "<x/b>", "<x/c>", "_:b")
-    assert sum(says(note, "N-Triples") for note in found.notes) == 3
+    assert links.entities == ("<x/a>", "<x/b>", "<x/c>", "_:b")
+    assert sum(says(note, "N-Triples") for note in links.notes) == 3
     with pytest.raises(InputError) as error:
         written(tmp_path, lines("ab bc") + lines("ca", ""))
     assert says(str(error.value), "train.txt", 3, "N-Triples", "dot")
@@ -296,19 +296,19 @@ def test_a_term_of_n_triples_is_one_entity_as_head_and_as_tail(end: str, tmp_pat
 def test_names_of_columns_are_no_fact(header: str, parts: list[str], tmp_path: Path) -> None:
     texts = {"train": "a\tr\tb\nb\tr\tc\nc\tr\ta\n", "valid": "a\tr\tc\n", "test": "b\tr\ta\n"}
     plain = written(tmp_path, *texts.values())
-    found = written(
+    links = written(
         tmp_path, *(f"{header}\n" * (part in parts) + text for part, text in texts.items())
     )
-    assert found.digest == plain.digest
+    assert links.digest == plain.digest
     for part in parts:
-        assert any(says(note, part, 1, *header.split("\t")) for note in found.notes)
-    assert len(found.notes) == len(parts) + len(plain.notes)
+        assert any(says(note, part, 1, *header.split("\t")) for note in links.notes)
+    assert len(links.notes) == len(parts) + len(plain.notes)
 
 
 def test_a_first_line_whose_words_other_lines_have_is_a_fact(tmp_path: Path) -> None:
-    found = written(tmp_path, "h\tr\tt\na\tr\tb\n")
-    assert ("h", "r", "t") in named(found, "train")
-    assert any(says(note, "train", 1, "h", "r", "t") for note in found.notes)
+    links = written(tmp_path, "h\tr\tt\na\tr\tb\n")
+    assert ("h", "r", "t") in named(links, "train")
+    assert any(says(note, "train", 1, "h", "r", "t") for note in links.notes)
     other = written(tmp_path, "a\tr\tb\nhead\trelation\ttail\n")  # not the first line
     assert ("head", "relation", "tail") in named(other, "train")
     with pytest.raises(InputError) as error:
@@ -345,9 +345,9 @@ def test_names_are_in_the_order_of_their_numbers() -> None:
             [("cid", "likes", "ann"), ("ann", "knows", "bob")],
             entities=entities, relations=relations,
         )  # fmt: skip
-        for found in (of_graph, of_names):
-            assert (found.entities, found.relations) == (names, kinds)
-            assert found.train.tolist() == [[0, 0, 1], [1, 1, 2]]
+        for links in (of_graph, of_names):
+            assert (links.entities, links.relations) == (names, kinds)
+            assert links.train.tolist() == [[0, 0, 1], [1, 1, 2]]
     for wrong in (
         {*names}, dict.fromkeys(names, 0), {"cid": 1, "ann": 2, "bob": 3}, {"0": "cid"}, "abc",
         {"cid": 0, "ann": 1, "bob": 3}, ["cid", "ann", " "], ["cid", "ann", ""], ["cid", "ann", 3],
@@ -362,18 +362,18 @@ def test_names_are_in_the_order_of_their_numbers() -> None:
 
 def test_names_that_look_alike_are_counted() -> None:
     train = [("é", "r", "e\u0301"), ("b", "r", "b\0"), ("b ", "r", "c"), ("c\0", "s", "d")]
-    found = LinkSet.from_triples(train)
-    assert found.n_entities == 8
-    assert any(says(note, 4, "entities") for note in found.notes)
-    assert not any("relations" in note for note in found.notes)
+    links = LinkSet.from_triples(train)
+    assert links.n_entities == 8
+    assert any(says(note, 4, "entities") for note in links.notes)
+    assert not any("relations" in note for note in links.notes)
     plain = LinkSet.from_triples([("é", "r", "e"), ("b", "r", "bb"), ("a b", "r", "ab")])
     assert plain.notes == ()
 
 
 def test_kinds_of_edges_may_be_a_column() -> None:
     ends, kinds = torch.tensor([[0, 1], [1, 2]]), torch.tensor([[0], [1]])
-    found = LinkSet.from_graphs(Data(edge_index=ends, edge_type=kinds))
-    assert found.train.tolist() == [[0, 0, 1], [1, 1, 2]]
+    links = LinkSet.from_graphs(Data(edge_index=ends, edge_type=kinds))
+    assert links.train.tolist() == [[0, 0, 1], [1, 1, 2]]
     for wrong in (kinds.int(), torch.eye(2).long()):
         with pytest.raises(InputError, match="edge_type"):
             LinkSet.from_graphs(Data(edge_index=ends, edge_type=wrong))

@@ -48,8 +48,8 @@ def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     facts = [(f"p{i}", name, f"p{(i + step) % 30}") for i in range(30)
              for name, step in (("next", 1), ("second", 2), ("third", 3))]  # fmt: skip
     order = np.random.default_rng(0).permutation(len(facts))
-    for part, of in {"train": order[:70], "valid": order[70:80], "test": order[80:]}.items():
-        lines = ["\t".join(facts[i]) for i in of]
+    for part, ids in {"train": order[:70], "valid": order[70:80], "test": order[80:]}.items():
+        lines = ["\t".join(facts[i]) for i in ids]
         (folder / f"{part}.txt").write_text("\n".join(lines), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
@@ -62,7 +62,7 @@ def made_context(data_dir: Path | None) -> RunContext:
 
 
 def records(folder: str = "out") -> dict[str, dict[str, Any]]:
-    return {one.name: one.scores for one in Store(folder).rows()}
+    return {result.name: result.scores for result in Store(folder).rows()}
 
 
 def test_a_folder_of_triples_becomes_a_table_that_is_not_computed_again(
@@ -71,16 +71,16 @@ def test_a_folder_of_triples_becomes_a_table_that_is_not_computed_again(
     command = ["--dataset=ring", "--data-dir=.", "--domain=links", "--seeds=2", *SHORT,
                "--method=ucl,hucl,scl,hscl,frequency,untrained"]  # fmt: skip
     assert bench.main(command) == 0
-    said = capsys.readouterr().out
-    assert says(said, "MRR", "frequency", "hscl")
-    found = records()
-    assert len(found) == 4 * 2 + 1 + 2  # frequency has one seed
-    for scores in found.values():
+    out = capsys.readouterr().out
+    assert says(out, "MRR", "frequency", "hscl")
+    scores_by_run = records()
+    assert len(scores_by_run) == 4 * 2 + 1 + 2  # frequency has one seed
+    for scores in scores_by_run.values():
         assert {*scores} == {"mrr", "hits1", "hits3", "hits10", "amri", "mrr_1_1"}
         assert 0 < scores["mrr"][0] <= 100
         assert scores["hits1"][0] <= scores["hits3"][0] <= scores["hits10"][0]
     assert bench.main([*command, "--report=page.html"]) == 0
-    assert records() == found
+    assert records() == scores_by_run
     assert says(Path("page.html").read_text(encoding="utf-8"), "MRR", "frequency")
 
 
@@ -90,7 +90,7 @@ def test_the_scores_are_those_of_the_ranks(ring: Path) -> None:
     experiment, run = LinkExperiment(), Run(config, 3)
     data = experiment.load(config, context)
     trained = experiment.train_run(run, data, context, silent)
-    found = experiment.score(trained, data, context).scores(experiment.metrics(config, data))
+    metrics = experiment.score(trained, data, context).scores(experiment.metrics(config, data))
     model = trained.embeddings
     reciprocal = []
     every = {tuple(fact) for part in (data.train, data.valid, data.test) for fact in part.tolist()}
@@ -106,8 +106,8 @@ def test_the_scores_are_those_of_the_ranks(ring: Path) -> None:
                         scores[other] > scores[answer]
                     )  # fmt: skip
                 reciprocal.append(1 / (1 + better))
-    assert found["mrr"][0] == pytest.approx(100 * np.mean(reciprocal), rel=1e-6)
-    assert found["hits1"][0] == pytest.approx(100 * np.mean([x == 1 for x in reciprocal]))
+    assert metrics["mrr"][0] == pytest.approx(100 * np.mean(reciprocal), rel=1e-6)
+    assert metrics["hits1"][0] == pytest.approx(100 * np.mean([x == 1 for x in reciprocal]))
 
 
 def test_frequency_counts_training_answers(ring: Path) -> None:
@@ -159,12 +159,12 @@ def test_counts_rank_as_a_slow_loop_does(method: str) -> None:
             right, known = (t, {x for x in range(40) if (h, r, x) in every}) if tails else (
                 h, {x for x in range(40) if (x, r, t) in every}
             )  # fmt: skip
-            of = {
+            values = {
                 x: score(h if tails else None, r, None if tails else t, x)
                 for x in range(links.n_entities) if x == right or x not in known
             }  # fmt: skip
-            above = sum(value > of[right] for value in of.values())
-            level = sum(value == of[right] for value in of.values()) - 1
+            above = sum(value > values[right] for value in values.values())
+            level = sum(value == values[right] for value in values.values()) - 1
             expected.append(1 + above + level / 2)
     experiment, context = LinkExperiment(), made_context(None)
     run = Run(LinkConfig("own", method), 0)
@@ -174,16 +174,16 @@ def test_counts_rank_as_a_slow_loop_does(method: str) -> None:
 
 def test_reversed_training_facts_answer_better_where_there_are_some() -> None:
     links, context, experiment = drawn_facts(), made_context(None), LinkExperiment()
-    found = {}
+    mrr = {}
     for method in ("frequency", "reversal"):
         run = Run(LinkConfig("own", method), 0)
         trained = experiment.train_run(run, links, context, silent)
-        found[method] = experiment.score(trained, links, context).scores(["mrr"])["mrr"][0]
-    assert found["reversal"] > 1.5 * found["frequency"]
+        mrr[method] = experiment.score(trained, links, context).scores(["mrr"])["mrr"][0]
+    assert mrr["reversal"] > 1.5 * mrr["frequency"]
     # other held-out facts change no answer: relations are compared by training facts alone
     fewer = replace(links, valid=links.valid[:0], test=links.test[:40])
     queries = fewer.queries("test")
-    scores = [ReversedFacts(of, Frequencies(of))(queries) for of in (links, fewer)]
+    scores = [ReversedFacts(known, Frequencies(known))(queries) for known in (links, fewer)]
     assert torch.equal(*scores)
 
 
@@ -193,10 +193,12 @@ def test_counting_takes_memory_for_the_pairs_that_there_are() -> None:
     facts = torch.stack([ids, ids % n_relations, (7 * ids + 1) % n], 1)
     links = LinkSet(facts[:-10], facts[:0], facts[-10:], tuple(f"e{i}" for i in range(n)),
                     tuple(f"r{i}" for i in range(n_relations)))  # fmt: skip
-    found = Frequencies(links)
-    held = sum(value.numel() for value in vars(found).values() if isinstance(value, torch.Tensor))
+    baseline = Frequencies(links)
+    held = sum(
+        value.numel() for value in vars(baseline).values() if isinstance(value, torch.Tensor)
+    )
     assert held <= 2 * 2 * n + n < 2 * n_relations * n / 100
-    assert found(links.queries("test")).shape == (20, n)
+    assert baseline(links.queries("test")).shape == (20, n)
 
 
 def test_one_long_name_makes_no_other_long(tmp_path: Path) -> None:
@@ -222,7 +224,7 @@ def test_choices_and_epochs_do_not_depend_on_test_facts(tmp_path: Path) -> None:
     every = [(f"e{i}", "r", f"e{j}") for i in range(12) for j in range(12)]
     order = draw.permutation(len(every))
     train, valid, rest = ([every[i] for i in order[a:b]] for a, b in ((0, 60), (60, 80), (80, 144)))
-    context, experiment, found = made_context(tmp_path), LinkExperiment(), []
+    context, experiment, results = made_context(tmp_path), LinkExperiment(), []
     config = LinkConfig("own", "hucl", epochs=6, dim=4, candidates=4, lr=0.1, patience=1)
     for part in (0, 1):
         links = LinkSet.from_triples(train, valid, rest[part::2])
@@ -233,10 +235,10 @@ def test_choices_and_epochs_do_not_depend_on_test_facts(tmp_path: Path) -> None:
             scored = experiment.score(trained, links, context)
             weights.append(trained.embeddings.entities.weight)
             scores += scored.scores(["mrr"])["mrr"] if inner else scored.validation
-        found.append((weights, scores, trained.scores))
-    (one, of_one, epoch), (other, of_other, other_epoch) = found
-    assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
-    assert (of_one, epoch) == (of_other, other_epoch)
+        results.append((weights, scores, trained.scores))
+    (weights_a, scores_a, epoch), (weights_b, scores_b, other_epoch) = results
+    assert all(torch.equal(a, b) for a, b in zip(weights_a, weights_b, strict=True))
+    assert (scores_a, epoch) == (scores_b, other_epoch)
 
 
 @pytest.mark.exact
@@ -254,8 +256,8 @@ def test_nothing_of_test_facts_reaches_a_model_or_a_choice(ring: Path) -> None:
         [sys.executable, "-W", "ignore", "-m", "gcl_hard.bench", *command, "--output=two"],
         check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
-    for one in sorted(Path("one").glob("*.npz")):
-        with np.load(one) as a, np.load(Path("two") / one.name) as b:
+    for path in sorted(Path("one").glob("*.npz")):
+        with np.load(path) as a, np.load(Path("two") / path.name) as b:
             assert np.array_equal(a["embeddings"], b["embeddings"])
     names = [{*records(folder)} for folder in ("one", "two")]
     assert names[0] == names[1]
@@ -318,7 +320,7 @@ def test_what_links_do_not_have_is_one_message(
 
 
 @pytest.mark.parametrize(
-    "given",
+    "options",
     [
         ["--encoder=rgcn", "--layers=2"],
         ["--encoder=rotate", "--objective=jsd"],
@@ -327,10 +329,11 @@ def test_what_links_do_not_have_is_one_message(
         ["--sparse=true", "--n3=0.01"],
     ],
 )
-def test_models_and_ways_of_training_make_tables(given: list[str], ring: Path) -> None:
-    short = [one for one in SHORT if "pool" not in " ".join(given) or "--candidates" not in one]
+def test_models_and_ways_of_training_make_tables(options: list[str], ring: Path) -> None:
+    pooled = "pool" in " ".join(options)
+    short = [option for option in SHORT if not pooled or "--candidates" not in option]
     command = ["--dataset=ring", "--data-dir=.", "--domain=links", "--seeds=1", "--method=hscl"]
-    assert bench.main([*command, *short, *given]) == 0
+    assert bench.main([*command, *short, *options]) == 0
     (scores,) = records().values()
     assert 0 < scores["mrr"][0] <= 100
 
@@ -338,20 +341,20 @@ def test_models_and_ways_of_training_make_tables(given: list[str], ring: Path) -
 def test_a_run_ends_where_it_no_longer_helps_and_keeps_its_best_epoch(ring: Path) -> None:
     config = LinkConfig("ring", "hucl", epochs=12, dim=8, candidates=8, lr=0.1, patience=2)
     context, experiment, run = made_context(Path()), LinkExperiment(), Run(config, 0)
-    data, seen, told = experiment.load(config, context), list[float](), list[float]()
+    data, seen, shares = experiment.load(config, context), list[float](), list[float]()
 
     def report(run: Run, share: float, loss: float | None = None) -> bool:
-        told.append(share)
+        shares.append(share)
         return True
 
     trained = experiment.train_run(run, data, context, report)
     scored = experiment.score(trained, data, context)
     best = scored.facts["best_epoch"]
-    ends = told[1::2]  # of epochs, whose one batch is reported, too, as it begins
+    ends = shares[1::2]  # of epochs, whose one batch is reported, too, as it begins
     for epochs in range(1, len(ends) + 1):  # of runs of a given length
         shorter = replace(config, epochs=epochs, patience=0)
-        found = experiment.train_run(Run(shorter, 0), data, context, silent)
-        seen.append(experiment.score(found, data, context).validation[0])
+        shorter_run = experiment.train_run(Run(shorter, 0), data, context, silent)
+        seen.append(experiment.score(shorter_run, data, context).validation[0])
     assert best == 1 + int(np.argmax(seen))
     assert scored.validation == (max(seen),)
     assert len(ends) in (best + 2, 12)
@@ -369,10 +372,10 @@ def test_the_mrr_of_a_kind_of_questions_is_over_those_alone(tmp_path: Path) -> N
     metrics = experiment.metrics(config, links)
     assert {*metrics} >= {"mrr_1_1", "mrr_1_n", "mrr_n_1"}
     assert "mrr_n_n" not in metrics
-    found = scored.scores(metrics)
+    scores = scored.scores(metrics)
     reciprocal = 100 / scored.folds[0].predicted  # tails of the four facts, then heads
     for name, ids in {"mrr_n_1": [0, 1, 2], "mrr_1_n": [4, 5, 6], "mrr_1_1": [3, 7]}.items():
-        assert found[name][0] == pytest.approx(reciprocal[ids].mean())
+        assert scores[name][0] == pytest.approx(reciprocal[ids].mean())
 
 
 OWN = """
@@ -440,16 +443,18 @@ def test_intervals_are_over_seeds_and_facts(seeds: int, ring: Path) -> None:
     command = ["--dataset=ring", "--data-dir=.", "--domain=links", f"--seeds={seeds}", *SHORT,
                "--method=ucl,hucl", "--report=page.md"]  # fmt: skip
     assert bench.main(command) == 0
-    found = [*Store("out").rows()]
+    stored = [*Store("out").rows()]
     by_method = {
-        name: np.stack([one.tested()[0].predicted for one in found if one.config["method"] == name])
+        name: np.stack([r.tested()[0].predicted for r in stored if r.config["method"] == name])
         for name in ("ucl", "hucl")
     }
-    reciprocal = {name: 100 / of.reshape(seeds, 2, -1) for name, of in by_method.items()}
+    reciprocal = {name: 100 / ranks.reshape(seeds, 2, -1) for name, ranks in by_method.items()}
     expected = crossed_test(reciprocal["hucl"].mean(1), reciprocal["ucl"].mean(1))
-    configs = list(dict.fromkeys(one.run.config for one in found))
-    results = Results(configs, tuple(range(seeds)), {one.run: one for one in found}, False)
-    (row,) = (one for one in rows(results) if one.method == "hucl")
+    configs = list(dict.fromkeys(result.run.config for result in stored))
+    results = Results(
+        configs, tuple(range(seeds)), {result.run: result for result in stored}, False
+    )
+    (row,) = (row for row in rows(results) if row.method == "hucl")
     test = row.tests["ucl"]
     assert (test.mean, test.low, test.high) == pytest.approx(
         (expected.difference, expected.low, expected.high)

@@ -77,14 +77,14 @@ def test_scores_are_those_of_a_slow_loop(kind: Any) -> None:
     model = kind(7, 2, dim=6, bias=0.5).double()
     entity, relation = torch.tensor([0, 3, 6]), torch.tensor([0, 3, 2])
     q = model.query(entity, relation)
-    found = model.compare(q, model.candidates())
+    scores = model.compare(q, model.candidates())
     for i, j in product(range(3), range(7)):
         expected = loop(model, int(entity[i]), int(relation[i]), j)
-        assert found[i, j].item() == pytest.approx(expected, rel=1e-10)
-    some = torch.tensor([5, 5, 1])
-    assert torch.allclose(model.compare(q, model.candidates(some)), found[:, some])
-    assert torch.allclose(model.pairwise(q, model.candidates(some)),
-                          found[torch.arange(3), some])  # fmt: skip
+        assert scores[i, j].item() == pytest.approx(expected, rel=1e-10)
+    ids = torch.tensor([5, 5, 1])
+    assert torch.allclose(model.compare(q, model.candidates(ids)), scores[:, ids])
+    assert torch.allclose(model.pairwise(q, model.candidates(ids)),
+                          scores[torch.arange(3), ids])  # fmt: skip
 
 
 @pytest.mark.parametrize("method", ["ucl", "hucl", "scl", "hscl"])
@@ -111,7 +111,7 @@ def test_the_loss_is_that_of_the_scores_with_known_training_facts(
     )
     batch = links.queries("train").at(slice(9))
     torch.manual_seed(5)
-    found = model(batch)
+    loss = model(batch)
     again = LinkContrast(
         scorer, links, method=method, beta=1.5, candidates=number or "all", seed=3, **options
     )
@@ -119,22 +119,22 @@ def test_the_loss_is_that_of_the_scores_with_known_training_facts(
     seen: list[tuple[Any, ...]] = []
     plain = again.loss.scored
 
-    def watched(scores: Tensor, own: Tensor, **of: Any) -> Tensor:
-        seen.append((scores, own, of))
-        return plain(scores, own, **of)
+    def watched(scores: Tensor, positive: Tensor, **options: Any) -> Tensor:
+        seen.append((scores, positive, options))
+        return plain(scores, positive, **options)
 
     again.loss.scored = watched  # type: ignore[method-assign]
     value = again(batch)
-    scores, own, _ = seen[0]
+    scores, positives, _ = seen[0]
     trained = {
-        tuple(one) for one in zip(*(x.tolist() for x in links.queries("train")), strict=True)
+        tuple(fact) for fact in zip(*(x.tolist() for x in links.queries("train")), strict=True)
     }
     tables = scorer.entities.weight.detach(), scorer.relations.weight.detach()
     cubes = 0.0
     for e, r, a in zip(*(x.tolist() for x in batch), strict=True):
         vectors = tables[0][e], tables[1][r], tables[0][a]
         cubes += sum(float(v.abs().pow(3).sum()) for v in vectors)
-    assert found.item() == pytest.approx(value.item() + 0.1 * cubes / 9, rel=1e-10)
+    assert loss.item() == pytest.approx(value.item() + 0.1 * cubes / 9, rel=1e-10)
     # which entity a column is, by its scores with all entities
     every = scorer.compare(scorer.query(batch.entity, batch.relation), scorer.candidates())
     columns = [
@@ -146,7 +146,7 @@ def test_the_loss_is_that_of_the_scores_with_known_training_facts(
     masked = []
     for i in range(9):
         e, r, a = (int(x[i]) for x in batch)
-        assert scores[i, own[i]].item() == pytest.approx(every[i, a].item(), rel=1e-10)
+        assert scores[i, positives[i]].item() == pytest.approx(every[i, a].item(), rel=1e-10)
         keep = [
             j for j in columns
             if j != a and not (method in ("scl", "hscl") and (e, r, j) in trained)
@@ -162,8 +162,8 @@ def test_the_loss_is_that_of_the_scores_with_known_training_facts(
         weight=float(scores.shape[1] - 1) if objective == "infonce" else "others",
     )  # fmt: skip
     terms = direct.scored(every, batch.answer, known=known)
-    has = torch.tensor([bool(keep) for keep in masked])
-    expected = terms[has].mean() if has.any() else torch.tensor(0.0)
+    kept = torch.tensor([bool(keep) for keep in masked])
+    expected = terms[kept].mean() if kept.any() else torch.tensor(0.0)
     assert value.item() == pytest.approx(expected.item(), rel=1e-9)
 
 
@@ -298,15 +298,16 @@ def test_a_fact_of_valid_or_test_changes_no_loss() -> None:
         ]
         for part in ("train", "valid", "test")
     }
-    taken = {one for of in triples.values() for one in of}
-    new = next(one for one in product(LETTERS, "rs", LETTERS) if one not in taken)
+    taken = {fact for facts in triples.values() for fact in facts}
+    new = next(fact for fact in product(LETTERS, "rs", LETTERS) if fact not in taken)
     for part in ("valid", "test"):
-        more = LinkSet.from_triples(*(of + [new] * (name == part) for name, of in triples.items()))
+        changed = (facts + [new] * (name == part) for name, facts in triples.items())
+        more = LinkSet.from_triples(*changed)
         values = []
-        for one in (links, more):
+        for data in (links, more):
             torch.manual_seed(0)
-            model = LinkContrast(ComplEx(7, 2, dim=4), one, method="hscl", candidates=5)
-            values.append([model(batch) for batch in one.batches(8, seed=1)(1)])
+            model = LinkContrast(ComplEx(7, 2, dim=4), data, method="hscl", candidates=5)
+            values.append([model(batch) for batch in data.batches(8, seed=1)(1)])
         assert torch.equal(*map(torch.stack, values))
 
 
@@ -315,8 +316,8 @@ def test_an_epoch_asks_every_question_once_in_an_order_of_its_own() -> None:
     orders = []
     for epoch in (1, 2):
         batches = [*links.batches(7, seed=0)(epoch)]
-        assert [one.number for one in batches] == [7] * 5 + [5]
-        asked = [x for one in batches for x in zip(*(t.tolist() for t in one), strict=True)]
+        assert [batch.number for batch in batches] == [7] * 5 + [5]
+        asked = [x for batch in batches for x in zip(*(t.tolist() for t in batch), strict=True)]
         assert sorted(asked) == sorted(zip(*(t.tolist() for t in links.queries("train")),
                                            strict=True))  # fmt: skip
         orders.append(asked)
@@ -377,7 +378,7 @@ def ranks_by_loop(model: TransE, links: LinkSet) -> list[float]:
     facts = {
         tuple(fact) for part in ("train", "valid", "test") for fact in links.part(part).tolist()
     }  # type: ignore[arg-type]
-    found = []
+    ranks = []
     for entity, relation, answer in zip(*(t.tolist() for t in links.queries("test")), strict=True):
         d = (x[entity] + r[relation] - x).square().sum(1).sqrt().tolist()
         rest = [
@@ -385,8 +386,8 @@ def ranks_by_loop(model: TransE, links: LinkSet) -> list[float]:
             and ((entity, relation, j) if relation < 2 else (j, relation - 2, entity)) not in facts
         ]  # fmt: skip
         above, level = (sum(f(d[j]) for j in rest) for f in (d[answer].__gt__, d[answer].__eq__))
-        found.append(1 + above + level / 2)
-    return found
+        ranks.append(1 + above + level / 2)
+    return ranks
 
 
 class Moved(TransE):
@@ -422,10 +423,10 @@ def test_ranks_of_close_vectors_are_those_of_double_precision(
     if not bias:  # whose digits scores would share
         queries = links.queries("test")
         known = links.all_facts.pairs(links.key(queries))
-        found = filtered_ranks(
+        result = filtered_ranks(
             LinkContrast(model, links, method="ucl").scores(queries), queries.answer, known
         )
-        assert found.rank.tolist() == right
+        assert result.rank.tolist() == right
 
 
 def test_close_candidates_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,8 +439,8 @@ def test_close_candidates_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch)
 def test_close_candidates_of_a_model_of_ones_own_are_compared_anew() -> None:
     model, links = crowd(10.0, 0.01, kind=Moved)
     right = torch.tensor(ranks_by_loop(model, links), dtype=torch.float64)
-    found = ranks_of_part(model, links, "test").rank
-    assert (found - right).abs().max() <= 1  # its queries are rounded
+    ranks = ranks_of_part(model, links, "test").rank
+    assert (ranks - right).abs().max() <= 1  # its queries are rounded
 
 
 def test_a_model_with_distances_of_its_own_is_ranked_by_them() -> None:
@@ -505,16 +506,16 @@ def test_a_number_of_a_model_of_ones_own_is_added_in_every_pool(candidates: Any)
             x = super().candidates(entities)
             return torch.cat([x, torch.full((len(x), 1), -3.0)], 1)
 
-    links, found = facts(), []
+    links, outputs = facts(), []
     for kind in (Own, Same):
         torch.manual_seed(0)
         scorer = kind()
         model = LinkContrast(scorer, links, method="hscl", objective="jsd", seed=1,
                              candidates=candidates)  # fmt: skip
         batch = links.queries("train").at(slice(6))
-        found.append((model(batch), model.scores(batch)))
-    for one, other in zip(*found, strict=True):
-        assert torch.allclose(one, other, atol=1e-6)
+        outputs.append((model(batch), model.scores(batch)))
+    for first, second in zip(*outputs, strict=True):
+        assert torch.allclose(first, second, atol=1e-6)
 
 
 def test_answers_have_names_and_known_ones_are_left_out() -> None:
@@ -570,10 +571,10 @@ def test_a_model_answers_by_its_names_whatever_the_set(saved: bool, tmp_path: Pa
     )  # fmt: skip
     for other in (links, more, larger):
         for ends, answers in expected.items():
-            found = model.predict(other, ends[0], "r", ends[1], k=9, filtered=False)
-            assert [name for name, _ in found] == [name for name, _ in answers]
-            assert [x for _, x in found] == pytest.approx([x for _, x in answers], abs=1e-6)
-            assert len(found) == 5
+            ranking = model.predict(other, ends[0], "r", ends[1], k=9, filtered=False)
+            assert [name for name, _ in ranking] == [name for name, _ in answers]
+            assert [x for _, x in ranking] == pytest.approx([x for _, x in answers], abs=1e-6)
+            assert len(ranking) == 5
     assert {name for name, _ in model.predict(more, "a", "r")} == {*"acd"}
     assert {name for name, _ in model.predict(larger, "a", "r")} == {*"acde"}
     for asked in (("x", "r"), ("a", "q")):
@@ -601,7 +602,7 @@ def test_scores_do_not_depend_on_answers_beyond_the_model(kind: Any) -> None:
 def test_a_set_of_other_names_meets_no_model() -> None:
     model = chain_model()
     numbered = {"entities": ["a", "b", "c", "d", "e"], "relations": ["r", "s"]}
-    before = [one.clone() for one in model.parameters()]
+    before = [weights.clone() for weights in model.parameters()]
     sets = {
         "shifted": LinkSet.from_triples([("aa", "r", "a"), *CHAIN[:2], ("c", "s", "d")]),
         "smaller": LinkSet.from_triples(CHAIN[:3]),

@@ -18,9 +18,9 @@ DATA = Path(__file__).parents[3] / "shared" / "data" / "links"
 
 def test_pairs_and_reversals_are_those_of_a_slow_loop() -> None:
     draw = np.random.default_rng(0)
-    made = {(int(h), int(r), int(t)) for h, r, t in draw.integers((9, 4, 9), size=(200, 3))}
-    made |= {(t, 3 - r, h) for h, r, t in made if r in (1, 2) or draw.random() < 0.6}
-    facts = torch.tensor([*made])
+    triples = {(int(h), int(r), int(t)) for h, r, t in draw.integers((9, 4, 9), size=(200, 3))}
+    triples |= {(t, 3 - r, h) for h, r, t in triples if r in (1, 2) or draw.random() < 0.6}
+    facts = torch.tensor([*triples])
     rows, others = reversed_pairs(facts, 9)
     expected = {
         (i, j)
@@ -30,16 +30,16 @@ def test_pairs_and_reversals_are_those_of_a_slow_loop() -> None:
     pairs = list(zip(rows.tolist(), others.tolist(), strict=True))
     assert set(pairs) == expected
     assert len(pairs) == len(expected)
-    of = [{(h, t) for h, kind, t in made if kind == r} for r in range(4)]
+    pairs_of = [{(h, t) for h, kind, t in triples if kind == r} for r in range(4)]
     for share in (0.3, 0.6, 0.9, 1.0):
         right = set()
         for r, back in product(range(4), repeat=2):
-            both = len({(h, t) for h, t in of[r] & {(t, h) for h, t in of[back]}
+            both = len({(h, t) for h, t in pairs_of[r] & {(t, h) for h, t in pairs_of[back]}
                         if h != t or r != back})  # fmt: skip
-            if both >= 30 and both >= share * max(len(of[r]), len(of[back])):
+            if both >= 30 and both >= share * max(len(pairs_of[r]), len(pairs_of[back])):
                 right.add((r, back))
-        found = reversals(facts, 9, 4, share)
-        assert {*zip(*(x.tolist() for x in found), strict=True)} == right
+        relations = reversals(facts, 9, 4, share)
+        assert {*zip(*(x.tolist() for x in relations), strict=True)} == right
         assert share > 0.6 or len(right) > 2
 
 
@@ -53,10 +53,10 @@ def test_held_out_edges_that_training_has_in_the_other_direction_are_noted() -> 
     facts = both_ways(60)
     draw = np.random.default_rng(1).permutation(len(facts))
     train, valid, test = ([facts[i] for i in ids] for ids in np.split(draw, [72, 96]))
-    found = LinkSet.from_triples(train, valid, test)
+    links = LinkSet.from_triples(train, valid, test)
     shares = [100 * np.mean([(t, r, h) in train for h, r, t in part]) for part in (valid, test)]
     assert 0 < shares[0] != shares[1] > 0
-    (note,) = (note for note in found.notes if "reversed" in note)
+    (note,) = (note for note in links.notes if "reversed" in note)
     assert says(note, *(f"{share:.1f}" for share in shares), "symmetric", "reversal", "valid",
                 "test")  # fmt: skip
     assert "pairs" not in note
@@ -69,8 +69,8 @@ def test_pairs_of_relations_are_told_from_symmetric_ones(number: int) -> None:
     parents = [(f"p{i}", "parent", f"c{i}") for i in range(number)]
     children = [(t, "child", h) for h, _, t in parents]
     others = [(f"p{i}", "knows", f"c{i + 1}") for i in range(number)]
-    found = LinkSet.from_triples([*parents, *children[:-6], *others], [], children[-6:])
-    notes = [note for note in found.notes if "reversed" in note]
+    links = LinkSet.from_triples([*parents, *children[:-6], *others], [], children[-6:])
+    notes = [note for note in links.notes if "reversed" in note]
     assert len(notes) == (number >= 30)
     assert all(says(note, "100.0", "test", "pairs") for note in notes)
     assert not any("symmetric" in note for note in notes)
@@ -97,5 +97,5 @@ def test_shares_of_the_published_sets(name: str, shares: list[str]) -> None:
         same = {r for r in range(links.n_relations) if np.mean(np.array(back)[kinds == r]) >= 0.8}
         assert (name == "WN18RR") <= (len(same) == 3)
         for part, share in zip((links.valid, links.test), shares, strict=True):
-            there = [r in same and (t, r, h) in train for h, r, t in part.tolist()]
-            assert f"{100 * np.mean(there):.1f}" == share
+            reversed_in_train = [r in same and (t, r, h) in train for h, r, t in part.tolist()]
+            assert f"{100 * np.mean(reversed_in_train):.1f}" == share

@@ -78,9 +78,9 @@ def flipped(content: bytes) -> bytes:
 def test_what_the_cache_no_more_holds_as_written_is_made_again(
     spoil: Callable[[Path], object], cache: Path
 ) -> None:
-    valid = [one for one in SOME if "*" not in one]
+    valid = [smiles for smiles in SOME if "*" not in smiles]
     whole, names = from_smiles(SOME, key="some"), scaffolds(valid, key="some")
-    files = [one for one in cache.rglob("[!.]*") if one.is_file()]
+    files = [path for path in cache.rglob("[!.]*") if path.is_file()]
     assert len(files) > 6
     for file in files:
         content = file.read_bytes()
@@ -151,28 +151,28 @@ def test_a_bond_is_in_a_ring_if_it_is_no_bridge() -> None:
 
 
 def test_what_is_outside_the_vocabulary_is_unknown_and_codes_stay_inside_it() -> None:
-    found = from_smiles([*SOME, "[C+6]", "[U]"])
-    for codes, sizes in ((found.x, molecules.ATOMS), (found.edge_attr, molecules.BONDS)):
+    read = from_smiles([*SOME, "[C+6]", "[U]"])
+    for codes, sizes in ((read.x, molecules.ATOMS), (read.edge_attr, molecules.BONDS)):
         assert (codes.long() < torch.tensor([*sizes.values()])).all()
-    charge, element = found[len(SOME)].x[0, 2], found[SOME.index("*CC")].x[0, 0]
+    charge, element = read[len(SOME)].x[0, 2], read[SOME.index("*CC")].x[0, 0]
     assert charge == element == molecules.UNKNOWN
 
 
 def test_a_long_molecule_costs_its_own_length_alone() -> None:
     long, short = "C" * 3000, ["C"] * 600
-    sizes = [len(pickle.dumps(from_smiles(some))) for some in (short, [long, *short], [long])]
+    sizes = [len(pickle.dumps(from_smiles(smiles))) for smiles in (short, [long, *short], [long])]
     assert sizes[1] < sizes[0] + 2 * sizes[2]
 
 
 def test_what_is_no_molecule_is_named_and_its_targets_are_left_out() -> None:
     targets = [[1.0, np.nan], [2, 2], [3, 3], [4, 4], [5, 5]]
-    found = from_smiles(["CC", "no", "O", "", "CCO\nCC"], targets)
-    assert [tuple(one) for one in found.invalid] == [(1, "no"), (3, ""), (4, "CCO\nCC")]
-    assert found.smiles.tolist() == [b"CC", b"O"]
-    assert found.rows.tolist() == [0, 2]
-    assert found.y.shape == (2, 2)
-    assert found.y[1].tolist() == [3, 3]
-    assert found.y[0].isnan().tolist() == [False, True]
+    read = from_smiles(["CC", "no", "O", "", "CCO\nCC"], targets)
+    assert [tuple(smiles) for smiles in read.invalid] == [(1, "no"), (3, ""), (4, "CCO\nCC")]
+    assert read.smiles.tolist() == [b"CC", b"O"]
+    assert read.rows.tolist() == [0, 2]
+    assert read.y.shape == (2, 2)
+    assert read.y[1].tolist() == [3, 3]
+    assert read.y[0].isnan().tolist() == [False, True]
 
 
 def test_targets_of_pandas_are_found_by_the_index_of_the_smiles() -> None:
@@ -193,13 +193,13 @@ def test_targets_of_pandas_are_found_by_the_index_of_the_smiles() -> None:
 )
 def test_a_smiles_without_end_is_left_out_by_its_length(endless: str) -> None:
     begun = time.monotonic()
-    found = from_smiles(["CC", endless, "c1ccccc1"])
+    read = from_smiles(["CC", endless, "c1ccccc1"])
     assert time.monotonic() - begun < 10  # the first took RDKit minutes
-    assert [one.row for one in found.invalid] == [1]
-    said = found.left_out("mine")
-    assert said is not None
-    assert f"{len(endless):,} letters" in said
-    assert len(said) < 250
+    assert [smiles.row for smiles in read.invalid] == [1]
+    message = read.left_out("mine")
+    assert message is not None
+    assert f"{len(endless):,} letters" in message
+    assert len(message) < 250
     assert from_smiles(["C" * 3000, "C" * 3001]).rows.tolist() == [0]
 
 
@@ -258,14 +258,14 @@ def test_an_interrupted_reading_leaves_nothing_and_is_repeated(cache: Path) -> N
 
 
 def test_a_part_of_a_set_keeps_what_belongs_to_its_molecules() -> None:
-    found = from_smiles(SOME, range(len(SOME)))
-    part = found[[3, 0]]
+    whole = from_smiles(SOME, range(len(SOME)))
+    part = whole[[3, 0]]
     assert isinstance(part, Molecules)
     assert part.smiles.tolist() == [SOME[3].encode(), SOME[0].encode()]
     assert part.y.tolist() == [3, 0]
-    assert same(part, found.take(torch.tensor([3, 0])))
+    assert same(part, whole.take(torch.tensor([3, 0])))
     assert part.with_targets([7, 8]).y.tolist() == [7, 8]
-    assert torch.equal(part[0].x, found[3].x)
+    assert torch.equal(part[0].x, whole[3].x)
 
 
 @pytest.mark.parametrize(
@@ -296,11 +296,11 @@ def test_tanimoto_is_rdkits() -> None:
     from rdkit.Chem import rdFingerprintGenerator
     from rdkit.DataStructs import TanimotoSimilarity
 
-    found = from_smiles(SOME)
+    read = from_smiles(SOME)
     maker = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=1024)
-    theirs = [maker.GetFingerprint(Chem.MolFromSmiles(one)) for one in SOME]
+    theirs = [maker.GetFingerprint(Chem.MolFromSmiles(smiles)) for smiles in SOME]
     expected = [[TanimotoSimilarity(a, b) for b in theirs] for a in theirs]
-    bits = fingerprints(found)
+    bits = fingerprints(read)
     np.testing.assert_allclose(tanimoto(bits, bits), expected, rtol=1e-12)
     assert tanimoto([[0, 0]], [[0, 0]]) == 1
 
@@ -314,10 +314,12 @@ STEREO = ["CC[C@H]1CCN1", "C1C[C@@H]2CC[C@H]1C2", "C1C[C@H]2CC[C@@H]1C2", "C[C@@
 def test_scaffolds_are_those_of_rdkit_with_and_without_chirality(chirality: bool) -> None:
     from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 
-    expected = [MurckoScaffoldSmiles(one, includeChirality=chirality) for one in STEREO]
+    expected = [MurckoScaffoldSmiles(smiles, includeChirality=chirality) for smiles in STEREO]
     assert scaffolds(STEREO, chirality=chirality) == expected
-    assert any("@" in one for one in expected) == chirality
-    assert scaffolds([one.encode() for one in STEREO], chirality=chirality, jobs=2) == expected
+    assert any("@" in scaffold for scaffold in expected) == chirality
+    assert (
+        scaffolds([smiles.encode() for smiles in STEREO], chirality=chirality, jobs=2) == expected
+    )
 
 
 def test_scaffolds_of_mirror_images_are_one_unless_chirality_is_asked_for() -> None:
@@ -352,14 +354,14 @@ def test_numbers_of_a_reaction_make_no_other_molecule(smiles: str) -> None:
 
 
 def test_scaffolds_with_a_key_are_made_once() -> None:
-    made: list[int] = []
+    counts: list[int] = []
     smiles = ["CCc1ccccc1", "CCCC", "OC1CC1", "C1C[C@@H]2CC[C@H]1C2"]
     for chirality in (False, True):
-        made.clear()
-        how = {"chirality": chirality, "key": "these", "progress": made.append}
-        first = scaffolds(smiles, **how)
-        assert scaffolds(smiles, **how) == first == scaffolds(smiles, chirality=chirality)
-        assert sum(made) == 4
+        counts.clear()
+        options = {"chirality": chirality, "key": "these", "progress": counts.append}
+        first = scaffolds(smiles, **options)
+        assert scaffolds(smiles, **options) == first == scaffolds(smiles, chirality=chirality)
+        assert sum(counts) == 4
     assert scaffolds(["C1CC1"], key="others") == ["C1CC1"]
 
 
@@ -396,10 +398,10 @@ def test_a_file_says_what_its_targets_are(
     lines: list[str], expected: Any, name: str, tmp_path: Path
 ) -> None:
     kind, y, tasks = expected
-    found = read_molecules(write(tmp_path / name, lines))
-    assert (found.kind, found.molecules.tasks, found.molecules.name) == (kind, tasks, "mine")
-    np.testing.assert_array_equal(found.molecules.y.numpy(), np.asarray(y, np.float64))
-    assert found.molecules.y.is_floating_point() == (kind != "classes")
+    data = read_molecules(write(tmp_path / name, lines))
+    assert (data.kind, data.molecules.tasks, data.molecules.name) == (kind, tasks, "mine")
+    np.testing.assert_array_equal(data.molecules.y.numpy(), np.asarray(y, np.float64))
+    assert data.molecules.y.is_floating_point() == (kind != "classes")
 
 
 @pytest.mark.parametrize(
@@ -442,9 +444,9 @@ def test_a_file_that_does_not_fit_is_refused(
 def test_a_column_that_numbers_the_rows_is_no_target(tmp_path: Path) -> None:
     path = write(tmp_path / "mine.csv", ["ID,smiles,a", "7,C,1.5", "8,CC,0.5", "9,CCC,2"])
     with pytest.warns(UserWarning, match=r"mine\.csv\b.*\bcolumn ID\b.*\btargets\b"):
-        found = read_molecules(path)
-    assert found.molecules.tasks == ("a",)
-    np.testing.assert_array_equal(found.molecules.y.numpy(), np.float32([1.5, 0.5, 2]))
+        data = read_molecules(path)
+    assert data.molecules.tasks == ("a",)
+    np.testing.assert_array_equal(data.molecules.y.numpy(), np.float32([1.5, 0.5, 2]))
     assert read_molecules(path, targets=["ID", "a"]).molecules.tasks == ("ID", "a")
 
 
@@ -476,8 +478,8 @@ def test_a_column_of_other_words_than_measured_values_is_left_out(
 ) -> None:
     lines = ["smiles,what,y", f"CCO,{cell},46.1", f"CCN,{cell},45.1", f"CC,{cell},30.1"]
     with pytest.warns(UserWarning, match=r"\bwords\b.*\bwhat$"):
-        found = read_molecules(write(tmp_path / "mine.csv", lines))
-    assert found.molecules.tasks == ("y",)
+        data = read_molecules(write(tmp_path / "mine.csv", lines))
+    assert data.molecules.tasks == ("y",)
 
 
 def test_a_measured_column_may_hold_some_words(tmp_path: Path) -> None:
@@ -490,46 +492,46 @@ def test_a_measured_column_may_hold_some_words(tmp_path: Path) -> None:
 def test_columns_of_words_are_named_as_left_out(tmp_path: Path) -> None:
     lines = ["smiles,who,a,day", "C,x,7,2021-03-04", "CC,y,2,2021-03-05"]
     with pytest.warns(UserWarning, match=r"mine\.csv\b.*\bwho, day\b"):
-        found = read_molecules(write(tmp_path / "mine.csv", lines))
-    assert (found.kind, found.molecules.tasks) == ("values", ("a",))
+        data = read_molecules(write(tmp_path / "mine.csv", lines))
+    assert (data.kind, data.molecules.tasks) == ("values", ("a",))
 
 
 @pytest.mark.parametrize("more", [",", "Total,4", "no,7", "no,", "no,>5"])
 def test_rows_without_a_molecule_have_no_say_in_what_targets_are(more: str, tmp_path: Path) -> None:
-    found = read_molecules(write(tmp_path / "mine.csv", ["smiles,y", "C,1", more, "CC,0", "CO,1"]))
-    assert (found.kind, found.molecules.y.tolist()) == ("classes", [1, 0, 1])
-    assert [row for row, _ in found.molecules.invalid] == [1]
+    data = read_molecules(write(tmp_path / "mine.csv", ["smiles,y", "C,1", more, "CC,0", "CO,1"]))
+    assert (data.kind, data.molecules.y.tolist()) == ("classes", [1, 0, 1])
+    assert [row for row, _ in data.molecules.invalid] == [1]
 
 
 def test_numbering_is_seen_where_a_row_holds_no_molecule(tmp_path: Path) -> None:
     lines = ["ID,smiles,a", "7,C,1.5", "8,no,0.5", "9,CCC,2", "10,CC,3"]
     with pytest.warns(UserWarning, match="column ID"):
-        found = read_molecules(write(tmp_path / "mine.csv", lines))
-    assert found.molecules.tasks == ("a",)
+        data = read_molecules(write(tmp_path / "mine.csv", lines))
+    assert data.molecules.tasks == ("a",)
 
 
 def test_columns_without_a_name_are_no_targets(tmp_path: Path) -> None:
-    found = read_molecules(write(tmp_path / "mine.csv", ["smiles,y,,", "C,1,,", "CC,0,,"]))
-    assert found.molecules.tasks == ("y",)
+    data = read_molecules(write(tmp_path / "mine.csv", ["smiles,y,,", "C,1,,", "CC,0,,"]))
+    assert data.molecules.tasks == ("y",)
 
 
 @pytest.mark.parametrize("word", ["external", "", "dev", "3"])
 def test_a_split_of_other_words_is_named_and_not_used(word: str, tmp_path: Path) -> None:
     lines = ["smiles,y,split", "C,1,train", f"CC,0,{word}", "CO,1,test", f"no,1,{word}x"]
     with pytest.warns(UserWarning, match=rf"column split, row 2: '{word}'"):
-        found = read_molecules(write(tmp_path / "mine.csv", lines))
-    assert found.test is None
-    assert says(str(found.unread_split), "row 2", f"'{word}'", "train", "valid", "test")
+        data = read_molecules(write(tmp_path / "mine.csv", lines))
+    assert data.test is None
+    assert says(str(data.unread_split), "row 2", f"'{word}'", "train", "valid", "test")
 
 
 def test_a_split_is_read_in_its_usual_words(tmp_path: Path) -> None:
     words = ["training", "Validation", "testing", " train", "VAL", "no"]
     lines = ["smiles,y,split", *(f"{'C' * (i + 1)},{i},{w}" for i, w in enumerate(words[:5]))]
-    found = read_molecules(write(tmp_path / "mine.csv", [*lines, "no,1,elsewhere"]))
-    assert found.test is not None
-    assert found.valid is not None
-    assert found.test.tolist() == [False, False, True, False, False]
-    assert found.valid.tolist() == [False, True, False, False, True]
+    data = read_molecules(write(tmp_path / "mine.csv", [*lines, "no,1,elsewhere"]))
+    assert data.test is not None
+    assert data.valid is not None
+    assert data.test.tolist() == [False, False, True, False, False]
+    assert data.valid.tolist() == [False, True, False, False, True]
 
 
 @pytest.mark.parametrize("smiles", ["CCO", b"CCO", bytearray(b"CCO"), np.array("CCO")])
@@ -578,21 +580,21 @@ def test_a_column_of_numbers_with_another_cell_is_named(tmp_path: Path) -> None:
         pytest.warns(UserWarning, match="note"),
         pytest.warns(UserWarning, match=r"mine\.csv\b.*\bcolumn b\b.*\brow 2\b.*'>5'"),
     ):
-        found = read_molecules(path)
-    assert found.molecules.tasks == ("a",)
-    np.testing.assert_array_equal(found.molecules.y.numpy(), np.float32([1.5, np.nan, 2]))
+        data = read_molecules(path)
+    assert data.molecules.tasks == ("a",)
+    np.testing.assert_array_equal(data.molecules.y.numpy(), np.float32([1.5, np.nan, 2]))
 
 
 def test_parts_and_cliffs_are_read_in_any_writing(tmp_path: Path) -> None:
     lines = ["SMILES, y,Split,Cliff_mol", "C,1.5,Train,True", "CC,2,TEST ,false", "CCC,3,val,1"]
-    found = read_molecules(write(tmp_path / "mine.csv", lines))
-    assert found.molecules.tasks == ("y",)
-    assert found.test is not None
-    assert found.valid is not None
-    assert found.cliffs is not None
-    assert found.test.tolist() == [False, True, False]
-    assert found.valid.tolist() == [False, False, True]
-    assert found.cliffs.tolist() == [True, False, True]
+    data = read_molecules(write(tmp_path / "mine.csv", lines))
+    assert data.molecules.tasks == ("y",)
+    assert data.test is not None
+    assert data.valid is not None
+    assert data.cliffs is not None
+    assert data.test.tolist() == [False, True, False]
+    assert data.valid.tolist() == [False, False, True]
+    assert data.cliffs.tolist() == [True, False, True]
 
 
 @pytest.mark.parametrize("content", [b"\x1f\x8bbroken", b"smiles,a\n\xff\xfe,1\n"])
@@ -638,8 +640,10 @@ def test_a_set_of_moleculenet_is_downloaded_once(
 def test_addresses_of_moleculenet_are_those_of_pytorch_geometric() -> None:
     from torch_geometric.datasets import MoleculeNet
 
-    theirs = {MoleculeNet.url.format(of[1]) for of in MoleculeNet.names.values()}
-    ours = {f"{moleculenet.SITE}/{one.downloads}" for one in SOURCES.values() if one.downloads}
+    theirs = {MoleculeNet.url.format(source[1]) for source in MoleculeNet.names.values()}
+    ours = {
+        f"{moleculenet.SITE}/{source.downloads}" for source in SOURCES.values() if source.downloads
+    }
     assert ours <= theirs
 
 
@@ -667,8 +671,8 @@ def test_invalid_molecules_of_tox21_are_counted() -> None:
     data = load_molecules("Tox21", data_dir=FOLDER)
     with (FOLDER / "moleculenet" / "tox21.csv").open() as file:
         read = [Chem.MolFromSmiles(row["smiles"]) for row in csv.DictReader(file)]
-    invalid = [i for i, one in enumerate(read) if one is None]  # none or 8: versions differ
-    assert [one.row for one in data.molecules.invalid] == invalid
+    invalid = [i for i, mol in enumerate(read) if mol is None]  # none or 8: versions differ
+    assert [smiles.row for smiles in data.molecules.invalid] == invalid
     assert len(read) == 7831
     assert data.molecules.y.shape == (7831 - len(invalid), 12)
 
@@ -678,8 +682,8 @@ def test_invalid_molecules_of_tox21_are_counted() -> None:
 
 def test_mutag_is_molecules_of_its_known_formulas() -> None:
     mutag = load("MUTAG", download=False)
-    found = from_tu(mutag)
-    first = found[0]
+    coded = from_tu(mutag)
+    first = coded[0]
     # A nitroarene, C14 N O2: three fused aromatic rings and a nitro group.
     numbers, counts = np.unique(first.x[:, 0].numpy(), return_counts=True)
     assert dict(zip(numbers.tolist(), counts.tolist(), strict=True)) == {6: 14, 7: 1, 8: 2}
@@ -689,8 +693,8 @@ def test_mutag_is_molecules_of_its_known_formulas() -> None:
     assert torch.equal(
         torch.unique(first.edge_index[0][kinds == 4]), (first.x[:, 4] == 2).nonzero().flatten()
     )
-    assert (found.x[:, [2, 3, 5]] == molecules.UNKNOWN).all()
-    assert set(found.x[:, 0].tolist()) == {6, 7, 8, 9, 17, 35, 53}
+    assert (coded.x[:, [2, 3, 5]] == molecules.UNKNOWN).all()
+    assert set(coded.x[:, 0].tolist()) == {6, 7, 8, 9, 17, 35, 53}
     with pytest.raises(InputError, match=r"custom\b.*\belements\b.*\bMUTAG, PTC_MR\b"):
         from_tu(from_smiles(["CC"]))
 
@@ -716,8 +720,8 @@ def test_the_encoder_sums_embeddings_of_codes() -> None:
     bonds = summed(batch.edge_attr, encoder.bonds, [*molecules.BONDS.values()])
     assert isinstance(encoder.gin, GIN)
     expected = encoder.gin(x, batch.edge_index, batch.batch, bonds)
-    found = encoder(batch.x, batch.edge_index, batch.batch, batch.edge_attr)
-    for ours, theirs in zip(found, expected, strict=True):
+    outputs = encoder(batch.x, batch.edge_index, batch.batch, batch.edge_attr)
+    for ours, theirs in zip(outputs, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
@@ -743,24 +747,26 @@ def test_augmentations_keep_codes_in_the_vocabulary(by: str) -> None:
 def test_molecules_train_and_embed_like_other_graphs() -> None:
     from gcl_hard.training.loop import fit
 
-    found = from_smiles([*SOME, *SOME], [0, 1] * len(SOME), classes=True)
+    read = from_smiles([*SOME, *SOME], [0, 1] * len(SOME), classes=True)
     torch.manual_seed(0)
     model = TwoView(MoleculeGIN(8, 2), method="hscl")
-    losses = fit(model, found, batch_size=8, epochs=5, lr=0.01)
+    losses = fit(model, read, batch_size=8, epochs=5, lr=0.01)
     assert losses[-1] < losses[0]
-    alone = np.concatenate([model.embed(found[[i]]) for i in range(3)])
-    np.testing.assert_allclose(model.embed(found)[:3], alone, rtol=1e-4, atol=1e-5)
+    alone = np.concatenate([model.embed(read[[i]]) for i in range(3)])
+    np.testing.assert_allclose(model.embed(read)[:3], alone, rtol=1e-4, atol=1e-5)
 
 
 def test_pointers_of_a_set_cover_all_atoms_and_bonds() -> None:
-    found = from_smiles(SOME)
-    for a, b, one in zip(*zip(*pairwise(found.node_ptr.tolist()), strict=True), found, strict=True):
-        assert torch.equal(found.x[a:b], one.x)
+    read = from_smiles(SOME)
+    for a, b, molecule in zip(
+        *zip(*pairwise(read.node_ptr.tolist()), strict=True), read, strict=True
+    ):
+        assert torch.equal(read.x[a:b], molecule.x)
 
 
 def test_counts_are_those_of_a_loop_over_atoms_and_bonds() -> None:
-    found = from_smiles(["CO", "c1ccccc1[N+](=O)[O-]", "C", "C[C@H](N)C(=O)O"])
-    for molecule, counts in zip(found, found.counts(), strict=True):
+    read = from_smiles(["CO", "c1ccccc1[N+](=O)[O-]", "C", "C[C@H](N)C(=O)O"])
+    for molecule, counts in zip(read, read.counts(), strict=True):
         expected = []
         for codes, fields in ((molecule.x, molecules.ATOMS), (molecule.edge_attr, molecules.BONDS)):
             for column, size in enumerate(fields.values()):

@@ -29,7 +29,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_inside_the_training_data_is_scored_on_its_validation_part(tmp_path: Path) -> None:
     data = Labelled(read_molecules(write(tmp_path, "values")))
     for run in (Run(MoleculeConfig(method="ecfp"), 0), Run(MoleculeConfig(train_share=0.5), 1)):
-        outer, inner = (data.split_of(run._replace(inner=one)) for one in (False, True))
+        outer, inner = (data.split_of(run._replace(inner=inner)) for inner in (False, True))
         assert inner.test.tolist() == outer.valid.tolist()
         assert inner.train.tolist() == outer.train.tolist()
 
@@ -71,10 +71,10 @@ def test_a_table_in_the_data_folder_is_found_by_its_name(packed: bool, tmp_path:
     path.parent.mkdir(parents=True)
     path.write_bytes(gzip.compress(table.read_bytes()) if packed else table.read_bytes())
     common = ["--method=ecfp", "--seeds=1", f"--output={tmp_path / 'out'}", "--threads=1"]
-    there = f"--data-dir={tmp_path / 'data'}"
+    data_dir = f"--data-dir={tmp_path / 'data'}"
     assert bench.main([f"--dataset={path}", *common]) == 0
     before = [*Store(tmp_path / "out").rows()]
-    named = ["--domain=molecules", "--dataset=CHEMBL2034_Ki", there]
+    named = ["--domain=molecules", "--dataset=CHEMBL2034_Ki", data_dir]
     assert bench.main([*named, *common]) == 0
     assert [*Store(tmp_path / "out").rows()] == before  # it was finished
     by_name = load_molecules("CHEMBL2034_Ki", data_dir=tmp_path / "data")

@@ -27,9 +27,9 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_counts_of_a_mixture_are_those_of_its_parts(file: Path) -> None:
-    found = np.expm1(Labelled(read_molecules(file)).counts)  # they are log(1 + n)
-    assert found == pytest.approx(found.round(), abs=1e-9)
-    assert found[-1] == pytest.approx(found[0] + found[1])
+    counts = np.expm1(Labelled(read_molecules(file)).counts)  # they are log(1 + n)
+    assert counts == pytest.approx(counts.round(), abs=1e-9)
+    assert counts[-1] == pytest.approx(counts[0] + counts[1])
 
 
 def test_a_validation_part_of_one_class_chooses_no_epoch_and_ends_no_run(

@@ -77,16 +77,16 @@ def peak(make: Callable[[], object]) -> float:
     """Most bytes that are in use meanwhile."""
     tracemalloc.start()
     make()
-    found = tracemalloc.get_traced_memory()[1]
+    peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return found
+    return peak_bytes
 
 
 def test_kernels_are_made_without_copies_of_their_size() -> None:
     n, draws = 3000, np.random.default_rng(0)
     bits, x = (draws.random((n, 64)) < 0.1).astype(np.uint8), draws.normal(size=(n, 4))
     graphs = load("MUTAG", download=False).take([*(np.arange(n) % 188)])
-    one = 8 * n**2
-    assert one < peak(lambda: tanimoto(bits, bits)) < 2.5 * one
-    assert 4 * one < peak(lambda: rbf_kernels(x, np.arange(n // 2))) < 4.5 * one
-    assert one < peak(lambda: wl_kernel(graphs, optimal_assignment=False)) < 2.5 * one
+    size = 8 * n**2
+    assert size < peak(lambda: tanimoto(bits, bits)) < 2.5 * size
+    assert 4 * size < peak(lambda: rbf_kernels(x, np.arange(n // 2))) < 4.5 * size
+    assert size < peak(lambda: wl_kernel(graphs, optimal_assignment=False)) < 2.5 * size

@@ -46,8 +46,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def write(folder: Path, kind: str) -> Path:
     """Targets that depend on the molecule: oxygen, and the length of the chain."""
-    lengths = np.array([one.count("C") for one in SMILES])
-    oxygen = np.array(["O" in one for one in SMILES], int)
+    lengths = np.array([smiles.count("C") for smiles in SMILES])
+    oxygen = np.array(["O" in smiles for smiles in SMILES], int)
     columns = {
         "classes": [f"{o}" for o in oxygen],
         "tasks": [
@@ -112,30 +112,30 @@ def test_representations_and_finetuning_are_scored(
     assert main([*common, "--method=untrained,ecfp,wl,counts", "--joined=none,ecfp,counts"]) == 0
     assert main([*common, "--method=counts,wl", "--joined=wl"]) == 0
     assert main([*common, "--method=scl,hscl,supervised", "--joined=none,ecfp"]) == 0
-    found = results(output)
-    assert sorted(row_name(config_of(one)) for one in found) == sorted([
+    finished = results(output)
+    assert sorted(row_name(config_of(result)) for result in finished) == sorted([
         "untrained", "untrained+ecfp", "untrained+counts", "ecfp", "wl", "counts", "counts+wl",
         "untrained scl", "untrained+ecfp scl", "untrained hscl", "untrained+ecfp hscl",
         "untrained supervised",  # a head is its own probe
     ])  # fmt: skip
-    for one in found:
-        assert np.isfinite(one.scores[metric]).all()
-        assert len(predictions(one)) > 0
-        assert np.isfinite(predictions(one)).all()
+    for result in finished:
+        assert np.isfinite(result.scores[metric]).all()
+        assert len(predictions(result)) > 0
+        assert np.isfinite(predictions(result)).all()
     assert says(page.read_text(), "untrained+ecfp hscl")
 
 
 @pytest.mark.parametrize("method", ["ecfp", "supervised"])
 def test_a_constant_added_to_all_targets_changes_no_error(method: str, tmp_path: Path) -> None:
-    found = []
+    scores = []
     for offset in (0, -2_012_742, 10**9):
         path, output = tmp_path / f"from{offset}.csv", tmp_path / str(offset)
         rows = [f"{s},{offset + len(s) / 100:.4f}" for s in SMILES]
         path.write_text("smiles,y\n" + "\n".join(rows) + "\n")
         command = [f"--method={method}", "--epochs=3", "--seeds=1"]
         assert main(["--dataset", str(path), *command, "--output", str(output)]) == 0
-        found.append(results(output)[0].scores["rmse"][0])
-    assert found[1:] == pytest.approx([found[0]] * 2, rel=1e-3)
+        scores.append(results(output)[0].scores["rmse"][0])
+    assert scores[1:] == pytest.approx([scores[0]] * 2, rel=1e-3)
 
 
 def test_a_split_of_other_words_is_refused_where_it_is_used(
@@ -156,7 +156,7 @@ def mirrored(folder: Path) -> Path:
         for size in range(4) for turn in ("@", "@@") for n in range(size + 1, 4)
     ]  # fmt: skip
     path = folder / "mirrored.csv"
-    rows = [f"{one},{i % 7}.5" for i, one in enumerate([*rings, *SMILES[:30]])]
+    rows = [f"{smiles},{i % 7}.5" for i, smiles in enumerate([*rings, *SMILES[:30]])]
     path.write_text("smiles,y\n" + "\n".join(rows) + "\n")
     return path
 
@@ -168,16 +168,16 @@ def test_splits_by_scaffold_tell_mirror_images_apart_where_their_name_says_so(
     from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 
     data = Labelled(read_molecules(mirrored(tmp_path)))
-    of = [
-        MurckoScaffoldSmiles(one.decode(), includeChirality=chirality)
-        for one in data.molecules.smiles
+    frameworks = [
+        MurckoScaffoldSmiles(smiles.decode(), includeChirality=chirality)
+        for smiles in data.molecules.smiles
     ]
     for name in ("scaffold", "random-0", "random-2"):
         split = data.split(f"{name}-chirality" if chirality else name)
         seed = None if name == "scaffold" else int(name[-1])
-        for part, expected in zip(split, scaffold_split(of, seed=seed), strict=True):
+        for part, expected in zip(split, scaffold_split(frameworks, seed=seed), strict=True):
             assert part.tolist() == expected.tolist()
-        assert not {of[i] for i in split.train} & {of[i] for i in split.test}
+        assert not {frameworks[i] for i in split.train} & {frameworks[i] for i in split.test}
 
 
 def test_pages_say_which_splits_tell_mirror_images_apart(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_pages_say_which_splits_tell_mirror_images_apart(tmp_path: Path) -> None
     assert says(page.read_text(), "DeepChem")
     (row,) = csv_of(page)
     assert (row["split"], row["splits"]) == ("scaffold, scaffold-chirality", "2")
-    scores = [one.scores["rmse"][0] for one in results(output)]
+    scores = [result.scores["rmse"][0] for result in results(output)]
     assert float(row["mean"]) == pytest.approx(np.mean(scores), abs=1e-4)
     assert float(row["std"]) == pytest.approx(np.std(scores, ddof=1), abs=1e-4)
     assert main([*command, "--split=scaffold", "--report-only", "--report", str(page)]) == 0
@@ -201,8 +201,8 @@ def test_results_and_pages_name_their_targets(tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = ["--method=ecfp", "--output", str(out), "--report", str(page)]
     assert main(["--dataset", str(path), *command]) == 0
-    (one,) = results(out)
-    assert one.data["tasks"] == ["a", "b"]
+    (result,) = results(out)
+    assert result.data["tasks"] == ["a", "b"]
     assert says(page.read_text(), "targets", "tasks", "a, b")
 
 
@@ -219,13 +219,18 @@ def test_rows_are_compared_with_controls_of_the_same_settings(tmp_path: Path) ->
         ours, theirs = float(rows[row]["mean"]), float(rows[control]["mean"])
         assert float(rows[row][f"vs_{name}"]) == pytest.approx(ours - theirs, abs=2e-4)
 
-    for of in ("untrained", "untrained+ecfp"):
+    for representation in ("untrained", "untrained+ecfp"):
         for kappa in ("κ=0", "κ=2"):
             for beta in ("β=0.5", "β=4"):
-                less((of, "hscl", f"{kappa} {beta}"), (of, "scl", kappa), "scl")
-                less((of, "hscl", f"{kappa} {beta}"), (of, "untrained", ""), "frozen")
-        chosen = (of, "hscl", "chosen inside")
-        less(chosen, (of, "scl", "chosen inside"), "scl")
+                less(
+                    (representation, "hscl", f"{kappa} {beta}"),
+                    (representation, "scl", kappa),
+                    "scl",
+                )
+                untrained = (representation, "untrained", "")
+                less((representation, "hscl", f"{kappa} {beta}"), untrained, "frozen")
+        chosen = (representation, "hscl", "chosen inside")
+        less(chosen, (representation, "scl", "chosen inside"), "scl")
         less(chosen, ("ecfp", "ecfp", ""), "ecfp")
         less(chosen, ("untrained", "untrained", ""), "untrained")
     less(("ecfp", "ecfp", ""), ("untrained", "hscl", "chosen inside"),
@@ -270,13 +275,13 @@ def test_a_share_of_the_training_part_is_drawn_inside_it_and_gives_a_curve(tmp_p
     command = ["--dataset", str(tmp_path / "values.csv"), "--method=ecfp", "--seeds=2"]
     target = ["--output", str(output), "--report", str(page)]
     assert main([*command, "--train-share=0.25,0.5,1", *target]) == 0
-    sizes = sorted(one.data["sizes"][0] for one in results(output))
+    sizes = sorted(result.data["sizes"][0] for result in results(output))
     assert sizes == sorted([*(len(p.train) for k, p in parts.items() if k != (1.0, 1))])
     rows = {row["share"]: row for row in csv_of(page)}
     assert [rows[share]["seeds"] for share in rows] == ["2", "2", "1"]
     for share, row in rows.items():
-        scores = [one.scores["rmse"][0] for one in results(output)
-                  if config_of(one).train_share == float(share)]  # fmt: skip
+        scores = [result.scores["rmse"][0] for result in results(output)
+                  if config_of(result).train_share == float(share)]  # fmt: skip
         assert float(row["mean"]) == pytest.approx(np.mean(scores), abs=1e-4)
     assert page.with_name("page-split-learning.png").stat().st_size > 1000
     assert main([*command, *target]) == 0
@@ -298,9 +303,9 @@ def test_of_several_settings_the_validation_part_chooses_for_each_seed(
     for method in ("scl", "hscl"):
         scores = []
         for seed in (0, 1):
-            mine = [one for one in done if (config_of(one).method, one.seed) == (method, seed)]
+            mine = [r for r in done if (config_of(r).method, r.seed) == (method, seed)]
             assert len(mine) == (4 if method == "hscl" else 2)
-            best = (max if metric == "auc" else min)(mine, key=lambda one: one.validation[0])
+            best = (max if metric == "auc" else min)(mine, key=lambda result: result.validation[0])
             scores.append(best.scores[metric][0])
         assert float(chosen[method]["mean"]) == pytest.approx(np.mean(scores), abs=1e-4)
 
@@ -310,14 +315,14 @@ def test_a_pretrained_encoder_is_known_by_its_content(tmp_path: Path) -> None:
     small = ["--layers=2", "--dim=8", "--batch-size=16"]
     for seed in (0, 1):
         file = tmp_path / f"own-{seed}.pt"
-        made = ["--dataset", str(path), "--output", str(file), f"--seed={seed}", *small]
-        assert pretrain.main(made) == 0
+        arguments = ["--dataset", str(path), "--output", str(file), f"--seed={seed}", *small]
+        assert pretrain.main(arguments) == 0
     command = ["--dataset", str(path), "--seeds=2", "--output", str(output)]
     encoder = f"--encoder={tmp_path}/own-{{seed}}.pt"
     page = tmp_path / "page.md"
     assert main([*command, "--method=untrained", encoder, "--report", str(page)]) == 0
-    found = {one.seed: config_of(one).representation for one in results(output)}
-    assert found == {0: "own-0", 1: "own-1"}
+    representations = {result.seed: config_of(result).representation for result in results(output)}
+    assert representations == {0: "own-0", 1: "own-1"}
     (row,) = csv_of(page)
     assert (row["representation"], row["seeds"]) == ("own", "2")
     copy = tmp_path / "elsewhere" / "own-0.pt"
@@ -337,21 +342,21 @@ def test_an_untrained_encoder_may_have_the_shape_of_a_file(
     files = {}
     for name, shape in (("own", ["--layers=2", "--dim=8"]), ("usual", [])):
         files[name] = str(tmp_path / f"{name}.pt")
-        made = ["--dataset", str(path), "--output", files[name], "--epochs=1", *shape]
-        assert pretrain.main(made) == 0
+        arguments = ["--dataset", str(path), "--output", files[name], "--epochs=1", *shape]
+        assert pretrain.main(arguments) == 0
     new, usual = (f"untrained:{files[name]}" for name in files)
-    data, own = Labelled(read_molecules(path)), UserParts()
-    of = [
-        Run(own.resolved(MoleculeConfig(method="untrained", encoder=one)), 0)
-        for one in (new, usual, "untrained", files["own"])
+    data, user_parts = Labelled(read_molecules(path)), UserParts()
+    runs = [
+        Run(user_parts.resolved(MoleculeConfig(method="untrained", encoder=encoder)), 0)
+        for encoder in (new, usual, "untrained", files["own"])
     ]
-    pretrained = finetuning.new_encoder(of[3], data, own.parts)
-    mine = finetuning.new_encoder(of[0], data)
+    pretrained = finetuning.new_encoder(runs[3], data, user_parts.parts)
+    mine = finetuning.new_encoder(runs[0], data)
     assert [p.shape for p in mine.parameters()] == [p.shape for p in pretrained.parameters()]
     assert any(
         (p != q).any() for p, q in zip(mine.parameters(), pretrained.parameters(), strict=True)
     )
-    assert of[0] != of[1] == of[2]
+    assert runs[0] != runs[1] == runs[2]
 
     command = ["--dataset", str(path), "--method=untrained", "--seeds=1", "--report", str(page)]
     command += ["--output", str(tmp_path / "results")]
@@ -407,10 +412,10 @@ def test_the_weights_of_a_new_encoder_are_those_that_its_seed_draws(tmp_path: Pa
         run = run_of(encoder=":".join(filter(None, ("untrained", shape))), seed=3)
         with seeded_weights(3, 0):
             drawn = MoleculeGIN(8, 2) if shape else MoleculeGIN()
-        found = dict(finetuning.new_encoder(run, data).named_parameters())
-        assert found.keys() == dict(drawn.named_parameters()).keys()
+        named = dict(finetuning.new_encoder(run, data).named_parameters())
+        assert named.keys() == dict(drawn.named_parameters()).keys()
         for name, weights in drawn.named_parameters():
-            assert torch.equal(found[name], weights)
+            assert torch.equal(named[name], weights)
 
 
 def test_the_similarity_weighs_negatives_by_tanimoto(
@@ -457,8 +462,8 @@ def test_neighbours_stand_beside_each_drawn_molecule_in_its_batch(
     )  # fmt: skip
     finetuning.finetune(run_of("hscl", epochs=1, neighbours=n, batch_size=16), data)
 
-    made = AllChem.GetMorganGenerator(radius=2, fpSize=data.fingerprints.shape[1])
-    bits = [made.GetFingerprint(Chem.MolFromSmiles(s.decode())) for s in part.smiles]
+    generator = AllChem.GetMorganGenerator(radius=2, fpSize=data.fingerprints.shape[1])
+    bits = [generator.GetFingerprint(Chem.MolFromSmiles(s.decode())) for s in part.smiles]
     waiting = torch.cat([*finetuning.epoch_batches(len(part), 16, seed=0, epoch=1)]).tolist()
     expected: list[int] = []
     while waiting:
@@ -470,7 +475,7 @@ def test_neighbours_stand_beside_each_drawn_molecule_in_its_batch(
         waiting = [other for other in waiting if other not in near]
     assert sorted(expected) == list(range(len(part)))
     assert torch.equal(torch.cat(seen), part.y[expected])
-    assert {len(one) for one in seen[:-1]} == {16}
+    assert {len(batch) for batch in seen[:-1]} == {16}
 
 
 def rank(alike: list[float], drawn: int, other: int) -> int:
@@ -485,10 +490,10 @@ def test_the_supervised_head_beats_the_mean_where_there_is_something_to_learn(
     data = Labelled(read_molecules(write(tmp_path, "cliffs")))
     split = data.split("given")
     run = run_of("supervised", batch_size=16, split="given", dataset="mine.csv")
-    found, _, _ = finetuning.train_head(run, data)
-    assert isinstance(found, Probed)
-    assert rmse(data.y[split.test], found.test) < 0.7 * data.y[split.test].std()
-    assert 0 < found.validation < data.y[split.valid].std()
+    probed, _, _ = finetuning.train_head(run, data)
+    assert isinstance(probed, Probed)
+    assert rmse(data.y[split.test], probed.test) < 0.7 * data.y[split.test].std()
+    assert 0 < probed.validation < data.y[split.valid].std()
 
 
 def test_a_batch_of_unknown_targets_does_not_end_training() -> None:
@@ -550,17 +555,17 @@ def test_another_probe_is_another_run(kind: str, tmp_path: Path) -> None:
     embeddings = ["--method=untrained,ecfp", "--joined=none,counts+ecfp"]
     for probe in (["--probe=linear"], ["--probe=nystroem"], ["--probe=kernel"], []):
         assert main([*common, *embeddings, *probe]) == 0
-    found = results(tmp_path / "results")
-    assert len(found) == 12
+    finished = results(tmp_path / "results")
+    assert len(finished) == 12
     by_probe = {
-        (config_of(one).representation, config_of(one).probe): predictions(one).tolist()
-        for one in found
+        (config_of(result).representation, config_of(result).probe): predictions(result).tolist()
+        for result in finished
     }
     for name in ("untrained", "ecfp", "untrained+counts+ecfp"):
         assert by_probe[name, "kernel"] == by_probe[name, None] != by_probe[name, "linear"]
     assert by_probe["untrained", "linear"] != by_probe["untrained", "nystroem"]
     assert by_probe["ecfp", "linear"] == by_probe["ecfp", "nystroem"]
-    assert all(np.isfinite(one.validation).all() for one in found)
+    assert all(np.isfinite(result.validation).all() for result in finished)
 
 
 def test_what_is_joined_with_an_encoder_trains_it_once(
@@ -580,8 +585,8 @@ def test_what_is_joined_with_an_encoder_trains_it_once(
     assert main([*common, "--joined=none,ecfp", f"--output={tmp_path}/two"]) == 0
     assert len(batches) == 2 * alone
     first, second = (results(tmp_path / name) for name in ("one", "two"))
-    again = [one.predicted for one in second if config_of(one).representation == joined]
-    assert again == [one.predicted for one in first]
+    again = [result.predicted for result in second if config_of(result).representation == joined]
+    assert again == [result.predicted for result in first]
 
 
 @pytest.mark.slow
@@ -589,16 +594,17 @@ def test_what_is_joined_with_an_encoder_trains_it_once(
 def test_processes_give_the_results_of_one(tmp_path: Path) -> None:
     command = ["--dataset", str(write(tmp_path, "cliffs")), "--method=untrained,scl,supervised",
                "--joined=none,ecfp", "--epochs=2", "--seeds=2"]  # fmt: skip
-    found = {}
+    by_jobs = {}
     for jobs in (1, 2):
         out = tmp_path / f"of-{jobs}"
         assert main([*command, f"--jobs={jobs}", f"--output={out}"]) == 0
-        found[jobs] = [
-            replace(one, seconds_train=0.0, seconds_eval=0.0, finished="") for one in results(out)
+        by_jobs[jobs] = [
+            replace(result, seconds_train=0.0, seconds_eval=0.0, finished="")
+            for result in results(out)
         ]
         assert not [*out.glob(".*")]
-    assert len(found[1]) == 10
-    assert found[1] == found[2]
+    assert len(by_jobs[1]) == 10
+    assert by_jobs[1] == by_jobs[2]
 
 
 @pytest.mark.parametrize(
@@ -613,9 +619,9 @@ def test_a_run_that_diverges_does_not_stop_the_others(
                f"--output={tmp_path / 'out'}", f"--report={tmp_path / 'page.md'}"]  # fmt: skip
     assert main(command) == 2
     n = 2 if method == "scl" else 1  # with a head nothing is joined
-    said = capsys.readouterr().err
-    assert says(said, "lr", "temperature")
-    assert "Traceback" not in said
+    err = capsys.readouterr().err
+    assert says(err, "lr", "temperature")
+    assert "Traceback" not in err
     assert len(results(tmp_path / "out")) == 3
     assert not [*(tmp_path / "out").glob(".*")]
     assert says((tmp_path / "page.md").read_text(), n, n + 3, "open")
@@ -627,16 +633,16 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path, monkeypatch: pytest.Monke
                "--joined=none,ecfp", "--seeds=1", f"--output={tmp_path / 'out'}"]  # fmt: skip
     probe, calls = molecules.kernel_predictions, []
 
-    def interrupted(*given: Any, **options: Any) -> Any:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
         calls.append(1)
         if len(calls) == 2:
             signal.raise_signal(signal.SIGINT)
-        return probe(*given, **options)
+        return probe(*arguments, **options)
 
     monkeypatch.setattr(molecules, "kernel_predictions", interrupted)
     assert main(command) == 130
     assert len(calls) == 2
-    assert [config_of(one).joined for one in results(tmp_path / "out")] == [None]
+    assert [config_of(result).joined for result in results(tmp_path / "out")] == [None]
     assert not [*(tmp_path / "out").glob(".*")]
     assert main(command) == 0
     assert len(results(tmp_path / "out")) == 2
@@ -661,9 +667,9 @@ def context(tmp_path: Path) -> RunContext:
 
 
 def test_a_file_that_changes_while_a_command_runs_is_refused(tmp_path: Path) -> None:
-    path, own = write(tmp_path, "values"), UserParts()
-    config = cast("MoleculeConfig", own.resolved(MoleculeConfig(str(path), "ecfp")))
-    table = own.graphs[config.dataset]
+    path, user_parts = write(tmp_path, "values"), UserParts()
+    config = cast("MoleculeConfig", user_parts.resolved(MoleculeConfig(str(path), "ecfp")))
+    table = user_parts.graphs[config.dataset]
     MoleculeExperiment().load(config, context(tmp_path), table)
     path.write_text(path.read_text().replace("\nC", "\nCC", 1))
     with pytest.raises(InputError, match=rf"{path}\b.*\bfile\b.*\bagain\b"):
@@ -700,21 +706,22 @@ def test_what_cannot_be_run_is_one_message(
 
 def test_encoders_of_several_sizes_give_a_curve(tmp_path: Path) -> None:
     path, output, page = write(tmp_path, "classes"), tmp_path / "results", tmp_path / "page.md"
-    made = []
+    files = []
     for n in (20, 60):
-        made.append(str(tmp_path / f"of-{n}.pt"))
+        files.append(str(tmp_path / f"of-{n}.pt"))
         arguments = ["--dataset", str(path), "--subset", str(n), "--dim=4", "--layers=1"]
-        assert pretrain.main([*arguments, "--output", made[-1]]) == 0
+        assert pretrain.main([*arguments, "--output", files[-1]]) == 0
     common = ["--dataset", str(path), "--seeds=2", "--output", str(output), "--split=scaffold"]
     common += ["--method=untrained,ecfp", "--report", str(page)]
     curve = page.with_name("page-split-size.png")
-    assert main([*common, f"--encoder=untrained,{made[0]}"]) == 0
+    assert main([*common, f"--encoder=untrained,{files[0]}"]) == 0
     assert not curve.exists()  # one size is no curve
-    assert main([*common, f"--encoder=untrained,{made[0]},{made[1]}"]) == 0
+    assert main([*common, f"--encoder=untrained,{files[0]},{files[1]}"]) == 0
     assert curve.exists()
     assert curve.name in page.read_text()
-    found = {config_of(one).representation: one.data.get("pretrained") for one in results(output)}
-    assert found == {"untrained": 0, "of-20": 20, "of-60": 60, "ecfp": None}
+    done = results(output)
+    subsets = {config_of(r).representation: r.data.get("pretrained") for r in done}
+    assert subsets == {"untrained": 0, "of-20": 20, "of-60": 60, "ecfp": None}
     seeds = {row["representation"]: row["seeds"] for row in csv_of(page)}
     assert seeds == {"untrained": "2", "of-20": "1", "of-60": "1", "ecfp": "1"}
 
@@ -725,9 +732,9 @@ def test_a_head_scores_the_tasks_that_training_can_tell_apart(tmp_path: Path) ->
     path.write_text("\n".join(["smiles,oxygen,rare", *lines, ""]))
     command = ["--dataset", str(path), "--method=supervised"]
     assert main([*command, "--epochs=2", "--seeds=1", "--output", str(output)]) == 0
-    (found,) = results(output)
-    assert found.scores["auc"][0] > 0
-    assert found.data["one_class"] == ["rare"]
+    (result,) = results(output)
+    assert result.scores["auc"][0] > 0
+    assert result.data["one_class"] == ["rare"]
 
 
 def test_lists_of_the_command_are_read(tmp_path: Path) -> None:
@@ -735,7 +742,9 @@ def test_lists_of_the_command_are_read(tmp_path: Path) -> None:
     command = ["--dataset", str(path), "--method=scl", "--epochs=1"]
     lists = ["--neighbours=0,3", "--similarity=0,4"]
     assert main([*command, *lists, "--seeds=1", "--output", str(output)]) == 0
-    settings = {(one.config["neighbours"], one.config["similarity"]) for one in results(output)}
+    settings = {
+        (result.config["neighbours"], result.config["similarity"]) for result in results(output)
+    }
     assert settings == {(0, 0.0), (0, 4.0), (3, 0.0), (3, 4.0)}
 
 
@@ -818,13 +827,13 @@ def test_molecules_of_one_class_in_the_test_part_are_named(
     split = ThreeWaySplit(ids[:1], ids[1:2], ids)
     monkeypatch.setattr(data, "split_of", lambda _: split)
     trained = TrainedRun(run_of("supervised"), scores=Probed(np.zeros((4, 2)), 0.5))
-    found = MoleculeExperiment().score(trained, data, context(tmp_path))
-    assert found.facts["one_class"] == ["b"]
-    assert found.facts["few"] == ["a"]
-    assert found.scores(MoleculeExperiment().metrics(run_of("supervised").config, data)) == {
+    scored = MoleculeExperiment().score(trained, data, context(tmp_path))
+    assert scored.facts["one_class"] == ["b"]
+    assert scored.facts["few"] == ["a"]
+    assert scored.scores(MoleculeExperiment().metrics(run_of("supervised").config, data)) == {
         "auc": [50]
     }
-    assert found.validation == (50,)
+    assert scored.validation == (50,)
 
 
 def read_data(smiles: list[str], y: Any) -> Any:

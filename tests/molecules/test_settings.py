@@ -69,7 +69,7 @@ def test_what_a_probe_reads_trains_no_encoder_of_its_own() -> None:
      ("MUTAG", None), ("digits", "images"), ("a@b", None)],
 )  # fmt: skip
 def test_a_data_set_names_its_domain(name: str, domain: str | None) -> None:
-    assert next((one for one in CONFIGS if CONFIGS[one].has_dataset(name)), None) == domain
+    assert next((d for d, config in CONFIGS.items() if config.has_dataset(name)), None) == domain
 
 
 @pytest.mark.parametrize("method", AWARE)

@@ -25,11 +25,11 @@ NAN = float("nan")
 
 def path_graph(**fields: Any) -> Data:
     """Four nodes in a row, of two classes."""
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "x": torch.arange(8.0).view(4, 2), "y": torch.tensor([0, 0, 1, 1]),
         "edge_index": torch.tensor([[0, 1, 2, 1, 2, 3], [1, 2, 3, 0, 1, 2]]),
     }  # fmt: skip
-    return Data(**(given | fields))
+    return Data(**(defaults | fields))
 
 
 def random_ends(n: int, e: int, seed: int) -> np.ndarray[Any, Any]:
@@ -40,7 +40,7 @@ def edges_of(nodes: NodeSet) -> list[tuple[int, int]]:
     return [(int(u), int(v)) for u, v in nodes.edge_index.T]
 
 
-def of(ends: Any, n: int, **fields: Any) -> NodeSet:
+def node_set(ends: Any, n: int, **fields: Any) -> NodeSet:
     y = torch.arange(n) % 2
     return NodeSet.from_graph(path_graph(x=torch.ones(n, 1), y=y, edge_index=ends, **fields))
 
@@ -51,7 +51,7 @@ def test_edges_are_those_of_an_undirected_simple_graph(seed: int) -> None:
     simple = nx.Graph()
     simple.add_nodes_from(range(12))
     simple.add_edges_from((u, v) for u, v in ends.T.tolist() if u != v)
-    nodes = of(torch.from_numpy(ends), 12)
+    nodes = node_set(torch.from_numpy(ends), 12)
     assert edges_of(nodes) == sorted(nx.DiGraph(simple).edges)
     assert nodes.degree.tolist() == [simple.degree[u] for u in range(12)]
 
@@ -59,18 +59,18 @@ def test_edges_are_those_of_an_undirected_simple_graph(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_notes_count_what_was_done(seed: int) -> None:
     ends = random_ends(30, 40, seed)
-    given = [tuple(pair) for pair in ends.T.tolist()]
-    other = [pair for pair in given if pair[0] != pair[1]]
+    pairs = [tuple(pair) for pair in ends.T.tolist()]
+    other = [pair for pair in pairs if pair[0] != pair[1]]
     done = {
         "made symmetric": sum((v, u) not in other for u, v in set(other)),
-        "self-loop": len(given) - len(other),
+        "self-loop": len(pairs) - len(other),
         "repeated": len(other) - len(set(other)),
         "isolated": 30 - len({node for pair in other for node in pair}),
     }
-    notes = of(torch.from_numpy(ends), 30).notes
+    notes = node_set(torch.from_numpy(ends), 30).notes
     assert len(notes) == sum(n > 0 for n in done.values())
-    for what, n in done.items():
-        assert not n or any(what in note and says(note, n) for note in notes)
+    for change, n in done.items():
+        assert not n or any(change in note and says(note, n) for note in notes)
 
 
 def test_an_undirected_graph_without_loops_has_no_notes() -> None:
@@ -82,7 +82,7 @@ def test_an_edge_of_one_direction_has_its_weight_in_both(seed: int) -> None:
     ends = random_ends(9, 25, seed)
     weight_of = {pair: 1 + abs(hash(pair)) % 7 / 4 for pair in map(frozenset, ends.T.tolist())}
     weight = torch.tensor([weight_of[frozenset(pair)] for pair in ends.T.tolist()])
-    nodes = of(torch.from_numpy(ends), 9, edge_weight=weight)
+    nodes = node_set(torch.from_numpy(ends), 9, edge_weight=weight)
     expected = [weight_of[frozenset(pair)] for pair in edges_of(nodes)]
     assert nodes.edge_weight is not None
     assert nodes.edge_weight.tolist() == expected
@@ -119,9 +119,9 @@ def test_adjacency_matrices_of_pytorch_geometric_and_scipy_give_the_same_graph()
     )
     adjacency = ToSparseTensor(attr="edge_weight")(data.clone())
     assert "edge_index" not in adjacency
-    sets = [NodeSet.from_graph(one) for one in (data, adjacency)]
+    sets = [NodeSet.from_graph(graph) for graph in (data, adjacency)]
     sets += [NodeSet.from_graph(m, x=data.x, y=data.y) for m in (matrix, matrix.tolil())]
-    assert len({one.digest() for one in sets}) == 1
+    assert len({nodes.digest() for nodes in sets}) == 1
     assert sets[0].edge_weight is not None
 
 
@@ -140,14 +140,14 @@ def test_zeros_that_an_adjacency_stores_are_no_edges_and_counted() -> None:
     assert zeros.nnz == 15
     stored = torch.sparse_coo_tensor(np.stack(zeros.tocoo().coords), zeros.tocoo().data, (5, 5))
     fields = {"x": torch.ones(5, 1), "y": torch.arange(5) % 2}
-    for made in (
+    for nodes in (
         NodeSet.from_graph(zeros, **fields),
         NodeSet.from_graph(Data(adj_t=stored.coalesce(), **fields)),
     ):
-        assert edges_of(made) == [(u, v) for u, v in sorted(nx.DiGraph(nx.cycle_graph(5)).edges)
+        assert edges_of(nodes) == [(u, v) for u, v in sorted(nx.DiGraph(nx.cycle_graph(5)).edges)
                                   if {u, v} != {0, 1}]  # fmt: skip
-        assert made.edge_weight is None
-        assert says(made.notes[0], 7, "zeros")
+        assert nodes.edge_weight is None
+        assert says(nodes.notes[0], 7, "zeros")
     zeros.data[zeros.data == 1] = 2
     weighted = NodeSet.from_graph(zeros, **fields)
     assert weighted.edge_weight is not None
@@ -181,11 +181,11 @@ def test_the_karate_club_is_read_with_its_weights_and_clubs() -> None:
     assert edges_of(nodes) == sorted(nx.DiGraph(club).edges)
     assert nodes.edge_weight is not None
     assert nodes.edge_weight.tolist() == [club.edges[pair]["weight"] for pair in edges_of(nodes)]
-    assert [nodes.class_names[one] for one in nodes.y] == [c for _, c in club.nodes(data="club")]
+    assert [nodes.class_names[y] for y in nodes.y] == [c for _, c in club.nodes(data="club")]
 
 
 def test_directed_graphs_and_multigraphs_of_networkx_are_merged_and_said() -> None:
-    for graph, count, what in (
+    for graph, count, word in (
         (nx.DiGraph([(0, 1), (1, 0), (1, 2)]), 1, "symmetric"),
         (nx.MultiGraph([(0, 1), (1, 0), (1, 2)]), 1, "merged"),
     ):
@@ -193,7 +193,7 @@ def test_directed_graphs_and_multigraphs_of_networkx_are_merged_and_said() -> No
         assert edges_of(nodes) == [(0, 1), (1, 0), (1, 2), (2, 1)]
         (note,) = nodes.notes
         assert says(note, count, "edge") or says(note, count, "repeated edge")
-        assert what in note
+        assert word in note
 
 
 def test_networkx_edges_of_which_some_have_a_weight_are_refused() -> None:
@@ -267,9 +267,9 @@ def test_an_index_of_other_names_than_the_nodes_is_refused(index: Any, facts: li
     x = pd.DataFrame(np.eye(4), index=[*"abcd"])
     assert NodeSet.from_graph(graph, x=x).n_nodes == 4
     values = np.arange(len(index)) % 2
-    for given in ({"x": pd.DataFrame({"age": values}, index)}, {"y": pd.Series(values, index)}):
+    for options in ({"x": pd.DataFrame({"age": values}, index)}, {"y": pd.Series(values, index)}):
         with pytest.raises(InputError) as error:
-            NodeSet.from_graph(graph, **{"x": x, **given})
+            NodeSet.from_graph(graph, **{"x": x, **options})
         assert says(str(error.value), "index", "to_numpy", *facts)
     with pytest.raises(InputError) as error:
         NodeSet.from_graph(path_graph(), x=x)
@@ -411,9 +411,9 @@ def test_a_graph_without_edges_is_one() -> None:
 
 def masks(*columns: str) -> dict[str, Tensor]:
     """The masks of a graph of PyTorch Geometric; a letter for each node of each split."""
-    letters = np.array([list(one) for one in columns]).T
+    letters = np.array([list(column) for column in columns]).T
     parts = {"train": "t", "val": "v", "test": "e"}
-    return {f"{part}_mask": torch.from_numpy(letters == one) for part, one in parts.items()}
+    return {f"{part}_mask": torch.from_numpy(letters == letter) for part, letter in parts.items()}
 
 
 def test_masks_of_pytorch_geometric_are_the_given_splits() -> None:
@@ -435,10 +435,10 @@ def test_a_part_that_all_splits_share_is_repeated() -> None:
 
 
 def test_given_masks_stand_in_place_of_the_graphs() -> None:
-    given = {key.removesuffix("_mask"): mask.T for key, mask in masks("etve", "vtet").items()}
-    nodes = NodeSet.from_graph(path_graph(**masks("tvee")), **given)
+    options = {key.removesuffix("_mask"): mask.T for key, mask in masks("etve", "vtet").items()}
+    nodes = NodeSet.from_graph(path_graph(**masks("tvee")), **options)
     assert nodes.train is not None
-    assert torch.equal(nodes.train, given["train"])
+    assert torch.equal(nodes.train, options["train"])
 
 
 @pytest.mark.parametrize(
@@ -459,9 +459,9 @@ def test_masks_that_do_not_fit_are_refused(change: dict[str, Any], facts: list[A
 
 
 def test_masks_of_different_numbers_of_splits_are_refused() -> None:
-    given = masks("tvee", "tvee") | {"test_mask": masks("tvee", "tvee", "tvee")["test_mask"]}
+    stored = masks("tvee", "tvee") | {"test_mask": masks("tvee", "tvee", "tvee")["test_mask"]}
     with pytest.raises(InputError) as error:
-        NodeSet.from_graph(path_graph(**given))
+        NodeSet.from_graph(path_graph(**stored))
     assert says(str(error.value), "2 of train", "3 of test")
 
 
@@ -508,11 +508,11 @@ def test_one_graph_is_no_loader() -> None:
 def test_names_of_nodes_belong_to_the_data_and_may_be_alike() -> None:
     plain = NodeSet.from_graph(path_graph())
     named = [replace(plain, ids=ids) for ids in (("a", "b", "c", "d"), ("a", "b", "c", "e"))]
-    assert len({one.digest() for one in (plain, *named)}) == 3
+    assert len({nodes.digest() for nodes in (plain, *named)}) == 3
     graph = nx.Graph([(1, "1"), ("1", 2)])
     with pytest.warns(UserWarning, match="order"):
-        found = NodeSet.from_graph(graph, x=np.eye(3), y=[0, 1, 0])
-    assert any(says(note, 1, "called as another") for note in found.notes)
+        nodes = NodeSet.from_graph(graph, x=np.eye(3), y=[0, 1, 0])
+    assert any(says(note, 1, "called as another") for note in nodes.notes)
 
 
 def test_a_matrix_that_is_not_square_is_refused() -> None:
@@ -557,13 +557,13 @@ def test_sparse_features_stay_sparse_where_few_are_not_0() -> None:
         ends, y = torch.empty(2, 0, dtype=torch.long), np.arange(20) % 2
         graph = path_graph(edge_index=ends, y=y, x=None)
         stored = [sparse.csr_array(x), sparse.coo_matrix(x), torch.from_numpy(x).to_sparse_csr()]
-        sets = [NodeSet.from_graph(graph, x=one) for one in stored]
-        assert [one.is_sparse for one in sets] == [from_sparse] * 3
+        sets = [NodeSet.from_graph(graph, x=features) for features in stored]
+        assert [nodes.is_sparse for nodes in sets] == [from_sparse] * 3
         dense = NodeSet.from_graph(graph, x=x)
         assert dense.is_sparse == from_dense
-        for one in (*sets, dense):
-            assert one.dense().x.tolist() == x.tolist()
-            assert one.x.dtype == torch.float32
+        for nodes in (*sets, dense):
+            assert nodes.dense().x.tolist() == x.tolist()
+            assert nodes.x.dtype == torch.float32
 
 
 def test_zeros_that_are_stored_are_left_out_and_the_given_matrix_stays() -> None:
@@ -577,8 +577,8 @@ def test_zeros_that_are_stored_are_left_out_and_the_given_matrix_stays() -> None
 
 
 def test_repeated_entries_of_a_matrix_are_added_and_the_given_one_stays() -> None:
-    ones, columns, starts = np.ones(6), np.array([1, 1, 0, 0, 3, 2]), np.array([0, 2, 4, 5, 6])
-    matrix = sparse.csr_array((ones, columns, starts), shape=(4, 4))
+    weights, columns, starts = np.ones(6), np.array([1, 1, 0, 0, 3, 2]), np.array([0, 2, 4, 5, 6])
+    matrix = sparse.csr_array((weights, columns, starts), shape=(4, 4))
     nodes = NodeSet.from_graph(matrix, x=matrix, y=[0, 1, 0, 1])
     assert nodes.edge_weight is not None
     assert nodes.edge_weight.tolist() == [2, 2, 1, 1]
@@ -622,8 +622,8 @@ def test_normalised_rows_are_those_of_pytorch_geometric(stored_sparse: bool) -> 
     nodes = wide(stored_sparse=stored_sparse)
     scaled = torch.where(nodes.dense().x > 0, nodes.dense().x + 1, 0)  # it divides by no less
     expected = NormalizeFeatures()(Data(x=scaled)).x
-    made = NodeSet.from_graph(path_graph(), x=scaled, y=nodes.y).normalised()
-    assert torch.allclose(made.dense().x, expected)
+    normalised = NodeSet.from_graph(path_graph(), x=scaled, y=nodes.y).normalised()
+    assert torch.allclose(normalised.dense().x, expected)
     assert nodes.normalised().is_sparse == stored_sparse
     sums = nodes.normalised().dense().x.sum(dim=1)
     assert torch.allclose(sums, (nodes.dense().x.sum(dim=1) > 0).float())
@@ -663,10 +663,10 @@ def test_columns_are_found_by_their_names(stored_sparse: bool) -> None:
 
 def test_sets_without_names_of_columns_keep_their_digest() -> None:
     nodes = NodeSet.from_graph(path_graph())
-    x, ends, y = (one.numpy() for one in (nodes.x, nodes.edge_index, nodes.y))
+    x, ends, y = (tensor.numpy() for tensor in (nodes.x, nodes.edge_index, nodes.y))
     assert nodes.digest() == digest_of_arrays(x, [4, 2], ends, y, [], [], [], [])
-    named = [replace(nodes, columns=one) for one in (("a", "b"), ("b", "a"))]
-    assert len({one.digest() for one in (nodes, *named)}) == 3
+    named = [replace(nodes, columns=columns) for columns in (("a", "b"), ("b", "a"))]
+    assert len({other.digest() for other in (nodes, *named)}) == 3
 
 
 def test_the_digest_tells_any_change_of_an_array() -> None:
@@ -681,9 +681,9 @@ def test_the_digest_tells_any_change_of_an_array() -> None:
         path_graph(x=torch.ones(4, 2)),
         path_graph(edge_index=torch.tensor([[0, 1], [1, 0]])),
     ]
-    digests = [NodeSet.from_graph(one).digest() for one in changed]
+    digests = [NodeSet.from_graph(graph).digest() for graph in changed]
     assert len(set(digests)) == len(digests)
-    assert all(len(one) == 16 for one in digests)
+    assert all(len(digest) == 16 for digest in digests)
     again = NodeSet.from_graph(graph, name="another").to("cpu")
     assert again.digest() == digests[1]
 

@@ -61,8 +61,8 @@ def run_bench(*arguments: str) -> int:
 
 
 def results(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "table.json").read_text())
-    return found
+    table: dict[str, Any] = json.loads((folder / "table.json").read_text())
+    return table
 
 
 def context(folder: Path) -> RunContext:
@@ -70,11 +70,13 @@ def context(folder: Path) -> RunContext:
 
 
 def data(classes: int = 3) -> NodeSet:
-    made = community_graph(classes)
-    ends = torch.from_numpy(made["edges"].T.copy())
+    arrays = community_graph(classes)
+    ends = torch.from_numpy(arrays["edges"].T.copy())
     both = torch.cat([ends, ends.flip(0)], 1)
-    y = torch.from_numpy(made["node_labels"])
-    return NodeSet.from_graph(Data(torch.from_numpy(made["node_features"]), both, y=y), name="mine")
+    y = torch.from_numpy(arrays["node_labels"])
+    return NodeSet.from_graph(
+        Data(torch.from_numpy(arrays["node_features"]), both, y=y), name="mine"
+    )
 
 
 METHODS = "majority,raw,sgc,untrained,supervised,ucl,hucl,progcl,scl,hscl"
@@ -83,13 +85,13 @@ METHODS = "majority,raw,sgc,untrained,supervised,ucl,hucl,progcl,scl,hscl"
 def test_a_table_of_an_own_graph(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_bench(f"--method={METHODS}", "--seeds=2", "--report=page.md") == 0
     out = capsys.readouterr().out
-    found = {one["method"]: one for one in results(folder)["configs"]}
-    assert {*found} == {*METHODS.split(",")}
-    seeds = {name: len(one["seeds"]) for name, one in found.items()}
+    configs = {config["method"]: config for config in results(folder)["configs"]}
+    assert {*configs} == {*METHODS.split(",")}
+    seeds = {name: len(config["seeds"]) for name, config in configs.items()}
     each = {"ucl", "hucl", "progcl", "untrained"}
-    assert seeds == {name: 2 if name in each else 1 for name in found}
-    assert all(len(one["fold_accuracies"][0]) == 2 for one in found.values())
-    assert found["sgc"]["accuracy_mean"] > found["majority"]["accuracy_mean"] + 20
+    assert seeds == {name: 2 if name in each else 1 for name in configs}
+    assert all(len(config["fold_accuracies"][0]) == 2 for config in configs.values())
+    assert configs["sgc"]["accuracy_mean"] > configs["majority"]["accuracy_mean"] + 20
     assert says(out, "scl", "1 × 2")
     page = (folder / "page.md").read_text()
     assert says(page, "transductive", "labels", "training items alone")
@@ -99,13 +101,15 @@ def test_a_table_of_an_own_graph(folder: Path, capsys: pytest.CaptureFixture[str
 
 def test_majority_and_sgc_are_what_loops_say(folder: Path) -> None:
     run_bench("--method=majority,sgc", "--hops=2", "--seeds=1")
-    found = {one["method"]: one["fold_accuracies"][0] for one in results(folder)["configs"]}
-    made = community_graph()
-    y, a = made["node_labels"], np.eye(N)
-    for u, v in made["edges"]:
+    accuracies = {
+        config["method"]: config["fold_accuracies"][0] for config in results(folder)["configs"]
+    }
+    arrays = community_graph()
+    y, a = arrays["node_labels"], np.eye(N)
+    for u, v in arrays["edges"]:
         a[u, v] = a[v, u] = 1
     d = a.sum(1) ** -0.5
-    z = made["node_features"] / made["node_features"].sum(1, keepdims=True)
+    z = arrays["node_features"] / arrays["node_features"].sum(1, keepdims=True)
     for _ in range(2):
         z = (d[:, None] * a * d) @ z
     z /= np.linalg.norm(z, axis=1, keepdims=True)
@@ -113,7 +117,7 @@ def test_majority_and_sgc_are_what_loops_say(folder: Path) -> None:
 
     for k, split in enumerate(random_splits(range(N), 2)):
         most = np.bincount(y[split.train]).argmax()
-        assert found["majority"][k] == pytest.approx(100 * np.mean(y[split.test] == most))
+        assert accuracies["majority"][k] == pytest.approx(100 * np.mean(y[split.test] == most))
         best, expected = -1.0, []
         for c in (4.0**p for p in range(-5, 8)):
             model = LogisticRegression(C=c, max_iter=9999, tol=1e-8)
@@ -121,7 +125,7 @@ def test_majority_and_sgc_are_what_loops_say(folder: Path) -> None:
             value = model.score(z[split.valid], y[split.valid])
             if value > best:
                 best, expected = value, [model.score(z[split.test], y[split.test])]
-        assert found["sgc"][k] == pytest.approx(100 * expected[0], abs=1.5)
+        assert accuracies["sgc"][k] == pytest.approx(100 * expected[0], abs=1.5)
 
 
 @pytest.mark.parametrize("score", ["accuracy", "auc"])
@@ -135,25 +139,25 @@ def test_labels_of_test_nodes_reach_no_encoder_and_no_choice(
     ids = torch.from_numpy(splits_of(config, clean)[k].test)
     poisoned = clean.y.clone()
     poisoned[ids] = (poisoned[ids] + 1) % clean.n_classes
-    found = []
-    for one in (clean, replace(clean, y=poisoned)):
+    scores = []
+    for nodes in (clean, replace(clean, y=poisoned)):
         experiment, run = NodeExperiment(), Run(config, 0)
-        (trained,) = experiment.train([run], one, context(tmp_path), silent)
-        scored = experiment.score(trained, one, context(tmp_path))
+        (trained,) = experiment.train([run], nodes, context(tmp_path), silent)
+        scored = experiment.score(trained, nodes, context(tmp_path))
         chosen = scored.chosen[k : k + 1]
-        found.append((scored.folds[k].predicted, scored.validation[k], chosen))
-    assert np.array_equal(found[0][0], found[1][0])
-    assert found[0][1:] == found[1][1:]
+        scores.append((scored.folds[k].predicted, scored.validation[k], chosen))
+    assert np.array_equal(scores[0][0], scores[1][0])
+    assert scores[0][1:] == scores[1][1:]
 
 
 def test_the_choice_of_a_setting_reads_no_label_of_the_first_splits_test_nodes(
     folder: Path,
 ) -> None:
-    made = community_graph()
+    arrays = community_graph()
     (split,) = random_splits(range(N), 1)
-    poisoned = made["node_labels"].copy()
+    poisoned = arrays["node_labels"].copy()
     poisoned[split.test] = (poisoned[split.test] + 1) % 3
-    np.savez(folder / "poisoned.npz", **made | {"node_labels": poisoned})
+    np.savez(folder / "poisoned.npz", **arrays | {"node_labels": poisoned})
     chosen = []
     for name in ("mine", "poisoned"):
         run_bench(
@@ -161,7 +165,8 @@ def test_the_choice_of_a_setting_reads_no_label_of_the_first_splits_test_nodes(
             "--select=true", "--select-splits=1",
         )  # fmt: skip
         chosen += [
-            (one["config"]["beta"], one["config"]["lr"]) for one in results(folder)["configs"]
+            (config["config"]["beta"], config["config"]["lr"])
+            for config in results(folder)["configs"]
         ]
     assert len(chosen) == 2
     assert chosen[0] == chosen[1]
@@ -174,23 +179,23 @@ def test_validation_labels_reach_no_encoder(tmp_path: Path) -> None:
     poisoned = clean.y.clone()
     poisoned[torch.from_numpy(split.valid)] = 0
     embedded = [
-        next(iter(NodeExperiment().train([Run(config, 0)], one, context(tmp_path), silent)))
-        for one in (clean, replace(clean, y=poisoned))
+        next(iter(NodeExperiment().train([Run(config, 0)], nodes, context(tmp_path), silent)))
+        for nodes in (clean, replace(clean, y=poisoned))
     ]
     assert np.array_equal(embedded[0].embeddings[0], embedded[1].embeddings[0])
 
 
 def test_shares_of_known_labels_are_nested_and_matter(tmp_path: Path) -> None:
     (split,) = random_splits(range(1000), 1)
-    some = [known_ids(split, 0, share) for share in (0.1, 0.5, 1.0)]
-    assert [*map(len, some)] == [10, 50, 100]
-    assert {*some[0]} < {*some[1]} < {*split.train} == {*some[2]}
-    given = data()
+    id_sets = [known_ids(split, 0, share) for share in (0.1, 0.5, 1.0)]
+    assert [*map(len, id_sets)] == [10, 50, 100]
+    assert {*id_sets[0]} < {*id_sets[1]} < {*split.train} == {*id_sets[2]}
+    nodes = data()
     z = {}
     for method, share in (("hucl", 1.0), ("hscl", 0.0), ("hscl", 0.5), ("hscl", 1.0)):
         config = NodeConfig("mine", method, epochs=2, dim=4, splits=1, known_labels=share)
-        (one,) = NodeExperiment().train([Run(config, 0)], given, context(tmp_path), silent)
-        z[method, share] = np.asarray(one.embeddings).reshape(N, 4)
+        (trained,) = NodeExperiment().train([Run(config, 0)], nodes, context(tmp_path), silent)
+        z[method, share] = np.asarray(trained.embeddings).reshape(N, 4)
     np.testing.assert_allclose(z["hscl", 0.0], z["hucl", 1.0], atol=1e-5)
     assert not np.allclose(z["hscl", 0.5], z["hscl", 1.0])
 
@@ -199,23 +204,23 @@ def test_settings_are_chosen_on_the_first_split(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_bench("--method=hscl", "--beta=0.5,4", "--select=true", "--select-splits=1")
-    (one,) = results(folder)["configs"]
+    (config,) = results(folder)["configs"]
     records = [r for r in [*Store(folder / "out").rows()] if r.config["splits"] == 1]
     values = {r.config["beta"]: r.validation[0] for r in records}
-    assert one["config"]["beta"] == max(values, key=lambda beta: (values[beta], -beta))
-    assert len(one["fold_accuracies"][0]) == 2
+    assert config["config"]["beta"] == max(values, key=lambda beta: (values[beta], -beta))
+    assert len(config["fold_accuracies"][0]) == 2
 
 
 def test_a_search_is_scored_on_validation_nodes(folder: Path) -> None:
-    given = ["--dataset=mine.npz", "--method=hucl", "--epochs=2", "--dim=4", "--splits=1"]
-    assert tune.main([*given, "--space=beta", "--trials=2", "--output=found"]) == 0
+    arguments = ["--dataset=mine.npz", "--method=hucl", "--epochs=2", "--dim=4", "--splits=1"]
+    assert tune.main([*arguments, "--space=beta", "--trials=2", "--output=found"]) == 0
     (path,) = (folder / "found").glob("*.json")
-    (found,) = json.loads(path.read_text())["studies"]
-    beta = found["params"]["beta"]
+    (study,) = json.loads(path.read_text())["studies"]
+    beta = study["params"]["beta"]
     run_bench("--method=hucl", f"--beta={beta}", "--seeds=1", "--epochs=2", "--splits=1")
     (record,) = Store(folder / "out").rows()
-    assert found["inner"] == pytest.approx(record.validation[0])
-    assert found["outer"] == pytest.approx(record.values[0])
+    assert study["inner"] == pytest.approx(record.validation[0])
+    assert study["outer"] == pytest.approx(record.values[0])
 
 
 def test_embeddings_and_encoders_come_out(folder: Path) -> None:
@@ -235,7 +240,7 @@ def test_embeddings_and_encoders_come_out(folder: Path) -> None:
 def test_snapshots_measure_the_encoder_of_the_first_split(folder: Path) -> None:
     run_bench("--method=hscl", "--seeds=1", "--diagnostics=2")
     (record,) = [*Store(folder / "out").rows()]
-    assert [one["epoch"] for one in record.diagnostics] == [2, 3]
+    assert [snapshot["epoch"] for snapshot in record.diagnostics] == [2, 3]
     assert record.diagnostics[0]["anchors"] == 2 * N
 
 
@@ -247,9 +252,9 @@ def test_other_ways_to_train(folder: Path, extra: Sequence[str]) -> None:
     losses: dict[str, set[float]] = {}
     for record in Store(folder / "out").rows():
         losses.setdefault(record.config["method"], set()).add(record.final_losses[0])
-        assert all(0 < one <= 100 for one in record.values)
+        assert all(0 < value <= 100 for value in record.values)
     changed = {"ucl", "hscl"} | ({"supervised"} if extra[0] != "--anchors=10" else set())
-    assert {name for name, own in losses.items() if len(own) == 2} == changed
+    assert {name for name, values in losses.items() if len(values) == 2} == changed
 
 
 def test_parts_are_normalised_by_the_graph_or_by_themselves_under_keys_of_their_own(
@@ -327,20 +332,20 @@ def test_two_classes_are_scored_by_the_roc_auc(folder: Path) -> None:
 
 
 def test_given_splits(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = community_graph()
+    arrays = community_graph()
     masks = np.zeros((3, 3, N), bool)
     for k in range(3):
         order = np.random.default_rng(k + 9).permutation(N)
         for part, ids in enumerate(np.split(order, [20, 40])):
             masks[part, k, ids] = True
     names = ("train_masks", "val_masks", "test_masks")
-    np.savez(folder / "given.npz", **made, **dict(zip(names, masks, strict=True)))
-    given = ["--dataset=given.npz", "--method=sgc", "--split=given"]
-    run_bench(*given)
+    np.savez(folder / "given.npz", **arrays, **dict(zip(names, masks, strict=True)))
+    arguments = ["--dataset=given.npz", "--method=sgc", "--split=given"]
+    run_bench(*arguments)
     (record,) = [*Store(folder / "out").rows()]
-    assert [np.array_equal(one.items, np.flatnonzero(masks[2, k]))
-            for k, one in enumerate(record.tested())] == [True, True]  # fmt: skip
-    assert run_bench(*given, "--splits=4") == 2
+    assert [np.array_equal(fold.items, np.flatnonzero(masks[2, k]))
+            for k, fold in enumerate(record.tested())] == [True, True]  # fmt: skip
+    assert run_bench(*arguments, "--splits=4") == 2
     assert says(capsys.readouterr().err, "given", 3, 4)
     assert run_bench("--method=sgc", "--split=given") == 2
     assert says(capsys.readouterr().err, "--split random")
@@ -354,13 +359,13 @@ class Own(GCN):
 
 
 def test_evaluate_takes_a_graph_and_an_encoder_of_ones_own(tmp_path: Path) -> None:
-    found = evaluate(
+    evaluation = evaluate(
         Own, data(), ["ucl", "hscl"], seeds=2, splits=2, epochs=2, output=tmp_path,
         baselines=["sgc", "untrained"], progress=False,
     )  # fmt: skip
-    assert {*found.table["method"]} == {"ucl", "hscl", "sgc", "untrained"}
-    assert found.embeddings("ucl").shape == (N, 3)
-    assert [type(one) for one in found.encoders("hscl")] == [Own, Own]
+    assert {*evaluation.table["method"]} == {"ucl", "hscl", "sgc", "untrained"}
+    assert evaluation.embeddings("ucl").shape == (N, 3)
+    assert [type(encoder) for encoder in evaluation.encoders("hscl")] == [Own, Own]
 
 
 @pytest.mark.parametrize(
@@ -399,16 +404,16 @@ def failing(graph: Data) -> Data:
 
 
 def test_augmentations_of_ones_own_are_given_dense_features_and_tried_first(tmp_path: Path) -> None:
-    made = data()
-    sparse = replace(made, x=(made.x * (made.x > 1)).to_sparse_csr())
+    nodes = data()
+    sparse = replace(nodes, x=(nodes.x * (nodes.x > 1)).to_sparse_csr())
     settings: dict[str, Any] = {"seeds": 1, "epochs": 2, "splits": 1, "dim": 4, "baselines": []}
     where = {"output": tmp_path, "progress": False}
     evaluate("gcn", sparse, ["ucl"], augmentations=[of_columns], **settings, **where)
     views = [
-        transformed_by(NodeBatch.of(one), [of_columns], torch.Generator().manual_seed(3))
-        for one in (sparse, sparse.dense())
+        transformed_by(NodeBatch.of(graph), [of_columns], torch.Generator().manual_seed(3))
+        for graph in (sparse, sparse.dense())
     ]
-    assert [one.x.layout for one in views] == [torch.sparse_csr, torch.strided]
+    assert [view.x.layout for view in views] == [torch.sparse_csr, torch.strided]
     assert views[0].x.to_dense().equal(views[1].x)
     assert (views[1].x != 0).sum() < (sparse.dense().x != 0).sum()
     trained = [*tmp_path.glob("*_seed0.json")]

@@ -39,9 +39,11 @@ SHCHUR = {
 def test_files_of_shchur_are_read_as_pytorch_geometric_reads_them(name: str) -> None:
     file, n_nodes, _, n_features, n_classes = SHCHUR[name]
     stored = dict(np.load(REAL / file))
-    few = sparse.csr_array(tuple(stored[f"attr_{what}"] for what in ("data", "indices", "indptr")))
+    few = sparse.csr_array(
+        tuple(stored[f"attr_{field}"] for field in ("data", "indices", "indptr"))
+    )
     few = few[:, :500]  # it makes them dense
-    stored |= {f"attr_{what}": getattr(few, what) for what in ("data", "indices", "indptr")}
+    stored |= {f"attr_{field}": getattr(few, field) for field in ("data", "indices", "indptr")}
     theirs = parse_npz(stored | {"attr_shape": few.shape})
     ours = load_nodes(name.lower(), data_dir=REAL)
     assert (ours.name, ours.train) == (name, None)
@@ -59,9 +61,9 @@ def test_the_notes_account_for_every_stored_edge(name: str) -> None:
     nodes = load_nodes(name, data_dir=REAL)
     counts = dict.fromkeys(("symmetric", "self-loop", "repeated"), 0)
     for note in nodes.notes:
-        for what in counts:
+        for change in counts:
             number = note.partition("symmetric: ")[2] or note
-            counts[what] += int(number.split()[0].replace(",", "")) if what in note else 0
+            counts[change] += int(number.split()[0].replace(",", "")) if change in note else 0
     stored = SHCHUR[name][2] - counts["self-loop"] - counts["repeated"]
     assert nodes.n_edges == stored + counts["symmetric"]
     assert counts["self-loop"] == {"CiteSeer": 124, "Photo": 1}.get(name, 0)
@@ -147,14 +149,14 @@ def test_what_cannot_be_downloaded_is_told_with_its_url_and_file(
     monkeypatch.setattr(datasets, "Coauthor", fails)
     with pytest.raises(InputError) as error:
         load_nodes("physics", data_dir=tmp_path, cache_dir=tmp_path / "cache")
-    told = str(error.value)
+    message = str(error.value)
     for facts in (
         ["Physics"], [str(tmp_path), "ms_academic_phy.npz", "Physics.npz"], ["cache"],
         ["no network for Physics", KNOWN["Physics"].url],
         [f"{KNOWN['Physics'].url}/ms_academic_phy.npz", str(tmp_path / "ms_academic_phy.npz")],
         ["NodeSet.from_graph"],
     ):  # fmt: skip
-        assert says(told, *facts)
+        assert says(message, *facts)
     with pytest.raises(InputError) as error:
         load_nodes("Cora", data_dir=tmp_path, cache_dir=tmp_path, download=False)
     assert says(str(error.value), "download", "switched off")
@@ -172,7 +174,7 @@ def test_every_known_set_has_a_class_of_pytorch_geometric_and_several_spellings(
         assert hasattr(datasets, known.reader)
         spelt = [name, name.upper(), f"{known.reader}{known.named}", Path(known.file).stem or name]
         spelt += [name.replace("-", "_"), name.replace("-", "")]
-        assert {canonical_name(one) for one in spelt} == {name}
+        assert {canonical_name(spelling) for spelling in spelt} == {name}
     names = ["amazon-photo", "AmazonComputers", "coauthor-cs", "Coauthor_Physics", "cora", "Mine"]
     assert [*map(canonical_name, names)] == ["Photo", "Computers", "CS", "Physics", "Cora", "Mine"]
 
@@ -189,7 +191,7 @@ def csr_arrays(**changed: Any) -> dict[str, Any]:
     arrays = {"labels": np.array([0, 0, 1, 1])}
     for part, matrix in (("adj", adjacency), ("attr", sparse.csr_array(np.eye(4)))):
         arrays |= {
-            f"{part}_{what}": getattr(matrix, what) for what in ("data", "indices", "indptr")
+            f"{part}_{field}": getattr(matrix, field) for field in ("data", "indices", "indptr")
         }
         arrays[f"{part}_shape"] = np.array(matrix.shape)
     return {key: value for key, value in (arrays | changed).items() if value is not None}
@@ -214,8 +216,10 @@ def test_files_of_both_layouts_are_the_same_graph(tmp_path: Path) -> None:
     saved(tmp_path, csr_arrays(attr_matrix=np.eye(4), attr_data=None), "b")
     path = saved(tmp_path, listed_arrays(), "c")
     sets = [load_nodes(name, data_dir=tmp_path) for name in ("a", "B", "c", str(path))]
-    assert [one.name for one in sets] == ["a", "B", "c", "c"]
-    assert {one.digest() for one in [one.dense() for one in sets]} == {sets[2].dense().digest()}
+    assert [nodes.name for nodes in sets] == ["a", "B", "c", "c"]
+    assert {nodes.digest() for nodes in [nodes.dense() for nodes in sets]} == {
+        sets[2].dense().digest()
+    }
     assert sets[0].edge_index.tolist() == [[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]
     assert says(sets[0].notes[-1], "symmetric", 3)
     assert says(sets[1].notes[0], "attr_indices")
@@ -280,9 +284,9 @@ def test_names_that_are_python_objects_are_refused_and_text_is_read(
         assert says(str(error.value), "mine.npz", key, ".to_numpy(dtype='U')")
         saved(tmp_path, arrays(**{key: names.to_numpy(dtype="U")}))
         nodes = load_nodes("mine", data_dir=tmp_path)
-        found = {"class_names": nodes.class_names, "node_names": nodes.ids,
+        names_of = {"class_names": nodes.class_names, "node_names": nodes.ids,
                  "columns": nodes.columns}  # fmt: skip
-        assert found[key] == (*names,)
+        assert names_of[key] == (*names,)
 
 
 def test_published_files_have_names_as_python_objects(tmp_path: Path) -> None:
@@ -451,7 +455,9 @@ def test_a_folder_that_is_not_there_holds_no_file(tmp_path: Path) -> None:
 
 def images() -> dict[str, Any]:
     arrays = {"images": np.zeros((4, 8, 8, 3), np.uint8), "labels": np.array([0, 1, 0, 1])}
-    return {f"{part}_{what}": one for part in ("train", "test") for what, one in arrays.items()}
+    return {
+        f"{part}_{field}": array for part in ("train", "test") for field, array in arrays.items()
+    }
 
 
 def test_a_file_holds_a_graph_or_images_and_no_set_claims_the_other(tmp_path: Path) -> None:

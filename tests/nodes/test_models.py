@@ -62,11 +62,11 @@ def test_layers_are_those_of_pytorch_geometric(
         width, out = conv.in_channels, conv.out_channels
         oracle = theirs(width, out)
         oracle.load_state_dict(conv.state_dict())
-        given = () if batch.edge_weight is None else (batch.edge_weight,)
-        h = oracle(h, batch.edge_index, *given).relu()
+        edge_weights = () if batch.edge_weight is None else (batch.edge_weight,)
+        h = oracle(h, batch.edge_index, *edge_weights).relu()
     for x in (batch.x, as_sparse(batch.x)):
-        found = encoder(x, batch.edge_index, batch.edge_weight)
-        torch.testing.assert_close(found, h)
+        z = encoder(x, batch.edge_index, batch.edge_weight)
+        torch.testing.assert_close(z, h)
 
 
 def test_weighted_means_of_neighbours() -> None:
@@ -80,8 +80,8 @@ def test_weighted_means_of_neighbours() -> None:
         mean = sum((batch.edge_weight[e] * batch.x[batch.edge_index[0, e]] / total for e in at),
                    torch.zeros(6))  # fmt: skip
         expected = (layer.lin_l(mean) + layer.lin_r(batch.x[v])).relu()
-        found = conv(batch.x, batch.edge_index, batch.edge_weight)[v]
-        torch.testing.assert_close(found, expected)
+        row = conv(batch.x, batch.edge_index, batch.edge_weight)[v]
+        torch.testing.assert_close(row, expected)
 
 
 def grace(h1: Tensor, h2: Tensor, gamma: float) -> float:
@@ -90,23 +90,23 @@ def grace(h1: Tensor, h2: Tensor, gamma: float) -> float:
     n, total = len(h1), 0.0
     for a, b in ((h1, h2), (h2, h1)):
         for i in range(n):
-            own = math.exp(float(a[i] @ b[i]) / gamma)
+            positive = math.exp(float(a[i] @ b[i]) / gamma)
             rest = sum(
                 math.exp(float(a[i] @ z[k]) / gamma) for z in (a, b) for k in range(n) if k != i
             )
-            total -= math.log(own / (own + rest))
+            total -= math.log(positive / (positive + rest))
     return total / (2 * n)
 
 
 def test_ucl_is_the_objective_of_grace() -> None:
     batch = graph()
     model = NodeContrast(GCN(6, dim=4), method="ucl", temperature=0.4, seed=7)
-    found = float(model(batch).detach())
+    loss = float(model(batch).detach())
     again = NodeContrast(model.encoder, method="ucl", seed=7)
     views = again.views_of(batch, again._generators.on(batch.edge_index.T))
     with torch.no_grad():
         h1, h2 = (model.project(view).double() for view in views)
-    assert found == pytest.approx(grace(h1, h2, 0.4), rel=1e-5)
+    assert loss == pytest.approx(grace(h1, h2, 0.4), rel=1e-5)
 
 
 def test_anchors_are_drawn_anew_and_have_the_mean_of_all() -> None:
@@ -114,15 +114,15 @@ def test_anchors_are_drawn_anew_and_have_the_mean_of_all() -> None:
     still = NodeViews(0.0, 0.0)
     torch.manual_seed(0)
     whole = NodeContrast(GCN(6, dim=4, activation="prelu"), method="hucl", views=still)
-    some = NodeContrast(whole.encoder, method="hucl", views=still, anchors=8)
-    some.projection = whole.projection
+    sampled = NodeContrast(whole.encoder, method="hucl", views=still, anchors=8)
+    sampled.projection = whole.projection
     with torch.no_grad():
-        found = torch.stack([some(batch) for _ in range(400)])
-        assert len(found.unique()) > 300
-        assert float(found.mean()) == pytest.approx(float(whole(batch)), rel=0.01)
-        assert some.anchors is not None
-        some.anchors = 40
-        torch.testing.assert_close(some(batch), whole(batch))
+        losses = torch.stack([sampled(batch) for _ in range(400)])
+        assert len(losses.unique()) > 300
+        assert float(losses.mean()) == pytest.approx(float(whole(batch)), rel=0.01)
+        assert sampled.anchors is not None
+        sampled.anchors = 40
+        torch.testing.assert_close(sampled(batch), whole(batch))
 
 
 @pytest.mark.parametrize("method", ["scl", "hscl"])
@@ -182,9 +182,9 @@ def test_labels_that_are_no_classes_of_a_classifier_are_refused(
 ) -> None:
     batch, model = graph(), NodeClassifier(GCN(6, dim=4), n_classes=3)
     data = Data(batch.x, batch.edge_index, y=y)
-    for given in (batch._replace(y=y), data):
+    for labelled in (batch._replace(y=y), data):
         with pytest.raises(InputError) as error:
-            model(given)
+            model(labelled)
         assert says(str(error.value), *facts)
     if y.dim() == 2 or len(y) < 12:
         with pytest.raises(InputError):
@@ -197,7 +197,7 @@ def changed(name: str) -> Data:
     edges = batch.edge_index
     upper = edges[:, edges[0] < edges[1]]
     loops = torch.arange(20).repeat(2, 1)
-    made = {
+    graphs = {
         "one direction": Data(batch.x, upper),
         "some in one direction": Data(batch.x, edges[:, torch.rand(edges.shape[1],
                                       generator=draws) < 0.7]),
@@ -208,8 +208,8 @@ def changed(name: str) -> Data:
         "int32": Data(batch.x, edges.int()),
         "weights": Data(batch.x, upper, edge_weight=torch.rand(upper.shape[1], generator=draws)),
     }  # fmt: skip
-    made[name].y = torch.arange(20) % 3
-    return made[name]
+    graphs[name].y = torch.arange(20) % 3
+    return graphs[name]
 
 
 @pytest.mark.parametrize(
@@ -225,14 +225,16 @@ def test_a_graph_is_one_thing_at_every_door(name: str, kind: type[GCN]) -> None:
     encoder = kind(6, dim=4)
     model = NodeContrast(encoder, method="hscl", views=NodeViews(0.0, 0.0))
     expected = model.embed(nodes)
-    for found in (model.embed(data), embed_nodes(encoder, data), embed(encoder, data).values):
-        np.testing.assert_array_equal(found, expected)
+    for z in (model.embed(data), embed_nodes(encoder, data), embed(encoder, data).values):
+        np.testing.assert_array_equal(z, expected)
     torch.testing.assert_close(model(data), model(nodes))
     classifier = NodeClassifier(encoder, n_classes=3)
     torch.testing.assert_close(classifier(data), classifier(nodes))
     torch.testing.assert_close(classifier.scores(data), classifier.scores(nodes))
     draws = (np.random.default_rng(0) for _ in range(2))
-    whole = [Neighbourhoods(one, (3, 2)).around(np.arange(5), next(draws)) for one in (data, nodes)]
+    whole = [
+        Neighbourhoods(source, (3, 2)).around(np.arange(5), next(draws)) for source in (data, nodes)
+    ]
     torch.testing.assert_close(*whole, rtol=0, atol=0)
 
 
@@ -250,12 +252,12 @@ def test_a_graph_that_is_no_set_is_not_embedded_either(
     change: dict[str, Tensor], facts: list[object]
 ) -> None:
     ends = torch.tensor([[0, 1, 1, 2], [1, 2, 0, 1]])
-    given = {"x": torch.ones(3, 1), "edge_index": ends, "y": torch.tensor([0, 1, 1])} | change
+    fields = {"x": torch.ones(3, 1), "edge_index": ends, "y": torch.tensor([0, 1, 1])} | change
     encoder = GraphSAGE(1, dim=2)
     model = NodeContrast(encoder, method="ucl")
     for door in (NodeSet.from_graph, model, model.embed, partial(embed, encoder)):
         with pytest.raises(InputError) as error:
-            door(Data(**given))
+            door(Data(**fields))
         assert says(str(error.value), *facts)
 
 
@@ -293,9 +295,9 @@ class Dense(nn.Module):
 
 def test_own_encoders_are_given_dense_features() -> None:
     batch = graph()
-    found = embed_nodes(Dense().eval(), batch._replace(x=as_sparse(batch.x)))
-    assert found.shape == (12, 3)
-    assert found.dtype == np.float32
+    z = embed_nodes(Dense().eval(), batch._replace(x=as_sparse(batch.x)))
+    assert z.shape == (12, 3)
+    assert z.dtype == np.float32
     assert NodeContrast(Dense(), method="ucl")(batch).isfinite()
 
 

@@ -40,14 +40,14 @@ def named(batch: NodeBatch, whole: NodeBatch) -> list[int]:
 @pytest.mark.parametrize("sparse", [False, True])
 def test_every_node_comes_once_an_epoch_with_edges_of_the_graph(sparse: bool) -> None:
     whole = graph(50, weights=True)
-    given = whole._replace(x=as_sparse(whole.x)) if sparse else whole
+    source = whole._replace(x=as_sparse(whole.x)) if sparse else whole
     assert whole.edge_weight is not None
     weight = {
         tuple(e): float(w)
         for e, w in zip(whole.edge_index.T.tolist(), whole.edge_weight, strict=True)
     }
     seen: list[int] = []
-    drawn = Neighbourhoods(given, (3, 2))
+    drawn = Neighbourhoods(source, (3, 2))
     for batch in drawn.batches(8, seed=1)(1):
         names = named(batch, whole)
         assert batch.seeds is not None
@@ -237,8 +237,8 @@ def test_neighbours_are_drawn_evenly_and_anew_in_each_epoch() -> None:
         counts[named(batch, star)[1:]] += 1
     assert counts[0] == 0
     assert counts[1:] / 600 == pytest.approx(2 / leaves, abs=0.07)
-    of = drawn.batches(7, seed=3)
-    first, again, second = (next(iter(of(epoch))) for epoch in (1, 1, 2))
+    batches = drawn.batches(7, seed=3)
+    first, again, second = (next(iter(batches(epoch))) for epoch in (1, 1, 2))
     assert first.x.equal(again.x)
     assert first.edge_index.equal(again.edge_index)
     assert not first.x.equal(second.x)
@@ -248,13 +248,13 @@ def test_seeds_alone_are_contrasted() -> None:
     whole = graph(40)
     batch = next(iter(Neighbourhoods(whole, (3, 3)).batches(10)(1)))
     model = NodeContrast(GCN(6, dim=4), method="ucl")
-    _, found = model.loss.with_diagnostics(
+    _, diagnostics = model.loss.with_diagnostics(
         *(model.project(view)[: batch.seeds] for view in model.views_of(batch, torch.Generator()))
     )
     model.loss.counts = None
     model(batch)
     assert model.loss.counts is not None
-    assert model.loss.counts["anchors"] == found.anchors == 20
+    assert model.loss.counts["anchors"] == diagnostics.anchors == 20
 
 
 def test_sizes_that_are_none_are_refused() -> None:

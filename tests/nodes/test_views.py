@@ -65,13 +65,13 @@ def test_adaptive_probabilities_are_those_of_gca(p: float) -> None:
     reach = [math.log(1 + sum(degree[u] for u in range(5) if X[u, f] != 0)) for f in range(4)]
     mean = sum(reach) / len(reach)
     expected = [1 - min(0.7, p * (max(reach) - s) / (max(reach) - mean)) for s in reach]
-    draw, found, batch = generator(), torch.zeros(4), NodeBatch(X, STAR)
-    ones = NodeViews(0.0, p, adaptive=True)
+    draw, kept_columns, batch = generator(), torch.zeros(4), NodeBatch(X, STAR)
+    views = NodeViews(0.0, p, adaptive=True)
     for _ in range(4000):
-        x = ones(batch, draw).x
-        found += torch.stack([(x[:, f] == X[:, f]).all() for f in range(4)]).float()
+        x = views(batch, draw).x
+        kept_columns += torch.stack([(x[:, f] == X[:, f]).all() for f in range(4)]).float()
     masked = [f for f in range(4) if bool(X[:, f].any())]  # an empty one looks the same
-    assert found[masked].div(4000).tolist() == pytest.approx(
+    assert kept_columns[masked].div(4000).tolist() == pytest.approx(
         [expected[f] for f in masked], abs=0.04
     )
 
@@ -80,18 +80,18 @@ def test_where_all_nodes_are_alike_adaptive_views_drop_as_others_do() -> None:
     ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
     batch, draw = NodeBatch(torch.eye(4), ring), generator()
     views = NodeViews(0.5, 0.5, adaptive=True)
-    found = sum(views(batch, draw).edge_index.shape[1] for _ in range(500))
-    assert found / 2000 == pytest.approx(0.5, abs=0.05)
+    n_edges = sum(views(batch, draw).edge_index.shape[1] for _ in range(500))
+    assert n_edges / 2000 == pytest.approx(0.5, abs=0.05)
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_sparse_features_are_masked_as_dense_ones(adaptive: bool) -> None:
     views = NodeViews(0.4, 0.5, adaptive=adaptive)
     dense = views(NodeBatch(X, STAR), generator(3))
-    made = views(NodeBatch(sparse(X), STAR), generator(3))
-    assert made.x.layout == torch.sparse_csr
-    assert made.x.to_dense().equal(dense.x)
-    assert made.edge_index.equal(dense.edge_index)
+    view = views(NodeBatch(sparse(X), STAR), generator(3))
+    assert view.x.layout == torch.sparse_csr
+    assert view.x.to_dense().equal(dense.x)
+    assert view.edge_index.equal(dense.edge_index)
 
 
 def test_weights_stay_with_their_edges() -> None:
@@ -121,10 +121,10 @@ def test_own_transforms_come_after_and_leave_the_graph_as_it_was() -> None:
         return data
 
     batch = NodeBatch(X.clone(), STAR)
-    made = [transformed_by(batch, [shifted, AddSelfLoops()], generator(5)) for _ in range(2)]
-    assert made[0].x.equal(made[1].x)
-    assert not made[0].x.equal(X)
-    assert made[0].edge_index.shape[1] == 13
+    views = [transformed_by(batch, [shifted, AddSelfLoops()], generator(5)) for _ in range(2)]
+    assert views[0].x.equal(views[1].x)
+    assert not views[0].x.equal(X)
+    assert views[0].edge_index.shape[1] == 13
     assert batch.x.equal(X)
 
 
@@ -142,8 +142,8 @@ def test_transforms_that_lose_nodes_are_refused(by: object, facts: list[object])
 
 
 def test_transforms_may_add_what_is_not_read() -> None:
-    made = transformed_by(NodeBatch(X, STAR), [RandomNodeSplit(num_val=1, num_test=1)], generator())
-    assert made.x.equal(X)
+    view = transformed_by(NodeBatch(X, STAR), [RandomNodeSplit(num_val=1, num_test=1)], generator())
+    assert view.x.equal(X)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0])
