@@ -155,7 +155,7 @@ def outer_parts(
     Raises:
         InputError: for data that cannot be split so.
     """
-    from gcl_hard.experiments.trials import RunOuter
+    from gcl_hard.experiments.trials import Outer, Part
 
     known = REGISTERED[config.domain]
     if known.outer_parts is not None:
@@ -172,7 +172,7 @@ def outer_parts(
         )
     experiment = known.experiment()
     experiment.check(config, data, context, inner=True)
-    return (RunOuter(experiment, data, inner),)
+    return (Outer(Part(experiment, data), data, experiment.facts(data).get("n_test")),)
 
 
 def canonical(config: Config) -> Config:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from gcl_hard.core.seeds import seeded_globally
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.experiment import Clock, Report, RunContext
+from gcl_hard.experiments.experiment import ENCODERS, Clock, Report, RunContext, TrainedRun
 from gcl_hard.experiments.hardware import own_source
 from gcl_hard.experiments.plan import Run
 from gcl_hard.losses.gathering import world_size
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.loop import Optimisation, train
 from gcl_hard.training.stopping import EarlyStopping
+
+if TYPE_CHECKING:
+    from gcl_hard.theory.diagnostics import DiagnosticsCallback, Sampler
 
 
 class Training:
@@ -87,7 +90,8 @@ class Training:
         seed: int,
         stopping: EarlyStopping | None = None,
         on_epoch: Callable[[int, float], Any] | None = None,
-        **how: Any,
+        diagnostics: DiagnosticsCallback[Any] | None = None,
+        **options: Any,
     ) -> list[float]:
         """Train a model, from its checkpoint if there is one.
 
@@ -100,7 +104,8 @@ class Training:
             seed: of the global random states, from which dropout and the user's own parts draw.
             stopping: what may end it early.
             on_epoch: called with an epoch and its mean loss as it ends, before it is reported.
-            **how: the rest.
+            diagnostics: takes snapshots of the model, those before a resume among them.
+            **options: the rest.
         """
 
         def followed(epoch: int) -> Iterator[Any]:
@@ -113,16 +118,24 @@ class Training:
             self.clock.train()
             if on_epoch is not None:
                 on_epoch(epoch, loss)
+            if diagnostics is not None:
+                diagnostics.after(self.checkpoint.notes, epoch, model, model.loss.sampler.current)
+                self.clock.pause()
             self._loss = loss
             over = stopping is not None and stopping.ended
             self._tell(self.run.epochs if over else epoch)
 
         kept = self.checkpoint if self._kept else None
         with seeded_globally(torch.Generator(device).manual_seed(seed)):
-            return train(
+            losses = train(
                 model, followed, optimisation, device=device, setting=str(self.run),
-                on_epoch=ended, stopping=stopping, checkpoint=kept, **how,
+                on_epoch=ended, stopping=stopping, checkpoint=kept, **options,
             )  # fmt: skip
+        self.clock.train()
+        if diagnostics is not None:
+            diagnostics.complete(self.checkpoint.notes, model)
+            self.clock.pause()
+        return losses
 
     def _tell(self, epochs: float) -> None:
         share = (self._number + epochs / self.run.epochs) / self._of
@@ -130,6 +143,81 @@ class Training:
             if not self._kept:
                 raise KeyboardInterrupt
             self.checkpoint.stop()
+
+
+class TrainedEncoders:
+    """What a run keeps of its encoders as the training of each ends.
+
+    Args:
+        run: the run.
+        context: whether weights are saved, and the epochs between two snapshots.
+        make_sampler: makes what snapshots of the first encoder are taken of.
+
+    Attributes:
+        diagnostics: takes these snapshots, if there are any.
+        seconds: of training, and of embedding or scoring.
+    """
+
+    def __init__(
+        self, run: Run, context: RunContext, make_sampler: Callable[[], Sampler[Any]]
+    ) -> None:
+        self.diagnostics: DiagnosticsCallback[Any] | None = None
+        every = context.options.diagnostics
+        if every and not run.inner and not run.config.is_baseline:
+            from gcl_hard.theory.diagnostics import DiagnosticsCallback
+
+            self.diagnostics = DiagnosticsCallback(run.epochs, every, make_sampler)
+        self.seconds = [0.0, 0.0]
+        self._saves = ENCODERS in context.saves(run)
+        self._losses: dict[int, float] = {}
+        self._outputs: dict[int, Any] = {}
+        self._weights: dict[int, dict[str, Tensor]] = {}
+        self._best_epochs: dict[int, int] = {}
+
+    def add(
+        self, k: int, encoder: nn.Module, loss: float, output: Any, stopping: EarlyStopping | None
+    ) -> None:
+        """Keep what is needed of the k-th encoder.
+
+        Args:
+            k: its index.
+            encoder: with its final weights.
+            loss: mean of its last epoch, nats.
+            output: its embeddings, or the predictions of a supervised one.
+            stopping: what may have ended its training early.
+        """
+        self._losses[k], self._outputs[k] = loss, output
+        if self._saves:
+            state = encoder.state_dict()
+            self._weights[k] = {name: w.detach().cpu().clone() for name, w in state.items()}
+        if stopping is not None:
+            self._best_epochs[k] = stopping.best_epoch
+
+    def trained(self, run: Run, saved: Mapping[str, Any]) -> TrainedRun:
+        """The run, once all encoders are trained, with embeddings or scores of each.
+
+        Args:
+            run: the run, or one that shares its encoders.
+            saved: what is saved with their weights.
+        """
+        trained = TrainedRun(run, _in_order(self._losses), *self.seconds)
+        if run.config.is_baseline:
+            trained.scores = _in_order(self._outputs)
+        else:
+            trained.embeddings = _in_order(self._outputs)
+        if self._best_epochs:
+            trained.facts["best_epoch"] = [*_in_order(self._best_epochs)]
+        if self._saves:
+            trained.encoders = {
+                "encoders": [*_in_order(self._weights)], "config": asdict(run.config),
+                "seed": run.seed, **saved,
+            }  # fmt: skip
+        trained.take_snapshots(self.diagnostics)
+        return trained
+
+
+def _in_order(by_encoder: Mapping[int, Any]) -> tuple[Any, ...]:
+    return tuple(by_encoder[k] for k in sorted(by_encoder))
 
 
 def continues(run: Run, context: RunContext) -> str:

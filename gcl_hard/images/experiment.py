@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,11 +30,7 @@ from gcl_hard.experiments.experiment import (
 from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import Scored
-from gcl_hard.images import (
-    ImageContrast,
-    ImageSet,
-    Split,
-)
+from gcl_hard.images import ImageContrast, ImageSet, Split, training
 from gcl_hard.images.datasets import load, load_folder
 from gcl_hard.images.files import KNOWN, canonical_name
 from gcl_hard.images.parts import (
@@ -52,7 +48,6 @@ from gcl_hard.images.training import (
     items_of,
     new_encoder,
     score_run,
-    train_run,
 )
 from gcl_hard.losses.gathering import world_size
 from gcl_hard.losses.methods import method
@@ -163,13 +158,12 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
                 )
         return "\n".join(said) or None
 
-    def train(
-        self, runs: Sequence[Run], data: ImageData, context: RunContext, report: Report
-    ) -> Iterator[TrainedRun]:
-        """Train runs one after the other: a single network fills the device."""
+    def train_run(
+        self, run: Run, data: ImageData, context: RunContext, report: Report
+    ) -> TrainedRun:
+        """Train a run by itself: a single network fills the device."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
-        for run in runs:
-            yield train_run(run, data, context, report)
+        return training.train_run(run, data, context, report)
 
     def fit(
         self, config: ImageConfig, data: ImageData, context: RunContext, seed: int
@@ -178,7 +172,7 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
         encoding = build(config, data, seed, context.parts)
         found, context = TrainedRun(Run(config, seed)), context.without_checkpoints()
-        fit_run(found, data, encoding, context, report=silent, on_epoch_end=None)
+        fit_run(found, data, encoding, context, silent)
         return encoding.model
 
     def score(self, trained: TrainedRun, data: ImageData, context: RunContext) -> Scored:

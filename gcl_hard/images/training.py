@@ -23,6 +23,7 @@ from gcl_hard.experiments.experiment import (
     ENCODERS,
     Clock,
     Parts,
+    Pruned,
     Report,
     RunContext,
     TrainedRun,
@@ -59,9 +60,6 @@ HALF = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 NEIGHBOURS, TEMPERATURE = 200, 0.5  # of HCL's and H-SCL's code
 QUERIES, SHARE = 2_000, 0.1  # of the monitoring curve: at most so many images, and this share
 PIXELS_AT_A_TIME, EMBEDDED_AT_A_TIME = 4096, 512  # images
-OnEpochEnd = Callable[[int, Callable[[], FoldScore]], None]
-"""Called after an epoch with a function that scores the encoder as it is then; may raise to end
-training."""
 
 
 @dataclass(frozen=True)
@@ -221,13 +219,7 @@ def build(
     return encoding
 
 
-def train_run(
-    run: Run,
-    data: ImageData,
-    context: RunContext,
-    report: Report,
-    on_epoch_end: OnEpochEnd | None = None,
-) -> TrainedRun:
+def train_run(run: Run, data: ImageData, context: RunContext, report: Report) -> TrainedRun:
     """Train one run and embed its images.
 
     Args:
@@ -236,7 +228,6 @@ def train_run(
         data: the images, on the device to train on.
         context: where checkpoints and encoders are kept.
         report: called with the progress; if it returns False, training ends with a checkpoint.
-        on_epoch_end: called after every epoch.
 
     Returns:
         Embeddings to score, their cost, and the monitoring curve.
@@ -245,6 +236,7 @@ def train_run(
         DivergenceError: if a loss or an embedding is not finite.
         OutOfMemory: if the device's memory does not hold a batch.
         KeyboardInterrupt: if ``report`` returned False.
+        Pruned: if ``context.interim`` prunes it.
     """
     config = cast("ImageConfig", run.config)
     if run.inner:
@@ -265,7 +257,7 @@ def train_run(
     encoding = build(config, data, run.seed, context.parts)
     found, clock = TrainedRun(run), Clock()
     if config.encoders:
-        clock = fit_run(found, data, encoding, context, report=report, on_epoch_end=on_epoch_end)
+        clock = fit_run(found, data, encoding, context, report)
     if rank() == 0:
         found.embeddings = _embed(run, data, encoding)
         found.knn = _knn(data, *found.embeddings)
@@ -304,9 +296,7 @@ def fit_run(
     data: ImageData,
     encoding: Encoding,
     context: RunContext,
-    *,
     report: Report,
-    on_epoch_end: OnEpochEnd | None,
 ) -> Clock:
     """Train, from a checkpoint if there is one; fills in losses, curve and snapshots.
 
@@ -315,14 +305,13 @@ def fit_run(
         data: its images.
         encoding: its model and views.
         context: where and how.
-        report: as of :func:`train_run`, as is ``on_epoch_end``.
-        on_epoch_end: called after every epoch.
+        report: as of :func:`train_run`.
 
     Returns:
         A clock with the time that training took.
     """
     run, config = found.run, cast("ImageConfig", found.run.config)
-    options, device = context.options, data.test.images.device
+    options, interim, device = context.options, context.interim, data.test.images.device
     every = 0 if config.is_baseline else options.diagnostics
     split, stopping = data.pretrain, None
     if config.patience:
@@ -340,29 +329,22 @@ def fit_run(
         if parts is not None and epoch in monitored and rank() == 0:
             accuracy = _monitor(encoding, config, parts)
             notes.setdefault("curve", []).append((epoch, accuracy))
-        clock.evaluate()
-        if diagnostics is not None:
-            current = encoding.model.loss.sampler.current
-            diagnostics.after(notes, epoch, encoding.model, current)
-            clock.pause()
-        if on_epoch_end is not None:
-            on_epoch_end(epoch, lambda: _probe(run, config, data, *_embed(run, data, encoding)))
+        if interim is not None and epoch in interim.epochs(run.epochs):
+            trained = TrainedRun(run, embeddings=_embed(run, data, encoding))
+            if run in interim.pruned(epoch, [trained]):
+                raise Pruned
         clock.evaluate()
 
     losses = training.train(
         encoding.model, pairs, config.optimisation(), device=device, seed=encoding.view_seed,
-        stopping=stopping, on_epoch=ended, together=world_size() > 1,
+        stopping=stopping, on_epoch=ended, diagnostics=diagnostics, together=world_size() > 1,
         images=(config.batch_size, encoding.views.size),
     )  # fmt: skip
-    clock.train()
     found.losses = (losses[-1],)
     if stopping is not None:
         found.facts = {"best_epoch": stopping.best_epoch}
     found.curve = tuple((int(epoch), accuracy) for epoch, accuracy in notes.get("curve", []))
-    if diagnostics is not None:
-        diagnostics.complete(notes, encoding.model)
-        found.snapshots, found.seconds_diagnostics = diagnostics.snapshots, diagnostics.seconds
-        found.points = diagnostics.points
+    found.take_snapshots(diagnostics)
     return clock
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
@@ -27,7 +27,6 @@ from gcl_hard.experiments import hardware
 from gcl_hard.experiments.custom import check_call, name_of, own_part
 from gcl_hard.experiments.embedding import Items, Reading
 from gcl_hard.experiments.experiment import (
-    ENCODERS,
     Clock,
     Experiment,
     Parts,
@@ -41,7 +40,7 @@ from gcl_hard.experiments.experiment import (
 from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import Scored, Tested
-from gcl_hard.experiments.training import Training
+from gcl_hard.experiments.training import TrainedEncoders, Training
 from gcl_hard.graphs.embedded import IN_ORDER, check_columns, named_as
 from gcl_hard.graphs.exported import nodes_exportable
 from gcl_hard.graphs.sparse import to_scipy
@@ -62,7 +61,7 @@ from gcl_hard.training.loop import memory_for
 from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
-    from gcl_hard.theory.diagnostics import DiagnosticsCallback
+    from gcl_hard.theory.diagnostics import Sampler
 
 
 class NodeExperiment(Experiment[NodeConfig, NodeSet]):
@@ -170,18 +169,16 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
                 found = embed_nodes(encoder.to(data.x.device), data)
                 clock.evaluate()
             return TrainedRun(run, (), *clock.seconds, embeddings=found)
-        encoders = _Encoders(run, data, context, report)
         try:
-            encoders.train()
+            return _Encoders(run, data, context, report).train()
         except DivergenceError as error:
             return TrainedRun(run, error=error)
-        return encoders.trained()
 
     def fit(self, config: NodeConfig, data: NodeSet, context: RunContext, seed: int) -> NodeModel:
         """A model trained on the graph, with the labels of the first split's training nodes."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
         run, context = Run(config, seed), context.without_checkpoints()
-        return _Encoders(run, data, context, silent).one(0)[0]
+        return _Encoders(run, data, context, silent).train_encoder(0)[0]
 
     def score(self, trained: TrainedRun, data: NodeSet, context: RunContext) -> Scored:
         """What is predicted of the test nodes of each split."""
@@ -344,7 +341,7 @@ def _own_views(config: NodeConfig, parts: Parts | None) -> list[Any]:
     return [one for one in named if one is not None]
 
 
-class _Encoders:
+class _Encoders(TrainedEncoders):
     """The encoders of a run, trained one after the other.
 
     Args:
@@ -355,91 +352,55 @@ class _Encoders:
     """
 
     def __init__(self, run: Run, data: NodeSet, context: RunContext, report: Report) -> None:
+        super().__init__(run, context, self._sampler)
         self.run, self.config, self.data = run, _config(run), data
         self.context, self.report = context, report
         self.splits = splits_of(self.config, data)
-        self.losses: list[float] = []
-        self.found: list[Any] = []  # embeddings, or logits of a supervised encoder
-        self.best_epochs: list[int] = []
         self.remarks: list[str] = []
-        self.seconds = np.zeros(2)  # of training, and of embedding
-        self.states: list[dict[str, Tensor]] = []
-        self.diagnostics: DiagnosticsCallback[NodeContrast] | None = None
-        every = context.options.diagnostics
-        if every and not run.inner and not self.config.is_baseline:
-            from gcl_hard.nodes.snapshots import node_sampler
-            from gcl_hard.theory.diagnostics import DiagnosticsCallback
 
-            make = partial(node_sampler, self.config, data)
-            epochs = self.config.optimisation().epochs
-            self.diagnostics = DiagnosticsCallback(epochs, every, make)
+    def _sampler(self) -> Sampler[NodeContrast]:
+        from gcl_hard.nodes.snapshots import node_sampler
 
-    def train(self) -> None:
+        return node_sampler(self.config, self.data)
+
+    def train(self) -> TrainedRun:
         """Train them, and embed the nodes by each.
 
         Raises:
             DivergenceError: for a loss or embeddings that are not finite.
         """
         for k in range(self.config.encoders):
-            model, loss, clock = self.one(k)
-            self.losses.append(loss)
-            if ENCODERS in self.context.saves(self.run):
-                state = model.encoder.state_dict()
-                self.states.append({n: one.detach().cpu().clone() for n, one in state.items()})
-            found = _outputs(model, self.data)
-            if not np.isfinite(found).all():
+            model, loss, stopping, clock = self.train_encoder(k)
+            output = _outputs(model, self.data)
+            if not np.isfinite(output).all():
                 raise DivergenceError(f"{self.run}: the embeddings are not finite; lower lr")
-            self.found.append(found)
+            self.add(k, model.encoder, loss, output, stopping)
             if not k and self.config.neighbours is not None:
-                self._compare_part(model, found)
+                self._compare_part(model, output)
             clock.evaluate()
-            self.seconds += clock.seconds
-
-    def trained(self) -> TrainedRun:
-        """The run, once all encoders are trained."""
-        found = self.found if self.config.trains_each else self.found[0]
-        supervised = self.config.method == SUPERVISED
-        seconds_train, seconds_eval = self.seconds.tolist()
-        one = TrainedRun(
-            self.run, tuple(self.losses), seconds_train, seconds_eval,
-            embeddings=None if supervised else found, scores=found if supervised else None,
-        )  # fmt: skip
-        if self.best_epochs:
-            one.facts["best_epoch"] = self.best_epochs
+            self.seconds = [a + b for a, b in zip(self.seconds, clock.seconds, strict=True)]
+        trained = self.trained(self.run, {
+            "n_features": self.data.n_features, "features": _features(self.config, self.data),
+            "columns": list(self.data.columns),
+        })  # fmt: skip
+        if not self.config.trains_each:
+            trained.embeddings = trained.embeddings[0]
         if self.remarks:
-            one.facts["remarks"] = self.remarks
-        if self.states:
-            one.encoders = {
-                "encoders": self.states, "config": asdict(self.config), "seed": self.run.seed,
-                "n_features": self.data.n_features, "features": _features(self.config, self.data),
-                "columns": list(self.data.columns),
-            }  # fmt: skip
-        if (diagnostics := self.diagnostics) is not None:
-            one.snapshots = tuple(diagnostics.snapshots)
-            one.seconds_diagnostics = diagnostics.seconds
-            one.points = diagnostics.points
-        return one
+            trained.facts["remarks"] = self.remarks
+        return trained
 
-    def one(self, k: int) -> tuple[NodeModel, float, Clock]:
-        """The k-th encoder, trained, its last loss, and the time that it took."""
+    def train_encoder(self, k: int) -> tuple[NodeModel, float, EarlyStopping | None, Clock]:
+        """The k-th encoder, trained, its last loss, what ended it, and the time that it took."""
         config, device = self.config, self.data.x.device
         graph = self.data.as_batch()._replace(y=self._labels(k))
         with seeded_weights(self.run.seed, k) as seed:
             model = self._model(seed).to(device)
         stopping = self._stopping(k, model)
         batches, n_batches = self._batches(graph, device)
-        diagnostics = None if k else self.diagnostics
         training = Training(
             self.run, self.context, self.report,
             n_batches=n_batches, number=k, of=config.encoders,
         )  # fmt: skip
-        notes = training.checkpoint.notes
-
-        def measure(epoch: int, loss: float) -> None:
-            if diagnostics is not None and isinstance(model, NodeContrast):
-                diagnostics.after(notes, epoch, model, model.loss.sampler.current)
-                training.clock.pause()
-
         with memory_for(
             lambda: (
                 f"out of memory in training on the {self.data.n_nodes} nodes of {config.dataset}: "
@@ -448,15 +409,9 @@ class _Encoders:
         ):
             losses = training.train(
                 model, batches, config.optimisation(), device=device, seed=seed,
-                stopping=stopping, on_epoch=measure,
+                stopping=stopping, diagnostics=None if k else self.diagnostics,
             )  # fmt: skip
-        training.clock.train()
-        if stopping is not None:
-            self.best_epochs.append(stopping.best_epoch)
-        if diagnostics is not None and isinstance(model, NodeContrast):
-            diagnostics.complete(notes, model)
-            training.clock.pause()
-        return model, losses[-1], training.clock
+        return model, losses[-1], stopping, training.clock
 
     def _batches(
         self, graph: NodeBatch, device: torch.device
