@@ -37,7 +37,7 @@ class Training:
         report: told how much of the run is trained.
         n_batches: batches of an epoch.
         number: number of this training, from 0.
-        of: trainings of the run, one after the other.
+        total: trainings of the run, one after the other.
 
     Attributes:
         checkpoint: with ``notes`` of the experiment's own.
@@ -49,15 +49,15 @@ class Training:
         >>> from gcl_hard.graphs import GIN, InfoGraph, load
         >>> from gcl_hard.graphs.settings import GraphConfig
         >>> mutag = load("MUTAG", download=False)
-        >>> run, told = Run(GraphConfig("MUTAG", "ucl", epochs=2), 0), []
+        >>> run, shares = Run(GraphConfig("MUTAG", "ucl", epochs=2), 0), []
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     context = RunContext(Path(folder), None, "cpu", 1, 1, {}, lambda config: None)
-        ...     training = Training(run, context, lambda run, *now: not told.append(now[0]))
+        ...     training = Training(run, context, lambda run, *now: not shares.append(now[0]))
         ...     losses = training.train(
         ...         InfoGraph(GIN(mutag.n_features)), mutag.batches(200, seed=0), Optimisation(2),
         ...         device=torch.device("cpu"), seed=0,
         ...     )
-        >>> len(losses), told  # before each batch, and after each epoch
+        >>> len(losses), shares  # before each batch, and after each epoch
         (2, [0.0, 0.5, 0.5, 1.0])
     """
 
@@ -69,10 +69,10 @@ class Training:
         *,
         n_batches: int = 1,
         number: int = 0,
-        of: int = 1,
+        total: int = 1,
     ) -> None:
         self.run, self._report = run, report
-        self._n_batches, self._number, self._of = n_batches, number, of
+        self._n_batches, self._number, self._total = n_batches, number, total
         self.checkpoint = (
             context if isinstance(context, Checkpoint) else _checkpoint(run, context, number)
         )
@@ -138,7 +138,7 @@ class Training:
         return losses
 
     def _tell(self, epochs: float) -> None:
-        share = (self._number + epochs / self.run.epochs) / self._of
+        share = (self._number + epochs / self.run.epochs) / self._total
         if not self._report(self.run, share, self._loss):
             if not self._kept:
                 raise KeyboardInterrupt
@@ -169,10 +169,7 @@ class TrainedEncoders:
             self.diagnostics = DiagnosticsCallback(run.epochs, every, make_sampler)
         self.seconds = [0.0, 0.0]
         self._saves = ENCODERS in context.saves(run)
-        self._losses: dict[int, float] = {}
-        self._outputs: dict[int, Any] = {}
-        self._weights: dict[int, dict[str, Tensor]] = {}
-        self._best_epochs: dict[int, int] = {}
+        self._ended: dict[int, tuple[float, Any, int | None, dict[str, Tensor]]] = {}
 
     def add(
         self, k: int, encoder: nn.Module, loss: float, output: Any, stopping: EarlyStopping | None
@@ -186,12 +183,9 @@ class TrainedEncoders:
             output: its embeddings, or the predictions of a supervised one.
             stopping: what may have ended its training early.
         """
-        self._losses[k], self._outputs[k] = loss, output
-        if self._saves:
-            state = encoder.state_dict()
-            self._weights[k] = {name: w.detach().cpu().clone() for name, w in state.items()}
-        if stopping is not None:
-            self._best_epochs[k] = stopping.best_epoch
+        state = encoder.state_dict() if self._saves else {}
+        weights = {name: weight.detach().cpu().clone() for name, weight in state.items()}
+        self._ended[k] = loss, output, stopping and stopping.best_epoch, weights
 
     def trained(self, run: Run, saved: Mapping[str, Any]) -> TrainedRun:
         """The run, once all encoders are trained, with embeddings or scores of each.
@@ -200,24 +194,21 @@ class TrainedEncoders:
             run: the run, or one that shares its encoders.
             saved: what is saved with their weights.
         """
-        trained = TrainedRun(run, _in_order(self._losses), *self.seconds)
+        ended = (self._ended[k] for k in sorted(self._ended))
+        losses, outputs, best_epochs, weights = zip(*ended, strict=True)
+        trained = TrainedRun(run, losses, *self.seconds)
         if run.config.is_baseline:
-            trained.scores = _in_order(self._outputs)
+            trained.scores = outputs
         else:
-            trained.embeddings = _in_order(self._outputs)
-        if self._best_epochs:
-            trained.facts["best_epoch"] = [*_in_order(self._best_epochs)]
+            trained.embeddings = outputs
+        if None not in best_epochs:
+            trained.facts["best_epoch"] = [*best_epochs]
         if self._saves:
             trained.encoders = {
-                "encoders": [*_in_order(self._weights)], "config": asdict(run.config),
-                "seed": run.seed, **saved,
+                "encoders": [*weights], "config": asdict(run.config), "seed": run.seed, **saved
             }  # fmt: skip
         trained.take_snapshots(self.diagnostics)
         return trained
-
-
-def _in_order(by_encoder: Mapping[int, Any]) -> tuple[Any, ...]:
-    return tuple(by_encoder[k] for k in sorted(by_encoder))
 
 
 def continues(run: Run, context: RunContext) -> str:

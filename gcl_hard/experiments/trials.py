@@ -250,10 +250,9 @@ class Part:
     def train(self, trials: Sequence[Trial], trial_split: TrialSplit) -> None:
         """Train and score trials that share ``RunConfig.group_key``, or one."""
         group, trained = TrialGroup(self, trials, trial_split), list[TrainedRun]()
+        runs, context = list(group.runs), group.context
         try:
-            for run in self.experiment.train(
-                list(group.runs), trial_split.data, group.context, group.report
-            ):
+            for run in self.experiment.train(runs, trial_split.data, context, group.report):
                 trained.append(run)
         except Pruned:
             pass
@@ -261,8 +260,8 @@ class Part:
             # The user's own encoder may raise anything.
             if trials[0].candidate.make is None and not isinstance(error, self.failures):
                 raise
-            for run in group.runs.keys() - {one.run for one in trained}:
-                group.fail(run, error)
+            for unfinished in {*runs} - {run.run for run in trained}:
+                group.fail(unfinished, error)
         for trial, value in group.values(trained):
             trial.values.append(value)
 
@@ -299,15 +298,15 @@ class TrialGroup:
 
     def values(self, trained: Sequence[TrainedRun]) -> list[tuple[Trial, float]]:
         """The scores of those trials that go on, of an ensemble several at a time."""
-        trained = [one for one in trained if self._going(one.run)]
+        trained = [run for run in trained if self._going(run.run)]
         if len(trained) > 1:
             context = replace(self.context, threads=1)
             with ThreadPoolExecutor(self.context.threads or self.context.cores) as pool:
                 values = [*pool.map(self._value, trained, repeat(context))]
         else:
-            values = [self._value(one, self.context) for one in trained]
+            values = [self._value(run, self.context) for run in trained]
         scored = zip(trained, values, strict=True)
-        return [(trial, value) for one, value in scored for trial in self._going(one.run)]
+        return [(trial, value) for run, value in scored for trial in self._going(run.run)]
 
     def _value(self, trained: TrainedRun, context: RunContext) -> float:
         try:

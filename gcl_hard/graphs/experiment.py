@@ -120,27 +120,27 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
                 "the features of these molecules are codes, which gin reads as sizes: "
                 "--encoder molecule-gin embeds them"
             )
-        said = []
+        remarks = []
         if config.reads_wl and (start := wl_start(data)[1]) != FEATURES:
-            said.append(
+            remarks.append(
                 f"hardly two graphs of {data.name} share the features of a node: WL starts from "
                 f"their {start}"
             )
         # The labels that TU sets have for edges are read by no encoder either, unless asked for.
-        if config.reads_wl and any(not one.startswith("label=") for one in data.edge_columns):
-            said.append(
+        if config.reads_wl and any(not name.startswith("label=") for name in data.edge_columns):
+            remarks.append(
                 f"WL reads the features of nodes and who is linked, not the {data.edge_dim} "
                 f"features of the edges of {data.name}"
             )
         embedded = not config.is_baseline or config.method == "untrained"
         hours = SVM_HOURS * (len(data) / 8000) ** 1.9
         if config.probe == "svm" and embedded and hours >= LONG:
-            said.append(
+            remarks.append(
                 f"the SVM of {len(data)} graphs takes about {hours:.2g} hours a run; --probe "
                 f"nystroem approximates it and --probe logistic is linear: both are many times "
                 f"faster"
             )
-        return "\n".join(said) or None
+        return "\n".join(remarks) or None
 
     def train(
         self,
@@ -196,10 +196,10 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         if isinstance(data, str | Path):
             config, context = named_as(data, config, context)
             name = config.dataset
-            own = graphs_named(name, config.features) if ":" in name else None
+            loaded = graphs_named(name, config.features) if ":" in name else None
         else:
-            own = own_graphs(data, name="custom", features=config.features)
-        graphs = self.load(config, context, own)
+            loaded = own_graphs(data, name="custom", features=config.features)
+        graphs = self.load(config, context, loaded)
         graphs, notes = with_columns_of(encoder, saved, graphs)
         _, digest = _digests(graphs)  # of the columns that the encoder reads
         device = torch.device(context.device)
@@ -296,7 +296,10 @@ class _SharedEncoders(TrainedEncoders):
         self.validation: list[NDArray[np.int64]] = []
         if isinstance(data, GivenFold):
             self.folds, self.labels = [data.fold], data.embedded.y.cpu().numpy()
-            self.encoders = [data.encoder(config, seed, parts, epochs)]
+            self.encoders, self.embedded = (
+                [data.encoder(config, seed, parts, epochs)],
+                [data.embedded],
+            )
         else:
             self.labels = data.y.cpu().numpy()
             trained_on = self.folds = folds_of(config, self.labels, seed, inner=run.inner)
@@ -317,8 +320,7 @@ class _SharedEncoders(TrainedEncoders):
                 ]  # fmt: skip
             else:
                 self.encoders = [Encoder(config, data, seed, parts=parts, snapshots=epochs)]
-        given = [data.embedded] if isinstance(data, GivenFold) else None
-        self.embedded = given or [encoder.graphs for encoder in self.encoders]
+            self.embedded = [encoder.graphs for encoder in self.encoders]
         self.stopping: dict[int, EarlyStopping] = {}
         self.shares = [0.0] * len(self.encoders)
         self.left = len(self.encoders)

@@ -88,8 +88,8 @@ class Encoding:
             z = self.model.embed(
                 split.images, self.views, batch_size=n, precision=HALF[config.precision]
             )
-            found: Floats = z.cpu().numpy()
-        return found
+            embedded: Floats = z.cpu().numpy()
+        return embedded
 
 
 def at_a_time(config: ImageConfig) -> int:
@@ -125,14 +125,16 @@ def exportable_of(encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
     views = Views(ViewRecipe(), size=saved["size"], mean=saved["mean"], std=saved["std"])
     side = int(saved.get("side", saved["size"]))
 
-    def made(n: int) -> dict[str, torch.Tensor]:
-        drawn = torch.Generator().manual_seed(n)
+    def example(n: int) -> dict[str, torch.Tensor]:
+        generator = torch.Generator().manual_seed(n)
         shape = n, 3, side, side
-        return {"images": torch.randint(256, shape, generator=drawn, dtype=torch.uint8)}
+        return {"images": torch.randint(256, shape, generator=generator, dtype=torch.uint8)}
 
     facts = {name: saved[name] for name in ("size", "mean", "std")} | {"side": side}
     inputs = {"images": {0: Dim("images", min=1)}}
-    return Exportable(PixelEncoder(encoder, views), inputs, {"embeddings": "images"}, made, facts)
+    return Exportable(
+        PixelEncoder(encoder, views), inputs, {"embeddings": "images"}, example, facts
+    )
 
 
 def views_of(config: ImageConfig, data: ImageData) -> Views:
@@ -145,8 +147,8 @@ def new_encoder(config: ImageConfig, size: int, parts: Parts | None) -> nn.Modul
     """A new encoder of a config for views of a size in pixels; ``parts`` as of :func:`build`."""
     if (make := own_part(config.encoder, parts)) is not None:
         check_call(make, "encoder()")
-        made: nn.Module = make()
-        return made
+        encoder: nn.Module = make()
+        return encoder
     return image_encoder(config.encoder, stem=config.stem_at(size), width=config.width)
 
 
@@ -169,8 +171,8 @@ def check_encoder(config: ImageConfig, data: ImageData, parts: Parts | None) -> 
                 f"the encoder {named} cannot be made ({type(error).__name__}: {error})"
             ) from error
         model = ImageContrast(encoder, method="ucl")
-    what = f"the encoder {named} fails on images of {size} pixels"
-    with calling_own(what, "; --size gives them another size"), evaluating(model):
+    call = f"the encoder {named} fails on images of {size} pixels"
+    with calling_own(call, "; --size gives them another size"), evaluating(model):
         model.encode(torch.zeros(2, 3, size, size))
 
 
@@ -206,10 +208,10 @@ def build(
         if config.method == "supervised":
             model: ImageContrast = ImageClassifier(encoder, data.n_classes, **memory)
         else:
-            of = ImageConfig(method="ucl") if config.is_baseline else config
-            queue = None if of.queue is None else Queue(of.queue, PROJECTED)
+            trained = ImageConfig(method="ucl") if config.is_baseline else config
+            queue = None if trained.queue is None else Queue(trained.queue, PROJECTED)
             model = ImageContrast(
-                encoder, loss=of.loss(view_seed, unknown), momentum=of.momentum_encoder,
+                encoder, loss=trained.loss(view_seed, unknown), momentum=trained.momentum_encoder,
                 queue=queue, **memory,
             )  # fmt: skip
     device = data.test.images.device
@@ -255,24 +257,24 @@ def train_run(run: Run, data: ImageData, context: RunContext, report: Report) ->
         clock.evaluate()
         return TrainedRun(run, (), *clock.seconds, embeddings=embedded, knn=_knn(data, *embedded))
     encoding = build(config, data, run.seed, context.parts)
-    found, clock = TrainedRun(run), Clock()
+    trained, clock = TrainedRun(run), Clock()
     if config.encoders:
-        clock = fit_run(found, data, encoding, context, report)
+        clock = fit_run(trained, data, encoding, context, report)
     if rank() == 0:
-        found.embeddings = _embed(run, data, encoding)
-        found.knn = _knn(data, *found.embeddings)
+        trained.embeddings = _embed(run, data, encoding)
+        trained.knn = _knn(data, *trained.embeddings)
     clock.evaluate()
-    found.seconds_train, found.seconds_eval = clock.seconds
+    trained.seconds_train, trained.seconds_eval = clock.seconds
     if ENCODERS in context.saves(run):
-        found.encoders = encoder_state(run, encoding, data.side)
-    return found
+        trained.encoders = encoder_state(run, encoding, data.side)
+    return trained
 
 
 def score_run(trained: TrainedRun, data: ImageData) -> FoldScore:
     """Accuracy of the linear probe on the embeddings of a run, if training did not score it."""
     if trained.scores is not None:
-        found: FoldScore = trained.scores
-        return found
+        scores: FoldScore = trained.scores
+        return scores
     run, config = trained.run, cast("ImageConfig", trained.run.config)
     if run.inner:
         data = data.held_out(run.seed)
@@ -292,7 +294,7 @@ def _embed(run: Run, data: ImageData, encoding: Encoding) -> tuple[Floats, Float
 
 
 def fit_run(
-    found: TrainedRun,
+    trained: TrainedRun,
     data: ImageData,
     encoding: Encoding,
     context: RunContext,
@@ -301,7 +303,7 @@ def fit_run(
     """Train, from a checkpoint if there is one; fills in losses, curve and snapshots.
 
     Args:
-        found: the run, to be filled in.
+        trained: the run, to be filled in.
         data: its images.
         encoding: its model and views.
         context: where and how.
@@ -310,7 +312,7 @@ def fit_run(
     Returns:
         A clock with the time that training took.
     """
-    run, config = found.run, cast("ImageConfig", found.run.config)
+    run, config = trained.run, cast("ImageConfig", trained.run.config)
     options, interim, device = context.options, context.interim, data.test.images.device
     every = 0 if config.is_baseline else options.diagnostics
     split, stopping = data.pretrain, None
@@ -330,8 +332,8 @@ def fit_run(
             accuracy = _monitor(encoding, config, parts)
             notes.setdefault("curve", []).append((epoch, accuracy))
         if interim is not None and epoch in interim.epochs(run.epochs):
-            trained = TrainedRun(run, embeddings=_embed(run, data, encoding))
-            if run in interim.pruned(epoch, [trained]):
+            now = TrainedRun(run, embeddings=_embed(run, data, encoding))
+            if run in interim.pruned(epoch, [now]):
                 raise Pruned
         clock.evaluate()
 
@@ -340,11 +342,11 @@ def fit_run(
         stopping=stopping, on_epoch=ended, diagnostics=diagnostics, together=world_size() > 1,
         images=(config.batch_size, encoding.views.size),
     )  # fmt: skip
-    found.losses = (losses[-1],)
+    trained.losses = (losses[-1],)
     if stopping is not None:
-        found.facts = {"best_epoch": stopping.best_epoch}
-    found.curve = tuple((int(epoch), accuracy) for epoch, accuracy in notes.get("curve", []))
-    found.take_snapshots(diagnostics)
+        trained.facts = {"best_epoch": stopping.best_epoch}
+    trained.curve = tuple((int(epoch), accuracy) for epoch, accuracy in notes.get("curve", []))
+    trained.take_snapshots(diagnostics)
     return clock
 
 
@@ -455,8 +457,8 @@ def pixels(views: Views, split: Split) -> Floats:
         views.plain(chunk).flatten(1).cpu().numpy()
         for chunk in torch.split(split.images, PIXELS_AT_A_TIME)
     ]
-    found: Floats = np.concatenate(rows)
-    return found
+    matrix: Floats = np.concatenate(rows)
+    return matrix
 
 
 def encoder_state(run: Run, encoding: Encoding, side: int) -> dict[str, Any]:

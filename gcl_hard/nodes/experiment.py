@@ -134,41 +134,41 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
                 f"two: give --score accuracy"
             )
         if config.method in (UNTRAINED, SUPERVISED) or not config.is_baseline:
-            _try(config, data, context.parts)
+            _check_own_parts(config, data, context.parts)
 
     def advice(self, config: NodeConfig, data: NodeSet) -> str | None:
         """Given splits that are not used, and steps over all pairs of nodes of a large graph."""
-        said, given = [], 0 if data.train is None else len(data.train)
+        remarks, given = [], 0 if data.train is None else len(data.train)
         if given and config.split == "random" and not given_splits_of(config.dataset):
-            said.append(
+            remarks.append(
                 f"{config.dataset} comes with {given} splits, which are not used: --split given "
                 f"--splits {given} uses them"
             )
         if config.split == "given" and config.n_scores < given and not config.trains_each:
-            said.append(f"{config.dataset}: the first {config.n_scores} of {given} given splits")
+            remarks.append(f"{config.dataset}: the first {config.n_scores} of {given} given splits")
         whole = config.anchors is None and config.neighbours is None
         steps = config.optimisation().epochs * config.encoders
         seconds = SECONDS_OF_PAIRS * data.n_nodes**2 * steps
         if not config.is_baseline and whole and seconds >= LONG:
-            said.append(
+            remarks.append(
                 f"{config.dataset}: steps over all pairs of {data.n_nodes} nodes take about "
                 f"{seconds / 3600:.2g} hours a run on a core; --anchors 1000 draws as many anchors "
                 f"a step"
             )
-        return "\n".join(said) or None
+        return "\n".join(remarks) or None
 
     def train_run(self, run: Run, data: NodeSet, context: RunContext, report: Report) -> TrainedRun:
         """Train the encoder of a run, or that of each split, and embed all nodes."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
         config = _config(run)
         if not config.encoders:
-            clock, found = Clock(), None
+            clock, embedded = Clock(), None
             if config.method == UNTRAINED:
                 with seeded_weights(run.seed, 0):
                     encoder = new_encoder(config, data.n_features, context.parts)
-                found = embed_nodes(encoder.to(data.x.device), data)
+                embedded = embed_nodes(encoder.to(data.x.device), data)
                 clock.evaluate()
-            return TrainedRun(run, (), *clock.seconds, embeddings=found)
+            return TrainedRun(run, (), *clock.seconds, embeddings=embedded)
         try:
             return _Encoders(run, data, context, report).train()
         except DivergenceError as error:
@@ -186,7 +186,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         run, config = trained.run, _config(trained.run)
         y, splits = data.y.cpu().numpy(), splits_of(config, data)
         assert config.score is not None
-        found = _predictions(trained, data, splits)
+        predictions = _predictions(trained, data, splits)
         parts = [split.valid if run.inner else split.test for split in splits]
         facts: dict[str, Any] = {
             "split": config.split,
@@ -195,14 +195,14 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
             **trained.facts,
         }  # fmt: skip
         if config.method == SGC:
-            facts["hops"] = [one.hops for one in found]
+            facts["hops"] = [p.hops for p in predictions]
         return Scored(
             tuple(
-                Tested(part, y[part], one.predicted[part])
-                for part, one in zip(parts, found, strict=True)
+                Tested(part, y[part], p.predicted[part])
+                for part, p in zip(parts, predictions, strict=True)
             ),
-            chosen=tuple(one.penalty for one in found if one.penalty is not None),
-            validation=() if run.inner else tuple(one.validation for one in found),
+            chosen=tuple(p.penalty for p in predictions if p.penalty is not None),
+            validation=() if run.inner else tuple(p.validation for p in predictions),
             facts=facts,
         )
 
@@ -311,15 +311,15 @@ def new_encoder(config: NodeConfig, n_features: int, parts: Parts | None) -> nn.
     make = own_part(config.encoder, parts)
     if make is not None:
         check_call(make, "encoder(n_features)", n_features)
-        made: nn.Module = make(n_features)
-        return made
+        encoder: nn.Module = make(n_features)
+        return encoder
     return NODE_ENCODERS[config.encoder](
         n_features, config.dim, config.layers, activation=config.activation,
         dropout=config.dropout or 0.0,
     )  # fmt: skip
 
 
-def _try(config: NodeConfig, data: NodeSet, parts: Parts | None) -> None:
+def _check_own_parts(config: NodeConfig, data: NodeSet, parts: Parts | None) -> None:
     """Check the user's own parts on some nodes of the graph, before anything is trained."""
     make = own_part(config.encoder, parts)
     views = [] if config.is_baseline else _own_views(config, parts)
@@ -330,15 +330,15 @@ def _try(config: NodeConfig, data: NodeSet, parts: Parts | None) -> None:
     )
     part = transformed_by(part, views, torch.Generator())
     if make is not None:
-        what = f"the encoder {name_of(make)} fails on {part.num_nodes} nodes"
-        with torch.random.fork_rng(devices=[]), calling_own(what):
+        call = f"the encoder {name_of(make)} fails on {part.num_nodes} nodes"
+        with torch.random.fork_rng(devices=[]), calling_own(call):
             embed_nodes(new_encoder(config, data.n_features, parts), part)
 
 
 def _own_views(config: NodeConfig, parts: Parts | None) -> list[Any]:
     """The user's own augmentations."""
-    named = (own_part(name, parts) for name in config.augmentations or ())
-    return [one for one in named if one is not None]
+    views = (own_part(name, parts) for name in config.augmentations or ())
+    return [view for view in views if view is not None]
 
 
 class _Encoders(TrainedEncoders):
@@ -399,7 +399,7 @@ class _Encoders(TrainedEncoders):
         batches, n_batches = self._batches(graph, device)
         training = Training(
             self.run, self.context, self.report,
-            n_batches=n_batches, number=k, of=config.encoders,
+            n_batches=n_batches, number=k, total=config.encoders,
         )  # fmt: skip
         with memory_for(
             lambda: (
@@ -507,21 +507,21 @@ def _predictions(
     config, y = _config(trained.run), data.y.cpu().numpy()
     assert config.score is not None
     if config.method in ("majority", SUPERVISED):
-        how = metric(config.score)
-        found = [_unprobed(trained, y, k, split) for k, split in enumerate(splits)]
+        measure = metric(config.score)
+        classes = [_unprobed(trained, y, k, split) for k, split in enumerate(splits)]
         return [
-            _Predicted(one, how.score(y[split.valid], one[split.valid]))
-            for one, split in zip(found, splits, strict=True)
+            _Predicted(predicted, measure.score(y[split.valid], predicted[split.valid]))
+            for predicted, split in zip(classes, splits, strict=True)
         ]
     best: list[_Predicted] = []
     for hops, z in _representations(trained, data):
         parts = [(z, splits)]
         if config.trains_each:
-            parts = [(one, [split]) for one, split in zip(z, splits, strict=True)]
+            parts = [(of_split, [split]) for of_split, split in zip(z, splits, strict=True)]
         probed = [
-            _Predicted(*one, hops)
-            for of, some in parts
-            for one in probe_splits(of, y, some, score=config.score)
+            _Predicted(*probe, hops)
+            for inputs, probed_on in parts
+            for probe in probe_splits(inputs, y, probed_on, score=config.score)
         ]
         pairs = zip(best or probed, probed, strict=True)
         best = [new if new.validation > old.validation else old for old, new in pairs]
