@@ -268,15 +268,15 @@ class Experiment(ABC, Generic[C, D]):
         """Train runs that share ``RunConfig.group_key``, or one run of any kind: by default one
         after the other, by :meth:`train_run`.
         """
+        answers: list[bool] = []
+
+        def noted(run: Run, share: float, loss: float) -> bool:
+            answers.append(report(run, share, loss))
+            return answers[-1]
+
         for run in runs:
-            told: list[bool] = []
-
-            def tell(run: Run, share: float, loss: float, told: list[bool] = told) -> bool:
-                told.append(report(run, share, loss))
-                return told[-1]
-
-            trained = self.train_run(run, data, context, tell)
-            if not all(told):  # it was stopped, and is not finished
+            trained = self.train_run(run, data, context, noted)
+            if not all(answers):  # it was stopped, and is not finished
                 raise KeyboardInterrupt
             yield trained
 

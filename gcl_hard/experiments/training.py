@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -119,7 +119,8 @@ class Training:
             if on_epoch is not None:
                 on_epoch(epoch, loss)
             if diagnostics is not None:
-                diagnostics.after(self.checkpoint.notes, epoch, model, model.loss.sampler.current)
+                hardening = cast("Any", model).loss.sampler.current
+                diagnostics.after(self.checkpoint.notes, epoch, model, hardening)
                 self.clock.pause()
             self._loss = loss
             over = stopping is not None and stopping.ended
@@ -155,7 +156,8 @@ class TrainedEncoders:
 
     Attributes:
         diagnostics: takes these snapshots, if there are any.
-        seconds: of training, and of embedding or scoring.
+        seconds_train: time of training.
+        seconds_eval: time of embedding, or of scoring.
     """
 
     def __init__(
@@ -167,7 +169,7 @@ class TrainedEncoders:
             from gcl_hard.theory.diagnostics import DiagnosticsCallback
 
             self.diagnostics = DiagnosticsCallback(run.epochs, every, make_sampler)
-        self.seconds = [0.0, 0.0]
+        self.seconds_train = self.seconds_eval = 0.0
         self._saves = ENCODERS in context.saves(run)
         self._ended: dict[int, tuple[float, Any, int | None, dict[str, Tensor]]] = {}
 
@@ -185,7 +187,8 @@ class TrainedEncoders:
         """
         state = encoder.state_dict() if self._saves else {}
         weights = {name: weight.detach().cpu().clone() for name, weight in state.items()}
-        self._ended[k] = loss, output, stopping and stopping.best_epoch, weights
+        best_epoch = None if stopping is None else stopping.best_epoch
+        self._ended[k] = loss, output, best_epoch, weights
 
     def trained(self, run: Run, saved: Mapping[str, Any]) -> TrainedRun:
         """The run, once all encoders are trained, with embeddings or scores of each.
@@ -196,7 +199,7 @@ class TrainedEncoders:
         """
         ended = (self._ended[k] for k in sorted(self._ended))
         losses, outputs, best_epochs, weights = zip(*ended, strict=True)
-        trained = TrainedRun(run, losses, *self.seconds)
+        trained = TrainedRun(run, losses, self.seconds_train, self.seconds_eval)
         if run.config.is_baseline:
             trained.scores = outputs
         else:

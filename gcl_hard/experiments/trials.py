@@ -211,7 +211,7 @@ class Part:
     failures: ClassVar[tuple[type[Exception], ...]] = (DivergenceError, OutOfMemory)
 
     def __init__(self, experiment: Experiment[Any, Any], data: Any) -> None:
-        self.experiment, self._data = experiment, data
+        self.experiment, self.data = experiment, data
 
     def n_scored(self, inner: Inner) -> int | None:
         """Number of items that an inner score is over; None where that is not known before."""
@@ -224,7 +224,7 @@ class Part:
 
     def splits(self, inner: Inner) -> Sequence[TrialSplit]:
         """The splits, each with a seed of its own."""
-        return [TrialSplit(self._data, seed, inner=True) for seed in hold_out_seeds(inner)]
+        return [TrialSplit(self.data, seed, inner=True) for seed in hold_out_seeds(inner)]
 
     def scores(self, candidates: Sequence[Candidate], scoring: Scoring) -> Iterator[Score]:
         """Inner scores as they come: candidates train as ensembles where they can.

@@ -295,18 +295,15 @@ class _SharedEncoders(TrainedEncoders):
             epochs = context.interim.epochs(config.epochs)
         self.validation: list[NDArray[np.int64]] = []
         if isinstance(data, GivenFold):
-            self.folds, self.labels = [data.fold], data.embedded.y.cpu().numpy()
-            self.encoders, self.embedded = (
-                [data.encoder(config, seed, parts, epochs)],
-                [data.embedded],
-            )
+            self.folds, self.embedded = [data.fold], [data.embedded]
+            self.encoders = [data.encoder(config, data.graphs, seed, parts=parts, snapshots=epochs)]
         else:
-            self.labels = data.y.cpu().numpy()
-            trained_on = self.folds = folds_of(config, self.labels, seed, inner=run.inner)
+            labels = data.y.cpu().numpy()
+            trained_on = self.folds = folds_of(config, labels, seed, inner=run.inner)
             epochs_of_others: Sequence[int] = ()
             if config.patience:
                 trained_on = [
-                    stopping_holdout(fold.train, self.labels, seed=seed) for fold in self.folds
+                    stopping_holdout(fold.train, labels, seed=seed) for fold in trained_on
                 ]
                 self.validation = [fold.test for fold in trained_on]
                 epochs = epochs_of_others = range(1, config.most_epochs + 1)
@@ -343,7 +340,7 @@ class _SharedEncoders(TrainedEncoders):
                 model, lambda: score_of_logits(model.scores(held), y), patience=self.config.patience
             )
         goes_on = self.stopping[k](epoch)
-        self.seconds[0] += time.perf_counter() - start
+        self.seconds_train += time.perf_counter() - start
         return not goes_on
 
     def trained_so_far(self, k: int, model: GraphModel) -> list[TrainedRun]:
@@ -357,7 +354,7 @@ class _SharedEncoders(TrainedEncoders):
     def end(self, k: int, result: Result) -> None:
         """Keep the embeddings of a trained encoder; a supervised one is scored at once."""
         self.left -= 1
-        self.seconds[0] += result.seconds
+        self.seconds_train += result.seconds
         trained, start = result.trained, time.perf_counter()
         if isinstance(trained, DivergenceError):
             self.error = self.error or trained
@@ -375,15 +372,15 @@ class _SharedEncoders(TrainedEncoders):
             self.error = self.error or error
             return
         self.add(k, model.encoder, trained.loss, output, stopping)
-        self.seconds[1] += time.perf_counter() - start
+        self.seconds_eval += time.perf_counter() - start
 
     def _embeddings(self, k: int, model: GraphModel) -> NDArray[np.float64]:
         return protocols.embeddings(model, self.embedded[k], self.config, self.encoders[k].seed)
 
     def _score(self, k: int, model: Supervised) -> FoldScore:
-        fold = self.folds[k]
-        predicted = model.predict(self.embedded[k].all()).cpu().numpy()[fold.test]
-        accuracy = float((predicted == self.labels[fold.test]).mean())
+        fold, graphs = self.folds[k], self.embedded[k]
+        predicted = model.predict(graphs.all()).cpu().numpy()[fold.test]
+        accuracy = float((predicted == graphs.y.cpu().numpy()[fold.test]).mean())
         return FoldScore(
             accuracy, None, len(fold.train), len(fold.test), None,
             test=fold.test, predicted=predicted,

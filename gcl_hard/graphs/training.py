@@ -102,24 +102,13 @@ class GivenFold(NamedTuple):
         graphs: the set that encoders are trained on, without the fold's scaling.
         embedded: the set that they embed, scaled as they use it.
         fold: ids of graphs in ``embedded``.
-        number: index of the encoder among those of a seed; None for one that is trained on all of
-            ``graphs``.
+        encoder: makes an :class:`Encoder` of a configuration, ``graphs`` and a seed.
     """
 
     graphs: GraphSet
     embedded: GraphSet
     fold: Fold
-    number: int | None = None
-
-    def encoder(
-        self, config: GraphConfig, seed: int, parts: Parts | None, snapshots: Container[int]
-    ) -> Encoder:
-        """The encoder of a run; arguments as of :class:`Encoder`."""
-        if self.number is None:
-            return Encoder(config, self.graphs, seed, parts=parts, snapshots=snapshots)
-        return Encoder.of_fold(
-            config, self.graphs, seed, self.number, self.fold, parts=parts, snapshots=snapshots
-        )
+    encoder: Callable[..., Encoder] = Encoder
 
 
 @dataclass(frozen=True, eq=False)

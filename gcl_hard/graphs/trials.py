@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -15,7 +16,7 @@ from gcl_hard.experiments.trials import Inner, Outer, Part, TrialSplit, split
 from gcl_hard.graphs import GraphSet, protocols
 from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.graphs.settings import GraphConfig
-from gcl_hard.graphs.training import GivenFold
+from gcl_hard.graphs.training import Encoder, GivenFold
 
 OUTER_SHARE = 0.3
 """Share of the graphs that is held out of a search with one study."""
@@ -48,23 +49,24 @@ class GraphPart(Part):
 
     def __init__(self, graphs: GraphSet, *, on_test_folds: bool = False) -> None:
         super().__init__(GraphExperiment(), graphs)
-        self.graphs, self._on_test_folds = graphs, on_test_folds
+        self._on_test_folds = on_test_folds
 
     def splits(self, inner: Inner) -> Sequence[TrialSplit]:
         """The inner folds, each with encoders of its own."""
         if self._on_test_folds:
-            return [TrialSplit(self.graphs, inner.seed)]
+            return [TrialSplit(self.data, inner.seed)]
         splits = []
-        for k, fold in enumerate(inner.split(self.graphs.y.cpu().numpy())):
-            scaled = self.graphs.standardised_on(torch.from_numpy(fold.train))
-            splits.append(TrialSplit(GivenFold(self.graphs, scaled, fold, k), inner.seed))
+        for k, fold in enumerate(inner.split(self.data.y.cpu().numpy())):
+            scaled = self.data.standardised_on(torch.from_numpy(fold.train))
+            encoder = partial(Encoder.of_fold, k=k, fold=fold)
+            splits.append(TrialSplit(GivenFold(self.data, scaled, fold, encoder), inner.seed))
         return splits
 
     def n_scored(self, inner: Inner) -> int:
         """Graphs that an inner score is over; refuses a class too small to choose C inside."""
+        labels = self.data.y.cpu().numpy()
         if self._on_test_folds:
-            return self.graphs.n_graphs
-        labels = self.graphs.y.cpu().numpy()
+            return len(labels)
         folds = inner.split(labels)
         for fold in folds:
             inner_folds(labels[fold.train], n_inner=5, seed=inner.seed)
@@ -103,7 +105,7 @@ class GraphOuter(Outer):
     def _whole(self) -> GivenFold:
         assert self._fold is not None
         train_ids = torch.from_numpy(self._fold.train)
-        graphs, part = self._data.standardised_on(train_ids), self.part.graphs
+        graphs, part = self._data.standardised_on(train_ids), self.part.data
         if graphs is not self._data:
             part = graphs.take(train_ids)
         # The part by itself, as in the trials: an epoch has as many steps as theirs.

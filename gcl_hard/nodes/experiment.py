@@ -378,7 +378,8 @@ class _Encoders(TrainedEncoders):
             if not k and self.config.neighbours is not None:
                 self._compare_part(model, output)
             clock.evaluate()
-            self.seconds = [a + b for a, b in zip(self.seconds, clock.seconds, strict=True)]
+            self.seconds_train += clock.seconds[0]
+            self.seconds_eval += clock.seconds[1]
         trained = self.trained(self.run, {
             "n_features": self.data.n_features, "features": _features(self.config, self.data),
             "columns": list(self.data.columns),

@@ -132,7 +132,7 @@ def test_the_walk_sees_through_closures_views_and_attributes(mutag: GraphSet) ->
     view = mutag.y[: len(fold.train)]
     ways: list[Any] = [caught, [{"a": (mutag,)}], view, view.numpy(), mutag.all, mutag.all()]
     for way in ways:
-        leaky = GraphPart(part.graphs)
+        leaky = GraphPart(part.data)
         leaky.kept = way  # type: ignore[attr-defined]
         assert sizes(leaky) & sizes_of(mutag), way
     assert not sizes(part) & sizes_of(mutag)
