@@ -21,8 +21,7 @@ from rich.console import Console
 from gcl_hard.commands import study as api
 from gcl_hard.commands.tune import parse_tune
 from gcl_hard.experiments import runner
-from gcl_hard.experiments.trials import REPORTS
-from gcl_hard.graphs import trials as graph_trials
+from gcl_hard.experiments.trials import REPORTS, TrialGroup
 from gcl_hard.tuning import objective, search
 
 METHOD = "hscl"
@@ -112,15 +111,15 @@ def whole_study(case: Case, *more: str) -> Searched:
 
 @contextmanager
 def clocked_scoring(spent: list[float]) -> Iterator[None]:
-    """Record the seconds of every scoring of a part."""
-    score = graph_trials._values
+    """Note the seconds that every scoring of a part takes."""
+    score = TrialGroup.values
 
     def clocked(*arguments: Any) -> Any:
         seconds, values = timed(lambda: score(*arguments))
         spent.append(seconds)
         return values
 
-    with patch.object(graph_trials, "_values", clocked):
+    with patch.object(TrialGroup, "values", clocked):
         yield
 
 

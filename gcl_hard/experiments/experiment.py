@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gcl_hard.experiments.exporting import Exportable
     from gcl_hard.experiments.record import RunResult, Scored
     from gcl_hard.experiments.run import Run
+    from gcl_hard.theory.diagnostics import DiagnosticsCallback
     from gcl_hard.theory.snapshots import Points, Snapshot
 
 ENCODERS, EMBEDDINGS = ".pt", ".embeddings.npz"
@@ -103,6 +104,7 @@ class RunContext:
         parts: the user's own encoders and augmentations, by the names in configurations.
         processes: those that train a run together, under torchrun.
         call: tells the context of one command or call from those of others, in all processes.
+        interim: what scores runs while they train; None for runs that are scored at their end.
     """
 
     output: Path
@@ -117,6 +119,7 @@ class RunContext:
     parts: Parts = field(default_factory=dict)
     processes: int = 1
     call: str = field(default_factory=lambda: uuid4().hex, compare=False)
+    interim: Interim | None = None
 
     def file(self, run: Run, suffix: str) -> Path:
         """Path of a file next to the result of a run."""
@@ -192,6 +195,30 @@ class TrainedRun:
     encoders: dict[str, Any] | None = None
     error: DivergenceError | None = None
     device: str = ""
+
+    def take_snapshots(self, diagnostics: DiagnosticsCallback[Any] | None) -> None:
+        """Take those of a callback, if there is one."""
+        if diagnostics is not None:
+            self.snapshots = tuple(diagnostics.snapshots)
+            self.seconds_diagnostics = diagnostics.seconds
+            self.points = diagnostics.points
+
+
+@dataclass(frozen=True)
+class Interim:
+    """Scores of the trials of a search while they train, after which some of them end.
+
+    Attributes:
+        epochs: the epochs after which a run is scored, by the number that it is trained for.
+        pruned: called with an epoch and runs as they are trained by then; returns those that end.
+    """
+
+    epochs: Callable[[int], Sequence[int]]
+    pruned: Callable[[int, Sequence[TrainedRun]], Collection[Run]]
+
+
+class Pruned(Exception):  # noqa: N818
+    """Ends the training of a run that :class:`Interim` has pruned, where it is trained alone."""
 
 
 C = TypeVar("C", bound=RunConfig)
@@ -293,15 +320,15 @@ class Experiment(ABC, Generic[C, D]):
         """Train runs that share ``RunConfig.group_key``, or one run of any kind: by default one
         after the other, by :meth:`train_run`.
         """
+        answers: list[bool] = []
+
+        def noted(run: Run, share: float, loss: float) -> bool:
+            answers.append(report(run, share, loss))
+            return answers[-1]
+
         for run in runs:
-            told: list[bool] = []
-
-            def tell(run: Run, share: float, loss: float, told: list[bool] = told) -> bool:
-                told.append(report(run, share, loss))
-                return told[-1]
-
-            trained = self.train_run(run, data, context, tell)
-            if not all(told):  # it was stopped, and is not finished
+            trained = self.train_run(run, data, context, noted)
+            if not all(answers):  # it was stopped, and is not finished
                 raise KeyboardInterrupt
             yield trained
 

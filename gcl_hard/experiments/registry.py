@@ -92,7 +92,7 @@ def outer_parts(
     Raises:
         InputError: for data that cannot be split so.
     """
-    from gcl_hard.experiments.trials import RunOuter
+    from gcl_hard.experiments.trials import Outer, Part
 
     experiment = runnable(config)
     package = DOMAINS.get(config.domain)
@@ -112,7 +112,7 @@ def outer_parts(
             f"out"
         )
     experiment.check(config, data, context, inner=True)
-    return (RunOuter(experiment, data, inner),)
+    return (Outer(Part(experiment, data), data, experiment.facts(data).get("n_test")),)
 
 
 def canonical(config: Config) -> Config:

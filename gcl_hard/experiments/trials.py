@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from itertools import repeat
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,14 @@ from numpy.typing import NDArray
 from gcl_hard.core.seeds import seed_for
 from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
 from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
-from gcl_hard.experiments.experiment import Experiment, Parts, RunContext
+from gcl_hard.experiments.experiment import (
+    Experiment,
+    Interim,
+    Parts,
+    Pruned,
+    RunContext,
+    TrainedRun,
+)
 from gcl_hard.experiments.record import ACCURACY, Scored
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig
@@ -42,8 +50,8 @@ class Candidate:
     @property
     def parts(self) -> Parts:
         """The maker by its name in the configuration."""
-        named = getattr(self.config, "encoder", None)
-        return {} if self.make is None or named is None else {named: self.make}
+        encoder = getattr(self.config, "encoder", None)
+        return {} if self.make is None or encoder is None else {encoder: self.make}
 
 
 @dataclass(frozen=True)
@@ -149,8 +157,10 @@ class Trial:
 
     def intermediate(self, step: int, value: float) -> None:
         """Report an intermediate score, after which the trial may be pruned."""
-        at = self.scoring.study, self.candidate.number, step
-        self.pruned = not self.scoring.report("intermediate", *at, value, wait=True)
+        number = self.candidate.number
+        self.pruned = not self.scoring.report(
+            "intermediate", self.scoring.study, number, step, value, wait=True
+        )
 
     def score(self) -> Score:
         """The mean of its values, if it has been scored."""
@@ -168,14 +178,40 @@ def split(labels: NDArray[np.int64], n_folds: int, seed: int, share: float) -> l
     return outer_folds(labels, seed=seed, n_folds=n_folds)
 
 
-class Part(ABC):
-    """Data that a search may use: trials are scored on splits of them.
+class TrialSplit(NamedTuple):
+    """Data that trials are trained and scored on, and the runs that they are.
+
+    Attributes:
+        data: as the experiment loads them, or as its trials are given them.
+        seed: seed of the runs.
+        inner: whether the runs hold a part of the training data out themselves.
+    """
+
+    data: Any
+    seed: int
+    inner: bool = False
+
+
+class Part:
+    """Data that a search may use: trials are runs on hold-outs inside them, which are not stored.
+
+    Args:
+        experiment: trains and scores the runs.
+        data: the data; those of a domain with one test part whole, of which inner runs score a
+            hold-out of the training part.
 
     Attributes:
         by_epochs: whether trials have scores after some epochs, if they are asked for.
+        searched: what hold-outs are taken of, in words.
+        failures: errors that settings cause.
     """
 
-    by_epochs = True
+    by_epochs: ClassVar[bool] = False
+    searched: ClassVar[str] = "the training part"
+    failures: ClassVar[tuple[type[Exception], ...]] = (DivergenceError, OutOfMemory)
+
+    def __init__(self, experiment: Experiment[Any, Any], data: Any) -> None:
+        self.experiment, self.data = experiment, data
 
     def n_scored(self, inner: Inner) -> int | None:
         """Number of items that an inner score is over; None where that is not known before."""
@@ -183,23 +219,12 @@ class Part(ABC):
 
     def name(self, inner: Inner) -> str:
         """What scores trials, in words."""
-        return "a hold-out of 20 %" if inner.folds == 1 else f"{inner.folds} hold-outs of 20 %"
+        n = inner.folds
+        return f"a hold-out of {self.searched}" if n == 1 else f"{n} hold-outs of {self.searched}"
 
-    @abstractmethod
-    def _folds(self, inner: Inner) -> Sequence[Any]:
-        """The splits."""
-
-    @abstractmethod
-    def _train(self, trials: list[Trial], k: int, fold: Any) -> None:
-        """Train and score trials that :meth:`_groups` has put together on the k-th split."""
-
-    def _groups(self, trials: Sequence[Trial]) -> list[list[Trial]]:
-        """Trials that can train as one ensemble."""
-        groups: dict[object, list[Trial]] = {}
-        for trial in trials:
-            key = trial.config.group_key
-            groups.setdefault(trial if key is None else key, []).append(trial)
-        return list(groups.values())
+    def splits(self, inner: Inner) -> Sequence[TrialSplit]:
+        """The splits, each with a seed of its own."""
+        return [TrialSplit(self.data, seed, inner=True) for seed in hold_out_seeds(inner)]
 
     def scores(self, candidates: Sequence[Candidate], scoring: Scoring) -> Iterator[Score]:
         """Inner scores as they come: candidates train as ensembles where they can.
@@ -211,109 +236,138 @@ class Part(ABC):
         Yields:
             Scores; a candidate whose settings do not work has an error.
         """
-        folds = self._folds(scoring.inner)
-        trials = [Trial(one, scoring, len(folds)) for one in candidates]
-        for k, fold in enumerate(folds):
-            for group in self._groups([trial for trial in trials if trial.goes_on]):
-                self._train(group, k, fold)
+        splits = self.splits(scoring.inner)
+        trials = [Trial(candidate, scoring, len(splits)) for candidate in candidates]
+        for k, trial_split in enumerate(splits):
+            for group in _groups([trial for trial in trials if trial.goes_on]):
+                self.train(group, trial_split)
                 for trial in group:
                     if scoring.inner.steps == "folds" and trial.goes_on:
                         trial.intermediate(k, trial.values[-1])
-                    if k == len(folds) - 1 or not trial.goes_on:
+                    if k == len(splits) - 1 or not trial.goes_on:
                         yield trial.score()
 
+    def train(self, trials: Sequence[Trial], trial_split: TrialSplit) -> None:
+        """Train and score trials that share ``RunConfig.group_key``, or one."""
+        group, trained = TrialGroup(self, trials, trial_split), list[TrainedRun]()
+        runs, context = list(group.runs), group.context
+        try:
+            for run in self.experiment.train(runs, trial_split.data, context, group.report):
+                trained.append(run)
+        except Pruned:
+            pass
+        except Exception as error:
+            # The user's own encoder may raise anything.
+            if trials[0].candidate.make is None and not isinstance(error, self.failures):
+                raise
+            for unfinished in {*runs} - {run.run for run in trained}:
+                group.fail(unfinished, error)
+        for trial, value in group.values(trained):
+            trial.values.append(value)
 
-class Outer(Protocol):
-    """A data set split into a part to search in and a part to score on.
+
+class TrialGroup:
+    """Trials that train together on a split, and the runs that they are.
 
     Attributes:
-        part: what may be searched in.
-        n_test: items of the other; 0 if there is none, None where that is not known before.
+        runs: the trials of each run: several have the same settings.
+        context: where and how these are trained, with what prunes them.
     """
 
-    part: Any
-    n_test: int | None
+    def __init__(self, part: Part, trials: Sequence[Trial], trial_split: TrialSplit) -> None:
+        self._part, self._data, self._scoring = part, trial_split.data, trials[0].scoring
+        self.runs: dict[Run, list[Trial]] = {}
+        for trial in trials:
+            run = Run(trial.config, trial_split.seed, trial_split.inner)
+            self.runs.setdefault(run, []).append(trial)
+        self.context = replace(
+            self._scoring.context, parts=trials[0].candidate.parts,
+            interim=Interim(self._scoring.inner.report_epochs, self._pruned),
+        )  # fmt: skip
+
+    def report(self, run: Run, share: float, loss: float) -> bool:
+        """Report the progress of the trials of a run."""
+        for trial in self._going(run):
+            trial.progress(share)
+        return True
+
+    def fail(self, run: Run, error: Exception) -> None:
+        """Note why the trials of a run have no score."""
+        for trial in self._going(run):
+            trial.error = error
+
+    def values(self, trained: Sequence[TrainedRun]) -> list[tuple[Trial, float]]:
+        """The scores of those trials that go on, of an ensemble several at a time."""
+        trained = [run for run in trained if self._going(run.run)]
+        if len(trained) > 1:
+            context = replace(self.context, threads=1)
+            with ThreadPoolExecutor(self.context.threads or self.context.cores) as pool:
+                values = [*pool.map(self._value, trained, repeat(context))]
+        else:
+            values = [self._value(run, self.context) for run in trained]
+        scored = zip(trained, values, strict=True)
+        return [(trial, value) for run, value in scored for trial in self._going(run.run)]
+
+    def _value(self, trained: TrainedRun, context: RunContext) -> float:
+        try:
+            if trained.error is not None:
+                raise trained.error
+            scored = self._part.experiment.score(trained, self._data, context)
+        except self._part.failures as error:
+            self.fail(trained.run, error)
+            return np.nan
+        return self._scoring.inner.value(scored)
+
+    def _going(self, run: Run) -> list[Trial]:
+        return [trial for trial in self.runs[run] if trial.goes_on]
+
+    def _pruned(self, epoch: int, trained: Sequence[TrainedRun]) -> list[Run]:
+        for trial, value in self.values(trained):
+            trial.intermediate(epoch, value)
+        return [run for run in self.runs if not self._going(run)]
+
+
+def _groups(trials: Sequence[Trial]) -> list[list[Trial]]:
+    """Trials that can train as one ensemble."""
+    groups: dict[object, list[Trial]] = {}
+    for trial in trials:
+        key = trial.config.group_key
+        groups.setdefault(trial if key is None else key, []).append(trial)
+    return list(groups.values())
+
+
+class Outer:
+    """A data set split into a part to search in and a part to score on.
+
+    Args:
+        part: what may be searched in.
+        data: all of the data, as runs are trained and scored on them.
+        n_test: items of the other part; 0 if there is none, None where that is not known before.
+
+    Attributes:
+        scored_on: the other part, in words.
+    """
+
+    scored_on: ClassVar[str] = "the test part"
+
+    def __init__(self, part: Part, data: Any, n_test: int | None) -> None:
+        self.part, self._data, self.n_test = part, data, n_test
 
     def score(self, candidate: Candidate, scoring: Scoring) -> Score:
         """Train on the whole part, score on the other."""
-
-    def name(self, n_folds: int) -> str:
-        """What scores the best settings, in words; ``n_folds`` as of the search."""
-
-
-class RunPart(Part):
-    """The training part of a domain with one test part: trials are runs on hold-outs inside it.
-
-    Args:
-        experiment: trains and scores them.
-        data: the whole data.
-        inner: number and seeds of the hold-outs, each drawn afresh.
-    """
-
-    by_epochs = False
-
-    def __init__(self, experiment: Experiment[Any, Any], data: Any, inner: Inner) -> None:
-        self._experiment, self._data = experiment, data
-        self._seeds = hold_out_seeds(inner)
-
-    def name(self, inner: Inner) -> str:
-        """What scores trials, in words; the experiment decides the size of a hold-out."""
-        n = len(self._seeds)
-        return f"{n} hold-outs of the training part" if n > 1 else "a hold-out of the training part"
-
-    def _folds(self, inner: Inner) -> Sequence[int]:
-        return self._seeds
-
-    def _train(self, trials: list[Trial], k: int, fold: int) -> None:
-        for trial in trials:
-            score_by_run(self._experiment, self._data, trial, Run(trial.config, fold, inner=True))
-
-
-class RunOuter:
-    """The training part of a domain with one test part, and that test part.
-
-    Args:
-        experiment: trains and scores.
-        data: the whole data.
-        inner: the hold-outs.
-    """
-
-    def __init__(self, experiment: Experiment[Any, Any], data: Any, inner: Inner) -> None:
-        self._experiment, self._data = experiment, data
-        self.part = RunPart(experiment, data, inner)
-        self.n_test = experiment.facts(data).get("n_test")
-
-    def score(self, candidate: Candidate, scoring: Scoring) -> Score:
-        """Train on the whole training part, score on the test part."""
-        trial = Trial(candidate, scoring)
-        run = Run(trial.config, scoring.inner.seed)
-        score_by_run(self._experiment, self._data, trial, run)
+        trial = Trial(candidate, replace(scoring, inner=replace(scoring.inner, steps="none")))
+        self.part.train([trial], TrialSplit(self._whole(), scoring.inner.seed))
         return trial.score()
 
     def name(self, n_folds: int) -> str:
-        """What scores the best settings, in words."""
-        return "the test part"
+        """What scores the best settings, in words; ``n_folds`` as of the search."""
+        return self.scored_on
+
+    def _whole(self) -> Any:
+        """The data that are trained and scored on."""
+        return self._data
 
 
 def hold_out_seeds(inner: Inner) -> list[int]:
     """A seed for each hold-out of a study."""
     return [inner.seed, *(seed_for(inner.seed, k) % 2**32 for k in range(1, inner.folds))]
-
-
-def score_by_run(experiment: Experiment[Any, Any], data: Any, trial: Trial, run: Run) -> None:
-    """Score a trial by a run, which is not stored."""
-
-    def report(run: Run, share: float, loss: float) -> bool:
-        trial.progress(share)
-        return True
-
-    context = replace(trial.scoring.context, parts=trial.candidate.parts)
-    try:
-        (trained,) = experiment.train([run], data, context, report)
-        if trained.error is not None:
-            raise trained.error
-        scored = experiment.score(trained, data, context)
-    except (DivergenceError, OutOfMemory) as error:
-        trial.error = error
-    else:
-        trial.values.append(trial.scoring.inner.value(scored))

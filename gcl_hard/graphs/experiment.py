@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from gcl_hard.core.setting import declared
 from gcl_hard.errors import DivergenceError
@@ -24,7 +23,6 @@ from gcl_hard.experiments.custom import own_part
 from gcl_hard.experiments.domains import lent_encoders
 from gcl_hard.experiments.embedding import Items, Reading
 from gcl_hard.experiments.experiment import (
-    ENCODERS,
     Clock,
     Experiment,
     Parts,
@@ -38,7 +36,8 @@ from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.experiments.record import RunResult, Scored
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import OwnTraining, of_part
-from gcl_hard.graphs import GraphSet, Supervised, tudataset
+from gcl_hard.experiments.training import TrainedEncoders
+from gcl_hard.graphs import GraphSet, Supervised, protocols, training, tudataset
 from gcl_hard.graphs.embedded import items_of_graphs, named_as, with_columns_of
 from gcl_hard.graphs.features import CODES, KINDS
 from gcl_hard.graphs.models import GraphContrast, GraphModel
@@ -46,21 +45,19 @@ from gcl_hard.graphs.own import graphs_named, named, own_graphs
 from gcl_hard.graphs.protocols import (
     check_classes,
     check_encoder,
-    embeddings,
     folds_of,
     new_encoder,
     score_baseline,
-    score_embeddings,
 )
 from gcl_hard.graphs.refinement import FEATURES, wl_start
 from gcl_hard.graphs.settings import KERNELS, NOT_OF_MOLECULES, GraphConfig, reads_wl
-from gcl_hard.graphs.training import Encoder, Result, train_encoders, use_threads
+from gcl_hard.graphs.training import Encoder, GivenFold, Result, use_threads
 from gcl_hard.theory.snapshots import snapshot_epochs
 from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
     from gcl_hard.experiments.custom import UserParts
-    from gcl_hard.theory.diagnostics import DiagnosticsCallback
+    from gcl_hard.theory.diagnostics import Sampler
 
 
 class GraphExperiment(Experiment[GraphConfig, GraphSet]):
@@ -177,35 +174,39 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
                 "the features of these molecules are codes, which gin reads as sizes: "
                 "--encoder molecule-gin embeds them"
             )
-        said = []
+        remarks = []
         if reads_wl(config) and (start := wl_start(data)[1]) != FEATURES:
-            said.append(
+            remarks.append(
                 f"hardly two graphs of {data.name} share the features of a node: WL starts from "
                 f"their {start}"
             )
         # The labels that TU sets have for edges are read by no encoder either, unless asked for.
-        if reads_wl(config) and any(not one.startswith("label=") for one in data.edge_columns):
-            said.append(
+        if reads_wl(config) and any(not name.startswith("label=") for name in data.edge_columns):
+            remarks.append(
                 f"WL reads the features of nodes and who is linked, not the {data.edge_dim} "
                 f"features of the edges of {data.name}"
             )
         embedded = not config.is_baseline or config.method == "untrained"
         hours = SVM_HOURS * (len(data) / 8000) ** 1.9
         if config.probe == "svm" and embedded and hours >= LONG:
-            said.append(
+            remarks.append(
                 f"the SVM of {len(data)} graphs takes about {hours:.2g} hours a run; --probe "
                 f"nystroem approximates it and --probe logistic is linear: both are many times "
                 f"faster"
             )
-        return "\n".join(said) or None
+        return "\n".join(remarks) or None
 
     def train(
-        self, runs: Sequence[Run], data: GraphSet, context: RunContext, report: Report
+        self,
+        runs: Sequence[Run],
+        data: GraphSet | GivenFold,
+        context: RunContext,
+        report: Report,
     ) -> Iterator[TrainedRun]:
         """Train the encoders of runs, together where there are several; embed the graphs."""
         config = cast("GraphConfig", runs[0].config)
-        use_threads(context, data, config)
-        if config.encoders:
+        use_threads(context, data if isinstance(data, GraphSet) else data.graphs, config)
+        if config.encoders or isinstance(data, GivenFold):
             yield from _train_encoders(runs, data, context, report)
             return
         for run in runs:
@@ -217,15 +218,16 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         """A model trained on all graphs."""
         use_threads(context, data, config)
         encoder = Encoder(config, data, seed, parts=context.parts)
-        (result,) = train_encoders([encoder], data)
+        (result,) = training.train_encoders([encoder], data)
         if isinstance(result.trained, DivergenceError):
             raise result.trained
         return result.trained.model
 
-    def score(self, trained: TrainedRun, data: GraphSet, context: RunContext) -> Scored:
+    def score(self, trained: TrainedRun, data: GraphSet | GivenFold, context: RunContext) -> Scored:
         """What the nested SVM predicts of the outer folds."""
-        found = Scored.of(fold_scores(trained, data, context), data.y.cpu().numpy())
-        return replace(found, facts=trained.facts)
+        graphs = data if isinstance(data, GraphSet) else data.embedded
+        scored = Scored.of(fold_scores(trained, data, context), graphs.y.cpu().numpy())
+        return replace(scored, facts=trained.facts)
 
     def new_encoder(
         self, config: GraphConfig, saved: Mapping[str, Any], parts: Parts | None
@@ -248,10 +250,10 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         if isinstance(data, str | Path):
             config, context = named_as(data, config, context)
             name = config.dataset
-            own = graphs_named(name, config.features) if ":" in name else None
+            loaded = graphs_named(name, config.features) if ":" in name else None
         else:
-            own = own_graphs(data, name="custom", features=config.features)
-        graphs = self.load(config, context, own)
+            loaded = own_graphs(data, name="custom", features=config.features)
+        graphs = self.load(config, context, loaded)
         graphs, notes = with_columns_of(encoder, saved, graphs)
         _, digest = _digests(graphs)  # of the columns that the encoder reads
         device = torch.device(context.device)
@@ -290,17 +292,20 @@ def _digests(data: GraphSet) -> tuple[str, str]:
 
 
 def fold_scores(
-    trained: TrainedRun, graphs: GraphSet, context: RunContext
+    trained: TrainedRun, data: GraphSet | GivenFold, context: RunContext
 ) -> tuple[FoldScore, ...]:
     """The scores of the outer folds by the nested SVM, if training did not score them."""
     if trained.scores is not None:
-        found: tuple[FoldScore, ...] = trained.scores
-        return found
+        scores: tuple[FoldScore, ...] = trained.scores
+        return scores
     run, config = trained.run, cast("GraphConfig", trained.run.config)
-    folds = folds_of(config, graphs.y.cpu().numpy(), run.seed, inner=run.inner)
-    own = len(trained.embeddings) > 1 or config.train_share < 1 or run.inner
-    return score_embeddings(
-        config, graphs, trained.embeddings, folds if own else None,
+    if isinstance(data, GivenFold):
+        graphs, folds, of_encoders = data.embedded, [data.fold], True
+    else:
+        graphs, folds = data, folds_of(config, data.y.cpu().numpy(), run.seed, inner=run.inner)
+        of_encoders = len(trained.embeddings) > 1 or config.train_share < 1 or run.inner
+    return protocols.score_embeddings(
+        config, graphs, trained.embeddings, folds if of_encoders else None,
         seed=run.seed, n_jobs=context.threads or context.cores,
     )  # fmt: skip
 
@@ -316,7 +321,7 @@ def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:
     if config.method == "untrained":
         model = Encoder(config, graphs, run.seed, parts=context.parts).build()
         clock.train()
-        z = embeddings(model, graphs, config, run.seed)
+        z = protocols.embeddings(model, graphs, config, run.seed)
         clock.evaluate()
         return TrainedRun(run, (), *clock.seconds, embeddings=(z,))
     folds = folds_of(config, graphs.y.cpu().numpy(), run.seed, inner=run.inner)
@@ -326,59 +331,59 @@ def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:
     return TrainedRun(run, (), *clock.seconds, scores=scores)
 
 
-class _InTraining:
-    """Runs that share their encoders and differ in scoring.
+class _SharedEncoders(TrainedEncoders):
+    """The encoders of runs that differ in scoring alone.
 
     Args:
         run: the first of them.
-        graphs: the set.
+        data: the set, or a fold that runs are trained and scored on.
         context: names the encoder, and the epochs between two snapshots of the first one.
     """
 
-    def __init__(self, run: Run, graphs: GraphSet, context: RunContext) -> None:
-        config = cast("GraphConfig", run.config)
-        every, own = context.options.diagnostics, context.parts
+    def __init__(self, run: Run, data: GraphSet | GivenFold, context: RunContext) -> None:
+        super().__init__(run, context, self._sampler)
+        config, seed, parts = cast("GraphConfig", run.config), run.seed, context.parts
         self.config, self.runs = config, [run]
-        self.labels = graphs.y.cpu().numpy()
-        self.folds = folds_of(config, self.labels, run.seed, inner=run.inner)
-        measured = bool(every) and not run.inner and not config.is_baseline
-        epochs: Container[int] = snapshot_epochs(every, config.epochs) if measured else ()
-        of_others: Container[int] = ()
+        epochs: Sequence[int] = ()
+        if self.diagnostics is not None:
+            epochs = snapshot_epochs(context.options.diagnostics, config.epochs)
+        if context.interim is not None:
+            epochs = context.interim.epochs(config.epochs)
         self.validation: list[NDArray[np.int64]] = []
-        trained_on = self.folds
-        if config.patience:
-            trained_on = [
-                stopping_holdout(fold.train, self.labels, seed=run.seed) for fold in self.folds
-            ]
-            self.validation = [one.test for one in trained_on]
-            epochs = of_others = range(1, config.most_epochs + 1)
-        if config.encoders == config.folds:
-            self.encoders = [
-                Encoder.of_fold(
-                    config, graphs, run.seed, k, fold, parts=own,
-                    snapshots=of_others if k else epochs,
-                )
-                for k, fold in enumerate(trained_on)
-            ]  # fmt: skip
+        if isinstance(data, GivenFold):
+            self.folds, self.embedded = [data.fold], [data.embedded]
+            self.encoders = [data.encoder(config, data.graphs, seed, parts=parts, snapshots=epochs)]
         else:
-            self.encoders = [Encoder(config, graphs, run.seed, parts=own, snapshots=epochs)]
-        self.states: dict[int, dict[str, Tensor]] | None = None
-        if ENCODERS in context.saves(run):
-            self.states = {}
-        self.diagnostics: DiagnosticsCallback[GraphModel] | None = None
-        if measured:
-            from gcl_hard.graphs.snapshots import graph_sampler
-            from gcl_hard.theory.diagnostics import DiagnosticsCallback
-
-            first = self.encoders[0]
-            make = partial(graph_sampler, config, first.graphs, first.held_out)
-            self.diagnostics = DiagnosticsCallback(config.epochs, every, make)
+            labels = data.y.cpu().numpy()
+            trained_on = self.folds = folds_of(config, labels, seed, inner=run.inner)
+            epochs_of_others: Sequence[int] = ()
+            if config.patience:
+                trained_on = [
+                    stopping_holdout(fold.train, labels, seed=seed) for fold in trained_on
+                ]
+                self.validation = [fold.test for fold in trained_on]
+                epochs = epochs_of_others = range(1, config.most_epochs + 1)
+            if config.encoders == config.folds:
+                self.encoders = [
+                    Encoder.of_fold(
+                        config, data, seed, k, fold, parts=parts,
+                        snapshots=epochs_of_others if k else epochs,
+                    )
+                    for k, fold in enumerate(trained_on)
+                ]  # fmt: skip
+            else:
+                self.encoders = [Encoder(config, data, seed, parts=parts, snapshots=epochs)]
+            self.embedded = [encoder.graphs for encoder in self.encoders]
         self.stopping: dict[int, EarlyStopping] = {}
-        self.shares = [0.0] * config.encoders
-        self.found: dict[int, tuple[float, Any]] = {}  # losses, and embeddings or scores
-        self.left = config.encoders
+        self.shares = [0.0] * len(self.encoders)
+        self.left = len(self.encoders)
         self.error: DivergenceError | None = None
-        self.seconds_train = self.seconds_eval = 0.0
+
+    def _sampler(self) -> Sampler[GraphModel]:
+        from gcl_hard.graphs.snapshots import graph_sampler
+
+        first = self.encoders[0]
+        return graph_sampler(self.config, first.graphs, first.held_out)
 
     def ends(self, k: int, epoch: int, model: GraphModel) -> bool:
         """Whether a supervised encoder ends, by the graphs that its fold holds out for this."""
@@ -394,77 +399,70 @@ class _InTraining:
         self.seconds_train += time.perf_counter() - start
         return not goes_on
 
-    def embed(self, k: int, result: Result) -> None:
+    def trained_so_far(self, k: int, model: GraphModel) -> list[TrainedRun]:
+        """The runs, as their only encoder is trained by now."""
+        try:
+            z = self._embeddings(k, model)
+        except DivergenceError as error:
+            return [TrainedRun(run, error=error) for run in self.runs]
+        return [TrainedRun(run, embeddings=(z,)) for run in self.runs]
+
+    def end(self, k: int, result: Result) -> None:
         """Keep the embeddings of a trained encoder; a supervised one is scored at once."""
         self.left -= 1
         self.seconds_train += result.seconds
-        trained, encoder, start = result.trained, self.encoders[k], time.perf_counter()
+        trained, start = result.trained, time.perf_counter()
         if isinstance(trained, DivergenceError):
             self.error = self.error or trained
             return
-        if k in self.stopping:
-            self.stopping[k].restore()
-        if self.states is not None:
-            state = trained.model.encoder.state_dict()
-            self.states[k] = {name: value.detach().cpu().clone() for name, value in state.items()}
-        if isinstance(trained.model, Supervised):
-            fold = self.folds[k]
-            predicted = trained.model.predict(encoder.graphs.all()).cpu().numpy()[fold.test]
-            accuracy = float((predicted == self.labels[fold.test]).mean())
-            score = FoldScore(
-                accuracy, None, len(fold.train), len(fold.test), None,
-                test=fold.test, predicted=predicted,
-            )  # fmt: skip
-            self.found[k] = trained.loss, score
-        else:
-            try:
-                z = embeddings(trained.model, encoder.graphs, self.config, encoder.seed)
-            except DivergenceError as error:
-                self.error = self.error or error
-                return
-            self.found[k] = trained.loss, z
+        model, stopping = trained.model, self.stopping.get(k)
+        if stopping is not None:
+            stopping.restore()
+        try:
+            output = (
+                self._score(k, model)
+                if isinstance(model, Supervised)
+                else self._embeddings(k, model)
+            )
+        except DivergenceError as error:
+            self.error = self.error or error
+            return
+        self.add(k, model.encoder, trained.loss, output, stopping)
         self.seconds_eval += time.perf_counter() - start
 
-    def trained(self) -> Iterator[TrainedRun]:
+    def _embeddings(self, k: int, model: GraphModel) -> NDArray[np.float64]:
+        return protocols.embeddings(model, self.embedded[k], self.config, self.encoders[k].seed)
+
+    def _score(self, k: int, model: Supervised) -> FoldScore:
+        fold, graphs = self.folds[k], self.embedded[k]
+        predicted = model.predict(graphs.all()).cpu().numpy()[fold.test]
+        accuracy = float((predicted == graphs.y.cpu().numpy()[fold.test]).mean())
+        return FoldScore(
+            accuracy, None, len(fold.train), len(fold.test), None,
+            test=fold.test, predicted=predicted,
+        )  # fmt: skip
+
+    def ended(self) -> Iterator[TrainedRun]:
         """The runs, once all encoders are trained."""
         for run in self.runs:
             if self.error is not None:
                 yield TrainedRun(run, error=self.error)
-                continue
-            losses, found = zip(*(self.found[k] for k in sorted(self.found)), strict=True)
-            supervised = self.config.is_baseline
-            one = TrainedRun(
-                run, losses, self.seconds_train, self.seconds_eval,
-                embeddings=() if supervised else found, scores=found if supervised else None,
-            )  # fmt: skip
-            if self.stopping:
-                epochs = [self.stopping[k].best_epoch for k in sorted(self.stopping)]
-                one.facts = {"best_epoch": epochs}
-            if self.states is not None:
-                one.encoders = self._saved(run)
-            if (diagnostics := self.diagnostics) is not None:
-                one.snapshots = tuple(diagnostics.snapshots)
-                one.seconds_diagnostics = diagnostics.seconds
-                one.points = diagnostics.points
-            yield one
+            else:
+                yield self.trained(run, self._saved())
 
-    def _saved(self, run: Run) -> dict[str, Any]:
-        """What is saved of the encoders."""
+    def _saved(self) -> dict[str, Any]:
+        """What is saved with the weights of the encoders."""
         graphs = self.encoders[0].graphs
-        assert self.states is not None
         held_out = [encoder.held_out for encoder in self.encoders]
-        chosen_on = [torch.from_numpy(one) for one in self.validation]
+        chosen_on = [torch.from_numpy(ids) for ids in self.validation]
         if chosen_on:  # the epoch, so that the encoder is not tested on them
             held_out = [
-                None if one is None else one[~torch.isin(one, valid)]
-                for one, valid in zip(held_out, chosen_on, strict=True)
+                None if ids is None else ids[~torch.isin(ids, valid)]
+                for ids, valid in zip(held_out, chosen_on, strict=True)
             ]
         return {
             **({"validation": chosen_on} if chosen_on else {}),
-            "encoders": [self.states[k] for k in sorted(self.states)],
             "held_out": held_out,
-            "config": asdict(run.config),
-            "seed": run.seed,
             "n_features": graphs.n_features,
             "edge_dim": graphs.edge_dim,
             "features": graphs.features,
@@ -474,48 +472,60 @@ class _InTraining:
 
 
 def _train_encoders(
-    runs: Sequence[Run], graphs: GraphSet, context: RunContext, report: Report
+    runs: Sequence[Run], data: GraphSet | GivenFold, context: RunContext, report: Report
 ) -> Iterator[TrainedRun]:
     """Train the encoders of several runs; yields a run as its last encoder ends."""
-    alike: dict[Run, _InTraining] = {}
+    alike: dict[Run, _SharedEncoders] = {}
     for run in runs:
         if run.training in alike:
             alike[run.training].runs.append(run)
         else:
-            alike[run.training] = _InTraining(run, graphs, context)
-    owner = [(part, k) for part in alike.values() for k in range(part.config.encoders)]
+            alike[run.training] = _SharedEncoders(run, data, context)
+    owner = [(shared, k) for shared in alike.values() for k in range(len(shared.encoders))]
 
-    def on_epoch(of: Sequence[int], epoch: int, losses: Sequence[float]) -> None:
-        means: dict[_InTraining, list[float]] = {}
-        for number, loss in zip(of, losses, strict=True):
-            part, k = owner[number]
-            part.shares[k] = epoch / part.config.most_epochs
-            means.setdefault(part, []).append(loss)
-        for part, several in means.items():
-            share = sum(part.shares) / len(part.shares)
-            for run in part.runs:
+    def on_epoch(numbers: Sequence[int], epoch: int, losses: Sequence[float]) -> None:
+        means: dict[_SharedEncoders, list[float]] = {}
+        for number, loss in zip(numbers, losses, strict=True):
+            shared, k = owner[number]
+            shared.shares[k] = epoch / shared.config.most_epochs
+            means.setdefault(shared, []).append(loss)
+        for shared, several in means.items():
+            share = sum(shared.shares) / len(shared.shares)
+            for run in shared.runs:
                 if not report(run, share, sum(several) / len(several)):
                     raise KeyboardInterrupt
 
     def on_snapshot(epoch: int, models: Mapping[int, GraphModel]) -> list[int]:
+        if context.interim is not None:
+            trained = [
+                run
+                for number, model in models.items()
+                for shared, k in [owner[number]]
+                for run in shared.trained_so_far(k, model)
+            ]
+            pruned = context.interim.pruned(epoch, trained)
+            return [n for n in models if all(run in pruned for run in owner[n][0].runs)]
         ending = []
         for number, model in models.items():
-            part, k = owner[number]
-            if part.validation:
-                ending += [number] if part.ends(k, epoch, model) else []
+            shared, k = owner[number]
+            if shared.validation:
+                ending += [number] if shared.ends(k, epoch, model) else []
                 continue
-            assert part.diagnostics is not None
+            assert shared.diagnostics is not None
             assert isinstance(model, GraphContrast)
-            part.diagnostics(epoch, model, model.loss.sampler.current)
+            shared.diagnostics(epoch, model, model.loss.sampler.current)
         return ending
 
-    encoders = [part.encoders[k] for part, k in owner]
+    encoders = [shared.encoders[k] for shared, k in owner]
+    graphs = data.graphs if isinstance(data, GivenFold) else data
     size = context.options.ensemble_size
-    for result in train_encoders(encoders, graphs, size=size, on_epoch=on_epoch, see=on_snapshot):
-        part, k = owner[result.number]
-        part.embed(k, result)
-        if not part.left:
-            yield from part.trained()
+    for result in training.train_encoders(
+        encoders, graphs, size=size, on_epoch=on_epoch, see=on_snapshot
+    ):
+        shared, k = owner[result.number]
+        shared.end(k, result)
+        if not shared.left:
+            yield from shared.ended()
 
 
 EXPERIMENT = GraphExperiment

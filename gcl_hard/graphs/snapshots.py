@@ -63,7 +63,7 @@ def _local_global(
         for batch in batches
     ]
 
-    def one(model: GraphModel, number: int) -> tuple[Batch, Tensor] | None:
+    def batch_of(model: GraphModel, number: int) -> tuple[Batch, Tensor] | None:
         assert isinstance(model, InfoGraph)
         batch = batches[number]
         with evaluating(model):
@@ -75,7 +75,7 @@ def _local_global(
             model.loss, nodes, heads, batch.batch, batch.y, rows=rows[number]
         ), z  # fmt: skip
 
-    return _joined(one, batches, config)
+    return _joined(batch_of, batches, config)
 
 
 def _two_view(
@@ -95,12 +95,12 @@ def _two_view(
     generator = torch.Generator(device).manual_seed(seed_for(config.data_seed, SALT, 1))
     views: list[tuple[GraphBatch, GraphBatch]] = []
 
-    def one(model: GraphModel, number: int) -> tuple[Batch, Tensor] | None:
+    def batch_of(model: GraphModel, number: int) -> tuple[Batch, Tensor] | None:
         assert isinstance(model, TwoView)
         if not views:
             views.extend(
-                (model.view(own, generator), model.view(other, generator))
-                for own, other in zip(batches, partners, strict=True)
+                (model.view(batch, generator), model.view(partner, generator))
+                for batch, partner in zip(batches, partners, strict=True)
             )
         batch = batches[number]
         with evaluating(model):
@@ -110,11 +110,11 @@ def _two_view(
             return None
         return Batch.two_view(model.loss, z1, z2, batch.y), z
 
-    return _joined(one, batches, config)
+    return _joined(batch_of, batches, config)
 
 
 def _joined(
-    one: Callable[[GraphModel, int], tuple[Batch, Tensor] | None],
+    batch_of: Callable[[GraphModel, int], tuple[Batch, Tensor] | None],
     batches: Sequence[GraphBatch],
     config: GraphConfig,
 ) -> Sampler[GraphModel]:
@@ -122,13 +122,13 @@ def _joined(
     labels = torch.cat([batch.y for batch in batches])
 
     def sample(model: GraphModel) -> Sample | None:
-        found = []
+        sampled = []
         for number in range(len(batches)):
-            if (made := one(model, number)) is None:
+            if (batch := batch_of(model, number)) is None:
                 return None
-            found.append(made)
-        seen, z = zip(*found, strict=True)
-        return Sample(seen, _as_scored(torch.cat(z), config), labels)
+            sampled.append(batch)
+        parts, z = zip(*sampled, strict=True)
+        return Sample(parts, _as_scored(torch.cat(z), config), labels)
 
     return sample
 

@@ -95,6 +95,22 @@ class Encoder:
         return refusal(model or self.build())
 
 
+class GivenFold(NamedTuple):
+    """A fold on which runs are trained and scored in place of those of their configurations.
+
+    Attributes:
+        graphs: the set that encoders are trained on, without the fold's scaling.
+        embedded: the set that they embed, scaled as they use it.
+        fold: ids of graphs in ``embedded``.
+        encoder: makes an :class:`Encoder` of a configuration, ``graphs`` and a seed.
+    """
+
+    graphs: GraphSet
+    embedded: GraphSet
+    fold: Fold
+    encoder: Callable[..., Encoder] = Encoder
+
+
 @dataclass(frozen=True, eq=False)
 class TrainedEncoder:
     """A trained encoder.
@@ -127,7 +143,7 @@ def train_encoders(
     graphs: GraphSet,
     *,
     size: int | None = None,
-    on_epoch: OnEpoch = lambda of, epoch, losses: None,
+    on_epoch: OnEpoch = lambda numbers, epoch, losses: None,
     see: See = lambda epoch, models: (),
 ) -> Iterator[Result]:
     """Train encoders of one data set in ensembles.
@@ -150,8 +166,8 @@ def train_encoders(
     Raises:
         OutOfMemory: if an ensemble does not fit into memory; names a size to try.
     """
-    one_each = {encoder.config: encoder for encoder in encoders}
-    refused = {config: encoder.refusal() for config, encoder in one_each.items()}
+    examples = {encoder.config: encoder for encoder in encoders}
+    refused = {config: encoder.refusal() for config, encoder in examples.items()}
     groups: dict[object, list[int]] = {}
     for number, encoder in enumerate(encoders):
         kind = number if refused[encoder.config] else _shares(encoder)
@@ -198,15 +214,15 @@ def joins(encoder: Encoder) -> tuple[tuple[int, ...], ...]:
 def _joins(
     kept: bytes, batch_size: int, data_seed: int, epochs: int
 ) -> tuple[tuple[int, ...], ...]:
-    of_one = torch.frombuffer(bytearray(kept), dtype=torch.bool)[None]
-    n_graphs = of_one.shape[1]
+    kept_graphs = torch.frombuffer(bytearray(kept), dtype=torch.bool)[None]
+    n_graphs = kept_graphs.shape[1]
     usual = math.ceil(n_graphs / batch_size)
-    found = []
+    joined = []
     for epoch in range(1, epochs + 1):
-        chunks = epoch_chunks(n_graphs, batch_size, seed=data_seed, epoch=epoch, kept=of_one)
+        chunks = epoch_chunks(n_graphs, batch_size, seed=data_seed, epoch=epoch, kept=kept_graphs)
         if len(chunks) < usual:
-            found.append((epoch, *map(len, chunks)))
-    return tuple(found)
+            joined.append((epoch, *map(len, chunks)))
+    return tuple(joined)
 
 
 def _train(
@@ -232,14 +248,14 @@ def _train(
 
     losses = train_ensemble(
         ensemble, [encoder.config.optimisation() for encoder in chosen],
-        on_epoch=lambda epoch, of, means: on_epoch([numbers[m] for m in of], epoch, means),
+        on_epoch=lambda epoch, those, means: on_epoch([numbers[m] for m in those], epoch, means),
         settings=[str(encoder) for encoder in chosen],
         snapshots=Snapshots([encoder.snapshots for encoder in chosen], seen),
     )  # fmt: skip
     seconds = (time.perf_counter() - start - seeing) / len(part)
     results = []
-    for number, model, one in zip(numbers, models, losses, strict=True):
-        trained = one if isinstance(one, DivergenceError) else TrainedEncoder(model, one[-1])
+    for number, model, means in zip(numbers, models, losses, strict=True):
+        trained = means if isinstance(means, DivergenceError) else TrainedEncoder(model, means[-1])
         results.append(Result(number, trained, seconds))
     return sorted(results, key=lambda result: result.number)
 
@@ -280,21 +296,21 @@ def ensemble_of(encoders: Sequence[Encoder], graphs: GraphSet) -> Ensemble:
     )  # fmt: skip
 
 
-def check_size(size: int, one: Ensemble) -> None:
+def check_size(size: int, single: Ensemble) -> None:
     """Refuse more models than memory holds.
 
     Args:
         size: number of models in the ensemble.
-        one: an ensemble of one model.
+        single: an ensemble of one model.
 
     Raises:
         OutOfMemory: with the estimate and how many fit.
     """
-    each, free = one.memory_per_model(), free_memory(one.device)
+    each, free = single.memory_per_model(), free_memory(single.device)
     if size * each > free:
         raise OutOfMemory(
             f"{size} models need about {size * each / 1e9:.2g} GB ({each / 1e6:.3g} MB each), and "
-            f"{free / 1e9:.2g} GB of {one.device} are theirs: use --ensemble-size "
+            f"{free / 1e9:.2g} GB of {single.device} are theirs: use --ensemble-size "
             f"{max(1, free // each)} or fewer"
         )
 
@@ -306,8 +322,8 @@ def free_memory(device: torch.device) -> int:
         free = torch.cuda.mem_get_info(device)[0]
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(share * (free + unused))
-    known = hardware.available_memory()
-    return 2**32 if known is None else int(share * known)
+    available = hardware.available_memory()
+    return 2**32 if available is None else int(share * available)
 
 
 def use_threads(context: RunContext, graphs: GraphSet, config: GraphConfig) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,11 +33,7 @@ from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.experiments.record import Scored
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import OwnTraining, of_part
-from gcl_hard.images import (
-    ImageContrast,
-    ImageSet,
-    Split,
-)
+from gcl_hard.images import ImageContrast, ImageSet, Split, training
 from gcl_hard.images.datasets import load, load_folder, paths
 from gcl_hard.images.files import KNOWN, canonical_name
 from gcl_hard.images.parts import (
@@ -55,7 +51,6 @@ from gcl_hard.images.training import (
     items_of,
     new_encoder,
     score_run,
-    train_run,
 )
 from gcl_hard.losses.gathering import world_size
 from gcl_hard.losses.methods import method
@@ -186,37 +181,36 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         """That bf16 is slow on a CPU without instructions for it, test images that are in training,
         too, and what classes are short of.
         """
-        said = []
+        remarks = []
         on_cpu = data.test.images.device.type == "cpu" and config.encoders > 0
         if config.precision == "bf16" and on_cpu and not hardware.has_bf16():
-            said.append(
+            remarks.append(
                 "this CPU has no instructions for bf16: a run takes several times as long as with "
                 "--precision fp32"
             )
         if seen := data.seen_tests:
-            said.append(
+            remarks.append(
                 f"{config.dataset}: {seen} of {len(data.test)} test images are training images, too"
             )
         if untested := _classes_of(data, _counts(data.test.labels, data) == 0):
-            said.append(f"{config.dataset} has no test images of class {untested}")
+            remarks.append(f"{config.dataset} has no test images of class {untested}")
         if config.balanced and config.encoders:
             counts = _counts(data.pretrain.labels, data)
             per_class = config.batch_size // int((counts > 0).sum())
             if few := _classes_of(data, (counts > 0) & (counts < per_class)):
-                said.append(
+                remarks.append(
                     f"balanced batches of {config.batch_size} take {per_class} images per class, "
                     f"more than there are of {few}: other classes fill the rest; a smaller "
                     f"batch-size makes the parts equal"
                 )
-        return "\n".join(said) or None
+        return "\n".join(remarks) or None
 
-    def train(
-        self, runs: Sequence[Run], data: ImageData, context: RunContext, report: Report
-    ) -> Iterator[TrainedRun]:
-        """Train runs one after the other: a single network fills the device."""
+    def train_run(
+        self, run: Run, data: ImageData, context: RunContext, report: Report
+    ) -> TrainedRun:
+        """Train a run by itself: a single network fills the device."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
-        for run in runs:
-            yield train_run(run, data, context, report)
+        return training.train_run(run, data, context, report)
 
     def fit(
         self, config: ImageConfig, data: ImageData, context: RunContext, seed: int
@@ -224,16 +218,16 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         """A model trained on the training images."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
         encoding = build(config, data, seed, context.parts)
-        found, context = TrainedRun(Run(config, seed)), context.without_checkpoints()
-        fit_run(found, data, encoding, context, report=silent, on_epoch_end=None)
+        trained, context = TrainedRun(Run(config, seed)), context.without_checkpoints()
+        fit_run(trained, data, encoding, context, silent)
         return encoding.model
 
     def score(self, trained: TrainedRun, data: ImageData, context: RunContext) -> Scored:
         """What a linear probe predicts of the test images."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
         tested = data.held_out(trained.run.seed) if trained.run.inner else data
-        found = Scored.of((score_run(trained, data),), tested.test.labels.cpu().numpy())
-        return replace(found, facts=trained.facts)
+        scored = Scored.of((score_run(trained, data),), tested.test.labels.cpu().numpy())
+        return replace(scored, facts=trained.facts)
 
     def new_encoder(
         self, config: ImageConfig, saved: Mapping[str, Any], parts: Parts | None
@@ -254,8 +248,8 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
             raise InputError(f"the file of this encoder lacks {lacking[0]} of its images")
         side = int(saved.get("side", saved["size"]))
         split, columns, notes = _to_embed(data, context.data_dir, side)
-        if (found := split.images.shape[-1]) != side:
-            notes += (f"images of {found} pixels, and the encoder's had {side}: they are scaled",)
+        if (pixels := split.images.shape[-1]) != side:
+            notes += (f"images of {pixels} pixels, and the encoder's had {side}: they are scaled",)
         device = torch.device(context.device)
         bounds, encode = items_of(encoder, saved, split, device, reading.batch_size)
         return Items(columns, digest_of_images(split), bounds, encode, notes)
@@ -266,13 +260,13 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
 
     def arrays(self, trained: TrainedRun, data: ImageData) -> dict[str, NDArray[Any]]:
         """``train`` float32 [n, d] and ``test``, with ``_labels`` and ``_ids`` of each."""
-        found: dict[str, NDArray[Any]] = {}
+        arrays: dict[str, NDArray[Any]] = {}
         for name, z, part in zip(
             ("train", "test"), trained.embeddings, (data.probe, data.test), strict=True
         ):
-            found |= {name: z, f"{name}_labels": part.labels.cpu().numpy()}
-            found |= {f"{name}_ids": np.asarray(part.ids)}
-        return found
+            arrays |= {name: z, f"{name}_labels": part.labels.cpu().numpy()}
+            arrays |= {f"{name}_ids": np.asarray(part.ids)}
+        return arrays
 
 
 def _to_embed(
@@ -288,8 +282,7 @@ def _to_embed(
                 f"{data} is a known set, and a folder here: give {data}/ for the folder, or work "
                 f"in another one"
             )
-        found = load_folder(data, side=side, whole=True)
-        (split,) = found.splits.values()
+        (split,) = load_folder(data, side=side, whole=True).splits.values()
         return split, {"id": np.asarray(split.ids)}, ()
     if isinstance(data, str | Path):
         name, folder = set_named(data)
@@ -297,12 +290,12 @@ def _to_embed(
     if isinstance(data, ImageSet):
         parts = data.splits
         joined = Split(
-            torch.cat([one.images for one in parts.values()]),
-            torch.cat([one.labels for one in parts.values()]),
-            np.concatenate([np.asarray(one.ids) for one in parts.values()]),
+            torch.cat([part.images for part in parts.values()]),
+            torch.cat([part.labels for part in parts.values()]),
+            np.concatenate([np.asarray(part.ids) for part in parts.values()]),
         )
-        part = np.repeat([*parts], [len(one) for one in parts.values()])
-        return joined, {"id": np.asarray(joined.ids), "part": part}, ()
+        names = np.repeat([*parts], [len(part) for part in parts.values()])
+        return joined, {"id": np.asarray(joined.ids), "part": names}, ()
     if isinstance(data, Tensor):
         data = Split(data, torch.full((len(data),), -1))
     if not isinstance(data, Split):
@@ -365,9 +358,9 @@ def _counts(labels: Tensor, data: ImageData) -> Tensor:
     return torch.bincount(labels[labels >= 0], minlength=data.n_classes)
 
 
-def _classes_of(data: ImageData, which: Tensor) -> str:
+def _classes_of(data: ImageData, mask: Tensor) -> str:
     """Names of the classes of a mask [C], at most five of them."""
-    names = [name for name, one in zip(data.class_names, which.tolist(), strict=True) if one]
+    names = [name for name, is_in in zip(data.class_names, mask.tolist(), strict=True) if is_in]
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 

@@ -42,12 +42,12 @@ def image_sampler(
     device = views.mean.device
     images, labels = (part.to(device) for part in (split.images[index], split.labels[index]))
     both = torch.cat([images, split.images[partners].to(device)])
-    made = torch.split(views(both, seed=seed_for(config.data_seed, SALT, 1)), size)
+    view_parts = torch.split(views(both, seed=seed_for(config.data_seed, SALT, 1)), size)
 
     def sample(model: ImageContrast) -> Sample | None:
         half = precision != torch.float32
         with evaluating(model), torch.autocast(device.type, dtype=precision, enabled=half):
-            z: list[Tensor] = [model.project(view) for view in made]
+            z: list[Tensor] = [model.project(view) for view in view_parts]
         embedded = model.embed(images, views, batch_size=size, precision=precision)
         if not all_finite([embedded, *z]):
             return None

@@ -23,6 +23,7 @@ from gcl_hard.experiments.experiment import (
     ENCODERS,
     Clock,
     Parts,
+    Pruned,
     Report,
     RunContext,
     TrainedRun,
@@ -59,9 +60,6 @@ HALF = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 NEIGHBOURS, TEMPERATURE = 200, 0.5  # of HCL's and H-SCL's code
 QUERIES, SHARE = 2_000, 0.1  # of the monitoring curve: at most so many images, and this share
 PIXELS_AT_A_TIME, EMBEDDED_AT_A_TIME = 4096, 512  # images
-OnEpochEnd = Callable[[int, Callable[[], FoldScore]], None]
-"""Called after an epoch with a function that scores the encoder as it is then; may raise to end
-training."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +88,8 @@ class Encoding:
             z = self.model.embed(
                 split.images, self.views, batch_size=n, precision=HALF[config.precision]
             )
-            found: Floats = z.cpu().numpy()
-        return found
+            embedded: Floats = z.cpu().numpy()
+        return embedded
 
 
 def at_a_time(config: ImageConfig) -> int:
@@ -127,14 +125,16 @@ def exportable_of(encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
     views = Views(ViewRecipe(), size=saved["size"], mean=saved["mean"], std=saved["std"])
     side = int(saved.get("side", saved["size"]))
 
-    def made(n: int) -> dict[str, torch.Tensor]:
-        drawn = torch.Generator().manual_seed(n)
+    def example(n: int) -> dict[str, torch.Tensor]:
+        generator = torch.Generator().manual_seed(n)
         shape = n, 3, side, side
-        return {"images": torch.randint(256, shape, generator=drawn, dtype=torch.uint8)}
+        return {"images": torch.randint(256, shape, generator=generator, dtype=torch.uint8)}
 
     facts = {name: saved[name] for name in ("size", "mean", "std")} | {"side": side}
     inputs = {"images": {0: Dim("images", min=1)}}
-    return Exportable(PixelEncoder(encoder, views), inputs, {"embeddings": "images"}, made, facts)
+    return Exportable(
+        PixelEncoder(encoder, views), inputs, {"embeddings": "images"}, example, facts
+    )
 
 
 def views_of(config: ImageConfig, data: ImageData) -> Views:
@@ -147,8 +147,8 @@ def new_encoder(config: ImageConfig, size: int, parts: Parts | None) -> nn.Modul
     """A new encoder of a config for views of a size in pixels; ``parts`` as of :func:`build`."""
     if (make := own_part(config.encoder, parts)) is not None:
         check_call(make, "encoder()")
-        made: nn.Module = make()
-        return made
+        encoder: nn.Module = make()
+        return encoder
     return image_encoder(config.encoder, stem=config.stem_at(size), width=config.width)
 
 
@@ -171,8 +171,8 @@ def check_encoder(config: ImageConfig, data: ImageData, parts: Parts | None) -> 
                 f"the encoder {named} cannot be made ({type(error).__name__}: {error})"
             ) from error
         model = ImageContrast(encoder, method="ucl")
-    what = f"the encoder {named} fails on images of {size} pixels"
-    with calling_own(what, "; --size gives them another size"), evaluating(model):
+    call = f"the encoder {named} fails on images of {size} pixels"
+    with calling_own(call, "; --size gives them another size"), evaluating(model):
         model.encode(torch.zeros(2, 3, size, size))
 
 
@@ -208,10 +208,11 @@ def build(
         if config.method == "supervised":
             model: ImageContrast = ImageClassifier(encoder, data.n_classes, **memory)
         else:
-            of = ImageConfig(method="ucl") if config.is_baseline else config
-            queue = None if of.queue is None else Queue(of.queue, PROJECTED)
+            trained = ImageConfig(method="ucl") if config.is_baseline else config
+            queue = None if trained.queue is None else Queue(trained.queue, PROJECTED)
             model = ImageContrast(
-                encoder, loss=of.loss(view_seed, unknown=unknown), momentum=of.momentum_encoder,
+                encoder, loss=trained.loss(view_seed, unknown=unknown),
+                momentum=trained.momentum_encoder,
                 queue=queue, **memory,
             )  # fmt: skip
     device = data.test.images.device
@@ -221,13 +222,7 @@ def build(
     return encoding
 
 
-def train_run(
-    run: Run,
-    data: ImageData,
-    context: RunContext,
-    report: Report,
-    on_epoch_end: OnEpochEnd | None = None,
-) -> TrainedRun:
+def train_run(run: Run, data: ImageData, context: RunContext, report: Report) -> TrainedRun:
     """Train one run and embed its images.
 
     Args:
@@ -236,7 +231,6 @@ def train_run(
         data: the images, on the device to train on.
         context: where checkpoints and encoders are kept.
         report: called with the progress; if it returns False, training ends with a checkpoint.
-        on_epoch_end: called after every epoch.
 
     Returns:
         Embeddings to score, their cost, and the monitoring curve.
@@ -245,6 +239,7 @@ def train_run(
         DivergenceError: if a loss or an embedding is not finite.
         OutOfMemory: if the device's memory does not hold a batch.
         KeyboardInterrupt: if ``report`` returned False.
+        Pruned: if ``context.interim`` prunes it.
     """
     config = cast("ImageConfig", run.config)
     if run.inner:
@@ -263,24 +258,24 @@ def train_run(
         clock.evaluate()
         return TrainedRun(run, (), *clock.seconds, embeddings=embedded, knn=_knn(data, *embedded))
     encoding = build(config, data, run.seed, context.parts)
-    found, clock = TrainedRun(run), Clock()
+    trained, clock = TrainedRun(run), Clock()
     if config.encoders:
-        clock = fit_run(found, data, encoding, context, report=report, on_epoch_end=on_epoch_end)
+        clock = fit_run(trained, data, encoding, context, report)
     if rank() == 0:
-        found.embeddings = _embed(run, data, encoding)
-        found.knn = _knn(data, *found.embeddings)
+        trained.embeddings = _embed(run, data, encoding)
+        trained.knn = _knn(data, *trained.embeddings)
     clock.evaluate()
-    found.seconds_train, found.seconds_eval = clock.seconds
+    trained.seconds_train, trained.seconds_eval = clock.seconds
     if ENCODERS in context.saves(run):
-        found.encoders = encoder_state(run, encoding, data.side)
-    return found
+        trained.encoders = encoder_state(run, encoding, data.side)
+    return trained
 
 
 def score_run(trained: TrainedRun, data: ImageData) -> FoldScore:
     """Accuracy of the linear probe on the embeddings of a run, if training did not score it."""
     if trained.scores is not None:
-        found: FoldScore = trained.scores
-        return found
+        scores: FoldScore = trained.scores
+        return scores
     run, config = trained.run, cast("ImageConfig", trained.run.config)
     if run.inner:
         data = data.held_out(run.seed)
@@ -300,29 +295,26 @@ def _embed(run: Run, data: ImageData, encoding: Encoding) -> tuple[Floats, Float
 
 
 def fit_run(
-    found: TrainedRun,
+    trained: TrainedRun,
     data: ImageData,
     encoding: Encoding,
     context: RunContext,
-    *,
     report: Report,
-    on_epoch_end: OnEpochEnd | None,
 ) -> Clock:
     """Train, from a checkpoint if there is one; fills in losses, curve and snapshots.
 
     Args:
-        found: the run, to be filled in.
+        trained: the run, to be filled in.
         data: its images.
         encoding: its model and views.
         context: where and how.
-        report: as of :func:`train_run`, as is ``on_epoch_end``.
-        on_epoch_end: called after every epoch.
+        report: as of :func:`train_run`.
 
     Returns:
         A clock with the time that training took.
     """
-    run, config = found.run, cast("ImageConfig", found.run.config)
-    options, device = context.options, data.test.images.device
+    run, config = trained.run, cast("ImageConfig", trained.run.config)
+    options, interim, device = context.options, context.interim, data.test.images.device
     every = 0 if config.is_baseline else options.diagnostics
     split, stopping = data.pretrain, None
     if config.patience:
@@ -340,29 +332,22 @@ def fit_run(
         if parts is not None and epoch in monitored and rank() == 0:
             accuracy = _monitor(encoding, config, parts)
             notes.setdefault("curve", []).append((epoch, accuracy))
-        clock.evaluate()
-        if diagnostics is not None:
-            current = encoding.model.loss.sampler.current
-            diagnostics.after(notes, epoch, encoding.model, current)
-            clock.pause()
-        if on_epoch_end is not None:
-            on_epoch_end(epoch, lambda: _probe(run, config, data, *_embed(run, data, encoding)))
+        if interim is not None and epoch in interim.epochs(run.epochs):
+            now = TrainedRun(run, embeddings=_embed(run, data, encoding))
+            if run in interim.pruned(epoch, [now]):
+                raise Pruned
         clock.evaluate()
 
     losses = training.train(
         encoding.model, pairs, config.optimisation(), device=device, seed=encoding.view_seed,
-        stopping=stopping, on_epoch=ended, together=world_size() > 1,
+        stopping=stopping, on_epoch=ended, diagnostics=diagnostics, together=world_size() > 1,
         images=(config.batch_size, encoding.views.size),
     )  # fmt: skip
-    clock.train()
-    found.losses = (losses[-1],)
+    trained.losses = (losses[-1],)
     if stopping is not None:
-        found.facts = {"best_epoch": stopping.best_epoch}
-    found.curve = tuple((int(epoch), accuracy) for epoch, accuracy in notes.get("curve", []))
-    if diagnostics is not None:
-        diagnostics.complete(notes, encoding.model)
-        found.snapshots, found.seconds_diagnostics = diagnostics.snapshots, diagnostics.seconds
-        found.points = diagnostics.points
+        trained.facts = {"best_epoch": stopping.best_epoch}
+    trained.curve = tuple((int(epoch), accuracy) for epoch, accuracy in notes.get("curve", []))
+    trained.take_snapshots(diagnostics)
     return clock
 
 
@@ -473,8 +458,8 @@ def pixels(views: Views, split: Split) -> Floats:
         views.plain(chunk).flatten(1).cpu().numpy()
         for chunk in torch.split(split.images, PIXELS_AT_A_TIME)
     ]
-    found: Floats = np.concatenate(rows)
-    return found
+    matrix: Floats = np.concatenate(rows)
+    return matrix
 
 
 def encoder_state(run: Run, encoding: Encoding, side: int) -> dict[str, Any]:

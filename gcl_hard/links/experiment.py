@@ -75,8 +75,8 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
 
     def load(self, config: LinkConfig, context: RunContext, own: LinkSet | None = None) -> LinkSet:
         """The facts, on the device."""
-        found = own or load_links(config.dataset, data_dir=context.data_dir)
-        return found.to(torch.device(context.device))
+        data = own or load_links(config.dataset, data_dir=context.data_dir)
+        return data.to(torch.device(context.device))
 
     def facts(self, data: LinkSet) -> dict[str, Any]:
         """Sizes, and a digest."""
@@ -129,7 +129,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
                     + (", by which settings and epochs are chosen" if part == "valid" else "")
                 )
         if own_part(config.encoder, context.parts) is not None:
-            _try(config, data, context.parts)
+            _check_own_model(config, data, context.parts)
 
     def train_run(self, run: Run, data: LinkSet, context: RunContext, report: Report) -> TrainedRun:
         """Train the model of a run."""
@@ -180,9 +180,10 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
             name: ranks(scorer, data, name)
             for name in dict.fromkeys(wanted) if len(data.part(name))
         }  # fmt: skip
-        found, kinds = of_part[part], data.kinds[data.queries(part).relation].cpu().numpy()
+        tested_ranks, kinds = of_part[part], data.kinds[data.queries(part).relation].cpu().numpy()
         tested = Tested(
-            np.arange(len(found.rank)), found.candidates.cpu().numpy(), found.rank.cpu().numpy(),
+            np.arange(len(tested_ranks.rank)), tested_ranks.candidates.cpu().numpy(),
+            tested_ranks.rank.cpu().numpy(),
             {name: kinds == k for k, name in enumerate(KINDS)},
         )  # fmt: skip
         validation: tuple[float, ...] = ()
@@ -196,30 +197,30 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         """
         scorer = trained.embeddings
         with torch.no_grad():
-            found = {"embeddings": scorer.candidates().cpu().numpy()}
+            arrays = {"embeddings": scorer.candidates().cpu().numpy()}
         if isinstance(relations := getattr(scorer, "relations", None), nn.Embedding):
-            found["relations"] = relations.weight.detach().cpu().numpy()
+            arrays["relations"] = relations.weight.detach().cpu().numpy()
         names = {"entity_names": data.entities, "relation_names": data.relations}
-        return {**found, **{name: text_array(of) for name, of in names.items()}}
+        return {**arrays, **{name: text_array(words) for name, words in names.items()}}
 
 
 def new_scorer(config: LinkConfig, data: LinkSet, parts: Parts | None) -> Any:
     """A new model of a configuration: one of ours, or of the user's own."""
     bias, make = config.bias or 0.0, own_part(config.encoder, parts)
     if make is not None:
-        found = make(data.n_entities, data.n_relations, config.dim, bias=bias)
-        lacks = [one for one in ("query", "candidates") if not hasattr(found, one)]
-        if lacks or not isinstance(found, nn.Module):
+        scorer = make(data.n_entities, data.n_relations, config.dim, bias=bias)
+        lacks = [name for name in ("query", "candidates") if not hasattr(scorer, name)]
+        if lacks or not isinstance(scorer, nn.Module):
             raise InputError(
                 f"{config.encoder} must make a torch.nn.Module with query(entity, relation) and "
-                f"candidates(entities), got {type(found).__name__}"
+                f"candidates(entities), got {type(scorer).__name__}"
                 + (f" without {' and '.join(lacks)}" if lacks else "")
             )
-        return found
+        return scorer
     if config.encoder == "rgcn":
         return RGCN(data, config.dim, layers=config.layers or 1, blocks=RGCN_BLOCKS, bias=bias)
-    made = SCORERS[config.encoder]
-    return made(data.n_entities, data.n_relations, config.dim, bias=bias, sparse=config.sparse)
+    kind = SCORERS[config.encoder]
+    return kind(data.n_entities, data.n_relations, config.dim, bias=bias, sparse=config.sparse)
 
 
 def new_model(config: LinkConfig, data: LinkSet, scorer: Any, seed: int) -> LinkContrast:
@@ -249,18 +250,18 @@ def ranks(scorer: Any, data: LinkSet, part: Part) -> AnswerRanks:
 
 def _ranks(score: Callable[[Queries], Tensor], data: LinkSet, part: Part) -> AnswerRanks:
     size = SCORES if data.train.device.type == "cpu" else SCORES_ON_GPU
-    found = []
+    of_batches = []
     for batch in data.queries(part).split(max(1, size // data.n_entities)):
         known = data.facts_until(part).pairs(data.key(batch))
-        found.append(filtered_ranks(score(batch), batch.answer, known))
-    return AnswerRanks.joined(found)
+        of_batches.append(filtered_ranks(score(batch), batch.answer, known))
+    return AnswerRanks.joined(of_batches)
 
 
-def _try(config: LinkConfig, data: LinkSet, parts: Parts | None) -> None:
+def _check_own_model(config: LinkConfig, data: LinkSet, parts: Parts | None) -> None:
     """Check the user's own model on two queries, before anything is trained."""
     asked = data.queries("train").at(slice(2))
-    what = f"{config.encoder} fails on {asked.number} queries"
-    with torch.random.fork_rng(devices=[]), calling_own(what):
+    call = f"{config.encoder} fails on {asked.number} queries"
+    with torch.random.fork_rng(devices=[]), calling_own(call):
         scorer = new_scorer(config, data, parts).to(data.train.device)
         if config.is_baseline:
             check_scorer(scorer, data)
@@ -308,7 +309,7 @@ class ReversedFacts:
         self.data, self.frequencies = data, frequencies
         n, self.back = data.n_relations, defaultdict[int, list[int]](list)
         pairs = reversals(data.train, data.n_entities, n, SEEN)
-        for r, back in zip(*(one.tolist() for one in pairs), strict=True):
+        for r, back in zip(*(part.tolist() for part in pairs), strict=True):
             self.back[r].append(back + n)  # (h, r, t) answers as (t, back, h) does
             self.back[r + n].append(back)
 

@@ -100,10 +100,10 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
                 )
             name = own.path
         with split_checked_later():
-            found = load_molecules(
+            dataset = load_molecules(
                 name, data_dir=context.data_dir, smiles=config.smiles, targets=config.targets
             )
-        return Labelled(found)
+        return Labelled(dataset)
 
     def facts(self, data: Labelled) -> dict[str, Any]:
         """Sizes, what the targets are, how many SMILES are left out, and a digest."""
@@ -201,13 +201,13 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
 
     def advice(self, config: MoleculeConfig, data: Labelled) -> str | None:
         """SMILES that are left out, and test molecules that are in training, too."""
-        said = [data.molecules.left_out(self.set_name(config))]
+        remarks = [data.molecules.left_out(self.set_name(config))]
         if data.split_name(config) == "given" and (seen := data.seen_tests):
-            said.append(
+            remarks.append(
                 f"{self.set_name(config)}: {seen} of {len(data.split('given').test)} test "
                 f"molecules are in the training or validation part, too"
             )
-        return "\n".join(filter(None, said)) or None
+        return "\n".join(filter(None, remarks)) or None
 
     def train(
         self, runs: Sequence[Run], data: Labelled, context: RunContext, report: Report
@@ -220,27 +220,27 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         run, config, clock = runs[0], _config(runs[0]), Clock()
 
         def on_epoch(epoch: int, loss: float) -> None:
-            told = [report(one, epoch / run.epochs, loss) for one in runs]
-            if not all(told):
+            going = [report(shared, epoch / run.epochs, loss) for shared in runs]
+            if not all(going):
                 raise KeyboardInterrupt
 
-        found: dict[str, Any] = {}
+        outputs: dict[str, Any] = {}
         loss: tuple[float, ...] = ()
         try:
             if config.method == SUPERVISED:
-                found["scores"], last, epoch = train_head(run, data, context.parts, on_epoch)
-                loss, found["facts"] = (last,), {"best_epoch": epoch}
+                outputs["scores"], last, epoch = train_head(run, data, context.parts, on_epoch)
+                loss, outputs["facts"] = (last,), {"best_epoch": epoch}
             elif config.has_encoder:
-                found["embeddings"], loss, state = embeddings_of(run, data, context.parts, on_epoch)
+                outputs["embeddings"], loss, state = embeddings_of(
+                    run, data, context.parts, on_epoch
+                )
                 if ENCODERS in context.saves(run):
-                    found["encoders"] = {"encoders": [state], "config": as_json(config)}
+                    outputs["encoders"] = {"encoders": [state], "config": as_json(config)}
         except DivergenceError as error:
-            for one in runs:
-                yield TrainedRun(one, error=error)
+            yield from (TrainedRun(shared, error=error) for shared in runs)
             return
         clock.train()
-        for one in runs:
-            yield TrainedRun(one, loss, *clock.seconds, **found)
+        yield from (TrainedRun(shared, loss, *clock.seconds, **outputs) for shared in runs)
 
     def score(self, trained: TrainedRun, data: Labelled, context: RunContext) -> Scored:
         """What a probe, or the head of a supervised encoder, predicts of the test part."""
@@ -249,13 +249,13 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         if (error := _memory_error(run, data)) is not None:
             raise error
         with on_interrupt(signal.default_int_handler):  # a probe has nothing to save
-            found = trained.scores
-            if found is None:
-                found = predict(run, data, trained.embeddings)
+            probed = trained.scores
+            if probed is None:
+                probed = predict(run, data, trained.embeddings)
         split, molecules, cliffs = data.split_of(run), data.molecules, data.data.cliffs
         masks = {} if cliffs is None else {"cliffs": cliffs[split.test]}
-        fold = Tested(molecules.rows[split.test], data.y[split.test], found.test, masks)
-        validation = found.validation * (100 if data.classes else 1)
+        fold = Tested(molecules.rows[split.test], data.y[split.test], probed.test, masks)
+        validation = probed.validation * (100 if data.classes else 1)
         facts: dict[str, Any] = {"split": data.split_name(config), "sizes": [*map(len, split)]}
         facts |= trained.facts
         if config.method != SUPERVISED:
@@ -333,10 +333,10 @@ def embeddings_of(
     else:
         encoder, last = finetune(run, labelled, parts, on_epoch)
         loss = (last,)
-    found = np.asarray(embed(encoder, labelled.molecules))
-    if not np.isfinite(found).all():
+    embedded = np.asarray(embed(encoder, labelled.molecules))
+    if not np.isfinite(embedded).all():
         raise diverged(run, "embeddings")
-    return found, loss, encoder.state_dict()
+    return embedded, loss, encoder.state_dict()
 
 
 def predict(run: Run, labelled: Labelled, embedded: NDArray[Any] | None) -> Probed:
@@ -366,7 +366,7 @@ def predict(run: Run, labelled: Labelled, embedded: NDArray[Any] | None) -> Prob
 def _kernels(run: Run, labelled: Labelled, blocks: Sequence[Any]) -> list[Any]:
     """The candidates of a kernel probe, one for each width where there are blocks of columns."""
     train, kept = labelled.split_of(run).train, kernels_of(labelled)
-    of_pairs = [getattr(kept, OF_PAIRS[one]) for one in _config(run).parts if one in OF_PAIRS]
+    of_pairs = [getattr(kept, OF_PAIRS[part]) for part in _config(run).parts if part in OF_PAIRS]
     fixed = reduce(add, of_pairs) if of_pairs else 0.0
     if not blocks:
         return [fixed]
@@ -394,7 +394,7 @@ def _columns(run: Run, labelled: Labelled, blocks: Sequence[Any], probe: str) ->
         for block in blocks
     ]
     joined = [np.concatenate(same_width, 1) for same_width in zip(*of_blocks, strict=True)]
-    return joined if bits is None else [hstack([one, bits], format="csr") for one in joined]
+    return joined if bits is None else [hstack([columns, bits], format="csr") for columns in joined]
 
 
 def _memory_error(run: Run, labelled: Labelled) -> OutOfMemory | None:

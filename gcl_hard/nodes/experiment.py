@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
@@ -27,7 +27,6 @@ from gcl_hard.experiments import hardware
 from gcl_hard.experiments.custom import check_call, name_of, own_part
 from gcl_hard.experiments.embedding import Items, Reading
 from gcl_hard.experiments.experiment import (
-    ENCODERS,
     Clock,
     Experiment,
     Parts,
@@ -41,7 +40,7 @@ from gcl_hard.experiments.experiment import (
 from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.experiments.record import Scored, Tested
 from gcl_hard.experiments.run import Run
-from gcl_hard.experiments.training import Training
+from gcl_hard.experiments.training import TrainedEncoders, Training
 from gcl_hard.graphs.embedded import IN_ORDER, check_columns, named_as
 from gcl_hard.graphs.sparse import to_scipy
 from gcl_hard.nodes.data import NodeSet, own_nodes
@@ -68,7 +67,7 @@ from gcl_hard.training.loop import memory_for
 from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
-    from gcl_hard.theory.diagnostics import DiagnosticsCallback
+    from gcl_hard.theory.diagnostics import Sampler
 
 
 class NodeExperiment(Experiment[NodeConfig, NodeSet]):
@@ -184,53 +183,51 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
                 f"two: give --score accuracy"
             )
         if config.method in (UNTRAINED, SUPERVISED) or not config.is_baseline:
-            _try(config, data, context.parts)
+            _check_own_parts(config, data, context.parts)
 
     def advice(self, config: NodeConfig, data: NodeSet) -> str | None:
         """Given splits that are not used, and steps over all pairs of nodes of a large graph."""
-        said, given = [], 0 if data.train is None else len(data.train)
+        remarks, given = [], 0 if data.train is None else len(data.train)
         if given and config.split == "random" and not given_splits_of(config.dataset):
-            said.append(
+            remarks.append(
                 f"{config.dataset} comes with {given} splits, which are not used: --split given "
                 f"--splits {given} uses them"
             )
         if config.split == "given" and config.n_scores < given and not config.trains_each:
-            said.append(f"{config.dataset}: the first {config.n_scores} of {given} given splits")
+            remarks.append(f"{config.dataset}: the first {config.n_scores} of {given} given splits")
         whole = config.anchors is None and config.neighbours is None
         steps = config.optimisation().epochs * config.encoders
         seconds = SECONDS_OF_PAIRS * data.n_nodes**2 * steps
         if not config.is_baseline and whole and seconds >= LONG:
-            said.append(
+            remarks.append(
                 f"{config.dataset}: steps over all pairs of {data.n_nodes} nodes take about "
                 f"{seconds / 3600:.2g} hours a run on a core; --anchors 1000 draws as many anchors "
                 f"a step"
             )
-        return "\n".join(said) or None
+        return "\n".join(remarks) or None
 
     def train_run(self, run: Run, data: NodeSet, context: RunContext, report: Report) -> TrainedRun:
         """Train the encoder of a run, or that of each split, and embed all nodes."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
         config = _config(run)
         if not config.encoders:
-            clock, found = Clock(), None
+            clock, embedded = Clock(), None
             if config.method == UNTRAINED:
                 with seeded_weights(run.seed, 0):
                     encoder = new_encoder(config, data.n_features, context.parts)
-                found = embed_nodes(encoder.to(data.x.device), data)
+                embedded = embed_nodes(encoder.to(data.x.device), data)
                 clock.evaluate()
-            return TrainedRun(run, (), *clock.seconds, embeddings=found)
-        encoders = _Encoders(run, data, context, report)
+            return TrainedRun(run, (), *clock.seconds, embeddings=embedded)
         try:
-            encoders.train()
+            return _Encoders(run, data, context, report).train()
         except DivergenceError as error:
             return TrainedRun(run, error=error)
-        return encoders.trained()
 
     def fit(self, config: NodeConfig, data: NodeSet, context: RunContext, seed: int) -> NodeModel:
         """A model trained on the graph, with the labels of the first split's training nodes."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
         run, context = Run(config, seed), context.without_checkpoints()
-        return _Encoders(run, data, context, silent).one(0)[0]
+        return _Encoders(run, data, context, silent).train_encoder(0)[0]
 
     def score(self, trained: TrainedRun, data: NodeSet, context: RunContext) -> Scored:
         """What is predicted of the test nodes of each split."""
@@ -238,7 +235,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         run, config = trained.run, _config(trained.run)
         y, splits = data.y.cpu().numpy(), splits_of(config, data)
         assert config.score is not None
-        found = _predictions(trained, data, splits)
+        predictions = _predictions(trained, data, splits)
         parts = [split.valid if run.inner else split.test for split in splits]
         facts: dict[str, Any] = {
             "split": config.split,
@@ -247,14 +244,14 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
             **trained.facts,
         }  # fmt: skip
         if config.method == SGC:
-            facts["hops"] = [one.hops for one in found]
+            facts["hops"] = [p.hops for p in predictions]
         return Scored(
             tuple(
-                Tested(part, y[part], one.predicted[part])
-                for part, one in zip(parts, found, strict=True)
+                Tested(part, y[part], p.predicted[part])
+                for part, p in zip(parts, predictions, strict=True)
             ),
-            chosen=tuple(one.penalty for one in found if one.penalty is not None),
-            validation=() if run.inner else tuple(one.validation for one in found),
+            chosen=tuple(p.penalty for p in predictions if p.penalty is not None),
+            validation=() if run.inner else tuple(p.validation for p in predictions),
             facts=facts,
         )
 
@@ -365,8 +362,8 @@ def new_encoder(config: NodeConfig, n_features: int, parts: Parts | None) -> nn.
     make = own_part(config.encoder, parts)
     if make is not None:
         check_call(make, "encoder(n_features)", n_features)
-        made: nn.Module = make(n_features)
-        return made
+        encoder: nn.Module = make(n_features)
+        return encoder
     from gcl_hard.nodes.encoders import NODE_ENCODERS
 
     return NODE_ENCODERS[config.encoder](
@@ -375,7 +372,7 @@ def new_encoder(config: NodeConfig, n_features: int, parts: Parts | None) -> nn.
     )  # fmt: skip
 
 
-def _try(config: NodeConfig, data: NodeSet, parts: Parts | None) -> None:
+def _check_own_parts(config: NodeConfig, data: NodeSet, parts: Parts | None) -> None:
     """Check the user's own parts on some nodes of the graph, before anything is trained."""
     make = own_part(config.encoder, parts)
     views = [] if config.is_baseline else _own_views(config, parts)
@@ -386,18 +383,18 @@ def _try(config: NodeConfig, data: NodeSet, parts: Parts | None) -> None:
     )
     part = transformed_by(part, views, torch.Generator())
     if make is not None:
-        what = f"the encoder {name_of(make)} fails on {part.num_nodes} nodes"
-        with torch.random.fork_rng(devices=[]), calling_own(what):
+        call = f"the encoder {name_of(make)} fails on {part.num_nodes} nodes"
+        with torch.random.fork_rng(devices=[]), calling_own(call):
             embed_nodes(new_encoder(config, data.n_features, parts), part)
 
 
 def _own_views(config: NodeConfig, parts: Parts | None) -> list[Any]:
     """The user's own augmentations."""
-    named = (own_part(name, parts) for name in config.augmentations or ())
-    return [one for one in named if one is not None]
+    views = (own_part(name, parts) for name in config.augmentations or ())
+    return [view for view in views if view is not None]
 
 
-class _Encoders:
+class _Encoders(TrainedEncoders):
     """The encoders of a run, trained one after the other.
 
     Args:
@@ -408,91 +405,56 @@ class _Encoders:
     """
 
     def __init__(self, run: Run, data: NodeSet, context: RunContext, report: Report) -> None:
+        super().__init__(run, context, self._sampler)
         self.run, self.config, self.data = run, _config(run), data
         self.context, self.report = context, report
         self.splits = splits_of(self.config, data)
-        self.losses: list[float] = []
-        self.found: list[Any] = []  # embeddings, or logits of a supervised encoder
-        self.best_epochs: list[int] = []
         self.remarks: list[str] = []
-        self.seconds = np.zeros(2)  # of training, and of embedding
-        self.states: list[dict[str, Tensor]] = []
-        self.diagnostics: DiagnosticsCallback[NodeContrast] | None = None
-        every = context.options.diagnostics
-        if every and not run.inner and not self.config.is_baseline:
-            from gcl_hard.nodes.snapshots import node_sampler
-            from gcl_hard.theory.diagnostics import DiagnosticsCallback
 
-            make = partial(node_sampler, self.config, data)
-            epochs = self.config.optimisation().epochs
-            self.diagnostics = DiagnosticsCallback(epochs, every, make)
+    def _sampler(self) -> Sampler[NodeContrast]:
+        from gcl_hard.nodes.snapshots import node_sampler
 
-    def train(self) -> None:
+        return node_sampler(self.config, self.data)
+
+    def train(self) -> TrainedRun:
         """Train them, and embed the nodes by each.
 
         Raises:
             DivergenceError: for a loss or embeddings that are not finite.
         """
         for k in range(self.config.encoders):
-            model, loss, clock = self.one(k)
-            self.losses.append(loss)
-            if ENCODERS in self.context.saves(self.run):
-                state = model.encoder.state_dict()
-                self.states.append({n: one.detach().cpu().clone() for n, one in state.items()})
-            found = _outputs(model, self.data)
-            if not np.isfinite(found).all():
+            model, loss, stopping, clock = self.train_encoder(k)
+            output = _outputs(model, self.data)
+            if not np.isfinite(output).all():
                 raise DivergenceError(f"{self.run}: the embeddings are not finite; lower lr")
-            self.found.append(found)
+            self.add(k, model.encoder, loss, output, stopping)
             if not k and self.config.neighbours is not None:
-                self._compare_part(model, found)
+                self._compare_part(model, output)
             clock.evaluate()
-            self.seconds += clock.seconds
-
-    def trained(self) -> TrainedRun:
-        """The run, once all encoders are trained."""
-        found = self.found if self.config.trains_each else self.found[0]
-        supervised = self.config.method == SUPERVISED
-        seconds_train, seconds_eval = self.seconds.tolist()
-        one = TrainedRun(
-            self.run, tuple(self.losses), seconds_train, seconds_eval,
-            embeddings=None if supervised else found, scores=found if supervised else None,
-        )  # fmt: skip
-        if self.best_epochs:
-            one.facts["best_epoch"] = self.best_epochs
+            self.seconds_train += clock.seconds[0]
+            self.seconds_eval += clock.seconds[1]
+        trained = self.trained(self.run, {
+            "n_features": self.data.n_features, "features": _features(self.config, self.data),
+            "columns": list(self.data.columns),
+        })  # fmt: skip
+        if not self.config.trains_each:
+            trained.embeddings = trained.embeddings[0]
         if self.remarks:
-            one.facts["remarks"] = self.remarks
-        if self.states:
-            one.encoders = {
-                "encoders": self.states, "config": asdict(self.config), "seed": self.run.seed,
-                "n_features": self.data.n_features, "features": _features(self.config, self.data),
-                "columns": list(self.data.columns),
-            }  # fmt: skip
-        if (diagnostics := self.diagnostics) is not None:
-            one.snapshots = tuple(diagnostics.snapshots)
-            one.seconds_diagnostics = diagnostics.seconds
-            one.points = diagnostics.points
-        return one
+            trained.facts["remarks"] = self.remarks
+        return trained
 
-    def one(self, k: int) -> tuple[NodeModel, float, Clock]:
-        """The k-th encoder, trained, its last loss, and the time that it took."""
+    def train_encoder(self, k: int) -> tuple[NodeModel, float, EarlyStopping | None, Clock]:
+        """The k-th encoder, trained, its last loss, what ended it, and the time that it took."""
         config, device = self.config, self.data.x.device
         graph = self.data.as_batch()._replace(y=self._labels(k))
         with seeded_weights(self.run.seed, k) as seed:
             model = self._model(seed).to(device)
         stopping = self._stopping(k, model)
         batches, n_batches = self._batches(graph, device)
-        diagnostics = None if k else self.diagnostics
         training = Training(
             self.run, self.context, self.report,
-            n_batches=n_batches, number=k, of=config.encoders,
+            n_batches=n_batches, number=k, total=config.encoders,
         )  # fmt: skip
-        notes = training.checkpoint.notes
-
-        def measure(epoch: int, loss: float) -> None:
-            if diagnostics is not None and isinstance(model, NodeContrast):
-                diagnostics.after(notes, epoch, model, model.loss.sampler.current)
-                training.clock.pause()
-
         with memory_for(
             lambda: (
                 f"out of memory in training on the {self.data.n_nodes} nodes of {config.dataset}: "
@@ -501,15 +463,9 @@ class _Encoders:
         ):
             losses = training.train(
                 model, batches, config.optimisation(), device=device, seed=seed,
-                stopping=stopping, on_epoch=measure,
+                stopping=stopping, diagnostics=None if k else self.diagnostics,
             )  # fmt: skip
-        training.clock.train()
-        if stopping is not None:
-            self.best_epochs.append(stopping.best_epoch)
-        if diagnostics is not None and isinstance(model, NodeContrast):
-            diagnostics.complete(notes, model)
-            training.clock.pause()
-        return model, losses[-1], training.clock
+        return model, losses[-1], stopping, training.clock
 
     def _batches(
         self, graph: NodeBatch, device: torch.device
@@ -605,21 +561,21 @@ def _predictions(
     config, y = _config(trained.run), data.y.cpu().numpy()
     assert config.score is not None
     if config.method in ("majority", SUPERVISED):
-        how = metric(config.score)
-        found = [_unprobed(trained, y, k, split) for k, split in enumerate(splits)]
+        measure = metric(config.score)
+        classes = [_unprobed(trained, y, k, split) for k, split in enumerate(splits)]
         return [
-            _Predicted(one, how.score(y[split.valid], one[split.valid]))
-            for one, split in zip(found, splits, strict=True)
+            _Predicted(predicted, measure.score(y[split.valid], predicted[split.valid]))
+            for predicted, split in zip(classes, splits, strict=True)
         ]
     best: list[_Predicted] = []
     for hops, z in _representations(trained, data):
         parts = [(z, splits)]
         if config.trains_each:
-            parts = [(one, [split]) for one, split in zip(z, splits, strict=True)]
+            parts = [(of_split, [split]) for of_split, split in zip(z, splits, strict=True)]
         probed = [
-            _Predicted(*one, hops)
-            for of, some in parts
-            for one in probe_splits(of, y, some, score=config.score)
+            _Predicted(*probe, hops)
+            for inputs, probed_on in parts
+            for probe in probe_splits(inputs, y, probed_on, score=config.score)
         ]
         pairs = zip(best or probed, probed, strict=True)
         best = [new if new.validation > old.validation else old for old, new in pairs]

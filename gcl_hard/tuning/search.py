@@ -123,7 +123,7 @@ class PreparedSearch:
         objective = Objective(config, inner, options.outer_folds, digest)
         outers = objective.load(context, graphs)
         if base.make is not None:
-            check_output(base, options.search_space, outers[0].part.graphs.to("cpu"))
+            check_output(base, options.search_space, outers[0].part.data.to("cpu"))
         for outer in outers:
             outer.part.n_scored(options.inner)  # refuses a class that is too small
             if options.steps == "epochs" and not outer.part.by_epochs:

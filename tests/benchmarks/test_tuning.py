@@ -12,8 +12,7 @@ import pytest
 
 from gcl_hard import tune
 from gcl_hard.commands.tune import parse_tune
-from gcl_hard.experiments.trials import Candidate
-from gcl_hard.graphs import trials as graph_trials
+from gcl_hard.experiments.trials import Candidate, TrialGroup
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.tuning.options import TuneOptions
 
@@ -116,13 +115,13 @@ def test_scoring_is_clocked_and_what_it_found_is_handed_on(
         time.sleep(0.02)
         return given
 
-    monkeypatch.setattr(graph_trials, "_values", score)
+    monkeypatch.setattr(TrialGroup, "values", score)
     spent: list[float] = []
     begin = time.perf_counter()
     with cases.clocked_scoring(spent):
-        found = [graph_trials._values(n, 3) for n in (1, 2)]  # type: ignore[call-arg, arg-type]
+        found = [TrialGroup.values(n, 3) for n in (1, 2)]  # type: ignore[arg-type]
     assert found == [(1, 3), (2, 3)]
-    assert graph_trials._values is score
+    assert TrialGroup.values is score
     assert len(spent) == 2
     assert all(seconds >= 0.02 for seconds in spent)
     assert sum(spent) <= time.perf_counter() - begin

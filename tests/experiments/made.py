@@ -135,7 +135,7 @@ def encoders(
         **options: of :class:`RunOptions`.
     """
     seen: list[Encoded] = []
-    real, predict = graph_experiment.embeddings, Supervised.predict
+    real, predict = protocols.embeddings, Supervised.predict
 
     def keep(model: Any, *given: Any) -> Any:
         weights = {k: v.clone() for k, v in model.state_dict().items() if torch.is_tensor(v)}
@@ -147,12 +147,12 @@ def encoders(
         return predict(model, batch)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graph_experiment, "embeddings", keep)
+        patch.setattr(protocols, "embeddings", keep)
         patch.setattr(Supervised, "predict", keep_classifier)
         (trained,) = train([run], graphs, folder, **options)
     if trained.error is not None:
         raise trained.error
-    order = [int(z[0, 0]) for z in trained.embeddings] or range(len(seen))
+    order = [int(z[0, 0]) for z in trained.embeddings or ()] or range(len(seen))
     return [seen[number] for number in order]
 
 

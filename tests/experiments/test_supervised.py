@@ -189,8 +189,7 @@ def test_on_images_it_is_the_training_stopped_at_the_best_validation_epoch(
         encoding = build(ends, images, seed)
         one = TrainedRun(Run(ends, seed))
         given = replace(images, pretrain=kept)
-        fit_run(one, given, encoding, node_context(tmp_path / str(n)), report=silent,
-                on_epoch_end=None)  # fmt: skip
+        fit_run(one, given, encoding, node_context(tmp_path / str(n)), silent)
         with torch.no_grad():
             logits = encoding.model.head(torch.from_numpy(encoding.embed(valid, ends)))
         of_epoch.append(quality(logits.numpy(), valid.labels.numpy()))

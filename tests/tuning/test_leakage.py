@@ -25,7 +25,7 @@ from torch import Tensor
 from gcl_hard.commands.study import study
 from gcl_hard.evaluation import Fold
 from gcl_hard.experiments.trials import Candidate, Inner, Score, Steps
-from gcl_hard.graphs import GraphSet
+from gcl_hard.graphs import GraphSet, protocols
 from gcl_hard.graphs import trials as graph_trials
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.graphs.trials import GraphOuter, GraphPart, cut_graphs
@@ -132,7 +132,7 @@ def test_the_walk_sees_through_closures_views_and_attributes(mutag: GraphSet) ->
     view = mutag.y[: len(fold.train)]
     ways: list[Any] = [caught, [{"a": (mutag,)}], view, view.numpy(), mutag.all, mutag.all()]
     for way in ways:
-        leaky = GraphPart(part.graphs)
+        leaky = GraphPart(part.data)
         leaky.kept = way  # type: ignore[attr-defined]
         assert sizes(leaky) & sizes_of(mutag), way
     assert not sizes(part) & sizes_of(mutag)
@@ -193,12 +193,13 @@ def test_degrees_outside_change_no_bit_of_what_is_scored(
     mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embedded: list[NDArray[np.float64]] = []
+    real = protocols.embeddings
 
-    def value_of(z: NDArray[np.float64], *_: Any) -> float:
-        embedded.append(z)
-        return 50.0
+    def embeddings(*arguments: Any) -> NDArray[np.float64]:
+        embedded.append(real(*arguments))
+        return embedded[-1]
 
-    monkeypatch.setattr(graph_trials, "value_of", value_of)
+    monkeypatch.setattr(protocols, "embeddings", embeddings)
     (fold,) = cut_graphs(mutag, 1, seed=0)
     everyone = torch.arange(mutag.n_graphs)
     for graphs in (mutag, with_garbage(mutag, fold)):
