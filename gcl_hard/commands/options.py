@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.experiments.domains import namespace
 from gcl_hard.experiments.experiment import RunOptions
 from gcl_hard.experiments.presets import Preset, best_recipe, presets
 from gcl_hard.experiments.settings import COMMON, LogKinds, RunConfig, defaults, known, of_part
@@ -126,8 +127,9 @@ def bench_configs(
     if "contrast" in shared and any(row.infonce_only for row in rows):
         shared["contrast"] = shared["contrast"] or "two-view"  # for all, so that they compare
     with_prior = [row.name for row in rows if row.takes_prior]
-    sets = tuple(dataset for name in values["dataset"] for dataset in config.sets_of(name))
-    values = {**values, "dataset": sets}
+    groups = getattr(namespace(config.domain), "GROUPS", {})
+    sets = (groups.get(name.casefold(), (name,)) for name in values["dataset"])
+    values = {**values, "dataset": tuple(itertools.chain.from_iterable(sets))}
     found = []
     for combination in itertools.product(*(values[name] for name in listed)):
         one = dict(zip(listed, combination, strict=True))

@@ -37,21 +37,21 @@ def lazy(package: str, file: str, extra: str = "") -> Lazy:
         ('GraphSet', True, True)
     """
     stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
-    found = {
+    modules = {
         alias.name: str(node.module)
         for node in stub.body
-        if isinstance(node, ast.ImportFrom)
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("gcl_hard.")
         for alias in node.names
     }
 
     def getattribute(name: str) -> Any:
-        if name not in found:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if extra:
             check_extra(extra, package)
-        return getattr(import_module(found[name]), name)
+        return getattr(import_module(modules[name]), name)
 
     def listed() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *found})
+        return sorted({*vars(sys.modules[package]), *modules})
 
-    return getattribute, listed, sorted(found)
+    return getattribute, listed, sorted(modules)

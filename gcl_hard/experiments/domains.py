@@ -51,6 +51,16 @@ DOMAINS: dict[str, Package] = {
 """The domains of this package; :func:`gcl_hard.experiments.register` adds others."""
 
 
+def namespace(domain: str) -> Any:
+    """What knows the names of a domain's data sets: its package, or the module of its settings.
+
+    It may have ``has_dataset(name, data_dir)``, ``from_paths``, and what else commands ask of names
+    before there is a configuration.
+    """
+    package = DOMAINS.get(domain)
+    return import_module(package.name if package else CONFIGS[domain].__module__)
+
+
 OWN_SETS = {"module": "gcl_hard.graphs.own", "table": "gcl_hard.molecules.own"}
 """By how commands name a data set of the user's own, the module whose ``named`` reads the name."""
 

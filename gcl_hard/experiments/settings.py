@@ -479,8 +479,6 @@ class RunConfig(ABC):
     """Defaults of settings in a search that differ from those of a single run."""
     sets: ClassVar[str] = "--domain too"
     """What to give a command that is about this domain, in messages."""
-    from_paths: ClassVar[bool] = False
-    """Whether commands take the path of a data set, FOLDER/NAME or NAME.npz, for NAME in FOLDER."""
     chooses_once: ClassVar[bool] = False
     """Whether settings are chosen by one run of each candidate that reads no test item: what is not
     chosen is never tested."""
@@ -548,34 +546,9 @@ class RunConfig(ABC):
             )
 
     @classmethod
-    def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
-        """Whether a data set's name is one of this domain, so that a command need not say it."""
-        return False
-
-    @classmethod
-    def name_or_path(cls, name: str, data_dir: Path | None = None) -> str:
-        """What a data set's name stands for in a command of this domain: itself, or a path."""
-        return name
-
-    @classmethod
-    def sets_of(cls, name: str) -> tuple[str, ...]:
-        """The data sets that a name stands for: itself, or a group of several."""
-        return (name,)
-
-    @classmethod
     def combined(cls, configs: Sequence[Self]) -> Sequence[Self]:
         """The configurations of a command, without what means nothing together."""
         return configs
-
-    @classmethod
-    def is_available(cls, name: str, data_dir: Path | None = None) -> bool:
-        """Whether a name is that of a known set, or of one in the data folder or the cache."""
-        return cls.has_dataset(name, data_dir)
-
-    @classmethod
-    def not_read(cls, name: str) -> list[Path]:
-        """Files of the working folder that may be meant by a name that another set has."""
-        return []
 
     @property
     def canonical_dataset(self) -> str:

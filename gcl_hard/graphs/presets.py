@@ -8,6 +8,7 @@ from typing import Any
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.presets import Preset
 from gcl_hard.files.stored import read_yaml
+from gcl_hard.graphs import canonical_name
 from gcl_hard.graphs.settings import GIN, GRAPH_BASELINES, GraphConfig
 
 TABLE_II: dict[str, dict[str, float]] = {
@@ -77,7 +78,6 @@ def recipe(dataset: str) -> dict[str, Any]:
         'two-view'
     """
     from gcl_hard.experiments.flags import settings_from  # it loads the parser of flags
-    from gcl_hard.graphs.tudataset import canonical_name
 
     for stem in (canonical_name(dataset).lower(), "all"):
         for folder in RECIPE_FOLDERS:

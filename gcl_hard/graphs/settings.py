@@ -32,6 +32,7 @@ from gcl_hard.experiments.settings import (
 )
 from gcl_hard.functional.hardness import DEFAULT_SCALE, EmbeddedScale
 from gcl_hard.functional.objectives import Objective
+from gcl_hard.graphs import canonical_name
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.losses.methods import method
 from gcl_hard.training.loop import Optimisation
@@ -65,8 +66,6 @@ def _usual_protocol(above: Values) -> str:
     """The paper's on its own sets, with which ``bench`` compares; on all other data the one that
     estimates the accuracy on new graphs.
     """
-    from gcl_hard.graphs.tudataset import canonical_name
-
     name = ""
     with suppress(InputError):  # of what is no name of such a set
         name = canonical_name(above["dataset"])
@@ -118,7 +117,6 @@ class GraphConfig(RunConfig):
     in_search: ClassVar[Mapping[str, Any]] = {"protocol": "inductive"}
     sets: ClassVar[str] = "graphs as --dataset"
     item: ClassVar[str] = "graph"
-    from_paths: ClassVar[bool] = True
     own_sets: ClassVar[OwnSets | None] = "module"
     protocol_notes: ClassVar[Mapping[str, str]] = {
         "transductive": (
@@ -364,24 +362,10 @@ class GraphConfig(RunConfig):
                 f"{'leave it out' if self.of_molecules else 'give yours a setting of its own'}"
             )
 
-    @classmethod
-    def is_available(cls, name: str, data_dir: Path | None = None) -> bool:
-        """Whether it is a known set of graphs, or one in the data folder or the cache."""
-        from gcl_hard.graphs import tudataset
-
-        try:
-            return tudataset.canonical_name(name) in tudataset.MANIFEST or bool(
-                tudataset.locate(name, data_dir=data_dir, download=False)
-            )
-        except InputError:
-            return False
-
     @property
     def canonical_dataset(self) -> str:
-        """As :func:`gcl_hard.graphs.tudataset.canonical_name`."""
-        from gcl_hard.graphs import tudataset
-
-        return tudataset.canonical_name(self.dataset)
+        """As :func:`gcl_hard.graphs.canonical_name`."""
+        return canonical_name(self.dataset)
 
     def files(self, data_dir: Path | None) -> list[Path]:
         """Files of a set of TUDataset."""

@@ -4,63 +4,47 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import shutil
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import InputError, nearest, unknown
+from gcl_hard.errors import InputError
 from gcl_hard.files import locating
 from gcl_hard.files.io import refuse_bomb
 from gcl_hard.files.locating import Download, Wanted
+from gcl_hard.graphs import (
+    ALIASES,
+    MANIFEST,
+    OPTIONAL,
+    PACKAGED,
+    REQUIRED,
+    Members,
+    Sizes,
+    canonical_name,
+    files_of,
+    in_folder,
+    unpacked,
+)
 from gcl_hard.graphs.data import GraphSet, RawGraphs
 from gcl_hard.graphs.features import check_kind
 
 Array = npt.NDArray[Any]
-Members = dict[str, Callable[[], Any]]
-"""Functions that open the files of a folder or an archive, by their paths in it."""
 
 SITE = "https://www.chrsmrrs.com/graphkerneldatasets"
-PACKAGED = Path(__file__).parents[1] / "data"
 
 EVERY = slice(None)
 MOST_LABELS = 10_000  # values of a column, each a feature
 SHOWN = 5  # files that a message names
-REQUIRED = ("A", "graph_indicator", "graph_labels")
-OPTIONAL = ("node_labels", "node_attributes", "edge_labels", "edge_attributes")
-
-
-class Sizes(NamedTuple):
-    """Sizes of a known set; edges count once per direction, labels as one-hot columns."""
-
-    graphs: int
-    nodes: int
-    edges: int
-    classes: int
-    node_labels: int = 0
-    node_attributes: int = 0
-    edge_labels: int = 0
-
-
-MANIFEST = {
-    "MUTAG": Sizes(188, 3371, 7442, 2, node_labels=7, edge_labels=4),
-    "PTC_MR": Sizes(344, 4915, 10108, 2, node_labels=18, edge_labels=4),
-    "ENZYMES": Sizes(600, 19580, 74564, 6, node_labels=3, node_attributes=18),
-    "IMDB-BINARY": Sizes(1000, 19773, 193062, 2),
-    "IMDB-MULTI": Sizes(1500, 19502, 197806, 3),
-}
-
-ALIASES = {"PTC": "PTC_MR", "IMDB-B": "IMDB-BINARY", "IMDB-M": "IMDB-MULTI"}
 
 
 def load(
@@ -114,29 +98,6 @@ def load(
     return GraphSet.from_raw(raw, name=name, features=features)
 
 
-def canonical_name(name: str) -> str:
-    """The name of a set as TUDataset spells it; known names and aliases in any case.
-
-    Args:
-        name: as the user wrote it; names outside the manifest are returned as they are.
-
-    Returns:
-        The name.
-
-    Raises:
-        InputError: if it cannot be the name of a file.
-
-    Example:
-        >>> canonical_name("ptc"), canonical_name("imdb-b"), canonical_name("PROTEINS")
-        ('PTC_MR', 'IMDB-BINARY', 'PROTEINS')
-    """
-    if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", name, flags=re.ASCII):
-        raise InputError(f"dataset {name!r}; expected letters, digits, '_', '-', '.' or '+'")
-    known = {key.casefold(): value for key, value in ALIASES.items()}
-    known |= {key.casefold(): key for key in MANIFEST}
-    return known.get(name.casefold(), name)
-
-
 def lacks_edge_labels(name: str) -> bool:
     """Whether a known set has no edge labels, without reading it.
 
@@ -187,15 +148,13 @@ def locate(
             f"returns read_molecules({name!r}).molecules, or use --domain molecules"
         )
     places = locating.folders("tu", data_dir=data_dir, cache_dir=cache_dir, files="NAME.zip files")
-    options = [*MANIFEST, *ALIASES]
-    headline = f"dataset {name!r} is not available"
-    if name not in options and nearest(name, options):
-        headline = f"{unknown('dataset', name, options)}; any other TUDataset name needs its zip"
     url = f"{SITE}/{name}.zip"
     wanted = Wanted(
-        look=partial(_in_folder, name=name),
+        look=partial(in_folder, name=name),
         lacks=partial(_absence, name=name),
-        headline=headline,
+        headline=locating.headline(
+            "dataset", name, [*MANIFEST, *ALIASES], "TUDataset name needs its zip"
+        ),
         put=((url, f"{name}.zip"),),
         hint="MUTAG is in the package and works offline; there, images and the nodes of one graph "
         "are a NAME.npz, images also NAME/train/CLASS/* and NAME/test/CLASS/*, links "
@@ -221,29 +180,9 @@ def _check_sizes(name: str, raw: RawGraphs, path: Path) -> None:
         raise InputError(f"{path} is not the TUDataset's {name}: {'; '.join(wrong)}")
 
 
-def _in_folder(folder: Path, name: str) -> Path | None:
-    """The folder or the archive of a set, in any case where none is spelt as asked for."""
-    for spell in (str, str.casefold):
-        for wanted in (name, f"{name}.zip"):
-            alike = [one for one in folder.glob("*") if spell(one.name) == spell(wanted)]
-            found = [
-                one
-                for one in alike
-                if (_files_of(_unpacked(one), name) if wanted == name else one.is_file())
-            ]
-            if len(found) > 1:
-                raise InputError(
-                    f"{folder} holds {' and '.join(sorted(one.name for one in found))}: rename the "
-                    f"one to be read to {wanted}"
-                )
-            if found:
-                return found[0]
-    return None
-
-
 def _absence(folder: Path, name: str) -> str:
     """What a folder lacks, and what there is instead."""
-    if _files_of((one.name for one in folder.glob("*")), name):
+    if files_of((one.name for one in folder.glob("*")), name):
         return f"{name}_*.txt files, which belong into {name}/ there"
     empty = f"no {name}_*.txt in {name}/" if (folder / name).is_dir() else f"no {name}/"
     return f"{empty}, no {name}.zip"
@@ -273,7 +212,7 @@ def read_texts(path: Path, name: str) -> dict[str, str]:
     """
     try:
         if path.is_dir():
-            raw = _read(_unpacked(path), path, name)
+            raw = _read(unpacked(path), path, name)
         else:
             with zipfile.ZipFile(path) as archive:
                 refuse_bomb(archive, path)
@@ -289,12 +228,6 @@ def read_texts(path: Path, name: str) -> dict[str, str]:
         raise InputError(f"{path}: a {name}_*.txt file is not text: {error}") from error
 
 
-def _unpacked(folder: Path) -> Members:
-    """The files of a folder, and of the folders in it."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): partial(path.open, "rb") for path in files}
-
-
 def _zipped(archive: zipfile.ZipFile) -> Members:
     """The files of an archive, also of one whose folders are separated by backslashes."""
     return {
@@ -304,20 +237,9 @@ def _zipped(archive: zipfile.ZipFile) -> Members:
     }
 
 
-def _files_of(members: Iterable[str], name: str) -> dict[str, list[str]]:
-    """The files of a set by key, those in folders outside left out."""
-    wanted = {f"{name}_{key}.txt".casefold(): key for key in (*REQUIRED, *OPTIONAL)}
-    found: dict[str, list[str]] = {}
-    for member in members:
-        *folders, file = member.split("/")
-        if file.casefold() in wanted and ".." not in folders:
-            found.setdefault(wanted[file.casefold()], []).append(member)
-    return found
-
-
 def _unread(members: Iterable[str], name: str) -> list[str]:
     """Files that are named as those of a set and are none of them, nor words about it."""
-    read = {file for files in _files_of(members, name).values() for file in files}
+    read = {file for files in files_of(members, name).values() for file in files}
     begin = f"{name}_".casefold()
     others = {one.rpartition("/")[2] for one in members if one not in read}
     return sorted(
@@ -328,7 +250,7 @@ def _unread(members: Iterable[str], name: str) -> list[str]:
 
 
 def _read(members: Members, path: Path, name: str) -> dict[str, bytes]:
-    files = _files_of(members, name)
+    files = files_of(members, name)
     folders = {one.rpartition("/")[0] or "." for several in files.values() for one in several}
     if len(folders) > 1:
         raise InputError(

@@ -31,12 +31,13 @@ from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import Scored
 from gcl_hard.images import (
+    KNOWN,
     ImageContrast,
     ImageSet,
     Split,
+    canonical_name,
 )
 from gcl_hard.images.datasets import load, load_folder
-from gcl_hard.images.files import KNOWN, canonical_name
 from gcl_hard.images.parts import (
     ImageData,
     digest_of_images,

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from gcl_hard.errors import InputError, check_option, nearest, unknown
+from gcl_hard.errors import InputError, check_option
 from gcl_hard.files import locating
-from gcl_hard.files.io import array_of, cache_root, expanded, opened_npz, texts_of
+from gcl_hard.files.io import array_of, cache_root, opened_npz, texts_of
 from gcl_hard.files.locating import Download, Wanted
+from gcl_hard.images import KNOWN, Layout, in_folder, nearly_named
 from gcl_hard.images.decoding import Arrays, Labels, Stored, decoded
 from gcl_hard.images.folders import (
     Listed,
@@ -29,7 +29,10 @@ DIGIT_LEVELS = 16  # grey levels of scikit-learn's digits above 0
 SPLIT_SEED, TEST_SHARE = 0, 0.2
 PLAIN = ("train", "test")
 
-Layout = Literal["npz", "torchvision", "folders", "classes"]
+
+def cache_folder(cache_dir: str | Path | None = None) -> Path:
+    """The cache's folder of image sets: ``images`` under the cache root."""
+    return cache_root(cache_dir) / "images"
 
 
 class Found(NamedTuple):
@@ -37,121 +40,6 @@ class Found(NamedTuple):
 
     path: Path
     layout: Layout
-
-
-class Known(NamedTuple):
-    """Official sizes of a set, and where it is published, if no package holds it.
-
-    Attributes:
-        n_train: images to train on.
-        n_test: images to test on.
-        n_classes: C.
-        side: pixels of an image's side.
-        folder: folder of the published set once unpacked; empty for one that a package holds.
-        url: its address.
-        checksum: that of the published file, as for :class:`gcl_hard.files.locating.Download`.
-        layout: layout of its files.
-    """
-
-    n_train: int
-    n_test: int
-    n_classes: int
-    side: int
-    folder: str = ""
-    url: str = ""
-    checksum: str = ""
-    layout: Layout = "torchvision"
-
-
-KNOWN: dict[str, Known] = {
-    "digits": Known(1_437, 360, 10, 8),
-    "CIFAR10": Known(
-        50_000, 10_000, 10, 32, "cifar-10-batches-py",
-        "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
-        "md5:c58f30108f718f92721af3b95e74349a",
-    ),
-    "CIFAR100": Known(
-        50_000, 10_000, 100, 32, "cifar-100-python",
-        "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
-        "md5:eb9058c3a382ffc7106e4002c42a8d85",
-    ),
-    "STL10": Known(
-        5_000, 8_000, 10, 96, "stl10_binary",
-        "https://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz",
-        "md5:91f7769df0f17e558f3565bffb0c7dfb",
-    ),
-    "TinyImageNet": Known(
-        100_000, 10_000, 200, 64, "tiny-imagenet-200",
-        "https://cs231n.stanford.edu/tiny-imagenet-200.zip", layout="folders",
-    ),
-}  # fmt: skip
-"""The sets that need no NAME.npz."""
-
-
-def cache_folder(cache_dir: str | Path | None = None) -> Path:
-    """The cache's folder of image sets: ``images`` under the cache root."""
-    return cache_root(cache_dir) / "images"
-
-
-def canonical_name(name: str) -> str:
-    """The canonical spelling of a known set's name; any other name unchanged.
-
-    Example:
-        >>> canonical_name("cifar-10"), canonical_name("tiny_imagenet"), canonical_name("Mine")
-        ('CIFAR10', 'TinyImageNet', 'Mine')
-    """
-    folded = {known.casefold(): known for known in KNOWN}
-    return folded.get(name.strip().casefold().replace("-", "").replace("_", ""), name.strip())
-
-
-def own_files(name: str, data_dir: str | Path | None = None) -> Path | None:
-    """The NAME.npz, or the folder NAME of images, in the folder given or the cache; or None.
-
-    Raises:
-        InputError: if several of them have the name, or a known set and a folder do.
-    """
-    given = data_dir or os.environ.get("GCL_HARD_DATA")
-    folders = [expanded(given)] if given else []
-    found = (_own(folder, canonical_name(name)) for folder in (*folders, cache_folder()))
-    return next((path for path in found if path is not None), None)
-
-
-def _own(folder: Path, name: str) -> Path | None:
-    """The user's NAME.npz or folder NAME in a folder; a known set's name in any spelling."""
-    images, arrays = namesakes(folder, name)
-    if images and name in KNOWN:
-        raise InputError(f"{images[0]} has the name of a known set: give your images another one")
-    exact = [f for f in arrays if f.stem == name]
-    found = [*images, *(exact or arrays)]
-    if len(found) > 1:
-        raise InputError(
-            f"{' and '.join(map(str, sorted(found)))}: each may be the set {name}; rename one"
-        )
-    return found[0] if found else None
-
-
-def namesakes(folder: Path, name: str) -> tuple[list[Path], list[Path]]:
-    """Folders of images that have a set's name, and .npz files, in any spelling of a known one."""
-    images = [folder / name]
-    if name in KNOWN:
-        images = [one for one in folder.glob("*") if canonical_name(one.name) == name]
-    holds = has_images if name in KNOWN else has_classes
-    wanted = name.casefold()
-    arrays = [
-        f for f in folder.glob("*.[nN][pP][zZ]")
-        if canonical_name(f.stem).casefold() == wanted and locating.npz_kind(f) != "nodes"
-    ]  # fmt: skip
-    return [one for one in images if holds(one)], arrays
-
-
-def nearly_named(folder: Path, name: str) -> list[Path]:
-    """Sets in a folder whose names are as one that is not there, but for capitals or .npz."""
-    wanted = (name.casefold(), f"{name.casefold()}.npz")
-    return [
-        one for one in sorted(folder.glob("*"))
-        if one.name != name and one.name.casefold() in wanted
-        and (has_classes(one) or (one.suffix.casefold() == ".npz" and one.is_file()))
-    ]  # fmt: skip
 
 
 def find(
@@ -179,23 +67,20 @@ def find(
     """
     files = "NAME.npz files"
     places = locating.folders("images", data_dir=data_dir, cache_dir=cache_dir, files=files)
-    look = partial(_in_folder, name=name)
+    look = partial(_files_in, name=name)
     found = locating.search(look, places)
     if found or name == "digits":
         return found
     if Path(name).suffix.casefold() == ".npz":
         raise _no_name(name, [*places.values(), Path()])
-    headline = f"dataset {name!r} is not available"
     put, published = [(f"{name}.npz", f"{name}.npz")], None
+    others = f"set needs its {name}.npz, or {name}/train/CLASS/* and {name}/test/CLASS/*"
+    headline = locating.headline("dataset", name, KNOWN, others)
     if site := KNOWN.get(name):
         published = Download(site.url, site.folder, site.checksum, unpack=True)
         put.append((f"{site.url} unpacked", site.folder))
-    else:
-        if nearest(name, KNOWN):
-            headline = f"{unknown('dataset', name, KNOWN)}; any other set needs its {name}.npz, or "
-            headline += f"{name}/train/CLASS/* and {name}/test/CLASS/*"
-        if has_classes(path := Path(name)):
-            headline += f"; {_by_name(path.name, path)}"
+    elif has_classes(path := Path(name)):
+        headline += f"; {_by_name(path.name, path)}"
     wanted = Wanted(
         look=look,
         lacks=partial(_absence, name=name),
@@ -207,9 +92,9 @@ def find(
     return locating.locate(wanted, places, download=download)
 
 
-def _in_folder(folder: Path, name: str) -> Found | None:
+def _files_in(folder: Path, name: str) -> Found | None:
     """The user's files of a set in a folder, or else those of its publisher."""
-    if (own := _own(folder, name)) is not None:
+    if (own := in_folder(folder, name)) is not None:
         return Found(own, "classes" if own.is_dir() else "npz")
     site = KNOWN.get(name)
     if site and site.folder and (folder / site.folder).is_dir():

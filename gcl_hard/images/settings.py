@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Mapping
@@ -31,6 +30,7 @@ from gcl_hard.experiments.settings import (
     of_part,
     row,
 )
+from gcl_hard.images import canonical_name
 from gcl_hard.images.augment import ViewRecipe
 from gcl_hard.losses.loss import ContrastiveLoss, Negatives, Positives
 from gcl_hard.losses.methods import method
@@ -119,7 +119,6 @@ class ImageConfig(RunConfig):
         "their --dataset too (digits, CIFAR10, …, or NAME, with NAME.npz in --data-dir)"
     )
     item: ClassVar[str] = "image"
-    from_paths: ClassVar[bool] = True
 
     dataset: Annotated[
         str,
@@ -344,35 +343,8 @@ class ImageConfig(RunConfig):
 
     @property
     def canonical_dataset(self) -> str:
-        """As :func:`gcl_hard.images.files.canonical_name`."""
-        from gcl_hard.images import files
-
-        return files.canonical_name(self.dataset)
-
-    @classmethod
-    def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
-        """Whether it is a known set, spelt nearly so, or one of the user's own images."""
-        from gcl_hard.images.datasets import is_image_set
-        from gcl_hard.images.files import KNOWN
-
-        known = [one.casefold() for one in KNOWN]
-        misspelt = difflib.get_close_matches(name.casefold(), known, cutoff=0.75)
-        return is_image_set(name, data_dir) or bool(misspelt)
-
-    @classmethod
-    def is_available(cls, name: str, data_dir: Path | None = None) -> bool:
-        """Whether it is a known set of images, or one of the user's own."""
-        from gcl_hard.images.datasets import is_image_set
-
-        return is_image_set(name, data_dir)
-
-    @classmethod
-    def not_read(cls, name: str) -> list[Path]:
-        """Images in the working folder under the name of a set that is read from elsewhere."""
-        from gcl_hard.images.files import canonical_name, namesakes, own_files
-
-        read, (images, arrays) = own_files(name), namesakes(Path(), canonical_name(name))
-        return [one for one in (*images, *arrays) if read is None or not one.samefile(read)]
+        """As :func:`gcl_hard.images.canonical_name`."""
+        return canonical_name(self.dataset)
 
     def files(self, data_dir: Path | None) -> list[Path]:
         """Files of a set; none of one that a library has."""

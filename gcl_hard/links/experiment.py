@@ -29,7 +29,8 @@ from gcl_hard.experiments.experiment import (
 from gcl_hard.experiments.plan import Run
 from gcl_hard.experiments.record import Scored, Tested
 from gcl_hard.experiments.training import Training
-from gcl_hard.links.data import KINDS, LinkSet, Part, Queries
+from gcl_hard.links import Part
+from gcl_hard.links.data import KINDS, LinkSet, Queries
 from gcl_hard.links.files import load_links
 from gcl_hard.links.models import (
     RGCN,

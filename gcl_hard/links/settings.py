@@ -23,6 +23,7 @@ from gcl_hard.experiments.settings import (
 )
 from gcl_hard.functional.hardness import ScoredScale
 from gcl_hard.functional.objectives import Objective
+from gcl_hard.links import canonical_name
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.losses.methods import METHODS
 from gcl_hard.training.loop import Optimisation, sparse_adam
@@ -84,7 +85,6 @@ class LinkConfig(RunConfig):
     sets: ClassVar[str] = "facts as --dataset (FB15k-237, WN18RR, UMLS, Kinship, or a folder)"
     item: ClassVar[str] = "question"
     unit: ClassVar[str] = "fact"
-    from_paths: ClassVar[bool] = True
     chooses_once: ClassVar[bool] = True
     usual_baselines: ClassVar[tuple[str, ...]] = (FREQUENCY, UNTRAINED)
 
@@ -241,18 +241,9 @@ class LinkConfig(RunConfig):
         found = super().optimisation()
         return replace(found, optimiser=sparse_adam) if self.sparse else found
 
-    @classmethod
-    def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
-        """Whether it is a known set, or a folder or archive of triples."""
-        from gcl_hard.links.files import has_links
-
-        return has_links(name, data_dir)
-
     @property
     def canonical_dataset(self) -> str:
-        """As :func:`gcl_hard.links.files.canonical_name`."""
-        from gcl_hard.links.files import canonical_name
-
+        """As :func:`gcl_hard.links.canonical_name`."""
         return canonical_name(self.dataset)
 
     def files(self, data_dir: Path | None) -> list[Path]:

@@ -29,6 +29,7 @@ from gcl_hard.experiments.settings import (
 )
 from gcl_hard.losses.loss import ContrastiveLoss, Reduction
 from gcl_hard.losses.methods import METHODS
+from gcl_hard.nodes import canonical_name
 from gcl_hard.nodes.views import NodeViews
 
 GCN, SAGE = "gcn", "sage"
@@ -125,7 +126,6 @@ class NodeConfig(RunConfig):
     in_search: ClassVar[Mapping[str, Any]] = {"splits": 5}
     sets: ClassVar[str] = "their --dataset (Cora, Photo, CS, … or NAME.npz)"
     item: ClassVar[str] = "node"
-    from_paths: ClassVar[bool] = True
     common_splits: ClassVar[bool] = True
     usual_baselines: ClassVar[tuple[str, ...]] = NODE_BASELINES
 
@@ -358,26 +358,9 @@ class NodeConfig(RunConfig):
         own = {*of_part(type(self), "gin")} - {"projection", "dropout"}
         return frozenset(own if is_own(self.encoder) else ())
 
-    @classmethod
-    def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
-        """Whether it is a known set, or a file of a graph with classes of nodes."""
-        from gcl_hard.nodes.files import has_nodes
-
-        return has_nodes(name, data_dir)
-
-    @classmethod
-    def not_read(cls, name: str) -> list[Path]:
-        """Graphs of the working folder under the name of a set that is read from elsewhere."""
-        from gcl_hard.nodes.files import namesakes, own_file
-
-        read = own_file(name)
-        return [one for one in namesakes(Path(), name) if read is None or not one.samefile(read)]
-
     @property
     def canonical_dataset(self) -> str:
-        """As :func:`gcl_hard.nodes.files.canonical_name`."""
-        from gcl_hard.nodes.files import canonical_name
-
+        """As :func:`gcl_hard.nodes.canonical_name`."""
         return canonical_name(self.dataset)
 
     def files(self, data_dir: Path | None) -> list[Path]:
