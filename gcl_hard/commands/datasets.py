@@ -12,7 +12,7 @@ from typing import Any
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.domains import CONFIGS, namespace
-from gcl_hard.experiments.presets import presets
+from gcl_hard.experiments.presets import domain_of_table
 from gcl_hard.experiments.registry import import_domain
 from gcl_hard.experiments.settings import Domain
 from gcl_hard.files.io import expanded
@@ -163,11 +163,7 @@ def domain_of(stated: Mapping[str, Any]) -> Domain:
     domain = next(iter(by_domain), asked or "graphs")
     if not table:
         return domain
-    tables = presets()
-    if table not in tables:
-        *some, last = tables
-        raise InputError(f"--table: expected {', '.join(some)} or {last}, got {table}")
-    needed = tables[table].domain
+    needed = domain_of_table(table)
     if (names or asked) and domain != needed:
         raise InputError(f"--table {table} needs {needed}, not {domain} ({', '.join(names)})")
     return needed

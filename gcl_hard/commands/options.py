@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.domains import namespace
 from gcl_hard.experiments.experiment import RunOptions
-from gcl_hard.experiments.presets import Preset, best_recipe, presets
+from gcl_hard.experiments.presets import Preset, best_recipe, tables
 from gcl_hard.experiments.settings import COMMON, LogKinds, RunConfig, defaults, known, of_part
 from gcl_hard.losses.methods import METHODS
 
@@ -29,7 +29,7 @@ class BenchOptions:
     run: RunOptions
     table: Annotated[
         str | None,
-        "predefined table; " + "; ".join(f"{n}: {p.shows}" for n, p in presets().items()),
+        "predefined table; " + "; ".join(f"{n}: {shows}" for n, shows in tables().items()),
         COMMON,
     ] = None
     recipe: Annotated[str, "defaults: paper, or best (ours)", COMMON] = "paper"

@@ -13,25 +13,24 @@ from gcl_hard.commands.parser import (
     check_domain,
     entry_parser,
     flags_in,
-    import_domains,
     option_defaults,
     print_config,
     public_command,
-    read_arguments,
+    read_settings,
 )
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.domains import CONFIGS, configurations
 from gcl_hard.experiments.flags import add_options, add_settings, all_settings, options_of
 from gcl_hard.experiments.searches import SearchOptions
-from gcl_hard.experiments.settings import defaults
+from gcl_hard.experiments.settings import Domain, defaults
 from gcl_hard.experiments.values import as_declared
 
 if TYPE_CHECKING:
     from gcl_hard.tuning.options import TuneOptions
 
 
-def tune_parser() -> ArgumentParser:
-    """The parser of ``python -m gcl_hard.tune``."""
+def tune_parser(domains: Sequence[Domain] | None = None) -> ArgumentParser:
+    """The parser of ``python -m gcl_hard.tune``, with settings of some domains, or of all."""
     parser = entry_parser(
         "gcl_hard.tune",
         "Search settings of a method with Optuna, scored inside training data alone; then score "
@@ -40,16 +39,15 @@ def tune_parser() -> ArgumentParser:
         "--dataset PTC --method hscl --trials 64",
         domains=True,
     )
-    usual = {name: dict(one.in_search) for name, one in CONFIGS.items()}
-    own = {
-        "protocol": {
-            n: u.get("protocol", defaults(CONFIGS[n])["protocol"]) for n, u in usual.items()
-        }
+    protocols = {
+        config.domain: config.in_search.get("protocol", defaults(config)["protocol"])
+        for config in configurations(domains)
     }
-    texts = {"method": all_settings()["method"][2].partition(";")[0]}  # without baselines
-    add_settings(parser, listed=False, own=own, texts=texts, common=True)
+    own = {"protocol": protocols}
+    texts = {"method": all_settings(domains)["method"][2].partition(";")[0]}  # without baselines
+    add_settings(parser, listed=False, own=own, texts=texts, common=True, domains=domains)
     add_options(parser, "the search", SearchOptions, options_of(SearchOptions))
-    add_settings(parser, listed=False, own=own, texts=texts, common=False)
+    add_settings(parser, listed=False, own=own, texts=texts, common=False, domains=domains)
     return parser
 
 
@@ -65,10 +63,8 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
     Raises:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
-    import_domains(arguments)
-    parser = tune_parser()
     try:
-        stated = read_arguments(parser, arguments)
+        stated = read_settings(tune_parser, arguments)
     except InputError as error:
         raise _explained_tune(error) from error
     from gcl_hard.tuning.options import tune_options, warn_of_untried

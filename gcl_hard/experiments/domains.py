@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -21,14 +21,14 @@ class Package(NamedTuple):
             ``EXPERIMENT``.
         extra: what its runs need.
         trials: whether its module ``trials`` has a way of its own to search, ``outer_parts``.
-        presets: whether its module ``presets`` has tables of the paper.
+        tables: what the tables of the paper in its module ``presets`` show, by their names.
         encoders: its module of the encoders that it lends to other domains, if it does.
     """
 
     name: str
     extra: str
     trials: bool = False
-    presets: bool = False
+    tables: Mapping[str, str] = {}
     encoders: str = ""
 
     def module(self, name: str) -> Any:
@@ -42,12 +42,18 @@ class Package(NamedTuple):
 
 
 DOMAINS: dict[str, Package] = {
-    "graphs": Package("gcl_hard.graphs", "graphs", trials=True, presets=True),
+    "graphs": Package(
+        "gcl_hard.graphs", "graphs", trials=True,
+        tables={"2": "Table II, graphs, with baselines, both protocols and tests"},
+    ),
     "nodes": Package("gcl_hard.nodes", "graphs"),
     "links": Package("gcl_hard.links", "graphs"),
-    "images": Package("gcl_hard.images", "images", trials=True, presets=True),
+    "images": Package(
+        "gcl_hard.images", "images", trials=True,
+        tables={"1": "Table I, images, with baselines, grids and tests"},
+    ),
     "molecules": Package("gcl_hard.molecules", "molecules", encoders="pretrained"),
-}
+}  # fmt: skip
 """The domains of this package; :func:`gcl_hard.experiments.register` adds others."""
 
 
@@ -100,14 +106,9 @@ CONFIGS = _Configs()
 """The class of configurations of each domain; :func:`gcl_hard.experiments.register` adds one."""
 
 
-def is_baseline(name: str) -> bool:
-    """Whether a method is a baseline, on graphs or on images.
-
-    Example:
-        >>> is_baseline("pixels"), is_baseline("hscl")
-        (True, False)
-    """
-    return any(name in config.baselines for config in CONFIGS.values())
+def configurations(domains: Iterable[str] | None = None) -> tuple[type[RunConfig], ...]:
+    """The classes of configurations of some domains, or of all."""
+    return tuple(CONFIGS[domain] for domain in (CONFIGS if domains is None else domains))
 
 
 def from_dict(stored: Mapping[str, Any], domain: str = "", *, recorded: bool = False) -> RunConfig:

@@ -13,25 +13,40 @@ from gcl_hard.experiments.settings import Domain, RunConfig
 
 @dataclass(frozen=True)
 class Preset:
-    """Default values of a ``--table``.
+    """Default values of a ``--table``, whose settings are chosen inside training data.
 
     Attributes:
-        domain: domain of its configurations.
-        shows: description in the help.
         values: values of flags that are not given; a list where the flag takes several.
         by_dataset: the same for single data sets.
+        small: values of the table at a size for CPUs, if it has one.
     """
 
-    domain: Domain
-    shows: str
     values: dict[str, Any]
     by_dataset: dict[str, dict[str, Any]] = field(default_factory=dict)
+    small: dict[str, Any] = field(default_factory=dict)
 
 
-def presets() -> dict[str, Preset]:
-    """Presets by the value of ``--table``; settings are chosen inside training data."""
-    found = [package.module("presets").TABLES for package in DOMAINS.values() if package.presets]
-    return dict(sorted((name, preset) for tables in found for name, preset in tables.items()))
+def tables() -> dict[str, str]:
+    """What the tables show, by the values of ``--table``."""
+    return dict(sorted(item for package in DOMAINS.values() for item in package.tables.items()))
+
+
+def domain_of_table(name: str) -> Domain:
+    """The domain of a table's configurations.
+
+    Raises:
+        InputError: for an unknown table.
+    """
+    if name not in tables():
+        *others, last = tables()
+        raise InputError(f"--table: expected {', '.join(others)} or {last}, got {name}")
+    return next(domain for domain, package in DOMAINS.items() if name in package.tables)
+
+
+def preset(name: str) -> Preset:
+    """The preset of a table; errors of :func:`domain_of_table`."""
+    table: Preset = DOMAINS[domain_of_table(name)].module("presets").TABLES[name]
+    return table
 
 
 def published_accuracy(config: RunConfig) -> float | None:
@@ -45,7 +60,7 @@ def published_accuracy(config: RunConfig) -> float | None:
         of a graph, a part of an image set.
     """
     package = DOMAINS.get(config.domain)
-    if package is None or not package.presets:
+    if package is None or not package.tables:
         return None
     accuracy: float | None = package.module("presets").published(config)
     return accuracy
@@ -59,7 +74,7 @@ def best_recipe(config: type[RunConfig], dataset: str) -> dict[str, Any]:
     """
     package = DOMAINS.get(config.domain)
     recipe = (
-        getattr(package.module("presets"), "recipe", None) if package and package.presets else None
+        getattr(package.module("presets"), "recipe", None) if package and package.tables else None
     )
     if recipe is None:
         raise InputError(f"recipes exist for graphs only, and {dataset} holds {config.domain}")

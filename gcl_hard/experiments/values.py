@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import warnings
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from gcl_hard.core.setting import Field
 from gcl_hard.errors import InputError, check_option
-from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.domains import configurations
 from gcl_hard.experiments.settings import LogKind, RunConfig, flag, known
 
+Readers = dict[str, Callable[[Any], tuple[Any, ...]]]
 MOST_SEEDS = 10_000
 
 
@@ -119,18 +120,21 @@ def reader(one: Field) -> Callable[[Any], tuple[Any, ...]]:
     return _several(read) if one.optional else read
 
 
-def several() -> dict[str, Callable[[Any], tuple[Any, ...]]]:
+def several(domains: Iterable[str] | None = None) -> Readers:
     """Settings of which ``bench`` takes several and runs all combinations, and their readers.
+
+    Args:
+        domains: whose; None for those of all.
 
     Example:
         >>> several()["lr"]("0.1,0.01")
         (0.1, 0.01)
     """
-    found: dict[str, Callable[[Any], tuple[Any, ...]]] = {}
-    for name, one in (item for config in CONFIGS.values() for item in known(config).items()):
-        if one.setting.several and (one.optional or name not in found):
-            found[name] = reader(one)
-    return found
+    readers: Readers = {}
+    for name, one in (item for config in configurations(domains) for item in known(config).items()):
+        if one.setting.several and (one.optional or name not in readers):
+            readers[name] = reader(one)
+    return readers
 
 
 def as_declared(

@@ -25,8 +25,6 @@ PAPERS_BETAS = (1.0, 2.0, 10.0)
 """H-SCL paper, section V-C: β on graphs."""
 TABLES: dict[str, Preset] = {
     "2": Preset(
-        "graphs",
-        "Table II, graphs, with baselines, both protocols and tests",
         {
             "dataset": (*TABLE_II,),
             "method": ("ucl", "hucl", "scl", "hscl", *GRAPH_BASELINES),
