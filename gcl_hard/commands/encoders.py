@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from gcl_hard.experiments.experiment import Parts
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import is_own, is_pretrained
 from gcl_hard.files.io import digest_of_arrays, file_digest, joined_digest, reading
-from gcl_hard.files.stored import check_weights, load_torch
+from gcl_hard.files.stored import load_torch, with_weights
 
 
 class Model(NamedTuple):
@@ -131,36 +132,11 @@ def encoders_of(
     path: Path, saved: dict[str, Any], own: Parts | EncoderMaker | None
 ) -> list[nn.Module]:
     """The encoders in a file, made by the user's own or by its name among several."""
-    config, found = saved["config"], list[nn.Module]()
-    for state in saved["encoders"]:
-        with torch.random.fork_rng(devices=[]):
-            if own is None and not is_own(config.encoder):
-                _check_shape(path, config, saved, state)
-            encoder = _new(path, config, saved, own)
-        try:
-            encoder.load_state_dict(state)
-        except RuntimeError as error:
-            raise InputError(f"the encoders of {path} are other ones: {error}") from error
-        check_weights(path, encoder)
-        found.append(encoder.eval())
-    return found
-
-
-def _check_shape(path: Path, config: Any, saved: dict[str, Any], state: Mapping[str, Any]) -> None:
-    """Refuse an encoder of another shape than its weights, which might not fit into memory."""
-    with reading(path, "a file of encoders"):
-        if (layers := getattr(config, "layers", 0)) > len(state):
-            raise InputError(
-                f"the encoders of {path} are other ones: they have not {layers} layers"
-            )
-        with torch.device("meta"):
-            expected = _new(path, config, saved, None).state_dict()
-        for name, one in expected.items():
-            if name in state and (shape := state[name].shape) != one.shape:
-                raise InputError(
-                    f"the encoders of {path} are other ones: {name} is {[*shape]}, and by its "
-                    f"settings {[*one.shape]}"
-                )
+    config = saved["config"]
+    layers = getattr(config, "layers", 0) if own is None and not is_own(config.encoder) else None
+    make = partial(_new, path, config, saved, own)
+    with torch.random.fork_rng(devices=[]):
+        return [with_weights(path, state, make, layers=layers) for state in saved["encoders"]]
 
 
 def _new(
@@ -182,10 +158,10 @@ def _new(
         if UserParts().add(own).partition("@")[2] != config.encoder.partition("@")[2]:
             warnings.warn(
                 f"the code of the encoders in {path} was another one: {config.encoder}",
-                stacklevel=4,
+                stacklevel=5,
             )
-    made: nn.Module = experiment_of(config).new_encoder(config, saved, parts)
-    return made
+    encoder: nn.Module = experiment_of(config).new_encoder(config, saved, parts)
+    return encoder
 
 
 def model_of_file(

@@ -77,28 +77,28 @@ def filtered_ranks(
             + (f", {answers.min()} to {answers.max()}" if answers.numel() else "")
         )
     pairs = None if known is None else _checked(known, scores)
-    own = scores.gather(1, right[:, None])
-    if not own.isfinite().all():  # else what is not a number is neither above nor level
+    answered = scores.gather(1, right[:, None])
+    if not answered.isfinite().all():  # else what is not a number is neither above nor level
         scores = scores.nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
-        own = scores.gather(1, right[:, None])
-    above, level = _count(torch.gt, scores, own), _count(torch.eq, scores, own) - 1
+        answered = scores.gather(1, right[:, None])
+    above, level = _count(torch.gt, scores, answered), _count(torch.eq, scores, answered) - 1
     among = torch.full_like(right, scores.shape[1])
     if pairs is not None:
         rows, columns = _others(pairs, right, scores.shape[1])
         of_known, ones = scores[rows, columns], torch.ones_like(rows)
-        above.index_add_(0, rows, -(of_known > own[rows, 0]).double())
-        level.index_add_(0, rows, -(of_known == own[rows, 0]).double())
+        above.index_add_(0, rows, -(of_known > answered[rows, 0]).double())
+        level.index_add_(0, rows, -(of_known == answered[rows, 0]).double())
         among.index_add_(0, rows, -ones)
     return AnswerRanks(1 + above + level / 2, among)
 
 
-def _count(compare: Any, scores: Tensor, own: Tensor) -> Tensor:
+def _count(compare: Any, scores: Tensor, answered: Tensor) -> Tensor:
     """How many scores of each row compare so, float64 [B]."""
     # Sums of truth values go through int64, which takes ten times as long.
     kind = torch.float32 if scores.shape[1] < 2**24 else torch.float64
-    found = torch.empty(scores.shape, dtype=kind, device=scores.device)
-    compare(scores, own, out=found)
-    return found.sum(1).double()
+    truth = torch.empty(scores.shape, dtype=kind, device=scores.device)
+    compare(scores, answered, out=truth)
+    return truth.sum(1).double()
 
 
 def _as_tensor(name: str, values: Any) -> Tensor:
@@ -150,6 +150,11 @@ def _others(known: tuple[Tensor, Tensor], answer: Tensor, n: int) -> tuple[Tenso
     return rows[other], columns[other]
 
 
+def reciprocals(ranks: AnswerRanks) -> Tensor:
+    """1 / r of each query, float64 [n]."""
+    return 1 / _doubles("ranks", ranks.rank)
+
+
 def mean_reciprocal_rank(ranks: AnswerRanks) -> float:
     r"""MRR, the mean of 1 / r, in percent.
 
@@ -157,7 +162,7 @@ def mean_reciprocal_rank(ranks: AnswerRanks) -> float:
         >>> mean_reciprocal_rank(AnswerRanks(torch.tensor([1.0, 2.0]), torch.tensor([9, 9])))
         75.0
     """
-    return 100 * (1 / _doubles("ranks", ranks.rank)).mean().item()
+    return 100 * reciprocals(ranks).mean().item()
 
 
 def _doubles(name: str, values: Any) -> Tensor:

@@ -135,8 +135,6 @@ def from_dict(stored: Mapping[str, Any], domain: str = "", *, recorded: bool = F
             f"unknown domain {domain!r}; known: {', '.join(CONFIGS)}; --domain MODULE names the "
             f"module that registers it"
         )
-    if not domain and stored.get("objective") == "jsd":  # as it was before it was a setting
-        stored = {"hardness_scale": "batch-max", **stored}
     kinds = (CONFIGS[domain],) if domain else tuple(CONFIGS.values())
     return _read(json.dumps(stored), kinds, recorded)
 
