@@ -65,7 +65,7 @@ def _takes_paths(names: Sequence[str], domain: str | None) -> bool:
     """Whether a command's data sets may be paths: not those of a domain that reads their names."""
     if domain is not None and not _from_paths(import_domain(domain)):
         return False
-    return all(_from_paths(one) for name in names for one in _knowing(name))
+    return all(_from_paths(knowing) for name in names for knowing in _knowing(name))
 
 
 def _from_paths(domain: Domain) -> bool:
@@ -112,9 +112,9 @@ def _check_namesakes(name: str, data_dir: Path | None) -> None:
                         stacklevel=2,
                     )
         return
-    folders = [data_dir] if data_dir else [os.environ.get("GCL_HARD_DATA"), Path()]
-    for folder in filter(None, folders):
-        for near in chain.from_iterable(_answers("nearly_named", Path(folder), name).values()):
+    folders = [data_dir] if data_dir else [Path(os.environ.get("GCL_HARD_DATA") or "."), Path()]
+    for folder in folders:
+        for near in chain.from_iterable(_answers("nearly_named", folder, name).values()):
             raise InputError(
                 f"dataset {name!r}: there is {near.absolute()}, which is spelt otherwise: give "
                 f"--dataset {near.name}"
@@ -158,7 +158,9 @@ def domain_of(stated: Mapping[str, Any]) -> Domain:
     for name in names:
         by_domain.setdefault(asked or _domain(name, stated.get("data_dir")), []).append(name)
     if len(by_domain) > 1:
-        several = " and ".join(f"{domain} ({', '.join(of)})" for domain, of in by_domain.items())
+        several = " and ".join(
+            f"{domain} ({', '.join(sets)})" for domain, sets in by_domain.items()
+        )
         raise InputError(f"{several} have different settings: give each kind a command of its own")
     domain = next(iter(by_domain), asked or "graphs")
     if not table:

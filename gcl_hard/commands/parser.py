@@ -216,11 +216,10 @@ def check_domain(stated: Mapping[str, Any], domain: Domain, options: type = RunO
     for name in stated:
         if name in known(CONFIGS[domain]) or name == "domain":
             continue
-        if name in texts:  # "images: …" applies to images
-            first = texts[name].partition(":")[0]
-            domains = (first if first in CONFIGS else domain,)
-        else:
-            domains = all_settings()[name][0]
+        first = texts.get(name, "").partition(":")[0]  # "images: …" applies to images
+        domains = (
+            [first if first in CONFIGS else domain] if name in texts else [*all_settings()[name][0]]
+        )
         if domain not in domains:
             *others, last = domains
             whose = f"{', '.join(others)} and {last}" if others else last

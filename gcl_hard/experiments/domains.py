@@ -147,6 +147,10 @@ def _read(text: str, kinds: tuple[type[RunConfig], ...], recorded: bool) -> RunC
         raise InputError(f"unknown settings: {', '.join(sorted(surplus))}")
     kind = next(kind for kind in kinds if set(stored) <= set(defaults(kind)))
     if recorded:
-        before = {n: one.setting.before[0] for n, one in known(kind).items() if one.setting.before}
+        before = {
+            n: declared.setting.before[0]
+            for n, declared in known(kind).items()
+            if declared.setting.before
+        }
         stored = before | stored
     return kind(**stored)

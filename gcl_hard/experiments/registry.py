@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import METRICS
 from gcl_hard.experiments.custom import named_object
-from gcl_hard.experiments.domains import CONFIGS, DOMAINS, Package
+from gcl_hard.experiments.domains import CONFIGS, DOMAINS, Package, namespace
 from gcl_hard.experiments.experiment import Experiment, RunContext
 from gcl_hard.experiments.settings import Config, RunConfig
 
@@ -37,12 +37,12 @@ def _registered(package: Package) -> Registered:
     """A domain of ours, whose modules are imported when they are asked for."""
 
     def experiment() -> Experiment[Any, Any]:
-        made: Experiment[Any, Any] = package.run_module("experiment").EXPERIMENT()
-        return made
+        experiment: Experiment[Any, Any] = package.run_module("experiment").EXPERIMENT()
+        return experiment
 
     def parts(*arguments: Any) -> Sequence[Outer]:
-        found: Sequence[Outer] = package.run_module("trials").outer_parts(*arguments)
-        return found
+        parts: Sequence[Outer] = package.run_module("trials").outer_parts(*arguments)
+        return parts
 
     return Registered(experiment, parts if package.trials else None)
 
@@ -101,15 +101,15 @@ def import_domain(name: str) -> str:
     before = {*CONFIGS}
     named_object(module, "domain")
     if module not in _REGISTERED:
-        own = [d for d, one in CONFIGS.items() if f"{one.__module__}.".startswith(f"{module}.")]
-        _REGISTERED[module] = own or [domain for domain in CONFIGS if domain not in before]
-    found = [domain for domain in _REGISTERED[module] if chosen in ("", domain)]
-    if len(found) == 1:
-        return found[0]
-    if found:
+        defined = [d for d in CONFIGS if f"{namespace(d).__name__}.".startswith(f"{module}.")]
+        _REGISTERED[module] = defined or [domain for domain in CONFIGS if domain not in before]
+    domains = [domain for domain in _REGISTERED[module] if chosen in ("", domain)]
+    if len(domains) == 1:
+        return domains[0]
+    if domains:
         raise InputError(
-            f"--domain {name}: it registers {' and '.join(found)}: give one of "
-            f"{', '.join(f'{module}:{one}' for one in found)}"
+            f"--domain {name}: it registers {' and '.join(domains)}: give one of "
+            f"{', '.join(f'{module}:{domain}' for domain in domains)}"
         )
     raise InputError(
         f"--domain {name}: neither a domain that is known ({', '.join(CONFIGS)}) nor a module "
@@ -127,8 +127,8 @@ TABLES: tuple[MutableMapping[str, Any], ...] = CONFIGS, REGISTERED, METRICS, _RE
 
 def domain_to_import(config: RunConfig) -> str | None:
     """What ``--domain`` makes a configuration's domain known; None for one of this package."""
-    found = (name for name, domains in _REGISTERED.items() if config.domain in domains)
-    name = next(found, None)
+    modules = (name for name, domains in _REGISTERED.items() if config.domain in domains)
+    name = next(modules, None)
     return name if name is None or len(_REGISTERED[name]) == 1 else f"{name}:{config.domain}"
 
 

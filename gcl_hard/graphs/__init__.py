@@ -118,9 +118,9 @@ def unpacked(folder: Path) -> Members:
 def files_of(members: Iterable[str], name: str) -> dict[str, list[str]]:
     """The files of a set by key, those in folders outside left out."""
     wanted = {f"{name}_{key}.txt".casefold(): key for key in (*REQUIRED, *OPTIONAL)}
-    found: dict[str, list[str]] = {}
+    by_key: dict[str, list[str]] = {}
     for member in members:
         *folders, file = member.split("/")
         if file.casefold() in wanted and ".." not in folders:
-            found.setdefault(wanted[file.casefold()], []).append(member)
-    return found
+            by_key.setdefault(wanted[file.casefold()], []).append(member)
+    return by_key

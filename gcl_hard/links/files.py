@@ -76,15 +76,15 @@ def load_links(
     """
     name = os.fspath(name)
     path = locate(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
-    found = read_links(path, name=canonical_name(name) if is_name(name) else None)
-    known = KNOWN.get(found.name)
-    sizes = (found.n_entities, found.n_relations, *(len(found.part(part)) for part in PARTS))
+    links = read_links(path, name=canonical_name(name) if is_name(name) else None)
+    known = KNOWN.get(links.name)
+    sizes = (links.n_entities, links.n_relations, *(len(links.part(part)) for part in PARTS))
     if known is not None and sizes != known.counts:
         raise InputError(
-            f"{path} is not the published {found.name}: it has {_sizes(sizes)} in place of "
+            f"{path} is not the published {links.name}: it has {_sizes(sizes)} in place of "
             f"{_sizes(known.counts)}; give a set of your own another name"
         )
-    return found
+    return links
 
 
 def _sizes(counts: tuple[int, ...]) -> str:
@@ -203,15 +203,15 @@ def _texts(path: Path) -> dict[Part, str]:
     try:
         with tarfile.open(path) as archive:
             refuse_bomb(archive, path)
-            members = {Path(one.name).name: one for one in archive if one.isfile()}
-            found = dict[Part, str]()
+            members = {Path(member.name).name: member for member in archive if member.isfile()}
+            texts = dict[Part, str]()
             for part in PARTS:
                 member = members.get(f"{part}.txt")
                 opened = None if member is None else archive.extractfile(member)
                 if opened is None:
                     raise InputError(f"{path} has no {part}.txt")
-                found[part] = _text(opened.read(), f"{path}, {part}.txt")
-            return found
+                texts[part] = _text(opened.read(), f"{path}, {part}.txt")
+            return texts
     except (tarfile.TarError, EOFError, OSError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
 
@@ -248,13 +248,13 @@ def _triples(text: str, where: str, part: Part, spaced: set[str], notes: list[st
         notes.append(f"{part}: read as N-Triples, without the dots at the end of lines")
     facts = list[Triple]()
     for number, line in lines.items():
-        given = line.split("\t")
-        names = [one.strip() for one in given]
+        fields = line.split("\t")
+        names = [field.strip() for field in fields]
         if len(names) != FIELDS or not all(names):
             raise InputError(
                 f"{where}, line {number}: expected head, relation and tail, separated by tabs, got "
                 f"{line[:80]!r}"
             )
-        spaced.update(one for one, bare in zip(given, names, strict=True) if one != bare)
+        spaced.update(field for field, name in zip(fields, names, strict=True) if field != name)
         facts.append((names[0], names[1], names[2]))
     return facts

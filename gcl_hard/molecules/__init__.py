@@ -102,7 +102,7 @@ def canonical(name: str) -> str:
         >>> canonical("bace")
         'BACE'
     """
-    known = {one.casefold(): one for one in SOURCES}
+    known = {source.casefold(): source for source in SOURCES}
     if name.casefold() not in known:
         raise unknown("set of molecules", name, SOURCES)
     return known[name.casefold()]
@@ -124,7 +124,7 @@ def name_or_path(
     name = os.fspath(name)
     if is_file(name):
         return name
-    if name.casefold() not in {one.casefold() for one in SOURCES}:
+    if name.casefold() not in map(str.casefold, SOURCES):
         places = locating.folders(
             "molecules", data_dir=data_dir, cache_dir=cache_dir, files="CSV files"
         )
@@ -137,4 +137,4 @@ def name_or_path(
 def in_folder(folder: Path, names: Sequence[str]) -> Path | None:
     """The first file with one of these names in a folder, its folders, or theirs."""
     patterns = (above + glob.escape(name) for above in ("", "*/", "*/*/") for name in names)
-    return next((one for pattern in patterns for one in sorted(folder.glob(pattern))), None)
+    return next((path for pattern in patterns for path in sorted(folder.glob(pattern))), None)

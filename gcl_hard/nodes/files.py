@@ -265,20 +265,20 @@ def _listed(stored: NpzFile, path: Path) -> RawNodes:
 
 def _with_others(raw: RawNodes, stored: NpzFile, path: Path, read: set[str]) -> RawNodes:
     """A graph with what both layouts may have, and the names of arrays that are left out."""
-    there = {*stored.files}
-    masks = {part: f"{part}_masks" for part in PARTS if f"{part}_masks" in there}
+    stored_names = {*stored.files}
+    masks = {part: f"{part}_masks" for part in PARTS if f"{part}_masks" in stored_names}
     notes, words = [*raw.notes], dict[str, tuple[Any, ...]]()
-    for key in sorted(NAMES & there):
+    for key in sorted(NAMES & stored_names):
         try:
-            found = array_of(stored, path, key)
-            numbers = key == "node_names" and found.dtype.kind in "iu"
-            words[key] = tuple(found.tolist()) if numbers else texts_of(stored, path, key)
+            names = array_of(stored, path, key)
+            numbers = key == "node_names" and names.dtype.kind in "iu"
+            words[key] = tuple(names.tolist()) if numbers else texts_of(stored, path, key)
         except InputError as error:  # Python objects in the published files
             published = canonical_name(path.stem) in KNOWN
             if not (published and isinstance(error.__cause__, ValueError)):
                 raise
             notes.append(f"{key} are not read, which are Python objects")
-    left_out = there - {*read, *masks.values(), *NAMES}
+    left_out = stored_names - {*read, *masks.values(), *NAMES}
     if left_out:
         notes.append(f"arrays not read: {', '.join(sorted(left_out))}")
     return replace(
