@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gcl_hard.reports.frame import Results
 
 
-def bench_parser(domains: Sequence[Domain] | None = None) -> ArgumentParser:
+def bench_parser(domains: Iterable[Domain] = CONFIGS) -> ArgumentParser:
     """The parser of ``python -m gcl_hard.bench``, with settings of some domains, or of all."""
     parser = entry_parser(
         "gcl_hard.bench",

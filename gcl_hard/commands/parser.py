@@ -6,7 +6,7 @@ import argparse
 import itertools
 import shlex
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -250,20 +250,23 @@ def _check_baselines(stated: Mapping[str, Any], domain: Domain) -> None:
             )
 
 
+NAMING = ("domain", "dataset", "table", "data_dir")
+"""Flags that say what a command is about."""
+
+
 def _data_named(arguments: Sequence[str]) -> dict[str, Any]:
     """What a command line, or else its YAML files, say of the data, before they are parsed.
 
     Raises:
         InputError: for a YAML file that cannot be read.
     """
-    flags: dict[str, list[str]] = {"--config": []}
-    words = iter(arguments)
-    for word in words:
-        name, equals, value = word.partition("=")
-        if name in ("--config", "--domain", "--dataset", "--table", "--data-dir"):
-            flags.setdefault(name, []).extend([value] if equals else itertools.islice(words, 1))
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config", action="append", nargs="?", default=[])
+    for name in NAMING:
+        parser.add_argument(f"--{flag(name)}", nargs="?", default=argparse.SUPPRESS)
+    flags = vars(parser.parse_known_args(arguments)[0])
     named: dict[str, Any] = {}
-    for file in flags.pop("--config"):
+    for file in filter(None, flags.pop("config")):
         if not Path(file).exists():
             continue  # the parser says so
         try:
@@ -271,17 +274,14 @@ def _data_named(arguments: Sequence[str]) -> dict[str, Any]:
         except InputError as error:
             raise InputError(f"--config: {error}") from error
         named |= content if isinstance(content, dict) else {}
-    named |= {name[2:].replace("-", "_"): values[-1] for name, values in flags.items() if values}
-    stated = {n: named[n] for n in ("domain", "dataset", "table") if isinstance(named.get(n), str)}
-    if isinstance(named.get("data_dir"), str):
-        stated["data_dir"] = Path(named["data_dir"])
+    named = {name: value for name, value in (named | flags).items() if name in NAMING and value}
     names = named.get("dataset", ())
-    names = names.split(",") if isinstance(names, str) else names
-    return stated | {"dataset": tuple(str(name).strip() for name in names or ())}
+    named["dataset"] = tuple(names.split(",") if isinstance(names, str) else map(str, names))
+    return named | ({"data_dir": Path(named["data_dir"])} if "data_dir" in named else {})
 
 
 def read_settings(
-    make_parser: Callable[[Sequence[Domain] | None], ArgumentParser], arguments: Sequence[str]
+    make_parser: Callable[[Iterable[Domain]], ArgumentParser], arguments: Sequence[str]
 ) -> dict[str, Any]:
     """As :func:`read_arguments`; of the domains only that of the data is loaded, if that will do.
 
@@ -302,4 +302,4 @@ def read_settings(
                 warnings.simplefilter("ignore")
                 domain = domain_of(named | named_paths(named))
             return read_arguments(make_parser([domain]), arguments)
-    return read_arguments(make_parser(None), arguments)
+    return read_arguments(make_parser(CONFIGS), arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from jsonargparse import ArgumentParser
@@ -19,7 +19,7 @@ from gcl_hard.commands.parser import (
     read_settings,
 )
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.domains import CONFIGS, configurations
+from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.flags import add_options, add_settings, all_settings, options_of
 from gcl_hard.experiments.searches import SearchOptions
 from gcl_hard.experiments.settings import Domain, defaults
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gcl_hard.tuning.options import TuneOptions
 
 
-def tune_parser(domains: Sequence[Domain] | None = None) -> ArgumentParser:
+def tune_parser(domains: Iterable[Domain] = CONFIGS) -> ArgumentParser:
     """The parser of ``python -m gcl_hard.tune``, with settings of some domains, or of all."""
     parser = entry_parser(
         "gcl_hard.tune",
@@ -40,8 +40,8 @@ def tune_parser(domains: Sequence[Domain] | None = None) -> ArgumentParser:
         domains=True,
     )
     protocols = {
-        config.domain: config.in_search.get("protocol", defaults(config)["protocol"])
-        for config in configurations(domains)
+        name: CONFIGS[name].in_search.get("protocol", defaults(CONFIGS[name])["protocol"])
+        for name in domains
     }
     own = {"protocol": protocols}
     texts = {"method": all_settings(domains)["method"][2].partition(";")[0]}  # without baselines

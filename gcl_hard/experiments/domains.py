@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -104,11 +104,6 @@ class _Configs(MutableMapping[str, type[RunConfig]]):
 
 CONFIGS = _Configs()
 """The class of configurations of each domain; :func:`gcl_hard.experiments.register` adds one."""
-
-
-def configurations(domains: Iterable[str] | None = None) -> tuple[type[RunConfig], ...]:
-    """The classes of configurations of some domains, or of all."""
-    return tuple(CONFIGS[domain] for domain in (CONFIGS if domains is None else domains))
 
 
 def from_dict(stored: Mapping[str, Any], domain: str = "", *, recorded: bool = False) -> RunConfig:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import fields
 from functools import cache, reduce
 from operator import or_
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from jsonargparse import ArgumentError, ArgumentParser
 
 from gcl_hard.errors import InputError, nearest, unknown
-from gcl_hard.experiments.domains import CONFIGS, configurations
+from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.settings import (
     COMMON,
     HEAD,
@@ -106,10 +106,10 @@ def _common_text(texts: Mapping[Domain, str]) -> str:
 
 
 def all_settings(
-    domains: Iterable[Domain] | None = None,
+    domains: Iterable[Domain] = CONFIGS,
 ) -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
-    """Settings of some domains, or of all: the domains that have them, type, help and default."""
-    return _settings_of(configurations(domains))
+    """Settings of domains: those that have them, type, help and default."""
+    return _settings_of(tuple(CONFIGS[domain] for domain in domains))
 
 
 @cache
@@ -139,7 +139,7 @@ def add_settings(
     texts: Mapping[str, str],
     common: bool | None = None,
     names: Container[str] | None = None,
-    domains: Sequence[Domain] | None = None,
+    domains: Iterable[Domain] = CONFIGS,
 ) -> None:
     """Add a flag for every setting; settings of one domain form a group.
 
@@ -150,12 +150,12 @@ def add_settings(
         texts: help texts to show in place of those of the configurations.
         common: only the common ones, or only the others; None for all.
         names: only these; None for all.
-        domains: only settings of these; None for those of all.
+        domains: whose settings.
     """
     common_names = {
         name
-        for config in configurations(domains)
-        for name, declared in known(config).items()
+        for domain in domains
+        for name, declared in known(CONFIGS[domain]).items()
         if declared.setting.common
     }
     readers = several(domains)

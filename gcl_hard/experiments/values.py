@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 
 from gcl_hard.core.setting import Field
 from gcl_hard.errors import InputError, check_option
-from gcl_hard.experiments.domains import configurations
+from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.settings import LogKind, RunConfig, flag, known
 
 Readers = dict[str, Callable[[Any], tuple[Any, ...]]]
@@ -120,18 +120,18 @@ def reader(one: Field) -> Callable[[Any], tuple[Any, ...]]:
     return _several(read) if one.optional else read
 
 
-def several(domains: Iterable[str] | None = None) -> Readers:
+def several(domains: Iterable[str] = CONFIGS) -> Readers:
     """Settings of which ``bench`` takes several and runs all combinations, and their readers.
 
     Args:
-        domains: whose; None for those of all.
+        domains: whose.
 
     Example:
         >>> several()["lr"]("0.1,0.01")
         (0.1, 0.01)
     """
     readers: Readers = {}
-    for name, one in (item for config in configurations(domains) for item in known(config).items()):
+    for name, one in (item for domain in domains for item in known(CONFIGS[domain]).items()):
         if one.setting.several and (one.optional or name not in readers):
             readers[name] = reader(one)
     return readers

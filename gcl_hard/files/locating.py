@@ -149,6 +149,12 @@ def npz_files(folder: Path, name: str, canonical: Callable[[str], str]) -> list[
     return [path for path in files if canonical(path.stem).casefold() == name.casefold()]
 
 
+def members(path: Path, pattern: str = "**/*") -> list[Path]:
+    """The files that a set is read from: one, or those of a folder."""
+    path = path.resolve()
+    return sorted(path.glob(pattern)) if path.is_dir() else [path]
+
+
 def single(paths: Sequence[Path], name: str) -> Path | None:
     """The only path that may be a set; None if there is none.
 

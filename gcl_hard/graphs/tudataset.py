@@ -111,8 +111,7 @@ def lacks_edge_labels(name: str) -> bool:
 
 def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
     """The archive that a set is read from, or the files of an unpacked one."""
-    path = locate(name, data_dir=data_dir).resolve()
-    return sorted(path.rglob("*")) if path.is_dir() else [path]
+    return locating.members(locate(name, data_dir=data_dir))
 
 
 def locate(

@@ -21,6 +21,7 @@ from gcl_hard.experiments.settings import (
     is_own,
     method_setting,
 )
+from gcl_hard.files.locating import members
 from gcl_hard.functional.hardness import ScoredScale
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.links import canonical_name
@@ -250,8 +251,7 @@ class LinkConfig(RunConfig):
         """The archive of a set, or its three files."""
         from gcl_hard.links.files import locate
 
-        path = locate(self.dataset, data_dir=data_dir).resolve()
-        return sorted(path.glob("*.txt")) if path.is_dir() else [path]
+        return members(locate(self.dataset, data_dir=data_dir), "*.txt")
 
     @property
     def reads_labels(self) -> bool:

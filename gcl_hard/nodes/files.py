@@ -98,8 +98,7 @@ def load_nodes(
 
 def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
     """The files that a set is read from."""
-    path = locate(name, data_dir=data_dir).resolve()
-    return sorted(path.rglob("*")) if path.is_dir() else [path]
+    return locating.members(locate(name, data_dir=data_dir))
 
 
 def locate(

@@ -346,3 +346,12 @@ def test_a_path_is_a_name_in_its_folder_where_a_domain_takes_paths(
     monkeypatch.setattr(sys.modules[__name__], "from_paths", True, raising=False)
     options = parse_bench(asked)
     assert (options.configs[0].dataset, options.data_dir) == ("line", Path("sub"))
+
+
+def test_a_module_says_which_data_sets_are_its_domains(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        sys.modules[__name__], "has_dataset", lambda name, data_dir=None: name == "line",
+        raising=False,
+    )  # fmt: skip
+    (config,) = parse_bench(["--dataset=line", "--method=ucl"]).configs
+    assert type(config) is PointConfig
