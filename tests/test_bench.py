@@ -14,7 +14,7 @@ import torch
 
 from gcl_hard import bench
 from gcl_hard.experiments import runner
-from gcl_hard.graphs import protocols, tudataset
+from gcl_hard.graphs import PACKAGED, protocols, tudataset
 from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.losses.methods import METHODS
 from tests.experiments import engine_tasks as tasks
@@ -23,7 +23,7 @@ from tests.said import says
 
 TINY = ["--epochs=1", "--layers=1", "--dim=4", "--folds=2", "--device=cpu", "--threads=1",
         "--seeds=1"]  # fmt: skip
-EMBEDDED = tudataset.PACKAGED / "MUTAG.zip"
+EMBEDDED = PACKAGED / "MUTAG.zip"
 
 
 class Command:

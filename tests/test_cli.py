@@ -396,6 +396,25 @@ def test_a_file_of_nodes_is_about_nodes_by_its_name_or_path(
     assert only_config("--dataset=Cora").dataset == "Cora"
 
 
+def test_a_name_that_two_domains_have_needs_the_domain(tmp_path: Path) -> None:
+    np.savez(tmp_path / "mine.npz", node_features=np.eye(3), node_labels=[0, 1, 1], edges=[[0, 1]])
+    for part in ("train", "valid", "test"):
+        (tmp_path / "mine").mkdir(exist_ok=True)
+        (tmp_path / "mine" / f"{part}.txt").touch()
+    arguments = ["--dataset=mine", f"--data-dir={tmp_path}", "--method=ucl"]
+    with pytest.raises(InputError) as caught:
+        parse_bench(arguments)
+    assert says(str(caught.value), "mine", "--domain nodes", "--domain links")
+    for domain in ("nodes", "links"):
+        assert type(only_config(*arguments, f"--domain={domain}")) is CONFIGS[domain]
+
+
+def test_an_archive_of_facts_is_a_set_by_its_path(tmp_path: Path) -> None:
+    (tmp_path / "mine.tar.gz").touch()
+    config = only_config(f"--dataset={tmp_path}/mine.tar.gz", "--method=ucl")
+    assert (config.domain, config.dataset) == ("links", "mine")
+
+
 def test_a_npz_of_the_working_folder_is_taken_as_its_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

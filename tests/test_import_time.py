@@ -8,7 +8,10 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from gcl_hard.experiments.domains import DOMAINS
 
 ROOT = Path(__file__).parents[1]
 CLUSTER = {"distributed", "dask"}
@@ -125,6 +128,38 @@ def test_help_and_finished_results_load_what_shows_them(
     lines_log = executed(lines, folder)
     for line, never in lines.items():
         check(lines_log[0][line], never, lines_log)
+
+
+@pytest.fixture
+def cora(tmp_path: Path) -> Path:
+    """A data folder with a small graph of Cora's name and sizes."""
+    rng = np.random.default_rng(0)
+    edges = np.stack([np.arange(70), (np.arange(70) + 7) % 70], 1)
+    features = (rng.random((70, 1_433)) < 0.1).astype(np.float32)
+    np.savez(tmp_path / "cora.npz", node_features=features, node_labels=np.arange(70) % 7,
+             edges=edges)  # fmt: skip
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "domains"),
+    [
+        ("'--dataset=MUTAG', '--method=hscl', '--folds=2'", {"graphs"}),
+        ("'--dataset=Cora', '--method=ucl', '--splits=1', '--data-dir={}'", {"nodes", "graphs"}),
+    ],
+)
+def test_a_run_loads_no_module_of_another_domain(
+    arguments: str, domains: set[str], cora: Path
+) -> None:
+    line = (
+        f"bench.main([{arguments}, '--epochs=1', '--seeds=1', '--device=cpu', '--threads=1', "
+        "'--output={}'])"
+    )
+    loaded = executed(["from gcl_hard import bench", line], cora)[0][line]
+    assert list(cora.glob("*_seed0.json"))
+    assert {
+        domain for domain in DOMAINS for name in loaded if name.startswith(f"gcl_hard.{domain}.")
+    } == domains
 
 
 def test_the_log_shows_a_package_that_is_imported(log: Log) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
@@ -16,22 +16,20 @@ from gcl_hard.commands.parser import (
     check_domain,
     entry_parser,
     flags_in,
-    import_domains,
     option_defaults,
     print_config,
     public_command,
-    read_arguments,
+    read_settings,
 )
 from gcl_hard.errors import InputError, check_at_least, check_processes
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.experiment import RunOptions
 from gcl_hard.experiments.flags import add_options, add_settings, options_of
-from gcl_hard.experiments.presets import presets
+from gcl_hard.experiments.presets import Preset, preset
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.experiments.settings import HEAD, RunConfig, defaults, flag, known
+from gcl_hard.experiments.settings import HEAD, Domain, RunConfig, defaults, flag, known
 from gcl_hard.experiments.values import as_declared, check_report, warn_of_unread
 from gcl_hard.files.io import write_json
-from gcl_hard.images.presets import SMALL
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,8 +37,8 @@ if TYPE_CHECKING:
     from gcl_hard.reports.frame import Results
 
 
-def bench_parser() -> ArgumentParser:
-    """The parser of ``python -m gcl_hard.bench``."""
+def bench_parser(domains: Iterable[Domain] = CONFIGS) -> ArgumentParser:
+    """The parser of ``python -m gcl_hard.bench``, with settings of some domains, or of all."""
     parser = entry_parser(
         "gcl_hard.bench",
         "Train encoders with hard negatives and score them: graphs by a nested SVM, nodes and "
@@ -48,13 +46,13 @@ def bench_parser() -> ArgumentParser:
         "--dataset PTC --method ucl,hscl --seeds 3",
         domains=True,
     )
-    add_settings(parser, listed=True, own={}, texts={}, common=True)
+    add_settings(parser, listed=True, own={}, texts={}, common=True, domains=domains)
     names = [*options_of(BenchOptions)]
     first = names.index("output")
     add_options(parser, "runs", BenchOptions, names[:first])
     add_options(parser, "execution", BenchOptions, names[first:])
     add_options(parser, "training runs", RunOptions, options_of(RunOptions))
-    add_settings(parser, listed=True, own={}, texts={}, common=False)
+    add_settings(parser, listed=True, own={}, texts={}, common=False, domains=domains)
     return parser
 
 
@@ -70,34 +68,34 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     Raises:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
-    import_domains(arguments)
-    stated = read_arguments(bench_parser(), arguments)
+    stated = read_settings(bench_parser, arguments)
     stated |= named_paths(stated)
     printing = stated.pop("print_config", False)
     domain = domain_of(stated)
     config = CONFIGS[domain]
-    check_domain(stated, domain)
+    usual = option_defaults(BenchOptions)
+    check_domain({name: one for name, one in stated.items() if name not in usual}, domain)
     stated = as_declared(config, stated, listed=True)
     listed = [name for name, one in known(config).items() if one.setting.several]
-    usual = option_defaults(BenchOptions)
     values: dict[str, Any] = dict(usual)
     for name, default in defaults(config).items():
         values[name] = (default,) if name in listed else default
-    preset = presets().get(stated.get("table", ""))
-    if preset is not None:
-        values |= preset.values
-    quick = dict(SMALL) if stated.get("small") else {}
+    table = preset(stated["table"]) if stated.get("table") else None
+    quick: dict[str, Any] = {}
+    if table is not None:
+        values |= table.values
+        quick |= table.small if stated.get("small") else {}
     quick |= experiment_of(config).quick if stated.get("quick") else {}
     values |= quick | stated
     values |= {name: (None,) for name in listed if name in values and values[name] is None}
-    _check_bench(values, stated, config)
+    _check_bench(values, stated, config, table)
     stated_or_small = quick | stated
     given = {
         name: stated_or_small[name] for name in options_of(RunOptions) if name in stated_or_small
     }
     configs: list[RunConfig] = []
     if values["compact"] is None:
-        configs = bench_configs(config, values, preset, {*stated, *quick})
+        configs = bench_configs(config, values, table, {*stated, *quick})
         warn_of_unread(configs, {n: values[n] for n in flags_in(arguments) & {*stated}})
     run = _run_options(given)
     if printing:
@@ -107,18 +105,21 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
 
 
 def _check_bench(
-    values: Mapping[str, Any], stated: Mapping[str, Any], config: type[RunConfig]
+    values: Mapping[str, Any],
+    stated: Mapping[str, Any],
+    config: type[RunConfig],
+    table: Preset | None,
 ) -> None:
     check_processes(threads=values["threads"], jobs=values["jobs"])
     check_report(values["report"])
+    if values["small"] and not (table and table.small):
+        raise InputError("small applies to table 1: give --table 1 too")
     _check_selection(values, config)
     if stated.get("resume") and values["force"]:
         raise InputError("resume continues from checkpoints, force starts over: give one of them")
 
 
 def _check_selection(values: Mapping[str, Any], config: type[RunConfig]) -> None:
-    if values["small"] and values["table"] != "1":
-        raise InputError("small applies to table 1: give --table 1 too")
     for name, value in shortened(values).items():
         option, own = flag(f"select_{name}"), known(config).get(name)
         check_at_least(option, value, 1)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import glob
 import os
+import re
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.domains import CONFIGS, namespace
 from gcl_hard.experiments.outside import import_domain
-from gcl_hard.experiments.presets import presets
-from gcl_hard.experiments.settings import Domain, RunConfig
+from gcl_hard.experiments.presets import domain_of_table
+from gcl_hard.experiments.settings import Domain
 from gcl_hard.files.io import expanded
-from gcl_hard.links.settings import LinkConfig
+
+SUFFIX = re.compile(r"\.(npz|tar|tar\.gz|tgz)$", re.IGNORECASE)
+"""Ending of files that are a data set by the rest of their names."""
 
 
 def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
@@ -24,22 +27,28 @@ def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
     A name alone is the path of a NAME.npz or folder in the working directory, unless a set has it.
     Of a domain that reads its names itself it may be that of a file in the data folder.
     """
-    given, names, domain = stated.get("dataset", ()), _names(stated), stated.get("domain")
+    names, domain, data_dir = _names(stated), stated.get("domain"), stated.get("data_dir")
+    alone = isinstance(stated.get("dataset"), str)
     if not _takes_paths(names, domain):
         if domain is None or not names:
             return {}
-        config, data_dir = CONFIGS[import_domain(domain)], stated.get("data_dir")
-        read = tuple(config.name_or_path(name, data_dir) for name in names)
-        return {"dataset": read[0] if isinstance(given, str) else read}
-    here = stated.get("data_dir") is None
+        package = namespace(import_domain(domain))
+        if hasattr(package, "name_or_path"):
+            names = [
+                name if name.casefold() in package.GROUPS
+                else package.name_or_path(name, data_dir=data_dir)
+                for name in names
+            ]  # fmt: skip
+        return {"dataset": names[0] if alone else tuple(names)}
+    here = data_dir is None
     for name in names:
         if name and "/" not in name and not (here and _is_here(name)):
-            _check_namesakes(name, stated.get("data_dir"))
+            _check_namesakes(name, data_dir)
     paths = [expanded(name) for name in names if "/" in name or (here and _is_here(name))]
     if not paths:
         return {}
     folders = {path.parent for path in paths}
-    if len(paths) < len(names) or len(folders) > 1 or stated.get("data_dir") is not None:
+    if len(paths) < len(names) or len(folders) > 1 or data_dir is not None:
         raise InputError(
             f"{paths[0]} is a path: other data sets of the command must be in the same folder, and "
             f"--data-dir left out"
@@ -48,16 +57,34 @@ def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
         if not path.exists():
             raise InputError(f"dataset '{name}': there is no such file or folder")
         _check_folder(path)
-    stems = tuple(path.stem if path.suffix.casefold() == ".npz" else path.name for path in paths)
-    return {"dataset": stems[0] if isinstance(given, str) else stems, "data_dir": folders.pop()}
+    stems = tuple(path.name if path.is_dir() else SUFFIX.sub("", path.name) for path in paths)
+    return {"dataset": stems[0] if alone else stems, "data_dir": folders.pop()}
 
 
 def _takes_paths(names: Sequence[str], domain: str | None) -> bool:
     """Whether a command's data sets may be paths: not those of a domain that reads their names."""
-    if domain is not None and not CONFIGS[import_domain(domain)].from_paths:
+    if domain is not None and not _from_paths(import_domain(domain)):
         return False
-    others = [one for one in CONFIGS.values() if not one.from_paths]
-    return not any(one.has_dataset(name) for one in others for name in names)
+    return all(_from_paths(knowing) for name in names for knowing in _knowing(name))
+
+
+def _from_paths(domain: Domain) -> bool:
+    return bool(getattr(namespace(domain), "from_paths", False))
+
+
+def _answers(function: str, *arguments: Any) -> dict[Domain, Any]:
+    """What a function of names returns, by the domains that have it."""
+    packages = {domain: namespace(domain) for domain in CONFIGS}
+    return {
+        domain: getattr(package, function)(*arguments)
+        for domain, package in packages.items()
+        if hasattr(package, function)
+    }
+
+
+def _knowing(name: str, data_dir: Path | None = None) -> list[Domain]:
+    """The domains that have a data set of a name."""
+    return [domain for domain, has in _answers("has_dataset", name, data_dir).items() if has]
 
 
 def _is_here(name: str) -> bool:
@@ -74,52 +101,37 @@ def _check_namesakes(name: str, data_dir: Path | None) -> None:
     Raises:
         InputError: if there is no set of the name, but one with other capitals or as a NAME.npz.
     """
-    from gcl_hard.images.files import nearly_named
-
     if _is_available(name, data_dir):
-        for path in _not_read(name) if data_dir is None else ():
-            warnings.warn(
-                f"dataset {name!r} is not {path.absolute()}, which is not read: give that another "
-                f"name, and --dataset this name, to have it read",
-                stacklevel=2,
-            )
+        files = _answers("own_file", name) if data_dir is None else {}
+        for domain, paths in _answers("namesakes", Path(), name).items() if files else ():
+            for path in paths:
+                if files[domain] is None or not path.samefile(files[domain]):
+                    warnings.warn(
+                        f"dataset {name!r} is not {path.absolute()}, which is not read: give that "
+                        f"another name, and --dataset this name, to have it read",
+                        stacklevel=2,
+                    )
         return
-    folders = [data_dir] if data_dir else [os.environ.get("GCL_HARD_DATA"), Path()]
-    near = [one for folder in folders if folder for one in nearly_named(Path(folder), name)]
-    if near:
-        raise InputError(
-            f"dataset {name!r}: there is {near[0].absolute()}, which is spelt otherwise: give "
-            f"--dataset {near[0].name}"
-        )
+    folders = [data_dir] if data_dir else [Path(os.environ.get("GCL_HARD_DATA") or "."), Path()]
+    for folder in folders:
+        for near in chain.from_iterable(_answers("nearly_named", folder, name).values()):
+            raise InputError(
+                f"dataset {name!r}: there is {near.absolute()}, which is spelt otherwise: give "
+                f"--dataset {near.name}"
+            )
 
 
 def _is_available(name: str, data_dir: Path | None = None) -> bool:
     """Whether a known set, or one in the data folder or the cache, has this name."""
-    return not name or any(one.is_available(name, data_dir) for one in _of_paths())
-
-
-def _not_read(name: str) -> list[Path]:
-    return [path for one in _of_paths() for path in one.not_read(name)]
-
-
-def _of_paths() -> list[type[RunConfig]]:
-    return [one for one in CONFIGS.values() if one.from_paths]
+    return not name or any(map(_from_paths, _knowing(name, data_dir)))
 
 
 def _check_folder(path: Path) -> None:
-    """Refuse a folder that holds neither images nor graphs, or images under a known set's name."""
-    from gcl_hard.images.files import KNOWN, canonical_name
-    from gcl_hard.images.folders import SUFFIXES, has_classes
-
-    if not path.is_dir() or LinkConfig.has_dataset(f"{path}/"):
-        return
-    holds = has_classes(path)
-    if holds and canonical_name(path.name) in KNOWN:
-        raise InputError(f"{path} has the name of a known set: give your images another one")
-    if not holds and not any(path.rglob(f"{glob.escape(path.name)}_A.txt")):
+    """Refuse a folder that holds no set of any domain, or images under a known set's name."""
+    if path not in _answers("own_file", path.name, path.parent).values() and path.is_dir():
         raise InputError(
-            f"{path} holds no images in CLASS/ or train/CLASS/ ({', '.join(SUFFIXES)}), and no "
-            f"{path.name}_A.txt of graphs"
+            f"{path} holds no images in CLASS/ or train/CLASS/ (.png, .jpg and others), no "
+            f"{path.name}_A.txt of graphs, and no train.txt, valid.txt and test.txt of links"
         )
 
 
@@ -142,33 +154,39 @@ def domain_of(stated: Mapping[str, Any]) -> Domain:
     """
     names, table = _names(stated), stated.get("table")
     asked = import_domain(stated["domain"]) if "domain" in stated else None
-    of: dict[Domain, list[str]] = {}
+    by_domain: dict[Domain, list[str]] = {}
     for name in names:
-        of.setdefault(asked or _domain(name, stated.get("data_dir")), []).append(name)
-    if len(of) > 1:
-        several = " and ".join(f"{domain} ({', '.join(some)})" for domain, some in of.items())
+        by_domain.setdefault(asked or _domain(name, stated.get("data_dir")), []).append(name)
+    if len(by_domain) > 1:
+        several = " and ".join(
+            f"{domain} ({', '.join(sets)})" for domain, sets in by_domain.items()
+        )
         raise InputError(f"{several} have different settings: give each kind a command of its own")
-    found = next(iter(of), asked or "graphs")
+    domain = next(iter(by_domain), asked or "graphs")
     if not table:
-        return found
-    tables = presets()
-    if table not in tables:
-        *some, last = tables
-        raise InputError(f"--table: expected {', '.join(some)} or {last}, got {table}")
-    of_table = tables[table].domain
-    if (names or asked) and found != of_table:
-        raise InputError(f"--table {table} needs {of_table}, not {found} ({', '.join(names)})")
-    return of_table
+        return domain
+    needed = domain_of_table(table)
+    if (names or asked) and domain != needed:
+        raise InputError(f"--table {table} needs {needed}, not {domain} ({', '.join(names)})")
+    return needed
 
 
 def _names(stated: Mapping[str, Any]) -> list[str]:
-    given = stated.get("dataset", ())
-    return [given] if isinstance(given, str) else list(given)
+    names = stated.get("dataset", ())
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _domain(name: str, data_dir: Path | None) -> Domain:
-    """The domain that has a data set; graphs if none says so."""
-    for domain, config in CONFIGS.items():
-        if config.has_dataset(name, data_dir):
-            return domain
-    return "graphs"
+    """The domain that has a data set, or nearly its name; graphs if none has.
+
+    Raises:
+        InputError: if several have one of the name.
+    """
+    domains = _knowing(name, data_dir)
+    if len(domains) > 1:
+        raise InputError(
+            f"dataset {name!r} is the name of several, of {' and of '.join(domains)}: say which "
+            f"by --domain {' or --domain '.join(domains)}"
+        )
+    near = [domain for domain, is_near in _answers("is_misspelt", name).items() if is_near]
+    return next(iter(domains or near), "graphs")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from gcl_hard.experiments.experiment import Parts
 from gcl_hard.experiments.registry import experiment_of, runnable
 from gcl_hard.experiments.settings import is_own, is_pretrained
 from gcl_hard.files.io import digest_of_arrays, file_digest, joined_digest, reading
-from gcl_hard.files.stored import check_weights, load_torch
+from gcl_hard.files.stored import load_torch, with_weights
 
 
 class Model(NamedTuple):
@@ -78,7 +79,7 @@ def load_encoder(
 def encoder_in(
     path: Path,
     saved: dict[str, Any],
-    own: EncoderMaker | None,
+    maker: EncoderMaker | None,
     *,
     fold: int | None,
     trust: bool = False,
@@ -88,21 +89,21 @@ def encoder_in(
     Args:
         path: the file, for messages.
         saved: what it holds.
-        own: the user's own.
+        maker: of the user's own encoder.
         fold: which, if there are several; None is refused then.
         trust: whether a name in the file may be imported.
     """
-    if own is None and trust and ":" in (named := _named(saved["config"])):
-        own = named_object(named, "encoder")
-    found = encoders_of(path, saved, own)
-    if fold is None and len(found) > 1:
+    if maker is None and trust and ":" in (named := _named(saved["config"])):
+        maker = named_object(named, "encoder")
+    encoders = encoders_of(path, saved, maker)
+    if fold is None and len(encoders) > 1:
         raise InputError(
-            f"{path} has {len(found)} encoders, one for each fold: say which by fold, 0 to "
-            f"{len(found) - 1}"
+            f"{path} has {len(encoders)} encoders, one for each fold: say which by fold, 0 to "
+            f"{len(encoders) - 1}"
         )
-    if not 0 <= (fold or 0) < len(found):
-        raise InputError(f"{path} has encoders 0 to {len(found) - 1}, got fold {fold}")
-    return found[fold or 0]
+    if not 0 <= (fold or 0) < len(encoders):
+        raise InputError(f"{path} has encoders 0 to {len(encoders) - 1}, got fold {fold}")
+    return encoders[fold or 0]
 
 
 def _named(config: Any) -> str:
@@ -128,45 +129,20 @@ def read_encoders(path: Path) -> dict[str, Any]:
 
 
 def encoders_of(
-    path: Path, saved: dict[str, Any], own: Parts | EncoderMaker | None
+    path: Path, saved: dict[str, Any], maker: Parts | EncoderMaker | None
 ) -> list[nn.Module]:
     """The encoders in a file, made by the user's own or by its name among several."""
-    config, found = saved["config"], list[nn.Module]()
-    for state in saved["encoders"]:
-        with torch.random.fork_rng(devices=[]):
-            if own is None and not is_own(config.encoder):
-                _check_shape(path, config, saved, state)
-            encoder = _new(path, config, saved, own)
-        try:
-            encoder.load_state_dict(state)
-        except RuntimeError as error:
-            raise InputError(f"the encoders of {path} are other ones: {error}") from error
-        check_weights(path, encoder)
-        found.append(encoder.eval())
-    return found
-
-
-def _check_shape(path: Path, config: Any, saved: dict[str, Any], state: Mapping[str, Any]) -> None:
-    """Refuse an encoder of another shape than its weights, which might not fit into memory."""
-    with reading(path, "a file of encoders"):
-        if (layers := getattr(config, "layers", 0)) > len(state):
-            raise InputError(
-                f"the encoders of {path} are other ones: they have not {layers} layers"
-            )
-        with torch.device("meta"):
-            expected = _new(path, config, saved, None).state_dict()
-        for name, one in expected.items():
-            if name in state and (shape := state[name].shape) != one.shape:
-                raise InputError(
-                    f"the encoders of {path} are other ones: {name} is {[*shape]}, and by its "
-                    f"settings {[*one.shape]}"
-                )
+    config = saved["config"]
+    layers = getattr(config, "layers", 0) if maker is None and not is_own(config.encoder) else None
+    make = partial(_new, path, config, saved, maker)
+    with torch.random.fork_rng(devices=[]):
+        return [with_weights(path, state, make, layers=layers) for state in saved["encoders"]]
 
 
 def _new(
-    path: Path, config: Any, saved: dict[str, Any], own: Parts | EncoderMaker | None
+    path: Path, config: Any, saved: dict[str, Any], maker: Parts | EncoderMaker | None
 ) -> nn.Module:
-    if own is None and is_own(config.encoder):
+    if maker is None and is_own(config.encoder):
         named = _named(config)
         if is_pretrained(named):
             named = f"lambda n: gcl_hard.load_pretrained({named!r}).encoder"
@@ -176,41 +152,41 @@ def _new(
                 f"it, as encoder={named.rpartition(':')[2]}, or if the file is yours trust=True"
             )
         raise InputError(f"{path} holds encoders of {named}: give it, as encoder={named}")
-    parts: Any = own
-    if callable(own):
-        parts = {config.encoder: own}
-        if UserParts().add(own).partition("@")[2] != config.encoder.partition("@")[2]:
+    parts: Any = maker
+    if callable(maker):
+        parts = {config.encoder: maker}
+        if UserParts().add(maker).partition("@")[2] != config.encoder.partition("@")[2]:
             warnings.warn(
                 f"the code of the encoders in {path} was another one: {config.encoder}",
-                stacklevel=4,
+                stacklevel=5,
             )
-    made: nn.Module = runnable(config).new_encoder(config, saved, parts)
-    return made
+    encoder: nn.Module = runnable(config).new_encoder(config, saved, parts)
+    return encoder
 
 
 def model_of_file(
-    path: Path, own: EncoderMaker | None = None, *, fold: int | None, trust: bool = False
+    path: Path, maker: EncoderMaker | None = None, *, fold: int | None, trust: bool = False
 ) -> Model:
     """The encoder of a file of ``pretrain``, ``bench`` or :func:`gcl_hard.evaluate`.
 
     Args:
         path: NAME.pt.
-        own: the user's own encoder.
+        maker: of the user's own encoder.
         fold: which encoder, if there are several.
         trust: as of :func:`gcl_hard.load_encoder`.
     """
     digest = file_digest(path)
     if "vocabulary" in (pretrained := load_torch(path, "a file of encoders", {})):
-        if fold is not None or own is not None:
-            what = "fold" if fold is not None else "encoder"
-            raise InputError(f"{path} has one encoder, which is ours: leave {what} out")
+        if fold is not None or maker is not None:
+            argument = "fold" if fold is not None else "encoder"
+            raise InputError(f"{path} has one encoder, which is ours: leave {argument} out")
         check_extra("molecules", "an encoder of molecules")
         from gcl_hard.molecules.pretrained import load_pretrained
 
         return Model(load_pretrained(path).encoder, "molecules", pretrained, digest)
     saved = read_encoders(path)
-    encoder = encoder_in(path, saved, own, fold=fold, trust=trust)
-    more = [] if own is None else [code_digest(own)]
+    encoder = encoder_in(path, saved, maker, fold=fold, trust=trust)
+    more = [] if maker is None else [code_digest(maker)]
     if len(saved["encoders"]) > 1:
         more.append(str(fold))
     return Model(encoder, saved["config"].domain, saved, joined_digest(digest, *more))
@@ -234,8 +210,8 @@ def model_without_file(encoder: nn.Module, data: Any) -> Model:
 
 def digest_of_encoder(encoder: nn.Module) -> str:
     """Digest of an encoder without a file: its weights, its code, and its settings."""
-    weights = [one.detach().cpu() for _, one in sorted(encoder.state_dict().items())]
-    numbers = [one.double() if one.is_floating_point() else one for one in weights]
+    weights = [weight.detach().cpu() for _, weight in sorted(encoder.state_dict().items())]
+    numbers = [weight.double() if weight.is_floating_point() else weight for weight in weights]
     code = code_digest(type(encoder))
     return joined_digest(digest_of_arrays(*numbers), code, repr(encoder), repr(_plain(encoder)))
 
@@ -244,8 +220,8 @@ def _plain(encoder: nn.Module) -> list[tuple[str, str, object]]:
     """Numbers and words that are attributes of modules, such as a kind of readout."""
     return [
         (name, key, value)
-        for name, one in encoder.named_modules()
-        for key, value in sorted(vars(one).items())
+        for name, module in encoder.named_modules()
+        for key, value in sorted(vars(module).items())
         if key != "training" and isinstance(value, int | float | str | bool | None)
     ]
 
@@ -253,8 +229,8 @@ def _plain(encoder: nn.Module) -> list[tuple[str, str, object]]:
 def _reads_batch(encoder: nn.Module) -> bool:
     """Whether an encoder needs the graph of each node beside features and edges."""
     parameters = inspect.signature(encoder.forward).parameters.values()
-    return sum(one.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty
-               for one in parameters) > 2  # fmt: skip
+    needed = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
+    return len(needed) > 2
 
 
 def _domain_of(data: Any) -> str | None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.experiments.domains import namespace
 from gcl_hard.experiments.experiment import RunOptions
-from gcl_hard.experiments.presets import Preset, presets
+from gcl_hard.experiments.presets import Preset, tables
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import COMMON, LogKinds, RunConfig, defaults, known, of_part
 from gcl_hard.losses.methods import METHODS
@@ -29,7 +30,7 @@ class BenchOptions:
     run: RunOptions
     table: Annotated[
         str | None,
-        "predefined table; " + "; ".join(f"{n}: {p.shows}" for n, p in presets().items()),
+        "predefined table; " + "; ".join(f"{n}: {shows}" for n, shows in tables().items()),
         COMMON,
     ] = None
     recipe: Annotated[str, "defaults: paper, or best (ours)", COMMON] = "paper"
@@ -127,8 +128,9 @@ def bench_configs(
     if "contrast" in shared and any(row.infonce_only for row in rows):
         shared["contrast"] = shared["contrast"] or "two-view"  # for all, so that they compare
     with_prior = [row.name for row in rows if row.takes_prior]
-    sets = tuple(dataset for name in values["dataset"] for dataset in config.sets_of(name))
-    values = {**values, "dataset": sets}
+    groups = getattr(namespace(config.domain), "GROUPS", {})
+    sets = (groups.get(name.casefold(), (name,)) for name in values["dataset"])
+    values = {**values, "dataset": tuple(itertools.chain.from_iterable(sets))}
     found = []
     for combination in itertools.product(*(values[name] for name in listed)):
         one = dict(zip(listed, combination, strict=True))

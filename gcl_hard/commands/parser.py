@@ -5,21 +5,25 @@ from __future__ import annotations
 import argparse
 import itertools
 import shlex
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 
+from gcl_hard.commands.datasets import domain_of, named_paths
 from gcl_hard.errors import InputError, without_password
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.experiment import RunOptions
 from gcl_hard.experiments.flags import all_settings, explain, options_of
 from gcl_hard.experiments.outside import import_domain
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.experiments.settings import Domain, flag
+from gcl_hard.experiments.settings import Domain, flag, known
 from gcl_hard.files.io import public_path
 from gcl_hard.files.stored import read_yaml
+from gcl_hard.losses.methods import METHODS
 from gcl_hard.version import __version__
 
 
@@ -209,20 +213,21 @@ def check_domain(stated: Mapping[str, Any], domain: Domain, options: type = RunO
         domain: the domain of the data sets that are given.
         options: the command's options, of which some apply to one domain.
     """
-    known = options_of(options)
+    texts = {name: text for name, (_, text, _) in options_of(options).items()}
     for name in stated:
-        if name in all_settings():
-            domains = all_settings()[name][0]
-        else:  # "images: …" applies to images
-            first = known[name][1].partition(":")[0] if name in known else ""
-            domains = (first if first in CONFIGS else domain,)
+        if name in known(CONFIGS[domain]) or name == "domain":
+            continue
+        first = texts.get(name, "").partition(":")[0]  # "images: …" applies to images
+        domains = (
+            [first if first in CONFIGS else domain] if name in texts else [*all_settings()[name][0]]
+        )
         if domain not in domains:
-            *some, last = domains
-            whose = f"{', '.join(some)} and {last}" if some else last
-            how = " or ".join(experiment_of(CONFIGS[domain]).dataset_hint for domain in domains)
+            *others, last = domains
+            whose = f"{', '.join(others)} and {last}" if others else last
+            sets = " or ".join(experiment_of(CONFIGS[applied]).dataset_hint for applied in domains)
             raise InputError(
                 f"unknown flag --{flag(name)}; it applies to {whose}, and the data sets given are "
-                f"{domain}: give {how}"
+                f"{domain}: give {sets}"
             )
     if "domain" not in stated:
         _check_baselines(stated, domain)
@@ -230,40 +235,72 @@ def check_domain(stated: Mapping[str, Any], domain: Domain, options: type = RunO
 
 def _check_baselines(stated: Mapping[str, Any], domain: Domain) -> None:
     """Refuse baselines of other domains, which tell that a data set was taken for another kind."""
-    given = stated.get("method", ())
-    for name in [given] if isinstance(given, str) else given:
-        whose = [one for one in CONFIGS.values() if name.casefold() in one.baselines]
-        if whose and CONFIGS[domain] not in whose:
+    names = stated.get("method", ())
+    for name in [names] if isinstance(names, str) else names:
+        if name.casefold() in (*METHODS, *CONFIGS[domain].baselines):
+            continue
+        having = [config for config in CONFIGS.values() if name.casefold() in config.baselines]
+        if having:
             sets = stated.get("dataset", CONFIGS[domain].dataset)
             named = sets if isinstance(sets, str) else ", ".join(sets)
-            how = " or ".join(experiment_of(kind).dataset_hint for kind in whose)
+            needed = " or ".join(experiment_of(config).dataset_hint for config in having)
             raise InputError(
-                f"{name} is a baseline of {' and '.join(one.domain for one in whose)}, and "
-                f"{named} was not found as such but taken for {domain}: give {how}, or look at "
+                f"{name} is a baseline of {' and '.join(config.domain for config in having)}, and "
+                f"{named} was not found as such but taken for {domain}: give {needed}, or look at "
                 f"its spelling and at the names of the arrays in its file"
             )
 
 
-def import_domains(arguments: Sequence[str]) -> None:
-    """Import the modules of ``--domain``, also of YAML files, so that their flags are known.
+NAMING = ("domain", "dataset", "table", "data_dir")
+"""Flags that say what a command is about."""
+
+
+def _data_named(arguments: Sequence[str]) -> dict[str, Any]:
+    """What a command line, or else its YAML files, say of the data, before they are parsed.
 
     Raises:
-        InputError: if a module cannot be imported, or registers no domain or several.
+        InputError: for a YAML file that cannot be read.
     """
-    values: dict[str, list[str]] = {"--domain": [], "--config": []}
-    items = iter(arguments)
-    for item in items:
-        name, given, value = item.partition("=")
-        if name in values:
-            values[name] += [value] if given else itertools.islice(items, 1)
-    for file in values["--config"]:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config", action="append", nargs="?", default=[])
+    for name in NAMING:
+        parser.add_argument(f"--{flag(name)}", nargs="?", default=argparse.SUPPRESS)
+    flags = vars(parser.parse_known_args(arguments)[0])
+    named: dict[str, Any] = {}
+    for file in filter(None, flags.pop("config")):
         if not Path(file).exists():
             continue  # the parser says so
         try:
             content = read_yaml(Path(file))
         except InputError as error:
             raise InputError(f"--config: {error}") from error
-        named = content.get("domain") if isinstance(content, dict) else None
-        values["--domain"] += [named] if isinstance(named, str) else []
-    for one in values["--domain"]:
-        import_domain(one)
+        named |= content if isinstance(content, dict) else {}
+    named = {name: value for name, value in (named | flags).items() if name in NAMING and value}
+    names = named.get("dataset", ())
+    named["dataset"] = tuple(names.split(",") if isinstance(names, str) else map(str, names))
+    return named | ({"data_dir": Path(named["data_dir"])} if "data_dir" in named else {})
+
+
+def read_settings(
+    make_parser: Callable[[Iterable[Domain]], ArgumentParser], arguments: Sequence[str]
+) -> dict[str, Any]:
+    """As :func:`read_arguments`; of the domains only that of the data is loaded, if that will do.
+
+    Args:
+        make_parser: a parser with the settings of some domains, or of all.
+        arguments: of the command line.
+
+    Raises:
+        InputError: also if the module of ``--domain`` cannot be imported, or registers no domain
+            or several.
+    """
+    named = _data_named(arguments)
+    if "domain" in named:
+        import_domain(named["domain"])
+    if not {"-h", "--help"} & {word.partition("=")[0] for word in arguments}:
+        with suppress(InputError):  # which is raised again, about all domains
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                domain = domain_of(named | named_paths(named))
+            return read_arguments(make_parser([domain]), arguments)
+    return read_arguments(make_parser(CONFIGS), arguments)

@@ -28,8 +28,10 @@ from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import defaults, flag
 from gcl_hard.experiments.values import warn_of_unread
 from gcl_hard.graphs.settings import MOLECULE_GIN, GraphConfig
+from gcl_hard.images import has_dataset as has_images
+from gcl_hard.images import is_misspelt
 from gcl_hard.images.settings import ImageConfig
-from gcl_hard.molecules.files import SOURCES, is_file
+from gcl_hard.molecules import SOURCES, is_file
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -142,7 +144,7 @@ def _kind(
     """The configurations of what data hold, and their defaults."""
     named = is_file(source) or source.casefold() in map(str.casefold, SOURCES)
     folder = source.endswith("/") or Path(source).is_dir()
-    images = folder or ImageConfig.has_dataset(source, data_dir)
+    images = folder or has_images(source, data_dir) or is_misspelt(source)
     if images and not named:
         return ImageConfig, PRETRAINING_IMAGES
     return GraphConfig, PRETRAINING

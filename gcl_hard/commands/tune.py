@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from jsonargparse import ArgumentParser
@@ -13,26 +13,25 @@ from gcl_hard.commands.parser import (
     check_domain,
     entry_parser,
     flags_in,
-    import_domains,
     option_defaults,
     print_config,
     public_command,
-    read_arguments,
+    read_settings,
 )
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.flags import add_options, add_settings, all_settings, options_of
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.searches import SearchOptions
-from gcl_hard.experiments.settings import defaults
+from gcl_hard.experiments.settings import Domain, defaults
 from gcl_hard.experiments.values import as_declared
 
 if TYPE_CHECKING:
     from gcl_hard.tuning.options import TuneOptions
 
 
-def tune_parser() -> ArgumentParser:
-    """The parser of ``python -m gcl_hard.tune``."""
+def tune_parser(domains: Iterable[Domain] = CONFIGS) -> ArgumentParser:
+    """The parser of ``python -m gcl_hard.tune``, with settings of some domains, or of all."""
     parser = entry_parser(
         "gcl_hard.tune",
         "Search settings of a method with Optuna, scored inside training data alone; then score "
@@ -41,16 +40,17 @@ def tune_parser() -> ArgumentParser:
         "--dataset PTC --method hscl --trials 64",
         domains=True,
     )
-    usual = {name: dict(experiment_of(kind).search_defaults) for name, kind in CONFIGS.items()}
-    own = {
-        "protocol": {
-            n: u.get("protocol", defaults(CONFIGS[n])["protocol"]) for n, u in usual.items()
-        }
+    protocols = {
+        name: experiment_of(CONFIGS[name]).search_defaults.get(
+            "protocol", defaults(CONFIGS[name])["protocol"]
+        )
+        for name in domains
     }
-    texts = {"method": all_settings()["method"][2].partition(";")[0]}  # without baselines
-    add_settings(parser, listed=False, own=own, texts=texts, common=True)
+    own = {"protocol": protocols}
+    texts = {"method": all_settings(domains)["method"][2].partition(";")[0]}  # without baselines
+    add_settings(parser, listed=False, own=own, texts=texts, common=True, domains=domains)
     add_options(parser, "the search", SearchOptions, options_of(SearchOptions))
-    add_settings(parser, listed=False, own=own, texts=texts, common=False)
+    add_settings(parser, listed=False, own=own, texts=texts, common=False, domains=domains)
     return parser
 
 
@@ -66,10 +66,8 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
     Raises:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
-    import_domains(arguments)
-    parser = tune_parser()
     try:
-        stated = read_arguments(parser, arguments)
+        stated = read_settings(tune_parser, arguments)
     except InputError as error:
         raise _explained_tune(error) from error
     from gcl_hard.tuning.options import tune_options, warn_of_untried

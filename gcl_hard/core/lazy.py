@@ -40,7 +40,7 @@ def lazy(package: str, file: str, extra: str = "") -> Lazy:
     modules = {
         alias.name: str(node.module)
         for node in stub.body
-        if isinstance(node, ast.ImportFrom)
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("gcl_hard.")
         for alias in node.names
     }
 

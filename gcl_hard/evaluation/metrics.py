@@ -21,6 +21,7 @@ from gcl_hard.evaluation.ranking import (
     adjusted_mean_rank_index,
     hits,
     mean_reciprocal_rank,
+    reciprocals,
 )
 
 
@@ -167,7 +168,7 @@ def _rank_metric(score: Callable[[AnswerRanks], float]) -> Callable[[Any, Any], 
 
 
 def _reciprocals(candidates: Any, ranks: Any) -> Any:
-    return 100 / as_array("ranks", ranks).astype(float)
+    return 100 * reciprocals(AnswerRanks(ranks, candidates)).numpy()
 
 
 def _by_sklearn(name: str, **options: Any) -> Callable[[Any, Any], float]:

@@ -153,6 +153,11 @@ def _others(known: tuple[Tensor, Tensor], answer: Tensor, n: int) -> tuple[Tenso
     return rows[other], columns[other]
 
 
+def reciprocals(ranks: AnswerRanks) -> Tensor:
+    """1 / r of each query, float64 [n]."""
+    return 1 / _doubles("ranks", ranks.rank)
+
+
 def mean_reciprocal_rank(ranks: AnswerRanks) -> float:
     r"""MRR, the mean of 1 / r, in percent.
 
@@ -160,7 +165,7 @@ def mean_reciprocal_rank(ranks: AnswerRanks) -> float:
         >>> mean_reciprocal_rank(AnswerRanks(torch.tensor([1.0, 2.0]), torch.tensor([9, 9])))
         75.0
     """
-    return 100 * (1 / _doubles("ranks", ranks.rank)).mean().item()
+    return 100 * reciprocals(ranks).mean().item()
 
 
 def _doubles(name: str, values: Any) -> Tensor:

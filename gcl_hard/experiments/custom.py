@@ -89,9 +89,9 @@ class _Parts:
         self._seen: dict[int, Any] = {}  # kept, so that no id is used twice
 
     def __iter__(self) -> Iterator[str]:
-        return self._of(self._first)
+        return self._walk(self._first)
 
-    def _of(self, value: Any) -> Iterator[str]:
+    def _walk(self, value: Any) -> Iterator[str]:
         if value is None or isinstance(value, PLAIN):
             yield repr(value)
             return
@@ -120,7 +120,7 @@ class _Parts:
     def _several(self, values: Any) -> Iterator[str]:
         yield f"{len(values)}:"
         for value in values:
-            yield from self._of(value)
+            yield from self._walk(value)
 
     def _code(self, code: CodeType) -> Iterator[str]:
         yield code.co_code.hex()
@@ -133,8 +133,8 @@ class _Parts:
         """A module, class, function or object: by name if installed, else whole."""
         if isinstance(value, ModuleType):
             yield value.__name__
-            if self._own(value.__name__):
-                yield from self._members(value, of=value.__name__)
+            if self._is_users(value.__name__):
+                yield from self._members(value, module=value.__name__)
             return
         if isinstance(value, BuiltinFunctionType | np.ufunc):
             yield f"{getattr(value, '__module__', None)}.{value.__name__} {type(value).__name__}"
@@ -144,41 +144,41 @@ class _Parts:
         if isinstance(value, property):
             yield from self._several((value.fget, value.fset))
         elif isinstance(value, staticmethod | classmethod):
-            yield from self._of(value.__func__)
-        elif not self._own(kind.__module__) and not isinstance(value, nn.Module):
+            yield from self._walk(value.__func__)
+        elif not self._is_users(kind.__module__) and not isinstance(value, nn.Module):
             if kind is type(value) and kind.__module__.partition(".")[0] in FRAMEWORKS:
-                yield from self._of(getattr(value, "__dict__", None))
+                yield from self._walk(getattr(value, "__dict__", None))
         elif isinstance(value, FunctionType):
             yield from self._function(value)
         elif isinstance(value, type):
             yield from self._several(value.__bases__)
             yield from self._members(value)
         else:
-            yield from self._of(kind)
-            yield from self._of(_state(value))
+            yield from self._walk(kind)
+            yield from self._walk(_state(value))
 
     def _function(self, function: FunctionType) -> Iterator[str]:
-        yield from self._of(function.__code__)
+        yield from self._walk(function.__code__)
         yield from self._several((function.__defaults__, function.__kwdefaults__))
         for cell in function.__closure__ or ():
-            yield from self._of(cell.cell_contents)
+            yield from self._walk(cell.cell_contents)
         for name in sorted(_globals_of(function.__code__)):
             if name in function.__globals__:
                 yield name
-                yield from self._of(function.__globals__[name])
+                yield from self._walk(function.__globals__[name])
 
-    def _members(self, owner: Any, of: str | None = None) -> Iterator[str]:
+    def _members(self, owner: Any, module: str | None = None) -> Iterator[str]:
         """Attributes of a class, or what a module defines itself."""
         for name, value in sorted(vars(owner).items()):
             if name in UNREAD:
                 continue
             constant = isinstance(value, PLAIN) and not name.startswith("__")
-            if of is not None and not constant and getattr(value, "__module__", None) != of:
+            if module is not None and not constant and getattr(value, "__module__", None) != module:
                 continue
             yield name
-            yield from self._of(value)
+            yield from self._walk(value)
 
-    def _own(self, module: str | None) -> bool:
+    def _is_users(self, module: str | None) -> bool:
         """Whether a module is the user's: not installed, or of the package that is digested."""
         root = (module or "").partition(".")[0]
         if root == self._root:
@@ -195,19 +195,19 @@ class _Parts:
 def _state(value: Any) -> dict[str, Any]:
     """The attributes of an object, those in slots too."""
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
-    found = {name: getattr(value, name) for name in slots if hasattr(value, name)}
-    return found | getattr(value, "__dict__", {})
+    slotted = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    return slotted | getattr(value, "__dict__", {})
 
 
 def _globals_of(code: CodeType) -> set[str]:
     """Names that code, and the code inside it, looks up outside."""
-    found = {
-        str(one.argval)
-        for one in dis.get_instructions(code)
-        if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    names = {
+        str(instruction.argval)
+        for instruction in dis.get_instructions(code)
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
     }
     inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    return found.union(*map(_globals_of, inner))
+    return names.union(*map(_globals_of, inner))
 
 
 def name_of(made_by: Callable[..., Any]) -> str:
@@ -236,13 +236,13 @@ def check_maker(make: Any) -> None:
         )
 
 
-def check_call(function: Callable[..., Any], call: str, *given: Any, **named: Any) -> None:
+def check_call(function: Callable[..., Any], call: str, *values: Any, **named: Any) -> None:
     """Check that a function takes some arguments.
 
     Args:
         function: the user's.
         call: how it is called, for the message.
-        *given: the arguments, as those after them.
+        *values: the arguments.
         **named: the arguments by name.
 
     Raises:
@@ -253,7 +253,7 @@ def check_call(function: Callable[..., Any], call: str, *given: Any, **named: An
     except (TypeError, ValueError):  # from C code
         return
     try:
-        signature.bind(*given, **named)
+        signature.bind(*values, **named)
     except TypeError as error:
         raise InputError(
             f"{name_of(function)} must accept the call {call}, and does not: {error}; every other "
@@ -262,16 +262,16 @@ def check_call(function: Callable[..., Any], call: str, *given: Any, **named: An
 
 
 def make_encoder(
-    make: EncoderMaker, n_features: int, edge_dim: int | None, **own: Any
+    make: EncoderMaker, n_features: int, edge_dim: int | None, **options: Any
 ) -> nn.Module:
     """A new encoder made by the user's code, with ``edge_dim`` if the maker takes it.
 
     Raises:
         InputError: if it takes other arguments.
     """
-    own = edge_argument(make, edge_dim) | own
-    check_call(make, "encoder(n_features)", n_features, **own)
-    return make(n_features, **own)
+    options = edge_argument(make, edge_dim) | options
+    check_call(make, "encoder(n_features)", n_features, **options)
+    return make(n_features, **options)
 
 
 def own_part(name: str, parts: Parts | None) -> Callable[..., Any] | None:
@@ -314,9 +314,9 @@ def named_object(name: str, flag: str) -> Any:
     if module not in sys.modules:
         print(f"importing {module}, for --{flag} {name}", file=sys.stderr)
     try:
-        found = import_module(module)
+        named = import_module(module)
         for part in filter(None, attribute.split(".")):
-            found = getattr(found, part)
+            named = getattr(named, part)
     except ModuleNotFoundError as error:
         if error.name not in (module, module.partition(".")[0]):
             raise InputError(f"--{flag} {name}: {module} cannot be imported: {error}") from error
@@ -329,7 +329,7 @@ def named_object(name: str, flag: str) -> Any:
         raise InputError(
             f"--{flag} {name}: importing {module} failed: {type(error).__name__}: {error}"
         ) from error
-    return found
+    return named
 
 
 def is_one_graph(data: Any) -> bool:
@@ -374,13 +374,13 @@ class UserParts:
             InputError: if there are no such things, or two sets have one name.
         """
         changed = experiment_of(config).user_names(config, self)
-        for name, one in known(type(config)).items():
+        for name, declared in known(type(config)).items():
             value = getattr(config, name)
-            if one.setting.custom and isinstance(value, tuple):
+            if declared.setting.custom and isinstance(value, tuple):
                 changed[name] = tuple(self._part(part, name) for part in value)
-            elif one.setting.custom and value is not None:
+            elif declared.setting.custom and value is not None:
                 changed[name] = self._part(value, name)
-        changed = {name: one for name, one in changed.items() if one != getattr(config, name)}
+        changed = {name: new for name, new in changed.items() if new != getattr(config, name)}
         return replace(config, **changed) if changed else config
 
     def resolved_run(self, run: Run) -> Run:

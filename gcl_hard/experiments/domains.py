@@ -21,14 +21,14 @@ class Package(NamedTuple):
             ``EXPERIMENT``.
         extra: what its runs need.
         trials: whether its module ``trials`` has a way of its own to search, ``outer_parts``.
-        presets: whether its module ``presets`` has tables of the paper.
+        tables: what the tables of the paper in its module ``presets`` show, by their names.
         encoders: its module of the encoders that it lends to other domains, if it does.
     """
 
     name: str
     extra: str
     trials: bool = False
-    presets: bool = False
+    tables: Mapping[str, str] = {}
     encoders: str = ""
 
     def module(self, name: str) -> Any:
@@ -37,13 +37,29 @@ class Package(NamedTuple):
 
 
 DOMAINS: dict[str, Package] = {
-    "graphs": Package("gcl_hard.graphs", "graphs", trials=True, presets=True),
+    "graphs": Package(
+        "gcl_hard.graphs", "graphs", trials=True,
+        tables={"2": "Table II, graphs, with baselines, both protocols and tests"},
+    ),
     "nodes": Package("gcl_hard.nodes", "graphs"),
     "links": Package("gcl_hard.links", "graphs"),
-    "images": Package("gcl_hard.images", "images", trials=True, presets=True),
+    "images": Package(
+        "gcl_hard.images", "images", trials=True,
+        tables={"1": "Table I, images, with baselines, grids and tests"},
+    ),
     "molecules": Package("gcl_hard.molecules", "molecules", encoders="pretrained"),
-}
+}  # fmt: skip
 """The domains of this package; :func:`gcl_hard.experiments.register` adds others."""
+
+
+def namespace(domain: str) -> Any:
+    """What knows the names of a domain's data sets: its package, or the module of its settings.
+
+    It may have ``has_dataset(name, data_dir)``, ``from_paths``, and what else commands ask of names
+    before there is a configuration.
+    """
+    package = DOMAINS.get(domain)
+    return import_module(package.name if package else CONFIGS[domain].__module__)
 
 
 def lent_encoders() -> Any:
@@ -81,16 +97,6 @@ CONFIGS = _Configs()
 """The class of configurations of each domain; :func:`gcl_hard.experiments.register` adds one."""
 
 
-def is_baseline(name: str) -> bool:
-    """Whether a method is a baseline, on graphs or on images.
-
-    Example:
-        >>> is_baseline("pixels"), is_baseline("hscl")
-        (True, False)
-    """
-    return any(name in config.baselines for config in CONFIGS.values())
-
-
 def from_dict(stored: Mapping[str, Any], domain: str = "", *, recorded: bool = False) -> RunConfig:
     """The configuration of a record.
 
@@ -115,8 +121,6 @@ def from_dict(stored: Mapping[str, Any], domain: str = "", *, recorded: bool = F
             f"unknown domain {domain!r}; known: {', '.join(CONFIGS)}; --domain MODULE names the "
             f"module that registers it"
         )
-    if not domain and stored.get("objective") == "jsd":  # as it was before it was a setting
-        stored = {"hardness_scale": "batch-max", **stored}
     kinds = (CONFIGS[domain],) if domain else tuple(CONFIGS.values())
     return _read(json.dumps(stored), kinds, recorded)
 
@@ -129,6 +133,10 @@ def _read(text: str, kinds: tuple[type[RunConfig], ...], recorded: bool) -> RunC
         raise InputError(f"unknown settings: {', '.join(sorted(surplus))}")
     kind = next(kind for kind in kinds if set(stored) <= set(defaults(kind)))
     if recorded:
-        before = {n: one.setting.before[0] for n, one in known(kind).items() if one.setting.before}
+        before = {
+            n: declared.setting.before[0]
+            for n, declared in known(kind).items()
+            if declared.setting.before
+        }
         stored = before | stored
     return kind(**stored)

@@ -25,7 +25,7 @@ from gcl_hard.experiments.settings import (
     known,
     of_part,
 )
-from gcl_hard.experiments.values import BY_TYPE, READERS, several
+from gcl_hard.experiments.values import BY_TYPE, READERS, Readers, several
 from gcl_hard.losses.methods import SETTINGS
 
 METAVARS = {
@@ -36,7 +36,7 @@ METAVARS = {
 """For options that are no settings."""
 
 
-def _metavar(name: str, kind: Any, default: Any, *, listed: bool) -> str:
+def _metavar(name: str, kind: Any, default: Any, readers: Container[str], *, listed: bool) -> str:
     """What stands for the value of a flag in a help."""
     union = get_origin(kind) in (Union, UnionType)
     kinds = [one for one in get_args(kind) if one is not NoneType] if union else [kind]
@@ -47,18 +47,20 @@ def _metavar(name: str, kind: Any, default: Any, *, listed: bool) -> str:
     if listed or get_origin(kinds[0]) is tuple:
         of = get_args(kinds[0])[0] if get_origin(kinds[0]) is tuple else kinds[0]
         return "NUMBERS" if of in (int, float) else "NAMES"
-    if name in several() and kinds[0] not in (int, float):
+    if name in readers and kinds[0] not in (int, float):
         return "NAME"
     number = kinds[0] is int and not name.endswith("seed")
     return "N" if number else name.upper().split("_")[-1]
 
 
-def add_flag(group: Any, name: str, kind: Any, text: str, default: Any, *, listed: bool) -> Any:
+def add_flag(
+    group: Any, name: str, kind: Any, text: str, default: Any, *, readers: Readers, listed: bool
+) -> Any:
     """Add a flag, and return it; values that are not given are absent after parsing."""
     if name in _SWITCHES:
         return group.add_argument(f"--{flag(name)}", action="store_true", help=text)
-    read = several().get(name) if listed else None
-    metavar = _metavar(name, kind, default, listed=read is not None)
+    read = readers.get(name) if listed else None
+    metavar = _metavar(name, kind, default, readers, listed=read is not None)
     kind = read or READERS.get(name) or BY_TYPE.get(kind, kind)
     shown = "" if default is None else f" (default: {_written(default)})"
     named = {} if kind is bool else {"metavar": metavar}  # the parser shows true and false
@@ -103,9 +105,11 @@ def _common_text(texts: Mapping[Domain, str]) -> str:
     return "; ".join([first, *(f"{named[one]}: {one.removeprefix(f'{head}: ')}" for one in others)])
 
 
-def all_settings() -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
-    """Settings of configurations: the domains that have them, type, help and default."""
-    return _settings_of(tuple(CONFIGS.values()))
+def all_settings(
+    domains: Iterable[Domain] = CONFIGS,
+) -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
+    """Settings of domains: those that have them, type, help and default."""
+    return _settings_of(tuple(CONFIGS[domain] for domain in domains))
 
 
 @cache
@@ -135,6 +139,7 @@ def add_settings(
     texts: Mapping[str, str],
     common: bool | None = None,
     names: Container[str] | None = None,
+    domains: Iterable[Domain] = CONFIGS,
 ) -> None:
     """Add a flag for every setting; settings of one domain form a group.
 
@@ -145,30 +150,35 @@ def add_settings(
         texts: help texts to show in place of those of the configurations.
         common: only the common ones, or only the others; None for all.
         names: only these; None for all.
+        domains: whose settings.
     """
     common_names = {
-        name for one in CONFIGS.values() for name, f in known(one).items() if f.setting.common
+        name
+        for domain in domains
+        for name, declared in known(CONFIGS[domain]).items()
+        if declared.setting.common
     }
+    readers = several(domains)
     groups: dict[str, Any] = {}
-    for name, (domains, kind, text, default) in all_settings().items():
+    for name, (having, kind, text, default) in all_settings(domains).items():
         is_common = name in common_names
         if common in (None, is_common) and (names is None or name in names):
-            whole = len(domains) == len(CONFIGS)
-            title = "losses and training" if whole else " and ".join(domains)
+            whole = len(having) == len(CONFIGS)
+            title = "losses and training" if whole else " and ".join(having)
             title = "common settings" if is_common else title
             if title not in groups:
                 groups[title] = parser.add_argument_group(title)
             shown = texts.get(name, text), own.get(name, default)
-            made = add_flag(groups[title], name, kind, *shown, listed=listed)
-            made.common = is_common
+            added = add_flag(groups[title], name, kind, *shown, readers=readers, listed=listed)
+            added.common = is_common
 
 
 def add_options(parser: ArgumentParser, title: str, options: type, names: Iterable[str]) -> None:
     """Add a group of flags for fields of a dataclass."""
     group, known = parser.add_argument_group(title), options_of(options)
     for name in names:
-        made = add_flag(group, name, *known[name], listed=False)
-        made.common = name in common_options(options)
+        added = add_flag(group, name, *known[name], readers={}, listed=False)
+        added.common = name in common_options(options)
 
 
 def not_of_recipes(config: type[RunConfig]) -> list[str]:
@@ -206,17 +216,17 @@ def settings_from(
         if name not in names:
             raise InputError(f"{where}: {unknown('setting', str(name), names)}")
     try:
-        found = vars(_settings_parser().parse_object(settings, defaults=False))
+        found = vars(_settings_parser(config.domain).parse_object(settings, defaults=False))
     except ArgumentError as error:
-        message = explain(str(error), _settings_parser()).removeprefix("--")
+        message = explain(str(error), _settings_parser(config.domain)).removeprefix("--")
         raise InputError(f"{where}: {message}") from error
     return {name: found[name] for name in settings}
 
 
 @cache
-def _settings_parser() -> ArgumentParser:
+def _settings_parser(domain: Domain) -> ArgumentParser:
     parser = ArgumentParser(exit_on_error=False)
-    add_settings(parser, listed=False, own={}, texts={})
+    add_settings(parser, listed=False, own={}, texts={}, domains=[domain])
     return parser
 
 

@@ -1,47 +1,48 @@
-"""Presets of commands: the paper's tables and published accuracies, our recipes, asked of the
-domains that have them."""
+"""Presets of commands: the paper's tables, asked of the domains that have them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
+from gcl_hard.errors import InputError
 from gcl_hard.experiments.domains import DOMAINS
-from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.experiments.settings import Domain, RunConfig
+from gcl_hard.experiments.settings import Domain
 
 
 @dataclass(frozen=True)
 class Preset:
-    """Default values of a ``--table``.
+    """Default values of a ``--table``, whose settings are chosen inside training data.
 
     Attributes:
-        domain: domain of its configurations.
-        shows: description in the help.
         values: values of flags that are not given; a list where the flag takes several.
         by_dataset: the same for single data sets.
+        small: values of the table at a size for CPUs, if it has one.
     """
 
-    domain: Domain
-    shows: str
     values: dict[str, Any]
     by_dataset: dict[str, dict[str, Any]] = field(default_factory=dict)
+    small: dict[str, Any] = field(default_factory=dict)
 
 
-def presets() -> dict[str, Preset]:
-    """Presets by the value of ``--table``; settings are chosen inside training data."""
-    found = [package.module("presets").TABLES for package in DOMAINS.values() if package.presets]
-    return dict(sorted((name, preset) for tables in found for name, preset in tables.items()))
+def tables() -> dict[str, str]:
+    """What the tables show, by the values of ``--table``."""
+    return dict(sorted(item for package in DOMAINS.values() for item in package.tables.items()))
 
 
-def published_accuracy(config: RunConfig) -> float | None:
-    """Accuracy that the H-SCL paper reports for a configuration.
+def domain_of_table(name: str) -> Domain:
+    """The domain of a table's configurations.
 
-    Args:
-        config: with the canonical name of its data set.
-
-    Returns:
-        Percent; None for what the paper does not have: other domains, other protocols, two views
-        of a graph, a part of an image set.
+    Raises:
+        InputError: for an unknown table.
     """
-    return experiment_of(config).published(config)
+    if name not in tables():
+        *others, last = tables()
+        raise InputError(f"--table: expected {', '.join(others)} or {last}, got {name}")
+    return next(domain for domain, package in DOMAINS.items() if name in package.tables)
+
+
+def preset(name: str) -> Preset:
+    """The preset of a table; errors of :func:`domain_of_table`."""
+    table: Preset = DOMAINS[domain_of_table(name)].module("presets").TABLES[name]
+    return table

@@ -427,33 +427,6 @@ class RunConfig(_Training, _MethodSettings, _Loss, ConfigHead):  # type: ignore[
     domain: ClassVar[Domain]
     baselines: ClassVar[tuple[str, ...]]
     """Methods without contrastive training; settings say which of them read them."""
-    from_paths: ClassVar[bool] = False
-
-    @classmethod
-    def has_dataset(cls, name: str, data_dir: Any = None) -> bool:
-        """To go."""
-        return False
-
-    @classmethod
-    def name_or_path(cls, name: str, data_dir: Any = None) -> str:
-        """To go."""
-        return name
-
-    @classmethod
-    def sets_of(cls, name: str) -> tuple[str, ...]:
-        """To go."""
-        return (name,)
-
-    @classmethod
-    def is_available(cls, name: str, data_dir: Any = None) -> bool:
-        """To go."""
-        return cls.has_dataset(name, data_dir)
-
-    @classmethod
-    def not_read(cls, name: str) -> list[Any]:
-        """To go."""
-        return []
-
     if TYPE_CHECKING:  # settings of methods and of domains
 
         def __getattr__(self, name: str) -> Any: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -13,6 +13,7 @@ from gcl_hard.errors import InputError, check_option
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.settings import LogKind, RunConfig, flag, known, reads
 
+Readers = dict[str, Callable[[Any], tuple[Any, ...]]]
 MOST_SEEDS = 10_000
 
 
@@ -119,15 +120,18 @@ def reader(field: Field) -> Callable[[Any], tuple[Any, ...]]:
     return _several(read) if field.optional else read
 
 
-def several() -> dict[str, Callable[[Any], tuple[Any, ...]]]:
+def several(domains: Iterable[str] = CONFIGS) -> Readers:
     """Settings of which ``bench`` takes several and runs all combinations, and their readers.
+
+    Args:
+        domains: whose.
 
     Example:
         >>> several()["lr"]("0.1,0.01")
         (0.1, 0.01)
     """
-    readers: dict[str, Callable[[Any], tuple[Any, ...]]] = {}
-    for name, field in (item for config in CONFIGS.values() for item in known(config).items()):
+    readers: Readers = {}
+    for name, field in (item for domain in domains for item in known(CONFIGS[domain]).items()):
         if field.setting.several and (field.optional or name not in readers):
             readers[name] = reader(field)
     return readers

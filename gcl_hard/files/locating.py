@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tarfile
 import time
 import urllib.request
 import warnings
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from gcl_hard.errors import InputError
-from gcl_hard.files.io import cache_root, given_folder, refuse_bomb, scratch_folder
+from gcl_hard.errors import InputError, nearest, unknown
+from gcl_hard.files.io import cache_root, expanded, given_folder, refuse_bomb, scratch_folder
 from gcl_hard.files.kept import damage, record, record_of, replace
 
 T = TypeVar("T")
@@ -128,11 +129,68 @@ def folders(
     return {"data folder": data_folder, **cache} if data_folder else cache
 
 
+def searched(kind: str, data_dir: str | Path | None) -> list[Path]:
+    """The data folder, which need not be there, and the cache's folder of such sets."""
+    folder = data_dir or os.environ.get("GCL_HARD_DATA")
+    return [*map(expanded, [folder] if folder else []), cache_root() / kind]
+
+
+def own_file(
+    kind: str, look: Callable[[Path], Path | None], data_dir: str | Path | None
+) -> Path | None:
+    """The file of a set in the data folder or the cache; arguments of :func:`folders`."""
+    return next((path for folder in searched(kind, data_dir) if (path := look(folder))), None)
+
+
+def npz_files(folder: Path, name: str, canonical: Callable[[str], str]) -> list[Path]:
+    """The npz files in a folder that have the name of a set, in any case and known spelling."""
+    files = sorted(folder.glob("*.[nN][pP][zZ]"))
+    return [path for path in files if canonical(path.stem).casefold() == name.casefold()]
+
+
+def members(path: Path, pattern: str = "**/*") -> list[Path]:
+    """The files that a set is read from: one, or those of a folder."""
+    path = path.resolve()
+    return sorted(path.glob(pattern)) if path.is_dir() else [path]
+
+
+def single(paths: Sequence[Path], name: str) -> Path | None:
+    """The only path that may be a set; None if there is none.
+
+    Raises:
+        InputError: if there are several.
+    """
+    if len(paths) > 1:
+        raise InputError(
+            f"{' and '.join(map(str, sorted(paths)))}: each may be the set {name}; remove or "
+            f"rename one"
+        )
+    return paths[0] if paths else None
+
+
 def search(look: Callable[[Path], T | None], places: Mapping[str, Path]) -> T | None:
     """The result in the first folder that has one."""
     return next(
         (result for folder in places.values() if (result := look(folder)) is not None), None
     )
+
+
+def headline(kind: str, name: str, known: Collection[str], needs: str) -> str:
+    """First line of the message about a set that is nowhere.
+
+    Args:
+        kind: what a set is called.
+        name: its name.
+        known: the known names, of which the nearest are offered.
+        needs: what any other set needs.
+
+    Example:
+        >>> headline("graph", "mine", ["Cora"], "needs its mine.npz")
+        "graph 'mine' is not available"
+    """
+    if name in known or not nearest(name, known):
+        return f"{kind} {name!r} is not available"
+    return f"{unknown(kind, name, known)}; any other {needs}"
 
 
 def locate(wanted: Wanted[T], places: Mapping[str, Path], *, download: bool) -> T:

@@ -92,19 +92,44 @@ def _tensors(content: object) -> Iterator[Any]:
         yield from _tensors(part)
 
 
-def check_weights(path: Path, encoder: nn.Module) -> None:
-    """InputError for weights that are not finite.
+def with_weights(
+    path: Path, weights: Mapping[str, Any], make: Callable[[], nn.Module], *, layers: int | None
+) -> nn.Module:
+    """A module with the weights of a file, in evaluation mode.
 
     Args:
-        path: their file, for the message.
-        encoder: the encoder with these weights.
+        path: the file.
+        weights: the state of the module.
+        make: makes it.
+        layers: number of its layers by its settings, if it is one of ours: its shapes are compared
+            before it is made, since it might not fit into memory. None for the user's own.
 
     Raises:
-        InputError: names the first such weight.
+        InputError: for weights of another module, or that are not finite; names the first.
     """
-    for name, tensor in encoder.state_dict().items():
-        if not tensor.isfinite().all():
+    import torch
+
+    others = f"the encoders of {path} are other ones"
+    if layers is not None:
+        with reading(path, "a file of encoders"):
+            if layers > len(weights):
+                raise InputError(f"{others}: they have not {layers} layers")
+            with torch.device("meta"):
+                expected = make().state_dict()
+            for name, weight in expected.items():
+                if name in weights and (shape := weights[name].shape) != weight.shape:
+                    raise InputError(
+                        f"{others}: {name} is {[*shape]}, and by its settings {[*weight.shape]}"
+                    )
+    module = make()
+    try:
+        module.load_state_dict(weights)
+    except (RuntimeError, TypeError) as error:
+        raise InputError(f"{others}: {error}") from error
+    for name, weight in module.state_dict().items():
+        if not weight.isfinite().all():
             raise InputError(f"{path} is damaged: its {name} is not finite: train it again")
+    return module.eval()
 
 
 def unlike(content: object, declared: Mapping[str, Any]) -> str | None:

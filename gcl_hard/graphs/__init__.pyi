@@ -1,3 +1,7 @@
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
 from gcl_hard.graphs.data import GraphBatch as GraphBatch
 from gcl_hard.graphs.data import GraphSet as GraphSet
 from gcl_hard.graphs.encoders import GIN as GIN
@@ -9,3 +13,24 @@ from gcl_hard.graphs.models import TwoView as TwoView
 from gcl_hard.graphs.models import embed as embed
 from gcl_hard.graphs.order import epoch_batches as epoch_batches
 from gcl_hard.graphs.tudataset import load as load
+
+class Sizes(NamedTuple):
+    graphs: int
+    nodes: int
+    edges: int
+    classes: int
+    node_labels: int = 0
+    node_attributes: int = 0
+    edge_labels: int = 0
+
+Members = dict[str, Callable[[], Any]]
+PACKAGED: Path
+REQUIRED: tuple[str, ...]
+OPTIONAL: tuple[str, ...]
+MANIFEST: dict[str, Sizes]
+ALIASES: dict[str, str]
+
+def canonical_name(name: str) -> str: ...
+def in_folder(folder: Path, name: str) -> Path | None: ...
+def unpacked(folder: Path) -> Members: ...
+def files_of(members: Iterable[str], name: str) -> dict[str, list[str]]: ...

@@ -37,7 +37,7 @@ from gcl_hard.experiments.record import RunResult, Scored
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import OwnTraining, of_part
 from gcl_hard.experiments.training import TrainedEncoders
-from gcl_hard.graphs import GraphSet, Supervised, protocols, training, tudataset
+from gcl_hard.graphs import GraphSet, Supervised, canonical_name, protocols, training, tudataset
 from gcl_hard.graphs.embedded import items_of_graphs, named_as, with_columns_of
 from gcl_hard.graphs.features import CODES, KINDS
 from gcl_hard.graphs.models import GraphContrast, GraphModel
@@ -118,8 +118,8 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         }
 
     def canonical_dataset(self, config: GraphConfig) -> str:
-        """As :func:`gcl_hard.graphs.tudataset.canonical_name`."""
-        return tudataset.canonical_name(config.dataset)
+        """As :func:`gcl_hard.graphs.canonical_name`."""
+        return canonical_name(config.dataset)
 
     def files(self, config: GraphConfig, data_dir: Path | None) -> list[Path]:
         """Files of a set of TUDataset."""

@@ -28,8 +28,7 @@ def own_graphs(given: Any, *, name: str, features: str = "auto") -> GraphSet:
     Raises:
         InputError: for graphs that make no set, or a name that is no valid file name.
     """
-    from gcl_hard.graphs import GraphSet
-    from gcl_hard.graphs.tudataset import MANIFEST, canonical_name
+    from gcl_hard.graphs import MANIFEST, GraphSet, canonical_name
 
     if not isinstance(given, GraphSet):
         given = GraphSet.from_graphs(given, name=name, features=features)

@@ -8,6 +8,7 @@ from typing import Any
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.presets import Preset
 from gcl_hard.files.stored import read_yaml
+from gcl_hard.graphs import canonical_name
 from gcl_hard.graphs.settings import GIN, GRAPH_BASELINES, GraphConfig
 
 TABLE_II: dict[str, dict[str, float]] = {
@@ -24,8 +25,6 @@ PAPERS_BETAS = (1.0, 2.0, 10.0)
 """H-SCL paper, section V-C: β on graphs."""
 TABLES: dict[str, Preset] = {
     "2": Preset(
-        "graphs",
-        "Table II, graphs, with baselines, both protocols and tests",
         {
             "dataset": (*TABLE_II,),
             "method": ("ucl", "hucl", "scl", "hscl", *GRAPH_BASELINES),
@@ -40,7 +39,7 @@ TABLES: dict[str, Preset] = {
 
 
 def published(config: GraphConfig) -> float | None:
-    """As :func:`gcl_hard.experiments.presets.published_accuracy`.
+    """Accuracy that the H-SCL paper reports for a configuration, percent, if it has one.
 
     Example:
         >>> published(GraphConfig(dataset="PTC_MR"))
@@ -77,7 +76,6 @@ def recipe(dataset: str) -> dict[str, Any]:
         'two-view'
     """
     from gcl_hard.experiments.flags import settings_from  # it loads the parser of flags
-    from gcl_hard.graphs.tudataset import canonical_name
 
     for stem in (canonical_name(dataset).lower(), "all"):
         for folder in RECIPE_FOLDERS:

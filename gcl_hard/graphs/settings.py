@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
 from gcl_hard.core.setting import Setting
@@ -30,6 +29,7 @@ from gcl_hard.experiments.settings import (
 )
 from gcl_hard.functional.hardness import DEFAULT_SCALE, EmbeddedScale
 from gcl_hard.functional.objectives import Objective
+from gcl_hard.graphs import canonical_name
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.losses.methods import method
 from gcl_hard.training.loop import Optimisation
@@ -65,8 +65,6 @@ def _usual_protocol(above: Values) -> str:
     """The paper's on its own sets, with which ``bench`` compares; on all other data the one that
     estimates the accuracy on new graphs.
     """
-    from gcl_hard.graphs.tudataset import canonical_name
-
     name = ""
     with suppress(InputError):  # of what is no name of such a set
         name = canonical_name(above["dataset"])
@@ -145,7 +143,6 @@ class GraphConfig(OwnTraining, RunConfig, GraphLoss):
 
     baselines: ClassVar[tuple[str, ...]] = GRAPH_BASELINES
     domain: ClassVar[Domain] = "graphs"
-    from_paths: ClassVar[bool] = True
 
     dataset: Annotated[
         str,
@@ -329,18 +326,6 @@ class GraphConfig(OwnTraining, RunConfig, GraphLoss):
     def unread(self) -> frozenset[str]:
         """Settings of the GIN, if another encoder replaces it."""
         return frozenset(of_part(type(self), "gin") if is_own(self.encoder) else ())
-
-    @classmethod
-    def is_available(cls, name: str, data_dir: Path | None = None) -> bool:
-        """Whether it is a known set of graphs, or one in the data folder or the cache."""
-        from gcl_hard.graphs import tudataset
-
-        try:
-            return tudataset.canonical_name(name) in tudataset.MANIFEST or bool(
-                tudataset.locate(name, data_dir=data_dir, download=False)
-            )
-        except InputError:
-            return False
 
     @property
     def data_key(self) -> tuple[Hashable, ...]:

@@ -4,63 +4,47 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import shutil
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import InputError, nearest, unknown
+from gcl_hard.errors import InputError
 from gcl_hard.files import locating
 from gcl_hard.files.io import refuse_bomb
 from gcl_hard.files.locating import Download, Wanted
+from gcl_hard.graphs import (
+    ALIASES,
+    MANIFEST,
+    OPTIONAL,
+    PACKAGED,
+    REQUIRED,
+    Members,
+    Sizes,
+    canonical_name,
+    files_of,
+    in_folder,
+    unpacked,
+)
 from gcl_hard.graphs.data import GraphSet, RawGraphs
 from gcl_hard.graphs.features import check_kind
 
 Array = npt.NDArray[Any]
-Members = dict[str, Callable[[], Any]]
-"""Functions that open the files of a folder or archive, by path in it."""
 
 SITE = "https://www.chrsmrrs.com/graphkerneldatasets"
-PACKAGED = Path(__file__).parents[1] / "data"
 
 EVERY = slice(None)
 MOST_LABELS = 10_000  # values of a column, each a feature
-SHOWN = 5  # files named in a message
-REQUIRED = ("A", "graph_indicator", "graph_labels")
-OPTIONAL = ("node_labels", "node_attributes", "edge_labels", "edge_attributes")
-
-
-class Sizes(NamedTuple):
-    """Sizes of a known set; edges count once per direction, labels as one-hot columns."""
-
-    graphs: int
-    nodes: int
-    edges: int
-    classes: int
-    node_labels: int = 0
-    node_attributes: int = 0
-    edge_labels: int = 0
-
-
-MANIFEST = {
-    "MUTAG": Sizes(188, 3371, 7442, 2, node_labels=7, edge_labels=4),
-    "PTC_MR": Sizes(344, 4915, 10108, 2, node_labels=18, edge_labels=4),
-    "ENZYMES": Sizes(600, 19580, 74564, 6, node_labels=3, node_attributes=18),
-    "IMDB-BINARY": Sizes(1000, 19773, 193062, 2),
-    "IMDB-MULTI": Sizes(1500, 19502, 197806, 3),
-}
-
-ALIASES = {"PTC": "PTC_MR", "IMDB-B": "IMDB-BINARY", "IMDB-M": "IMDB-MULTI"}
+SHOWN = 5  # files that a message names
 
 
 def load(
@@ -114,29 +98,6 @@ def load(
     return GraphSet.from_raw(raw, name=name, features=features)
 
 
-def canonical_name(name: str) -> str:
-    """The name of a set as TUDataset spells it; known names and aliases in any case.
-
-    Args:
-        name: as the user wrote it; names outside the manifest are returned unchanged.
-
-    Returns:
-        The name.
-
-    Raises:
-        InputError: if it is not a valid file name.
-
-    Example:
-        >>> canonical_name("ptc"), canonical_name("imdb-b"), canonical_name("PROTEINS")
-        ('PTC_MR', 'IMDB-BINARY', 'PROTEINS')
-    """
-    if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", name, flags=re.ASCII):
-        raise InputError(f"dataset {name!r}; expected letters, digits, '_', '-', '.' or '+'")
-    known = {key.casefold(): value for key, value in ALIASES.items()}
-    known |= {key.casefold(): key for key in MANIFEST}
-    return known.get(name.casefold(), name)
-
-
 def lacks_edge_labels(name: str) -> bool:
     """Whether a known set has no edge labels, without reading it.
 
@@ -149,9 +110,8 @@ def lacks_edge_labels(name: str) -> bool:
 
 
 def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
-    """The archive of a set, or the files of an unpacked one."""
-    path = locate(name, data_dir=data_dir).resolve()
-    return sorted(path.rglob("*")) if path.is_dir() else [path]
+    """The archive that a set is read from, or the files of an unpacked one."""
+    return locating.members(locate(name, data_dir=data_dir))
 
 
 def locate(
@@ -188,15 +148,13 @@ def locate(
             f"returns read_molecules({name!r}).molecules, or use --domain molecules"
         )
     places = locating.folders("tu", data_dir=data_dir, cache_dir=cache_dir, files="NAME.zip files")
-    options = [*MANIFEST, *ALIASES]
-    headline = f"dataset {name!r} is not available"
-    if name not in options and nearest(name, options):
-        headline = f"{unknown('dataset', name, options)}; any other TUDataset name needs its zip"
     url = f"{SITE}/{name}.zip"
     wanted = Wanted(
-        look=partial(_in_folder, name=name),
+        look=partial(in_folder, name=name),
         lacks=partial(_absence, name=name),
-        headline=headline,
+        headline=locating.headline(
+            "dataset", name, [*MANIFEST, *ALIASES], "TUDataset name needs its zip"
+        ),
         put=((url, f"{name}.zip"),),
         hint="MUTAG is in the package and works offline; there, images and the nodes of one graph "
         "are a NAME.npz, images also NAME/train/CLASS/* and NAME/test/CLASS/*, links "
@@ -222,30 +180,9 @@ def _check_sizes(name: str, raw: RawGraphs, path: Path) -> None:
         raise InputError(f"{path} is not the TUDataset's {name}: {'; '.join(wrong)}")
 
 
-def _in_folder(folder: Path, name: str) -> Path | None:
-    """The folder or archive of a set, in any case if none is spelt exactly."""
-    for fold in (str, str.casefold):
-        for file_name in (name, f"{name}.zip"):
-            alike = [path for path in folder.glob("*") if fold(path.name) == fold(file_name)]
-            usable = [
-                path
-                for path in alike
-                if (_files_of(_unpacked(path), name) if file_name == name else path.is_file())
-            ]
-            if len(usable) > 1:
-                raise InputError(
-                    f"{folder} holds {' and '.join(sorted(path.name for path in usable))}: rename "
-                    f"the "
-                    f"one to read to {file_name}"
-                )
-            if usable:
-                return usable[0]
-    return None
-
-
 def _absence(folder: Path, name: str) -> str:
     """What is missing in a folder, and what it has instead."""
-    if _files_of((path.name for path in folder.glob("*")), name):
+    if files_of((path.name for path in folder.glob("*")), name):
         return f"{name}_*.txt files, which belong in {name}/ there"
     empty = f"no {name}_*.txt in {name}/" if (folder / name).is_dir() else f"no {name}/"
     return f"{empty}, no {name}.zip"
@@ -275,7 +212,7 @@ def read_texts(path: Path, name: str) -> dict[str, str]:
     """
     try:
         if path.is_dir():
-            raw = _read(_unpacked(path), path, name)
+            raw = _read(unpacked(path), path, name)
         else:
             with zipfile.ZipFile(path) as archive:
                 refuse_bomb(archive, path)
@@ -291,12 +228,6 @@ def read_texts(path: Path, name: str) -> dict[str, str]:
         raise InputError(f"{path}: a {name}_*.txt file is not text: {error}") from error
 
 
-def _unpacked(folder: Path) -> Members:
-    """The files of a folder and its subfolders."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): partial(path.open, "rb") for path in files}
-
-
 def _zipped(archive: zipfile.ZipFile) -> Members:
     """The files of an archive; backslashes separate folders, too."""
     return {
@@ -306,20 +237,9 @@ def _zipped(archive: zipfile.ZipFile) -> Members:
     }
 
 
-def _files_of(members: Iterable[str], name: str) -> dict[str, list[str]]:
-    """Paths of a set's files by key; paths outside the folder are left out."""
-    wanted = {f"{name}_{key}.txt".casefold(): key for key in (*REQUIRED, *OPTIONAL)}
-    files: dict[str, list[str]] = {}
-    for member in members:
-        *folders, file = member.split("/")
-        if file.casefold() in wanted and ".." not in folders:
-            files.setdefault(wanted[file.casefold()], []).append(member)
-    return files
-
-
 def _unread(members: Iterable[str], name: str) -> list[str]:
     """Other files named like those of a set, except a readme."""
-    read = {file for files in _files_of(members, name).values() for file in files}
+    read = {file for files in files_of(members, name).values() for file in files}
     prefix = f"{name}_".casefold()
     others = {member.rpartition("/")[2] for member in members if member not in read}
     return sorted(
@@ -330,7 +250,7 @@ def _unread(members: Iterable[str], name: str) -> list[str]:
 
 
 def _read(members: Members, path: Path, name: str) -> dict[str, bytes]:
-    files = _files_of(members, name)
+    files = files_of(members, name)
     folders = {member.rpartition("/")[0] or "." for paths in files.values() for member in paths}
     if len(folders) > 1:
         raise InputError(

@@ -1,3 +1,6 @@
+from pathlib import Path
+from typing import Literal, NamedTuple
+
 from gcl_hard.images.augment import ViewRecipe as ViewRecipe
 from gcl_hard.images.augment import Views as Views
 from gcl_hard.images.augment import channel_statistics as channel_statistics
@@ -15,3 +18,23 @@ from gcl_hard.images.models import image_encoder as image_encoder
 from gcl_hard.images.models import projection_head as projection_head
 from gcl_hard.images.models import resnet as resnet
 from gcl_hard.images.models import stem_for as stem_for
+
+Layout = Literal["npz", "torchvision", "folders", "classes"]
+
+class Known(NamedTuple):
+    n_train: int
+    n_test: int
+    n_classes: int
+    side: int
+    folder: str = ""
+    url: str = ""
+    checksum: str = ""
+    layout: Layout = "torchvision"
+
+KNOWN: dict[str, Known]
+
+def canonical_name(name: str) -> str: ...
+def has_dataset(name: str, data_dir: str | Path | None = None) -> bool: ...
+def is_misspelt(name: str) -> bool: ...
+def in_folder(folder: Path, name: str) -> Path | None: ...
+def nearly_named(folder: Path, name: str) -> list[Path]: ...

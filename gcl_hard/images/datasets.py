@@ -15,10 +15,8 @@ from torch import Tensor
 
 from gcl_hard.core.ids import checked_names
 from gcl_hard.errors import InputError, check_option
-from gcl_hard.files.locating import npz_kind
-from gcl_hard.images import files
+from gcl_hard.images import KNOWN, canonical_name, files
 from gcl_hard.images.decoding import Images, Labels
-from gcl_hard.images.files import KNOWN, canonical_name
 from gcl_hard.images.folders import read_labels
 
 
@@ -154,29 +152,6 @@ class ImageSet:
     def to(self, device: torch.device) -> ImageSet:
         """A copy on a device."""
         return replace(self, splits={name: part.to(device) for name, part in self.splits.items()})
-
-
-def is_image_set(name: str, data_dir: str | Path | None = None) -> bool:
-    """Whether a name belongs to an image set.
-
-    A known set, any name that ends in ``.npz`` and is not a node graph, or such a NAME.npz or a
-    folder NAME/train/CLASS/ or NAME/CLASS/ of images in the data folder or cache.
-
-    Args:
-        name: name of a data set.
-        data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
-
-    Returns:
-        True for an image set.
-
-    Example:
-        >>> is_image_set("cifar10"), is_image_set("MUTAG")
-        (True, False)
-    """
-    path = Path(name)
-    if path.suffix.casefold() == ".npz":
-        return npz_kind(path) != "nodes"
-    return canonical_name(name) in KNOWN or files.own_files(name, data_dir) is not None
 
 
 def locate(

@@ -33,9 +33,8 @@ from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.experiments.record import Scored
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import OwnTraining, of_part
-from gcl_hard.images import ImageContrast, ImageSet, Split, training
+from gcl_hard.images import KNOWN, ImageContrast, ImageSet, Split, canonical_name, training
 from gcl_hard.images.datasets import load, load_folder, paths
-from gcl_hard.images.files import KNOWN, canonical_name
 from gcl_hard.images.parts import (
     ImageData,
     digest_of_images,

@@ -17,28 +17,6 @@ TABLE_I: dict[str, dict[str, float]] = {
 runs; the best of a grid over β or thresholds; the paper does not say where that grid was
 scored."""
 
-
-TABLES: dict[str, Preset] = {
-    "1": Preset(
-        "images",
-        "Table I, images, with baselines, grids and tests",
-        {
-            "dataset": (*TABLE_I,),
-            "method": ("ucl", "hucl", "scl", "hscl", "hscl-tau", *IMAGE_BASELINES),
-            "beta": (0.1, 0.5, 1.0, 2.0, 5.0),
-            "threshold_start": (-0.5, -0.3, -0.1),
-            "threshold_end": (-0.1, 0.0, 0.1),
-            "select": True,
-        },
-        by_dataset={
-            "STL10": {"size": 32, "stem": "cifar"},  # as in configs/images/stl10.yaml
-            "CIFAR100": {"class_prior": 0.01},  # one over the number of classes
-            "TinyImageNet": {"class_prior": 0.005},
-        },
-    ),
-}
-"""By the value of ``--table``."""
-
 SMALL: dict[str, Any] = {
     "dataset": ("CIFAR10", "CIFAR100"),
     "method": ("ucl", "hucl", "hcl", "bcl", "scl", "hscl", "hscl-tau", *IMAGE_BASELINES),
@@ -60,8 +38,29 @@ SMALL: dict[str, Any] = {
 """Values of ``--table 1 --small``: Table I at a size that CPUs train in hours."""
 
 
+TABLES: dict[str, Preset] = {
+    "1": Preset(
+        {
+            "dataset": (*TABLE_I,),
+            "method": ("ucl", "hucl", "scl", "hscl", "hscl-tau", *IMAGE_BASELINES),
+            "beta": (0.1, 0.5, 1.0, 2.0, 5.0),
+            "threshold_start": (-0.5, -0.3, -0.1),
+            "threshold_end": (-0.1, 0.0, 0.1),
+            "select": True,
+        },
+        by_dataset={
+            "STL10": {"size": 32, "stem": "cifar"},  # as in configs/images/stl10.yaml
+            "CIFAR100": {"class_prior": 0.01},  # one over the number of classes
+            "TinyImageNet": {"class_prior": 0.005},
+        },
+        small=SMALL,
+    ),
+}
+"""By the value of ``--table``."""
+
+
 def published(config: ImageConfig) -> float | None:
-    """As :func:`gcl_hard.experiments.presets.published_accuracy`."""
+    """Accuracy that the H-SCL paper reports for a configuration, percent, if it has one."""
     splits = config.pretrain_split, config.probe_split
     whole = config.subset is None and config.classes is None and not config.label_noise
     comparable = whole and splits == ("train", "train")

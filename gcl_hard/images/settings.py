@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from gcl_hard.core.setting import Setting, declared
@@ -122,7 +120,6 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
 
     baselines: ClassVar[tuple[str, ...]] = IMAGE_BASELINES
     domain: ClassVar[Domain] = "images"
-    from_paths: ClassVar[bool] = True
 
     dataset: Annotated[
         str,
@@ -318,31 +315,6 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
                 raise InputError(
                     f"{flag(name)} must not be test: nothing is trained on test images"
                 )
-
-    @classmethod
-    def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
-        """Whether it is a known set, spelt nearly so, or one of the user's own images."""
-        from gcl_hard.images.datasets import is_image_set
-        from gcl_hard.images.files import KNOWN
-
-        known = [one.casefold() for one in KNOWN]
-        misspelt = difflib.get_close_matches(name.casefold(), known, cutoff=0.75)
-        return is_image_set(name, data_dir) or bool(misspelt)
-
-    @classmethod
-    def is_available(cls, name: str, data_dir: Path | None = None) -> bool:
-        """Whether it is a known set of images, or one of the user's own."""
-        from gcl_hard.images.datasets import is_image_set
-
-        return is_image_set(name, data_dir)
-
-    @classmethod
-    def not_read(cls, name: str) -> list[Path]:
-        """Images in the working folder under the name of a set that is read from elsewhere."""
-        from gcl_hard.images.files import canonical_name, namesakes, own_files
-
-        read, (images, arrays) = own_files(name), namesakes(Path(), canonical_name(name))
-        return [one for one in (*images, *arrays) if read is None or not one.samefile(read)]
 
     def view_recipe(self) -> ViewRecipe:
         """Random augmentations of the views."""

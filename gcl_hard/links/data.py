@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -19,10 +19,9 @@ from gcl_hard.errors import InputError, check_at_least, check_option
 from gcl_hard.files.io import digest_of_arrays
 from gcl_hard.graphs.copies import fields_on_device
 from gcl_hard.graphs.parts import count
+from gcl_hard.links import PARTS, Part
 from gcl_hard.links.reversed_facts import reversed_notes
 
-Part = Literal["train", "valid", "test"]
-PARTS: tuple[Part, ...] = get_args(Part)
 Triple = tuple[str, str, str]
 Names = Sequence[str] | Mapping[str, int] | Mapping[int, str]
 KINDS = ("1_1", "1_n", "n_1", "n_n")

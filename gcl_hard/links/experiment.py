@@ -30,8 +30,10 @@ from gcl_hard.experiments.experiment import (
 from gcl_hard.experiments.record import Scored, Tested
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.training import Training
-from gcl_hard.links.data import KINDS, LinkSet, Part, Queries
-from gcl_hard.links.files import canonical_name, load_links, locate
+from gcl_hard.files.locating import members
+from gcl_hard.links import Part, canonical_name
+from gcl_hard.links.data import KINDS, LinkSet, Queries
+from gcl_hard.links.files import load_links, locate
 from gcl_hard.links.models import (
     RGCN,
     SCORERS,
@@ -96,8 +98,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
 
     def files(self, config: LinkConfig, data_dir: Path | None) -> list[Path]:
         """The archive of a set, or its three files."""
-        path = locate(config.dataset, data_dir=data_dir).resolve()
-        return sorted(path.glob("*.txt")) if path.is_dir() else [path]
+        return members(locate(config.dataset, data_dir=data_dir), "*.txt")
 
     def searches_on_test(self, config: LinkConfig) -> bool:
         """Never: settings are chosen by the ranks of validation facts."""

@@ -8,17 +8,16 @@ import re
 import tarfile
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
-from gcl_hard.errors import InputError, nearest, unknown
+from gcl_hard.errors import InputError
 from gcl_hard.files import locating
-from gcl_hard.files.io import cache_root, check_regular, expanded, refuse_bomb
+from gcl_hard.files.io import check_regular, expanded, refuse_bomb
 from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.graphs.parts import count
-from gcl_hard.links.data import PARTS, LinkSet, Part, Triple
+from gcl_hard.links import ARCHIVES, KNOWN, PARTS, Part, canonical_name, in_folder, is_name, is_set
+from gcl_hard.links.data import LinkSet, Triple
 
 SITE = "https://raw.githubusercontent.com/TimDettmers/ConvE/f3c0eb2"
-ARCHIVES = (".tar.gz", ".tgz", ".tar")
 FIELDS = 3
 ENDS = {
     "head", "tail", "h", "t", "subject", "object", "subj", "obj", "s", "o", "source", "target",
@@ -31,51 +30,6 @@ RELATIONS = {
 """Names of columns, in small letters."""
 TERM = re.compile(r"(<[^>]*>|_:\S+)\t<[^>]*>\t.*\.")
 """A line of N-Triples whose terms are separated by tabs."""
-
-
-class KnownLinks(NamedTuple):
-    """A published set of facts.
-
-    Attributes:
-        file: its archive.
-        sha256: of the archive.
-        counts: entities, relations, and facts to train on, to choose by and to test on.
-    """
-
-    file: str
-    sha256: str
-    counts: tuple[int, int, int, int, int]
-
-
-KNOWN = {
-    "FB15k-237": KnownLinks(
-        "FB15k-237.tar.gz", "311df7930f842a02979eaa7a802484a6afe62303c07f915f1e6edbc30cbe05e8",
-        (14_541, 237, 272_115, 17_535, 20_466),
-    ),
-    "WN18RR": KnownLinks(
-        "WN18RR.tar.gz", "1eb9152f804c140d163462c0d49f65e5a0b30ab5fbb375c5e3353c11a6249060",
-        (40_943, 11, 86_835, 3_034, 3_134),
-    ),
-    "UMLS": KnownLinks(
-        "umls.tar.gz", "26223aa91f0ec8db2324e0f489b9a4425e04d1d0df72ce5cfd62af4b91aee6fd",
-        (135, 46, 5_216, 652, 661),
-    ),
-    "Kinship": KnownLinks(
-        "kinship.tar.gz", "a3cb9ca67213eb38133aebc12901195e283d844ebd59f1a6cbf2d4fa12ced4e6",
-        (104, 25, 8_544, 1_068, 1_074),
-    ),
-}  # fmt: skip
-"""The archives of Dettmers et al. (2018), *Convolutional 2D Knowledge Graph Embeddings*."""
-
-
-def canonical_name(name: str) -> str:
-    """The spelling of a known set; other names are returned as given.
-
-    Example:
-        >>> canonical_name("fb15k-237"), canonical_name("mine")
-        ('FB15k-237', 'mine')
-    """
-    return next((known for known in KNOWN if known.casefold() == name.casefold()), name)
 
 
 def load_links(
@@ -122,44 +76,20 @@ def load_links(
     """
     name = os.fspath(name)
     path = locate(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
-    found = read_links(path, name=canonical_name(name) if _named(name) else None)
-    known = KNOWN.get(found.name)
-    sizes = (found.n_entities, found.n_relations, *(len(found.part(part)) for part in PARTS))
+    links = read_links(path, name=canonical_name(name) if is_name(name) else None)
+    known = KNOWN.get(links.name)
+    sizes = (links.n_entities, links.n_relations, *(len(links.part(part)) for part in PARTS))
     if known is not None and sizes != known.counts:
         raise InputError(
-            f"{path} is not the published {found.name}: it has {_sizes(sizes)} in place of "
+            f"{path} is not the published {links.name}: it has {_sizes(sizes)} in place of "
             f"{_sizes(known.counts)}; give a set of your own another name"
         )
-    return found
+    return links
 
 
 def _sizes(counts: tuple[int, ...]) -> str:
     kinds = ("entities", "relations", "training", "validation", "test facts")
     return ", ".join(f"{n:,} {kind}" for n, kind in zip(counts, kinds, strict=True))
-
-
-def has_links(name: str, data_dir: str | Path | None = None) -> bool:
-    """Whether a name belongs to a set of facts: a known one, or one in the folder or the cache.
-
-    Args:
-        name: name of a data set, or the path of a folder or archive.
-        data_dir: the data folder; by default that of ``GCL_HARD_DATA``.
-
-    Example:
-        >>> has_links("wn18rr"), has_links("MUTAG")
-        (True, False)
-    """
-    if not _named(name):
-        return _is_set(expanded(name))
-    given = data_dir or os.environ.get("GCL_HARD_DATA")
-    folders = [expanded(given)] if given else []
-    found = (_in_folder(one, name) for one in (*folders, cache_root() / "links"))
-    return canonical_name(name) in KNOWN or any(one is not None for one in found)
-
-
-def _named(name: str) -> bool:
-    """Whether a set is given by its name, and not by its path."""
-    return Path(name).name == name and not name.endswith(ARCHIVES)
 
 
 def locate(
@@ -174,9 +104,9 @@ def locate(
     Raises:
         InputError: if it cannot be found; lists what was tried, and where to put which file.
     """
-    if not _named(name):
+    if not is_name(name):
         path = expanded(name)
-        if _is_set(path):
+        if is_set(path):
             return path
         raise InputError(
             f"{path} is no set of facts: a folder with train.txt, valid.txt and test.txt, or an "
@@ -187,43 +117,20 @@ def locate(
         "links", data_dir=data_dir, cache_dir=cache_dir, files="NAME.tar.gz or folders NAME"
     )
     known = KNOWN.get(name)
-    headline = f"set of facts {name!r} is not available"
-    if known is None and nearest(name, KNOWN):
-        headline = f"{unknown('set of facts', name, KNOWN)}; any other needs its folder {name}"
     site = None
     put = [("a folder with train.txt, valid.txt and test.txt", name)]
     if known is not None:
         site = Download(f"{SITE}/{known.file}", known.file, f"sha256:{known.sha256}")
         put.insert(0, (site.url, known.file))
     wanted = Wanted(
-        look=partial(_in_folder, name=name),
+        look=partial(in_folder, name=name),
         lacks=lambda folder: f"no folder {name}, no {name}{ARCHIVES[0]}",
-        headline=headline,
+        headline=locating.headline("set of facts", name, KNOWN, f"needs its folder {name}"),
         put=tuple(put),
         hint="no set of facts is in the package: LinkSet.from_triples makes one of your own",
         download=site,
     )
     return locating.locate(wanted, places, download=download)
-
-
-def _is_set(path: Path) -> bool:
-    if path.is_dir():
-        return all((path / f"{part}.txt").is_file() for part in PARTS)
-    return path.is_file() and path.name.endswith(ARCHIVES)
-
-
-def _in_folder(folder: Path, name: str) -> Path | None:
-    """The folder or archive of a set; InputError where there are several."""
-    if not folder.is_dir():
-        return None
-    names = {name.casefold(), *(f"{name}{end}".casefold() for end in ARCHIVES)}
-    found = [one for one in sorted(folder.iterdir()) if one.name.casefold() in names]
-    found = [one for one in found if _is_set(one)]
-    if len(found) > 1:
-        raise InputError(
-            f"{' and '.join(map(str, found))}: each may be the set {name}; remove or rename one"
-        )
-    return found[0] if found else None
 
 
 def read_links(path: str | Path, *, name: str | None = None) -> LinkSet:
@@ -296,15 +203,15 @@ def _texts(path: Path) -> dict[Part, str]:
     try:
         with tarfile.open(path) as archive:
             refuse_bomb(archive, path)
-            members = {Path(one.name).name: one for one in archive if one.isfile()}
-            found = dict[Part, str]()
+            members = {Path(member.name).name: member for member in archive if member.isfile()}
+            texts = dict[Part, str]()
             for part in PARTS:
                 member = members.get(f"{part}.txt")
                 opened = None if member is None else archive.extractfile(member)
                 if opened is None:
                     raise InputError(f"{path} has no {part}.txt")
-                found[part] = _text(opened.read(), f"{path}, {part}.txt")
-            return found
+                texts[part] = _text(opened.read(), f"{path}, {part}.txt")
+            return texts
     except (tarfile.TarError, EOFError, OSError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
 
@@ -341,13 +248,13 @@ def _triples(text: str, where: str, part: Part, spaced: set[str], notes: list[st
         notes.append(f"{part}: read as N-Triples, without the dots at the end of lines")
     facts = list[Triple]()
     for number, line in lines.items():
-        given = line.split("\t")
-        names = [one.strip() for one in given]
+        fields = line.split("\t")
+        names = [field.strip() for field in fields]
         if len(names) != FIELDS or not all(names):
             raise InputError(
                 f"{where}, line {number}: expected head, relation and tail, separated by tabs, got "
                 f"{line[:80]!r}"
             )
-        spaced.update(one for one, bare in zip(given, names, strict=True) if one != bare)
+        spaced.update(field for field, name in zip(fields, names, strict=True) if field != name)
         facts.append((names[0], names[1], names[2]))
     return facts

@@ -72,8 +72,8 @@ class Scorer(nn.Module, ABC):
 
     def candidates(self, entities: Tensor | None = None) -> Tensor:
         """Vectors of some entities, float [C, d] of int64 [C]; of all if None."""
-        found: Tensor = self.entities.weight if entities is None else self.entities(entities)
-        return found
+        vectors: Tensor = self.entities.weight if entities is None else self.entities(entities)
+        return vectors
 
     def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
         """Scores, float [B, C]: dot products, unless a model has others."""
@@ -108,8 +108,8 @@ class DistMult(Scorer):
 
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:
         """h ∘ r."""
-        found: Tensor = self.entities(entity) * self.relations(relation)
-        return found
+        query: Tensor = self.entities(entity) * self.relations(relation)
+        return query
 
 
 class ComplEx(Scorer):
@@ -168,8 +168,8 @@ class TransE(Scorer):
 
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:
         """h + r."""
-        found: Tensor = self.entities(entity) + self.relations(relation)
-        return found
+        query: Tensor = self.entities(entity) + self.relations(relation)
+        return query
 
     def compare(self, queries: Tensor, candidates: Tensor) -> Tensor:
         """Scores by distances, [B, C]."""
@@ -331,8 +331,8 @@ class RGCN(DistMult):
 
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:
         """h ∘ r."""
-        found: Tensor = self.candidates(entity) * self.relations(relation)
-        return found
+        query: Tensor = self.candidates(entity) * self.relations(relation)
+        return query
 
 
 SCORERS: dict[str, type[Scorer]] = {
@@ -430,33 +430,35 @@ class LinkContrast(Draws, nn.Module):
         query = self.scorer.query(batch.entity, batch.relation)
         entities: Tensor | None = None
         where: Tensor | None = None
-        given: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if self.n_candidates == "all":
-            own = batch.answer
+            positives = batch.answer
         elif self.n_candidates == "batch":
-            entities, own = torch.unique(batch.answer, return_inverse=True)
+            entities, positives = torch.unique(batch.answer, return_inverse=True)
             where = self._columns(entities)
-            given["log_proposal"] = self._log_present(entities, batch.number)
+            options["log_proposal"] = self._log_present(entities, batch.number)
         else:
-            entities, own = self._drawn(batch), torch.zeros_like(batch.answer)
+            entities, positives = self._drawn(batch), torch.zeros_like(batch.answer)
             where = self._columns(entities, after=1)
             # where the answer is not drawn, its own column, which is barred anyway
             again = where[batch.answer].clamp(min=0)
-            given["repeated"] = torch.arange(batch.number, device=device), again
+            options["repeated"] = torch.arange(batch.number, device=device), again
         if self.loss.sampler.needs_labels:
-            given["known"] = self._known.pairs(self._links.key(batch), where)
+            options["known"] = self._known.pairs(self._links.key(batch), where)
         if self.rare:
-            given["anchor_weights"] = self._rarity(batch).to(query.dtype)
+            options["anchor_weights"] = self._rarity(batch).to(query.dtype)
         candidates, answers = self.scorer.candidates(entities), None
-        if "repeated" in given:  # the answer of each query stands before what is drawn
+        if "repeated" in options:  # the answer of each query stands before what is drawn
             answers = self.scorer.candidates(batch.answer)
             right = _pairwise(self.scorer, query, answers)
             scores = torch.cat([right[:, None], _compare(self.scorer, query, candidates)], 1)
-            value: Tensor = self.loss.scored(scores, own, **given)
+            value: Tensor = self.loss.scored(scores, positives, **options)
         elif _are_products(self.scorer):
-            value = self.loss.against(query, candidates, own, bias=_bias(self.scorer), **given)
+            value = self.loss.against(
+                query, candidates, positives, bias=_bias(self.scorer), **options
+            )
         else:
-            value = self.loss.scored(_compare(self.scorer, query, candidates), own, **given)
+            value = self.loss.scored(_compare(self.scorer, query, candidates), positives, **options)
         if self.n3:
             value = value + self.n3 * self._cubes(batch, answers)
         return value
@@ -473,8 +475,8 @@ class LinkContrast(Draws, nn.Module):
             self._links.n_entities, (self.n_candidates,), device=batch.answer.device,
             generator=self._generators.on(batch.answer),
         )  # fmt: skip
-        found: Tensor = torch.unique(drawn)
-        return found
+        entities: Tensor = torch.unique(drawn)
+        return entities
 
     def _columns(self, entities: Tensor, after: int = 0) -> Tensor:
         """The column of each entity among some, −1 where it is none.
@@ -494,7 +496,7 @@ class LinkContrast(Draws, nn.Module):
         """Weights of the queries of a batch, [B]."""
         n = self._links.n_relations
         back = Queries(batch.answer, (batch.relation + n) % (2 * n), batch.entity)
-        both = [self._known.number(self._links.key(one)) for one in (batch, back)]
+        both = [self._known.number(self._links.key(queries)) for queries in (batch, back)]
         return (torch.stack(both).sum(0) + 6.0).rsqrt()
 
     def _cubes(self, batch: Queries, answers: Tensor | None) -> Tensor:
@@ -504,7 +506,7 @@ class LinkContrast(Draws, nn.Module):
         vectors = (
             self.scorer.candidates(batch.entity), self.scorer.relations(batch.relation), answers
         )  # fmt: skip
-        cubes: list[Tensor] = [one.abs().pow(3).sum() for one in vectors]
+        cubes: list[Tensor] = [rows.abs().pow(3).sum() for rows in vectors]
         return torch.stack(cubes).sum() / batch.number
 
     def check_data(self, data: Any, *, more: bool = False) -> None:
@@ -545,21 +547,21 @@ class LinkContrast(Draws, nn.Module):
         Raises:
             InputError: for a set with other names, or a query of what the model does not have.
         """
-        of = self._links
+        ours = self._links
         if links is not None:
             self.check_data(links, more=True)
-        n = of.n_relations if links is None else links.n_relations
+        n = ours.n_relations if links is None else links.n_relations
         heads, kinds = queries.relation // n, queries.relation % n
-        known = (queries.entity >= 0) & (queries.entity < of.n_entities)
-        known &= (kinds < of.n_relations) & (heads >= 0) & (heads < 2)
+        known = (queries.entity >= 0) & (queries.entity < ours.n_entities)
+        known &= (kinds < ours.n_relations) & (heads >= 0) & (heads < 2)
         if not bool(known.all()):
             first = int(known.long().argmin())
             raise InputError(
                 f"query {first} is of entity {int(queries.entity[first])} and relation "
                 f"{int(queries.relation[first])}, which are not both among those of the model: "
-                f"{of.n_entities:,} entities, and 2 × {of.n_relations:,} relations"
+                f"{ours.n_entities:,} entities, and 2 × {ours.n_relations:,} relations"
             )
-        return scores_of(self.scorer, queries._replace(relation=kinds + heads * of.n_relations))
+        return scores_of(self.scorer, queries._replace(relation=kinds + heads * ours.n_relations))
 
     def predict(
         self,
@@ -603,8 +605,8 @@ class LinkContrast(Draws, nn.Module):
         entity = _index("entity", tail if head is None else head, names)
         r = _index("relation", relation, self._links.relations)
         r += 0 if tail is None else links.n_relations
-        device = next((one.device for one in self.parameters()), links.train.device)
-        asked = Queries(*(torch.tensor([one], device=device) for one in (entity, r, 0)))
+        device = next((weight.device for weight in self.parameters()), links.train.device)
+        asked = Queries(*(torch.tensor([index], device=device) for index in (entity, r, 0)))
         scores = self.scores(asked, links)[0].cpu()
         if filtered:
             facts = links.training_facts
@@ -635,9 +637,9 @@ def check_scorer(scorer: Any, links: LinkSet) -> None:
                 f"and {links.name} has {n_entities:,} and {n_relations:,}"
             )
         return
-    device = next((one.device for one in scorer.parameters()), links.train.device)
+    device = next((weight.device for weight in scorer.parameters()), links.train.device)
     last = (n_entities - 1, 2 * n_relations - 1, 0)
-    asked = Queries(*(torch.tensor([one], device=device) for one in last))
+    asked = Queries(*(torch.tensor([index], device=device) for index in last))
     with calling_own(
         f"{type(scorer).__name__} fails on a query of entity {last[0]} and relation {last[1]}"
     ):
@@ -766,8 +768,8 @@ def encoding(scorer: Any) -> Iterator[None]:
 
 def _bias(scorer: Any) -> float:
     """A number that a model adds to its scores; parameters are its own affair."""
-    found = getattr(scorer, "bias", 0.0)
-    return float(found) if isinstance(found, int | float) else 0.0
+    bias = getattr(scorer, "bias", 0.0)
+    return float(bias) if isinstance(bias, int | float) else 0.0
 
 
 def _are_products(scorer: Any) -> bool:
@@ -776,26 +778,26 @@ def _are_products(scorer: Any) -> bool:
 
 
 def _compare(scorer: Any, queries: Tensor, candidates: Tensor) -> Tensor:
-    found: Tensor
+    scores: Tensor
     if hasattr(scorer, "compare"):
-        found = scorer.compare(queries, candidates)
+        scores = scorer.compare(queries, candidates)
     else:
-        found = queries @ candidates.T + _bias(scorer)
-    return found
+        scores = queries @ candidates.T + _bias(scorer)
+    return scores
 
 
 def _pairwise(scorer: Any, queries: Tensor, candidates: Tensor) -> Tensor:
-    found: Tensor
+    scores: Tensor
     if hasattr(scorer, "pairwise"):
-        found = scorer.pairwise(queries, candidates)
+        scores = scorer.pairwise(queries, candidates)
     elif _are_products(scorer):
-        found = (queries * candidates).sum(1) + _bias(scorer)
+        scores = (queries * candidates).sum(1) + _bias(scorer)
     else:
         raise InputError(
             f"{type(scorer).__name__} compares queries and candidates by a function of its own: "
             f"give it pairwise(queries, candidates), too, or take the pool batch or all"
         )
-    return found
+    return scores
 
 
 def _index(kind: str, name: str | None, names: tuple[str, ...]) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from gcl_hard.core.setting import Setting
@@ -94,7 +93,6 @@ class LinkConfig(RunConfig, LinkLoss):
 
     baselines: ClassVar[tuple[str, ...]] = LINK_BASELINES
     domain: ClassVar[Domain] = "links"
-    from_paths: ClassVar[bool] = True
 
     dataset: Annotated[
         str,
@@ -235,13 +233,6 @@ class LinkConfig(RunConfig, LinkLoss):
         """How the model is optimised."""
         found = super().optimisation()
         return replace(found, optimiser=sparse_adam) if self.sparse else found
-
-    @classmethod
-    def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
-        """Whether it is a known set, or a folder or archive of triples."""
-        from gcl_hard.links.files import has_links
-
-        return has_links(name, data_dir)
 
     @property
     def reads_labels(self) -> bool:

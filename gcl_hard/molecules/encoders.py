@@ -108,13 +108,13 @@ class MoleculeGIN(nn.Module):
         Returns:
             Embeddings of atoms float [N, d] and of molecules float [G, d], d = ``out_dim``.
         """
-        for what, codes, fields in (("atoms", x, ATOMS), ("bonds", edge_attr, BONDS)):
+        for name, codes, fields in (("atoms", x, ATOMS), ("bonds", edge_attr, BONDS)):
             if codes.is_floating_point() or codes.shape[1] != len(fields):
                 raise InputError(
-                    f"{what} must be integer codes of {', '.join(fields)}, got {codes.dtype} "
+                    f"{name} must be integer codes of {', '.join(fields)}, got {codes.dtype} "
                     f"{list(codes.shape)}: gcl_hard.molecules.from_smiles makes such graphs"
                 )
-        found: tuple[Tensor, Tensor] = self.gin(
+        embedded: tuple[Tensor, Tensor] = self.gin(
             self.atoms(x), edge_index, batch, self.bonds(edge_attr), n_graphs
         )
-        return found
+        return embedded

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import glob
 import gzip
 import hashlib
 import io
 import math
-import os
 import re
 import warnings
 import zlib
@@ -26,12 +24,11 @@ from gcl_hard.errors import InputError, unknown
 from gcl_hard.files import locating
 from gcl_hard.files.io import check_regular, largest_unpacked
 from gcl_hard.files.locating import Download, Wanted
+from gcl_hard.molecules import SOURCES, Kind, in_folder, is_file, name_or_path
 from gcl_hard.molecules.data import Molecules, Progress, from_smiles
 
 SITE = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets"
 """Where MoleculeNet's files are."""
-Kind = Literal["classes", "tasks", "values", "unlabelled"]
-"""Targets: one class; yes or no for several tasks, NaN where not known; real numbers; none."""
 SMILES = ("smiles", "canonical_smiles", "mol")
 """Columns that SMILES are looked for in, in any case."""
 OTHERS = ("mol_id", "exp_mean [nM]", "cliff_mol", "split")
@@ -59,54 +56,6 @@ TRAIN, VALID, TEST = ("train", "training"), ("valid", "validation", "val"), ("te
 CLIFF = ("1", "1.0", "true", "yes")
 """What the column ``cliff_mol`` says of a molecule with an activity cliff, in any case."""
 LONGEST_LINE = 2**24  # characters
-
-
-class Source(NamedTuple):
-    """A set that is known by name.
-
-    Attributes:
-        file: name of its file, also as NAME.gz.
-        kind: what its targets are.
-        target: column of a single target, under any of these names; none for all columns.
-        downloads: name of the file at MoleculeNet's; empty if it is not there.
-    """
-
-    file: str
-    kind: Kind
-    target: tuple[str, ...] = ()
-    downloads: str = ""
-
-
-SOURCES = {
-    "BACE": Source("bace.csv", "classes", ("Class",), "bace.csv"),
-    "BBBP": Source("bbbp.csv", "classes", ("p_np",), "BBBP.csv"),
-    "ClinTox": Source("clintox.csv", "tasks", (), "clintox.csv.gz"),
-    "SIDER": Source("sider.csv", "tasks", (), "sider.csv.gz"),
-    "Tox21": Source("tox21.csv", "tasks", (), "tox21.csv.gz"),
-    "ToxCast": Source("toxcast.csv", "tasks", (), "toxcast_data.csv.gz"),
-    "ESOL": Source("delaney.csv", "values",
-                   ("logp", "measured log solubility in mols per litre"), "delaney-processed.csv"),
-    "FreeSolv": Source("freesolv.csv", "values", ("freesolv", "expt"), "SAMPL.csv"),
-    "Lipo": Source("lipo.csv", "values", ("lipo", "exp"), "Lipophilicity.csv"),
-    "MOSES": Source("moses/train.csv", "unlabelled"),
-    **{
-        f"CHEMBL{number}": Source(f"CHEMBL{number}.csv", "values", ("y",))
-        for number in (
-            "1862_Ki", "1871_Ki", "2047_EC50", "204_Ki", "214_Ki", "218_EC50", "228_Ki", "231_Ki",
-            "234_Ki", "235_EC50", "237_EC50", "237_Ki", "239_EC50", "244_Ki", "264_Ki", "2835_Ki",
-            "2971_Ki", "3979_EC50", "4203_Ki", "4616_EC50",
-        )
-    },
-}  # fmt: skip
-"""Sets by name: nine of MoleculeNet (Wu et al. 2018), MOSES (Polykovskiy et al. 2020), and the
-twenty of the thirty of MoleculeACE (van Tilborg et al. 2022)."""
-GROUPS = {
-    "moleculenet": (
-        "BACE", "BBBP", "ClinTox", "SIDER", "Tox21", "ToxCast", "ESOL", "FreeSolv", "Lipo"
-    ),
-    "cliffs": tuple(name for name in SOURCES if name.startswith("CHEMBL")),
-}  # fmt: skip
-"""Several sets by one name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,15 +129,16 @@ def load_molecules(
         ...
         gcl_hard.errors.InputError: cannot read missing.csv: No such file or directory
     """
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "limit": limit, "jobs": jobs, "progress": progress, "cache_dir": cache_dir
     }  # fmt: skip
     name = name_or_path(name, data_dir=data_dir, cache_dir=cache_dir)
     if is_file(name):
         kind: Kind | None = "unlabelled" if unlabelled else None
         return read_molecules(
-            name, smiles=smiles, ids=ids, targets=targets, kind=kind, on_columns=on_columns, **how
-        )
+            name, smiles=smiles, ids=ids, targets=targets, kind=kind, on_columns=on_columns,
+            **options,
+        )  # fmt: skip
     if targets is not None:
         raise InputError(f"{name} has targets of its own, got targets {', '.join(targets)}")
     if smiles is not None:
@@ -198,10 +148,10 @@ def load_molecules(
     source = SOURCES[name]
     path = locate(name, data_dir=data_dir, download=download, cache_dir=cache_dir)
     columns = _header(path)
-    own = [column for column in columns if column in source.target] or None
+    target_columns = [column for column in columns if column in source.target] or None
     return read_molecules(
-        path, name=name, targets=own, kind=source.kind,
-        on_columns=on_columns or (lambda line: None), **how,
+        path, name=name, targets=target_columns, kind=source.kind,
+        on_columns=on_columns or (lambda line: None), **options,
     )  # fmt: skip
 
 
@@ -217,58 +167,6 @@ def split_checked_later() -> Iterator[None]:
         yield
 
 
-def is_file(name: str) -> bool:
-    """Whether a name is the path of a file, and not that of a known set.
-
-    Example:
-        >>> is_file("mine.csv"), is_file("BACE")
-        (True, False)
-    """
-    return Path(name).suffix in (".csv", ".gz")
-
-
-def canonical(name: str) -> str:
-    """The name of a known set, given in any case.
-
-    Raises:
-        InputError: if there is none; offers the closest.
-
-    Example:
-        >>> canonical("bace")
-        'BACE'
-    """
-    known = {one.casefold(): one for one in SOURCES}
-    if name.casefold() not in known:
-        raise unknown("set of molecules", name, SOURCES)
-    return known[name.casefold()]
-
-
-def name_or_path(
-    name: str | Path,
-    *,
-    data_dir: str | Path | None = None,
-    cache_dir: str | Path | None = None,
-) -> str:
-    """The name of a known set as it is spelt, or the path of a file of another one; arguments and
-    errors of :func:`load_molecules`.
-
-    Example:
-        >>> name_or_path("bace"), name_or_path("mine.csv")
-        ('BACE', 'mine.csv')
-    """
-    name = os.fspath(name)
-    if is_file(name):
-        return name
-    if name.casefold() not in {one.casefold() for one in SOURCES}:
-        places = locating.folders(
-            "molecules", data_dir=data_dir, cache_dir=cache_dir, files="CSV files"
-        )
-        names = [f"{name}.csv", f"{name}.csv.gz"]
-        if (path := locating.search(partial(_in_folder, names=names), places)) is not None:
-            return str(path)
-    return canonical(name)
-
-
 def locate(
     name: str,
     *,
@@ -282,10 +180,10 @@ def locate(
         InputError: if it cannot be found; lists what was tried, and where to put the file.
     """
     source = SOURCES[name]
-    names = {one + end for one in (source.file, source.downloads) if one for end in ("", ".gz")}
+    names = {file + end for file in (source.file, source.downloads) if file for end in ("", ".gz")}
     url = f"{SITE}/{source.downloads}"
     wanted = Wanted(
-        look=partial(_in_folder, names=sorted(names)),
+        look=partial(in_folder, names=sorted(names)),
         lacks=lambda folder: f"no {source.file}, also not in its folders",
         headline=f"set of molecules {name!r} is not available",
         put=((url if source.downloads else _origin(name), source.file),),
@@ -296,12 +194,6 @@ def locate(
         "molecules", data_dir=data_dir, cache_dir=cache_dir, files="CSV files"
     )
     return locating.locate(wanted, places, download=download)
-
-
-def _in_folder(folder: Path, names: Sequence[str]) -> Path | None:
-    """The first file with one of these names in a folder, its folders, or theirs."""
-    patterns = (above + glob.escape(name) for above in ("", "*/", "*/*/") for name in names)
-    return next((one for pattern in patterns for one in sorted(folder.glob(pattern))), None)
 
 
 def _origin(name: str) -> str:
@@ -368,11 +260,11 @@ def read_molecules(
     held = [*rows] if len(read) > 1 else []
     table = {name: [row[i] for row in held] for i, name in enumerate(read)}
     if on_columns is not None:
-        numbers = [one for one in wanted if targets or any(map(_is_known, table[one]))]
-        on_columns(f"{path.name}: {columns.said(numbers)}")
+        numbers = [column for column in wanted if targets or any(map(_is_known, table[column]))]
+        on_columns(f"{path.name}: {columns.described(numbers)}")
     elif columns.ids and ids is None:
         warnings.warn(f"{path}: ids are taken from column {columns.ids}", stacklevel=2)
-    y = [[row[read.index(one)] for one in wanted] for row in held]
+    y = [[row[read.index(column)] for column in wanted] for row in held]
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     molecules = from_smiles(
@@ -383,11 +275,11 @@ def read_molecules(
     if columns.ids:
         molecules = molecules.called(table[columns.ids])
     at = molecules.rows
-    found = {one: np.array(table[column])[at] for one, column in columns.special.items()}
+    special = {key: np.array(table[column])[at] for key, column in columns.special.items()}
     if wanted:
         molecules, kind = _with_targets(molecules, y, wanted, path, kind, named=targets is not None)
-    found = {one: np.char.lower(np.char.strip(values)) for one, values in found.items()}
-    part, unread = found.get("split"), None
+    special = {key: np.char.lower(np.char.strip(values)) for key, values in special.items()}
+    part, unread = special.get("split"), None
     if part is not None:
         unread = _unread_split(path, part, at)
         part = part if unread is None else None
@@ -398,7 +290,7 @@ def read_molecules(
         molecules, kind or "unlabelled", unread_split=unread,
         test=None if part is None else np.isin(part, TEST),
         valid=valid if valid is not None and valid.any() else None,
-        cliffs=np.isin(found["cliff_mol"], CLIFF) if "cliff_mol" in found else None,
+        cliffs=np.isin(special["cliff_mol"], CLIFF) if "cliff_mol" in special else None,
     )  # fmt: skip
 
 
@@ -427,19 +319,19 @@ class _Columns(NamedTuple):
         ids = [self.ids] * bool(self.ids)
         return [*dict.fromkeys([self.smiles, *self.targets, *ids, *self.special.values()])]
 
-    def said(self, targets: Sequence[str]) -> str:
+    def described(self, targets: Sequence[str]) -> str:
         """What the columns are taken for, of which these targets hold numbers."""
         taken = (self.smiles, self.ids, *targets, *self.special.values())
-        left = [one or "one without a name" for one in self.all if one not in taken]
+        left = [name or "one without a name" for name in self.all if name not in taken]
         could = " or ".join(self.could_be_ids)
-        said = [
+        parts = [
             f"SMILES from {self.smiles}",
             f"ids from {self.ids}" if self.ids else "ids are the rows' numbers",
             f"targets from {', '.join(targets)}" if targets else "no targets",
             *[f"not read: {', '.join(left)}"] * bool(left),
             *[f"--ids names a column of ids, such as {could}"] * bool(could),
         ]
-        return "; ".join(said)
+        return "; ".join(parts)
 
 
 def _columns(
@@ -455,11 +347,13 @@ def _columns(
     columns = _header(path)
     of_smiles = _smiles_column(path, columns, smiles)
     special = _special(columns)
-    wanted = [one for one in columns if one not in ("", of_smiles, *OTHERS, *special.values())]
+    wanted = [
+        column for column in columns if column not in ("", of_smiles, *OTHERS, *special.values())
+    ]
     wanted += [""] * (columns.count("") == 1)  # as of a table's index
-    for one in targets or ():
-        if one not in columns:
-            raise unknown(f"target of {path.name}", one, wanted or columns)
+    for column in targets or ():
+        if column not in columns:
+            raise unknown(f"target of {path.name}", column, wanted or columns)
     if ids is not None and ids is not False and ids not in columns:
         raise unknown(f"column of ids of {path.name}", ids, [*dict.fromkeys(columns)])
     used = [*targets] if targets else [] if kind == "unlabelled" else wanted
@@ -469,28 +363,28 @@ def _columns(
     named, could_be_ids = ids or "", list[str]()
     if ids is None:
         taken = (of_smiles, *special.values(), *(targets or ()))
-        others = dict.fromkeys(one for one in columns if one not in taken)
+        others = dict.fromkeys(column for column in columns if column not in taken)
         could_be_ids = _words_in(path, columns, [*others], limit)
         if len(could_be_ids) == 1:
             named = could_be_ids.pop()
             _refuse_twins(path, columns, [named], smiles is None)
-    of_targets = [one for one in used if targets or one != named]
+    of_targets = [column for column in used if targets or column != named]
     return _Columns(columns, of_smiles, named, of_targets, special, could_be_ids)
 
 
-def _smiles_column(path: Path, columns: Sequence[str], given: str | None) -> str:
+def _smiles_column(path: Path, columns: Sequence[str], named: str | None) -> str:
     """The column of SMILES, which is named or found by its name."""
     by_name = _by_name(columns)
-    found = given or next((by_name[one] for one in SMILES if one in by_name), None)
-    if found is None or found not in columns:
-        looked = found or " or ".join(SMILES)
+    column = named or next((by_name[name] for name in SMILES if name in by_name), None)
+    if column is None or column not in columns:
+        looked = column or " or ".join(SMILES)
         hint = "name it by smiles (--smiles COLUMN)"
         if len(columns) == 1:
             hint = "are its columns separated by commas?"
         raise InputError(
             f"{path} has no column {looked} of SMILES, it has {', '.join(columns)}: {hint}"
         )
-    return found
+    return column
 
 
 def _words_in(
@@ -535,9 +429,9 @@ def _refuse_twins(
                 f"{path} has {columns.count(name)} columns named {name}: rename them, so that each "
                 f"can be named"
             )
-    known = {one for one in (*SMILES, "split", "cliff_mol") if any_smiles or one not in SMILES}
-    for name in known & {one.casefold() for one in used}:
-        alike = [one for one in columns if one.casefold() == name]
+    known = {name for name in (*SMILES, "split", "cliff_mol") if any_smiles or name not in SMILES}
+    for name in known & {column.casefold() for column in used}:
+        alike = [column for column in columns if column.casefold() == name]
         if len(alike) > 1:
             raise InputError(f"{path} has columns {' and '.join(alike)}: rename one")
 
@@ -578,8 +472,8 @@ def _with_targets(
     targets[at] = known
     if len(values) == 1:
         targets = targets[:, 0]
-    found = molecules.with_targets(targets, classes=kind == "classes", tasks=[*values])
-    return found, kind
+    labelled = molecules.with_targets(targets, classes=kind == "classes", tasks=[*values])
+    return labelled, kind
 
 
 def _numbers(
@@ -590,11 +484,11 @@ def _numbers(
     Those that are no numbers are left out with a warning, or an error; so is one that could be
     the target, for most of its values are measured.
     """
-    found, words, first = {}, list[str](), ""
+    values, words, first = {}, list[str](), ""
     for i, name in enumerate(names):
         texts = {number: row[i].strip() for number, row in rows.items()}
-        numbers = {n: _number(WORDS.get(one.casefold(), one)) for n, one in texts.items()}
-        others = [n for n, one in numbers.items() if one is None]
+        numbers = {n: _number(WORDS.get(text.casefold(), text)) for n, text in texts.items()}
+        others = [n for n, number in numbers.items() if number is None]
         if others:
             strange = (
                 f"{path}, column {name}, row {others[0] + 1}: {texts[others[0]]!r} is no number"
@@ -617,13 +511,13 @@ def _numbers(
                     stacklevel=4,
                 )
             continue
-        found[name] = np.array([*numbers.values()], float)
-        if (beyond := np.abs(found[name]) > np.finfo(np.float32).max).any():
+        values[name] = np.array([*numbers.values()], float)
+        if (beyond := np.abs(values[name]) > np.finfo(np.float32).max).any():
             raise InputError(
                 f"{path}, column {name}: targets are finite numbers, or nothing where they are not "
                 f"known, got {[*texts.values()][int(beyond.argmax())]}"
             )
-    if not found:
+    if not values:
         raise InputError(
             f"{first or path}: there is no column of numbers, so no target: name those that are "
             f"(--targets), or give kind='unlabelled' (pretrain reads no target)"
@@ -633,7 +527,7 @@ def _numbers(
             f"{path}: columns of words left out, which are no targets: {', '.join(words)}",
             stacklevel=4,
         )
-    return found
+    return values
 
 
 def _number(text: str) -> float | None:
@@ -651,8 +545,8 @@ def _leave_out_numbering(
 ) -> None:
     """Drop columns of whole numbers that rise by one from row to row, if others are left."""
     numbering = [
-        name for name, one in values.items()
-        if len(one) > 2 and (np.diff(one) == np.diff(rows)).all()
+        name for name, column in values.items()
+        if len(column) > 2 and (np.diff(column) == np.diff(rows)).all()
     ]  # fmt: skip
     for name in numbering if len(numbering) < len(values) else ():
         del values[name]
@@ -711,27 +605,27 @@ def _refuse_bomb(path: Path) -> None:
 
 def _header(path: Path) -> list[str]:
     with _opened(path) as lines:
-        found = next(csv.reader(lines), [])
-    if not found:
+        header = next(csv.reader(lines), [])
+    if not header:
         raise InputError(f"{path} is empty; expected a line of column names")
-    return [one.strip() for one in found]
+    return [name.strip() for name in header]
 
 
 def _by_name(columns: Sequence[str]) -> dict[str, str]:
     """Columns by their names in lower case, of several the first."""
-    return {one.casefold(): one for one in reversed(columns)}
+    return {name.casefold(): name for name in reversed(columns)}
 
 
 def _special(columns: Sequence[str]) -> dict[str, str]:
     """The columns ``split`` and ``cliff_mol``, in any case, by these names."""
     by_name = _by_name(columns)
-    return {one: by_name[one] for one in ("split", "cliff_mol") if one in by_name}
+    return {name: by_name[name] for name in ("split", "cliff_mol") if name in by_name}
 
 
 def _rows(
     path: Path, columns: Sequence[str], wanted: Sequence[str], limit: int | None
 ) -> Iterator[list[str]]:
-    at = [columns.index(one) for one in wanted]
+    at = [columns.index(column) for column in wanted]
     with _opened(path) as text:
         if limit is None and _is_gzipped(path):
             _refuse_bomb(path)

@@ -38,10 +38,10 @@ def _table(name: str, parts: UserParts) -> str:
     table = OwnTable(name, file_digest(name))
     key = f"{Path(name).name.partition('.')[0]}@{table.digest}"
     stem = key.partition("@")[0]
-    for other, one in parts.graphs.items():
-        if isinstance(one, OwnTable) and other.partition("@")[0] == stem:
+    for other, known in parts.graphs.items():
+        if isinstance(known, OwnTable) and other.partition("@")[0] == stem:
             raise InputError(
-                f"{one.path} and {name} are both named {stem}, and results are told apart by "
+                f"{known.path} and {name} are both named {stem}, and results are told apart by "
                 f"this name: rename one"
             )
     parts.graphs[key], parts.names[name] = table, key
@@ -53,13 +53,13 @@ def _file(config: RunConfig, parts: UserParts) -> str:
     name: str = config.encoder
     if name in {UNTRAINED, *parts.parts, *parts.names} or config.shape or SEED in name:
         return parts.names.get(name, name)
-    of, _, path = name.rpartition(":")
+    weights, _, path = name.rpartition(":")
     if not Path(path.partition("@")[0]).is_file():
         raise InputError(
             f"{path} is not there: an encoder is {UNTRAINED}, or a file of python -m "
             f"gcl_hard.pretrain"
         )
-    if of == UNTRAINED:
+    if weights == UNTRAINED:
         parts.names[name] = lent_encoders().shape_of(path)
     else:
         parts.add_file(name, path, digits=16)

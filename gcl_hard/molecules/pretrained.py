@@ -5,22 +5,24 @@ from __future__ import annotations
 import copy
 import inspect
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from torch import Tensor, nn
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.custom import EncoderMaker
 from gcl_hard.files.io import file_digest, reading
-from gcl_hard.files.stored import check_weights, load_torch
+from gcl_hard.files.stored import load_torch, with_weights
 from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.features import vocabulary
 from gcl_hard.molecules.data import from_tu
 from gcl_hard.molecules.encoders import MoleculeGIN
 from gcl_hard.molecules.settings import UNTRAINED
 
-USUAL_SHAPE = {name: one.default for name, one in inspect.signature(MoleculeGIN).parameters.items()}
+ARGUMENTS = inspect.signature(MoleculeGIN).parameters
+USUAL_SHAPE = {name: argument.default for name, argument in ARGUMENTS.items()}
 """The default arguments of :class:`MoleculeGIN`."""
 
 
@@ -65,26 +67,15 @@ def load_pretrained(path: str | Path) -> Pretrained:
         "vocabulary": dict[str, dict[str, int]], "about": dict[str, Any],
         "encoder": dict[str, Tensor],
     })  # fmt: skip
-    state: dict[str, Tensor] = saved["encoder"]
     with reading(Path(path), "a pre-trained encoder"):
-        of, shape = saved["vocabulary"], _shape(saved["about"])
+        codes, shape = saved["vocabulary"], _shape(saved["about"])
         int(saved["about"]["n"])  # molecules that it was trained on, which scores tell
-        widest = max((max(one.shape, default=0) for one in state.values()), default=0)
-        if shape["layers"] > len(state) or shape["dim"] > widest:
-            raise ValueError("weights of another shape than its settings say")
-    if of != (ours := vocabulary()):
-        others = [f"{k} {of.get(k)}, here {ours[k]}" for k in ours if of.get(k) != ours[k]]
+    if codes != (ours := vocabulary()):
+        others = [f"{k} {codes.get(k)}, here {ours[k]}" for k in ours if codes.get(k) != ours[k]]
         raise InputError(f"{path} has other codes, {'; '.join(others)}: train it again")
-    encoder = MoleculeGIN(**shape)
-    try:
-        encoder.load_state_dict(state)
-    except (RuntimeError, TypeError) as error:
-        raise InputError(
-            f"{path} holds weights of another encoder than its settings say, "
-            f"{shape['layers']} layers of {shape['dim']}: train it again"
-        ) from error
-    check_weights(Path(path), encoder)
-    return Pretrained(encoder.eval(), of, saved["about"])
+    make = partial(MoleculeGIN, **shape)
+    encoder = with_weights(Path(path), saved["encoder"], make, layers=shape["layers"])
+    return Pretrained(cast("MoleculeGIN", encoder), codes, saved["about"])
 
 
 def _shape(about: dict[str, Any]) -> dict[str, Any]:
@@ -117,17 +108,17 @@ def pretrained_part(name: str, digits: int = 8) -> tuple[str, EncoderMaker]:
         InputError: if there is no such file, or it holds none.
     """
     path = Path(name.partition("@")[0])
-    found = load_pretrained(path)
+    pretrained = load_pretrained(path)
     key = f"{path.name}@{file_digest(path)[:digits]}"
     if "@" in name and name != key:
         raise InputError(f"{path} has changed since it was {name}: it is {key} now")
-    return key, FileEncoder(found.encoder, int(found.about["n"]))
+    return key, FileEncoder(pretrained.encoder, int(pretrained.about["n"]))
 
 
 def shape_of(path: str) -> str:
     """``untrained``, with the arguments of a file's encoder that differ from the defaults."""
     shape = load_pretrained(path).shape
-    unusual = [f"{name}={one}" for name, one in shape.items() if one != USUAL_SHAPE[name]]
+    unusual = [f"{name}={value}" for name, value in shape.items() if value != USUAL_SHAPE[name]]
     return f"{UNTRAINED}:{'+'.join(unusual)}" if unusual else UNTRAINED
 
 

@@ -28,6 +28,7 @@ from gcl_hard.experiments.settings import (
 )
 from gcl_hard.functional.labels import LabelGap, check_gap
 from gcl_hard.losses.methods import METHODS
+from gcl_hard.molecules import is_file
 
 CHIRALITY = "-chirality"
 """Ending of splits by scaffolds of which mirror images differ."""
@@ -56,11 +57,7 @@ def is_table(name: str) -> bool:
         >>> is_table("mine.csv"), is_table("mine@0123456789abcdef"), is_table("BACE")
         (True, True, False)
     """
-    return "@" in name or _is_file(name)
-
-
-def _is_file(name: str) -> bool:
-    return Path(name).suffix in (".csv", ".gz")
+    return "@" in name or is_file(name)
 
 
 def _split(above: Values) -> str | None:
@@ -293,29 +290,6 @@ class MoleculeConfig(RunConfig, MoleculeLoss):
             from gcl_hard.graphs.augment import check_views
 
             check_views(self.augmentations, self.strength)
-
-    @classmethod
-    def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
-        """Whether it is a known set of molecules, or a table."""
-        from gcl_hard.molecules.files import GROUPS, SOURCES
-
-        return _is_file(name) or name.casefold() in map(str.casefold, (*SOURCES, *GROUPS))
-
-    @classmethod
-    def sets_of(cls, name: str) -> tuple[str, ...]:
-        """The sets of a group, or the one of a name."""
-        from gcl_hard.molecules.files import GROUPS
-
-        return GROUPS.get(name.casefold(), (name,))
-
-    @classmethod
-    def name_or_path(cls, name: str, data_dir: Path | None = None) -> str:
-        """The name of a known set, or the path of a table: that of the data folder by its name."""
-        from gcl_hard.molecules import files
-
-        if name.casefold() in files.GROUPS:
-            return name
-        return files.name_or_path(name, data_dir=data_dir)
 
     @property
     def has_encoder(self) -> bool:

@@ -6,100 +6,22 @@ import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from gcl_hard.errors import InputError, nearest, unknown
+from gcl_hard.errors import InputError
 from gcl_hard.files import locating
-from gcl_hard.files.io import array_of, cache_root, expanded, opened_npz, texts_of
+from gcl_hard.files.io import array_of, expanded, opened_npz, texts_of
 from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.graphs.parts import PARTS
+from gcl_hard.nodes import KNOWN, canonical_name, is_file, npz_files
 from gcl_hard.nodes.data import NodeSet
 from gcl_hard.nodes.sources import RawNodes, entries, from_object
 
 NAMES = {"class_names", "node_names", "columns"}
 """Arrays of names that a file may have."""
-GNN_BENCHMARK = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
-HETEROPHILOUS = "https://github.com/yandex-research/heterophilous-graphs/raw/main/data"
-WIKI_CS = "https://github.com/pmernyei/wiki-cs-dataset/raw/master/dataset"
-
-
-class KnownGraph(NamedTuple):
-    """A set that is known by name.
-
-    Attributes:
-        reader: the class of PyTorch Geometric that downloads and reads it.
-        named: its name there; empty where the class has one set.
-        n_features: F.
-        n_classes: C.
-        file: its published npz file; empty if it is published otherwise.
-        url: address of the folder that it is published in.
-        counts: whether its features are counts, of which 1 is read where they are above 0.
-        metric: what its authors score.
-        splits: splits that are published with it.
-    """
-
-    reader: str
-    named: str
-    n_features: int
-    n_classes: int
-    file: str = ""
-    url: str = GNN_BENCHMARK
-    counts: bool = False
-    metric: Literal["accuracy", "auc"] = "accuracy"
-    splits: int = 0
-
-
-KNOWN = {
-    "Cora": KnownGraph("Planetoid", "Cora", 1_433, 7, "cora.npz", splits=1),
-    "CiteSeer": KnownGraph("Planetoid", "CiteSeer", 3_703, 6, "citeseer.npz", splits=1),
-    "PubMed": KnownGraph("Planetoid", "PubMed", 500, 3, "pubmed.npz", splits=1),
-    "WikiCS": KnownGraph("WikiCS", "", 300, 10, url=WIKI_CS, splits=20),
-    "Photo": KnownGraph("Amazon", "Photo", 745, 8, "amazon_electronics_photo.npz", counts=True),
-    "Computers": KnownGraph(
-        "Amazon", "Computers", 767, 10, "amazon_electronics_computers.npz", counts=True
-    ),
-    "CS": KnownGraph("Coauthor", "CS", 6_805, 15, "ms_academic_cs.npz", counts=True),
-    "Physics": KnownGraph("Coauthor", "Physics", 8_415, 5, "ms_academic_phy.npz", counts=True),
-    **{
-        name: KnownGraph(
-            "HeterophilousGraphDataset", name, n_features, n_classes,
-            f"{name.lower().replace('-', '_')}.npz", HETEROPHILOUS,
-            metric="auc" if n_classes == 2 else "accuracy", splits=10,
-        )
-        for name, n_features, n_classes in (
-            ("Roman-empire", 300, 18), ("Amazon-ratings", 300, 5), ("Minesweeper", 7, 2),
-            ("Tolokers", 10, 2), ("Questions", 301, 2),
-        )
-    },
-}  # fmt: skip
-"""Sets by name: Sen et al. (2008) as Yang et al. (2016) split them; Mernyei and Cangea (2020);
-Shchur et al. (2018); Platonov et al. (2023)."""
-
-
-def _folded(name: str) -> str:
-    return "".join(char for char in name.casefold() if char not in "-_ ")
-
-
-ALIASES = {
-    _folded(spelt): name
-    for name, known in KNOWN.items()
-    for spelt in (name, f"{known.reader}{known.named}", known.file.removesuffix(".npz"))
-    if spelt
-}
-"""Names of the sets, with and without those of the classes of PyTorch Geometric, or their files."""
-
-
-def canonical_name(name: str) -> str:
-    """The canonical spelling of a known set's name; any other name unchanged.
-
-    Example:
-        >>> canonical_name("cora"), canonical_name("amazon-photo"), canonical_name("coauthor_cs")
-        ('Cora', 'Photo', 'CS')
-    """
-    return ALIASES.get(_folded(name.strip()), name.strip())
 
 
 def published_metric(name: str) -> Literal["accuracy", "auc"]:
@@ -167,61 +89,15 @@ def load_nodes(
     """
     name = os.fspath(name)
     path = locate(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
-    if _is_file(name):
+    if is_file(name):
         return read_npz(path)
     name = canonical_name(name)
     return read_npz(path, name=name) if path.is_file() else _from_cache(path, name)
 
 
-def _is_file(name: str) -> bool:
-    return Path(name).suffix.casefold() == ".npz"
-
-
-def has_nodes(name: str, data_dir: str | Path | None = None) -> bool:
-    """Whether a name belongs to a graph with classes of nodes.
-
-    A known set, or a NAME.npz of such a graph in the folder or the cache, or its path.
-
-    Args:
-        name: name of a data set.
-        data_dir: the data folder; by default that of ``GCL_HARD_DATA``.
-
-    Example:
-        >>> has_nodes("cora"), has_nodes("MUTAG")
-        (True, False)
-    """
-    if _is_file(name):
-        return locating.npz_kind(expanded(name)) == "nodes"
-    name = canonical_name(name)
-    if own_file(name, data_dir) is not None:
-        return True
-    others = [one.stem for folder in _searched(data_dir) for one in _named(folder, name)]
-    return name in KNOWN and name.casefold() not in map(str.casefold, others)
-
-
-def own_file(name: str, data_dir: str | Path | None = None) -> Path | None:
-    """The npz file of a set in the folder or the cache; None if there is none."""
-    found = (one for folder in _searched(data_dir) for one in namesakes(folder, name))
-    return next(found, None)
-
-
-def _searched(data_dir: str | Path | None) -> list[Path]:
-    """The folder given, which need not be there, and the cache."""
-    given = data_dir or os.environ.get("GCL_HARD_DATA")
-    folders = [expanded(given)] if given else []
-    return [*folders, cache_root() / "nodes"]
-
-
-def namesakes(folder: Path, name: str) -> list[Path]:
-    """The npz files of nodes in a folder that are called as a set, or as it is published."""
-    files = _named(folder, canonical_name(name))
-    return [one for one in files if locating.npz_kind(one) == "nodes"]
-
-
 def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
     """The files that a set is read from."""
-    path = locate(name, data_dir=data_dir).resolve()
-    return sorted(path.rglob("*")) if path.is_dir() else [path]
+    return locating.members(locate(name, data_dir=data_dir))
 
 
 def locate(
@@ -236,7 +112,7 @@ def locate(
     Raises:
         InputError: if it cannot be found; lists what was tried, and where to put which file.
     """
-    if _is_file(name):
+    if is_file(name):
         path = expanded(name)
         if not path.is_file():
             raise InputError(
@@ -249,9 +125,6 @@ def locate(
         "nodes", data_dir=data_dir, cache_dir=cache_dir, files="NAME.npz files"
     )
     known = KNOWN.get(name)
-    headline = f"graph {name!r} is not available"
-    if known is None and nearest(name, KNOWN):
-        headline = f"{unknown('graph', name, KNOWN)}; any other needs its {name}.npz"
     put, published = [("a file of nodes", f"{name}.npz")], None
     if known is not None:
         if known.file:
@@ -260,7 +133,7 @@ def locate(
     wanted = Wanted(
         look=partial(_in_folder, name=name, cache=places["cache"]),
         lacks=partial(_absence, name=name),
-        headline=headline,
+        headline=locating.headline("graph", name, KNOWN, f"needs its {name}.npz"),
         put=tuple(put),
         hint="no set of nodes is in the package: NodeSet.from_graph makes one of a graph of your "
         "own, such as networkx.karate_club_graph()",
@@ -269,34 +142,22 @@ def locate(
     return locating.locate(wanted, places, download=download)
 
 
-def _named(folder: Path, name: str) -> list[Path]:
-    """The npz files of any kind in a folder that are called as a set, or as it is published."""
-    return [
-        one
-        for one in sorted(folder.glob("*.[nN][pP][zZ]"))
-        if canonical_name(one.stem).casefold() == name.casefold()
-    ]
-
-
 def _in_folder(folder: Path, name: str, cache: Path) -> Path | None:
     """The npz file of a set in a folder, or in the cache the folder that it was downloaded to."""
-    found = [one for one in _named(folder, name) if locating.npz_kind(one) != "images"]
-    found = [one for one in found if one.stem == name] or found
-    if len(found) > 1:
-        raise InputError(
-            f"{' and '.join(map(str, found))}: each may be the set {name}; remove or rename one"
-        )
-    if found:
-        return found[0]
-    made = folder / name
-    return made if folder == cache and name in KNOWN and any(made.rglob("*.pt")) else None
+    files = [path for path in npz_files(folder, name) if locating.npz_kind(path) != "images"]
+    exact = [path for path in files if path.stem == name]
+    if (path := locating.single(exact or files, name)) is not None:
+        return path
+    processed = folder / name
+    downloaded = folder == cache and name in KNOWN and any(processed.rglob("*.pt"))
+    return processed if downloaded else None
 
 
 def _absence(folder: Path, name: str) -> str:
     """What a folder lacks, and what there is instead."""
     known = KNOWN.get(name)
     files = [*dict.fromkeys([known.file if known else "", f"{name}.npz"])]
-    others = "".join(f"; {one.name} holds images" for one in _named(folder, name))
+    others = "".join(f"; {path.name} holds images" for path in npz_files(folder, name))
     return f"no {' or '.join(filter(None, files))}{others}"
 
 
@@ -402,20 +263,20 @@ def _listed(stored: NpzFile, path: Path) -> RawNodes:
 
 def _with_others(raw: RawNodes, stored: NpzFile, path: Path, read: set[str]) -> RawNodes:
     """A graph with what both layouts may have, and the names of arrays that are left out."""
-    there = {*stored.files}
-    masks = {part: f"{part}_masks" for part in PARTS if f"{part}_masks" in there}
+    stored_names = {*stored.files}
+    masks = {part: f"{part}_masks" for part in PARTS if f"{part}_masks" in stored_names}
     notes, words = [*raw.notes], dict[str, tuple[Any, ...]]()
-    for key in sorted(NAMES & there):
+    for key in sorted(NAMES & stored_names):
         try:
-            found = array_of(stored, path, key)
-            numbers = key == "node_names" and found.dtype.kind in "iu"
-            words[key] = tuple(found.tolist()) if numbers else texts_of(stored, path, key)
+            names = array_of(stored, path, key)
+            numbers = key == "node_names" and names.dtype.kind in "iu"
+            words[key] = tuple(names.tolist()) if numbers else texts_of(stored, path, key)
         except InputError as error:  # Python objects in the published files
             published = canonical_name(path.stem) in KNOWN
             if not (published and isinstance(error.__cause__, ValueError)):
                 raise
             notes.append(f"{key} are not read, which are Python objects")
-    left_out = there - {*read, *masks.values(), *NAMES}
+    left_out = stored_names - {*read, *masks.values(), *NAMES}
     if left_out:
         notes.append(f"arrays not read: {', '.join(sorted(left_out))}")
     return replace(

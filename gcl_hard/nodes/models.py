@@ -58,10 +58,10 @@ class NodeModel(nn.Module):
         """
         batch = NodeBatch.of(graph)
         with evaluating(self):
-            found: NDArray[np.float32] = (
+            z: NDArray[np.float32] = (
                 encode_nodes(self.encoder, batch, self.out_dim).float().cpu().numpy()
             )
-        return found
+        return z
 
 
 class NodeContrast(Draws, NodeModel):
@@ -170,8 +170,8 @@ class NodeContrast(Draws, NodeModel):
 
     def project(self, batch: NodeBatch) -> Tensor:
         """Projected embeddings of the nodes, the input of the loss, float [N, d]."""
-        found: Tensor = self.projection(encode_nodes(self.encoder, batch, self.out_dim))
-        return found
+        projected: Tensor = self.projection(encode_nodes(self.encoder, batch, self.out_dim))
+        return projected
 
 
 class NodeClassifier(NodeModel):
@@ -239,8 +239,8 @@ class NodeClassifier(NodeModel):
             return self._logits(NodeBatch.of(graph))
 
     def _logits(self, batch: NodeBatch) -> Tensor:
-        found: Tensor = self.classifier(encode_nodes(self.encoder, batch, self.out_dim))
-        return found
+        logits: Tensor = self.classifier(encode_nodes(self.encoder, batch, self.out_dim))
+        return logits
 
 
 def embed_nodes(encoder: nn.Module, graph: Any) -> NDArray[np.float32]:
@@ -288,19 +288,21 @@ def encode_nodes(encoder: nn.Module, batch: NodeBatch, out_dim: int) -> Tensor:
         named["edge_weight"] = batch.edge_weight
     if batch.degrees is not None and _takes(type(encoder).forward, "degrees"):
         named["degrees"] = batch.degrees
-    found = encoder(x, batch.edge_index, **named)
+    z = encoder(x, batch.edge_index, **named)
     expected = [batch.num_nodes, out_dim]
-    if not isinstance(found, Tensor) or [*found.shape] != expected:
-        got = [*found.shape] if isinstance(found, Tensor) else type(found).__name__
+    if not isinstance(z, Tensor) or [*z.shape] != expected:
+        got = [*z.shape] if isinstance(z, Tensor) else type(z).__name__
         raise InputError(
             f"the encoder {type(encoder).__name__} must return embeddings of the nodes {expected}, "
             f"got {got}"
         )
-    return found
+    return z
 
 
 @cache
 def _takes(function: Any, name: str) -> bool:
     """Whether a function has a parameter of a name, or takes any."""
     parameters = inspect.signature(function).parameters
-    return name in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    return name in parameters or any(
+        parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()
+    )

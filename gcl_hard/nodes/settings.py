@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from gcl_hard.core.setting import Setting, declared
@@ -133,7 +132,6 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
 
     baselines: ClassVar[tuple[str, ...]] = NODE_BASELINES
     domain: ClassVar[Domain] = "nodes"
-    from_paths: ClassVar[bool] = True
 
     dataset: Annotated[
         str,
@@ -353,21 +351,6 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
         """Settings of gcn and sage, if another encoder replaces them."""
         own = {*of_part(type(self), "gin")} - {"projection", "dropout"}
         return frozenset(own if is_own(self.encoder) else ())
-
-    @classmethod
-    def has_dataset(cls, name: str, data_dir: Path | None = None) -> bool:
-        """Whether it is a known set, or a file of a graph with classes of nodes."""
-        from gcl_hard.nodes.files import has_nodes
-
-        return has_nodes(name, data_dir)
-
-    @classmethod
-    def not_read(cls, name: str) -> list[Path]:
-        """Graphs of the working folder under the name of a set that is read from elsewhere."""
-        from gcl_hard.nodes.files import namesakes, own_file
-
-        read = own_file(name)
-        return [one for one in namesakes(Path(), name) if read is None or not one.samefile(read)]
 
     @property
     def trains_each(self) -> bool:

@@ -12,11 +12,11 @@ import numpy as np
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.significance import Interval
 from gcl_hard.experiments.choice import metric_of
-from gcl_hard.experiments.domains import is_baseline
 from gcl_hard.experiments.plan import candidate_groups
 from gcl_hard.experiments.record import ACCURACY, RunResult
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import CONTROLS, RunConfig, encoder_name, flag, known, symbols
+from gcl_hard.losses.methods import METHODS
 from gcl_hard.reports.frame import (
     Comparison,
     Results,
@@ -131,7 +131,7 @@ class Row:
     @property
     def is_baseline(self) -> bool:
         """Whether it is a baseline, whatever its kind."""
-        return is_baseline(self.method)
+        return self.method not in METHODS
 
     @property
     def one_split(self) -> bool:
@@ -239,7 +239,7 @@ def _by_metric(results: Results) -> list[Row]:
                 methods.setdefault(key, []).append(config)
             rows_of_set = [
                 replace(row, metric=name)
-                for key in sorted(methods, key=lambda key: is_baseline(key[0]))
+                for key in sorted(methods, key=lambda key: key[0] not in METHODS)
                 for row in _of_method(results, methods[key], protocol)
             ]
             blocks.append(_merged(rows_of_set))

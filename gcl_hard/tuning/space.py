@@ -19,7 +19,7 @@ from gcl_hard.core.setting import Field
 from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.experiments.custom import EncoderMaker, UserParts, check_maker
 from gcl_hard.experiments.domains import CONFIGS
-from gcl_hard.experiments.presets import presets
+from gcl_hard.experiments.presets import preset
 from gcl_hard.experiments.searches import shipped
 from gcl_hard.experiments.settings import RunConfig, defaults, flag, known
 from gcl_hard.experiments.trials import Candidate
@@ -433,7 +433,7 @@ def paper_grid(config: RunConfig) -> dict[str, tuple[float, ...]]:
         >>> paper_grid(GraphConfig(method="hscl"))
         {'beta': (1.0, 2.0, 10.0)}
     """
-    settings, values = known(type(config)), presets()["1"].values
+    settings, values = known(type(config)), preset("1").values
     found = {
         name: values[name]
         for name, one in settings.items()

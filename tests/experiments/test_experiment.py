@@ -20,10 +20,9 @@ from gcl_hard.experiments.datasets import DataSets, FactsCache
 from gcl_hard.experiments.experiment import Clock, seeded_weights
 from gcl_hard.experiments.registry import canonical
 from gcl_hard.experiments.runner import data_sets
-from gcl_hard.graphs import GraphSet, load, tudataset
+from gcl_hard.graphs import PACKAGED, GraphSet, load, tudataset
 from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.graphs.settings import GraphConfig
-from gcl_hard.graphs.tudataset import PACKAGED
 from gcl_hard.images.settings import ImageConfig
 from tests.experiments.made import context
 

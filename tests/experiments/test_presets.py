@@ -14,10 +14,9 @@ import yaml
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.graphs import presets
+from gcl_hard.graphs import MANIFEST, presets
 from gcl_hard.graphs.presets import recipe
 from gcl_hard.graphs.settings import GRAPH_BASELINES, GraphConfig
-from gcl_hard.graphs.tudataset import MANIFEST
 from gcl_hard.images.settings import IMAGE_BASELINES, ImageConfig
 from tests.experiments.made_recipes import RECIPE, put, recipes
 from tests.said import says

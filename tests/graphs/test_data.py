@@ -20,9 +20,9 @@ from torch_geometric.loader import DataLoader
 
 from gcl_hard.errors import InputError
 from gcl_hard.functional.labels import relation
-from gcl_hard.graphs import GIN, InfoGraph
+from gcl_hard.graphs import GIN, MANIFEST, PACKAGED, InfoGraph
 from gcl_hard.graphs.data import GraphSet
-from gcl_hard.graphs.tudataset import MANIFEST, PACKAGED, load
+from gcl_hard.graphs.tudataset import load
 from tests.said import says
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:FutureWarning")

@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.graphs import GraphSet, tudataset
-from gcl_hard.graphs.tudataset import MANIFEST, canonical_name, load, parse
+from gcl_hard.graphs import MANIFEST, PACKAGED, GraphSet, canonical_name, tudataset
+from gcl_hard.graphs.tudataset import load, parse
 from tests.said import says
 
 TU = Path(__file__).parents[3] / "shared" / "data" / "tu"
-EMBEDDED = tudataset.PACKAGED / "MUTAG.zip"
+EMBEDDED = PACKAGED / "MUTAG.zip"
 TOY = {"A": "1, 2\n2, 1\n", "graph_indicator": "1\n1\n2\n", "graph_labels": "1\n-1\n"}
 
 

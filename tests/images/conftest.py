@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gcl_hard.images import files
+from gcl_hard.images import KNOWN
 from tests.images.sets import NOWHERE, set_url
 
 
@@ -16,7 +16,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("GCL_HARD_DATA", raising=False)
     monkeypatch.setenv("GCL_HARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    for name, site in files.KNOWN.items():
+    for name, site in KNOWN.items():
         if site.url:
             set_url(monkeypatch, name, f"{NOWHERE}/{site.folder}.tar.gz")
     return tmp_path / "cache" / "images"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torchvision import datasets as tv
 
-from gcl_hard.images import files
+from gcl_hard.images import KNOWN
 from gcl_hard.images.augment import ViewRecipe, Views
 from gcl_hard.images.datasets import (
     Split,
@@ -24,8 +24,8 @@ rng = np.random.default_rng(0)
 
 
 def set_url(monkeypatch: pytest.MonkeyPatch, name: str, url: str, checksum: str = "") -> None:
-    known = files.KNOWN[name]._replace(url=url, checksum=checksum)
-    monkeypatch.setitem(files.KNOWN, name, known)
+    known = KNOWN[name]._replace(url=url, checksum=checksum)
+    monkeypatch.setitem(KNOWN, name, known)
     if hasattr(tv, name):
         monkeypatch.setattr(getattr(tv, name), "url", url)
 

@@ -20,12 +20,10 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from gcl_hard.errors import InputError
-from gcl_hard.images import datasets, files
+from gcl_hard.images import KNOWN, canonical_name, datasets, has_dataset
 from gcl_hard.images.datasets import (
     ImageSet,
     Split,
-    canonical_name,
-    is_image_set,
     load,
     locate,
 )
@@ -48,16 +46,16 @@ def test_known_names_are_read_in_any_case(written: str, meant: str) -> None:
 def test_a_name_means_images_if_known_or_if_its_npz_lies_there(
     mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert all(is_image_set(name.swapcase()) for name in files.KNOWN)
-    assert not is_image_set("Mine")
-    assert not is_image_set("Mine", mirror)
+    assert all(has_dataset(name.swapcase()) for name in KNOWN)
+    assert not has_dataset("Mine")
+    assert not has_dataset("Mine", mirror)
     write(mirror, "mine")
-    assert is_image_set("Mine", mirror)
-    assert not is_image_set("Min", mirror)
+    assert has_dataset("Mine", mirror)
+    assert not has_dataset("Min", mirror)
     monkeypatch.setenv("GCL_HARD_DATA", str(mirror))
-    assert is_image_set("Mine")
+    assert has_dataset("Mine")
     write(cache, "Other")
-    assert is_image_set("other")
+    assert has_dataset("other")
 
 
 def test_telling_images_from_graphs_waits_for_nothing_heavy() -> None:
@@ -232,7 +230,7 @@ def test_a_name_spelt_exactly_comes_before_other_capitals(mirror: Path) -> None:
 def test_a_set_that_cannot_be_had_says_what_was_tried_and_what_to_do(
     name: str, mirror: Path, cache: Path
 ) -> None:
-    site = files.KNOWN[name]
+    site = KNOWN[name]
     with pytest.raises(InputError) as caught:
         load(name, data_dir=mirror)
     text = str(caught.value)
@@ -307,7 +305,7 @@ def test_a_name_with_its_suffix_is_of_images_and_says_what_to_type(
 ) -> None:
     write(mirror, "Mine")
     monkeypatch.chdir(mirror)
-    assert is_image_set("Mine.npz")
+    assert has_dataset("Mine.npz")
     with pytest.raises(InputError) as caught:
         load("Mine.npz")
     assert says(str(caught.value), "'Mine'", "data_dir '.'", f"--dataset {mirror / 'Mine.npz'}")

@@ -22,9 +22,8 @@ from torchvision import datasets as tv
 
 from gcl_hard.errors import InputError
 from gcl_hard.files import locating
-from gcl_hard.images import files
-from gcl_hard.images.datasets import Split, is_image_set, load, locate
-from gcl_hard.images.files import KNOWN
+from gcl_hard.images import KNOWN, has_dataset
+from gcl_hard.images.datasets import Split, load, locate
 from tests.images.sets import NOWHERE, pixels, rng, same, set_url, write
 from tests.said import says
 
@@ -90,7 +89,7 @@ def test_cifar_is_read_as_torchvision_lays_it_out(
     name: str, mirror: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = fake_cifar(mirror, name, monkeypatch)
-    assert locate(name, data_dir=mirror) == mirror / files.KNOWN[name].folder
+    assert locate(name, data_dir=mirror) == mirror / KNOWN[name].folder
     image_set = load(name, data_dir=mirror)
     for split, (images, labels) in written.items():
         assert same(image_set.split(split), images, labels)
@@ -334,7 +333,7 @@ def photos(tmp_path: Path) -> Path:
 
 def test_a_folder_of_classes_is_an_image_set(photos: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    assert is_image_set("pets", photos)
+    assert has_dataset("pets", photos)
     image_set = load("pets", data_dir=photos, cache_dir=cache)
     assert image_set.class_names == ("cat", "dog")
     train, test = image_set.split("train"), image_set.split("test")
@@ -441,7 +440,7 @@ def test_classes_without_a_split_are_split(photos: Path, tmp_path: Path) -> None
     flat = photos / "flat"
     for name in ("cat", "dog"):
         shutil.copytree(photos / "pets" / "train" / name, flat / name)
-    assert is_image_set("flat", photos)
+    assert has_dataset("flat", photos)
     image_set = load("flat", data_dir=photos, cache_dir=tmp_path / "cache")
     train, test = image_set.split("train"), image_set.split("test")
     assert (len(train), len(test)) == (9, 3)

@@ -15,8 +15,8 @@ from PIL import Image
 from torch import Tensor
 
 from gcl_hard.errors import InputError
-from gcl_hard.images import decoding, load
-from gcl_hard.images.datasets import ImageSet, is_image_set, paths
+from gcl_hard.images import decoding, has_dataset, load
+from gcl_hard.images.datasets import ImageSet, paths
 from tests.said import says
 
 SIDE = 8
@@ -77,7 +77,7 @@ def refused(path: Path, *facts: object) -> None:
 def test_a_split_is_read_under_usual_names(train: str, test: str, tmp_path: Path) -> None:
     root = image_folder(tmp_path, f"{train}/cat", f"{train}/dog", f"{test}/cat", f"{test}/dog")
     image_set = read(root)
-    assert is_image_set("set", tmp_path)
+    assert has_dataset("set", tmp_path)
     assert image_set.class_names == ("cat", "dog")
     for part, expected in (("train", [0, 0, 1, 1]), ("test", [2, 2, 3, 3])):
         assert shades(image_set.split(part).images) == expected
@@ -331,7 +331,7 @@ def test_whatever_picture_pillow_opens_is_read(name: str, kind: str, pets: Path)
 def test_a_set_of_an_unusual_suffix_is_one(tmp_path: Path) -> None:
     for i in range(10):
         put(tmp_path / "set" / "ab"[i % 2] / f"{i}.jfif", kind="JPEG")
-    assert is_image_set("set", tmp_path)
+    assert has_dataset("set", tmp_path)
     assert sum(map(len, read(tmp_path / "set").splits.values())) == 10
 
 

@@ -14,9 +14,8 @@ import torch
 from torch_geometric.data import Data
 
 from gcl_hard import InputError
-from gcl_hard.links import Facts, LinkSet, load_links, read_links
+from gcl_hard.links import KNOWN, Facts, LinkSet, load_links, read_links
 from gcl_hard.links.data import KINDS
-from gcl_hard.links.files import KNOWN
 from tests.said import says
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "links"

@@ -23,6 +23,7 @@ from gcl_hard.errors import InputError, MissingExtraError
 from gcl_hard.graphs import GIN, TwoView, embed, load
 from gcl_hard.graphs.augment import augment
 from gcl_hard.molecules import (
+    SOURCES,
     MoleculeGIN,
     Molecules,
     fingerprints,
@@ -35,7 +36,7 @@ from gcl_hard.molecules import (
 )
 from gcl_hard.molecules import data as molecules
 from gcl_hard.molecules import files as moleculenet
-from gcl_hard.molecules.files import SOURCES, locate
+from gcl_hard.molecules.files import locate
 from tests.said import says
 
 pytest.importorskip("rdkit")

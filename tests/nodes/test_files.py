@@ -17,10 +17,11 @@ from torch_geometric import datasets
 from torch_geometric.io.npz import parse_npz
 
 from gcl_hard import InputError
+from gcl_hard.images import has_dataset as has_images
 from gcl_hard.images import load as load_images
-from gcl_hard.images.datasets import is_image_set
-from gcl_hard.nodes import NodeSet, load_nodes
-from gcl_hard.nodes.files import KNOWN, canonical_name, has_nodes, paths, published_metric
+from gcl_hard.nodes import KNOWN, NodeSet, canonical_name, load_nodes
+from gcl_hard.nodes import has_dataset as has_nodes
+from gcl_hard.nodes.files import paths, published_metric
 from tests.said import says
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "nodes"
@@ -472,11 +473,11 @@ def test_a_file_holds_a_graph_or_images_and_no_set_claims_the_other(tmp_path: Pa
     of_images = {"pictures", "CS", "damaged", "others"}
     for name in of_nodes | of_images:
         assert has_nodes(name, tmp_path) == (name in of_nodes)
-        assert is_image_set(name, tmp_path) == (name in of_images)
+        assert has_images(name, tmp_path) == (name in of_images)
         path = str(tmp_path / f"{name}.npz")
         if Path(path).is_file():
             assert has_nodes(path) == (name in of_nodes)
-            assert is_image_set(path) == (name in of_images)
+            assert has_images(path) == (name in of_images)
     with pytest.raises(InputError) as error:
         load_images("graph", data_dir=tmp_path)
     assert says(str(error.value), "graph.npz", "load_nodes")

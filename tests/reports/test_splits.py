@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import re
+import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -344,6 +345,15 @@ def test_a_path_is_a_name_in_its_folder_where_a_domain_takes_paths(
     asked = ["--domain=points", "--dataset=sub/line.npz", "--method=majority"]
     assert bench.main(asked) == 2  # no such set
     assert says(capsys.readouterr().err, "sub/line.npz", "circle")
-    monkeypatch.setattr(PointConfig, "from_paths", True)
+    monkeypatch.setattr(sys.modules[__name__], "from_paths", True, raising=False)
     options = parse_bench(asked)
     assert (options.configs[0].dataset, options.data_dir) == ("line", Path("sub"))
+
+
+def test_a_module_says_which_data_sets_are_its_domains(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        sys.modules[__name__], "has_dataset", lambda name, data_dir=None: name == "line",
+        raising=False,
+    )  # fmt: skip
+    (config,) = parse_bench(["--dataset=line", "--method=ucl"]).configs
+    assert type(config) is PointConfig
