@@ -95,6 +95,28 @@ def canonical_name(name: str) -> str:
     return ALIASES.get(_folded(name.strip()), name.strip())
 
 
+def published_metric(name: str) -> Literal["accuracy", "auc"]:
+    """The metric that the authors of a set score; accuracy of any other set.
+
+    Example:
+        >>> published_metric("tolokers"), published_metric("Cora")
+        ('auc', 'accuracy')
+    """
+    known = KNOWN.get(canonical_name(name))
+    return known.metric if known else "accuracy"
+
+
+def given_splits_of(name: str) -> int:
+    """The number of splits that are published with a set; 0 of any other set.
+
+    Example:
+        >>> given_splits_of("WikiCS"), given_splits_of("CS")
+        (20, 0)
+    """
+    known = KNOWN.get(canonical_name(name))
+    return known.splits if known else 0
+
+
 def is_file(name: str) -> bool:
     """Whether a set is given by the path of its npz file."""
     return Path(name).suffix.casefold() == ".npz"

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
@@ -22,28 +22,6 @@ from gcl_hard.nodes.sources import RawNodes, entries, from_object
 
 NAMES = {"class_names", "node_names", "columns"}
 """Arrays of names that a file may have."""
-
-
-def published_metric(name: str) -> Literal["accuracy", "auc"]:
-    """The metric that the authors of a set score; accuracy of any other set.
-
-    Example:
-        >>> published_metric("tolokers"), published_metric("Cora")
-        ('auc', 'accuracy')
-    """
-    known = KNOWN.get(canonical_name(name))
-    return known.metric if known else "accuracy"
-
-
-def given_splits_of(name: str) -> int:
-    """The number of splits that are published with a set; 0 of any other set.
-
-    Example:
-        >>> given_splits_of("WikiCS"), given_splits_of("CS")
-        (20, 0)
-    """
-    known = KNOWN.get(canonical_name(name))
-    return known.splits if known else 0
 
 
 def load_nodes(

@@ -28,6 +28,10 @@ from gcl_hard.experiments.settings import (
 )
 from gcl_hard.losses.loss import ContrastiveLoss, Reduction
 from gcl_hard.losses.methods import METHODS
+<<<<<<< HEAD
+=======
+from gcl_hard.nodes import canonical_name, given_splits_of, published_metric
+>>>>>>> probe
 from gcl_hard.nodes.views import NodeViews
 
 GCN, SAGE = "gcn", "sage"
@@ -63,21 +67,15 @@ def _trains_each(above: Values) -> bool:
 
 
 def _split(above: Values) -> Splits:
-    from gcl_hard.nodes.files import given_splits_of
-
     return "given" if given_splits_of(above["dataset"]) > 1 else "random"
 
 
 def _splits(above: Values) -> int | None:
-    from gcl_hard.nodes.files import given_splits_of
-
     number = given_splits_of(above["dataset"]) if above["split"] == "given" else RANDOM
     return (min(number, RANDOM_AWARE) if _trains_each(above) else number) or None
 
 
 def _score(above: Values) -> str:
-    from gcl_hard.nodes.files import published_metric
-
     return published_metric(above["dataset"])
 
 
