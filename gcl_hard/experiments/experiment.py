@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from gcl_hard.experiments.embedding import Items, Reading
     from gcl_hard.experiments.exporting import Exportable
     from gcl_hard.experiments.record import RunResult, Scored
-    from gcl_hard.theory.diagnostics import DiagnosticsCallback
     from gcl_hard.theory.snapshots import Points, Snapshot
 
 ENCODERS, EMBEDDINGS = ".pt", ".embeddings.npz"
@@ -194,13 +193,6 @@ class TrainedRun:
     encoders: dict[str, Any] | None = None
     error: DivergenceError | None = None
     device: str = ""
-
-    def take_snapshots(self, diagnostics: DiagnosticsCallback[Any] | None) -> None:
-        """Take those of a callback, if there is one."""
-        if diagnostics is not None:
-            self.snapshots = tuple(diagnostics.snapshots)
-            self.seconds_diagnostics = diagnostics.seconds
-            self.points = diagnostics.points
 
 
 @dataclass(frozen=True)

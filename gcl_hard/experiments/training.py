@@ -37,7 +37,7 @@ class Training:
         report: told how much of the run is trained.
         n_batches: batches of an epoch.
         number: number of this training, from 0.
-        total: trainings of the run, one after the other.
+        of: trainings of the run, one after the other.
 
     Attributes:
         checkpoint: with ``notes`` of the experiment's own.
@@ -69,10 +69,10 @@ class Training:
         *,
         n_batches: int = 1,
         number: int = 0,
-        total: int = 1,
+        of: int = 1,
     ) -> None:
         self.run, self._report = run, report
-        self._n_batches, self._number, self._total = n_batches, number, total
+        self._n_batches, self._number, self._total = n_batches, number, of
         self.checkpoint = (
             context if isinstance(context, Checkpoint) else _checkpoint(run, context, number)
         )
@@ -91,7 +91,7 @@ class Training:
         stopping: EarlyStopping | None = None,
         on_epoch: Callable[[int, float], Any] | None = None,
         diagnostics: DiagnosticsCallback[Any] | None = None,
-        **options: Any,
+        **how: Any,
     ) -> list[float]:
         """Train a model, from its checkpoint if there is one.
 
@@ -105,7 +105,7 @@ class Training:
             stopping: what may end it early.
             on_epoch: called with an epoch and its mean loss as it ends, before it is reported.
             diagnostics: takes snapshots of the model, those before a resume among them.
-            **options: the rest.
+            **how: the rest.
         """
 
         def followed(epoch: int) -> Iterator[Any]:
@@ -130,7 +130,7 @@ class Training:
         with seeded_globally(torch.Generator(device).manual_seed(seed)):
             losses = train(
                 model, followed, optimisation, device=device, setting=str(self.run),
-                on_epoch=ended, stopping=stopping, checkpoint=kept, **options,
+                on_epoch=ended, stopping=stopping, checkpoint=kept, **how,
             )  # fmt: skip
         self.clock.train()
         if diagnostics is not None:
@@ -210,8 +210,16 @@ class TrainedEncoders:
             trained.encoders = {
                 "encoders": [*weights], "config": asdict(run.config), "seed": run.seed, **saved
             }  # fmt: skip
-        trained.take_snapshots(self.diagnostics)
+        take_snapshots(trained, self.diagnostics)
         return trained
+
+
+def take_snapshots(trained: TrainedRun, diagnostics: DiagnosticsCallback[Any] | None) -> None:
+    """Take the snapshots of a callback into a run, if there are any."""
+    if diagnostics is not None:
+        trained.snapshots = tuple(diagnostics.snapshots)
+        trained.seconds_diagnostics = diagnostics.seconds
+        trained.points = diagnostics.points
 
 
 def continues(run: Run, context: RunContext) -> str:

@@ -31,7 +31,7 @@ from gcl_hard.experiments.experiment import (
 )
 from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.experiments.plan import Run
-from gcl_hard.experiments.training import Training
+from gcl_hard.experiments.training import Training, take_snapshots
 from gcl_hard.images import (
     ImageClassifier,
     ImageContrast,
@@ -346,7 +346,7 @@ def fit_run(
     if stopping is not None:
         trained.facts = {"best_epoch": stopping.best_epoch}
     trained.curve = tuple((int(epoch), accuracy) for epoch, accuracy in notes.get("curve", []))
-    trained.take_snapshots(diagnostics)
+    take_snapshots(trained, diagnostics)
     return clock
 
 

@@ -400,7 +400,7 @@ class _Encoders(TrainedEncoders):
         batches, n_batches = self._batches(graph, device)
         training = Training(
             self.run, self.context, self.report,
-            n_batches=n_batches, number=k, total=config.encoders,
+            n_batches=n_batches, number=k, of=config.encoders,
         )  # fmt: skip
         with memory_for(
             lambda: (
