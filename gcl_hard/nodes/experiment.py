@@ -43,16 +43,9 @@ from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.training import TrainedEncoders, Training
 from gcl_hard.graphs.embedded import IN_ORDER, check_columns, named_as
 from gcl_hard.graphs.sparse import to_scipy
-<<<<<<< HEAD
-from gcl_hard.nodes import canonical_name
+from gcl_hard.nodes import canonical_name, given_splits_of
 from gcl_hard.nodes.data import NodeSet, own_nodes
-from gcl_hard.nodes.files import given_splits_of, load_nodes, paths
-=======
-from gcl_hard.nodes import given_splits_of
-from gcl_hard.nodes.data import NodeSet, own_nodes
-from gcl_hard.nodes.encoders import NODE_ENCODERS, normalised_adjacency
-from gcl_hard.nodes.files import load_nodes
->>>>>>> probe
+from gcl_hard.nodes.files import load_nodes, paths
 from gcl_hard.nodes.models import (
     UNKNOWN,
     NodeClassifier,

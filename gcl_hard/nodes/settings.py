@@ -28,10 +28,7 @@ from gcl_hard.experiments.settings import (
 )
 from gcl_hard.losses.loss import ContrastiveLoss, Reduction
 from gcl_hard.losses.methods import METHODS
-<<<<<<< HEAD
-=======
-from gcl_hard.nodes import canonical_name, given_splits_of, published_metric
->>>>>>> probe
+from gcl_hard.nodes import given_splits_of, published_metric
 from gcl_hard.nodes.views import NodeViews
 
 GCN, SAGE = "gcn", "sage"
