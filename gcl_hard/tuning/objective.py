@@ -7,19 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory, unknown
 from gcl_hard.experiments.custom import check_call, edge_argument
 from gcl_hard.experiments.experiment import RunContext
-from gcl_hard.experiments.registry import outer_parts
+from gcl_hard.experiments.registry import experiment_of, outer_parts
 from gcl_hard.experiments.runner import data_sets
-from gcl_hard.experiments.settings import RunConfig
+from gcl_hard.experiments.settings import RunConfig, is_own
 from gcl_hard.experiments.trials import Candidate, Inner, Outer, Scoring
 from gcl_hard.tuning.space import Base, Space
-
-if TYPE_CHECKING:
-    from gcl_hard.graphs import GraphSet
 
 MOST_CHARACTERS = 500  # in a reason for a failure
 
@@ -42,19 +39,21 @@ def _in_words(error: Exception) -> str:
 
 
 def check_encoder(base: Base, space: Space) -> None:
-    """Check that a user's own encoder can be searched.
+    """Check that the user's own encoder, if there is one, can be searched.
 
     Args:
-        base: with an encoder.
+        base: the settings that are not searched.
         space: fitted to it.
 
     Raises:
-        InputError: for images, or settings that it does not take.
+        InputError: for a domain whose searches take none, or settings that it does not take.
     """
     make = base.make
-    assert make is not None
-    if base.config.domain != "graphs":
+    is_users = make is not None or is_own(base.settings.get("encoder", ""))
+    if is_users and not experiment_of(base.kind).searches_user_parts:
         raise InputError("your own encoder can be searched on graphs only: leave it out")
+    if make is None:
+        return
     try:
         signature = inspect.signature(make)
     except (TypeError, ValueError):  # of C code
@@ -69,22 +68,20 @@ def check_encoder(base: Base, space: Space) -> None:
     check_call(make, call, 1, **given)
 
 
-def check_output(base: Base, space: Space, graphs: GraphSet) -> None:
-    """Check an encoder's output on two graphs, with the first values of what is searched.
+def check_output(base: Base, space: Space, data: Any) -> None:
+    """Check the output of the user's own encoder with the first values of what is searched.
 
     Args:
         base: with the user's own encoder.
         space: fitted to it.
-        graphs: the set, on the CPU.
+        data: a part of the set, on the CPU.
 
     Raises:
         InputError: if the encoder has no width or gives another shape.
     """
-    from gcl_hard.graphs import protocols
-
     assert base.make is not None
     first = {name: dimension.ends[0] for name, dimension in space.of_encoder.items()}
-    protocols.check_encoder(partial(base.make, **first), graphs)
+    experiment_of(base.kind).check_encoder(partial(base.make, **first), data)
 
 
 # Objectives, and the tasks that score trials: these run in this process, or in a Dask worker.
@@ -106,7 +103,7 @@ class Objective:
     outer_folds: int
     digest: str
 
-    def load(self, context: RunContext, graphs: GraphSet | None) -> tuple[Outer, ...]:
+    def load(self, context: RunContext, graphs: Any) -> tuple[Outer, ...]:
         """The outer parts; loaded and cut once in a process.
 
         Args:
@@ -122,7 +119,7 @@ class Objective:
             _CUT[key] = graphs, tuple(self._cut(context, graphs))
         return _CUT[key][1]
 
-    def _cut(self, context: RunContext, graphs: GraphSet | None) -> Sequence[Outer]:
+    def _cut(self, context: RunContext, graphs: Any) -> Sequence[Outer]:
         config, data = self.config, graphs
         if graphs is None:
             sets = data_sets(context)
@@ -135,7 +132,7 @@ class Objective:
         return outer_parts(config, data, context, self.inner, self.outer_folds)
 
 
-_CUT: dict[tuple[Objective, Path | None, str], tuple[GraphSet | None, tuple[Outer, ...]]] = {}
+_CUT: dict[tuple[Objective, Path | None, str], tuple[Any, tuple[Outer, ...]]] = {}
 """The outer parts of the latest search in this process, with the user's own graphs."""
 
 
@@ -143,7 +140,7 @@ def score_trials(
     context: RunContext,
     objective: Objective,
     study: int,
-    graphs: GraphSet | None,
+    graphs: Any,
     candidates: Sequence[Candidate],
     *,
     report: Callable[..., bool],
@@ -172,7 +169,7 @@ def score_outside(
     context: RunContext,
     objective: Objective,
     study: int,
-    graphs: GraphSet | None,
+    graphs: Any,
     candidate: Candidate,
     *,
     report: Callable[..., bool],

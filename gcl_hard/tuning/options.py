@@ -33,15 +33,11 @@ from gcl_hard.experiments.settings import (
     Domain,
     RunConfig,
     flag,
-    is_own,
     is_pretrained,
     known,
-    of_part,
 )
 from gcl_hard.experiments.trials import Inner, Steps
 from gcl_hard.experiments.values import warn_of_unread
-from gcl_hard.graphs.own import graphs_named
-from gcl_hard.graphs.settings import GIN, GraphConfig
 from gcl_hard.tuning.objective import check_encoder
 from gcl_hard.tuning.space import Base, Space, default_space, read_space
 from gcl_hard.tuning.storage import BATCH, positions
@@ -93,8 +89,7 @@ class TuneOptions(SearchOptions):
         super().__post_init__()
         if not self.report_only:
             check_engine(self.jobs, self.scheduler)
-        if self.base.make is not None:
-            check_encoder(self.base, self.search_space)
+        check_encoder(self.base, self.search_space)
         self._check_name()
         self._check_sampler()
         self._check_pruner()
@@ -262,38 +257,33 @@ def tune_options(
     for name in ("sampler", "pruner", "storage"):
         if not isinstance(stated.get(name, ""), str | Path | None):
             stated[f"own_{name}"] = stated.pop(name)
-    stated_settings = {
-        **experiment_of(CONFIGS[domain]).search_defaults,
-        **(usual or {}),
-        **settings,
-    }
-    if domain == "graphs":
-        own = stated_settings.get("encoder", GIN)
-        if encoder is None and is_pretrained(own):
-            stated_settings["encoder"], encoder = lent_encoders().pretrained_part(own)
-        elif encoder is None and ":" in own:
-            encoder = named_object(own, "encoder")
+    kind = CONFIGS[domain]
+    experiment = experiment_of(kind)
+    stated_settings = {**experiment.search_defaults, **(usual or {}), **settings}
+    if experiment.searches_user_parts:
+        name, parts = stated_settings.get("encoder", ""), UserParts()
+        if encoder is None and is_pretrained(name):
+            stated_settings["encoder"], encoder = lent_encoders().pretrained_part(name)
+        elif encoder is None and ":" in name:
+            encoder = named_object(name, "encoder")
             check_maker(encoder)
-            stated_settings["encoder"] = UserParts().add(encoder, own)
+            stated_settings["encoder"] = parts.add(encoder, name)
         dataset = stated_settings.get("dataset", "")
         if stated.get("graphs") is None and ":" in dataset:
-            features = stated_settings.get("features", "auto")
-            stated["graphs"], stated["graphs_name"] = graphs_named(dataset, features), dataset
-            stated_settings["dataset"] = stated["graphs"].name
-    elif is_own(stated_settings.get("encoder", "")):
-        raise InputError("your own encoder can be searched on graphs only: leave it out")
-    base = Base(CONFIGS[domain], stated_settings, encoder)
+            stated_settings |= experiment.user_names(kind(**stated_settings), parts)
+            stated["graphs"] = parts.graphs[stated_settings["dataset"]]
+            stated["graphs_name"] = dataset
+    base = Base(kind, stated_settings, encoder)
     if isinstance(space, Mapping):
         of_space, found = None, Space.of(space)
     else:
         of_space = str(space or default_space(base.config))
-        found = read_space(of_space, base.kind)
+        found = read_space(of_space, kind)
     if check_option("recipe", recipe, ("paper", "best")) == "best":
-        searched = {dimension.name for dimension in found.dimensions}
-        left_out = searched | ({*of_part(GraphConfig, "gin")} if encoder is not None else set())
-        ours = experiment_of(base.kind).recipe(base.config.dataset)
-        ours = {key: value for key, value in ours.items() if key not in left_out}
-        base = Base(base.kind, {**ours, **stated_settings}, encoder)
+        left_out = base.config.unread.union(dimension.name for dimension in found.dimensions)
+        ours = experiment.recipe(base.config.dataset)
+        ours = {name: value for name, value in ours.items() if name not in left_out}
+        base = Base(kind, {**ours, **stated_settings}, encoder)
     fitted = found.fitted(base)
     check_given(settings, fitted, base)
     return TuneOptions(base, fitted, space=of_space, recipe=recipe, **stated)

@@ -20,12 +20,11 @@ from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.experiments.custom import EncoderMaker, UserParts, check_maker
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.presets import preset
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.searches import shipped
 from gcl_hard.experiments.settings import RunConfig, defaults, flag, known
 from gcl_hard.experiments.trials import Candidate
 from gcl_hard.files.stored import read_yaml
-from gcl_hard.graphs.presets import PAPERS_BETAS
-from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.losses.methods import METHODS
 
 if TYPE_CHECKING:
@@ -239,8 +238,7 @@ class Base:
         make: makes the user's own encoder.
 
     Example:
-        >>> from gcl_hard.graphs.settings import GraphConfig
-        >>> Base(GraphConfig, {"method": "hscl"}).config_with({"beta": 2}).beta
+        >>> Base(CONFIGS["graphs"], {"method": "hscl"}).config_with({"beta": 2}).beta
         2.0
     """
 
@@ -249,10 +247,11 @@ class Base:
     make: EncoderMaker | None = None
 
     def __post_init__(self) -> None:
-        if self.make is not None and self.kind is GraphConfig and "encoder" not in self.settings:
+        searchable = experiment_of(self.kind).searches_user_parts
+        if self.make is not None and searchable and "encoder" not in self.settings:
             check_maker(self.make)
-            named = {**self.settings, "encoder": UserParts().add(self.make)}
-            object.__setattr__(self, "settings", named)
+            settings = {**self.settings, "encoder": UserParts().add(self.make)}
+            object.__setattr__(self, "settings", settings)
 
     @cached_property
     def config(self) -> RunConfig:
@@ -429,19 +428,15 @@ def paper_grid(config: RunConfig) -> dict[str, tuple[float, ...]]:
         H-SCL paper, sections V-B and V-C, as in its tables.
 
     Example:
-        >>> from gcl_hard.graphs.settings import GraphConfig
-        >>> paper_grid(GraphConfig(method="hscl"))
+        >>> paper_grid(CONFIGS["graphs"](method="hscl"))
         {'beta': (1.0, 2.0, 10.0)}
     """
-    settings, values = known(type(config)), preset("1").values
-    found = {
+    values = {**preset("1").values, **experiment_of(config).paper_values}
+    return {
         name: values[name]
-        for name, one in settings.items()
-        if one.setting.chosen and name in values and getattr(config, name) is not None
+        for name, field in known(type(config)).items()
+        if field.setting.chosen and name in values and getattr(config, name) is not None
     }
-    if config.domain == "graphs" and "beta" in found:
-        found["beta"] = PAPERS_BETAS
-    return found
 
 
 def _grid(given: Any, names: list[str]) -> Mapping[str, tuple[Any, ...]] | str | None:
@@ -553,9 +548,9 @@ def read_space(given: str, kind: type[RunConfig]) -> Space:
         InputError: if there is no such file, or it is no search space.
 
     Example:
-        >>> [dimension.name for dimension in read_space("beta", GraphConfig).dimensions]
+        >>> [dimension.name for dimension in read_space("beta", CONFIGS["graphs"]).dimensions]
         ['beta', 'lr']
-        >>> [dimension.name for dimension in read_space("epsilon,lr", GraphConfig).dimensions]
+        >>> [dimension.name for dimension in read_space("epsilon,lr", CONFIGS["graphs"]).dimensions]
         ['epsilon', 'lr']
     """
     path = shipped().get(given, Path(given))
@@ -582,7 +577,7 @@ def declared_spaces(kind: type[RunConfig]) -> dict[str, Dimension]:
         kind: class of its configurations.
 
     Example:
-        >>> declared_spaces(GraphConfig)["auc"].ends
+        >>> declared_spaces(CONFIGS["graphs"])["auc"].ends
         (0.5, 0.95)
     """
     found = {}

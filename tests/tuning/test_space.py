@@ -20,6 +20,7 @@ from torch import nn
 from gcl_hard.commands.tune import parse_tune
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.registry import EXPERIMENTS
 from gcl_hard.experiments.searches import shipped
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig
@@ -777,7 +778,8 @@ def test_the_command_above_a_file_runs_it(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("domain", "method"), [(domain, one) for domain in CONFIGS for one in CONFIGS[domain].methods]
+    ("domain", "method"),
+    [(domain, one) for domain in CONFIGS for one in EXPERIMENTS[domain]().methods],
 )
 def test_every_method_has_a_usual_space(domain: str, method: str) -> None:
     config = CONFIGS[domain](method=method)  # type: ignore[call-arg]
