@@ -18,7 +18,8 @@ from gcl_hard.experiments.settings import RunConfig, is_own
 from gcl_hard.experiments.trials import Candidate, Inner, Outer, Scoring
 from gcl_hard.tuning.space import Base, Space
 
-MOST_CHARACTERS = 500  # in a reason for a failure
+MOST_CHARACTERS = 500
+"""Length of the reason for a failure at most."""
 
 
 def failure_reason(error: Exception) -> str:
@@ -27,15 +28,15 @@ def failure_reason(error: Exception) -> str:
         return "diverged"
     if isinstance(error, OutOfMemory):
         return "out of memory"
-    return _in_words(error)[:MOST_CHARACTERS]
+    return _described(error)[:MOST_CHARACTERS]
 
 
-def _in_words(error: Exception) -> str:
+def _described(error: Exception) -> str:
     kind = "" if isinstance(error, GclHardError) else f"{type(error).__name__}: "
     return f"{kind}{' '.join(str(error).split())}"
 
 
-# The user's own encoders
+# The user's own encoder
 
 
 def check_encoder(base: Base, space: Space) -> None:
@@ -56,16 +57,15 @@ def check_encoder(base: Base, space: Space) -> None:
         return
     try:
         signature = inspect.signature(make)
-    except (TypeError, ValueError):  # of C code
+    except (TypeError, ValueError):  # from C code
         return
     parameters = signature.parameters.values()
-    anything = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+    has_keywords = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
     for name in space.of_encoder:
-        if name not in signature.parameters and not anything:
+        if name not in signature.parameters and not has_keywords:
             raise unknown("setting of the encoder", name, signature.parameters)
     call = "encoder(n_features, **searched as encoder.NAME)"
-    given = edge_argument(make, None) | dict.fromkeys(space.of_encoder)
-    check_call(make, call, 1, **given)
+    check_call(make, call, 1, **edge_argument(make, None) | dict.fromkeys(space.of_encoder))
 
 
 def check_output(base: Base, space: Space, data: Any) -> None:
@@ -84,7 +84,7 @@ def check_output(base: Base, space: Space, data: Any) -> None:
     experiment_of(base.kind).check_encoder(partial(base.make, **first), data)
 
 
-# Objectives, and the tasks that score trials: these run in this process, or in a Dask worker.
+# The objective, and the tasks that score trials, in this process or in a Dask worker
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ class Objective:
     """Scores the trials of a search; picklable.
 
     Attributes:
-        config: settings that are not searched; its ``dataset`` is spelt canonically.
+        config: settings that are not searched, with the canonical name of the data set.
         inner: how trials are scored.
-        outer_folds: outer parts, a study each; 1 is a hold-out.
+        outer_folds: number of outer parts, a study each; 1 is a hold-out.
         digest: digest of the data.
     """
 
@@ -104,10 +104,10 @@ class Objective:
     digest: str
 
     def load(self, context: RunContext, graphs: Any) -> tuple[Outer, ...]:
-        """The outer parts; loaded and cut once in a process.
+        """The outer parts, loaded and split once in a process.
 
         Args:
-            context: names the folder of the data and the device.
+            context: has the folder of the data and the device.
             graphs: the user's own set, in place of a named one.
 
         Raises:
@@ -133,7 +133,7 @@ class Objective:
 
 
 _CUT: dict[tuple[Objective, Path | None, str], tuple[Any, tuple[Outer, ...]]] = {}
-"""The outer parts of the latest search in this process, with the user's own graphs."""
+"""The outer parts of the latest search in this process, with the user's own set."""
 
 
 def score_trials(
@@ -145,22 +145,22 @@ def score_trials(
     *,
     report: Callable[..., bool],
 ) -> None:
-    """Task: score the trials of a group; every score is reported as it comes.
+    """Task: score the trials of a group, and report every score as it comes.
 
     Args:
         context: where and how runs are executed.
         objective: objective of the search.
-        study: number of the study, whose outer part is searched in.
-        graphs: the user's own, or None.
+        study: number of the study and of its outer part.
+        graphs: the user's own set, or None.
         candidates: settings of the trials.
         report: see :class:`Scoring`.
     """
     scoring = Scoring(context, objective.inner, study, report)
-    # A task may be repeated after its worker died: some of its trials have their scores.
-    wanted = [one for one in candidates if report("begin", study, one.number, wait=True)]
-    if wanted:
+    # A task is repeated after its worker died, when some of its trials may have their scores.
+    unscored = [c for c in candidates if report("begin", study, c.number, wait=True)]
+    if unscored:
         part = objective.load(context, graphs)[study].part
-        for score in part.scores(wanted, scoring):
+        for score in part.scores(unscored, scoring):
             reason = None if score.error is None else failure_reason(score.error)
             report("scored", study, score.number, score.value, reason, wait=True)
 
@@ -177,10 +177,10 @@ def score_outside(
     """Task: score the best settings of a study on its outer test part.
 
     Returns:
-        The score, or a sentence if the settings failed.
+        The score, or why the settings failed.
     """
     outer = objective.load(context, graphs)[study]
     score = outer.score(candidate, Scoring(context, objective.inner, study, report))
     if score.error is not None:
-        return f"on the whole part its settings failed: {_in_words(score.error)}"
+        return f"on the whole part its settings failed: {_described(score.error)}"
     return score.value

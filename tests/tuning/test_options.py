@@ -17,7 +17,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.trials import Inner
 from gcl_hard.graphs.settings import GRAPH_BASELINES, GraphConfig
 from gcl_hard.images.settings import ImageConfig
-from gcl_hard.tuning.options import TuneOptions, check_given
+from gcl_hard.tuning.options import TuneOptions, check_unsearched
 from gcl_hard.tuning.space import Base, Space
 from tests.said import says
 
@@ -429,9 +429,9 @@ def test_all_that_is_searched_or_of_the_cell_may_be_given_as_nothing() -> None:
     """The API hands on what a command line would have left out."""
     base = Base(GraphConfig, {"method": "hscl"})
     space = Space.of({"lr": {"type": "float", "low": 0.001, "high": 0.1}}).fitted(base)
-    check_given({"lr": None, "epochs": 3}, space, base)
+    check_unsearched({"lr": None, "epochs": 3}, space, base)
     with pytest.raises(InputError, match=r"\blr\b.*\bsearched\b.*\bgiven\b"):
-        check_given({"lr": 0.01}, space, base)
+        check_unsearched({"lr": 0.01}, space, base)
 
 
 # Files that belong elsewhere

@@ -243,7 +243,7 @@ def test_a_word_that_is_no_choice_is_refused_with_the_choices() -> None:
 
 def test_a_value_that_the_grid_leaves_to_the_command_is_called_so() -> None:
     with pytest.raises(InputError) as caught:
-        of("{type: float, low: 0, high: 10}").checked(20, given=False)
+        of("{type: float, low: 0, high: 10}").checked(20, in_grid=False)
     assert says(str(caught.value), "lr 20", "command", "grid", 0.0, 10.0)
 
 
