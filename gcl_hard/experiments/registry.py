@@ -27,7 +27,7 @@ def _experiment(package: Package) -> Experiment[Any, Any]:
 EXPERIMENTS: dict[str, Callable[[], Experiment[Any, Any]]] = {
     name: partial(_experiment, package) for name, package in DOMAINS.items()
 }
-"""Makes the experiment of each domain."""
+"""What makes the experiment of each domain."""
 
 
 def experiment_of(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:
