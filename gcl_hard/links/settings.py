@@ -25,7 +25,8 @@ from gcl_hard.training.loop import Optimisation, sparse_adam
 
 FREQUENCY, REVERSAL, UNTRAINED = "frequency", "reversal", "untrained"
 COUNTED = (FREQUENCY, REVERSAL)
-"""Answers by how often the relation has them in training, and first by its reversed facts there."""
+"""Baselines that rank answers by their frequency with the relation in training; reversal ranks
+those of reversed training facts first."""
 LINK_BASELINES = (*COUNTED, UNTRAINED)
 """These, and an untrained model."""
 SCORED = ("ucl", "hucl", "scl", "hscl")
