@@ -273,6 +273,9 @@ class Experiment(ABC, Generic[C, D]):
         dataset_hint: what to give a command that is about this domain, in messages.
         protocol_notes: what commands say of a protocol before they train.
         pretraining: what pre-training reads.
+        searches_user_parts: whether a search takes encoders and data of the user's own.
+        paper_values: values of settings in the H-SCL paper's experiments on this domain, where they
+            differ from those of Table I.
     """
 
     methods: ClassVar[tuple[str, ...]] = tuple(METHODS)
@@ -293,6 +296,8 @@ class Experiment(ABC, Generic[C, D]):
     dataset_hint: ClassVar[str] = "--domain too"
     protocol_notes: ClassVar[Mapping[str, str]] = {}
     pretraining: ClassVar[PretrainingData] = PretrainingData()
+    searches_user_parts: ClassVar[bool] = False
+    paper_values: ClassVar[Mapping[str, tuple[float, ...]]] = {}
 
     @abstractmethod
     def load(self, config: C, context: RunContext, own: D | None = None) -> D:
@@ -529,6 +534,10 @@ class Experiment(ABC, Generic[C, D]):
     def arrays(self, trained: TrainedRun, data: D) -> dict[str, NDArray[Any]]:
         """The embeddings of a trained run, with labels and folds, as they are saved."""
         return {"embeddings": np.asarray(trained.embeddings)}
+
+    def check_encoder(self, make: Callable[..., nn.Module], data: D) -> None:
+        """Raise InputError for an encoder of the user's own with other outputs than are read."""
+        return
 
 
 def refuse_together(context: RunContext, items: str) -> None:

@@ -56,7 +56,7 @@ from gcl_hard.theory.snapshots import snapshot_epochs
 from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
-    from gcl_hard.experiments.custom import UserParts
+    from gcl_hard.experiments.custom import EncoderMaker, UserParts
     from gcl_hard.theory.diagnostics import Sampler
 
 
@@ -85,6 +85,8 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
     )  # fmt: skip
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
     shape: ClassVar[frozenset[str]] = frozenset({"n_features", "edge_dim"})
+    searches_user_parts: ClassVar[bool] = True
+    paper_values: ClassVar[Mapping[str, tuple[float, ...]]] = {"beta": (1.0, 2.0, 10.0)}
 
     def load(
         self, config: GraphConfig, context: RunContext, own: GraphSet | None = None
@@ -278,6 +280,10 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
             number[fold.test] = k
         z = np.stack(trained.embeddings).astype(np.float32)
         return {"embeddings": z, "ids": data.names, "labels": labels, "fold": number}
+
+    def check_encoder(self, make: EncoderMaker, data: GraphSet) -> None:
+        """Embed two graphs with it."""
+        check_encoder(make, data)
 
 
 def _digests(data: GraphSet) -> tuple[str, str]:
