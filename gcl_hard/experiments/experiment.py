@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_processes
+from gcl_hard.experiments.domains import namespace
 from gcl_hard.experiments.settings import CONTROLS, RunConfig
 from gcl_hard.losses.methods import METHODS
 
@@ -233,11 +234,13 @@ class PretrainingData(NamedTuple):
             empty where there is no pre-training.
         unread: settings that it does not read.
         refused: options that apply to other data.
+        settings: defaults that differ from those of a run.
     """
 
     data: str = ""
     unread: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = {}
 
 
 class Experiment(ABC, Generic[C, D]):
@@ -538,6 +541,43 @@ class Experiment(ABC, Generic[C, D]):
     def check_encoder(self, make: Callable[..., nn.Module], data: D) -> None:
         """Raise InputError for an encoder of the user's own with other outputs than are read."""
         return
+
+    reading: ClassVar[frozenset[str]] = frozenset()
+    """Fields of :class:`~gcl_hard.experiments.embedding.Reading` that apply to some domains alone
+    and that :meth:`items` reads: ``level``, ``smiles`` and ``ids``."""
+
+    def user_data(self, data: Any, name: str, settings: Mapping[str, Any]) -> D:
+        """A set of the user's own data.
+
+        Args:
+            data: a set, or the objects to make one of.
+            name: name of a set made of objects.
+            settings: of the configuration.
+
+        Raises:
+            InputError: for objects that make no set.
+        """
+        user_set: D = data
+        return user_set
+
+    def data_settings(self, data: D, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings that a set of the user's own fixes; InputError if others are stated."""
+        return {}
+
+    def file_facts(self, data: Any) -> dict[str, Any]:
+        """What the file of an encoder would say of data given with an encoder without a file.
+
+        Raises:
+            InputError: for data that do not say how they are read.
+        """
+        raise InputError(
+            f"an encoder by itself embeds graphs, molecules or nodes that are given, got "
+            f"{type(data).__name__}: give its file NAME.pt, which says how its data were read"
+        )
+
+    def pretrains_on(self, source: str, data_dir: Path | None) -> bool:
+        """Whether pre-training reads the data of a name or path."""
+        return bool(namespace(self.pretraining.data).has_dataset(source, data_dir))
 
 
 def refuse_together(context: RunContext, items: str) -> None:

@@ -314,6 +314,12 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
             "labels": data.y, "part": part,
         }  # fmt: skip
 
+    reading: ClassVar[frozenset[str]] = frozenset({"level", "smiles", "ids"})
+
+    def file_facts(self, data: Any) -> dict[str, Any]:
+        """Molecules have the features that the encoder reads."""
+        return {"features": "stored"}
+
 
 def _config(run: Run) -> MoleculeConfig:
     return cast("MoleculeConfig", run.config)
