@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gcl_hard.core.extras import check_extra
 from gcl_hard.core.setting import declared
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.domains import CONFIGS, DOMAINS, Package
+from gcl_hard.experiments.domains import CONFIGS, DOMAINS
 from gcl_hard.experiments.experiment import Experiment, RunContext
 from gcl_hard.experiments.settings import HEAD, Config, RunConfig
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 @cache
-def _experiment(package: Package) -> Experiment[Any, Any]:
-    experiment: Experiment[Any, Any] = package.module("experiment").EXPERIMENT()
+def _experiment(name: str) -> Experiment[Any, Any]:
+    experiment: Experiment[Any, Any] = DOMAINS[name].module("experiment").EXPERIMENT()
     return experiment
 
 
 EXPERIMENTS: dict[str, Callable[[], Experiment[Any, Any]]] = {
-    name: partial(_experiment, package) for name, package in DOMAINS.items()
+    name: partial(_experiment, name) for name in DOMAINS
 }
 """What makes the experiment of each domain."""
 
