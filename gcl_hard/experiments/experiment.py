@@ -579,6 +579,18 @@ class Experiment(ABC, Generic[C, D]):
         """Whether pre-training reads the data of a name or path."""
         return bool(namespace(self.pretraining.data).has_dataset(source, data_dir))
 
+    def notes(self, result: RunResult) -> tuple[str, ...]:
+        """Notes below tables on the data of a result and on its training."""
+        return (*result.data.get("notes", ()), *result.data.get("remarks", ()))
+
+    def page_remarks(self, results: Sequence[RunResult]) -> list[str]:
+        """Remarks below the tables of a page, on all results in them."""
+        return []
+
+    def published_means(self, metric: str, n_sets: int) -> tuple[str, Mapping[str, float]]:
+        """Published means of a metric over that many data sets, by method, and their source."""
+        return "", {}
+
 
 def refuse_together(context: RunContext, items: str) -> None:
     """Refuse processes of torchrun where a run is trained by one; ``items`` such as ``graphs``."""

@@ -315,6 +315,12 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
             return super().file_facts(data)
         return {"features": "stored"}
 
+    def notes(self, result: RunResult) -> tuple[str, ...]:
+        """Also the labels that WL starts from, where they are not the features."""
+        start = result.data.get("wl_start")
+        read = start and reads_wl(cast("GraphConfig", result.run.config))
+        return (*super().notes(result), *[f"WL starts from {start}"] * bool(read))
+
 
 def _digests(data: GraphSet) -> tuple[str, str]:
     """Digests of graphs, without and with edge features."""
