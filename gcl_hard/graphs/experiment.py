@@ -98,22 +98,23 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
     paper_values: ClassVar[Mapping[str, tuple[float, ...]]] = {"beta": (1.0, 2.0, 10.0)}
 
     def load(
-        self, config: GraphConfig, context: RunContext, own: GraphSet | None = None
+        self, config: GraphConfig, context: RunContext, user_data: GraphSet | None = None
     ) -> GraphSet:
         """The set, on the device."""
         from gcl_hard.graphs.encodings import encoded  # it imports NetworkX
 
-        if own is None:
-            own = tudataset.load(
+        graphs = user_data
+        if graphs is None:
+            graphs = tudataset.load(
                 config.dataset, data_dir=context.data_dir,
                 features="labels" if config.of_molecules else config.features,
             )  # fmt: skip
-            own = lent_encoders().coded(own) if config.of_molecules else own
-        return encoded(own, config.encodings or ()).to(torch.device(context.device))
+            graphs = lent_encoders().coded(graphs) if config.of_molecules else graphs
+        return encoded(graphs, config.encodings or ()).to(torch.device(context.device))
 
     def facts(self, data: GraphSet) -> dict[str, Any]:
-        """Sizes, the resolved kind of features, what WL takes of them if it is not all, and a
-        digest of the graphs themselves.
+        """Sizes, the resolved kind of features, what WL starts from if not from all of them, and
+        digests of the graphs.
         """
         digest, edge_digest = _digests(data)
         start = wl_start(data)[1]
@@ -137,19 +138,19 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         return tudataset.paths(config.dataset, data_dir=data_dir)
 
     def is_blind(self, record: RunResult) -> bool:
-        """Whether a kernel has chosen no C, since it cannot tell any two graphs apart."""
+        """Whether a kernel chose no C, because it distinguishes no two graphs."""
         return record.run.config.method in KERNELS and not record.fold_c
 
     def test_share(self, config: GraphConfig, facts: Mapping[str, Any]) -> float:
-        """That of equal folds, of which ``train_share`` is trained on."""
+        """That of equal folds, of whose training part ``train_share`` is used."""
         return super().test_share(config, facts) / config.train_share
 
     def user_names(self, config: GraphConfig, parts: UserParts) -> dict[str, Any]:
-        """The name of the set, which is imported if it is a ``module:Name``."""
+        """The name of the set; a ``module:Name`` is imported."""
         return named(config, parts)
 
     def published(self, config: GraphConfig) -> float | None:
-        """That of Table II."""
+        """The accuracy in Table II."""
         from gcl_hard.graphs.presets import published
 
         return published(config)
@@ -177,8 +178,8 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
             inner_folds(labels[fold.train], n_inner=5, seed=0)
 
     def advice(self, config: GraphConfig, data: GraphSet) -> str | None:
-        """Faster probes, where the nested SVM of a run takes long; an encoder for molecules; what
-        WL reads of real-valued features.
+        """Suggests a faster probe if the nested SVM takes long, and an encoder for molecules; says
+        what WL reads of real-valued features.
         """
         if data.features == CODES and config.encoder == "gin" and not config.is_baseline:
             return (
@@ -191,7 +192,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
                 f"hardly two graphs of {data.name} share the features of a node: WL starts from "
                 f"their {start}"
             )
-        # The labels that TU sets have for edges are read by no encoder either, unless asked for.
+        # Edge labels of TU sets are read by no encoder either, unless requested.
         if reads_wl(config) and any(not name.startswith("label=") for name in data.edge_columns):
             remarks.append(
                 f"WL reads the features of nodes and who is linked, not the {data.edge_dim} "
@@ -214,7 +215,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         context: RunContext,
         report: Report,
     ) -> Iterator[TrainedRun]:
-        """Train the encoders of runs, together where there are several; embed the graphs."""
+        """Train the encoders of runs, several of them together, and embed the graphs."""
         config = cast("GraphConfig", runs[0].config)
         use_threads(context, data if isinstance(data, GraphSet) else data.graphs, config)
         if config.encoders or isinstance(data, GivenFold):
@@ -235,7 +236,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         return result.trained.model
 
     def score(self, trained: TrainedRun, data: GraphSet | GivenFold, context: RunContext) -> Scored:
-        """What the nested SVM predicts of the outer folds."""
+        """The predictions of the nested SVM for the outer folds."""
         graphs = data if isinstance(data, GraphSet) else data.embedded
         scored = Scored.of(fold_scores(trained, data, context), graphs.y.cpu().numpy())
         return replace(scored, facts=trained.facts)
@@ -271,7 +272,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         return items_of_graphs(encoder, graphs, digest, reading, device=device, notes=notes)
 
     def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
-        """Nodes and graphs, of features, edges and pointers."""
+        """Embeddings of nodes and graphs, from features, edges and pointers."""
         from gcl_hard.graphs.exported import graphs_exportable
 
         return graphs_exportable(encoder, saved)
@@ -353,7 +354,7 @@ def fold_scores(
 
 
 SVM_HOURS, LONG = 205 / 3600, 0.2
-"""Hours of the nested SVM for 8,000 graphs on two cores, measured, and those worth a remark."""
+"""Measured hours of the nested SVM for 8,000 graphs on two cores, and hours worth a remark."""
 
 
 def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:
@@ -374,7 +375,7 @@ def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:
 
 
 class _SharedEncoders(TrainedEncoders):
-    """The encoders of runs that differ in scoring alone.
+    """The encoders of runs that differ only in scoring.
 
     Args:
         run: the first of them.
@@ -428,7 +429,7 @@ class _SharedEncoders(TrainedEncoders):
         return graph_sampler(self.config, first.graphs, first.held_out)
 
     def ends(self, k: int, epoch: int, model: GraphModel) -> bool:
-        """Whether a supervised encoder ends, by the graphs that its fold holds out for this."""
+        """Whether a supervised encoder stops, by the graphs that its fold holds out for this."""
         start = time.perf_counter()
         if k not in self.stopping:
             assert isinstance(model, Supervised)
@@ -442,7 +443,7 @@ class _SharedEncoders(TrainedEncoders):
         return not goes_on
 
     def trained_so_far(self, k: int, model: GraphModel) -> list[TrainedRun]:
-        """The runs, as their only encoder is trained by now."""
+        """The runs with their only encoder as trained by now."""
         try:
             z = self._embeddings(k, model)
         except DivergenceError as error:
@@ -493,11 +494,11 @@ class _SharedEncoders(TrainedEncoders):
                 yield self.trained(run, self._saved())
 
     def _saved(self) -> dict[str, Any]:
-        """What is saved with the weights of the encoders."""
+        """Content of the encoder file beside the weights."""
         graphs = self.encoders[0].graphs
         held_out = [encoder.held_out for encoder in self.encoders]
         chosen_on = [torch.from_numpy(ids) for ids in self.validation]
-        if chosen_on:  # the epoch, so that the encoder is not tested on them
+        if chosen_on:  # to choose the epoch, so the encoder is not tested on them
             held_out = [
                 None if ids is None else ids[~torch.isin(ids, valid)]
                 for ids, valid in zip(held_out, chosen_on, strict=True)
@@ -516,7 +517,7 @@ class _SharedEncoders(TrainedEncoders):
 def _train_encoders(
     runs: Sequence[Run], data: GraphSet | GivenFold, context: RunContext, report: Report
 ) -> Iterator[TrainedRun]:
-    """Train the encoders of several runs; yields a run as its last encoder ends."""
+    """Train the encoders of several runs; yields a run when its last encoder ends."""
     alike: dict[Run, _SharedEncoders] = {}
     for run in runs:
         if run.training in alike:
