@@ -23,6 +23,7 @@ class Package(NamedTuple):
         trials: whether its module ``trials`` splits data for searches itself, by ``outer_parts``.
         tables: descriptions of the paper's tables in its module ``presets``, by name.
         encoders: its module of the encoders that it lends to other domains; empty without.
+        pretrains: whether its configurations are those of a pre-training.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Package(NamedTuple):
     trials: bool = False
     tables: Mapping[str, str] = {}
     encoders: str = ""
+    pretrains: bool = False
 
     def module(self, name: str) -> Any:
         """A module of the domain, imported."""
@@ -38,13 +40,13 @@ class Package(NamedTuple):
 
 DOMAINS: dict[str, Package] = {
     "graphs": Package(
-        "gcl_hard.graphs", "graphs", trials=True,
+        "gcl_hard.graphs", "graphs", trials=True, pretrains=True,
         tables={"2": "Table II, graphs, with baselines, both protocols and tests"},
     ),
     "nodes": Package("gcl_hard.nodes", "graphs"),
     "links": Package("gcl_hard.links", "graphs"),
     "images": Package(
-        "gcl_hard.images", "images", trials=True,
+        "gcl_hard.images", "images", trials=True, pretrains=True,
         tables={"1": "Table I, images, with baselines, grids and tests"},
     ),
     "molecules": Package("gcl_hard.molecules", "molecules", encoders="pretrained"),

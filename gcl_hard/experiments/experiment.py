@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_processes
+from gcl_hard.experiments.domains import namespace
 from gcl_hard.experiments.settings import CONTROLS, RunConfig
 from gcl_hard.losses.methods import METHODS
 
@@ -233,11 +234,13 @@ class PretrainingData(NamedTuple):
             empty without pre-training.
         unread: settings that it does not read.
         refused: options that apply only to other data.
+        settings: defaults that differ from those of a run.
     """
 
     data: str = ""
     unread: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = {}
 
 
 class Experiment(ABC, Generic[C, D]):
@@ -274,6 +277,9 @@ class Experiment(ABC, Generic[C, D]):
         dataset_hint: what messages suggest adding to a command on this domain.
         protocol_notes: what commands print about a protocol before they train.
         pretraining: what pre-training reads.
+        searches_user_parts: whether a search takes encoders and data of the user's own.
+        paper_values: values of settings in the H-SCL paper's experiments on this domain, where they
+            differ from those of Table I.
     """
 
     methods: ClassVar[tuple[str, ...]] = tuple(METHODS)
@@ -294,6 +300,8 @@ class Experiment(ABC, Generic[C, D]):
     dataset_hint: ClassVar[str] = "--domain too"
     protocol_notes: ClassVar[Mapping[str, str]] = {}
     pretraining: ClassVar[PretrainingData] = PretrainingData()
+    searches_user_parts: ClassVar[bool] = False
+    paper_values: ClassVar[Mapping[str, tuple[float, ...]]] = {}
 
     @abstractmethod
     def load(self, config: C, context: RunContext, user_data: D | None = None) -> D:
@@ -530,6 +538,59 @@ class Experiment(ABC, Generic[C, D]):
     def arrays(self, trained: TrainedRun, data: D) -> dict[str, NDArray[Any]]:
         """The embeddings of a trained run, with labels and folds, as they are saved."""
         return {"embeddings": np.asarray(trained.embeddings)}
+
+    def check_encoder(self, make: Callable[..., nn.Module], data: D) -> None:
+        """Raise InputError for an encoder of the user's own with other outputs than are read."""
+        return
+
+    reading: ClassVar[frozenset[str]] = frozenset()
+    """Fields of :class:`~gcl_hard.experiments.embedding.Reading` that apply to some domains alone
+    and that :meth:`items` reads: ``level``, ``smiles`` and ``ids``."""
+
+    def user_data(self, data: Any, name: str, settings: Mapping[str, Any]) -> D:
+        """A set of the user's own data.
+
+        Args:
+            data: a set, or the objects to make one of.
+            name: name of a set made of objects.
+            settings: of the configuration.
+
+        Raises:
+            InputError: for objects that make no set.
+        """
+        user_set: D = data
+        return user_set
+
+    def data_settings(self, data: D, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings that a set of the user's own fixes; InputError if others are stated."""
+        return {}
+
+    def file_facts(self, data: Any) -> dict[str, Any]:
+        """What the file of an encoder would say of data given with an encoder without a file.
+
+        Raises:
+            InputError: for data that do not say how they are read.
+        """
+        raise InputError(
+            f"an encoder by itself embeds graphs, molecules or nodes that are given, got "
+            f"{type(data).__name__}: give its file NAME.pt, which says how its data were read"
+        )
+
+    def pretrains_on(self, source: str, data_dir: Path | None) -> bool:
+        """Whether pre-training reads the data of a name or path."""
+        return bool(namespace(self.pretraining.data).has_dataset(source, data_dir))
+
+    def notes(self, result: RunResult) -> tuple[str, ...]:
+        """Notes below tables on the data of a result and on its training."""
+        return (*result.data.get("notes", ()), *result.data.get("remarks", ()))
+
+    def page_remarks(self, results: Sequence[RunResult]) -> list[str]:
+        """Remarks below the tables of a page, on all results in them."""
+        return []
+
+    def published_means(self, metric: str, n_sets: int) -> tuple[str, Mapping[str, float]]:
+        """Published means of a metric over that many data sets, by method, and their source."""
+        return "", {}
 
 
 def refuse_together(context: RunContext, items: str) -> None:

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 @cache
-def _experiment(name: str) -> Experiment[Any, Any]:
-    experiment: Experiment[Any, Any] = DOMAINS[name].module("experiment").EXPERIMENT()
+def _experiment(domain: str) -> Experiment[Any, Any]:
+    experiment: Experiment[Any, Any] = DOMAINS[domain].module("experiment").EXPERIMENT()
     return experiment
 
 
 EXPERIMENTS: dict[str, Callable[[], Experiment[Any, Any]]] = {
-    name: partial(_experiment, name) for name in DOMAINS
+    domain: partial(_experiment, domain) for domain in DOMAINS
 }
 """What makes the experiment of each domain."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from gcl_hard.core.setting import declared
-from gcl_hard.errors import DivergenceError
+from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.evaluation.folds import inner_folds, stopping_holdout
 from gcl_hard.evaluation.metrics import score_of_logits
@@ -50,13 +50,19 @@ from gcl_hard.graphs.protocols import (
     score_baseline,
 )
 from gcl_hard.graphs.refinement import FEATURES, wl_start
-from gcl_hard.graphs.settings import KERNELS, NOT_OF_MOLECULES, GraphConfig, reads_wl
+from gcl_hard.graphs.settings import (
+    KERNELS,
+    MOLECULE_GIN,
+    NOT_OF_MOLECULES,
+    GraphConfig,
+    reads_wl,
+)
 from gcl_hard.graphs.training import Encoder, GivenFold, Result, use_threads
 from gcl_hard.theory.snapshots import snapshot_epochs
 from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
-    from gcl_hard.experiments.custom import UserParts
+    from gcl_hard.experiments.custom import EncoderMaker, UserParts
     from gcl_hard.theory.diagnostics import Sampler
 
 
@@ -82,9 +88,14 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         (*of_part(GraphConfig, "split"), *of_part(GraphConfig, "probe"), *NOT_OF_MOLECULES,
          "encoder", *declared(OwnTraining)),
         ("labels", "loader_workers"),
+        {"dataset": "MOSES", "method": "hucl", "contrast": "two-view", "encoder": MOLECULE_GIN,
+         "augmentations": ("mask-attributes", "mask-columns", "drop-nodes"), "layers": 4, "dim": 64,
+         "epochs": 1, "batch_size": 256, "lr": 0.001},
     )  # fmt: skip
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
     shape: ClassVar[frozenset[str]] = frozenset({"n_features", "edge_dim"})
+    searches_user_parts: ClassVar[bool] = True
+    paper_values: ClassVar[Mapping[str, tuple[float, ...]]] = {"beta": (1.0, 2.0, 10.0)}
 
     def load(
         self, config: GraphConfig, context: RunContext, user_data: GraphSet | None = None
@@ -279,6 +290,37 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
             number[fold.test] = k
         z = np.stack(trained.embeddings).astype(np.float32)
         return {"embeddings": z, "ids": data.names, "labels": labels, "fold": number}
+
+    def check_encoder(self, make: EncoderMaker, data: GraphSet) -> None:
+        """Embed two graphs with it."""
+        check_encoder(make, data)
+
+    reading: ClassVar[frozenset[str]] = frozenset({"level"})
+
+    def user_data(self, data: Any, name: str, settings: Mapping[str, Any]) -> GraphSet:
+        """As :func:`gcl_hard.graphs.own.own_graphs`."""
+        return own_graphs(data, name=name, features=settings.get("features", "auto"))
+
+    def data_settings(self, data: GraphSet, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """The kind of features, except for codes of molecules, which no setting chooses."""
+        if stated.get("features", data.features) != data.features:
+            raise InputError(
+                f"these graphs have the features {data.features} already, not "
+                f"{stated['features']}: leave features out"
+            )
+        return {} if data.features == CODES else {"features": data.features}
+
+    def file_facts(self, data: Any) -> dict[str, Any]:
+        """Graphs have the features that the encoder reads."""
+        if isinstance(data, str | Path | torch.Tensor) or not isinstance(data, Iterable):
+            return super().file_facts(data)
+        return {"features": "stored"}
+
+    def notes(self, result: RunResult) -> tuple[str, ...]:
+        """Also the labels that WL starts from, where they are not the features."""
+        start = result.data.get("wl_start")
+        read = start and reads_wl(cast("GraphConfig", result.run.config))
+        return (*super().notes(result), *[f"WL starts from {start}"] * bool(read))
 
 
 def _digests(data: GraphSet) -> tuple[str, str]:

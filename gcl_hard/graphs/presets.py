@@ -21,8 +21,6 @@ TABLE_II: dict[str, dict[str, float]] = {
 """H-SCL paper, Table II: accuracy in percent, 10 runs of 10-fold cross-validation. For hucl and
 hscl the paper reports the best of β ∈ {1, 2, 10}, chosen on the test folds."""
 
-PAPERS_BETAS = (1.0, 2.0, 10.0)
-"""H-SCL paper, section V-C: β on graphs."""
 TABLES: dict[str, Preset] = {
     "2": Preset(
         {

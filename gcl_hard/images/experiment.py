@@ -33,7 +33,17 @@ from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.experiments.record import Scored
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import OwnTraining, of_part
-from gcl_hard.images import KNOWN, ImageContrast, ImageSet, Split, canonical_name, training
+from gcl_hard.images import (
+    KNOWN,
+    ImageContrast,
+    ImageSet,
+    Split,
+    Views,
+    canonical_name,
+    has_dataset,
+    is_misspelt,
+    training,
+)
 from gcl_hard.images.datasets import load, load_folder, paths
 from gcl_hard.images.parts import (
     ImageData,
@@ -77,6 +87,7 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         (*of_part(ImageConfig, "split"), *of_part(ImageConfig, "probe"), "probe_split", "subset",
          "classes", "label_noise", *declared(OwnTraining)),
         ("smiles", "pseudo_labels", "jobs"),
+        {"method": "hucl"},
     )  # fmt: skip
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
     shape: ClassVar[frozenset[str]] = frozenset({"size"})
@@ -269,6 +280,18 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
             arrays |= {name: z, f"{name}_labels": part.labels.cpu().numpy()}
             arrays |= {f"{name}_ids": np.asarray(part.ids)}
         return arrays
+
+    def file_facts(self, data: Any) -> dict[str, Any]:
+        """Size and normalisation of views."""
+        if not isinstance(data, Views):
+            return super().file_facts(data)
+        mean, std = data.mean.flatten().tolist(), data.std.flatten().tolist()
+        return {"size": data.size, "mean": mean, "std": std}
+
+    def pretrains_on(self, source: str, data_dir: Path | None) -> bool:
+        """Folders, too, and names nearly those of known sets, which are refused later."""
+        folder = source.endswith("/") or Path(source).is_dir()
+        return folder or has_dataset(source, data_dir) or is_misspelt(source)
 
 
 def _to_embed(

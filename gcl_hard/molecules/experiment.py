@@ -56,6 +56,7 @@ from gcl_hard.molecules.pretrained import FileEncoder
 from gcl_hard.molecules.pretraining import digest_of_smiles, loaded
 from gcl_hard.molecules.settings import (
     AWARE,
+    CHIRALITY,
     PROBED,
     SEED,
     SUPERVISED,
@@ -70,6 +71,30 @@ from gcl_hard.training.loop import OnEpoch
 
 OF_PAIRS = {"ecfp": "tanimoto", "wl": "wl"}
 """Kernels of the parts of a representation that are kernels."""
+FACTS = {
+    "tasks": "targets",
+    "one_class": "left out of the mean, with one class alone, or none, in the training or the test "
+    "part",
+    "few": "tasks whose rarer class has fewer than ten test molecules",
+    "invalid": "SMILES that are no molecules",
+}
+"""Facts of results in remarks on pages."""
+SPLIT_FACTS = ("one_class", "few")
+"""Those that depend on the split."""
+CLIFF_SOURCE = (
+    "Published means over the same twenty sets and splits, from the results of van Tilborg, "
+    "Alenicheva & Grisoni (2022), *Exposing the Limitations of Molecular Machine Learning with "
+    "Activity Cliffs*; settings were searched there for each set, and graph networks were trained "
+    "from scratch"
+)
+CLIFF_MEANS = {
+    "rmse": {
+        "SVM, ECFP": 0.669, "LSTM, SMILES": 0.738, "GCN": 0.909, "GAT": 0.942, "MPNN": 1.118,
+    },
+    "cliff_rmse": {
+        "SVM, ECFP": 0.758, "LSTM, SMILES": 0.882, "GCN": 0.983, "GAT": 1.011, "MPNN": 1.145,
+    },
+}  # fmt: skip
 
 
 class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
@@ -313,6 +338,43 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
             "embeddings": np.asarray(trained.embeddings), "ids": data.molecules.names,
             "labels": data.y, "part": part,
         }  # fmt: skip
+
+    reading: ClassVar[frozenset[str]] = frozenset({"level", "smiles", "ids"})
+
+    def file_facts(self, data: Any) -> dict[str, Any]:
+        """Molecules have the features that the encoder reads."""
+        return {"features": "stored"}
+
+    def page_remarks(self, results: Sequence[RunResult]) -> list[str]:
+        """Targets, splits, and what is left out of scores and data."""
+        facts: dict[str, dict[str, None]] = {}
+        for result in results:
+            for name, words in FACTS.items():
+                if fact := result.data.get(name):
+                    where = self.set_name(_config(result.run))
+                    where += f" ({result.data.get('split')})" if name in SPLIT_FACTS else ""
+                    text = _listed(fact) if isinstance(fact, list) else str(fact)
+                    facts.setdefault(words, {})[f"{where}: {text}"] = None
+        lines = [f"{words[0].upper()}{words[1:]}: {'; '.join(by_set)}."
+                 for words, by_set in facts.items()]  # fmt: skip
+        splits = dict.fromkeys(str(result.data.get("split")) for result in results)
+        if len(splits) > 1:
+            lines.append(f"Splits ({', '.join(splits)}) overlap, so that intervals are too narrow.")
+        if any(split.endswith(CHIRALITY) for split in splits):
+            lines.append(
+                f"Splits whose name ends with {CHIRALITY} take mirror images for different "
+                f"scaffolds, as DeepChem and MoleculeNet do not."
+            )
+        return lines
+
+    def published_means(self, metric: str, n_sets: int) -> tuple[str, Mapping[str, float]]:
+        """Those over twenty sets of activity cliffs."""
+        return (CLIFF_SOURCE, CLIFF_MEANS.get(metric, {})) if n_sets == 20 else ("", {})
+
+
+def _listed(names: Sequence[str], most: int = 12) -> str:
+    """Names in a line; if there are many, the first and their number."""
+    return ", ".join(names[:most]) + (f" … ({len(names)})" if len(names) > most else "")
 
 
 def _config(run: Run) -> MoleculeConfig:

@@ -317,6 +317,14 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
             "labels": data.y.cpu().numpy(), "split": parts,
         }  # fmt: skip
 
+    def user_data(self, data: Any, name: str, settings: Mapping[str, Any]) -> NodeSet:
+        """As :func:`gcl_hard.nodes.data.own_nodes`."""
+        return own_nodes(data)
+
+    def file_facts(self, data: Any) -> dict[str, Any]:
+        """Nodes have the features that the encoder reads."""
+        return {"features": "stored"}
+
 
 TRIED = 50
 """Number of nodes, with a neighbour of each, on which the user's own parts are tried."""

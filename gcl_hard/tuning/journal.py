@@ -1,4 +1,4 @@
-"""Journals of Optuna in a file, in which a write that was cut short costs no finished trial."""
+"""Optuna journals, in which an interrupted write costs no finished trial."""
 
 from __future__ import annotations
 
@@ -29,53 +29,53 @@ def journal(path: Path, *, write: bool) -> JournalStorage:
     """Open a journal; a torn end is cut off, or left unread if nothing is written.
 
     Args:
-        path: its file; made if it is missing and may be written to.
+        path: its file; created if it is missing and ``write`` is set.
         write: whether trials will be added.
 
     Raises:
-        InputError: if it is no journal, or is damaged elsewhere than at its end; names the line.
+        InputError: for a file that is not a journal, or is damaged before its end; names the line.
     """
-    if not path.is_dir():  # which opening it tells
+    if not path.is_dir():  # opening a folder raises
         check_regular(path)
     if write:
         backend = _Journal(path.absolute())
-        with _held(backend.lock):
+        with _locked(backend.lock):
             mend(path)
         return _replayed(path, backend)
     records, torn = _read(path)
-    found = _replayed(path, _Records(records))
+    storage = _replayed(path, _Records(records))
     if torn:
         warnings.warn(
             f"{path}: its end, from line {len(records) + 1} on, is torn, and its {torn} bytes are "
-            f"left out: {_n_finished(found)} finished trials are read",
+            f"left out: {_n_finished(storage)} finished trials are read",
             stacklevel=2,
         )
-    return found
+    return storage
 
 
 def mended(storage: BaseStorage) -> BaseStorage:
-    """A storage that the user has opened; if it is a journal, its file is mended.
+    """The user's own storage; if it is a journal, its file is mended.
 
     Raises:
         InputError: see :func:`journal`.
     """
     backend = getattr(storage, "_backend", None)
     if isinstance(storage, JournalStorage) and isinstance(backend, JournalFileBackend):
-        with _held(backend._lock):
+        with _locked(backend._lock):
             mend(Path(backend._file_path))
     return storage
 
 
 def mend(path: Path) -> None:
-    """Cut a torn end off a journal that is locked, and keep a copy of the damaged file.
+    """Cut a torn end off a locked journal, and keep a copy of the damaged file.
 
-    A last line that lacks nothing but its line break gets one.
+    A last line that lacks only its line break gets one.
 
     Args:
         path: file of the journal.
 
     Raises:
-        InputError: see :func:`journal`; nothing is written then.
+        InputError: see :func:`journal`; then nothing is written.
     """
     records, torn = _read(path)
     if not torn and _ends_whole(path):
@@ -106,53 +106,53 @@ def mend(path: Path) -> None:
 
 
 def _read(path: Path) -> tuple[dict[int, dict[str, Any]], int]:
-    """The records of a journal by their lines, and the bytes of a torn end behind them.
+    """The records of a journal by line number, and the number of bytes of a torn end.
 
-    A torn end is a line that is not whole, blank lines, or both in this order.
+    A torn end is an incomplete line, blank lines, or both in this order.
 
     Raises:
-        InputError: for a line that is not whole, or blank, elsewhere.
+        InputError: for an incomplete or blank line elsewhere.
     """
     with path.open("rb") as file:
         lines = file.readlines()
-    found = {number: _record(line) for number, line in enumerate(lines, 1) if line.strip()}
-    if lines and not any(found.values()) and not lines[0].startswith(START):
-        raise InputError(f"{path} is no journal of Optuna: give --storage another name")
+    records = {number: _record(line) for number, line in enumerate(lines, 1) if line.strip()}
+    if lines and not any(records.values()) and not lines[0].startswith(START):
+        raise InputError(f"{path} is not an Optuna journal: give --storage another name")
     whole = {
         number: record
-        for number, record in itertools.takewhile(lambda one: one[1], found.items())
+        for number, record in itertools.takewhile(lambda numbered: numbered[1], records.items())
         if record is not None
     }
-    last = max(found, default=0)
+    last = max(records, default=0)
     n = next(number for number in range(1, len(lines) + 2) if number not in whole)
     if n >= last:
         return whole, sum(map(len, lines[n - 1 :]))
-    if len(found) > len(whole) + 1:
-        n = next(number for number in found if number not in whole)
+    if len(records) > len(whole) + 1:
+        n = next(number for number in records if number not in whole)
     before = _finished(path, {number: record for number, record in whole.items() if number < n})
-    if n in found:
-        what = "damaged"
+    if n in records:
+        damage = "damaged"
         advice = f"keep only the lines before it, which hold {before} finished trials"
     else:
-        what = "blank"
+        damage = "blank"
         advice = (
-            f"remove the {last - len(found)} blank lines before line {last}, which keeps all "
+            f"remove the {last - len(records)} blank lines before line {last}, which keeps all "
             f"finished trials, {before} before line {n} and {_finished(path, whole) - before} "
             f"after it"
         )
     raise InputError(
-        f"{path}, line {n}, is {what}, and is not the last one, so that nothing is written: "
+        f"{path}, line {n}, is {damage} and not the last one, so nothing is written: "
         f"restore the file from a copy, or {advice}"
     )
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
-    """The record in a line, None if it is not whole."""
+    """The record in a line, None if it is incomplete."""
     try:
-        found = json.loads(line)
+        record = json.loads(line)
     except ValueError:
         return None
-    return found if isinstance(found, dict) and "op_code" in found else None
+    return record if isinstance(record, dict) and "op_code" in record else None
 
 
 def _ends_whole(path: Path) -> bool:
@@ -178,7 +178,7 @@ def _n_finished(storage: JournalStorage) -> int:
 
 
 def _replayed(path: Path, backend: _Records | _Journal) -> JournalStorage:
-    """The storage of a backend, all its records read."""
+    """The storage of a backend, after reading all its records."""
     try:
         return JournalStorage(backend)
     except (KeyError, TypeError, AttributeError, AssertionError, ValueError) as error:
@@ -189,7 +189,7 @@ def _replayed(path: Path, backend: _Records | _Journal) -> JournalStorage:
 
 
 class _Records(BaseJournalBackend):
-    """Records that are only read, by their lines; ``line`` is the one read last."""
+    """Read-only records by line number; ``line`` is the number of the latest one read."""
 
     def __init__(self, records: Mapping[int, dict[str, Any]]) -> None:
         self._records, self.line = records, 0
@@ -204,7 +204,7 @@ class _Records(BaseJournalBackend):
 
 
 class _Journal(JournalFileBackend):
-    """A journal to write to; ``line`` is the one read last."""
+    """A journal to write to; ``line`` is the number of the latest one read."""
 
     def __init__(self, path: Path) -> None:
         self.lock, self.line = _Lock(path), 0
@@ -222,25 +222,25 @@ class _Journal(JournalFileBackend):
 
 
 class _Lock:
-    """Optuna's lock of a journal, under which no line is left torn or written behind a torn one.
+    """Optuna's lock of a journal, under which torn lines are removed before and after a write.
 
     Args:
-        path: absolute, since Optuna waits forever for the lock that a killed process has left at a
-            relative one.
+        path: an absolute path: at a relative one Optuna waits forever for the lock of a killed
+            process.
     """
 
     def __init__(self, path: Path) -> None:
         self._path, self._lock = path, JournalFileSymlinkLock(str(path))
 
     def acquire(self) -> bool:
-        found = self._lock.acquire()
+        acquired = self._lock.acquire()
         try:
             if not _ends_whole(self._path):  # another program was killed while it wrote
                 mend(self._path)
         except BaseException:
             self._lock.release()
             raise
-        return found
+        return acquired
 
     def release(self) -> None:
         try:
@@ -251,7 +251,7 @@ class _Lock:
 
 
 @contextmanager
-def _held(lock: Any) -> Iterator[None]:
+def _locked(lock: Any) -> Iterator[None]:
     lock.acquire()
     try:
         yield

@@ -7,21 +7,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, OutOfMemory, unknown
 from gcl_hard.experiments.custom import check_call, edge_argument
 from gcl_hard.experiments.experiment import RunContext
-from gcl_hard.experiments.registry import outer_parts
+from gcl_hard.experiments.registry import experiment_of, outer_parts
 from gcl_hard.experiments.runner import data_sets
-from gcl_hard.experiments.settings import RunConfig
+from gcl_hard.experiments.settings import RunConfig, is_own
 from gcl_hard.experiments.trials import Candidate, Inner, Outer, Scoring
 from gcl_hard.tuning.space import Base, Space
 
-if TYPE_CHECKING:
-    from gcl_hard.graphs import GraphSet
-
-MOST_CHARACTERS = 500  # in a reason for a failure
+MOST_CHARACTERS = 500
+"""Length of the reason for a failure at most."""
 
 
 def failure_reason(error: Exception) -> str:
@@ -30,64 +28,63 @@ def failure_reason(error: Exception) -> str:
         return "diverged"
     if isinstance(error, OutOfMemory):
         return "out of memory"
-    return _in_words(error)[:MOST_CHARACTERS]
+    return _described(error)[:MOST_CHARACTERS]
 
 
-def _in_words(error: Exception) -> str:
+def _described(error: Exception) -> str:
     kind = "" if isinstance(error, GclHardError) else f"{type(error).__name__}: "
     return f"{kind}{' '.join(str(error).split())}"
 
 
-# The user's own encoders
+# The user's own encoder
 
 
 def check_encoder(base: Base, space: Space) -> None:
-    """Check that a user's own encoder can be searched.
+    """Check that the user's own encoder, if there is one, can be searched.
 
     Args:
-        base: with an encoder.
+        base: the settings that are not searched.
         space: fitted to it.
 
     Raises:
-        InputError: for images, or settings that it does not take.
+        InputError: for a domain whose searches take none, or settings that it does not take.
     """
     make = base.make
-    assert make is not None
-    if base.config.domain != "graphs":
+    is_users = make is not None or is_own(base.settings.get("encoder", ""))
+    if is_users and not experiment_of(base.kind).searches_user_parts:
         raise InputError("your own encoder can be searched on graphs only: leave it out")
+    if make is None:
+        return
     try:
         signature = inspect.signature(make)
-    except (TypeError, ValueError):  # of C code
+    except (TypeError, ValueError):  # from C code
         return
     parameters = signature.parameters.values()
-    anything = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+    has_keywords = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
     for name in space.of_encoder:
-        if name not in signature.parameters and not anything:
+        if name not in signature.parameters and not has_keywords:
             raise unknown("setting of the encoder", name, signature.parameters)
     call = "encoder(n_features, **searched as encoder.NAME)"
-    given = edge_argument(make, None) | dict.fromkeys(space.of_encoder)
-    check_call(make, call, 1, **given)
+    check_call(make, call, 1, **edge_argument(make, None) | dict.fromkeys(space.of_encoder))
 
 
-def check_output(base: Base, space: Space, graphs: GraphSet) -> None:
-    """Check an encoder's output on two graphs, with the first values of what is searched.
+def check_output(base: Base, space: Space, data: Any) -> None:
+    """Check the output of the user's own encoder with the first values of what is searched.
 
     Args:
         base: with the user's own encoder.
         space: fitted to it.
-        graphs: the set, on the CPU.
+        data: a part of the set, on the CPU.
 
     Raises:
         InputError: if the encoder has no width or gives another shape.
     """
-    from gcl_hard.graphs import protocols
-
     assert base.make is not None
     first = {name: dimension.ends[0] for name, dimension in space.of_encoder.items()}
-    protocols.check_encoder(partial(base.make, **first), graphs)
+    experiment_of(base.kind).check_encoder(partial(base.make, **first), data)
 
 
-# Objectives, and the tasks that score trials: these run in this process, or in a Dask worker.
+# The objective, and the tasks that score trials, in this process or in a Dask worker
 
 
 @dataclass(frozen=True)
@@ -95,9 +92,9 @@ class Objective:
     """Scores the trials of a search; picklable.
 
     Attributes:
-        config: settings that are not searched; its ``dataset`` is spelt canonically.
+        config: settings that are not searched, with the canonical name of the data set.
         inner: how trials are scored.
-        outer_folds: outer parts, a study each; 1 is a hold-out.
+        outer_folds: number of outer parts, a study each; 1 is a hold-out.
         digest: digest of the data.
     """
 
@@ -106,11 +103,11 @@ class Objective:
     outer_folds: int
     digest: str
 
-    def load(self, context: RunContext, graphs: GraphSet | None) -> tuple[Outer, ...]:
-        """The outer parts; loaded and cut once in a process.
+    def load(self, context: RunContext, graphs: Any) -> tuple[Outer, ...]:
+        """The outer parts, loaded and split once in a process.
 
         Args:
-            context: names the folder of the data and the device.
+            context: has the folder of the data and the device.
             graphs: the user's own set, in place of a named one.
 
         Raises:
@@ -122,7 +119,7 @@ class Objective:
             _CUT[key] = graphs, tuple(self._cut(context, graphs))
         return _CUT[key][1]
 
-    def _cut(self, context: RunContext, graphs: GraphSet | None) -> Sequence[Outer]:
+    def _cut(self, context: RunContext, graphs: Any) -> Sequence[Outer]:
         config, data = self.config, graphs
         if graphs is None:
             sets = data_sets(context)
@@ -135,35 +132,35 @@ class Objective:
         return outer_parts(config, data, context, self.inner, self.outer_folds)
 
 
-_CUT: dict[tuple[Objective, Path | None, str], tuple[GraphSet | None, tuple[Outer, ...]]] = {}
-"""The outer parts of the latest search in this process, with the user's own graphs."""
+_CUT: dict[tuple[Objective, Path | None, str], tuple[Any, tuple[Outer, ...]]] = {}
+"""The outer parts of the latest search in this process, with the user's own set."""
 
 
 def score_trials(
     context: RunContext,
     objective: Objective,
     study: int,
-    graphs: GraphSet | None,
+    graphs: Any,
     candidates: Sequence[Candidate],
     *,
     report: Callable[..., bool],
 ) -> None:
-    """Task: score the trials of a group; every score is reported as it comes.
+    """Task: score the trials of a group, and report every score as it comes.
 
     Args:
         context: where and how runs are executed.
         objective: objective of the search.
-        study: number of the study, whose outer part is searched in.
-        graphs: the user's own, or None.
+        study: number of the study and of its outer part.
+        graphs: the user's own set, or None.
         candidates: settings of the trials.
         report: see :class:`Scoring`.
     """
     scoring = Scoring(context, objective.inner, study, report)
-    # A task may be repeated after its worker died: some of its trials have their scores.
-    wanted = [one for one in candidates if report("begin", study, one.number, wait=True)]
-    if wanted:
+    # A task is repeated after its worker died, when some of its trials may have their scores.
+    unscored = [c for c in candidates if report("begin", study, c.number, wait=True)]
+    if unscored:
         part = objective.load(context, graphs)[study].part
-        for score in part.scores(wanted, scoring):
+        for score in part.scores(unscored, scoring):
             reason = None if score.error is None else failure_reason(score.error)
             report("scored", study, score.number, score.value, reason, wait=True)
 
@@ -172,7 +169,7 @@ def score_outside(
     context: RunContext,
     objective: Objective,
     study: int,
-    graphs: GraphSet | None,
+    graphs: Any,
     candidate: Candidate,
     *,
     report: Callable[..., bool],
@@ -180,10 +177,10 @@ def score_outside(
     """Task: score the best settings of a study on its outer test part.
 
     Returns:
-        The score, or a sentence if the settings failed.
+        The score, or why the settings failed.
     """
     outer = objective.load(context, graphs)[study]
     score = outer.score(candidate, Scoring(context, objective.inner, study, report))
     if score.error is not None:
-        return f"on the whole part its settings failed: {_in_words(score.error)}"
+        return f"on the whole part its settings failed: {_described(score.error)}"
     return score.value

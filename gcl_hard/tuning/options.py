@@ -33,15 +33,11 @@ from gcl_hard.experiments.settings import (
     Domain,
     RunConfig,
     flag,
-    is_own,
     is_pretrained,
     known,
-    of_part,
 )
 from gcl_hard.experiments.trials import Inner, Steps
 from gcl_hard.experiments.values import warn_of_unread
-from gcl_hard.graphs.own import graphs_named
-from gcl_hard.graphs.settings import GIN, GraphConfig
 from gcl_hard.tuning.objective import check_encoder
 from gcl_hard.tuning.space import Base, Space, default_space, read_space
 from gcl_hard.tuning.storage import BATCH, positions
@@ -60,11 +56,11 @@ WILCOXON_FOLDS = 5
 """With fewer folds the test could end a trial only after the last; more folds would give more
 intermediate scores than a trial stores."""
 STARTUP = 10
-"""Trials that a sampler first draws at random, and that a pruner lets pass."""
+"""Trials that a sampler first draws at random, and that a pruner does not end."""
 LARGEST = {"cpu": 16, "cuda": 256}
-"""Trials asked for at once, on each kind of device, where the command names no number."""
-NO_NAME = re.compile(r"[/\\:@<>\x00-\x1f]")
-"""Characters that names of files and studies do without."""
+"""Largest default size of an ensemble of trials, by kind of device."""
+NOT_IN_NAMES = re.compile(r"[/\\:@<>\x00-\x1f]")
+"""Characters that names of files and studies must not have."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +71,11 @@ class TuneOptions(SearchOptions):
         base: the settings that are not searched, with the user's own encoder.
         search_space: fitted to the base.
         graphs: the user's own set, or None.
-        graphs_name: ``module:name`` of it, where it was named so.
+        graphs_name: its ``module:name``, if it was given by name.
         callbacks: called with study and trial after each trial, as Optuna's.
-        own_sampler: an object in place of the named one; likewise the other two.
+        own_sampler: an object in place of the named one.
+        own_pruner: likewise.
+        own_storage: likewise.
     """
 
     base: Base
@@ -93,27 +91,26 @@ class TuneOptions(SearchOptions):
         super().__post_init__()
         if not self.report_only:
             check_engine(self.jobs, self.scheduler)
-        if self.base.make is not None:
-            check_encoder(self.base, self.search_space)
+        check_encoder(self.base, self.search_space)
         self._check_name()
         self._check_sampler()
         self._check_pruner()
         self._check_protocol()
 
-        for own, kind in ((self.own_sampler, BaseSampler), (self.own_pruner, BasePruner)):
-            if own is not None and not isinstance(own, kind):
+        for part, kind in ((self.own_sampler, BaseSampler), (self.own_pruner, BasePruner)):
+            if part is not None and not isinstance(part, kind):
                 raise InputError(
-                    f"expected a name or an object of Optuna's {kind.__name__}, got {own}"
+                    f"expected a name or an object of Optuna's {kind.__name__}, got {part}"
                 )
         if not all(map(callable, self.callbacks)):
             raise InputError(f"callbacks are called with study and trial, got {self.callbacks!r}")
 
     def _check_name(self) -> None:
         name = self.study_name or ""
-        if found := NO_NAME.search(name):
+        if match := NOT_IN_NAMES.search(name):
             raise InputError(
-                f"study_name {name!r} names a file, too, which cannot have {found.group()!r} "
-                f"everywhere: give another; an earlier version has stored it as {plain(name)!r}"
+                f"study_name {name!r} is a file name as well, which cannot have {match.group()!r} "
+                f"on every system: give another; an earlier version stored it as {plain(name)!r}"
             )
 
     def _check_sampler(self) -> None:
@@ -127,9 +124,9 @@ class TuneOptions(SearchOptions):
             names = {dimension.name for dimension in self.search_space.dimensions}
             if differ := sorted(names ^ self.own_sampler._search_space.keys()):
                 raise InputError(
-                    f"{', '.join(differ)}: either only in the grid of GridSampler "
-                    f"({', '.join(sorted(self.own_sampler._search_space))}) or only in the space "
-                    f"({', '.join(sorted(names))}), and both must have the same names"
+                    f"{', '.join(differ)}: in only one of the grid of GridSampler "
+                    f"({', '.join(sorted(self.own_sampler._search_space))}) and the space "
+                    f"({', '.join(sorted(names))}), which must have the same names"
                 )
 
     @property
@@ -185,51 +182,52 @@ class TuneOptions(SearchOptions):
         """Number of trials that train as one ensemble on a device.
 
         Args:
-            device: kind of it; where many train as one ensemble at the price of few, more are.
+            device: its kind; on a GPU ensembles are larger, since large ones cost hardly more.
         """
         if self.ensemble_size is not None:
             return self.ensemble_size
         if self.base.config.group_key is None:
-            return 1  # they train one by one: a crash loses one
+            return 1  # they train one by one, and a crash loses only one
         share = 8 if device == "cpu" else 4  # a sampler learns between ensembles
         if device != "cpu" and self.sampler == "random" and self.own_sampler is None:
-            share = 1  # but this one
+            share = 1  # except the random one
         return max(1, min(self.trials // share, LARGEST.get(device, 1)))
 
 
 def plain(name: str) -> str:
-    """A name without characters that names of files do without.
+    """A name without the characters that file names must not have.
 
     Example:
         >>> plain("MUTAG_ucl_GAT@1f")
         'MUTAG_ucl_GAT-1f'
     """
-    return NO_NAME.sub("-", name)
+    return NOT_IN_NAMES.sub("-", name)
 
 
 MOST_COMBINATIONS = 1_000
+"""Combinations of searched choices that are looked at for settings that no trial reads."""
 
 
-def warn_of_untried(options: TuneOptions, given: Mapping[str, Any]) -> None:
-    """Name settings that no trial of a search reads: see :func:`warn_of_unread`."""
-    if given:
-        warn_of_unread(_configs_of(options), given)
+def warn_of_untried(options: TuneOptions, settings: Mapping[str, Any]) -> None:
+    """Warn of settings that no trial of a search reads: see :func:`warn_of_unread`."""
+    if settings:
+        warn_of_unread(_configs_of(options), settings)
 
 
 def _configs_of(options: TuneOptions) -> list[RunConfig]:
-    """What trials may train: the base with all combinations of the categories that are searched, of
-    very many the first ones.
+    """Configurations of trials: the base with combinations of the searched choices, the first
+    :data:`MOST_COMBINATIONS` of them.
     """
     choices = {
-        one.name: getattr(one.distribution, "choices", None)
-        for one in options.search_space.dimensions if one.name in known(options.base.kind)
-    }  # fmt: skip
-    several = {name: of for name, of in choices.items() if of}
-    found = []
-    for drawn in islice(product(*several.values()), MOST_COMBINATIONS):
+        dimension.name: dimension.ends
+        for dimension in options.search_space.dimensions
+        if not dimension.numeric and dimension.name in known(options.base.kind)
+    }
+    configs = []
+    for values in islice(product(*choices.values()), MOST_COMBINATIONS):
         with suppress(InputError):  # a trial that fails
-            found.append(options.base.config_with(dict(zip(several, drawn, strict=True))))
-    return found or [options.base.config]
+            configs.append(options.base.config_with(dict(zip(choices, values, strict=True))))
+    return configs or [options.base.config]
 
 
 def tune_options(
@@ -246,12 +244,12 @@ def tune_options(
 
     Args:
         domain: domain of the data set.
-        settings: settings of the configuration, those that are stated.
-        usual: settings that may be searched though they have a value.
+        settings: stated settings of the configuration.
+        usual: settings that may be searched even though they have a value.
         space: dimensions by name, a file, a shipped name, or None for the method's own.
         encoder: makes the user's own encoder.
         recipe: ``"best"`` for our recipe of the data set, in place of the paper's settings.
-        stated: other options, by the names of the fields.
+        stated: other options, by field name.
 
     Returns:
         The options; space and settings are checked.
@@ -259,68 +257,64 @@ def tune_options(
     Raises:
         InputError: for anything that cannot be run; says what would be.
     """
-    for name in ("sampler", "pruner", "storage"):
-        if not isinstance(stated.get(name, ""), str | Path | None):
-            stated[f"own_{name}"] = stated.pop(name)
-    stated_settings = {
-        **experiment_of(CONFIGS[domain]).search_defaults,
-        **(usual or {}),
-        **settings,
-    }
-    if domain == "graphs":
-        own = stated_settings.get("encoder", GIN)
-        if encoder is None and is_pretrained(own):
-            stated_settings["encoder"], encoder = lent_encoders().pretrained_part(own)
-        elif encoder is None and ":" in own:
-            encoder = named_object(own, "encoder")
+    for option in ("sampler", "pruner", "storage"):
+        if not isinstance(stated.get(option, ""), str | Path | None):
+            stated[f"own_{option}"] = stated.pop(option)
+    kind = CONFIGS[domain]
+    experiment = experiment_of(kind)
+    stated_settings = {**experiment.search_defaults, **(usual or {}), **settings}
+    if experiment.searches_user_parts:
+        name, parts = stated_settings.get("encoder", ""), UserParts()
+        if encoder is None and is_pretrained(name):
+            stated_settings["encoder"], encoder = lent_encoders().pretrained_part(name)
+        elif encoder is None and ":" in name:
+            encoder = named_object(name, "encoder")
             check_maker(encoder)
-            stated_settings["encoder"] = UserParts().add(encoder, own)
+            stated_settings["encoder"] = parts.add(encoder, name)
         dataset = stated_settings.get("dataset", "")
         if stated.get("graphs") is None and ":" in dataset:
-            features = stated_settings.get("features", "auto")
-            stated["graphs"], stated["graphs_name"] = graphs_named(dataset, features), dataset
-            stated_settings["dataset"] = stated["graphs"].name
-    elif is_own(stated_settings.get("encoder", "")):
-        raise InputError("your own encoder can be searched on graphs only: leave it out")
-    base = Base(CONFIGS[domain], stated_settings, encoder)
+            stated_settings |= experiment.user_names(kind(**stated_settings), parts)
+            stated["graphs"] = parts.graphs[stated_settings["dataset"]]
+            stated["graphs_name"] = dataset
+    base = Base(kind, stated_settings, encoder)
     if isinstance(space, Mapping):
-        of_space, found = None, Space.of(space)
+        space_name, search_space = None, Space.of(space)
     else:
-        of_space = str(space or default_space(base.config))
-        found = read_space(of_space, base.kind)
+        space_name = str(space or default_space(base.config))
+        search_space = read_space(space_name, kind)
     if check_option("recipe", recipe, ("paper", "best")) == "best":
-        searched = {dimension.name for dimension in found.dimensions}
-        left_out = searched | ({*of_part(GraphConfig, "gin")} if encoder is not None else set())
-        ours = experiment_of(base.kind).recipe(base.config.dataset)
-        ours = {key: value for key, value in ours.items() if key not in left_out}
-        base = Base(base.kind, {**ours, **stated_settings}, encoder)
-    fitted = found.fitted(base)
-    check_given(settings, fitted, base)
-    return TuneOptions(base, fitted, space=of_space, recipe=recipe, **stated)
+        searched = {dimension.name for dimension in search_space.dimensions}
+        ours = experiment.recipe(base.config.dataset)
+        left_out = base.config.unread | searched
+        ours = {name: value for name, value in ours.items() if name not in left_out}
+        base = Base(kind, {**ours, **stated_settings}, encoder)
+    fitted = search_space.fitted(base)
+    check_unsearched(settings, fitted, base)
+    return TuneOptions(base, fitted, space=space_name, recipe=recipe, **stated)
 
 
-def check_given(given: Mapping[str, Any], space: Space, base: Base) -> None:
-    """Refuse a setting that is both given and searched, unless a grid uses it.
+def check_unsearched(settings: Mapping[str, Any], space: Space, base: Base) -> None:
+    """Check that no stated setting is searched, unless a grid uses its value.
 
     Args:
-        given: settings by name.
+        settings: stated settings by name.
         space: what is searched.
         base: the rest.
 
     Raises:
-        InputError: for a setting that would be given for nothing.
+        InputError: for a setting whose value would have no effect.
     """
     left = space.left_to(base)
     for name in (dimension.name for dimension in space.dimensions):
-        if given.get(name) is not None and name not in left:
-            raise InputError(f"{flag(name)} is searched, and given too: leave one of them out")
+        if settings.get(name) is not None and name not in left:
+            raise InputError(f"{flag(name)} is both searched and given: leave one of them out")
 
 
 def _forwarded(name: str) -> Callable[..., Any]:
-    """A method of :class:`PerTrialSeed` that is its inner sampler's, with what it may see."""
+    """A method of :class:`PerTrialSeed` that calls its inner sampler on the trials it may see."""
 
-    def method(self: PerTrialSeed, study: Study, trial: FrozenTrial, *given: Any) -> Any:
-        return getattr(self._inner, name)(self._seen, _numbered(trial, self._position), *given)
+    def method(self: PerTrialSeed, study: Study, trial: FrozenTrial, *arguments: Any) -> Any:
+        return getattr(self._inner, name)(self._seen, _numbered(trial, self._position), *arguments)
 
     return method
 
@@ -328,14 +322,14 @@ def _forwarded(name: str) -> Callable[..., Any]:
 class PerTrialSeed(BaseSampler):
     """A sampler that is seeded by each trial's position, and sees the trials before its batch.
 
-    A position is a trial's number, not counting repeats of interrupted trials. Numbers are given by
-    the storage, each once: workers on one study, on any machine and after any restart, never draw
-    the same random numbers twice. Of a batch none sees another, so that one worker alone draws the
-    same in every run, wherever it was killed and begun again. Several at a time see which trials
-    have ended, which depends on their speed.
+    A position is a trial's number, not counting repeats of interrupted trials. The storage gives
+    each number once, so that workers on one study, on any machine and after any restart, never draw
+    the same random numbers twice. Trials of a batch do not see each other, so that a single worker
+    draws the same in every run, wherever it was killed and restarted. Concurrent workers see which
+    trials have ended, which depends on their speed.
 
     Args:
-        make: makes the sampler with a seed; what it must remember it keeps in the storage.
+        make: makes the sampler with a seed; a sampler with a state keeps it in the storage.
         seed: seed of the study.
 
     Example:
@@ -351,37 +345,37 @@ class PerTrialSeed(BaseSampler):
         """Trials of the next batch."""
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Seed the sampler, and note the batch of the trial."""
-        # Of Hyperband, which shows samplers the trials of a bracket, all of them are counted.
-        listed = study._storage.get_all_trials(study._study_id, deepcopy=False)
-        where = positions(listed)
-        position = self._position = where[trial.number]
-        batch = self._batch(listed, where, position)
+        """Seed the sampler, and store the batch of the trial."""
+        # Not study.get_trials: Hyperband shows samplers only the trials of a bracket.
+        trials = study._storage.get_all_trials(study._study_id, deepcopy=False)
+        by_number = positions(trials)
+        position = self._position = by_number[trial.number]
+        batch = self._batch(trials, by_number, position)
         if trial.user_attrs.get(BATCH) != batch:
             study._storage.set_trial_user_attr(trial._trial_id, BATCH, batch)
         self._inner = self._make(seed_for(self._seed, position) % 2**32)
-        self._seen = _before(study, listed, where, batch[0])
+        self._seen = _before(study, trials, by_number, batch[0])
         self._inner.before_trial(self._seen, _numbered(trial, position))
 
     def _batch(
-        self, listed: Sequence[FrozenTrial], where: Sequence[int], position: int
+        self, trials: Sequence[FrozenTrial], by_number: Sequence[int], position: int
     ) -> list[int]:
-        """First position and size of a batch: as noted, of the position before, or new."""
-        noted = {
-            at: one.user_attrs[BATCH]
-            for one, at in zip(listed, where, strict=True)
-            if BATCH in one.user_attrs and at in (position, position - 1)
+        """First position and size of a batch: as stored, of the position before, or new."""
+        stored = {
+            at: trial.user_attrs[BATCH]
+            for trial, at in zip(trials, by_number, strict=True)
+            if BATCH in trial.user_attrs and at in (position, position - 1)
         }
-        first, size = noted.get(position) or noted.get(position - 1, (position, self.size))
+        first, size = stored.get(position) or stored.get(position - 1, (position, self.size))
         return [first, size] if position < first + size else [position, self.size]
 
     def goes_on(self, study: Study, number: int) -> bool:
-        """Whether the next trial belongs to the batch of one that has been asked for."""
-        listed = study.get_trials(deepcopy=False)
-        where = positions(listed)
-        waits = (at for one, at in zip(listed, where, strict=True) if one.state.name == "WAITING")
-        following = next(waits, max(where) + 1)
-        return bool(self._batch(listed, where, following) == listed[number].user_attrs[BATCH])
+        """Whether the next trial belongs to the batch of the trial of a number."""
+        trials = study.get_trials(deepcopy=False)
+        by_number = positions(trials)
+        waits = (at for t, at in zip(trials, by_number, strict=True) if t.state.name == "WAITING")
+        following = next(waits, max(by_number) + 1)
+        return bool(self._batch(trials, by_number, following) == trials[number].user_attrs[BATCH])
 
     infer_relative_search_space = _forwarded("infer_relative_search_space")
     sample_relative = _forwarded("sample_relative")
@@ -390,25 +384,29 @@ class PerTrialSeed(BaseSampler):
 
 def _numbered(trial: FrozenTrial, number: int) -> FrozenTrial:
     """A trial under another number, which samplers draw by."""
-    found = copy.copy(trial)
-    found.number = number
-    return found
+    numbered = copy.copy(trial)
+    numbered.number = number
+    return numbered
 
 
-def _before(study: Study, listed: Sequence[FrozenTrial], where: Sequence[int], first: int) -> Study:
-    """A study as it was before a position: of each earlier one its last trial, numbered by it."""
-    last = {at: one for one, at in zip(listed, where, strict=True) if at < first}
-    shown = {one.number for one in study.get_trials(deepcopy=False)}
-    trials = [_numbered(one, at) for at, one in sorted(last.items()) if one.number in shown]
+def _before(
+    study: Study, trials: Sequence[FrozenTrial], by_number: Sequence[int], first: int
+) -> Study:
+    """A study as it was before a position: the last trial of each earlier position, numbered by
+    it.
+    """
+    last = {at: trial for trial, at in zip(trials, by_number, strict=True) if at < first}
+    shown = {trial.number for trial in study.get_trials(deepcopy=False)}
+    earlier = [_numbered(trial, at) for at, trial in sorted(last.items()) if trial.number in shown]
 
-    def some(
+    def get_trials(
         deepcopy: bool = True, states: Any = None, use_cache: bool = False
     ) -> list[FrozenTrial]:
-        found = [one for one in trials if states is None or one.state in states]
-        return copy.deepcopy(found) if deepcopy else found
+        selected = [trial for trial in earlier if states is None or trial.state in states]
+        return copy.deepcopy(selected) if deepcopy else selected
 
     seen: Any = copy.copy(getattr(study, "_study", study))
-    seen.get_trials = seen._get_trials = some
+    seen.get_trials = seen._get_trials = get_trials
     return cast("Study", seen)
 
 
@@ -416,7 +414,7 @@ def sampler(name: SamplerName, seed: int) -> PerTrialSeed:
     """A sampler by name: tpe, cmaes or random.
 
     Args:
-        name: which.
+        name: its name.
         seed: seed of the study.
     """
     return PerTrialSeed(partial(_sampler, name), seed)
@@ -428,7 +426,7 @@ def _sampler(name: SamplerName, seed: int) -> BaseSampler:
     if name == "cmaes":
         return CmaEsSampler(seed=seed, warn_independent_sampling=False)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExperimentalWarning)  # the liar's, before Optuna 5
+        warnings.simplefilter("ignore", ExperimentalWarning)  # of constant_liar, before Optuna 5
         return TPESampler(seed=seed, n_startup_trials=STARTUP, constant_liar=True)
 
 
@@ -437,7 +435,7 @@ def pruner(name: PrunerName, inner: Inner, epochs: int) -> BasePruner:
 
     Args:
         name: none, median, hyperband or wilcoxon.
-        inner: after what trials have intermediate scores.
+        inner: when trials have intermediate scores.
         epochs: epochs of a trial.
     """
     with warnings.catch_warnings():

@@ -33,7 +33,7 @@ class AllFailed(GclHardError):  # noqa: N818
 
 @dataclass(frozen=True)
 class Finding:
-    """What one study found.
+    """The result of one study.
 
     Attributes:
         study: its values are inner scores.
@@ -41,10 +41,10 @@ class Finding:
         config: all settings of that trial.
         inner: its inner score.
         outer: score of its settings on the outer test part, or None.
-        outer_missing: why there is no outer score; None where there is one, and under the
-            protocol ``transductive``, which leaves no outer part.
-        n_outer: how many trials have been scored on the outer test part: more than one if trials
-            were added after the first.
+        outer_missing: why there is no outer score; None if there is one, and under the protocol
+            ``transductive``, which leaves no outer part.
+        n_outer: trials that have been scored on the outer test part: more than one if trials were
+            added later.
         metric: name of the metric of the scores.
     """
 
@@ -59,7 +59,7 @@ class Finding:
 
     @classmethod
     def of(cls, study: Study, base: Base, metric: str) -> Finding:
-        """The best trial of a study, with its outer score if that has been made.
+        """The best trial of a study, with its outer score if it has one.
 
         Args:
             study: study of scores.
@@ -70,8 +70,8 @@ class Finding:
             AllFailed: if no trial has a score.
         """
         counts = TrialCounts.of(study)
-        found = counts.best
-        if found is None or found.value is None:
+        best = counts.best
+        if best is None or best.value is None:
             reasons = "; ".join(f"{n} x {reason}" for reason, n in counts.failures.most_common())
             raise AllFailed(
                 f"no trial of {study.study_name} has a score ({counts.pruned} pruned, "
@@ -79,22 +79,21 @@ class Finding:
                 f"and give the new search another --study-name"
             )
         scores: dict[str, float | str | None] = study.user_attrs.get(OUTER, {})
-        config = base.config_with(found.params)
+        config = base.config_with(best.params)
         usual = None if experiment_of(config).searches_on_test(config) else UNFINISHED
-        score = scores.get(str(found.number), usual)
+        score = scores.get(str(best.number), usual)
         outer, missing = (None, score) if isinstance(score, str) else (score, None)
-        return cls(
-            study, found, config, found.value, outer, missing, len({*scores} - {DIGEST}), metric
-        )
+        n_outer = len({*scores} - {DIGEST})
+        return cls(study, best, config, best.value, outer, missing, n_outer, metric)
 
     @property
     def optimism(self) -> float | None:
-        """By how much the inner score is better than the outer one."""
+        """How much better the inner score is than the outer one."""
         return None if self.outer is None else metric(self.metric).gain(self.inner, self.outer)
 
     @property
     def seconds(self) -> float:
-        """Total time in which finished trials were trained, without pauses."""
+        """Total time of training finished trials, without pauses."""
         total, until = 0.0, -math.inf
         ended = [t for t in self.study.trials if t.state != TrialState.FAIL]
         spans = [(t.datetime_start, t.datetime_complete) for t in ended]
@@ -106,13 +105,13 @@ class Finding:
 
 @dataclass(frozen=True, repr=False)
 class SearchResult:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
-        findings: findings of each outer part.
-        asked: trials of each study.
-        facts: what was searched, and how: see ``Search.facts``.
-        search: the search with its data; None where only the result is available.
+        findings: the result of each outer part.
+        asked: trials asked for in each study.
+        facts: see ``PreparedSearch.facts``.
+        search: the search with its data; None if only the result is available.
     """
 
     findings: tuple[Finding, ...]
@@ -121,10 +120,10 @@ class SearchResult:
     search: PreparedSearch | None = None
 
     def __repr__(self) -> str:
-        how, outer, optimism = self.metric, "", ""
+        metric, outer, optimism = self.metric, "", ""
         if self.outer is not None and self.optimism is not None:
-            outer = f", outer {how.shown(self.outer)}"
-            optimism = f", optimism {how.difference(self.optimism)} {how.points}"
+            outer = f", outer {metric.shown(self.outer)}"
+            optimism = f", optimism {metric.difference(self.optimism)} {metric.points}"
         facts, n = self.facts, len(self.findings)
         search = f"{facts['method']} on {facts['dataset']}, {facts['protocol']}"
         studies = "" if n == 1 else f" of {n} studies"
@@ -134,7 +133,7 @@ class SearchResult:
             f"{name}={value!r}" for name, value in params.items() if value is not None
         )
         return (
-            f"SearchResult({search}: inner {how.shown(self.inner)}{outer}{optimism}{studies};\n"
+            f"SearchResult({search}: inner {metric.shown(self.inner)}{outer}{optimism}{studies};\n"
             f"  best: {shown})"
         )
 
@@ -155,7 +154,7 @@ class SearchResult:
 
     @property
     def outer(self) -> float | None:
-        """Mean outer score; None unless all outer parts have one."""
+        """Mean outer score; None unless every outer part has one."""
         scores = [finding.outer for finding in self.findings if finding.outer is not None]
         return statistics.fmean(scores) if len(scores) == len(self.findings) else None
 
@@ -167,12 +166,12 @@ class SearchResult:
 
     @property
     def metric(self) -> Metric:
-        """The metric of the scores, which has their unit."""
+        """The metric of the scores, with their unit."""
         return metric(self.findings[0].metric)
 
     @property
     def optimism(self) -> float | None:
-        """By how much the inner score is better than the outer one."""
+        """How much better the inner score is than the outer one."""
         return None if self.outer is None else self.metric.gain(self.inner, self.outer)
 
     @property
@@ -194,7 +193,7 @@ class SearchResult:
     def retrain_best(self, seed: int = 0) -> nn.Module:
         """Train an encoder with the best settings on all data, test parts included.
 
-        Its accuracy is estimated by ``outer``: nothing is left to measure it on.
+        ``outer`` estimates its accuracy: no data are left to measure it on.
 
         Args:
             seed: seed of the weights.
@@ -207,7 +206,7 @@ class SearchResult:
             DivergenceError: if the loss is not finite.
         """
         if self.search is None:
-            raise InputError("this result was read without its search: give the study again")
+            raise InputError("this result was read without its search: run the study again")
         return self.search.retrained(self._finding.best, seed)
 
     def as_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The driver of a search: asks for trials, has them scored, and stores their scores."""
+"""The driver of a search: asks for trials, sends them out, and stores their scores."""
 
 from __future__ import annotations
 
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 POLL = 0.5
 """Seconds between checks of a study whose last trials other drivers are scoring."""
 COUNTED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
+"""States of trials that count towards the number asked for."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,9 @@ class PreparedSearch:
     """A search with its data loaded and split.
 
     Attributes:
-        options: with the data set spelt canonically.
+        options: with the canonical name of the data set.
         context: where and how trials are scored.
-        objective: what they are scored on.
+        objective: scores them.
         outers: the outer parts, a study each.
         metric: name of the metric of the scores.
     """
@@ -99,7 +100,7 @@ class PreparedSearch:
         context = RunContext(
             options.output, options.data_dir, str(device), options.threads,
             hardware.available_cores(), hardware.versions(), runnable,
-            # A trial that is stopped begins again: it needs no checkpoint.
+            # A stopped trial starts again, without a checkpoint.
             RunOptions(monitor_every=0, checkpoint_minutes=math.inf,
                        ensemble_size=1 if options.ensemble_size == 1 else None),
         )  # fmt: skip
@@ -112,11 +113,12 @@ class PreparedSearch:
         data = sets.load(config, graphs)
         digest = sets.facts(config, graphs)["digest"]
         usual, *others = experiment.metrics(config, data)
-        scored_by, of_all = options.metric or usual, (n for n in alike(usual) if not metric(n).mask)
-        metrics = dict.fromkeys([usual, *of_all, *others])
+        scored_by = options.metric or usual
+        similar = (name for name in alike(usual) if not metric(name).mask)
+        metrics = dict.fromkeys([usual, *similar, *others])
         if metric(scored_by) and scored_by not in metrics:
             raise InputError(
-                f"runs on {config.dataset} predict what is scored by {', '.join(metrics)}, and not "
+                f"predictions of runs on {config.dataset} are scored by {', '.join(metrics)}, not "
                 f"by {scored_by}"
             )
         inner = replace(options.inner, metric=scored_by)
@@ -129,7 +131,7 @@ class PreparedSearch:
             if options.steps == "epochs" and not outer.part.by_epochs:
                 raise InputError(
                     f"a pruner by epochs needs scores after some epochs, which encoders of "
-                    f"{config.domain} have not: give --pruner none, or wilcoxon"
+                    f"{config.domain} do not have: give --pruner none, or wilcoxon"
                 )
         return cls(options, context, objective, outers, scored_by)
 
@@ -140,7 +142,7 @@ class PreparedSearch:
 
     @cached_property
     def methods(self) -> str:
-        """The given method, or the searched ones."""
+        """The method, or the searched ones."""
         return "+".join(self.options.search_space.methods(self.options.base))
 
     @property
@@ -150,8 +152,8 @@ class PreparedSearch:
             return self.options.study_name
         config = self.config
         stem = f"{config.dataset}_{self.methods}_{config.protocol}"
-        if self._own is not None:  # an edited encoder begins a study of its own
-            stem += f"_{self._own}"
+        if self._encoder is not None:  # an edited encoder gets another study
+            stem += f"_{self._encoder}"
         return plain(stem)
 
     @property
@@ -164,10 +166,10 @@ class PreparedSearch:
     def url(self) -> str:
         """URL of the storage."""
         options = self.options
-        own = None if options.own_storage is None else own_url(options.own_storage)
-        if own is not None and own.startswith(OWN):
-            return own
-        return url_of(own or options.storage, options.output, self.stem)
+        url = None if options.own_storage is None else own_url(options.own_storage)
+        if url is not None and url.startswith(OWN):
+            return url
+        return url_of(url or options.storage, options.output, self.stem)
 
     def studies(self, storage: BaseStorage) -> list[Study]:
         """Create or open the studies.
@@ -178,62 +180,62 @@ class PreparedSearch:
         Raises:
             InputError: if the storage cannot be used, or a study belongs to something else.
         """
-        options, found = self.options, []
+        options, studies = self.options, []
         higher = metric(self.metric).higher
         direction = StudyDirection.MAXIMIZE if higher else StudyDirection.MINIMIZE
         for k, name in enumerate(self.names):
             stored, identity = StudyStorage(self.url, name, storage), self.identity(k)
             if options.report_only:
-                found.append(stored.existing(identity, direction=direction))
+                studies.append(stored.existing(identity, direction=direction))
                 continue
-            found.append(stored.join(
+            studies.append(stored.join(
                 identity, options.search_space.grid_of(options.base), direction=direction,
                 sampler=(options.own_sampler if k == 0 else copy.deepcopy(options.own_sampler))
                 or sampler(options.sampler, options.seed + k),
                 pruner=(options.own_pruner if k == 0 else copy.deepcopy(options.own_pruner))
                 or pruner(options.pruner, options.inner, self.config.epochs),
             ))  # fmt: skip
-        return found
+        return studies
 
     def identity(self, k: int) -> dict[str, Any]:
-        """What the k-th study belongs to: a search that differs in it must not continue it."""
+        """What identifies the k-th study: a search that differs in it must not continue it."""
         options, config, outer = self.options, self.config, self.outers[0]
         apart = {*HEAD} | {dimension.name for dimension in options.search_space.dimensions}
         settings = {name: value for name, value in changed(config).items() if name not in apart}
-        settings.pop("encoder" if self._own else "", None)
+        settings.pop("encoder" if self._encoder else "", None)
         return {
             "dataset": config.dataset, "method": self.methods, "protocol": config.protocol,
             "settings": settings, "space": self._space(), "digest": self.objective.digest,
             "inner": outer.part.name(options.inner),
             "outer": f"part {k + 1}, {outer.name(options.outer_folds)}",
-            "sampler": _named(options.own_sampler) or options.sampler,
-            "pruner": _named(options.own_pruner) or options.pruner, "seed": options.seed,
-            "encoder": self._own, "metric": None if self.metric == ACCURACY else self.metric,
+            "sampler": _class_name(options.own_sampler) or options.sampler,
+            "pruner": _class_name(options.own_pruner) or options.pruner, "seed": options.seed,
+            "encoder": self._encoder, "metric": None if self.metric == ACCURACY else self.metric,
         }  # fmt: skip
 
     @property
-    def _own(self) -> str | None:
+    def _encoder(self) -> str | None:
         """Name and digest of the user's own encoder, None without one."""
-        own = self.options.base.make is not None
-        return str(self.options.base.settings["encoder"]) if own else None
+        base = self.options.base
+        return None if base.make is None else str(base.settings["encoder"])
 
     @cached_property
-    def here(self) -> dict[str, Any]:
-        """This device, and the versions of what computes on it."""
+    def environment(self) -> dict[str, Any]:
+        """This device, and the versions of the libraries that numbers depend on."""
         device = hardware.device_name(hardware.choose_device(self.context.device))
         return {"device": device, "versions": self.context.versions}
 
     def facts(self, study: Study) -> dict[str, Any]:
-        """Description of the search, for pages and files; the device is that of the last trial."""
+        """Facts of the search for pages and files; the device is that of the last trial."""
         options, outer = self.options, self.outers[0]
-        scored_on: dict[str, Any] = study.user_attrs.get(SCORED_ON, self.here)
+        scored_on: dict[str, Any] = study.user_attrs.get(SCORED_ON, self.environment)
         return self.identity(0) | scored_on | {
             "outer": outer.name(options.outer_folds),
             "space": options.space or "given",
             "dimensions": self._space(),
             "grid": "the paper's grid" if options.search_space.grid == "paper" else "the grid",
-            "encoder": self._own and self._own.partition("@")[0],
-            "encoder_own": self._own is not None,
+            "encoder": self._encoder and self._encoder.partition("@")[0],
+            "encoder_own": self._encoder is not None,
             "graphs_own": options.graphs is not None,
             "graphs_name": options.graphs_name,
             "n_inner_test": outer.part.n_scored(options.inner),
@@ -244,14 +246,14 @@ class PreparedSearch:
     def _space(self) -> dict[str, Any]:
         """Optuna's distributions, and the grid."""
         space = self.options.search_space
-        found: dict[str, Any] = {
+        distributions: dict[str, Any] = {
             dimension.name: distribution_to_json(dimension.distribution)
             for dimension in space.dimensions
         }
-        return found | {"grid": space.grid_of(self.options.base)}
+        return distributions | {"grid": space.grid_of(self.options.base)}
 
     def run(self, studies: Sequence[Study], storage: BaseStorage, console: Console) -> None:
-        """Score trials until every study has as many as asked for, then each best one outside.
+        """Score trials until every study is finished, then its best one on the outer test part.
 
         Args:
             studies: studies of the outer parts.
@@ -260,7 +262,7 @@ class PreparedSearch:
 
         Raises:
             InputError: for a scheduler that cannot be used.
-            KeyboardInterrupt: after Ctrl-C; trials that had not ended are enqueued again.
+            KeyboardInterrupt: after Ctrl-C; unfinished trials are enqueued again.
         """
         options = self.options
         with ExitStack() as stack:
@@ -277,25 +279,25 @@ class PreparedSearch:
     def retrained(self, trial: FrozenTrial, seed: int) -> nn.Module:
         """A model trained with the settings of a trial on all data."""
         candidate = self.options.base.candidate(trial.number, trial.params)
-        own, sets = self.options.graphs, data_sets(self.context)
-        data = sets.load(candidate.config, own)
-        if sets.facts(candidate.config, own)["digest"] != self.objective.digest:
+        graphs, sets = self.options.graphs, data_sets(self.context)
+        data = sets.load(candidate.config, graphs)
+        if sets.facts(candidate.config, graphs)["digest"] != self.objective.digest:
             raise InputError(
-                f"{candidate.config.dataset} has changed since it was searched: give the files of "
-                f"then, or search again"
+                f"{candidate.config.dataset} has changed since the search: restore its files, or "
+                f"search again"
             )
         context = replace(self.context, parts=candidate.parts)
         return runnable(candidate.config).fit(candidate.config, data, context, seed).eval()
 
 
-def _named(own: object | None) -> str | None:
-    """The class of the user's own object."""
-    return None if own is None else type(own).__name__
+def _class_name(part: object | None) -> str | None:
+    """Name of the class of the user's own sampler or pruner."""
+    return None if part is None else type(part).__name__
 
 
 @dataclass(eq=False)
 class _Driver:
-    """Trials in progress."""
+    """Runs the trials of a search."""
 
     search: PreparedSearch
     studies: Sequence[Study]
@@ -306,10 +308,10 @@ class _Driver:
     _groups: dict[Task, tuple[int, list[Candidate]]] = field(default_factory=dict)
 
     def run(self, workers: Engine) -> None:
-        """Search, then score the best trials outside."""
+        """Search, then score the best trials on the outer test parts."""
         self._workers, search = workers, self.search
         processes = search.options.jobs
-        if search.options.scheduler is not None:  # a core for each of its workers
+        if search.options.scheduler is not None:  # the scheduler's workers have a core each
             processes = search.context.cores
         self._context = share_of(search.context, processes)
         graphs = search.options.graphs
@@ -334,11 +336,11 @@ class _Driver:
             left = [study for k, study in enumerate(self.studies) if k not in self._stopped]
             if all(TrialCounts.of(study).over(asked) for study in left):
                 return
-            self._workers.wait(POLL)  # others score the last trials; if they die, this driver does
+            self._workers.wait(POLL)  # others score the last trials; if they die, this one does
             self._fill()
 
     def _fill(self) -> None:
-        """Ask the first study that lacks trials for as many groups as there are workers."""
+        """Send a group of trials to each idle worker, of the first study that needs some."""
         while len(self._groups) < self._workers.workers:
             for k in range(len(self.studies)):
                 if k not in self._stopped and (candidates := self._ask(k)):
@@ -355,7 +357,7 @@ class _Driver:
 
     @uninterrupted()
     def _ask(self, k: int) -> list[Candidate]:
-        """The next group of a study; none where its trials are done or under way."""
+        """The next group of trials of a study; empty if all are done or under way."""
         study, options = self.studies[k], self.search.options
         batch = options.ensemble_on(self.search.context.device.partition(":")[0])
         while True:
@@ -366,8 +368,8 @@ class _Driver:
             n = min(batch, math.ceil(left / self._workers.workers))
             if n <= 0 or counts.over(options.trials):
                 return []
-            if study.user_attrs.get(SCORED_ON) != self.search.here:
-                study.set_user_attr(SCORED_ON, self.search.here)
+            if study.user_attrs.get(SCORED_ON) != self.search.environment:
+                study.set_user_attr(SCORED_ON, self.search.environment)
             candidates = []
             for trial in self._draw(k, n):
                 try:
@@ -378,15 +380,15 @@ class _Driver:
                 return candidates
 
     def _draw(self, k: int, n: int) -> list[Trial]:
-        """Trials with their settings, never more than the study still needs."""
+        """Trials with drawn settings, never more than the study still needs."""
         study, options = self.studies[k], self.search.options
         drawn: list[Trial] = []
-        ours = study.sampler if isinstance(study.sampler, PerTrialSeed) else None
-        if ours is not None:
-            ours.size = n
+        batched = study.sampler if isinstance(study.sampler, PerTrialSeed) else None
+        if batched is not None:
+            batched.size = n
         for _ in range(n):
-            if drawn and ours is not None and not ours.goes_on(study, drawn[-1].number):
-                break  # the next batch sees how this one ends
+            if drawn and batched is not None and not batched.goes_on(study, drawn[-1].number):
+                break  # the next batch sees the scores of this one
             trial = self._drawn(k)
             alone = DEATHS in trial.user_attrs  # these settings may have ended a driver
             if alone and drawn:
@@ -395,21 +397,22 @@ class _Driver:
             drawn.append(trial)
             if alone:
                 break
-        listed = study.get_trials(deepcopy=False)
+        stored = study.get_trials(deepcopy=False)
         kept = []
         for trial in drawn:
-            earlier = sum(t.number < trial.number and t.state in COUNTED for t in listed)
+            earlier = sum(t.number < trial.number and t.state in COUNTED for t in stored)
             if earlier < options.trials:
                 kept.append(trial)
                 continue
-            stored = listed[trial.number]  # another driver asked at the same time
-            if FIXED in stored.system_attrs:  # for when more trials are asked for
-                enqueue_again(study, stored)
+            # Surplus, since another driver asked at the same time. An enqueued one is kept for when
+            # more trials are asked for.
+            if FIXED in stored[trial.number].system_attrs:
+                enqueue_again(study, stored[trial.number])
             self._end(k, trial, None, SURPLUS)
         return kept
 
     def _drawn(self, k: int) -> Trial:
-        """A trial with its settings."""
+        """A trial with drawn settings."""
         study, options = self.studies[k], self.search.options
         with stoppable(study):
             trial = study.ask()
@@ -422,7 +425,7 @@ class _Driver:
                     raise
                 names = ", ".join(dimension.name for dimension in options.search_space.dimensions)
                 raise InputError(
-                    f"sampler {_named(options.own_sampler)} cannot draw {names}: {error}"
+                    f"sampler {_class_name(options.own_sampler)} cannot draw {names}: {error}"
                 ) from error
             trial.set_user_attr(DRAWN, trial.number)
         return trial
@@ -434,7 +437,7 @@ class _Driver:
         if kind == "progress":
             self.bars.progress(k, number, values[0])
             return True
-        if trial is None:  # a repeated task, whose worker died: the trial has its score
+        if trial is None:  # of a repeated task, whose worker died: the trial has its score
             return False
         if kind == "intermediate":
             return self._goes_on(trial, *values)
@@ -446,7 +449,7 @@ class _Driver:
     def _goes_on(trial: Trial, step: int, accuracy: float) -> bool:
         try:
             with warnings.catch_warnings():
-                # A group is begun again if its worker process dies.
+                # A group starts again if its worker process dies.
                 warnings.filterwarnings("ignore", message=".*already reported.*")
                 trial.report(accuracy, step)
             with stoppable(trial.study):
@@ -456,7 +459,7 @@ class _Driver:
 
     @uninterrupted()
     def _end(self, k: int, trial: Trial, accuracy: float | None, failure: str | None) -> None:
-        """Store the score of a trial, that it was pruned, or why it failed."""
+        """Store the score of a trial, or that it was pruned, or why it failed."""
         study = self.studies[k]
         state = TrialState.PRUNED if accuracy is None else TrialState.COMPLETE
         if failure is not None:
@@ -467,7 +470,7 @@ class _Driver:
                 if accuracy is not None:
                     trial.set_user_attr(DIGEST, digest(trial.params, accuracy))
                 study.tell(trial, accuracy, state=state, skip_if_finished=True)
-        if waiting(study):  # a sampler that has tried all does not know what is enqueued again
+        if waiting(study):  # an exhausted sampler does not know of trials that are enqueued again
             study._stop_flag = False
         self._forget(k, trial)
         self.bars.show(k, TrialCounts.of(study))
@@ -490,30 +493,29 @@ class _Driver:
             task.result()
             return
         k, candidates = self._groups.pop(task)
-        left = [one for one in candidates if (k, one.number) in self._trials]
+        left = [candidate for candidate in candidates if (k, candidate.number) in self._trials]
         try:
             task.result()
         except Exception as error:
             if type(error).__name__ != "KilledWorker":
                 raise
-            if len(candidates) > 1:  # one by one, so that the one that kills workers is found
-                for one in left:
-                    self._submit(k, [one])
+            if len(candidates) > 1:  # one by one, to find the trial that kills workers
+                for candidate in left:
+                    self._submit(k, [candidate])
                 return
-            for one in left:
+            for candidate in left:
                 reason = f"its worker process was killed, {TRIES} times"
-                self._end(k, self._trials[k, one.number], None, reason)
+                self._end(k, self._trials[k, candidate.number], None, reason)
         else:
             if left:  # the worker was retired
                 self._submit(k, left)
 
     def _score_outside(self) -> None:
-        """Score the best trial of each study on its outer test part, if that has not been done."""
+        """Score the best trial of each study on its outer test part, unless it has been."""
         sent: dict[Task, tuple[Study, FrozenTrial]] = {}
         for k, study in enumerate(self.studies):
-            best = TrialCounts.of(study).best
-            done = study.user_attrs.get(OUTER, {})
-            if best is None or str(best.number) in done or self.search.outers[k].n_test == 0:
+            best, scores = TrialCounts.of(study).best, study.user_attrs.get(OUTER, {})
+            if best is None or str(best.number) in scores or self.search.outers[k].n_test == 0:
                 continue
             candidate = self.search.options.base.candidate(best.number, best.params)
             task = self._workers.submit(
@@ -531,15 +533,15 @@ class _Driver:
                     raise
                 raise GclHardError(
                     f"the worker processes that scored trial {best.number} of {study.study_name} "
-                    f"outside were killed; if memory ran out, use fewer --jobs"
+                    f"on the outer test part were killed; if memory ran out, use fewer --jobs"
                 ) from error
-            known = study.user_attrs.get(OUTER, {})
-            study.set_user_attr(OUTER, with_digest({**known, str(best.number): score}))
+            scores = study.user_attrs.get(OUTER, {})
+            study.set_user_attr(OUTER, with_digest({**scores, str(best.number): score}))
 
     @uninterrupted()
-    def _put_back(self, which: set[tuple[int, int]] | None = None) -> None:
-        """Enqueue the settings of unfinished trials again."""
-        for k, number in [*self._trials] if which is None else which:
+    def _put_back(self, trials: set[tuple[int, int]] | None = None) -> None:
+        """Enqueue the settings of unfinished trials again, of all if None are named."""
+        for k, number in [*self._trials] if trials is None else trials:
             study, trial = self.studies[k], self._trials[k, number]
             stored = study.get_trials(deepcopy=False)[number]
             if stored.state == TrialState.RUNNING:
@@ -548,15 +550,15 @@ class _Driver:
 
 
 def _is_exhausted(study: Study) -> bool:
-    """Whether a sampler that tries all settings once has done so, and nothing is enqueued again."""
-    by, tried = study.sampler, [one for one in study.get_trials(deepcopy=False) if one.params]
+    """Whether a sampler that tries all settings once has done so, and no trial is enqueued."""
+    tried = [trial for trial in study.get_trials(deepcopy=False) if trial.params]
     if not tried or waiting(study):
         return False
-    if isinstance(by, GridSampler):
-        return by.is_exhausted(study)
-    if isinstance(by, BruteForceSampler):  # which decides this after a trial
+    if isinstance(study.sampler, GridSampler):
+        return study.sampler.is_exhausted(study)
+    if isinstance(study.sampler, BruteForceSampler):  # which decides this after a trial
         with stoppable(study):
-            by.after_trial(study, tried[-1], tried[-1].state, tried[-1].values)
+            study.sampler.after_trial(study, tried[-1], tried[-1].state, tried[-1].values)
     return study._stop_flag
 
 
@@ -567,7 +569,7 @@ class StudyBars:
         bars: progress bars to draw on.
         console: console to print on.
         studies: in their order.
-        search: the search that they belong to.
+        search: their search.
     """
 
     def __init__(
@@ -591,15 +593,15 @@ class StudyBars:
                 console.print(line, style="dim", highlight=False, markup=False)
 
     def show(self, k: int, counts: TrialCounts) -> None:
-        """Show how far the k-th study is."""
-        study, known, best = self._studies[k], self._counts[k].best, counts.best
+        """Show the progress of the k-th study, and a new best trial."""
+        study, former, best = self._studies[k], self._counts[k].best, counts.best
         self._counts[k] = counts
         if best is not None and (
-            known is None or self._metric.gain(best.values[0], known.values[0]) > 0
+            former is None or self._metric.gain(best.values[0], former.values[0]) > 0
         ):
             score = f"{self._metric.shown(best.values[0])} {self._where}"
-            found = f"{study.study_name} trial {best.number}: {score}"
-            line = f"{found}, the best of {counts.finished} ({_settings(best.params)})"
+            line = f"{study.study_name} trial {best.number}: {score}, the best of {counts.finished}"
+            line = f"{line} ({_settings(best.params)})"
             self._console.print(line, highlight=False, markup=False)
         self._draw(k)
 
@@ -613,7 +615,7 @@ class StudyBars:
         self._shares.pop((k, number), None)
 
     def _draw(self, k: int) -> None:
-        under_way = sum(share for (of, _), share in self._shares.items() if of == k)
+        under_way = sum(share for (study, _), share in self._shares.items() if study == k)
         done = min(self._counts[k].finished + under_way, self._asked)
         self._bars.update(self._tasks[k], completed=done, description=self._text(k))
 
@@ -623,8 +625,8 @@ class StudyBars:
         if counts.best is not None:
             best = f", best {self._metric.shown(counts.best.values[0])} {self._where}"
         failed = f", {counts.failures.total()} failed" if counts.failures else ""
-        of = "" if counts.finished > self._asked else f" of {self._asked}"
-        return f"{name}: {counts.finished}{of} trials done{best}{failed}"
+        asked = "" if counts.finished > self._asked else f" of {self._asked}"
+        return f"{name}: {counts.finished}{asked} trials done{best}{failed}"
 
 
 def _settings(params: dict[str, Any]) -> str:

@@ -20,12 +20,11 @@ from gcl_hard.errors import InputError, nearest, unknown
 from gcl_hard.experiments.custom import EncoderMaker, UserParts, check_maker
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.presets import preset
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.searches import shipped
 from gcl_hard.experiments.settings import RunConfig, defaults, flag, known
 from gcl_hard.experiments.trials import Candidate
 from gcl_hard.files.stored import read_yaml
-from gcl_hard.graphs.presets import PAPERS_BETAS
-from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.losses.methods import METHODS
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ TYPES = ("float", "int", "categorical")
 RANGE = ("type", "low", "high", "log", "step", "when")
 CHOICE = ("type", "choices", "when")
 EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
-MEANT = {int: "a whole number", float: "a number", bool: "true or false"}
+KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 KEYS = ("space", "grid")
 ENCODER = "encoder."
 """Prefix of the settings of a user's own encoder."""
@@ -47,7 +46,7 @@ class Dimension:
     """A searched setting and its distribution.
 
     Attributes:
-        name: name of a setting of the configuration, or ``encoder.NAME`` of your own encoder's.
+        name: name of a setting of the configuration, or ``encoder.NAME`` for one of your encoder.
         distribution: Optuna's.
         methods: methods that have the setting; empty for all.
     """
@@ -58,18 +57,18 @@ class Dimension:
 
     def __post_init__(self) -> None:
         if not self.numeric and len({*self.ends}) < len(self.ends):
-            raise InputError(  # Optuna would store the first of equal ones, whichever was drawn
+            raise InputError(  # Optuna stores the first of equal choices, whichever was drawn
                 f"{self.name}: choices must be different, and 1 equals 1.0 and true, got "
                 f"{[*self.ends]}"
             )
 
     @classmethod
-    def of(cls, name: str, given: Any) -> Dimension:
-        """A dimension, as described by a file or a dictionary.
+    def of(cls, name: str, description: Any) -> Dimension:
+        """A dimension from its description in a file or a dictionary.
 
         Args:
             name: name of the setting.
-            given: ``type`` (float, int or categorical), with ``low``, ``high`` and perhaps
+            description: ``type`` (float, int or categorical), with ``low``, ``high`` and perhaps
                 ``log`` and ``step``, or with ``choices``; perhaps ``when: {method: […]}``. Or a
                 distribution of Optuna; or ``(low, high)``; or a list of choices.
 
@@ -85,52 +84,52 @@ class Dimension:
             ... # doctest: +ELLIPSIS
             Dimension(name='beta', distribution=FloatDistribution(high=10.0, log=True, ...
         """
-        if isinstance(given, Distribution):
-            return cls(name, given)
-        if isinstance(given, list):
-            return cls(name, _choices(name, given))
-        if isinstance(given, tuple):
-            given = _interval(name, given)
-        if not isinstance(given, Mapping):
+        if isinstance(description, Distribution):
+            return cls(name, description)
+        if isinstance(description, list):
+            return cls(name, _choices(name, description))
+        if isinstance(description, tuple):
+            description = _interval(name, description)
+        if not isinstance(description, Mapping):
             raise InputError(
                 f"{name}: expected a mapping such as {{type: float, low: 0.1, high: 10}}, from "
                 f"Python also (0.1, 10), a list of choices or a distribution of Optuna, got "
-                f"{given!r}"
+                f"{description!r}"
             )
-        kind = given.get("type")
+        kind = description.get("type")
         if kind not in TYPES:
             raise unknown(f"type of {name}", str(kind), TYPES)
         known = CHOICE if kind == "categorical" else RANGE
-        for key in given:
+        for key in description:
             if key not in known:
                 raise unknown(f"key of {name}", str(key), known)
-        methods = _methods(name, given.get("when"))
+        methods = _methods(name, description.get("when"))
         if kind == "categorical":
-            return cls(name, _choices(name, given.get("choices")), methods)
-        return cls(name, _range(name, given, whole=kind == "int"), methods)
+            return cls(name, _choices(name, description.get("choices")), methods)
+        return cls(name, _range(name, description, whole=kind == "int"), methods)
 
-    def checked(self, value: Any, *, given: bool = True) -> Any:
-        """A value of a grid, as it would be drawn from the distribution.
+    def checked(self, value: Any, *, in_grid: bool = True) -> Any:
+        """A value of a grid, converted as if it were drawn from the distribution.
 
         Args:
-            value: any.
-            given: whether the grid states it; otherwise the command does.
+            value: the value.
+            in_grid: whether the grid states it, and not the command.
 
         Raises:
-            InputError: if the distribution does not have it.
+            InputError: for a value outside the distribution.
         """
-        of, internal = self.distribution, None
+        distribution, internal = self.distribution, None
         if _kind(value) in map(_kind, self.ends):
             with suppress(ValueError):
-                internal = of.to_internal_repr(value)
-        if internal is None or not of._contains(internal):
-            whose = "of the grid" if given else "of the command, which the grid keeps,"
+                internal = distribution.to_internal_repr(value)
+        if internal is None or not distribution._contains(internal):
+            whose = "of the grid" if in_grid else "of the command, which the grid keeps,"
             space = (" to " if self.numeric else ", ").join(map(str, self.ends))
             raise InputError(
                 f"{self.name} {value} {whose} is not in the search space, which has {space}: "
                 f"widen it, or leave the grid out"
             )
-        return of.to_external_repr(internal)
+        return distribution.to_external_repr(internal)
 
     def of_method(self, method: str) -> bool:
         """Whether a method has the setting."""
@@ -138,7 +137,7 @@ class Dimension:
 
     @property
     def numeric(self) -> bool:
-        """Whether its values are numbers of a range."""
+        """Whether its values are numbers in a range."""
         return not isinstance(self.distribution, CategoricalDistribution)
 
     @property
@@ -150,10 +149,10 @@ class Dimension:
 
 
 def _interval(name: str, ends: tuple[Any, ...]) -> dict[str, Any]:
-    """The mapping of ``(low, high)``, whole numbers where the setting is one."""
+    """The description of ``(low, high)``, whole numbers if the setting is one."""
     if len(ends) != 2:
         raise InputError(f"{name}: a tuple is (low, high), got {ends}; choices are a list")
-    hints = {key: one.kind for kind in CONFIGS.values() for key, one in known(kind).items()}
+    hints = {key: field.kind for kind in CONFIGS.values() for key, field in known(kind).items()}
     whole = all(isinstance(end, int) for end in ends)
     if name in hints:
         whole = int in (get_args(hints[name]) or (hints[name],))
@@ -170,23 +169,22 @@ def _methods(name: str, when: Any) -> tuple[str, ...]:
         return ()
     if not isinstance(when, Mapping) or set(when) != {"method"}:
         raise InputError(f"{name}: when is {{method: [names]}}, got {when!r}")
-    given = when["method"]
-    listed = given if isinstance(given, list | tuple) else [given]
-    if not listed:
+    methods = when["method"] if isinstance(when["method"], list | tuple) else [when["method"]]
+    if not methods:
         raise InputError(f"{name}: when names no method; leave it out where all have {name}")
-    return tuple(str(one) for one in listed)
+    return tuple(map(str, methods))
 
 
 def _choices(name: str, choices: Any) -> CategoricalDistribution:
     if not isinstance(choices, list | tuple) or not choices:
         raise InputError(f"{name}: choices must be a list of at least one value, got {choices!r}")
-    if not all(one is None or isinstance(one, bool | int | float | str) for one in choices):
+    if not all(isinstance(choice, bool | int | float | str | None) for choice in choices):
         raise InputError(f"{name}: choices are numbers, words, true, false or null, got {choices}")
     return CategoricalDistribution(tuple(map(as_number, choices)))
 
 
 def as_number(value: Any) -> Any:
-    """A value; numbers that YAML 1.1 reads as text, such as 1e-4, are converted.
+    """A value, converted if it is a number that YAML 1.1 reads as text, such as 1e-4.
 
     Example:
         >>> as_number("1e-4"), as_number("sum"), as_number(3)
@@ -196,25 +194,28 @@ def as_number(value: Any) -> Any:
 
 
 def _range(
-    name: str, given: Mapping[str, Any], *, whole: bool
+    name: str, description: Mapping[str, Any], *, whole: bool
 ) -> FloatDistribution | IntDistribution:
-    keys = ("low", "high") if given.get("step") is None else ("low", "high", "step")
-    stated: dict[str, Any] = {key: _number(name, key, given.get(key), whole=whole) for key in keys}
-    log = given.get("log", False)
+    keys = ("low", "high") if description.get("step") is None else ("low", "high", "step")
+    numbers: dict[str, Any] = {
+        key: _number(name, key, description.get(key), whole=whole) for key in keys
+    }
+    log = description.get("log", False)
     if not isinstance(log, bool):
         raise InputError(f"{name}: log is true or false, got {log!r}")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # where it moves high to the last step
-            found = (IntDistribution if whole else FloatDistribution)(log=log, **stated)
+            warnings.simplefilter("ignore")  # that high is lowered to the last step
+            kind = IntDistribution if whole else FloatDistribution
+            distribution = kind(log=log, **numbers)
     except ValueError as error:
         raise InputError(f"{name}: {error}") from error
-    if found.high != stated["high"]:
+    if distribution.high != numbers["high"]:
         raise InputError(
-            f"{name}: step {stated['step']:g} does not lead from low {found.low:g} to high "
-            f"{stated['high']:g}; the last one would be at {found.high:g}"
+            f"{name}: step {numbers['step']:g} does not lead from low {distribution.low:g} to high "
+            f"{numbers['high']:g}; the last one would be at {distribution.high:g}"
         )
-    return found
+    return distribution
 
 
 def _number(name: str, key: str, value: Any, *, whole: bool) -> float:
@@ -235,12 +236,11 @@ class Base:
 
     Attributes:
         kind: class of the configurations.
-        settings: settings as given, by name; those left out have their defaults.
+        settings: stated settings by name; the others have their defaults.
         make: makes the user's own encoder.
 
     Example:
-        >>> from gcl_hard.graphs.settings import GraphConfig
-        >>> Base(GraphConfig, {"method": "hscl"}).config_with({"beta": 2}).beta
+        >>> Base(CONFIGS["graphs"], {"method": "hscl"}).config_with({"beta": 2}).beta
         2.0
     """
 
@@ -249,17 +249,18 @@ class Base:
     make: EncoderMaker | None = None
 
     def __post_init__(self) -> None:
-        if self.make is not None and self.kind is GraphConfig and "encoder" not in self.settings:
+        searchable = experiment_of(self.kind).searches_user_parts
+        if self.make is not None and searchable and "encoder" not in self.settings:
             check_maker(self.make)
-            named = {**self.settings, "encoder": UserParts().add(self.make)}
-            object.__setattr__(self, "settings", named)
+            settings = {**self.settings, "encoder": UserParts().add(self.make)}
+            object.__setattr__(self, "settings", settings)
 
     @cached_property
     def config(self) -> RunConfig:
-        """The configuration of these settings, searched ones at their defaults.
+        """The configuration of these settings, with defaults for searched ones.
 
         Raises:
-            InputError: if the settings make none, or a baseline.
+            InputError: for settings of no configuration, or of a baseline.
         """
         config = self.kind(**self.settings)
         if config.is_baseline:
@@ -268,15 +269,15 @@ class Base:
 
     def candidate(self, number: int, values: Mapping[str, Any]) -> Candidate:
         """The candidate of a trial; errors as of :meth:`config_with`."""
-        own = {k.removeprefix(ENCODER): v for k, v in values.items() if k.startswith(ENCODER)}
-        make = None if self.make is None else partial(self.make, **own)
+        drawn = {k.removeprefix(ENCODER): v for k, v in values.items() if k.startswith(ENCODER)}
+        make = None if self.make is None else partial(self.make, **drawn)
         return Candidate(number, self.config_with(values), make)
 
     def config_with(self, values: Mapping[str, Any]) -> RunConfig:
-        """The configuration with some settings as drawn, without those of an own encoder.
+        """The configuration with drawn values, except those of the user's own encoder.
 
         Raises:
-            InputError: if the settings make no configuration.
+            InputError: for settings of no configuration.
         """
         drawn = {name: value for name, value in values.items() if not name.startswith(ENCODER)}
         return self.kind(**{**self.settings, **drawn})
@@ -287,9 +288,9 @@ class Space:
     """A search space.
 
     Attributes:
-        dimensions: in the order in which they are drawn, ``method`` first if it is one.
-        grid: values tried before all else, in all combinations, with everything else as the
-            command has it; ``"paper"`` for the paper's of data and method.
+        dimensions: in the order in which they are drawn, ``method`` first if it is searched.
+        grid: values tried first, in all combinations, with everything else as in the command;
+            ``"paper"`` for the paper's grid of data and method.
 
     Example:
         >>> lr = {"type": "float", "low": 1e-4, "high": 0.1, "log": True}
@@ -301,34 +302,36 @@ class Space:
     grid: Mapping[str, tuple[Any, ...]] | str | None = None
 
     @classmethod
-    def of(cls, given: Any) -> Space:
-        """A space, as described by a file.
+    def of(cls, description: Any) -> Space:
+        """A space from its description in a file or a dictionary.
 
         Args:
-            given: a mapping with ``space``, of names to dimensions (:meth:`Dimension.of`), and
-                perhaps ``grid``: ``paper``, or names with lists of values. A mapping of
-                dimensions alone will do.
+            description: a mapping with ``space``, of names to dimensions (:meth:`Dimension.of`),
+                and perhaps ``grid``: ``paper``, or names with lists of values. Or a mapping of
+                dimensions alone.
 
         Raises:
             InputError: for anything else, and for an empty space.
         """
-        if not isinstance(given, Mapping):
-            raise InputError(f"a search space is a mapping of settings, got {given!r}")
+        if not isinstance(description, Mapping):
+            raise InputError(f"a search space is a mapping of settings, got {description!r}")
         settings = {name for config in CONFIGS.values() for name in defaults(config)}
-        if given and not any(nearest(str(key), KEYS) for key in given if key not in settings):
-            given = {"space": given}
-        for key in given:
+        others = [str(key) for key in description if key not in settings]
+        if description and not any(nearest(key, KEYS) for key in others):
+            description = {"space": description}
+        for key in description:
             if key not in KEYS:
                 raise unknown("key of a search space", str(key), KEYS)
-        stated = given.get("space")
-        if not isinstance(stated, Mapping) or not stated:
+        space = description.get("space")
+        if not isinstance(space, Mapping) or not space:
             raise InputError(
                 "the search space is empty; it needs a setting such as "
                 "{beta: {type: float, low: 0.1, high: 10, log: true}}"
             )
-        found = [Dimension.of(str(name), what) for name, what in stated.items()]
-        found.sort(key=lambda dimension: dimension.name != "method")
-        return cls(tuple(found), _grid(given.get("grid"), [d.name for d in found]))
+        dimensions = [Dimension.of(str(name), searched) for name, searched in space.items()]
+        dimensions.sort(key=lambda dimension: dimension.name != "method")
+        names = [dimension.name for dimension in dimensions]
+        return cls(tuple(dimensions), _grid(description.get("grid"), names))
 
     def fitted(self, base: Base) -> Space:
         """The space restricted to a method and checked against the fixed settings.
@@ -340,9 +343,8 @@ class Space:
             The space without dimensions of other methods.
 
         Raises:
-            InputError: for a setting that is not one, with the nearest; one that cannot be
-                searched; one that the method does not have; a value that no configuration may
-                have; or if nothing is left.
+            InputError: for an unknown setting, with the nearest; one that cannot be searched; one
+                that the method does not have; an invalid value; or if no dimension is left.
         """
         for dimension in self.dimensions:
             _check_name(dimension, base)
@@ -361,14 +363,14 @@ class Space:
         return space
 
     def methods(self, base: Base) -> tuple[str, ...]:
-        """Searched methods, or the given one."""
+        """The searched methods, or that of the base."""
         for dimension in self.dimensions:
             if dimension.name == "method":
-                return tuple(str(one) for one in dimension.ends)
+                return tuple(map(str, dimension.ends))
         return (base.config.method,)
 
     def draw(self, trial: Trial, base: Base) -> dict[str, Any]:
-        """Values for one trial, of the settings that its method has."""
+        """Values for a trial, of the settings that its method has."""
         values: dict[str, Any] = {}
         for dimension in self.dimensions:
             if dimension.of_method(values.get("method", base.config.method)):
@@ -383,27 +385,33 @@ class Space:
         """
         if self.grid is None:
             return []
-        found = []
+        combinations = []
         for method in self.methods(base):
             config = base.config_with({"method": method})
-            here = [
+            dimensions = [
                 d for d in self.dimensions if d.of_method(method) and not d.name.startswith(ENCODER)
             ]
             stated = self._stated(config)
             if method not in stated.get("method", [method]):
                 continue
-            grid = {d.name: stated[d.name] for d in here if d.name in stated}
+            grid = {d.name: stated[d.name] for d in dimensions if d.name in stated}
             for combination in itertools.product(*grid.values()) if grid else ():
                 values = dict(zip(grid, combination, strict=True)) | {"method": method}
-                found.append({d.name: d.checked(values.get(d.name, getattr(config, d.name)),
-                                                given=d.name in grid) for d in here})  # fmt: skip
-        return found
+                combinations.append({
+                    d.name: d.checked(
+                        values.get(d.name, getattr(config, d.name)), in_grid=d.name in grid
+                    )
+                    for d in dimensions
+                })  # fmt: skip
+        return combinations
 
     @property
     def of_encoder(self) -> dict[str, Dimension]:
-        """Dimensions of the user's own encoder, by its names."""
-        own = [d for d in self.dimensions if d.name.startswith(ENCODER)]
-        return {dimension.name.removeprefix(ENCODER): dimension for dimension in own}
+        """Dimensions of the user's own encoder, by the names of its arguments."""
+        return {
+            dimension.name.removeprefix(ENCODER): dimension
+            for dimension in self.dimensions if dimension.name.startswith(ENCODER)
+        }  # fmt: skip
 
     def left_to(self, base: Base) -> set[str]:
         """Searched settings that the grid does not name."""
@@ -418,7 +426,7 @@ class Space:
 
     @property
     def numeric(self) -> bool:
-        """Whether all dimensions are numbers and common to all trials."""
+        """Whether all dimensions are ranges of numbers."""
         return all(dimension.numeric for dimension in self.dimensions)
 
 
@@ -429,32 +437,28 @@ def paper_grid(config: RunConfig) -> dict[str, tuple[float, ...]]:
         H-SCL paper, sections V-B and V-C, as in its tables.
 
     Example:
-        >>> from gcl_hard.graphs.settings import GraphConfig
-        >>> paper_grid(GraphConfig(method="hscl"))
+        >>> paper_grid(CONFIGS["graphs"](method="hscl"))
         {'beta': (1.0, 2.0, 10.0)}
     """
-    settings, values = known(type(config)), preset("1").values
-    found = {
+    values = {**preset("1").values, **experiment_of(config).paper_values}
+    return {
         name: values[name]
-        for name, one in settings.items()
-        if one.setting.chosen and name in values and getattr(config, name) is not None
+        for name, field in known(type(config)).items()
+        if field.setting.chosen and name in values and getattr(config, name) is not None
     }
-    if config.domain == "graphs" and "beta" in found:
-        found["beta"] = PAPERS_BETAS
-    return found
 
 
-def _grid(given: Any, names: list[str]) -> Mapping[str, tuple[Any, ...]] | str | None:
-    if given is None or given == "paper":
-        return given  # type: ignore[no-any-return]
-    if not isinstance(given, Mapping) or not all(
-        isinstance(values, list | tuple) and values for values in given.values()
+def _grid(description: Any, names: list[str]) -> Mapping[str, tuple[Any, ...]] | str | None:
+    if description is None or description == "paper":
+        return description  # type: ignore[no-any-return]
+    if not isinstance(description, Mapping) or not all(
+        isinstance(values, list | tuple) and values for values in description.values()
     ):
-        raise InputError(f"grid is paper, or names with lists of values, got {given!r}")
-    for name in given:
+        raise InputError(f"grid is paper, or names with lists of values, got {description!r}")
+    for name in description:
         if name not in names:
             raise unknown("setting of the grid", str(name), names)
-    return {str(name): tuple(map(as_number, values)) for name, values in given.items()}
+    return {str(name): tuple(map(as_number, values)) for name, values in description.items()}
 
 
 def _check_name(dimension: Dimension, base: Base) -> None:
@@ -475,13 +479,13 @@ def _check_name(dimension: Dimension, base: Base) -> None:
         _check_kind(dimension, known(base.kind)[name].kind)
     for method in dimension.methods or (dimension.ends if name == "method" else ()):
         if method not in METHODS:
-            what = f"method of {name}" if dimension.methods else "method"
-            raise unknown(what, str(method), METHODS)
+            kind = f"method of {name}" if dimension.methods else "method"
+            raise unknown(kind, str(method), METHODS)
 
 
-def _decides_scores(one: Field) -> bool:
+def _decides_scores(field: Field) -> bool:
     """Whether scores of different values cannot be compared."""
-    return one.setting.part in ("data", "split") or one.setting.space == ()
+    return field.setting.part in ("data", "split") or field.setting.space == ()
 
 
 def _check_kind(dimension: Dimension, hint: Any) -> None:
@@ -495,29 +499,29 @@ def _check_kind(dimension: Dimension, hint: Any) -> None:
         if wanted != ("int" if is_int else "float"):
             raise InputError(f"{name} is searched with type: {wanted}")
         return
-    meant = next((text for kind, text in MEANT.items() if kind in kinds), "a word")
+    expected = next((text for kind, text in KINDS.items() if kind in kinds), "a word")
     for value in dimension.ends:
         fits = type(value) in kinds or (float in kinds and type(value) is int)
-        if not fits and not (isinstance(value, str) and meant == "a word"):
-            raise InputError(f"{name}: {value!r} is no value of it, which is {meant}")
+        if not fits and not (isinstance(value, str) and expected == "a word"):
+            raise InputError(f"{name} is {expected}, got {value!r}")
 
 
 def _check_ends(dimension: Dimension, base: Base, method: str) -> None:
-    """Check that both bounds make valid configurations that keep the setting."""
+    """Check that both bounds are valid, and that the method has the setting."""
     name = dimension.name
     if name.startswith(ENCODER) or name == "method":
         return
     for value in dimension.ends:
-        if not _has(base, method, name, value):
+        if not _keeps(base, method, name, value):
             if value is None:
                 usual = getattr(base.config_with({"method": method}), name)
-                raise InputError(f"{name}: null stands for what is usual, {usual} here: name that")
-            have = [m for m in METHODS if _has(base, m, name, value, strict=False)]
-            only = f"; write when: {{method: [{', '.join(have)}]}}" if have else ""
-            raise InputError(f"{method} has no {flag(name)} to be searched{only}")
+                raise InputError(f"{name}: null stands for the default, {usual} here: give that")
+            methods = [m for m in METHODS if _keeps(base, m, name, value, strict=False)]
+            advice = f"; write when: {{method: [{', '.join(methods)}]}}" if methods else ""
+            raise InputError(f"{method} has no {flag(name)} to search{advice}")
 
 
-def _has(base: Base, method: str, name: str, value: Any, *, strict: bool = True) -> bool:
+def _keeps(base: Base, method: str, name: str, value: Any, *, strict: bool = True) -> bool:
     """Whether a configuration of the method keeps the value."""
     try:
         return bool(getattr(base.config_with({"method": method, name: value}), name) == value)
@@ -528,72 +532,69 @@ def _has(base: Base, method: str, name: str, value: Any, *, strict: bool = True)
 
 
 def _suggest(trial: Trial, dimension: Dimension) -> Any:
-    name, of = dimension.name, dimension.distribution
-    if isinstance(of, CategoricalDistribution):
-        return trial.suggest_categorical(name, of.choices)
-    if isinstance(of, IntDistribution):
-        return trial.suggest_int(name, of.low, of.high, step=of.step, log=of.log)
-    return trial.suggest_float(name, of.low, of.high, step=of.step, log=of.log)
+    name, drawn = dimension.name, dimension.distribution
+    if isinstance(drawn, CategoricalDistribution):
+        return trial.suggest_categorical(name, drawn.choices)
+    if isinstance(drawn, IntDistribution):
+        return trial.suggest_int(name, drawn.low, drawn.high, step=drawn.step, log=drawn.log)
+    return trial.suggest_float(name, drawn.low, drawn.high, step=drawn.step, log=drawn.log)
 
 
 def default_space(config: RunConfig) -> str:
-    """Name of the space for a command that names none."""
+    """Name of the space of a command without ``--space``."""
     return "tau-schedule" if METHODS[config.method].hardening == "threshold" else "beta"
 
 
-def read_space(given: str, kind: type[RunConfig]) -> Space:
-    """Read the space of a file.
+def read_space(name: str, kind: type[RunConfig]) -> Space:
+    """Read a space by its name.
 
     Args:
-        given: a path; a name of :func:`shipped`; or names of settings, separated by commas, which
+        name: a path; a name of :func:`shipped`; or names of settings, separated by commas, which
             are drawn from the spaces that they declare.
-        kind: class of the configurations, whose declarations hold.
+        kind: class of the configurations, which declares these.
 
     Raises:
-        InputError: if there is no such file, or it is no search space.
+        InputError: if there is no such file, or it is not a search space.
 
     Example:
-        >>> [dimension.name for dimension in read_space("beta", GraphConfig).dimensions]
+        >>> [dimension.name for dimension in read_space("beta", CONFIGS["graphs"]).dimensions]
         ['beta', 'lr']
-        >>> [dimension.name for dimension in read_space("epsilon,lr", GraphConfig).dimensions]
+        >>> [dimension.name for dimension in read_space("epsilon,lr", CONFIGS["graphs"]).dimensions]
         ['epsilon', 'lr']
     """
-    path = shipped().get(given, Path(given))
+    path = shipped().get(name, Path(name))
     if not path.is_file():
         if path.suffix:
-            raise InputError(f"no search space in {given}: there is no such file")
-        names = [name.strip().replace("-", "_") for name in given.split(",")]
-        own = declared_spaces(kind)
-        for name in names:
-            if name not in own:
-                raise unknown("search space", name, sorted({*shipped(), *own}))
-        return Space(tuple(own[name] for name in names))
-    stated = read_yaml(path)
+            raise InputError(f"no search space in {name}: there is no such file")
+        settings = [part.strip().replace("-", "_") for part in name.split(",")]
+        spaces = declared_spaces(kind)
+        for setting in settings:
+            if setting not in spaces:
+                raise unknown("search space", setting, sorted({*shipped(), *spaces}))
+        return Space(tuple(spaces[setting] for setting in settings))
+    description = read_yaml(path)
     try:
-        return Space.of(stated if stated is not None else {})
+        return Space.of(description if description is not None else {})
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
 def declared_spaces(kind: type[RunConfig]) -> dict[str, Dimension]:
-    """Settings of a domain that declare what they are drawn from, with their dimensions.
+    """The dimensions of the settings of a domain that declare one.
 
     Args:
         kind: class of its configurations.
 
     Example:
-        >>> declared_spaces(GraphConfig)["auc"].ends
+        >>> declared_spaces(CONFIGS["graphs"])["auc"].ends
         (0.5, 0.95)
     """
-    found = {}
-    for name, one in known(kind).items():
-        space = one.setting.space
-        if not space:
-            continue
-        if isinstance(space, list):
-            found[name] = Dimension(name, _choices(name, space))
-            continue
-        whole = one.kinds[0] is int
-        ends = {"low": space[0], "high": space[1], "log": "log" in space}
-        found[name] = Dimension(name, _range(name, ends, whole=whole))
-    return found
+    dimensions = {}
+    for name, field in known(kind).items():
+        space = field.setting.space
+        if isinstance(space, list) and space:
+            dimensions[name] = Dimension(name, _choices(name, space))
+        elif space:
+            ends = {"low": space[0], "high": space[1], "log": "log" in space}
+            dimensions[name] = Dimension(name, _range(name, ends, whole=field.kinds[0] is int))
+    return dimensions

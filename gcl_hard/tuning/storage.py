@@ -1,4 +1,4 @@
-"""Storage of studies: opening it, checking what a study belongs to, recovering orphaned trials."""
+"""Storage of studies: opening it, checking a study's identity, recovering orphaned trials."""
 
 from __future__ import annotations
 
@@ -43,53 +43,52 @@ if TYPE_CHECKING:
 MEMORY = ":memory:"
 JOURNAL = (".journal", ".log")
 ATTEMPTS, PAUSE = 5, 0.3
-"""Attempts, and seconds between them, to make tables that another driver may be making."""
+"""Attempts, and seconds between them, to create tables that another driver may be creating."""
 LOCK_SECONDS = 60
 """How long SQLite waits for a lock of another program."""
 HEARTBEAT, GRACE = 15, 60
-"""Seconds between two heartbeats of a trial in a server database, and seconds without one after
-which it is stale."""
+"""Seconds between two heartbeats of a trial in a server database, and without one until it is
+stale."""
 
 IDENTITY, READY, OUTER, SCORED_ON = "gcl_hard", "gcl_hard_ready", "outer", "scored_on"
-"""Attributes of a study: what it belongs to, whether its grid has been enqueued, its outer scores
-by the number of the trial, and the device and versions that scored its last trials."""
+"""Attributes of a study: its identity, whether its grid has been enqueued, its outer scores by the
+number of the trial, and the device and versions that scored its last trials."""
 READY_SECONDS = 10.0
-"""How long another driver may take to enqueue the grid of a study that it made."""
+"""How long another driver may take to enqueue the grid of a study that it created."""
 GRID, AGAIN, FIRST, DEATHS, FAILURE = "grid", "again", "first", "deaths", "failure"
-"""Attributes of a trial: whether it belongs to the grid; the trial whose settings it repeats; the
-first of several such; how many drivers have ended while these settings were trained; why it
-failed."""
+"""Attributes of a trial: whether it belongs to the grid; the trial that it repeats; the first trial
+of a chain of repeats; drivers that have ended while its settings were trained; why it failed."""
 BATCH, DRAWN, DIGEST = "batch", "drawn", "digest"
-"""Attributes of a trial: the first position and the size of its batch; the trial in which all its
-settings were drawn or repeated; the digest of its settings and its score. The outer scores of a
-study have a digest among them, too."""
+"""Attributes of a trial: the first position and the size of its batch; the number of the trial in
+which all its settings were drawn; the digest of its settings and its score. The outer scores of a
+study contain a digest as well."""
 FIXED = "fixed_params"
 """Optuna's attribute of an enqueued trial: its settings."""
 OF_GRID = ("grid_id", "search_space")
-"""Attributes of a trial by which Optuna's GridSampler knows what it has tried."""
+"""Attributes of a trial by which Optuna's GridSampler knows its combination of the grid."""
 SURPLUS, INTERRUPTED = "surplus", "interrupted, enqueued once more"
 """Reasons that do not count as failures of the settings."""
 TRIES = 3
-"""Drivers that may end while some settings are trained, before the settings count as failed."""
+"""Drivers that may end while the same settings are trained, before these count as failed."""
 
 
 OWN = "object:"
 """Scheme of a storage that is the user's own object."""
 
 
-def url_of(given: str | None, folder: Path, name: str) -> str:
-    """The storage's URL: as given, else a SQLite file in a folder.
+def url_of(storage: str | None, folder: Path, name: str) -> str:
+    """The URL of a storage, by default of a SQLite file in the folder of results.
 
     Args:
-        given: a URL, a path of a journal (``.journal``, ``.log``) or of a SQLite file, or None.
-        folder: where results are.
-        name: name of the file.
+        storage: a URL, a path of a journal (``.journal``, ``.log``) or of a SQLite file, or None.
+        folder: folder of results.
+        name: stem of the default file.
 
     Returns:
-        A URL as SQLAlchemy has it, or ``journal:PATH``.
+        A URL of SQLAlchemy, or ``journal:PATH``.
 
     Raises:
-        InputError: for a storage in memory, or what is neither a file nor a URL.
+        InputError: for a storage in memory, or one that is neither a file nor a URL.
 
     Example:
         >>> url_of(None, Path("results"), "PTC_MR_hscl")
@@ -99,31 +98,31 @@ def url_of(given: str | None, folder: Path, name: str) -> str:
         >>> url_of("shared/a.journal", Path("results"), "PTC_MR_hscl")
         'journal:shared/a.journal'
     """
-    if given is None:
+    if storage is None:
         return _url_of_file(folder / f"{name}.db")
-    if given.startswith("journal:"):
-        return given
-    if "://" in given:
-        scheme, _, rest = given.partition("://")
+    if storage.startswith("journal:"):
+        return storage
+    if "://" in storage:
+        scheme, _, rest = storage.partition("://")
         if scheme in ("postgresql", "postgres"):  # psycopg 3 whatever SQLAlchemy's default is
             return f"postgresql+psycopg://{rest}"
-        if not is_server(given) and (_parsed(given).database or "").strip("/") in ("", MEMORY):
-            raise InputError(f"storage {given} is in memory and keeps nothing: give a file")
-        if not is_server(given) and "?" in given and not _parsed(given).query:
+        if not is_server(storage) and (_parsed(storage).database or "").strip("/") in ("", MEMORY):
+            raise InputError(f"storage {storage} is in memory and keeps nothing: give a file")
+        if not is_server(storage) and "?" in storage and not _parsed(storage).query:
             raise InputError(
-                f"storage {given}: in a URL the name of the file ends at ?: write %3F in place of "
-                f"it, or give the path without sqlite:///"
+                f"storage {storage}: in a URL the name of the file ends at ?: write %3F instead, "
+                f"or give the path without sqlite:///"
             )
-        return given
-    if given == MEMORY or given.startswith("sqlite:"):
-        raise InputError(f"storage {given} is no file: give NAME.db, or sqlite:///NAME.db")
-    if given.endswith(JOURNAL):
-        return f"journal:{given}"
-    return _url_of_file(Path(given))
+        return storage
+    if storage == MEMORY or storage.startswith("sqlite:"):
+        raise InputError(f"storage {storage} is not a file: give NAME.db, or sqlite:///NAME.db")
+    if storage.endswith(JOURNAL):
+        return f"journal:{storage}"
+    return _url_of_file(Path(storage))
 
 
 def _url_of_file(path: Path) -> str:
-    """The URL of a SQLite file, in which what has a meaning in URLs is escaped."""
+    """The URL of a SQLite file, with special characters escaped."""
     from sqlalchemy import URL
 
     url = URL.create("sqlite", database=path.as_posix()).render_as_string()
@@ -147,20 +146,20 @@ def _parsed(url: str) -> URL:
 
 def _no_url(url: str) -> InputError:
     return InputError(
-        f"storage {shown(url)} is no URL of a database; examples: results/a.db, "
+        f"storage {shown(url)} is not a URL of a database; examples: results/a.db, "
         f"shared/a.journal, postgresql://user@host/name"
     )
 
 
 @contextlib.contextmanager
 def reachable(url: str) -> Iterator[None]:
-    """Turn errors of a storage into a message that names it.
+    """Turn errors of a storage into messages that name it.
 
     Args:
         url: URL of the storage.
 
     Raises:
-        InputError: if it cannot be reached, is locked for too long, or is no study storage.
+        InputError: for a storage that cannot be reached, stays locked, or is not one of Optuna.
         MissingExtraError: for PostgreSQL without its driver.
     """
     from sqlalchemy.exc import SQLAlchemyError
@@ -193,7 +192,7 @@ def _reason(error: BaseException) -> str:
 
 
 def own_url(storage: Any) -> str:
-    """The URL of the user's own storage object, which is used as it is if it has none.
+    """The URL of the user's own storage object; a stand-in if it has none.
 
     Raises:
         InputError: for an object of another kind.
@@ -228,7 +227,7 @@ def exclusive(url: str) -> Iterator[None]:
     """Hold a file for one driver, until the block or the process ends; servers need no lock.
 
     Args:
-        url: as of :func:`url_of`.
+        url: see :func:`url_of`.
 
     Raises:
         InputError: if another driver holds it, or the folder cannot be used.
@@ -255,14 +254,14 @@ def opened(url: str, *, create: bool = True) -> BaseStorage:
     """The storage of a URL.
 
     Args:
-        url: as of :func:`url_of`.
-        create: whether a missing file is made.
+        url: see :func:`url_of`.
+        create: whether a missing file is created.
 
     Raises:
         InputError: see :func:`reachable`.
         MissingExtraError: likewise.
     """
-    optuna.logging.set_verbosity(optuna.logging.WARNING)  # the progress bars say it
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # progress bars show the rest
     with reachable(url), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", ExperimentalWarning)
@@ -278,11 +277,7 @@ def opened(url: str, *, create: bool = True) -> BaseStorage:
             raise InputError(f"storage {shown(url)} needs a driver: {_reason(error)}") from error
         except InputError:
             raise
-        except (
-            OSError,
-            RuntimeError,
-            ValueError,
-        ) as error:  # RuntimeError: from another Optuna version
+        except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: of another Optuna
             raise _unusable(url, _reason(error)) from error
 
 
@@ -295,15 +290,15 @@ def _database(url: str) -> BaseStorage:
     else:
         options = {"engine_kwargs": {"connect_args": {"timeout": LOCK_SECONDS}}}
     try:
-        # Optuna formats a URL, so that its braces are doubled.
+        # Braces are doubled, since Optuna formats the URL.
         braces = str.maketrans({"{": "{{", "}": "}}"})
-        return optuna.storages.get_storage(_made(url.translate(braces), options))
+        return optuna.storages.get_storage(_with_tables(url.translate(braces), options))
     except (ArgumentError, NoSuchModuleError) as error:
         raise _no_url(url) from error
 
 
-def _made(url: str, options: dict[str, Any]) -> RDBStorage:
-    """The storage, its tables created if missing; other drivers may be creating them."""
+def _with_tables(url: str, options: dict[str, Any]) -> RDBStorage:
+    """The storage, with its tables, which another driver may be creating."""
     from sqlalchemy.exc import DBAPIError
 
     for _ in range(ATTEMPTS - 1):
@@ -320,7 +315,9 @@ def _prepare(path: Path, *, create: bool) -> None:
     if create:
         path.parent.mkdir(parents=True, exist_ok=True)
     elif not path.exists():
-        raise InputError(f"there is no storage {path}: the command without --report-only makes it")
+        raise InputError(
+            f"there is no storage {path}: the command without --report-only creates it"
+        )
 
 
 # Study identity
@@ -352,9 +349,9 @@ class StudyStorage:
         """Create or open the study.
 
         Args:
-            identity: what it belongs to, as JSON; a search that differs in any of it must not
-                continue it.
-            grid: settings tried before all else; enqueued by the driver that makes the study.
+            identity: what identifies the study, as JSON; a search that differs in any of it must
+                not continue it.
+            grid: settings to try first; enqueued by the driver that creates the study.
             direction: whether more or less is better.
             sampler: sampler of this driver.
             pruner: pruner of this driver.
@@ -363,7 +360,7 @@ class StudyStorage:
             The study.
 
         Raises:
-            InputError: if the study belongs to something else; says to what.
+            InputError: if the study belongs to another search; names the differences.
         """
         with reachable(self.url):
             try:
@@ -393,7 +390,7 @@ class StudyStorage:
         """Open the study for reading.
 
         Raises:
-            InputError: if there is none, or it belongs to something else.
+            InputError: if there is none, or it belongs to another search.
         """
         with reachable(self.url):
             try:
@@ -401,7 +398,7 @@ class StudyStorage:
             except KeyError:
                 raise InputError(
                     f"there is no study {self.name!r} in {shown(self.url)}: the command without "
-                    f"--report-only begins it"
+                    f"--report-only creates it"
                 ) from None
             self._check(study, identity, direction)
         return study
@@ -418,7 +415,7 @@ class StudyStorage:
     def _check(self, study: Study, identity: Mapping[str, Any], direction: StudyDirection) -> None:
         stored = study.user_attrs.get(IDENTITY)
         if stored is None and is_server(self.url):
-            time.sleep(1.0)  # another driver may be making it
+            time.sleep(1.0)  # another driver may be creating it
             stored = study.user_attrs.get(IDENTITY)
         foreign = study.directions != [direction] or (
             stored is None and study.get_trials(deepcopy=False)
@@ -428,19 +425,18 @@ class StudyStorage:
                 f"study {self.name!r} in {shown(self.url)} was not created by gcl_hard: give "
                 f"another --study-name or --storage"
             )
-        if stored is None:  # its maker died
+        if stored is None:  # the driver that created it died
             return
         check_digests(study)
         mine = json.loads(json.dumps(identity))
-        differ = [key for key in mine if stored.get(key) != mine[key]]
-        if differ:
-            named = [key for key in differ if key in HEAD]
-            differ = named or differ  # the rest follows from these
-            what = "; ".join(_difference(key, stored.get(key), mine[key]) for key in differ)
+        keys = [key for key in mine if stored.get(key) != mine[key]]
+        if keys:
+            keys = [key for key in keys if key in HEAD] or keys  # the rest follows from these
+            differences = "; ".join(_difference(key, stored.get(key), mine[key]) for key in keys)
             raise InputError(
                 f"study {self.name!r} in {shown(self.url)} belongs to {stored.get('dataset')} "
                 f"{stored.get('method')}, {stored.get('protocol')}, and this command differs: "
-                f"{what}. Give another --study-name or --storage"
+                f"{differences}. Give another --study-name or --storage"
             )
 
 
@@ -480,19 +476,19 @@ class TrialCounts:
 
     @classmethod
     def of(cls, study: Study) -> TrialCounts:
-        """Count the trials of a study; those that were interrupted or surplus are no failures.
+        """Count the trials of a study; interrupted and surplus ones are not failures.
 
         Example:
             >>> TrialCounts.of(optuna.create_study()).finished
             0
         """
-        listed = study.get_trials(deepcopy=False)
-        states = Counter(trial.state for trial in listed)
-        reasons = Counter(reason for trial in listed if (reason := failure_of(trial)))
+        trials = study.get_trials(deepcopy=False)
+        states = Counter(trial.state for trial in trials)
+        reasons = Counter(reason for trial in trials if (reason := failure_of(trial)))
         failures = Counter({k: n for k, n in reasons.items() if k not in (SURPLUS, INTERRUPTED)})
         return cls(
             states[TrialState.COMPLETE], states[TrialState.PRUNED], states[TrialState.RUNNING],
-            failures, best_trial(listed, higher=is_maximised(study)),
+            failures, best_trial(trials, higher=is_maximised(study)),
         )  # fmt: skip
 
     @property
@@ -512,7 +508,7 @@ def digest(params: Mapping[str, Any], score: float) -> str:
 
 def with_digest(outer: Mapping[str, Any]) -> dict[str, Any]:
     """Outer scores, with their digest."""
-    scores = {name: one for name, one in outer.items() if name != DIGEST}
+    scores = {number: score for number, score in outer.items() if number != DIGEST}
     return {**scores, DIGEST: digest_of(scores)}
 
 
@@ -520,7 +516,7 @@ def check_digests(study: Study) -> None:
     """Compare scores with the digests that were stored before them.
 
     Raises:
-        InputError: names the first trial that is not what was stored.
+        InputError: names the first trial that has changed.
     """
     outer = study.user_attrs.get(OUTER, {})
     wrong = "an outer score" if DIGEST in outer and outer != with_digest(outer) else None
@@ -547,9 +543,9 @@ def is_maximised(study: Study) -> bool:
 
 
 def best_trial(trials: Iterable[FrozenTrial], *, higher: bool = True) -> FrozenTrial | None:
-    """The trial with the best score, on a tie the one begun first; None without a score.
+    """The trial with the best score, on a tie the one that began first; None without a score.
 
-    Not ``study.best_trial``: of equal ones a database returns any.
+    Not ``study.best_trial``, which is any of the equal ones in a database.
     """
     scored = [t for t in trials if t.state == TrialState.COMPLETE and t.value is not None]
     scored.sort(key=lambda t: t.user_attrs.get(FIRST, t.number))
@@ -569,7 +565,7 @@ _GIVEN_UP = f"its search ended, {TRIES} times"
 
 @contextlib.contextmanager
 def stoppable(study: Study) -> Iterator[None]:
-    """Let samplers and callbacks call ``study.stop()``, as where Optuna runs the trials itself."""
+    """Let samplers and callbacks call ``study.stop()``, as in ``study.optimize``."""
     local: Any = study._thread_local
     before, local.in_optimize_loop = local.in_optimize_loop, True
     try:
@@ -581,17 +577,17 @@ def stoppable(study: Study) -> Iterator[None]:
 def put_back(study: Study, trial: FrozenTrial, *, died: bool) -> None:
     """Fail a running trial, and enqueue its settings once more.
 
-    Settings during whose training three drivers ended are not tried again: what fills a machine's
-    memory would end one driver after the other.
+    Settings are given up after three drivers ended while they were trained, since settings that
+    fill a machine's memory would end one driver after another.
 
     Args:
         study: study of the trial.
         trial: as it is stored.
-        died: whether its driver ended without a word.
+        died: whether its driver ended without notice.
     """
     deaths = trial.user_attrs.get(DEATHS, 0) + (died and _was_trained(trial))
     again = deaths < TRIES
-    if again:  # before it is failed: a driver that dies in between loses nothing
+    if again:  # before it fails: a driver that dies in between loses nothing
         enqueue_again(study, trial, deaths)
     fail(study, trial, INTERRUPTED if again else _GIVEN_UP)
 
@@ -609,7 +605,7 @@ def fail(study: Study, trial: Trial | FrozenTrial, reason: str) -> None:
 
 
 def put_back_orphans(study: Study) -> None:
-    """Put back trials whose driver has died: in a locked file, all that are running."""
+    """Put back trials whose driver has died: in a locked file, all running ones."""
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         put_back(study, trial, died=True)
 
@@ -622,55 +618,56 @@ def _retry_stale(study: Study, trial: FrozenTrial) -> None:
 
 
 def enqueue_again(study: Study, trial: FrozenTrial, deaths: int | None = None) -> None:
-    """Enqueue a trial once more, unless it has been, or nothing of it was there yet: with its
+    """Enqueue a trial once more, unless that has been done or it had not begun to draw; with its
     settings, if it had drawn them all.
 
-    Else they are drawn again, and the same, since a draw depends on the position alone and on the
-    trials before the batch.
+    Otherwise the same settings are drawn again, since a draw depends only on the position and on
+    the trials before the batch.
 
     Args:
         study: study of the trial.
         trial: as it is stored.
-        deaths: drivers that have ended during these settings; as many as before if None.
+        deaths: drivers that have ended while these settings were trained; unchanged if None.
     """
     deaths = trial.user_attrs.get(DEATHS, 0) if deaths is None else deaths
-    # A sampler of the user's own, which notes no batch, would draw others.
+    # A sampler of the user's own, which stores no batch, would draw other settings.
     whole = DRAWN in trial.user_attrs or BATCH not in trial.user_attrs
     drawn = trial.params if whole else {}
     params = {**trial.system_attrs.get(FIXED, {}), **drawn}
-    known = {one.user_attrs.get(AGAIN) for one in study.get_trials(deepcopy=False)}
-    if (params or BATCH in trial.user_attrs) and trial.number not in known:
+    repeated = {other.user_attrs.get(AGAIN) for other in study.get_trials(deepcopy=False)}
+    if (params or BATCH in trial.user_attrs) and trial.number not in repeated:
         kept = {
             key: trial.user_attrs[key] for key in (GRID, BATCH, DRAWN) if key in trial.user_attrs
         }
         kept |= {DEATHS: deaths} if deaths else {}
         kept |= {AGAIN: trial.number, FIRST: trial.user_attrs.get(FIRST, trial.number)}
         # A sampler may keep its state with a trial, as CMA-ES does.
-        of_sampler = trial.system_attrs.keys() - {FIXED} if whole else OF_GRID
-        system = {key: trial.system_attrs[key] for key in of_sampler if key in trial.system_attrs}
+        names = trial.system_attrs.keys() - {FIXED} if whole else OF_GRID
+        system = {name: trial.system_attrs[name] for name in names if name in trial.system_attrs}
         study.add_trial(create_trial(
             state=TrialState.WAITING, user_attrs=kept, system_attrs=system | {FIXED: params}
         ))  # fmt: skip
 
 
 def positions(trials: Sequence[FrozenTrial]) -> list[int]:
-    """The position of each trial in its search; repeats have that of what they repeat, and trials
-    whose driver died before anything of them was there that of the next.
+    """The position of each trial in its search; a repeat has that of the trial it repeats, and a
+    trial whose driver died before it drew anything that of the next trial.
 
     Args:
-        trials: all trials of a study, by their numbers.
+        trials: all trials of a study, by number.
     """
-    found, before = list[int](), 0
-    for one in trials:
-        first = one.user_attrs.get(FIRST)
-        found.append(before if first is None else found[first])
-        before += first is None and not _is_empty(one)
-    return found
+    places, n_before = list[int](), 0
+    for trial in trials:
+        first = trial.user_attrs.get(FIRST)
+        places.append(n_before if first is None else places[first])
+        n_before += first is None and not _is_empty(trial)
+    return places
 
 
 def _is_empty(trial: FrozenTrial) -> bool:
-    known = trial.params or BATCH in trial.user_attrs or FIXED in trial.system_attrs
-    return trial.state == TrialState.FAIL and not known
+    """Whether the driver of a trial died before it drew anything."""
+    begun = trial.params or BATCH in trial.user_attrs or FIXED in trial.system_attrs
+    return trial.state == TrialState.FAIL and not begun
 
 
 def waiting(study: Study) -> list[FrozenTrial]:
@@ -681,15 +678,15 @@ def waiting(study: Study) -> list[FrozenTrial]:
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
     """Defer Ctrl-C until the block has ended: a journal fails if a write is cut short."""
-    held: list[int] = []
-    with on_interrupt(lambda number, frame: held.append(number)) as before:
+    signals: list[int] = []
+    with on_interrupt(lambda number, frame: signals.append(number)) as before:
         yield
-    if held and callable(before):
-        before(held[0], None)
+    if signals and callable(before):
+        before(signals[0], None)
 
 
 class Heartbeats:
-    """Heartbeats of running trials in a database, by which dead drivers are found.
+    """Heartbeats of running trials in a database, which show that their drivers are alive.
 
     Args:
         storage: storage of the studies.
@@ -732,7 +729,7 @@ class Heartbeats:
             warnings.simplefilter("ignore", ExperimentalWarning)
             optuna.storages.fail_stale_trials(study)  # which calls _retry_stale
         for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            # Without any heartbeat a trial is never stale: its driver may have died before.
+            # A trial without any heartbeat would never be stale, though its driver may have died.
             if trial._trial_id not in self._mine | self._others:
                 self._others.add(trial._trial_id)
                 self._storage.record_heartbeat(trial._trial_id)
@@ -740,6 +737,6 @@ class Heartbeats:
     def _beat(self) -> None:
         while not self._over.wait(HEARTBEAT):
             for number in tuple(self._mine):
-                # Ended meanwhile; or a server that is out of reach for a moment.
+                # The trial has ended meanwhile, or the server is out of reach for a moment.
                 with contextlib.suppress(Exception):
                     self._storage.record_heartbeat(number)

@@ -38,10 +38,10 @@ def context(ensemble_size: int | None = 1, threads: int | None = None) -> RunCon
 
 def candidates(*configs: RunConfig, make: EncoderMaker | None = None) -> list[Candidate]:
     if make is not None:
-        own = {name: defaults(GraphConfig)[name] for name in of_part(GraphConfig, "gin")} | {
+        settings = {name: defaults(GraphConfig)[name] for name in of_part(GraphConfig, "gin")} | {
             "encoder": "own@0"
         }
-        configs = tuple(replace(config, **own) for config in configs)
+        configs = tuple(replace(config, **settings) for config in configs)
     return [Candidate(7 * n + 3, config, make) for n, config in enumerate(configs)]
 
 
@@ -76,9 +76,9 @@ def scores_of(
 ) -> dict[int, Score]:
     """Scores by the numbers of candidates, each reported once."""
     where = context(ensemble_size, threads=1 if isinstance(part, ImagePart) else None)
-    found = list(part.scores(tried, Scoring(where, inner, 0, notes or Notes())))
-    by_number = {score.number: score for score in found}
-    assert len(by_number) == len(found) == len(tried)
+    scores = list(part.scores(tried, Scoring(where, inner, 0, notes or Notes())))
+    by_number = {score.number: score for score in scores}
+    assert len(by_number) == len(scores) == len(tried)
     return by_number
 
 
@@ -92,9 +92,9 @@ def accuracies(
     """Accuracies in the order of the configurations; none may fail."""
     part = graphs if isinstance(graphs, GraphPart) else GraphPart(graphs)
     tried = candidates(*configs)
-    found = scores_of(part, tried, inner, notes, ensemble_size)
-    assert [score.error for score in found.values()] == [None] * len(configs)
-    return [found[one.number].value for one in tried]
+    scores = scores_of(part, tried, inner, notes, ensemble_size)
+    assert [score.error for score in scores.values()] == [None] * len(configs)
+    return [scores[candidate.number].value for candidate in tried]
 
 
 def outer_accuracy(

@@ -58,13 +58,13 @@ def test_those_of_one_shape_are_one_ensemble(
 
 def test_by_folds_each_fold_is_reported_once_and_the_score_is_their_mean(fewer: GraphSet) -> None:
     notes, cells = Notes(), VARIED[:3]
-    found = accuracies(fewer, cells, Inner(folds=2, steps="folds"), notes, 2)
-    numbers = [one.number for one in candidates(*cells)]
+    scores = accuracies(fewer, cells, Inner(folds=2, steps="folds"), notes, 2)
+    numbers = [candidate.number for candidate in candidates(*cells)]
     assert sorted(notes.steps) == [(number, k) for number in numbers for k in range(2)]
-    for number, accuracy in zip(numbers, found, strict=True):
+    for number, accuracy in zip(numbers, scores, strict=True):
         of_folds = [notes.reported[number, k] for k in range(2)]
         assert accuracy == pytest.approx(np.mean(of_folds), abs=1e-9)
-    assert accuracies(fewer, cells, Inner(folds=2)) == found
+    assert accuracies(fewer, cells, Inner(folds=2)) == scores
 
 
 @pytest.mark.parametrize("epochs", [1, 3, 7])
@@ -73,10 +73,10 @@ def test_by_epochs_reports_come_when_they_are_due_four_at_most(
 ) -> None:
     notes, cells = Notes(), [small(epochs=epochs), small(epochs=epochs, method="scl")]
     inner = Inner(steps="epochs", seed=1)
-    found = accuracies(fewer, cells, inner, notes, 2)
+    scores = accuracies(fewer, cells, inner, notes, 2)
     due = {round(epochs * fifth / 5) for fifth in (1, 2, 3, 4)} - {0, epochs}
     assert sorted(notes.steps) == [(n, epoch) for n in (3, 10) for epoch in sorted(due)]
-    assert accuracies(fewer, cells, Inner(seed=1)) == found  # looking changes nothing
+    assert accuracies(fewer, cells, Inner(seed=1)) == scores  # looking changes nothing
 
 
 def test_a_report_is_the_score_of_training_that_ended_there(fewer: GraphSet) -> None:
@@ -97,22 +97,22 @@ def test_a_pruned_trial_has_no_score_and_the_others_keep_theirs(
 ) -> None:
     cells = [small(epochs=5, beta=beta) for beta in (1.0, 2.0, 10.0)]
     inner, notes = Inner(folds=folds, steps=steps), Notes({10: step})
-    found = scores_of(GraphPart(fewer), candidates(*cells), inner, notes, 3)
-    assert found[10].value is None
-    assert found[10].error is None
+    scores = scores_of(GraphPart(fewer), candidates(*cells), inner, notes, 3)
+    assert scores[10].value is None
+    assert scores[10].error is None
     assert max(at for number, at in notes.steps if number == 10) == step
     everyone = accuracies(fewer, cells, Inner(folds=folds), ensemble_size=3)
-    assert [found[3].value, found[17].value] == [everyone[0], everyone[2]]
+    assert [scores[3].value, scores[17].value] == [everyone[0], everyone[2]]
 
 
 def test_trials_of_the_same_settings_have_the_same_score_and_are_pruned_apart(
     fewer: GraphSet,
 ) -> None:
     cells, notes = [small(epochs=5), small(epochs=5), small(epochs=5, beta=10.0)], Notes({10: 2})
-    found = scores_of(GraphPart(fewer), candidates(*cells), Inner(steps="epochs"), notes, 3)
+    scores = scores_of(GraphPart(fewer), candidates(*cells), Inner(steps="epochs"), notes, 3)
     assert max(step for number, step in notes.steps if number == 10) == 2
     kept = accuracies(fewer, [cells[0], cells[2]], Inner())
-    assert [found[number].value for number in (3, 10, 17)] == [kept[0], None, kept[1]]
+    assert [scores[number].value for number in (3, 10, 17)] == [kept[0], None, kept[1]]
 
 
 def test_progress_rises_to_the_whole_over_folds_and_epochs(fewer: GraphSet) -> None:
@@ -132,13 +132,13 @@ def test_a_trial_that_diverges_fails_alone(
 ) -> None:
     """The others score as without it, at rates at which rounding moves no prediction."""
     cells = [small(epochs=5, lr=lr) for lr in (1e-4, 1e30, 1e-5)]
-    found = scores_of(
+    scores = scores_of(
         GraphPart(fewer), candidates(*cells), Inner(steps=steps), ensemble_size=ensemble_size
     )
-    assert isinstance(found[10].error, DivergenceError)
-    assert found[10].value is None
+    assert isinstance(scores[10].error, DivergenceError)
+    assert scores[10].value is None
     sane = accuracies(fewer, [cells[0], cells[2]], Inner())
-    assert [found[3].value, found[17].value] == sane
+    assert [scores[3].value, scores[17].value] == sane
 
 
 class Nothing(nn.Module):
@@ -182,11 +182,11 @@ def test_out_of_memory_fails_the_group_that_it_is_in(
 
     monkeypatch.setattr(ensembles, "train_encoders", train)
     cells = [small(), small(dim=4, beta=2.0), small(dim=4, beta=3.0), small(layers=1)]
-    found = scores_of(GraphPart(fewer), candidates(*cells), Inner())
-    assert isinstance(found[17].error, OutOfMemory)
+    scores = scores_of(GraphPart(fewer), candidates(*cells), Inner())
+    assert isinstance(scores[17].error, OutOfMemory)
     monkeypatch.undo()
     sane = accuracies(fewer, cells, Inner())
-    assert [found[n].value for n in (3, 10, 17, 24)] == [sane[0], sane[1], None, sane[3]]
+    assert [scores[n].value for n in (3, 10, 17, 24)] == [sane[0], sane[1], None, sane[3]]
 
 
 def test_a_class_too_small_for_the_folds_is_refused_before_training(fewer: GraphSet) -> None:

@@ -57,7 +57,7 @@ class Seen:
     """What is trained from now on: cells with their last losses and embeddings, in order."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.found: list[tuple[GraphConfig, float, Floats]] = []
+        self.encoders: list[tuple[GraphConfig, float, Floats]] = []
         self._losses: dict[int, float] = {}
         self._train, self._embed = ensembles.train_encoders, protocols.embeddings
         monkeypatch.setattr(ensembles, "train_encoders", self._trained)
@@ -71,7 +71,7 @@ class Seen:
 
     def _embedded(self, model: Any, graphs: GraphSet, cell: GraphConfig, seed: int) -> Floats:
         z = self._embed(model, graphs, cell, seed)
-        self.found.append((cell, self._losses[id(model)], z))
+        self.encoders.append((cell, self._losses[id(model)], z))
         return z
 
 
@@ -122,11 +122,11 @@ def test_an_inner_score_is_that_of_split_loop_and_svm_by_hand(
 ) -> None:
     cells, labels = (small(beta=2.0, lr=LR), small(method="ucl", lr=LR)), fewer.y.numpy()
     seen, inner = Seen(monkeypatch), Inner(folds=folds, seed=seed)
-    found = accuracies(fewer, cells, inner, ensemble_size=None)
+    scores = accuracies(fewer, cells, inner, ensemble_size=None)
     parts = splits(labels, folds, seed)
-    for cell, accuracy in zip(cells, found, strict=True):
+    for cell, accuracy in zip(cells, scores, strict=True):
         by_hand = []
-        mine = [one for one in seen.found if one[0] is cell]
+        mine = [encoder for encoder in seen.encoders if encoder[0] is cell]
         for k, (split, trained) in enumerate(zip(parts, mine, strict=True)):
             check(trained, fewer, split[0], seed, k)
             by_hand.append(by_sklearn(trained[2], labels, split, seed))
@@ -154,7 +154,7 @@ def test_an_outer_score_trains_on_the_part_by_itself_and_tests_outside(
     seen, outer = Seen(monkeypatch), GraphOuter(fewer, fold)
     assert outer.n_test == len(split[1])
     accuracy = outer_accuracy(outer, small(lr=LR, beta=5.0), 2)
-    (trained,) = seen.found
+    (trained,) = seen.encoders
     check(trained, fewer, split[0], 2, apart=True)
     assert accuracy == pytest.approx(by_sklearn(trained[2], labels, split, 2), abs=1e-9)
 
@@ -162,8 +162,8 @@ def test_an_outer_score_trains_on_the_part_by_itself_and_tests_outside(
 def test_under_the_papers_protocol_a_score_is_the_mean_over_its_test_folds(mutag: GraphSet) -> None:
     cells = tuple(small(protocol="paper", folds=3, beta=beta) for beta in (1.0, 10.0))
     outer = GraphOuter(mutag, None)
-    found = accuracies(outer.part, cells, Inner(seed=4))  # as trained below, to the bit
-    for cell, accuracy in zip(cells, found, strict=True):
+    scores = accuracies(outer.part, cells, Inner(seed=4))  # as trained below, to the bit
+    for cell, accuracy in zip(cells, scores, strict=True):
         experiment, run = GraphExperiment(), Run(cell, 4)
         (trained,) = experiment.train([run], mutag, context(), silent)
         scored = experiment.score(trained, mutag, context())
@@ -186,6 +186,6 @@ def test_scalar_degrees_are_scaled_by_what_the_encoder_is_trained_on(
     else:
         accuracies(scaled, [cell], Inner())
         ((train, _),) = splits(scaled.y.numpy(), 1, 0)
-    own = scaled.standardised_on(torch.from_numpy(train))
-    assert not torch.equal(own.x, scaled.x)
-    check(seen.found[0], own, train, 0, apart=outside)
+    expected = scaled.standardised_on(torch.from_numpy(train))
+    assert not torch.equal(expected.x, scaled.x)
+    check(seen.encoders[0], expected, train, 0, apart=outside)

@@ -35,9 +35,9 @@ class Batches:
         self.count = 0
 
     def encoder(self, name: str, stem: str, width: int | None) -> nn.Module:
-        found = Tiny()
-        found.register_forward_pre_hook(self._step)
-        return found
+        tiny = Tiny()
+        tiny.register_forward_pre_hook(self._step)
+        return tiny
 
     def _step(self, encoder: nn.Module, _: Any) -> None:
         self.count += encoder.training
@@ -45,9 +45,9 @@ class Batches:
 
 @pytest.fixture(autouse=True)
 def steps(monkeypatch: pytest.MonkeyPatch) -> Batches:
-    found = Batches()
-    monkeypatch.setattr(image_training, "image_encoder", found.encoder)
-    return found
+    batches = Batches()
+    monkeypatch.setattr(image_training, "image_encoder", batches.encoder)
+    return batches
 
 
 def bench(config: ImageConfig, seed: int = 3, *, inner: bool = False) -> FoldScore:
@@ -61,18 +61,18 @@ def bench(config: ImageConfig, seed: int = 3, *, inner: bool = False) -> FoldSco
 
 def scores(configs: list[ImageConfig], inner: Inner, notes: Notes | None = None) -> list[Score]:
     tried = [Candidate(10 * n, config) for n, config in enumerate(configs)]
-    found = scores_of(ImagePart(few_digits(), inner), tried, inner, notes)
-    assert [*found] == [one.number for one in tried]
-    return [*found.values()]
+    by_number = scores_of(ImagePart(few_digits(), inner), tried, inner, notes)
+    assert [*by_number] == [candidate.number for candidate in tried]
+    return [*by_number.values()]
 
 
 def test_an_inner_score_is_that_of_benchs_inner_hold_out() -> None:
     cells = [small(probe_epochs=10), small(probe_epochs=10, method="ucl", lr=0.01)]
-    found = scores(cells, Inner(seed=3))
-    for cell, score in zip(cells, found, strict=True):
+    inner_scores = scores(cells, Inner(seed=3))
+    for cell, score in zip(cells, inner_scores, strict=True):
         fold = bench(cell, inner=True)
         assert score == Score(score.number, 100 * fold.accuracy)
-    assert found[0].value != found[1].value
+    assert inner_scores[0].value != inner_scores[1].value
 
 
 def test_an_outer_score_is_benchs_score_on_the_test_images() -> None:
@@ -107,12 +107,12 @@ def test_hold_outs_are_a_fifth_hidden_from_training_and_drawn_anew() -> None:
 def test_a_score_is_the_mean_over_hold_outs_each_reported_once() -> None:
     notes, inner = Notes(), Inner(folds=2, steps="folds")
     cells = [small(**FEW), small(**FEW, beta=5.0)]
-    found = scores(cells, inner, notes)
+    inner_scores = scores(cells, inner, notes)
     assert notes.steps == [(n, k) for n in (0, 10) for k in range(2)]
-    for score in found:
+    for score in inner_scores:
         of_folds = [notes.reported[score.number, k] for k in range(2)]
         assert score.value == pytest.approx(np.mean(of_folds))
-    assert found == scores(cells, Inner(folds=2))
+    assert inner_scores == scores(cells, Inner(folds=2))
 
 
 def test_a_report_is_the_score_of_training_that_ended_there() -> None:
@@ -152,10 +152,10 @@ def test_progress_rises_to_the_whole_over_hold_outs_and_epochs() -> None:
 @pytest.mark.parametrize("looking", [Inner(), Inner(steps="epochs")])
 def test_a_trial_that_diverges_fails_alone(looking: Inner) -> None:
     cells = [small(**FEW, lr=lr) for lr in (1e-3, 1e30, 1e-2)]
-    found = scores(cells, looking)
-    assert isinstance(found[1].error, DivergenceError)
-    assert found[1].value is None
-    assert [found[0].value, found[2].value] == [
+    inner_scores = scores(cells, looking)
+    assert isinstance(inner_scores[1].error, DivergenceError)
+    assert inner_scores[1].value is None
+    assert [inner_scores[0].value, inner_scores[2].value] == [
         scores([cell], Inner())[0].value for cell in (cells[0], cells[2])
     ]
 
@@ -167,10 +167,10 @@ def test_a_trial_out_of_memory_fails_alone(monkeypatch: pytest.MonkeyPatch) -> N
 
     kinds = iter([Tiny, Greedy, Tiny])
     monkeypatch.setattr(image_training, "image_encoder", lambda name, stem, width: next(kinds)())
-    found = scores([small(**FEW)] * 3, Inner())
-    assert isinstance(found[1].error, OutOfMemory)
-    assert [score.error for score in (found[0], found[2])] == [None, None]
-    assert found[0].value == found[2].value
+    inner_scores = scores([small(**FEW)] * 3, Inner())
+    assert isinstance(inner_scores[1].error, OutOfMemory)
+    assert [score.error for score in (inner_scores[0], inner_scores[2])] == [None, None]
+    assert inner_scores[0].value == inner_scores[2].value
 
 
 def test_a_bug_is_not_taken_for_a_trial_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,8 +47,8 @@ def ours(path: Path, *, create: bool = True) -> optuna.Study:
     return study_of(opened(f"journal:{path}", create=create))
 
 
-def values(of: optuna.Study) -> list[float | None]:
-    return [trial.value for trial in of.trials if trial.value is not None]
+def values(study: optuna.Study) -> list[float | None]:
+    return [trial.value for trial in study.trials if trial.value is not None]
 
 
 def lines_of(path: Path) -> list[bytes]:
@@ -85,9 +85,9 @@ def test_a_torn_end_is_cut_off_and_the_finished_trials_stay(
     *_, last = lines = lines_of(path)
     path.write_bytes(b"".join(lines[:-1]) + torn(last))
     damaged, whole = path.read_bytes(), len(lines) - (not torn(last).startswith(last))
-    with pytest.warns(UserWarning, match=path.name) as said:
+    with pytest.warns(UserWarning, match=path.name) as warned:
         study = ours(path)
-    (message,) = (str(one.message) for one in said)
+    (message,) = (str(warning.message) for warning in warned)
     (copy,) = beside(path)
     assert says(message, str(path), f"line {whole + 1}", "3 finished trials", copy.name)
     assert copy.read_bytes() == damaged
@@ -120,9 +120,9 @@ def test_a_copy_never_takes_the_place_of_another(path: Path) -> None:
 def test_a_line_that_lacks_its_line_break_is_kept(path: Path) -> None:
     whole = b"".join(lines_of(path)[:-1])  # its end is the third score
     path.write_bytes(whole[:-1])
-    with pytest.warns(UserWarning, match=path.name) as said:
+    with pytest.warns(UserWarning, match=path.name) as warned:
         study = ours(path)
-    assert says(str(said[0].message), str(path), 3, "trials")
+    assert says(str(warned[0].message), str(path), 3, "trials")
     assert path.read_bytes() == whole
     assert beside(path) == []
     study.tell(study.ask(), 1.0)
@@ -131,9 +131,9 @@ def test_a_line_that_lacks_its_line_break_is_kept(path: Path) -> None:
 
 def test_a_journal_whose_first_write_was_cut_begins_anew(path: Path) -> None:
     path.write_bytes(lines_of(path)[0][:-9])
-    with pytest.warns(UserWarning, match=path.name) as said:
+    with pytest.warns(UserWarning, match=path.name) as warned:
         storage = opened(f"journal:{path}")
-    assert says(str(said[0].message), str(path), "line 1", 0)
+    assert says(str(warned[0].message), str(path), "line 1", 0)
     assert storage.get_all_studies() == []
 
 
@@ -161,13 +161,13 @@ def test_damage_elsewhere_is_named_with_its_line_and_nothing_is_written(
     lines = lines_of(path)
     finished = [n for n, line in enumerate(lines) if line.startswith(b'{"op_code":6')]
     lines[finished[2]] = damaged
-    there = b"".join(lines)
-    path.write_bytes(there[: len(there) - cut])
-    there = path.read_bytes()
+    content = b"".join(lines)
+    path.write_bytes(content[: len(content) - cut])
+    content = path.read_bytes()
     with pytest.raises(InputError) as caught:
         opened(f"journal:{path}", create=create)
     assert says(str(caught.value), str(path), f"line {finished[2] + 1}")
-    assert path.read_bytes() == there
+    assert path.read_bytes() == content
     assert beside(path) == []
 
 
@@ -189,14 +189,14 @@ def test_blank_lines_between_trials_are_to_be_removed_and_no_trial_is_lost(
     scores = [n for n, line in enumerate(lines) if line.startswith(b'{"op_code":6')]
     at = scores[0] + 1  # behind the first score
     path.write_bytes(b"".join([*lines[:at], blank, *lines[at:], torn]))
-    there, last = path.read_bytes(), len(lines) + blank.count(b"\n") + (torn == HALF)
+    content, last = path.read_bytes(), len(lines) + blank.count(b"\n") + (torn == HALF)
     with pytest.raises(InputError) as caught:
         ours(path)
     facts = [str(path), f"line {at + 1}", blank.count(b"\n"), f"line {last}"]
     assert says(str(caught.value), *facts, "1 before", "2 after")
-    assert path.read_bytes() == there
-    told = [line for line in lines_of(path)[: last - (torn == HALF)] if line.strip()]
-    path.write_bytes(b"".join(told))
+    assert path.read_bytes() == content
+    kept = [line for line in lines_of(path)[: last - (torn == HALF)] if line.strip()]
+    path.write_bytes(b"".join(kept))
     assert values(ours(path)) == VALUES
 
 
@@ -204,9 +204,9 @@ def test_a_torn_journal_that_is_only_read_stays_as_it_is(path: Path) -> None:
     for end in (HALF, b"\xff\n", bytes(9)):
         whole = path.read_bytes()
         path.write_bytes(whole + end)
-        with pytest.warns(UserWarning, match=path.name) as said:
+        with pytest.warns(UserWarning, match=path.name) as warned:
             study = ours(path, create=False)
-        assert says(str(said[0].message), str(path), len(end))
+        assert says(str(warned[0].message), str(path), len(end))
         assert values(study) == VALUES
         with pytest.raises(StorageInternalError):
             study.ask()
@@ -245,10 +245,10 @@ def test_a_write_that_finds_the_disk_full_leaves_no_part_of_a_line(path: Path) -
 
 def test_a_disk_that_is_full_for_the_copy_is_named_and_nothing_is_cut(path: Path) -> None:
     path.write_bytes(path.read_bytes() + HALF)
-    there = path.read_bytes()
+    content = path.read_bytes()
     with full_disk(100), pytest.raises(InputError, match=path.name):
         opened(f"journal:{path}")
-    assert path.read_bytes() == there
+    assert path.read_bytes() == content
     assert beside(path) == []
 
 
@@ -258,15 +258,15 @@ def test_a_line_that_another_program_is_writing_is_waited_for(path: Path) -> Non
     with path.open("ab") as file:
         file.write(last[:30])
         file.flush()
-        found: list[optuna.Study] = []
-        opening = threading.Thread(target=lambda: found.append(ours(path)))
+        studies: list[optuna.Study] = []
+        opening = threading.Thread(target=lambda: studies.append(ours(path)))
         opening.start()
         opening.join(0.2)
         assert opening.is_alive()
         file.write(last[30:])
     lock.release()
     opening.join()
-    assert values(found[0]) == VALUES
+    assert values(studies[0]) == VALUES
     assert lines_of(path)[-2:] == [last, last]
     assert beside(path) == []
 
@@ -275,9 +275,9 @@ def test_nothing_is_written_behind_what_a_killed_program_has_left(path: Path) ->
     study = ours(path)
     with path.open("ab") as file:
         file.write(HALF)
-    with pytest.warns(UserWarning, match=path.name) as said:
+    with pytest.warns(UserWarning, match=path.name) as warned:
         trial = study.ask()
-    assert says(str(said[0].message), str(path), "3 finished trials")
+    assert says(str(warned[0].message), str(path), "3 finished trials")
     study.tell(trial, 1.0)
     assert values(ours(path)) == [*VALUES, 1.0]
 
@@ -287,23 +287,23 @@ def test_the_lock_of_a_killed_program_can_be_seen_to_be_old(
 ) -> None:
     """Optuna takes a lock over by the age of the file that it points to."""
     monkeypatch.chdir(path.parent.parent)
-    there: list[bool] = []
+    locked: list[bool] = []
     monkeypatch.setattr(
-        os, "fsync", lambda file: there.append(path.with_name(f"{path.name}.lock").exists())
+        os, "fsync", lambda file: locked.append(path.with_name(f"{path.name}.lock").exists())
     )
     ours(Path(path.parent.name) / path.name).ask()
-    assert there
-    assert all(there)
+    assert locked
+    assert all(locked)
 
 
 def test_a_journal_that_the_user_has_opened_is_mended_too(path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole + HALF)
-    own = plain(path)
+    storage = plain(path)
     with pytest.warns(UserWarning, match=r"\b3 finished\b"):
-        assert mended(own) is own
-    study = study_of(own)
+        assert mended(storage) is storage
+    study = study_of(storage)
     study.tell(study.ask(), 1.0)
     assert values(study_of(plain(path))) == [*VALUES, 1.0]
-    for other in (own, optuna.storages.InMemoryStorage()):  # with nothing to mend
+    for other in (storage, optuna.storages.InMemoryStorage()):  # with nothing to mend
         assert mended(other) is other

@@ -79,9 +79,9 @@ def searched(
     """Settings and scores of a search by their positions, gone on with whenever it is killed."""
     before = PerTrialSeed.before_trial
 
-    def around(self: PerTrialSeed, *of: Any) -> None:
+    def around(self: PerTrialSeed, *arguments: Any) -> None:
         moment()  # the trial is there, and nothing of it
-        before(self, *of)
+        before(self, *arguments)
         moment()
 
     title = f"killed at {sorted(moment.fatal)}"
@@ -111,9 +111,9 @@ def searched(
     if url is not None:
         close(study)
     return {
-        at: (tuple(sorted(one.params.items())), float(one.value or 0))
-        for one, at in zip(trials, positions(trials), strict=True)
-        if one.state == TrialState.COMPLETE
+        at: (tuple(sorted(trial.params.items())), float(trial.value or 0))
+        for trial, at in zip(trials, positions(trials), strict=True)
+        if trial.state == TrialState.COMPLETE
     }
 
 
@@ -159,7 +159,7 @@ def test_a_killed_search_is_the_same_search_in_any_storage(
 
 def test_a_batch_does_not_see_itself() -> None:
     """Its draws are the same whatever the order in which its trials end."""
-    found = []
+    drawn = []
     for reverse in (False, True):
         study = optuna.create_study(direction="maximize", sampler=sampler("tpe", 1))
         ours: Any = study.sampler
@@ -174,8 +174,8 @@ def test_a_batch_does_not_see_itself() -> None:
                 trial.suggest_float("beta", 0.1, 20)
             for trial in batch[1 if reverse else 0 :]:
                 study.tell(trial, trial.params["beta"])
-        found.append([one.params for one in study.trials])
-    assert found[0] == found[1]
+        drawn.append([trial.params for trial in study.trials])
+    assert drawn[0] == drawn[1]
 
 
 def test_deaths_are_counted_only_in_training() -> None:

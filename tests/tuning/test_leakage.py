@@ -78,13 +78,13 @@ def reachable(root: object) -> list[object]:
 
 def sizes(root: object) -> set[int]:
     """Lengths of all tensors and arrays that can be come to, and of the memory behind them."""
-    found: set[int] = set()
+    lengths: set[int] = set()
     for thing in reachable(root):
         if isinstance(thing, Tensor) and thing.layout == torch.strided:
-            found |= {*thing.shape, thing.untyped_storage().nbytes() // thing.element_size()}
+            lengths |= {*thing.shape, thing.untyped_storage().nbytes() // thing.element_size()}
         elif isinstance(thing, Tensor | np.ndarray):
-            found |= {*thing.shape}
-    return found
+            lengths |= {*thing.shape}
+    return lengths
 
 
 def sizes_of(graphs: GraphSet) -> set[int]:
@@ -98,9 +98,9 @@ def sizes_of(graphs: GraphSet) -> set[int]:
 
 def run(part: Any, *configs: Any, folds: int = 1, steps: Steps = "epochs") -> list[float | None]:
     tried = [Candidate(n, config) for n, config in enumerate(configs)]
-    found = scores_of(part, tried, Inner(folds, steps))
-    assert all(score.error is None for score in found.values())
-    return [found[n].value for n in range(len(configs))]
+    scores = scores_of(part, tried, Inner(folds, steps))
+    assert all(score.error is None for score in scores.values())
+    return [scores[n].value for n in range(len(configs))]
 
 
 @pytest.mark.parametrize("worked", [False, True])
@@ -112,9 +112,9 @@ def test_from_a_part_there_is_no_way_to_the_whole_set(
         outer = GraphOuter(mutag, fold)
         if worked:  # what it remembers too
             run(outer.part, small(), small(beta=10.0))
-        there = reachable(outer.part)
-        assert not any(thing is mutag or thing is fold for thing in there)
-        assert not any(isinstance(thing, GraphOuter) for thing in there)
+        reached = reachable(outer.part)
+        assert not any(thing is mutag or thing is fold for thing in reached)
+        assert not any(isinstance(thing, GraphOuter) for thing in reached)
         lengths = sizes(outer.part)
         assert len(fold.train) in lengths
         assert not lengths & sizes_of(mutag)
@@ -141,13 +141,13 @@ def test_the_walk_sees_through_closures_views_and_attributes(mutag: GraphSet) ->
 def test_from_a_part_of_images_there_is_no_way_to_test_images() -> None:
     data = tiny_images.few_digits()
     outer = ImageOuter(data, Inner(folds=2))
-    there = reachable(outer.part)
-    assert not any(thing is data or thing is data.test for thing in there)
+    reached = reachable(outer.part)
+    assert not any(thing is data or thing is data.test for thing in reached)
     assert not {len(data.test), len(data.probe)} & sizes(outer.part)
     tests = {tuple(image.flatten().tolist()) for image in data.test.images}
     images = [
         tuple(image.flatten().tolist())
-        for thing in there
+        for thing in reached
         if isinstance(thing, Tensor) and thing.dtype == torch.uint8
         for image in thing
     ]
@@ -222,7 +222,7 @@ def test_other_test_images_and_labels_change_no_bit_of_an_inner_score() -> None:
     dirty = replace(data, test=tiny_images.garbage(data.test))
     few: dict[str, Any] = {"probe_epochs": 5}
     cells = [tiny_images.small(**few), tiny_images.small(**few, beta=10.0, lr=0.01)]
-    outers = [ImageOuter(which, Inner(folds=2)) for which in (data, dirty)]
+    outers = [ImageOuter(images, Inner(folds=2)) for images in (data, dirty)]
     clean, other = (run(outer.part, *cells, folds=2) for outer in outers)
     assert clean == other
     assert len({*clean}) > 1
@@ -317,15 +317,15 @@ def test_a_whole_study_runs_on_labels_that_raise_and_is_tested_outside_once(
             epochs=2, layers=1, dim=4, storage=str(tmp_path / f"{type(graphs.y).__name__}.journal"),
         )  # fmt: skip
 
-    found = run(guarded, 2)
-    best = found.findings[0].best.number
+    first = run(guarded, 2)
+    best = first.findings[0].best.number
     assert tested == [best]
     plain = run(fewer, 2)
-    assert (found.inner, found.outer) == (plain.inner, plain.outer)
+    assert (first.inner, first.outer) == (plain.inner, plain.outer)
     assert tested == [best] * 2
     again = run(guarded, 2)
     assert tested == [best] * 2
-    assert (again.outer, again.findings[0].n_outer) == (found.outer, 1)
+    assert (again.outer, again.findings[0].n_outer) == (first.outer, 1)
     more = run(guarded, 3).findings[0]
     later = [more.best.number] if more.best.number != best else []
     assert tested == [best] * 2 + later

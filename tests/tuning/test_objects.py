@@ -32,7 +32,7 @@ def mutag() -> GraphSet:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("space", "expected"),
     [
         ({"beta": (0, 20)}, FloatDistribution(0, 20)),
         ({"epochs": (1, 3)}, IntDistribution(1, 3)),
@@ -43,16 +43,16 @@ def mutag() -> GraphSet:
         ({"lr": FloatDistribution(1e-3, 1e-1, log=True)}, FloatDistribution(1e-3, 1e-1, log=True)),
     ],
 )
-def test_a_space_may_be_a_plain_dictionary(given: dict[str, Any], expected: Any) -> None:
-    for whole in (given, {"space": given}):
+def test_a_space_may_be_a_plain_dictionary(space: dict[str, Any], expected: Any) -> None:
+    for whole in (space, {"space": space}):
         (dimension,) = Space.of(whole).dimensions
-        assert (dimension.name, dimension.distribution) == (next(iter(given)), expected)
+        assert (dimension.name, dimension.distribution) == (next(iter(space)), expected)
 
 
 def test_a_plain_dictionary_is_searched(tmp_path: Path, mutag: GraphSet) -> None:
-    found = searched(tmp_path, mutag, "hscl", space={"beta": (1, 20), "readout": ["mean"]})
-    assert all(1 <= trial.params["beta"] <= 20 for trial in found.study.trials)
-    assert found.best.readout == "mean"  # type: ignore[attr-defined]
+    result = searched(tmp_path, mutag, "hscl", space={"beta": (1, 20), "readout": ["mean"]})
+    assert all(1 <= trial.params["beta"] <= 20 for trial in result.study.trials)
+    assert result.best.readout == "mean"  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ class First(optuna.samplers.BaseSampler):
     def sample_relative(self, study: Any, trial: Any, space: Any) -> dict[str, Any]:
         return {}
 
-    def sample_independent(self, study: Any, trial: Any, name: str, of: Any) -> float:
-        return float(of.low)
+    def sample_independent(self, study: Any, trial: Any, name: str, distribution: Any) -> float:
+        return float(distribution.low)
 
 
 class Never(optuna.pruners.BasePruner):
@@ -101,26 +101,28 @@ class Never(optuna.pruners.BasePruner):
 
 def test_a_sampler_and_a_pruner_of_ones_own_are_asked(tmp_path: Path, mutag: GraphSet) -> None:
     pruner = Never()
-    found = searched(tmp_path, mutag, "ucl", sampler=First(), pruner=pruner, epochs=3, trials=3)
-    assert [trial.params["lr"] for trial in found.study.trials] == [1e-4] * 3
-    states = [trial.state.name for trial in found.study.trials]
+    result = searched(tmp_path, mutag, "ucl", sampler=First(), pruner=pruner, epochs=3, trials=3)
+    assert [trial.params["lr"] for trial in result.study.trials] == [1e-4] * 3
+    states = [trial.state.name for trial in result.study.trials]
     assert sorted(states) == ["COMPLETE", "COMPLETE", "PRUNED"]
     assert {*pruner.seen} <= {1, 2}
-    assert found.facts["sampler"] == "First"
+    assert result.facts["sampler"] == "First"
     with pytest.raises(InputError, match=r"\bsampler First\b.*\brandom\b"):
         searched(tmp_path, mutag, "ucl", epochs=3)
 
 
 def test_a_sampler_that_has_tried_all_ends_the_search(tmp_path: Path, mutag: GraphSet) -> None:
     sampler = optuna.samplers.GridSampler({"beta": [1.0, 2.0]}, seed=0)
-    found = searched(tmp_path, mutag, "hscl", space={"beta": [1.0, 2.0]}, sampler=sampler, trials=9)
-    assert sorted(trial.params["beta"] for trial in found.study.trials) == [1.0, 2.0]
+    result = searched(
+        tmp_path, mutag, "hscl", space={"beta": [1.0, 2.0]}, sampler=sampler, trials=9
+    )
+    assert sorted(trial.params["beta"] for trial in result.study.trials) == [1.0, 2.0]
 
 
 def test_a_sampler_serves_several_studies(tmp_path: Path, mutag: GraphSet) -> None:
     sampler = optuna.samplers.TPESampler(seed=0, n_startup_trials=1)
-    found = searched(tmp_path, mutag, "ucl", sampler=sampler, outer_folds=2, trials=3)
-    assert [len(study.trials) for study in found.studies] == [3, 3]
+    result = searched(tmp_path, mutag, "ucl", sampler=sampler, outer_folds=2, trials=3)
+    assert [len(study.trials) for study in result.studies] == [3, 3]
     with pytest.raises(InputError, match="BaseSampler"):
         searched(tmp_path, mutag, "ucl", sampler=optuna.samplers.RandomSampler)
 
@@ -136,11 +138,11 @@ def test_a_pruner_of_ones_own_sees_folds_where_there_are_several(
 
 def test_a_storage_of_ones_own_is_used(tmp_path: Path, mutag: GraphSet) -> None:
     storage = optuna.storages.InMemoryStorage()
-    found = searched(tmp_path, mutag, "ucl", storage=storage)
+    result = searched(tmp_path, mutag, "ucl", storage=storage)
     assert len(storage.get_all_studies()) == 1
-    assert found.study.study_name == storage.get_all_studies()[0].study_name
+    assert result.study.study_name == storage.get_all_studies()[0].study_name
     again = searched(tmp_path, mutag, "ucl", storage=storage)
-    assert again.inner == found.inner
+    assert again.inner == result.inner
     database = optuna.storages.RDBStorage(f"sqlite:///{(tmp_path / 'own.db').as_posix()}")
     searched(tmp_path, mutag, "ucl", storage=database)
     assert len(database.get_all_studies()) == 1
@@ -155,12 +157,12 @@ def test_callbacks_see_every_trial_and_may_end_the_search(tmp_path: Path, mutag:
     def note(study: Any, trial: Any) -> None:
         seen.append((trial.number, trial.state.name))
 
-    found = searched(
+    result = searched(
         tmp_path, mutag, "ucl", trials=9, ensemble_size=1, callbacks=[note, MaxTrialsCallback(3)]
     )
     assert seen == [(number, "COMPLETE") for number in range(3)]
-    assert len(found.study.trials) == 3
-    assert found.outer is not None
+    assert len(result.study.trials) == 3
+    assert result.outer is not None
     with pytest.raises(InputError, match=r"\bcallbacks\b.*\bstudy\b.*\btrial\b.*\(3,\)"):
         searched(tmp_path, mutag, "ucl", callbacks=[3])
 
@@ -177,11 +179,11 @@ def test_a_recipe_fills_what_is_neither_given_nor_searched(
     tmp_path: Path, mutag: GraphSet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ours = recipe("MUTAG")
-    found = searched(tmp_path, mutag, "hscl", recipe="best", batch_size=32)
+    result = searched(tmp_path, mutag, "hscl", recipe="best", batch_size=32)
     for name, value in ours.items():
         if name not in ("lr", "batch_size", "epochs", "layers", "dim"):
-            assert getattr(found.best, name) == value, name
-    assert found.best.batch_size == 32
+            assert getattr(result.best, name) == value, name
+    assert result.best.batch_size == 32
     with pytest.raises(InputError, match=r"'bset'.*\bbest\b.*\bpaper\b"):
         searched(tmp_path, mutag, "hscl", recipe="bset")
     with pytest.raises(SystemExit):
@@ -195,8 +197,8 @@ def test_a_recipe_fills_what_is_neither_given_nor_searched(
 
 
 def test_the_best_settings_are_retrained_on_all_graphs(tmp_path: Path, mutag: GraphSet) -> None:
-    found = searched(tmp_path, mutag, "hscl")
-    models = [found.retrain_best(seed) for seed in (0, 0, 1)]
+    result = searched(tmp_path, mutag, "hscl")
+    models = [result.retrain_best(seed) for seed in (0, 0, 1)]
     z = [embed(model.encoder, mutag) for model in models]  # type: ignore[arg-type]
     assert (z[0] == z[1]).all()
     assert (z[0] != z[2]).any()
@@ -212,16 +214,16 @@ def test_an_own_encoder_is_retrained_with_its_searched_settings(
 
         return Sums(n_features, width)
 
-    found = searched(
+    result = searched(
         tmp_path, mutag, "ucl", encoder=linear, space=LR | {"encoder.width": (5, 5)}, trials=1
     )
-    assert found.retrain_best().out_dim == 5
+    assert result.retrain_best().out_dim == 5
 
 
 def test_images_are_retrained_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image_training, "image_encoder", lambda name, stem, width: Tiny())
-    found = study("digits", "ucl", output=tmp_path, **DIGITS)
-    models = [found.retrain_best(seed) for seed in (0, 0)]
+    result = study("digits", "ucl", output=tmp_path, **DIGITS)
+    models = [result.retrain_best(seed) for seed in (0, 0)]
     states = [model.state_dict() for model in models]
     weights = [name for name, value in states[0].items() if isinstance(value, torch.Tensor)]
     assert weights

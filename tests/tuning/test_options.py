@@ -17,7 +17,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.trials import Inner
 from gcl_hard.graphs.settings import GRAPH_BASELINES, GraphConfig
 from gcl_hard.images.settings import ImageConfig
-from gcl_hard.tuning.options import TuneOptions, check_given
+from gcl_hard.tuning.options import TuneOptions, check_unsearched
 from gcl_hard.tuning.space import Base, Space
 from tests.said import says
 
@@ -93,12 +93,12 @@ def test_hscl_tau_searches_its_thresholds() -> None:
 
 
 def test_everything_that_is_asked_for_is_kept(tmp_path: Path) -> None:
-    given = (
+    arguments = (
         "--dataset=PTC --method=HUCL --trials=7 --sampler=random --pruner=wilcoxon --inner-folds=5 "
         "--outer-folds=3 --ensemble-size=5 --jobs=2 --seed=9 --storage=a.db --study-name=mine "
         "--output=out --report=page.md --report-only --device=cpu --threads=3 --epochs=11"
     )
-    options = parse_tune([*given.split(), f"--data-dir={tmp_path}"])
+    options = parse_tune([*arguments.split(), f"--data-dir={tmp_path}"])
     assert (options.trials, options.sampler, options.pruner) == (7, "random", "wilcoxon")
     assert (options.inner_folds, options.outer_folds, options.ensemble_size) == (5, 3, 5)
     assert (options.jobs, options.seed, options.storage) == (2, 9, "a.db")
@@ -112,10 +112,10 @@ def test_everything_that_is_asked_for_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a/b: c?%20", "a\\b", "../a", "a:b", "a@b", "<a>", "a\0b", "a\n"])
 def test_a_study_name_that_would_be_the_file_of_another_is_refused(name: str) -> None:
-    said = refusal(f"--study-name={name}")
+    message = refusal(f"--study-name={name}")
     before = re.sub(r"[/\\:@<>]", "-", name)  # by which earlier versions have stored it
-    assert says(said, "study_name", repr(name), "file")
-    assert before == name or says(said, repr(before))
+    assert says(message, "study_name", repr(name), "file")
+    assert before == name or says(message, repr(before))
 
 
 @pytest.mark.parametrize(
@@ -210,8 +210,8 @@ def test_nothing_is_done_zero_times(flag: str, value: int) -> None:
 
 def test_a_batch_is_auto_or_counted() -> None:
     for value in ("0", "-1", "many"):
-        said = refusal("--ensemble-size", value)
-        assert says(said, "--ensemble-size", "auto", 1, value)
+        message = refusal("--ensemble-size", value)
+        assert says(message, "--ensemble-size", "auto", 1, value)
     base = Base(GraphConfig, {"method": "hscl"})
     with pytest.raises(InputError, match=r"\bensemble.size\b.*\b1\b.*\b0\b"):
         TuneOptions(base, Space(()), ensemble_size=0)
@@ -248,63 +248,63 @@ def test_mistakes_get_the_nearest(arguments: str, named: str) -> None:
 
 def test_median_and_hyperband_look_at_epochs_of_one_hold_out() -> None:
     for pruner in ("median", "hyperband"):
-        said = refusal(f"--pruner={pruner}", "--inner-folds=3")
-        assert says(said, pruner, "epochs", "--inner-folds 1", "--pruner wilcoxon")
+        message = refusal(f"--pruner={pruner}", "--inner-folds=3")
+        assert says(message, pruner, "epochs", "--inner-folds 1", "--pruner wilcoxon")
 
 
 @pytest.mark.parametrize("folds", [1, 2, 4, 6])
 def test_wilcoxon_wants_five_folds(folds: int) -> None:
-    said = refusal("--pruner=wilcoxon", f"--inner-folds={folds}")
-    assert says(said, "wilcoxon", "--inner-folds 5", folds)
+    message = refusal("--pruner=wilcoxon", f"--inner-folds={folds}")
+    assert says(message, "wilcoxon", "--inner-folds 5", folds)
 
 
 def test_trials_of_other_lengths_are_not_compared_epoch_by_epoch(space_of: Any) -> None:
     space = f"--space={space_of(EPOCHS, LR)}"
     for pruner in ("median", "hyperband"):
-        said = refusal(space, f"--pruner={pruner}")
-        assert says(said, pruner, "epochs", "searched", "--pruner", "wilcoxon")
+        message = refusal(space, f"--pruner={pruner}")
+        assert says(message, pruner, "epochs", "searched", "--pruner", "wilcoxon")
     for allowed in (["--pruner=none"], ["--pruner=wilcoxon", "--inner-folds=5"]):
         assert parse_tune([space, *allowed]).pruner in ("none", "wilcoxon")
 
 
 def test_cmaes_searches_numbers_only(space_of: Any) -> None:
-    said = refusal("--sampler=cmaes", "--space=full")
-    assert says(said, "cmaes", "lr_schedule, weight_decay, dim, readout", "--sampler tpe")
+    message = refusal("--sampler=cmaes", "--space=full")
+    assert says(message, "cmaes", "lr_schedule, weight_decay, dim, readout", "--sampler tpe")
     assert parse_tune(["--sampler=cmaes", f"--space={space_of(EPOCHS, LR)}"]).sampler == "cmaes"
 
 
 def test_images_have_one_outer_part() -> None:
-    said = refusal("--dataset=digits", "--outer-folds=3")
-    assert says(said, "images", "official", "--outer-folds")
+    message = refusal("--dataset=digits", "--outer-folds=3")
+    assert says(message, "images", "official", "--outer-folds")
     assert parse_tune(["--dataset=digits", "--inner-folds=3"]).inner_folds == 3
 
 
 @pytest.mark.parametrize("folds", ["--outer-folds=3", "--inner-folds=3"])
 def test_the_paper_has_no_folds_to_search_in(folds: str) -> None:
-    said = refusal("--protocol=paper", folds)
-    assert says(said, "transductive", "test", "folds", "--protocol inductive")
+    message = refusal("--protocol=paper", folds)
+    assert says(message, "transductive", "test", "folds", "--protocol inductive")
 
 
 def test_the_paper_has_nothing_for_wilcoxon() -> None:
-    said = refusal("--protocol=paper", "--pruner=wilcoxon", "--inner-folds=5")
-    assert says(said, "transductive", "test", "folds", "--protocol inductive")
+    message = refusal("--protocol=paper", "--pruner=wilcoxon", "--inner-folds=5")
+    assert says(message, "transductive", "test", "folds", "--protocol inductive")
     assert parse_tune(["--protocol=paper", "--pruner=median"]).pruner == "median"
 
 
 @pytest.mark.parametrize("floor", [*GRAPH_BASELINES, "pixels"])
 def test_a_command_for_a_floor_is_refused(floor: str) -> None:
     dataset = "MUTAG" if floor in GRAPH_BASELINES else "digits"
-    said = refusal(f"--dataset={dataset}", f"--method={floor}")
-    assert says(said, floor, "baseline")
+    message = refusal(f"--dataset={dataset}", f"--method={floor}")
+    assert says(message, floor, "baseline")
 
 
 # From Python, where no parser has looked
 
 
-def options(**given: Any) -> TuneOptions:
+def options(**stated: Any) -> TuneOptions:
     base = Base(GraphConfig, {"method": "hscl", "protocol": "inductive"})
     lr = {"lr": {"type": "float", "low": 0.001, "high": 0.1}}
-    return TuneOptions(base, Space.of(lr).fitted(base), **given)
+    return TuneOptions(base, Space.of(lr).fitted(base), **stated)
 
 
 @pytest.mark.parametrize(
@@ -324,16 +324,16 @@ def test_numbers_are_given(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "named"),
+    ("stated", "named"),
     [
         ({"sampler": "tpa"}, r"\bsampler 'tpa'.*\btpe\b.*\btpe\b"),
         ({"pruner": None}, r"\bpruner 'None'.*\bnone\b.*\bnone\b"),
         ({"pruner": "medain"}, r"\bpruner 'medain'.*\bmedian\b.*\bnone\b"),
     ],
 )
-def test_names_are_known(given: dict[str, Any], named: str) -> None:
+def test_names_are_known(stated: dict[str, Any], named: str) -> None:
     with pytest.raises(InputError, match=named):
-        options(**given)
+        options(**stated)
 
 
 # The command as pages show it
@@ -352,8 +352,8 @@ def test_names_are_known(given: dict[str, Any], named: str) -> None:
     ],
 )
 def test_no_password_is_public_command(form: str, url: str, seen: str) -> None:
-    given = ["--dataset=PTC", *form.format(url).split()]
-    command = shlex.split(public_command(given, "gcl_hard.tune"))
+    arguments = ["--dataset=PTC", *form.format(url).split()]
+    command = shlex.split(public_command(arguments, "gcl_hard.tune"))
     assert command == [
         "python", "-m", "gcl_hard.tune", "--dataset=PTC", *form.format(seen).split(),
     ]  # fmt: skip
@@ -379,8 +379,8 @@ def test_what_is_searched_is_not_given_too(space_of: Any) -> None:
 def test_a_file_gives_too(space_of: Any, tmp_path: Path) -> None:
     config = tmp_path / "given.yaml"
     config.write_text("lr: 0.02\n", encoding="utf-8")
-    said = refusal(f"--config={config}", "--space", space_of(LR))
-    assert says(said, "lr", "searched", "given")
+    message = refusal(f"--config={config}", "--space", space_of(LR))
+    assert says(message, "lr", "searched", "given")
 
 
 def test_a_method_that_is_searched_is_not_given_too(space_of: Any) -> None:
@@ -391,13 +391,13 @@ def test_a_method_that_is_searched_is_not_given_too(space_of: Any) -> None:
 
 def test_a_grid_tries_what_is_given() -> None:
     options = parse_tune(["--space=beta", "--lr=0.02"])
-    found = options.search_space.grid_of(options.base)
-    assert found == [{"beta": beta, "lr": 0.02} for beta in (1, 2, 10)]
+    grid = options.search_space.grid_of(options.base)
+    assert grid == [{"beta": beta, "lr": 0.02} for beta in (1, 2, 10)]
 
 
 def test_a_grid_of_other_methods_tries_nothing() -> None:
-    said = refusal("--space=beta", "--method=ucl", "--lr=0.02")
-    assert says(said, "lr", "searched", "given")
+    message = refusal("--space=beta", "--method=ucl", "--lr=0.02")
+    assert says(message, "lr", "searched", "given")
 
 
 def test_a_grid_with_values_of_its_own_does_not_try_what_is_given(space_of: Any) -> None:
@@ -416,34 +416,34 @@ def test_what_a_grid_names_is_not_given_and_the_rest_is_tried(space_of: Any) -> 
 def test_a_method_that_is_searched_is_not_given_where_a_grid_is_either(space_of: Any) -> None:
     methods = "method: {type: categorical, choices: [hucl, hscl]}"
     space = space_of(methods, "beta: {type: float, low: 0.1, high: 20}", grid="grid: paper")
-    said = refusal(f"--space={space}", "--method=hucl")
-    assert says(said, "method", "searched", "given")
+    message = refusal(f"--space={space}", "--method=hucl")
+    assert says(message, "method", "searched", "given")
 
 
 def test_a_given_value_outside_the_space_is_refused() -> None:
-    said = refusal("--space=beta", "--lr=0.5")
-    assert says(said, "lr 0.5", "command", 0.0001, 0.1)
+    message = refusal("--space=beta", "--lr=0.5")
+    assert says(message, "lr 0.5", "command", 0.0001, 0.1)
 
 
 def test_all_that_is_searched_or_of_the_cell_may_be_given_as_nothing() -> None:
     """The API hands on what a command line would have left out."""
     base = Base(GraphConfig, {"method": "hscl"})
     space = Space.of({"lr": {"type": "float", "low": 0.001, "high": 0.1}}).fitted(base)
-    check_given({"lr": None, "epochs": 3}, space, base)
+    check_unsearched({"lr": None, "epochs": 3}, space, base)
     with pytest.raises(InputError, match=r"\blr\b.*\bsearched\b.*\bgiven\b"):
-        check_given({"lr": 0.01}, space, base)
+        check_unsearched({"lr": 0.01}, space, base)
 
 
 # Files that belong elsewhere
 
 
 def test_a_search_space_is_no_config(space_of: Any) -> None:
-    said = refusal(f"--config={space_of(LR)}")
-    assert says(said, "--space FILE", "--config")
+    message = refusal(f"--config={space_of(LR)}")
+    assert says(message, "--space FILE", "--config")
 
 
 def test_a_config_of_bench_is_told_what_a_search_takes(tmp_path: Path) -> None:
     config = tmp_path / "bench.yaml"
     config.write_text("dataset: [MUTAG, PTC]\n", encoding="utf-8")
-    said = refusal(f"--config={config}")
-    assert says(said, "dataset", "python -m gcl_hard.bench")
+    message = refusal(f"--config={config}")
+    assert says(message, "dataset", "python -m gcl_hard.bench")

@@ -49,15 +49,15 @@ def function(n_features: int, width: int = 4) -> nn.Module:
     return Mine(n_features, width=width)
 
 
-def options(encoder: Any, searched: dict[str, Any] | None = None, **given: Any) -> TuneOptions:
+def options(encoder: Any, searched: dict[str, Any] | None = None, **stated: Any) -> TuneOptions:
     base = Base(GraphConfig, {"method": "hscl", "protocol": "inductive"}, encoder)
     space = Space.of({"lr": LR, **(searched or {})}).fitted(base)
-    return TuneOptions(base, space, **given)
+    return TuneOptions(base, space, **stated)
 
 
-def refusal(encoder: Any, searched: dict[str, Any] | None = None, **given: Any) -> str:
+def refusal(encoder: Any, searched: dict[str, Any] | None = None, **stated: Any) -> str:
     with pytest.raises(InputError) as caught:
-        options(encoder, searched, **given)
+        options(encoder, searched, **stated)
     return str(caught.value)
 
 
@@ -75,26 +75,26 @@ def test_a_class_or_a_function_is_taken(encoder: Any) -> None:
 
 @pytest.mark.parametrize("encoder", [Mine(7), "gin", 3], ids=["module", "word", "number"])
 def test_what_makes_no_encoders_is_refused(encoder: Any) -> None:
-    said = refusal(encoder)
-    assert says(said, "encoder(n_features, …)", "class", "function", repr(encoder))
-    assert len(said) <= 300
+    message = refusal(encoder)
+    assert says(message, "encoder(n_features, …)", "class", "function", repr(encoder))
+    assert len(message) <= 300
 
 
 def test_a_setting_that_it_does_not_take_gets_the_nearest() -> None:
-    said = refusal(Mine, {"encoder.widht": WIDTH})
-    assert says(said, "encoder", "'widht'", "width", "width")  # also among all that are known
+    message = refusal(Mine, {"encoder.widht": WIDTH})
+    assert says(message, "encoder", "'widht'", "width", "width")  # also among all that are known
     assert options(Anything, {"encoder.widht": WIDTH}).base.make is Anything
 
 
 def test_an_argument_that_nothing_gives_is_named() -> None:
-    said = refusal(nn.Linear)
-    assert says(said, "Linear", "'out_features'", "encoder.NAME", "default")
+    message = refusal(nn.Linear)
+    assert says(message, "Linear", "'out_features'", "encoder.NAME", "default")
     assert options(nn.Linear, {"encoder.out_features": WIDTH}).base.make is nn.Linear
 
 
 def test_the_number_of_features_is_not_searched() -> None:
-    said = refusal(Mine, {"encoder.n_features": WIDTH})
-    assert says(said, "Mine", "encoder.NAME", "multiple", "'n_features'")
+    message = refusal(Mine, {"encoder.n_features": WIDTH})
+    assert says(message, "Mine", "encoder.NAME", "multiple", "'n_features'")
 
 
 def test_what_takes_nothing_cannot_be_called() -> None:
@@ -107,7 +107,7 @@ def test_what_says_nothing_of_its_arguments_is_taken() -> None:
         def __signature__(self) -> None:
             raise ValueError
 
-        def __call__(self, *given: Any) -> nn.Module:
+        def __call__(self, *arguments: Any) -> nn.Module:
             return Mine(7)
 
     assert options(Mute(), {"encoder.width": WIDTH}).base.make is not None
@@ -118,8 +118,8 @@ def test_what_says_nothing_of_its_arguments_is_taken() -> None:
 
 @pytest.mark.parametrize("name", ["layers", "dim", "readout"])
 def test_settings_of_the_gin_are_not_searched_beside_it(name: str) -> None:
-    said = refusal(Mine, {name: WIDTH if name in ("layers", "dim") else WORD})
-    assert says(said, name, "GIN", "encoder")
+    message = refusal(Mine, {name: WIDTH if name in ("layers", "dim") else WORD})
+    assert says(message, name, "GIN", "encoder")
     assert options(Anything, {f"encoder.{name}": WIDTH}).base.make is Anything
 
 
@@ -144,9 +144,9 @@ def test_it_is_tried_on_two_graphs_with_the_first_values(mutag: GraphSet) -> Non
         seen.append({"n_features": n_features, **settings})
         return Mine(n_features, **settings)
 
-    found = options(make, {"encoder.width": WIDTH, "encoder.pooling": WORD})
+    search = options(make, {"encoder.width": WIDTH, "encoder.pooling": WORD})
     before = torch.get_rng_state()
-    check_output(found.base, found.search_space, mutag)
+    check_output(search.base, search.search_space, mutag)
     assert seen == [{"n_features": 7, "width": 3, "pooling": "sum"}]
     assert torch.equal(torch.get_rng_state(), before)  # searches with and without it are the same
 
@@ -174,7 +174,7 @@ class Swapped(Mine):
 
 
 @pytest.mark.parametrize(
-    ("encoder", "said"),
+    ("encoder", "message"),
     [
         (NoWidth, r"\bout_dim\b.*\bNoWidth\b.*\bwhole\b.*\bNone\b"),
         (OtherWidth, r"\bgraphs \[2, 5\].*\bgraphs \[2, 6\].*\bout_dim=5\b"),
@@ -183,8 +183,8 @@ class Swapped(Mine):
     ],
 )
 def test_other_outputs_are_refused_with_what_is_expected(
-    mutag: GraphSet, encoder: type[nn.Module], said: str
+    mutag: GraphSet, encoder: type[nn.Module], message: str
 ) -> None:
-    found = options(encoder)
-    with pytest.raises(InputError, match=said):
-        check_output(found.base, found.search_space, mutag)
+    search = options(encoder)
+    with pytest.raises(InputError, match=message):
+        check_output(search.base, search.search_space, mutag)

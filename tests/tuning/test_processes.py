@@ -36,15 +36,15 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="lo
 
 def children(pid: int) -> list[int]:
     """Processes below one, from the nearest on."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             parent = int(path.read_text(encoding="utf-8").rpartition(")")[2].split()[1])
         except OSError:
             continue
         if parent == pid:
-            found.append(int(path.parent.name))
-    return found + [below for one in found for below in children(one)]
+            pids.append(int(path.parent.name))
+    return pids + [below for child in pids for below in children(child)]
 
 
 def workers(process: subprocess.Popen[str]) -> list[int]:
@@ -71,9 +71,9 @@ def command(*arguments: str, script: str = "", cwd: Path = ROOT) -> Iterator[sub
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Status and what was printed as an error, in one line."""
-    _, said = process.communicate()
-    assert "Traceback" not in said, said
-    return process.returncode, " ".join(said.split())
+    _, errors = process.communicate()
+    assert "Traceback" not in errors, errors
+    return process.returncode, " ".join(errors.split())
 
 
 def trials(place: Path | str, name: str = "MUTAG_hscl_inductive") -> list[FrozenTrial]:
@@ -104,21 +104,21 @@ def trials(place: Path | str, name: str = "MUTAG_hscl_inductive") -> list[Frozen
 
 def check_end(place: Path | str, n: int = TRIALS) -> list[FrozenTrial]:
     """The asked number of trials came of it; every lost one was done again, once."""
-    found = trials(place)
-    states = [trial.state for trial in found]
+    stored = trials(place)
+    states = [trial.state for trial in stored]
     assert states.count(TrialState.COMPLETE) == n
     assert {*states} <= {TrialState.COMPLETE, TrialState.FAIL}
-    lost = {trial.number for trial in found if trial.state == TrialState.FAIL}
-    assert {failure_of(found[number]) for number in lost} <= {INTERRUPTED}
-    again = {trial.user_attrs[AGAIN]: trial for trial in found if AGAIN in trial.user_attrs}
-    begun = {one.number for one in found if one.params or BATCH in one.user_attrs}
+    lost = {trial.number for trial in stored if trial.state == TrialState.FAIL}
+    assert {failure_of(stored[number]) for number in lost} <= {INTERRUPTED}
+    again = {trial.user_attrs[AGAIN]: trial for trial in stored if AGAIN in trial.user_attrs}
+    begun = {trial.number for trial in stored if trial.params or BATCH in trial.user_attrs}
     assert {*again} == lost & begun
     for number, trial in again.items():
-        assert trial.params.items() >= found[number].params.items()
-        assert trial.user_attrs.get(GRID) == found[number].user_attrs.get(GRID)
-    done = [tuple(t.params.items()) for t in found if t.state == TrialState.COMPLETE]
+        assert trial.params.items() >= stored[number].params.items()
+        assert trial.user_attrs.get(GRID) == stored[number].user_attrs.get(GRID)
+    done = [tuple(t.params.items()) for t in stored if t.state == TrialState.COMPLETE]
     assert len(set(done)) == n
-    return found
+    return stored
 
 
 def gone(pids: list[int]) -> None:
@@ -155,8 +155,8 @@ def test_ctrl_c_ends_with_130_and_keeps_what_has_ended(tmp_path: Path) -> None:
     with command(*stored) as process:
         wait_for(lambda: complete(place) > 0 and running(place) > 0, process)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        status, said = ended(process)
-    assert (status, said) == (130, tune_command.STOPPED)
+        status, message = ended(process)
+    assert (status, message) == (130, tune_command.STOPPED)
     states = [trial.state for trial in trials(place)]
     assert TrialState.RUNNING not in states
     assert TrialState.WAITING in states
@@ -173,8 +173,8 @@ def test_a_second_driver_on_one_file_is_refused(
     url = url_of(str(tmp_path / name), tmp_path, "")
     with exclusive(url):
         assert tune.main([*SETTINGS, *stored]) == 2
-        said = " ".join(capsys.readouterr().err.split())
-    assert says(said, url, "search", "--storage", "PostgreSQL")
+        message = " ".join(capsys.readouterr().err.split())
+    assert says(message, url, "search", "--storage", "PostgreSQL")
     assert not (tmp_path / name).exists()
 
 
@@ -187,12 +187,12 @@ def test_a_killed_worker_costs_no_trial(tmp_path: Path) -> None:
         wait_for(lambda: len(workers(process)) == 2, process)
         os.kill(max(workers(process)), signal.SIGKILL)
         assert ended(process)[0] == 0
-    found = check_end(place)
-    assert all(trial.state == TrialState.COMPLETE for trial in found)
+    stored = check_end(place)
+    assert all(trial.state == TrialState.COMPLETE for trial in stored)
     alone = tmp_path / "alone.journal"
     assert tune.main([*SETTINGS, f"--storage={alone}", f"--output={tmp_path}"]) == 0
-    assert [t.params for t in trials(alone)] == [t.params for t in found]
-    assert [t.value for t in trials(alone)] == [t.value for t in found]
+    assert [t.params for t in trials(alone)] == [t.params for t in stored]
+    assert [t.value for t in trials(alone)] == [t.value for t in stored]
 
 
 @pytest.mark.slow
@@ -203,8 +203,8 @@ def test_ctrl_c_stops_the_workers_too(tmp_path: Path) -> None:
         wait_for(lambda: running(place) >= 2, process)
         below = children(process.pid)
         os.killpg(process.pid, signal.SIGINT)
-        status, said = ended(process)
-        assert (status, said) == (130, tune_command.STOPPED)
+        status, message = ended(process)
+        assert (status, message) == (130, tune_command.STOPPED)
         gone(below)
     assert TrialState.RUNNING not in [trial.state for trial in trials(place)]
 
@@ -251,11 +251,11 @@ def test_two_drivers_share_a_study_on_a_server_and_one_goes_on_for_the_other(
         wait_for(lambda: running(postgres_url) >= 3, first)  # of two groups of two
         second.kill()
         assert ended(first) == (0, "")
-    found = trials(postgres_url)
-    states = [trial.state for trial in found]
+    shared = trials(postgres_url)
+    states = [trial.state for trial in shared]
     assert states.count(TrialState.COMPLETE) == TRIALS
     assert TrialState.RUNNING not in states
     assert TrialState.FAIL in states
-    again = [trial.user_attrs[AGAIN] for trial in found if AGAIN in trial.user_attrs]
+    again = [trial.user_attrs[AGAIN] for trial in shared if AGAIN in trial.user_attrs]
     assert again
-    assert all(found[number].state == TrialState.FAIL for number in again)
+    assert all(shared[number].state == TrialState.FAIL for number in again)

@@ -54,8 +54,8 @@ def go_on(with_study: optuna.Study, n: int, at_once: int = 1) -> None:
             with_study.tell(trial, score(values))
 
 
-def drawn(of: optuna.Study) -> list[tuple[float, float]]:
-    return [(trial.params["lr"], trial.params["beta"]) for trial in of.trials]
+def drawn(searched: optuna.Study) -> list[tuple[float, float]]:
+    return [(trial.params["lr"], trial.params["beta"]) for trial in searched.trials]
 
 
 # Samplers
@@ -64,8 +64,8 @@ def drawn(of: optuna.Study) -> list[tuple[float, float]]:
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_one_seed_gives_one_study(name: SamplerName) -> None:
     first, second, other = (study(sampler(name, seed)) for seed in (3, 3, 4))
-    for one in (first, second, other):
-        go_on(one, 25)
+    for searched in (first, second, other):
+        go_on(searched, 25)
     assert drawn(first) == drawn(second)
     assert not {*drawn(first)} & {*drawn(other)}
 
@@ -104,33 +104,33 @@ def test_drivers_of_one_study_never_draw_the_same(name: SamplerName) -> None:
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_four_are_asked_for_at_once(name: SamplerName) -> None:
-    found = study(sampler(name, 0))
-    found.enqueue_trial({"lr": 0.01, "beta": 1.0})
-    go_on(found, 48, at_once=4)
-    assert len({*drawn(found)}) == 48
-    assert found.trials[0].params == {"lr": 0.01, "beta": 1.0}
-    assert all(1e-4 <= lr <= 0.1 and 0.1 <= beta <= 20 for lr, beta in drawn(found))
+    searched = study(sampler(name, 0))
+    searched.enqueue_trial({"lr": 0.01, "beta": 1.0})
+    go_on(searched, 48, at_once=4)
+    assert len({*drawn(searched)}) == 48
+    assert searched.trials[0].params == {"lr": 0.01, "beta": 1.0}
+    assert all(1e-4 <= lr <= 0.1 and 0.1 <= beta <= 20 for lr, beta in drawn(searched))
 
 
 @pytest.mark.parametrize("name", ["tpe", "cmaes"])
 def test_samplers_learn_from_what_they_are_told(name: SamplerName) -> None:
     def late(by: SamplerName, seed: int) -> float:
-        found = study(sampler(by, seed))
-        go_on(found, 60)
-        values = sorted(trial.value or 0.0 for trial in found.trials[30:])
+        searched = study(sampler(by, seed))
+        go_on(searched, 60)
+        values = sorted(trial.value or 0.0 for trial in searched.trials[30:])
         return values[len(values) // 2]
 
     assert all(late(name, seed) > late("random", seed) for seed in range(3))
 
 
 def test_conditional_and_worded_settings_are_drawn() -> None:
-    found = study(sampler("tpe", 0))
+    searched = study(sampler("tpe", 0))
     for _ in range(20):
-        trial = found.ask()
+        trial = searched.ask()
         method = trial.suggest_categorical("method", ("ucl", "hscl"))
         value = trial.suggest_float("beta", 0.1, 20) if method == "hscl" else 0.5
-        found.tell(trial, value)
-    with_beta = [trial for trial in found.trials if "beta" in trial.params]
+        searched.tell(trial, value)
+    with_beta = [trial for trial in searched.trials if "beta" in trial.params]
     assert 0 < len(with_beta) < 20
     assert len({trial.params["beta"] for trial in with_beta}) == len(with_beta)
 
@@ -140,27 +140,27 @@ def test_conditional_and_worded_settings_are_drawn() -> None:
 
 def run(by: PrunerName, inner: Inner, scores: Callable[[int], list[float]], n: int) -> optuna.Study:
     """Trials one after the other; ``scores(number)`` are what each would report."""
-    found = optuna.create_study(
+    searched = optuna.create_study(
         direction="maximize", study_name="pruned", pruner=pruner(by, inner, EPOCHS),
         sampler=RandomSampler(0),
     )  # fmt: skip
     steps = range(inner.folds) if inner.steps == "folds" else (*inner.report_epochs(EPOCHS), EPOCHS)
     for _ in range(n):
-        trial = found.ask()
+        trial = searched.ask()
         reported = list(zip(steps, scores(trial.number), strict=True))
         for step, value in reported[: len(reported) - (inner.steps != "folds")]:
             trial.report(value, step)
             if trial.should_prune():
-                found.tell(trial, state=TrialState.PRUNED)
+                searched.tell(trial, state=TrialState.PRUNED)
                 break
         else:
-            found.tell(trial, reported[-1][1])
-    return found
+            searched.tell(trial, reported[-1][1])
+    return searched
 
 
-def pruned_at(of: optuna.Study) -> dict[int, int | None]:
+def pruned_at(searched: optuna.Study) -> dict[int, int | None]:
     """Steps after which trials left."""
-    return {t.number: t.last_step for t in of.trials if t.state == TrialState.PRUNED}
+    return {t.number: t.last_step for t in searched.trials if t.state == TrialState.PRUNED}
 
 
 def looked(by: PrunerName, folds: int = 1) -> Inner:
@@ -183,8 +183,8 @@ def test_none_lets_everything_pass() -> None:
 def test_median_begins_after_a_few_trials_and_drops_the_lower_half() -> None:
     # Trial n scores 50 + n, then 60.5 and 40 come: the median of ten is 54.5.
     late = {STARTUP: 40.0, STARTUP + 1: 54.0, STARTUP + 2: 60.5}
-    found = run("median", looked("median"), lambda n: [late.get(n, 50.0 + n)] * 5, STARTUP + 3)
-    assert pruned_at(found) == {STARTUP: 10, STARTUP + 1: 10}
+    searched = run("median", looked("median"), lambda n: [late.get(n, 50.0 + n)] * 5, STARTUP + 3)
+    assert pruned_at(searched) == {STARTUP: 10, STARTUP + 1: 10}
 
 
 def test_median_spares_a_trial_that_gets_better_in_time() -> None:
@@ -196,8 +196,8 @@ def test_median_spares_a_trial_that_gets_better_in_time() -> None:
 
 def test_hyperband_drops_the_worse_at_its_looks() -> None:
     worth = [(37 * n) % 60 for n in range(60)]
-    found = run("hyperband", looked("hyperband"), lambda n: [30.0 + worth[n]] * 5, 60)
-    left = pruned_at(found)
+    searched = run("hyperband", looked("hyperband"), lambda n: [30.0 + worth[n]] * 5, 60)
+    left = pruned_at(searched)
     assert 10 <= len(left) < 60
     assert {*left.values()} <= {10, 20, 30, 40}
     assert 10 in left.values()
@@ -210,14 +210,14 @@ def test_hyperband_drops_the_worse_at_its_looks() -> None:
 @pytest.mark.parametrize("by", ["median", "hyperband"])
 def test_short_and_long_trials_can_be_looked_at(by: PrunerName, epochs: int) -> None:
     inner = looked(by)
-    found = optuna.create_study(direction="maximize", pruner=pruner(by, inner, epochs))
+    searched = optuna.create_study(direction="maximize", pruner=pruner(by, inner, epochs))
     for _ in range(3):
-        trial = found.ask()
+        trial = searched.ask()
         for look in inner.report_epochs(epochs):
             trial.report(50.0, look)
             trial.should_prune()
-        found.tell(trial, 50.0)
-    assert len(found.trials) == 3
+        searched.tell(trial, 50.0)
+    assert len(searched.trials) == 3
 
 
 def hopeless(folds: int) -> dict[int, int | None]:

@@ -49,7 +49,7 @@ class Scorer:
         self.groups: list[list[Candidate]] = []
         self.tasks: list[bytes] = []
         monkeypatch.setattr(search, "score_trials", self._score)
-        monkeypatch.setattr(search, "score_outside", lambda *given, report: 50.0)
+        monkeypatch.setattr(search, "score_outside", lambda *arguments, report: 50.0)
 
     @property
     def seen(self) -> list[Candidate]:
@@ -61,15 +61,15 @@ class Scorer:
     ) -> None:  # fmt: skip
         self.groups.append(list(tried))
         self.tasks.append(pickle.dumps((context, objective, k, graphs, tried)))
-        for one in tried:
-            if report("begin", k, one.number, wait=True):
-                report("progress", k, one.number, 0.5)
-                if self.event(one, report) is not False:
-                    report("scored", k, one.number, formula(one), None, wait=True)
+        for candidate in tried:
+            if report("begin", k, candidate.number, wait=True):
+                report("progress", k, candidate.number, 0.5)
+                if self.event(candidate, report) is not False:
+                    report("scored", k, candidate.number, formula(candidate), None, wait=True)
 
 
-def fails(one: Candidate, report: Report, reason: str) -> bool:
-    report("scored", 0, one.number, None, reason, wait=True)
+def fails(candidate: Candidate, report: Report, reason: str) -> bool:
+    report("scored", 0, candidate.number, None, reason, wait=True)
     return False
 
 
@@ -102,8 +102,12 @@ def states(folder: Path) -> Counter[TrialState]:
     return Counter(trial.state for trial in stored(folder).trials)
 
 
-def rates(of: optuna.Study, *which: TrialState) -> list[float]:
-    return [trial.params["lr"] for trial in of.trials if trial.state in (which or (COMPLETE,))]
+def rates(optuna_study: optuna.Study, *included: TrialState) -> list[float]:
+    return [
+        trial.params["lr"]
+        for trial in optuna_study.trials
+        if trial.state in (included or (COMPLETE,))
+    ]
 
 
 # Undisturbed
@@ -113,14 +117,14 @@ def rates(of: optuna.Study, *which: TrialState) -> list[float]:
 def test_a_study_gets_the_asked_number_of_trials_in_groups(
     scorer: Scorer, searched: Any, tmp_path: Path, batch: int
 ) -> None:
-    found = searched(20, batch)
+    result = searched(20, batch)
     assert states(tmp_path) == {COMPLETE: 20}
-    sizes = [len(one) for one in scorer.groups]
+    sizes = [len(group) for group in scorer.groups]
     assert sizes == [batch] * (20 // batch) + [20 % batch] * bool(20 % batch)
-    for candidate, trial in zip(scorer.seen, found.study.trials, strict=True):
+    for candidate, trial in zip(scorer.seen, result.study.trials, strict=True):
         assert candidate.config.lr == trial.params["lr"]
         assert trial.value == formula(candidate)
-    assert found.inner == max(map(formula, scorer.seen))
+    assert result.inner == max(map(formula, scorer.seen))
 
 
 def test_a_task_holds_neither_the_data_nor_the_place_of_its_study(
@@ -137,11 +141,11 @@ def test_a_task_holds_neither_the_data_nor_the_place_of_its_study(
 def test_the_group_size_changes_no_random_trial(
     scorer: Scorer, searched: Any, tmp_path: Path
 ) -> None:
-    found = [
+    drawn = [
         rates(searched(10, batch, seed=5, storage=str(tmp_path / f"{batch}.journal")).study)
         for batch in (1, 7)
     ]
-    assert found[0] == found[1]
+    assert drawn[0] == drawn[1]
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "cmaes"])
@@ -159,18 +163,18 @@ def test_going_on_asks_for_the_rest_and_repeats_nothing(
 
 def test_the_grid_comes_first_and_is_whole(scorer: Scorer, searched: Any) -> None:
     grid = (0.05, 0.002, 0.07)
-    found = searched(5, 2, space={"space": {"lr": LR}, "grid": {"lr": list(grid)}})
+    result = searched(5, 2, space={"space": {"lr": LR}, "grid": {"lr": list(grid)}})
     assert tuple(candidate.config.lr for candidate in scorer.seen)[:3] == grid
-    marks = [bool(trial.user_attrs.get(GRID)) for trial in found.study.trials]
+    marks = [bool(trial.user_attrs.get(GRID)) for trial in result.study.trials]
     assert marks == [True] * 3 + [False] * 2
 
 
 def test_pruned_trials_count(scorer: Scorer, searched: Any, tmp_path: Path) -> None:
-    def odd(one: Candidate, report: Report) -> bool:
-        if one.number % 2:
-            report("scored", 0, one.number, None, None, wait=True)
-            assert stored(tmp_path).trials[one.number].state == PRUNED
-        return not one.number % 2
+    def odd(candidate: Candidate, report: Report) -> bool:
+        if candidate.number % 2:
+            report("scored", 0, candidate.number, None, None, wait=True)
+            assert stored(tmp_path).trials[candidate.number].state == PRUNED
+        return not candidate.number % 2
 
     scorer.event = odd
     searched(10, 3)
@@ -178,15 +182,15 @@ def test_pruned_trials_count(scorer: Scorer, searched: Any, tmp_path: Path) -> N
 
 
 def test_studies_are_searched_in_their_order(scorer: Scorer, searched: Any) -> None:
-    found = searched(4, 3, outer_folds=2)
+    result = searched(4, 3, outer_folds=2)
     assert [len(group) for group in scorer.groups] == [3, 1, 3, 1]
-    assert [len(one.trials) for one in found.studies] == [4, 4]
-    assert found.study is found.studies[0]
-    assert found.outer == 50.0
-    for one in (found, *found.findings):
-        assert one.optimism == one.inner - 50.0 != 0.0
-    assert says(repr(found), 2, "studies")
-    assert len(repr(found).splitlines()) == 2
+    assert [len(outer.trials) for outer in result.studies] == [4, 4]
+    assert result.study is result.studies[0]
+    assert result.outer == 50.0
+    for scored in (result, *result.findings):
+        assert scored.optimism == scored.inner - 50.0 != 0.0
+    assert says(repr(result), 2, "studies")
+    assert len(repr(result).splitlines()) == 2
 
 
 # What fails
@@ -196,7 +200,9 @@ def test_studies_are_searched_in_their_order(scorer: Scorer, searched: Any) -> N
 def test_failures_do_not_count_and_are_made_up_for(
     scorer: Scorer, searched: Any, batch: int
 ) -> None:
-    scorer.event = lambda one, report: one.number % 3 != 0 or fails(one, report, "diverged")
+    scorer.event = lambda candidate, report: (
+        candidate.number % 3 != 0 or fails(candidate, report, "diverged")
+    )
     counts = TrialCounts.of(searched(10, batch).study)
     assert counts.complete == 10
     assert [*counts.failures] == ["diverged"]
@@ -207,10 +213,10 @@ def test_as_many_failures_as_asked_trials_end_a_search(
     scorer: Scorer, searched: Any, tmp_path: Path, batch: int
 ) -> None:
     reasons = ["diverged", "out of memory", "diverged", "no such"]
-    scorer.event = lambda one, report: fails(one, report, reasons[one.number % 4])
-    said = r"\b8 failed\b.*4 x diverged; 2 x out of memory; 2 x no such"
+    scorer.event = lambda candidate, report: fails(candidate, report, reasons[candidate.number % 4])
+    message = r"\b8 failed\b.*4 x diverged; 2 x out of memory; 2 x no such"
     for _ in range(2):  # it is over
-        with pytest.raises(AllFailed, match=said):
+        with pytest.raises(AllFailed, match=message):
             searched(8, batch)
         assert states(tmp_path) == {FAIL: 8}
 
@@ -218,8 +224,8 @@ def test_as_many_failures_as_asked_trials_end_a_search(
 def test_settings_that_kill_their_workers_fail_alone_and_say_so(
     scorer: Scorer, searched: Any
 ) -> None:
-    def kill(one: Candidate, report: Report) -> None:
-        if one.number == 1:
+    def kill(candidate: Candidate, report: Report) -> None:
+        if candidate.number == 1:
             raise KilledWorker("score_trials", None, TRIES - 1)
 
     scorer.event = kill
@@ -257,18 +263,18 @@ def test_settings_that_are_no_configuration_fail_with_the_reason(
     monkeypatch.setattr(GraphConfig, "check", check)
     space = {"lr": {"type": "categorical", "choices": [0.001, 0.1]}}
     monkeypatch.setattr("gcl_hard.tuning.space._check_ends", lambda *_: None)
-    found = searched(6, 2, space=space, study_name="other")
-    bad = [trial for trial in found.study.trials if trial.state == FAIL]
+    result = searched(6, 2, space=space, study_name="other")
+    bad = [trial for trial in result.study.trials if trial.state == FAIL]
     assert {trial.params["lr"] for trial in bad} == {0.1}
     (reason,) = {trial.user_attrs[FAILURE] for trial in bad}
     assert says(reason, "configuration", "lr is too high")
-    assert TrialCounts.of(found.study).complete == 6
+    assert TrialCounts.of(result.study).complete == 6
 
 
 def test_a_bug_ends_the_search_and_is_no_failed_trial(
     scorer: Scorer, searched: Any, tmp_path: Path
 ) -> None:
-    def broken(one: Candidate, report: Report) -> bool:
+    def broken(candidate: Candidate, report: Report) -> bool:
         raise FileNotFoundError("weights.pt")
 
     scorer.event = broken
@@ -292,14 +298,16 @@ ENDING: dict[str, Callable[[list[float]], BaseSampler]] = {
 def test_a_sampler_whose_last_settings_fail_ends_the_search_with_the_best_of_the_others(
     scorer: Scorer, searched: Any, make: Callable[..., BaseSampler], trials: int
 ) -> None:
-    scorer.event = lambda one, report: one.number != 1 or fails(one, report, "diverged")
+    scorer.event = lambda candidate, report: (
+        candidate.number != 1 or fails(candidate, report, "diverged")
+    )
     for _ in range(2):
-        found = searched(trials, space={"lr": FEW[:2]}, sampler=make(FEW[:2]))
-        first, second = found.study.trials[:2]
+        result = searched(trials, space={"lr": FEW[:2]}, sampler=make(FEW[:2]))
+        first, second = result.study.trials[:2]
         assert (first.state, second.state) == (COMPLETE, FAIL)
-        assert found.inner == first.value
-        assert found.outer == 50.0
-        assert len(scorer.seen) == len(found.study.trials) == 2
+        assert result.inner == first.value
+        assert result.outer == 50.0
+        assert len(scorer.seen) == len(result.study.trials) == 2
 
 
 @pytest.mark.filterwarnings("ignore:BruteForceSampler is experimental")
@@ -315,13 +323,13 @@ def test_a_sampler_that_ends_the_search_leaves_no_settings_out_that_were_interru
     batch: int,
     killed: bool,
 ) -> None:
-    def stopped(one: Candidate, report: Report) -> None:
-        if one.number == 1:
+    def stopped(candidate: Candidate, report: Report) -> None:
+        if candidate.number == 1:
             raise KeyboardInterrupt
 
     def search() -> optuna.Study:
-        found: SearchResult = searched(9, batch, space={"lr": FEW}, sampler=make(FEW))
-        return found.study
+        result: SearchResult = searched(9, batch, space={"lr": FEW}, sampler=make(FEW))
+        return result.study
 
     if killed:  # while two were trained
         searched(1, space={"lr": FEW}, sampler=make(FEW))
@@ -333,7 +341,7 @@ def test_a_sampler_that_ends_the_search_leaves_no_settings_out_that_were_interru
         scorer.event = stopped
         with pytest.raises(KeyboardInterrupt):
             search()
-        scorer.event = lambda one, report: None
+        scorer.event = lambda candidate, report: None
     for _ in range(2):
         assert {*rates(search())} == {*FEW}
 
@@ -388,35 +396,35 @@ def test_intermediate_scores_reach_the_pruner_and_its_answer_the_task(
     monkeypatch.setattr(search, "pruner", lambda *_: Odd())
     answers: list[list[bool]] = []
 
-    def event(one: Candidate, report: Report) -> bool:
+    def event(candidate: Candidate, report: Report) -> bool:
         steps = (1, 2, 2)  # a group is begun again if its worker dies
         answers.append(
-            [report("intermediate", 0, one.number, s, 10.0 * s, wait=True) for s in steps]
+            [report("intermediate", 0, candidate.number, s, 10.0 * s, wait=True) for s in steps]
         )
         if not answers[-1][-1]:
-            report("scored", 0, one.number, None, None, wait=True)
+            report("scored", 0, candidate.number, None, None, wait=True)
         return answers[-1][-1]
 
     scorer.event = event
-    found = searched(4, 2)
+    result = searched(4, 2)
     assert answers == [[True, n % 2 == 0, n % 2 == 0] for n in range(4)]
-    assert [trial.state for trial in found.study.trials] == [COMPLETE, PRUNED] * 2
-    assert all(t.intermediate_values == {1: 10.0, 2: 20.0} for t in found.study.trials)
+    assert [trial.state for trial in result.study.trials] == [COMPLETE, PRUNED] * 2
+    assert all(t.intermediate_values == {1: 10.0, 2: 20.0} for t in result.study.trials)
 
 
 def test_a_task_that_is_repeated_scores_no_trial_twice(
     scorer: Scorer, searched: Any, tmp_path: Path
 ) -> None:
-    def event(one: Candidate, report: Report) -> bool:
-        if one.number == 1:  # its worker died here, and another begins anew
+    def event(candidate: Candidate, report: Report) -> bool:
+        if candidate.number == 1:  # its worker died here, and another begins anew
             assert not report("begin", 0, 0, wait=True)
             assert not report("scored", 0, 0, 1.0, None, wait=True)
             assert report("begin", 0, 1, wait=True)
         return True
 
     scorer.event = event
-    found = searched(3, 3)
-    assert found.study.trials[0].value == formula(scorer.seen[0])
+    result = searched(3, 3)
+    assert result.study.trials[0].value == formula(scorer.seen[0])
     assert states(tmp_path) == {COMPLETE: 3}
 
 
@@ -427,7 +435,9 @@ def test_a_pruner_may_end_the_search(scorer: Scorer, searched: Any) -> None:
                 study.stop()
             return False
 
-    scorer.event = lambda one, report: report("intermediate", 0, one.number, 1, 50.0, wait=True)
+    scorer.event = lambda candidate, report: report(
+        "intermediate", 0, candidate.number, 1, 50.0, wait=True
+    )
     assert len(searched(4, pruner=Patient()).study.trials) == 2
 
 
@@ -444,9 +454,9 @@ def test_a_search_goes_on_with_what_is_left_of_a_torn_journal(
     before = {trial.number: trial.value for trial in stored(tmp_path).trials if trial.value}
     assert len(before) == 4 - (cut == 200)
     with pytest.warns(UserWarning, match=rf"\ba\.journal\b.*\b{len(before)} finished trials"):
-        found = searched(6, 2)
-    assert found.outer == 50.0
-    assert {n: found.study.trials[n].value for n in before} == before
+        result = searched(6, 2)
+    assert result.outer == 50.0
+    assert {n: result.study.trials[n].value for n in before} == before
     assert states(tmp_path)[COMPLETE] == 6
     assert len(scorer.seen) == 4 + 6 - len(before)
 
@@ -458,11 +468,11 @@ def test_a_search_on_a_damaged_journal_scores_and_writes_nothing(
     path = tmp_path / "a.journal"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:5], lines[5][:-9] + b"\n", *lines[6:]]))
-    there = path.read_bytes()
+    content = path.read_bytes()
     with pytest.raises(InputError) as caught:
         searched(3)
     assert says(str(caught.value), str(path), "line 6")
-    assert path.read_bytes() == there
+    assert path.read_bytes() == content
     assert len(scorer.seen) == 2
 
 
@@ -472,18 +482,18 @@ def test_a_search_that_fills_the_disk_goes_on_when_there_is_room(
     path = tmp_path / "a.journal"
     with ExitStack() as room:
 
-        def fills(one: Candidate, report: Report) -> None:
-            if one.number == 2:
+        def fills(candidate: Candidate, report: Report) -> None:
+            if candidate.number == 2:
                 room.enter_context(full_disk(path.stat().st_size + 20))
 
         scorer.event = fills
         with pytest.raises(InputError) as caught:
             searched(4)
     assert says(str(caught.value), f"journal:{path}", "--storage")
-    scorer.event = lambda one, report: None
-    found = searched(4)
+    scorer.event = lambda candidate, report: None
+    result = searched(4)
     assert states(tmp_path) == {COMPLETE: 4, FAIL: 1}
-    assert [trial.value for trial in found.study.trials[:2]] == [*map(formula, scorer.seen[:2])]
+    assert [trial.value for trial in result.study.trials[:2]] == [*map(formula, scorer.seen[:2])]
 
 
 def test_a_journal_of_the_users_own_is_mended(
@@ -492,11 +502,11 @@ def test_a_journal_of_the_users_own_is_mended(
     searched(2)
     path = tmp_path / "a.journal"
     path.write_bytes(path.read_bytes()[:-20])
-    own = JournalStorage(JournalFileBackend(str(path)))
+    storage = JournalStorage(JournalFileBackend(str(path)))
     with pytest.warns(UserWarning, match=r"\b2 finished trials"):
-        found = searched(3, storage=own)
+        result = searched(3, storage=storage)
     assert states(tmp_path) == {COMPLETE: 3}
-    assert found.inner == max(map(formula, scorer.seen))
+    assert result.inner == max(map(formula, scorer.seen))
 
 
 # Stopped
@@ -506,8 +516,8 @@ def test_a_journal_of_the_users_own_is_mended(
 def test_a_stopped_search_keeps_what_has_ended_and_goes_on_with_the_rest(
     scorer: Scorer, searched: Any, tmp_path: Path, stop: type[BaseException]
 ) -> None:
-    def stopped(one: Candidate, report: Report) -> None:
-        if one.number == 6:
+    def stopped(candidate: Candidate, report: Report) -> None:
+        if candidate.number == 6:
             raise stop
 
     undisturbed = searched(10, 5, storage=str(tmp_path / "undisturbed.journal")).study
@@ -522,7 +532,7 @@ def test_a_stopped_search_keeps_what_has_ended_and_goes_on_with_the_rest(
     for number, trial in back.items():
         assert trial.system_attrs["fixed_params"] == trials[number].params
         assert trial.user_attrs.get(GRID) == trials[number].user_attrs.get(GRID)
-    scorer.event = lambda one, report: None
+    scorer.event = lambda candidate, report: None
     again = searched(10, 5, space=space)
     assert sorted(rates(again.study)) == sorted(rates(undisturbed))
     assert states(tmp_path) == {COMPLETE: 10, FAIL: 4}
@@ -538,12 +548,12 @@ def test_trials_of_a_driver_that_was_killed_are_done_once_more_by_themselves(
         trial.suggest_float("lr", 0.001, 0.1, log=True)
         trial.set_user_attr(DRAWN, trial.number)
     lost = rates(other, RUNNING)
-    found = searched(10, 4)
+    result = searched(10, 4)
     assert states(tmp_path) == {COMPLETE: 10, FAIL: 3}
     # They and the next one are a batch of four, which the others see.
     assert [len(group) for group in scorer.groups[2:]] == [1, 1, 1, 1, 4]
     assert [group[0].config.lr for group in scorer.groups[2:5]] == lost
-    assert TrialCounts.of(found.study).failures == {}
+    assert TrialCounts.of(result.study).failures == {}
 
 
 def test_settings_that_ended_three_drivers_are_given_up(
@@ -557,8 +567,8 @@ def test_settings_that_ended_three_drivers_are_given_up(
         trial.set_user_attr(DRAWN, trial.number)
         searched(1)  # nothing is left to do but to put it back
     assert DEATHS in stored(tmp_path).trials[-1].user_attrs
-    found = searched(3)
-    counts = TrialCounts.of(found.study)
+    result = searched(3)
+    counts = TrialCounts.of(result.study)
     ((reason, n),) = counts.failures.items()
     assert says(reason, "search", "ended", 3)
     assert (n, counts.complete) == (1, 3)
@@ -580,8 +590,8 @@ def test_trials_beyond_the_asked_are_given_up_and_do_not_count(
         return real(driver, k, n)
 
     monkeypatch.setattr(search._Driver, "_draw", draw)
-    found = searched(5, 3)
+    result = searched(5, 3)
     assert scorer.seen == []
-    trials = found.study.trials
+    trials = result.study.trials
     assert [trial.user_attrs.get(FAILURE) for trial in trials] == [None] * 5 + [SURPLUS] * 3
-    assert TrialCounts.of(found.study) == TrialCounts(5, 0, 0, Counter(), trials[0])
+    assert TrialCounts.of(result.study) == TrialCounts(5, 0, 0, Counter(), trials[0])

@@ -20,6 +20,7 @@ from torch import nn
 from gcl_hard.commands.tune import parse_tune
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.registry import EXPERIMENTS
 from gcl_hard.experiments.searches import shipped
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig
@@ -68,23 +69,23 @@ def refusal(space: Any, base: Base | None = None) -> str:
     return str(caught.value)
 
 
-def offers(said: str, got: str, nearest: str) -> bool:
+def offers(message: str, got: str, nearest: str) -> bool:
     """Whether a message names an unknown word, the nearest, and then all that are known."""
     once = rf".*(?<![\w-]){nearest}(?![\w-])"
-    return re.search(rf"'{re.escape(got)}'{once}{once}", said) is not None
+    return re.search(rf"'{re.escape(got)}'{once}{once}", message) is not None
 
 
 # One dimension
 
 
-def of(text: str, name: str = "lr") -> Dimension:
+def dimension_of(text: str, name: str = "lr") -> Dimension:
     """A dimension as a line of a file states it."""
     return Dimension.of(name, yaml.safe_load(text))
 
 
 def line_refusal(text: str, name: str = "lr") -> str:
     with pytest.raises(InputError) as caught:
-        of(text, name)
+        dimension_of(text, name)
     return str(caught.value)
 
 
@@ -107,23 +108,25 @@ def line_refusal(text: str, name: str = "lr") -> str:
     ],
 )
 def test_a_line_of_a_file_is_a_distribution(text: str, meant: Any) -> None:
-    found = of(text)
-    assert found.distribution == meant
-    assert (found.name, found.methods) == ("lr", ())
-    assert found.numeric == (not isinstance(meant, CategoricalDistribution))
+    dimension = dimension_of(text)
+    assert dimension.distribution == meant
+    assert (dimension.name, dimension.methods) == ("lr", ())
+    assert dimension.numeric == (not isinstance(meant, CategoricalDistribution))
 
 
 def test_numbers_that_yaml_takes_for_words_are_numbers() -> None:
     assert yaml.safe_load("1e-4") == "1e-4"  # YAML 1.1 wants 1.0e-4
-    found = of("{type: float, low: 1e-4, high: 1e-1, log: true}")
-    assert found.distribution == FloatDistribution(0.0001, 0.1, log=True)
-    assert of("{type: int, low: 1e0, high: 1e2}").distribution == IntDistribution(1, 100)
-    assert of("{type: float, low: 0, high: 1, step: 1e-1}").distribution.step == 0.1
+    dimension = dimension_of("{type: float, low: 1e-4, high: 1e-1, log: true}")
+    assert dimension.distribution == FloatDistribution(0.0001, 0.1, log=True)
+    assert dimension_of("{type: int, low: 1e0, high: 1e2}").distribution == IntDistribution(1, 100)
+    assert dimension_of("{type: float, low: 0, high: 1, step: 1e-1}").distribution.step == 0.1
 
 
 def test_whole_bounds_of_floats_are_floats_and_of_ints_ints() -> None:
-    assert [type(end) for end in of("{type: float, low: 1, high: 2}").ends] == [float, float]
-    assert [type(end) for end in of("{type: int, low: 1.0, high: 2.0}").ends] == [int, int]
+    ends = dimension_of("{type: float, low: 1, high: 2}").ends
+    assert [*map(type, ends)] == [float, float]
+    ends = dimension_of("{type: int, low: 1.0, high: 2.0}").ends
+    assert [*map(type, ends)] == [int, int]
 
 
 @pytest.mark.parametrize(
@@ -131,34 +134,34 @@ def test_whole_bounds_of_floats_are_floats_and_of_ints_ints() -> None:
     [("[hucl, hscl]", ("hucl", "hscl")), ("hscl", ("hscl",)), ("[hscl-tau]", ("hscl-tau",))],
 )
 def test_when_names_methods(when: str, methods: tuple[str, ...]) -> None:
-    found = of(f"{{type: float, low: 0, high: 1, when: {{method: {when}}}}}")
-    assert found.methods == methods
+    dimension = dimension_of(f"{{type: float, low: 0, high: 1, when: {{method: {when}}}}}")
+    assert dimension.methods == methods
 
 
 # What is refused
 
 
-@pytest.mark.parametrize("given", ["0.1 to 10", 3, None])
-def test_what_is_no_mapping_is_shown_one(given: Any) -> None:
+@pytest.mark.parametrize("description", ["0.1 to 10", 3, None])
+def test_what_is_no_mapping_is_shown_one(description: Any) -> None:
     with pytest.raises(InputError) as caught:
-        Dimension.of("beta", given)
-    assert says(str(caught.value), "beta", "{type: float", repr(given))
+        Dimension.of("beta", description)
+    assert says(str(caught.value), "beta", "{type: float", repr(description))
 
 
 def test_an_unknown_type_gets_the_nearest() -> None:
-    said = line_refusal("{type: flaot, low: 0, high: 1}")
-    assert offers(said, "flaot", "float")
-    assert says(said, "type", "lr", "categorical")
+    message = line_refusal("{type: flaot, low: 0, high: 1}")
+    assert offers(message, "flaot", "float")
+    assert says(message, "type", "lr", "categorical")
     assert says(line_refusal("{low: 0, high: 1}"), "type", "lr", "'None'", "float", "categorical")
 
 
 def test_an_unknown_key_gets_the_nearest_of_its_type() -> None:
     assert offers(line_refusal("{type: float, low: 0, hihg: 1}"), "hihg", "high")
     assert offers(line_refusal("{type: categorical, choice: []}"), "choice", "choices")
-    said = line_refusal("{type: categorical, choices: [1], low: 0}")
-    assert says(said, "lr", "'low'", "choices", "when")
-    said = line_refusal("{type: int, low: 0, high: 1, choices: [1]}")
-    assert says(said, "lr", "'choices'", "low", "high", "log", "step", "when")
+    message = line_refusal("{type: categorical, choices: [1], low: 0}")
+    assert says(message, "lr", "'low'", "choices", "when")
+    message = line_refusal("{type: int, low: 0, high: 1, choices: [1]}")
+    assert says(message, "lr", "'choices'", "low", "high", "log", "step", "when")
 
 
 @pytest.mark.parametrize(
@@ -197,16 +200,16 @@ def test_an_unknown_key_gets_the_nearest_of_its_type() -> None:
     ],
 )
 def test_a_refusal_names_the_setting_and_what_is_wrong(text: str, facts: list[Any]) -> None:
-    found = line_refusal(text)
-    assert found.startswith("lr: ")
-    assert says(found, *facts)
+    message = line_refusal(text)
+    assert message.startswith("lr: ")
+    assert says(message, *facts)
 
 
 @pytest.mark.parametrize("choices", [[1, 2.0, 1.0], [True, 1], [0, 0.5, False], ["sum", "sum"]])
 def test_equal_choices_which_optuna_stores_as_one_are_refused(choices: list[Any]) -> None:
-    for given in (choices, CategoricalDistribution(choices)):
+    for description in (choices, CategoricalDistribution(choices)):
         with pytest.raises(InputError, match=r"\blr\b.*\bchoices\b.*\bdifferent\b"):
-            Dimension.of("lr", given)
+            Dimension.of("lr", description)
 
 
 @pytest.mark.parametrize("choices", [[1, "1", 2.5], [True, False, None], [0, "0", None]])
@@ -221,28 +224,28 @@ def test_what_is_drawn_is_what_optuna_stores(choices: list[Any]) -> None:
 
 
 def test_a_value_inside_is_held_as_it_is_drawn() -> None:
-    assert of("{type: float, low: 0, high: 10}").checked(10) == 10.0
-    assert type(of("{type: float, low: 0, high: 10}").checked(10)) is float
-    assert type(of("{type: int, low: 0, high: 10}").checked(3.0)) is int
-    assert of("{type: categorical, choices: [sum, null]}").checked(None) is None
+    assert dimension_of("{type: float, low: 0, high: 10}").checked(10) == 10.0
+    assert type(dimension_of("{type: float, low: 0, high: 10}").checked(10)) is float
+    assert type(dimension_of("{type: int, low: 0, high: 10}").checked(3.0)) is int
+    assert dimension_of("{type: categorical, choices: [sum, null]}").checked(None) is None
 
 
 @pytest.mark.parametrize("value", [-0.1, 10.5, "sum", None, True, float("nan")])
 def test_a_value_outside_is_refused_with_the_bounds(value: Any) -> None:
     with pytest.raises(InputError) as caught:
-        of("{type: float, low: 0, high: 10}").checked(value)
+        dimension_of("{type: float, low: 0, high: 10}").checked(value)
     assert says(str(caught.value), f"lr {value}", "grid", 0.0, 10.0)
     assert not says(str(caught.value), "command")
 
 
 def test_a_word_that_is_no_choice_is_refused_with_the_choices() -> None:
     with pytest.raises(InputError, match=r"\breadout max\b.*\bgrid\b.*\bsum, mean\b"):
-        of("{type: categorical, choices: [sum, mean]}", "readout").checked("max")
+        dimension_of("{type: categorical, choices: [sum, mean]}", "readout").checked("max")
 
 
 def test_a_value_that_the_grid_leaves_to_the_command_is_called_so() -> None:
     with pytest.raises(InputError) as caught:
-        of("{type: float, low: 0, high: 10}").checked(20, given=False)
+        dimension_of("{type: float, low: 0, high: 10}").checked(20, in_grid=False)
     assert says(str(caught.value), "lr 20", "command", "grid", 0.0, 10.0)
 
 
@@ -257,13 +260,13 @@ def test_a_value_that_the_grid_leaves_to_the_command_is_called_so() -> None:
 )
 def test_a_value_between_steps_is_refused(text: str, value: float) -> None:
     with pytest.raises(InputError, match=rf"\blr {value} .*\bgrid\b"):
-        of(text).checked(value)
+        dimension_of(text).checked(value)
 
 
 def test_every_step_is_held_whatever_rounding_makes_of_it() -> None:
-    found = of("{type: float, low: 0.1, high: 0.7, step: 0.1}")
+    dimension = dimension_of("{type: float, low: 0.1, high: 0.7, step: 0.1}")
     for value in (0.1, 0.2, 0.3, 0.1 + 0.2, 0.4, 0.5, 0.6, 0.7):
-        assert found.checked(value) == value
+        assert dimension.checked(value) == value
 
 
 # Numbers that are written as words
@@ -283,7 +286,7 @@ def test_other_words_stay_words(word: str) -> None:
 
 
 def test_numbers_among_choices_that_yaml_takes_for_words_are_numbers() -> None:
-    assert of("{type: categorical, choices: [0, 1e-6]}", "weight_decay").ends == (0, 1e-6)
+    assert dimension_of("{type: categorical, choices: [0, 1e-6]}", "weight_decay").ends == (0, 1e-6)
 
 
 # Steps that do not lead to the end
@@ -312,14 +315,14 @@ def test_dimensions_alone_are_a_space() -> None:
     assert Space.of({"lr": LR, "beta": BETA}) == Space.of({"space": {"lr": LR, "beta": BETA}})
 
 
-@pytest.mark.parametrize("given", [{}, {"space": {}}, {"space": None}, {"grid": "paper"}])
-def test_an_empty_space_is_refused_with_an_example(given: Any) -> None:
-    assert says(refusal(given), "empty", "{beta:")
+@pytest.mark.parametrize("description", [{}, {"space": {}}, {"space": None}, {"grid": "paper"}])
+def test_an_empty_space_is_refused_with_an_example(description: Any) -> None:
+    assert says(refusal(description), "empty", "{beta:")
 
 
-@pytest.mark.parametrize("given", [[LR], "beta", None, 3])
-def test_what_is_no_mapping_is_refused(given: Any) -> None:
-    assert says(refusal(given), "mapping", repr(given))
+@pytest.mark.parametrize("description", [[LR], "beta", None, 3])
+def test_what_is_no_mapping_is_refused(description: Any) -> None:
+    assert says(refusal(description), "mapping", repr(description))
 
 
 def test_an_unknown_key_beside_the_space_gets_the_nearest() -> None:
@@ -333,8 +336,8 @@ def test_a_misspelt_space_alone_gets_the_nearest() -> None:
 
 @pytest.mark.parametrize("grid", ["papers", [1, 2], {"lr": 0.1}, {"lr": []}, 3])
 def test_a_grid_is_paper_or_lists(grid: Any) -> None:
-    said = refusal({"space": {"lr": LR}, "grid": grid})
-    assert says(said, "grid", "paper", "lists", repr(grid))
+    message = refusal({"space": {"lr": LR}, "grid": grid})
+    assert says(message, "grid", "paper", "lists", repr(grid))
 
 
 # What fits a method
@@ -348,8 +351,8 @@ def test_dimensions_of_other_methods_are_left_out() -> None:
 
 
 def test_nothing_left_is_refused_with_what_there_was() -> None:
-    said = refusal({"beta": HARDENED, **THRESHOLDS}, graphs("ucl"))
-    assert says(said, "ucl", "beta, threshold_start, threshold_end")
+    message = refusal({"beta": HARDENED, **THRESHOLDS}, graphs("ucl"))
+    assert says(message, "ucl", "beta, threshold_start, threshold_end")
 
 
 @pytest.mark.parametrize(
@@ -375,8 +378,8 @@ FIXED = (
 @pytest.mark.parametrize("name", FIXED)
 def test_data_and_scores_cannot_be_searched(name: str) -> None:
     base = graphs() if name in GraphConfig.__dataclass_fields__ else images()
-    said = refusal({name: methods("a", "b")}, base)
-    assert says(said, name, "searched", "scores")
+    message = refusal({name: methods("a", "b")}, base)
+    assert says(message, name, "searched", "scores")
 
 
 EXPONENTIAL = [name for name, row in METHODS.items() if row.hardening == "exponential"]
@@ -394,8 +397,8 @@ def test_a_setting_that_the_method_lacks_is_refused_with_when(
     base: Base, name: str, when: str
 ) -> None:
     within = {"type": "float", "low": 0.1, "high": 0.5}
-    said = refusal({name: within}, base)
-    assert says(said, base.config.method, name.replace("_", "-"), f"when: {{method: {when}}}")
+    message = refusal({name: within}, base)
+    assert says(message, base.config.method, name.replace("_", "-"), f"when: {{method: {when}}}")
 
 
 @pytest.mark.parametrize(
@@ -410,8 +413,8 @@ def test_a_setting_that_the_method_lacks_is_refused_with_when(
 def test_an_end_that_no_configuration_may_have_is_refused(
     name: str, low: float, high: float, facts: list[Any]
 ) -> None:
-    found = refusal({name: {"type": "float", "low": low, "high": high}}, graphs("hscl-tau"))
-    assert says(found, *facts)
+    message = refusal({name: {"type": "float", "low": low, "high": high}}, graphs("hscl-tau"))
+    assert says(message, *facts)
 
 
 @pytest.mark.parametrize(
@@ -422,8 +425,8 @@ def test_an_end_that_is_no_cosine_is_refused_where_thresholds_are(
     name: str, low: float, high: float, got: float
 ) -> None:
     within = {name: {"type": "float", "low": low, "high": high}}
-    said = refusal(within, graphs("hscl-tau", hardness_scale="cosine"))
-    assert says(said, name.replace("_", "-"), -1, 1, got)
+    message = refusal(within, graphs("hscl-tau", hardness_scale="cosine"))
+    assert says(message, name.replace("_", "-"), -1, 1, got)
     assert Space.of(within).fitted(graphs("hscl-tau"))  # deviations
 
 
@@ -442,9 +445,9 @@ def test_an_end_is_checked_for_every_method_that_has_it() -> None:
 
 def test_unknown_methods_get_the_nearest() -> None:
     lr = {**LR, "when": {"method": ["hscl", "hslc"]}}
-    said = refusal({"lr": lr})
-    assert offers(said, "hslc", "hscl")
-    assert says(said, "method", "lr", "'hslc'")
+    message = refusal({"lr": lr})
+    assert offers(message, "hslc", "hscl")
+    assert says(message, "method", "lr", "'hslc'")
     both = {"method": methods("ucl", "hslc"), "lr": LR}
     assert offers(refusal(both), "hslc", "hscl")
     floor = {"method": methods("hscl", "untrained"), "lr": LR}
@@ -473,8 +476,8 @@ def test_settings_of_an_own_encoder_go_to_it_alone() -> None:
 def plain(kind: type[Any]) -> list[tuple[str, Any]]:
     """Settings that may be searched, with their usual values."""
     cell = kind(method="hscl")
-    found = [(f.name, getattr(cell, f.name)) for f in fields(kind) if f.name not in FIXED]
-    return [(name, value) for name, value in found if value is not None and name != "method"]
+    values = [(f.name, getattr(cell, f.name)) for f in fields(kind) if f.name not in FIXED]
+    return [(name, value) for name, value in values if value is not None and name != "method"]
 
 
 @pytest.mark.parametrize("base", [graphs(), images()], ids=["graphs", "images"])
@@ -483,12 +486,12 @@ def test_numbers_are_searched_as_what_they_are(base: Base) -> None:
         right = {int: "int", float: "float", tuple: "list"}.get(type(value), "categorical")
         for tried in ("int", "float"):
             if right not in (tried, "list"):
-                said = refusal({name: {"type": tried, "low": 1, "high": 2}}, base)
-                assert says(said, name, "searched", f"type: {right}")
+                message = refusal({name: {"type": tried, "low": 1, "high": 2}}, base)
+                assert says(message, name, "searched", f"type: {right}")
 
 
 @pytest.mark.parametrize(
-    ("name", "choice", "what"),
+    ("name", "choice", "kind"),
     [
         ("layers", "two", "whole"), ("layers", 2.0, "whole"),
         ("layers", True, "whole"), ("layers", None, "whole"),
@@ -498,22 +501,22 @@ def test_numbers_are_searched_as_what_they_are(base: Base) -> None:
         ("method", None, "word"), ("method", 3, "word"),
     ],
 )  # fmt: skip
-def test_choices_are_values_of_the_setting(name: str, choice: Any, what: str) -> None:
-    said = refusal({"beta": BETA, name: methods(choice)})
-    assert says(said, name, repr(choice), what)
-    assert says(said, "whole") == (what == "whole")
+def test_choices_are_values_of_the_setting(name: str, choice: Any, kind: str) -> None:
+    message = refusal({"beta": BETA, name: methods(choice)})
+    assert says(message, name, repr(choice), kind)
+    assert says(message, "whole") == (kind == "whole")
 
 
 def test_choices_may_be_whole_where_a_number_is_meant() -> None:
-    found = Space.of({"lr": methods(1, 0.1), "dim": methods(8, 16)}).fitted(graphs())
-    assert [d.ends for d in found.dimensions] == [(1, 0.1), (8, 16)]
+    space = Space.of({"lr": methods(1, 0.1), "dim": methods(8, 16)}).fitted(graphs())
+    assert [d.ends for d in space.dimensions] == [(1, 0.1), (8, 16)]
 
 
 def test_lists_cannot_be_searched() -> None:
     base = graphs(contrast="two-view")
-    for what in (LR, methods("drop-nodes")):
-        said = refusal({"augmentations": what}, base)
-        assert says(said, "augmentations", "list", "searched")
+    for dimension in (LR, methods("drop-nodes")):
+        message = refusal({"augmentations": dimension}, base)
+        assert says(message, "augmentations", "list", "searched")
 
 
 def test_the_learning_rates_of_a_probe_are_a_list() -> None:
@@ -590,8 +593,8 @@ def test_the_paper_s_betas(method: str) -> None:
 def test_the_paper_s_nine_thresholds(base: Base) -> None:
     # "start from a set of {-0.5, -0.3, -0.1}, the end from a set {-0.1, 0, 0.1}" (V-B).
     nine = product((-0.5, -0.3, -0.1), (-0.1, 0.0, 0.1))
-    found = grid(THRESHOLDS, "paper", base)
-    assert found == [{"threshold_start": start, "threshold_end": end} for start, end in nine]
+    tried = grid(THRESHOLDS, "paper", base)
+    assert tried == [{"threshold_start": start, "threshold_end": end} for start, end in nine]
 
 
 @pytest.mark.parametrize("method", ["ucl", "dcl", "scl"])
@@ -605,22 +608,22 @@ def test_no_grid_is_none() -> None:
 
 def test_a_grid_is_whole_with_everything_else_as_the_command_has_it() -> None:
     space = {"lr": LR, "beta": BETA, "layers": methods(2, 3, 5), "readout": methods("sum", "mean")}
-    found = grid(space, "paper", graphs(lr=0.03, readout="mean"))
-    assert found == [
+    tried = grid(space, "paper", graphs(lr=0.03, readout="mean"))
+    assert tried == [
         {"lr": 0.03, "beta": beta, "layers": 3, "readout": "mean"} for beta in (1, 2, 10)
     ]
 
 
 def test_a_stated_grid_has_all_combinations() -> None:
-    found = grid({"lr": LR, "beta": BETA}, {"beta": [1, 4], "lr": [0.001, 0.01]}, graphs())
-    assert found == [{"lr": lr, "beta": b} for lr, b in product((0.001, 0.01), (1, 4))]
+    tried = grid({"lr": LR, "beta": BETA}, {"beta": [1, 4], "lr": [0.001, 0.01]}, graphs())
+    assert tried == [{"lr": lr, "beta": b} for lr, b in product((0.001, 0.01), (1, 4))]
 
 
 def test_every_searched_method_has_its_own_grid() -> None:
     stated = {"method": methods("ucl", "hscl", "hscl-tau"), "beta": HARDENED, **THRESHOLDS}
-    found = grid({**stated, "lr": LR}, "paper", graphs("hscl"))
-    assert [g["method"] for g in found] == ["hscl"] * 3 + ["hscl-tau"] * 9
-    assert {tuple(g) for g in found} == {
+    tried = grid({**stated, "lr": LR}, "paper", graphs("hscl"))
+    assert [g["method"] for g in tried] == ["hscl"] * 3 + ["hscl-tau"] * 9
+    assert {tuple(g) for g in tried} == {
         ("method", "beta", "lr"), ("method", *THRESHOLDS, "lr"),
     }  # fmt: skip
 
@@ -633,12 +636,12 @@ def test_settings_of_an_own_encoder_are_drawn_also_where_a_grid_is() -> None:
 
 def test_a_grid_outside_its_dimension_is_refused_before_anything_runs() -> None:
     narrow = {"type": "float", "low": 0.1, "high": 5}
-    said = refusal({"space": {"beta": narrow}, "grid": "paper"})
-    assert says(said, "beta 10.0", "grid", 0.1, 5.0)
-    said = refusal({"space": {"beta": BETA, "lr": LR}, "grid": "paper"}, graphs(lr=0.5))
-    assert says(said, "lr 0.5", "command", "grid", 0.0001, 0.1)
-    said = refusal({"space": {"layers": methods(1, 2)}, "grid": {"layers": [1, 3]}})
-    assert says(said, "layers 3", "grid", "1, 2")
+    message = refusal({"space": {"beta": narrow}, "grid": "paper"})
+    assert says(message, "beta 10.0", "grid", 0.1, 5.0)
+    message = refusal({"space": {"beta": BETA, "lr": LR}, "grid": "paper"}, graphs(lr=0.5))
+    assert says(message, "lr 0.5", "command", "grid", 0.0001, 0.1)
+    message = refusal({"space": {"layers": methods(1, 2)}, "grid": {"layers": [1, 3]}})
+    assert says(message, "layers 3", "grid", "1, 2")
 
 
 @pytest.mark.parametrize("name", ["betta", "dim"])
@@ -663,13 +666,13 @@ def test_a_name_of_a_grid_that_another_method_has_is_passed_over() -> None:
 
 def test_a_grid_that_names_a_method_tries_no_other() -> None:
     space = {"method": methods("ucl", "hscl"), "lr": LR, "beta": HARDENED}
-    found = grid(space, {"method": ["hscl"], "beta": [1, 4]}, graphs())
-    assert found == [{"method": "hscl", "lr": 0.01, "beta": beta} for beta in (1, 4)]
+    tried = grid(space, {"method": ["hscl"], "beta": [1, 4]}, graphs())
+    assert tried == [{"method": "hscl", "lr": 0.01, "beta": beta} for beta in (1, 4)]
 
 
 def test_a_value_of_a_grid_is_the_choice_itself() -> None:
-    (found,) = grid({"layers": methods(2, 3)}, {"layers": [2.0]}, graphs())
-    assert type(found["layers"]) is int
+    (values,) = grid({"layers": methods(2, 3)}, {"layers": [2.0]}, graphs())
+    assert type(values["layers"]) is int
     with pytest.raises(InputError, match=r"\blayers True\b.*\bgrid\b.*\b1, 2\b"):
         grid({"layers": methods(1, 2)}, {"layers": [True]}, graphs())
 
@@ -715,16 +718,16 @@ MOVES: dict[tuple[str, str], set[str]] = {
 
 def extra(name: str, method: str) -> set[str]:
     """What a file searches for a method beside."""
-    found = {"beta"} if method in ("hucl", "hcl", "hscl") and name != "tau-schedule" else set()
+    searched = {"beta"} if method in ("hucl", "hcl", "hscl") and name != "tau-schedule" else set()
     if method == "hscl-tau" and name != "beta":
-        found |= THRESHOLD
+        searched |= THRESHOLD
     if method in ("dcl", "hcl") and name in ("full", "images"):
-        found |= {"class_prior"}
+        searched |= {"class_prior"}
     if method == "bcl" and name == "full":
-        found |= {"class_prior"}
+        searched |= {"class_prior"}
     if name == "full":  # numbers of views and of positives decide each other
-        found |= set(METHODS[method].settings) - {"hard_positives"}
-    return found
+        searched |= set(METHODS[method].settings) - {"hard_positives"}
+    return searched
 
 
 def read_text(folder: Path, text: str) -> Any:
@@ -751,10 +754,10 @@ def test_the_paper_s_values_are_tried_first(name: str, domain: str) -> None:
         base = Base(CONFIGS[domain], {"method": method, "lr": 0.002})
         space = read_space(name, base.kind).fitted(base)
         grid = space.grid_of(base)
-        assert all(set(one) == {d.name for d in space.dimensions} for one in grid)
-        assert all(one["lr"] == 0.002 for one in grid)
+        assert all(set(values) == {d.name for d in space.dimensions} for values in grid)
+        assert all(values["lr"] == 0.002 for values in grid)
         keys = ("beta", *sorted(THRESHOLD))
-        tried[method] = [{k: one[k] for k in keys if k in one} for one in grid]
+        tried[method] = [{k: values[k] for k in keys if k in values} for values in grid]
     betas = [1, 2, 10] if domain == "graphs" else [0.1, 0.5, 1, 2, 5]
     hardened = [] if name == "tau-schedule" else [{"beta": b} for b in betas]
     starts_ends = product((-0.5, -0.3, -0.1), (-0.1, 0, 0.1))
@@ -777,7 +780,8 @@ def test_the_command_above_a_file_runs_it(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("domain", "method"), [(domain, one) for domain in CONFIGS for one in CONFIGS[domain].methods]
+    ("domain", "method"),
+    [(domain, method) for domain in CONFIGS for method in EXPERIMENTS[domain]().methods],
 )
 def test_every_method_has_a_usual_space(domain: str, method: str) -> None:
     config = CONFIGS[domain](method=method)  # type: ignore[call-arg]

@@ -85,8 +85,8 @@ def at() -> Iterator[Callable[..., StudyStorage]]:
     """Opens studies, and closes them in the end."""
     places: list[StudyStorage] = []
 
-    def open_(url: str, name: str = "study", **how: bool) -> StudyStorage:
-        places.append(StudyStorage(url, name, opened(url, **how)))
+    def open_(url: str, name: str = "study", **options: bool) -> StudyStorage:
+        places.append(StudyStorage(url, name, opened(url, **options)))
         return places[-1]
 
     yield open_
@@ -135,11 +135,11 @@ def test_folders_are_made(tmp_path: Path, at: Callable[..., StudyStorage]) -> No
 
 
 def test_going_on_adds_nothing(url: str, at: Callable[..., StudyStorage]) -> None:
-    made = join(at(url))
+    study = join(at(url))
     for _ in range(2):
         assert enqueued(join(at(url))) == TRIED
-    trial = made.ask()
-    made.tell(trial, trial.suggest_float("beta", 0.1, 20))
+    trial = study.ask()
+    study.tell(trial, trial.suggest_float("beta", 0.1, 20))
     assert enqueued(join(at(url))) == TRIED[1:]
 
 
@@ -153,8 +153,8 @@ def test_a_place_has_room_for_many_studies(journal: str, at: Callable[..., Study
 def test_a_study_is_found_to_be_looked_at(url: str, at: Callable[..., StudyStorage]) -> None:
     with pytest.raises(InputError, match=r"'study'.*\ba\.\w+\b.*--report-only\b"):
         at(url).existing(MINE)
-    made = join(at(url))
-    made.tell(made.ask(), 71.0)
+    study = join(at(url))
+    study.tell(study.ask(), 71.0)
     assert [trial.value for trial in at(url).existing(MINE).trials] == [71.0, None, None]
     with pytest.raises(InputError, match=r"\bMUTAG hscl\b.*\bPTC_MR\b"):
         at(url).existing(MINE | {"dataset": "PTC_MR"})
@@ -204,11 +204,11 @@ def test_a_study_of_something_else_says_of_what_and_what_differs(
     join(at(journal))
     with pytest.raises(InputError) as caught:
         join(at(journal), MINE | other)
-    found = str(caught.value)
-    assert says(found, "'study'", journal, "MUTAG hscl", "inductive", "--study-name", "--storage")
-    assert re.search(".*".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in named), found)
+    message = str(caught.value)
+    assert says(message, "'study'", journal, "MUTAG hscl", "inductive", "--study-name", "--storage")
+    assert re.search(".*".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in named), message)
     same = {*MINE, "epochs", "lr"} - {"dataset", "method", "protocol", "settings", *named}
-    assert not any(says(found, name) for name in same)
+    assert not any(says(message, name) for name in same)
     assert len(at(journal).existing(MINE).trials) == len(TRIED)
 
 
@@ -220,9 +220,9 @@ def test_what_follows_from_another_data_set_is_not_listed(
     other["space"] = {}
     with pytest.raises(InputError) as caught:
         join(at(journal), other)
-    said = str(caught.value)
-    assert re.search(r"\bdataset MUTAG\b.*\bPTC_MR\b.*\bmethod hscl\b.*\bhucl\b", said)
-    assert not any(says(said, name) for name in ("digest", "epochs", "space"))
+    message = str(caught.value)
+    assert re.search(r"\bdataset MUTAG\b.*\bPTC_MR\b.*\bmethod hscl\b.*\bhucl\b", message)
+    assert not any(says(message, name) for name in ("digest", "epochs", "space"))
 
 
 def test_a_study_that_is_not_of_ours_is_left_alone(
@@ -278,10 +278,10 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The time of drivers to whom every storage is a server."""
-    found = Clock()
-    monkeypatch.setattr(storage, "time", found)
+    fake = Clock()
+    monkeypatch.setattr(storage, "time", fake)
     monkeypatch.setattr(storage, "is_server", lambda url: True)
-    return found
+    return fake
 
 
 def half_made(home: StudyStorage, identity: dict[str, Any] | None, n: int) -> optuna.Study:
@@ -304,11 +304,11 @@ def test_a_maker_that_enqueues_its_grid_is_waited_for(
     at: Callable[..., StudyStorage], journal: str, clock: Clock
 ) -> None:
     home = at(journal)
-    made = half_made(home, MINE, 1)
+    study = half_made(home, MINE, 1)
 
     def ends() -> None:
-        enqueue(made, TRIED[1:])
-        made.set_user_attr(READY, True)
+        enqueue(study, TRIED[1:])
+        study.set_user_attr(READY, True)
 
     clock._after, clock._then = 3.0, ends
     assert enqueued(join(home)) == TRIED
@@ -343,19 +343,19 @@ def test_a_maker_may_take_a_moment_to_say_what_it_makes(
     at: Callable[..., StudyStorage], journal: str, clock: Clock
 ) -> None:
     home = at(journal)
-    made = half_made(home, None, 0)
+    study = half_made(home, None, 0)
     other = MINE | {"dataset": "PTC_MR"}
-    clock._after, clock._then = 1.0, lambda: made.set_user_attr(IDENTITY, other)
+    clock._after, clock._then = 1.0, lambda: study.set_user_attr(IDENTITY, other)
     with pytest.raises(InputError, match=r"\bPTC_MR hscl\b.*\bMUTAG\b"):
         join(home)
-    assert enqueued(made) == []
+    assert enqueued(study) == []
 
 
 # Names of places
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("place", "meant"),
     [
         (None, "sqlite:///results/PTC_MR_hscl.db"),
         ("a.db", "sqlite:///a.db"),
@@ -372,20 +372,20 @@ def test_a_maker_may_take_a_moment_to_say_what_it_makes(
         ("mysql://me@host/name", "mysql://me@host/name"),
     ],
 )
-def test_a_storage_is_a_file_a_journal_or_a_database(given: str | None, meant: str) -> None:
-    assert url_of(given, Path("results"), "PTC_MR_hscl") == meant
+def test_a_storage_is_a_file_a_journal_or_a_database(place: str | None, meant: str) -> None:
+    assert url_of(place, Path("results"), "PTC_MR_hscl") == meant
 
 
-@pytest.mark.parametrize("given", ["sqlite://", "sqlite:///", "sqlite:////"])
-def test_a_storage_keeps_what_is_in_it(given: str) -> None:
-    with pytest.raises(InputError, match=rf"{given} .*\bmemory\b.*\bfile\b"):
-        url_of(given, Path("results"), "PTC_MR_hscl")
+@pytest.mark.parametrize("place", ["sqlite://", "sqlite:///", "sqlite:////"])
+def test_a_storage_keeps_what_is_in_it(place: str) -> None:
+    with pytest.raises(InputError, match=rf"{place} .*\bmemory\b.*\bfile\b"):
+        url_of(place, Path("results"), "PTC_MR_hscl")
 
 
-@pytest.mark.parametrize("given", [":memory:", "sqlite:///:memory:", "sqlite:/folder/a.db"])
-def test_what_is_no_file_either_is_refused(given: str) -> None:
+@pytest.mark.parametrize("place", [":memory:", "sqlite:///:memory:", "sqlite:/folder/a.db"])
+def test_what_is_no_file_either_is_refused(place: str) -> None:
     with pytest.raises(InputError):
-        url_of(given, Path("results"), "PTC_MR_hscl")
+        url_of(place, Path("results"), "PTC_MR_hscl")
 
 
 STRANGE = ["a?b#c", "a%41 %3F", "über {1} {", "a@b:c&d=e;f+g'\"h"]
@@ -396,17 +396,17 @@ def test_a_path_is_the_file_that_it_says_whatever_its_characters_mean_in_urls(
     tmp_path: Path, at: Callable[..., StudyStorage], name: str
 ) -> None:
     (tmp_path / "a").mkdir()
-    there = {url_of(None, tmp_path / "a" / name, "x"): tmp_path / "a" / name / "x.db"}
+    paths = {url_of(None, tmp_path / "a" / name, "x"): tmp_path / "a" / name / "x.db"}
     for suffix in ("db", "journal"):
         path = tmp_path / "a" / f"{name}.{suffix}"
-        there[url_of(str(path), tmp_path, "")] = path
-    for url, path in there.items():
+        paths[url_of(str(path), tmp_path, "")] = path
+    for url, path in paths.items():
         with exclusive(url):
             join(at(url))
             assert path.with_name(f".{path.name}.lock").is_file()
         assert at(url, create=False).existing(MINE).study_name == "study"
-    assert {p for p in tmp_path.rglob("*") if p.is_file()} == {*there.values()}
-    assert len(there) == 3
+    assert {p for p in tmp_path.rglob("*") if p.is_file()} == {*paths.values()}
+    assert len(paths) == 3
 
 
 @pytest.mark.parametrize("folder", ["results", "my über+results", "a=b,~(1)"])
@@ -415,12 +415,12 @@ def test_a_study_that_an_earlier_version_has_made_is_found(
 ) -> None:
     (tmp_path / folder).mkdir()
     url = f"sqlite:///{(tmp_path / folder / 'a.db').as_posix()}"
-    made = optuna.storages.RDBStorage(url)
-    study = join(StudyStorage(url, "study", made))
+    database = optuna.storages.RDBStorage(url)
+    study = join(StudyStorage(url, "study", database))
     study.tell(study.ask(), 71.0)
-    made.engine.dispose()
-    for given in (None, str(tmp_path / folder / "a.db"), url):
-        home = at(url_of(given, tmp_path / folder, "a"))
+    database.engine.dispose()
+    for place in (None, str(tmp_path / folder / "a.db"), url):
+        home = at(url_of(place, tmp_path / folder, "a"))
         assert [trial.value for trial in home.existing(MINE).trials] == [71.0, None, None]
 
 
@@ -496,30 +496,30 @@ def test_a_server_that_does_not_answer_is_named_without_the_password(
     at: Callable[..., StudyStorage],
 ) -> None:
     port = free_port()
-    said = unusable(url_of(f"postgresql://me:secret@127.0.0.1:{port}/db", Path(), ""), at)
+    message = unusable(url_of(f"postgresql://me:secret@127.0.0.1:{port}/db", Path(), ""), at)
     where = f"postgresql+psycopg://me:***@127.0.0.1:{port}/db"
-    assert says(said, where, "refused", "--storage")
-    assert "secret" not in said
+    assert says(message, where, "refused", "--storage")
+    assert "secret" not in message
 
 
 def test_a_text_file_is_no_database(tmp_path: Path, at: Callable[..., StudyStorage]) -> None:
     (tmp_path / "a.db").write_text("notes\n" * 200, encoding="utf-8")
-    said = unusable(f"sqlite:///{tmp_path}/a.db", at)
-    assert says(said, f"sqlite:///{tmp_path}/a.db", "not a database", "--storage")
+    message = unusable(f"sqlite:///{tmp_path}/a.db", at)
+    assert says(message, f"sqlite:///{tmp_path}/a.db", "not a database", "--storage")
     assert (tmp_path / "a.db").read_text(encoding="utf-8") == "notes\n" * 200
 
 
 @pytest.mark.parametrize(
-    "there", [b"notes\n" * 20, b"notes", b'{"loss": 1}\n', b"3\n", b"null\n", b"\xff\n", b"\n"]
+    "content", [b"notes\n" * 20, b"notes", b'{"loss": 1}\n', b"3\n", b"null\n", b"\xff\n", b"\n"]
 )
 def test_another_file_is_no_journal(
-    tmp_path: Path, at: Callable[..., StudyStorage], there: bytes
+    tmp_path: Path, at: Callable[..., StudyStorage], content: bytes
 ) -> None:
     path = tmp_path / "a.log"
-    path.write_bytes(there)
-    said = unusable(f"journal:{path}", at)
-    assert says(said, str(path), "journal", "Optuna", "--storage")
-    assert path.read_bytes() == there
+    path.write_bytes(content)
+    message = unusable(f"journal:{path}", at)
+    assert says(message, str(path), "journal", "Optuna", "--storage")
+    assert path.read_bytes() == content
 
 
 def test_an_empty_file_becomes_a_journal(tmp_path: Path, at: Callable[..., StudyStorage]) -> None:
@@ -535,10 +535,10 @@ def test_a_database_that_was_cut_short_is_named_and_stays_as_it_is(
     study, path = join(at(sqlite)), Path(sqlite.removeprefix("sqlite:///"))
     study.tell(study.ask(), 71.0)
     path.write_bytes(path.read_bytes()[:kept])
-    there = path.read_bytes()
-    assert len(there) == kept
+    content = path.read_bytes()
+    assert len(content) == kept
     assert says(unusable(sqlite, at), sqlite, "malformed")
-    assert path.read_bytes() == there
+    assert path.read_bytes() == content
 
 
 def test_a_disk_that_is_full_costs_a_database_no_finished_trial(
@@ -618,8 +618,8 @@ def test_a_file_of_another_optuna_is_said_to_be(
         file.execute("UPDATE version_info SET schema_version = 99")
         file.execute("UPDATE alembic_version SET version_num = 'v99'")
         file.commit()
-    said = unusable(sqlite, at)
-    assert says(said, sqlite, "optuna", "--storage")
+    message = unusable(sqlite, at)
+    assert says(message, sqlite, "optuna", "--storage")
 
 
 def test_postgresql_without_its_driver_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -630,8 +630,8 @@ def test_postgresql_without_its_driver_is_an_extra(monkeypatch: pytest.MonkeyPat
 
 def test_other_databases_need_a_driver_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "MySQLdb", None)
-    said = r"\bmysql://me:\*\*\*@host/db\b.*\bdriver\b.*\bMySQLdb\b"
-    with pytest.raises(InputError, match=said) as caught:
+    pattern = r"\bmysql://me:\*\*\*@host/db\b.*\bdriver\b.*\bMySQLdb\b"
+    with pytest.raises(InputError, match=pattern) as caught:
         opened("mysql://me:secret@host/db")
     assert "secret" not in str(caught.value)
 
@@ -641,8 +641,8 @@ def test_what_breaks_later_is_said_too(at: Callable[..., StudyStorage], sqlite: 
     with contextlib.closing(sqlite3.connect(sqlite.removeprefix("sqlite:///"))) as file:
         file.execute("DROP TABLE trials")
         file.commit()
-    said = r"\bsqlite:///.*\ba\.db\b.*\btable: trials\b.*--storage\b"
-    with pytest.raises(InputError, match=said), reachable(sqlite):
+    pattern = r"\bsqlite:///.*\ba\.db\b.*\btable: trials\b.*--storage\b"
+    with pytest.raises(InputError, match=pattern), reachable(sqlite):
         study.ask()
 
 
@@ -831,9 +831,9 @@ def test_a_trial_that_another_driver_has_ended_keeps_its_score(*, finished: bool
 
 
 @pytest.mark.parametrize("kind", ["db", "journal"])
-@pytest.mark.parametrize("what", ["score", "setting", "outer"])
+@pytest.mark.parametrize("changed", ["score", "setting", "outer"])
 def test_a_score_that_is_not_what_was_stored_is_named(
-    what: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    changed: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A digit that changes on a disk would make another trial the best."""
     path = tmp_path / f"s.{kind}"
@@ -845,12 +845,12 @@ def test_a_score_that_is_not_what_was_stored_is_named(
     study = optuna.load_study(study_name="s", storage=opened(url_of(str(path), tmp_path, "s")))
     trial = study.trials[1]
     old = {"score": trial.values[0], "setting": trial.params["beta"],
-           "outer": next(iter(study.user_attrs["outer"].values()))}[what]  # fmt: skip
+           "outer": next(iter(study.user_attrs["outer"].values()))}[changed]  # fmt: skip
     del study
     change_number(path, old, old + 0.125)
     capsys.readouterr()
     assert tune.main([*arguments, "--report-only"]) == 2
-    named = "an outer score" if what == "outer" else "trial 1"
+    named = "an outer score" if changed == "outer" else "trial 1"
     assert named in capsys.readouterr().err
 
 
