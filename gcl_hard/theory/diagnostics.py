@@ -57,7 +57,7 @@ class Batch:
         anchor_labels: int64 [A].
         candidate_labels: int64 [K].
         positive: int64 [A], the candidate that is an anchor's positive.
-        itself: int64 [A], the candidate that is the anchor itself, −1 for nodes against graphs.
+        own: int64 [A], the candidate that is the anchor itself, −1 for nodes against graphs.
         n_items: number of samples in the batch.
     """
 
@@ -67,7 +67,7 @@ class Batch:
     anchor_labels: Tensor
     candidate_labels: Tensor
     positive: Tensor
-    itself: Tensor
+    own: Tensor
     n_items: int
 
     @classmethod
@@ -233,7 +233,7 @@ def _optimality(batches: Sequence[Batch]) -> dict[str, float]:
     conditions: list[tuple[float, float, float]] = []
     for batch in batches:
         table, n = batch.scores, len(batch.anchors)
-        if table.objective != "infonce" or bool((batch.itself < 0).any()):
+        if table.objective != "infonce" or bool((batch.own < 0).any()):
             continue  # not unit vectors
         anchors, z = (unit(part.double()).cpu() for part in (batch.anchors, batch.candidates))
         for i in range(0, n, -(-n // ANCHORS)):

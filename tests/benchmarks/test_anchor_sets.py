@@ -17,7 +17,7 @@ from gcl_hard.experiments.record import RunResult
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.reports import theme
-from tests.reports import made_runs as made
+from tests.reports import made_runs
 from tests.reports.made import counts, sentences
 from tests.said import says
 
@@ -49,13 +49,13 @@ def save_points(
     np.savez(
         path, anchors=anchors.astype(np.float32), candidates=candidates.astype(np.float32),
         anchor_labels=anchor_labels, candidate_labels=candidate_labels, positive=positive,
-        anchor_columns=anchor_columns, temperature=0.5, objective=objective, **more,
+        own=anchor_columns, temperature=0.5, objective=objective, **more,
     )  # fmt: skip
     return path
 
 
-def draw(kept: Kept, **settings: Any) -> made.Shown:
-    return made.shown(fig3)(*kept, **settings)
+def draw(kept: Kept, **settings: Any) -> made_runs.Shown:
+    return made_runs.shown(fig3)(*kept, **settings)
 
 
 SETS = ("in_scl", "in_hucl", "in_hscl", "in_hcol")
@@ -65,10 +65,10 @@ OBJECTIVES = ("infonce", "jsd")
 def run(tmp_path: Path, seed: int = 0, **settings: Any) -> tuple[RunResult, Path]:
     path = save_points(tmp_path / f"{seed}.npz", seed=seed, **settings)
     config = ImageConfig() if settings.get("objective", "infonce") == "infonce" else GraphConfig()
-    return made.run(config, seed, epochs=(7,)), path
+    return made_runs.run(config, seed, epochs=(7,)), path
 
 
-def heading(drawn: made.Shown) -> str:
+def heading(drawn: made_runs.Shown) -> str:
     return " ".join(drawn.figure.texts[-1].get_text().split())
 
 
@@ -89,7 +89,7 @@ def slow_sets(path: Path, anchor: int, threshold: float) -> list[list[bool]]:
     return [[bool(value) for value in row] for row in sets]
 
 
-def candidates(drawn: made.Shown) -> list[dict[str, object]]:
+def candidates(drawn: made_runs.Shown) -> list[dict[str, object]]:
     return [row for row in drawn.rows if row["role"] != "anchor" or row["similarity"] is not None]
 
 
@@ -200,7 +200,7 @@ def saved(path: Path, cosines: list[float], labels: list[int]) -> tuple[RunResul
         candidate_labels=np.array(labels), positive=np.array([1]), temperature=0.5,
         objective="infonce",
     )  # fmt: skip
-    return made.run(ImageConfig()), path
+    return made_runs.run(ImageConfig()), path
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def far_graph(path: Path) -> tuple[RunResult, Path]:
         arrays = dict(file)
     arrays["candidates"][-1] *= 1e4
     np.savez(path, **arrays)
-    return made.run(GraphConfig(), epochs=(7,)), path
+    return made_runs.run(GraphConfig(), epochs=(7,)), path
 
 
 def test_one_far_graph_does_not_make_dots_of_the_others(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_far_anchor_or_positive_is_shown(tmp_path: Path) -> None:
 
 def stored(folder: Path, config: ImageConfig, seed: int = 0, *, embeddings: bool = True) -> Path:
     """The file of a result, with or without embeddings next to it."""
-    path = made.save(folder, config, seed, epochs=(7,))
+    path = made_runs.save(folder, config, seed, epochs=(7,))
     if embeddings:
         save_points(path.with_suffix(".npz"), seed=seed)
     return path
@@ -309,7 +309,7 @@ def test_the_first_seed_with_embeddings_is_drawn_or_the_one_chosen(tmp_path: Pat
             f"fig3-digits.{suffix}" for suffix in ("png", "svg", "csv")
         }
         path = save_points(tmp_path / f"{seed}.npz", seed=seed)
-        expected = fig3(made.run(config, seed, epochs=(7,)), path).data
+        expected = fig3(made_runs.run(config, seed, epochs=(7,)), path).data
         assert rows(output) == expected.to_csv(index=False, lineterminator="\n")
 
 

@@ -171,7 +171,7 @@ def test_nodes_and_graphs_are_those_of_the_heads_in_eval_mode(
     close(seen, t / scale)
     assert torch.equal(batch.candidate_labels, mutag.y[index])
     assert torch.equal(batch.anchor_labels, mutag.y[index][batch.positive])
-    assert (batch.itself == -1).all()
+    assert (batch.own == -1).all()
     assert batch.n_items == batch_size
     assert torch.equal(sample.items, batch.candidates)
     sizes = mutag.node_ptr.diff()[index]
@@ -243,7 +243,7 @@ def test_second_views_are_of_another_graph_of_the_class(
     assert torch.equal(batch.anchors, batch.candidates)
     assert torch.equal(batch.anchor_labels, mutag.y[index].repeat(2))
     assert torch.equal(batch.candidate_labels, batch.anchor_labels)
-    assert batch.itself.tolist() == list(range(64))
+    assert batch.own.tolist() == list(range(64))
     assert batch.positive.tolist() == [*range(32, 64), *range(32)]
     assert torch.equal(sample.items, batch.anchors[:32])
     assert torch.equal(sample.positives[0], batch.anchors)
