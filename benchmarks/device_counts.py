@@ -102,7 +102,7 @@ def counts(run: Run) -> dict[str, float]:
             run(epochs)
         records.append(Counter(record))
     asked, steps = Record((records[1] - records[0]).elements()), 4
-    moved = Counter(operation.what for operation in asked if operation.kind == "to device")
+    moved = Counter(event.operation for event in asked if event.kind == "to device")
     return {
         "launches": asked.count("launch") / steps, "waits": asked.count("wait") / steps,
         "copies, pinned": moved["pinned"] / steps,

@@ -19,9 +19,9 @@ from gcl_hard.experiments.store import Store
 from gcl_hard.figures import main
 from gcl_hard.molecules.settings import representation
 from gcl_hard.reports.frame import Scores
-from gcl_hard.reports.molecules import size_figure
 from gcl_hard.reports.rendering import write_files
 from gcl_hard.reports.rows import Row
+from gcl_hard.reports.transfer_figures import size_figure
 
 ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "benchmarks/results/figures"

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.domains import CONFIGS, namespace
+from gcl_hard.experiments.domains import CONFIGS, DOMAINS, namespace
 from gcl_hard.experiments.outside import import_domain
 from gcl_hard.experiments.presets import domain_of_table
 from gcl_hard.experiments.settings import Domain
 from gcl_hard.files.io import expanded
 
+DEFAULT: Domain = "graphs"
+"""The domain where nothing says another."""
 SUFFIX = re.compile(r"\.(npz|tar|tar\.gz|tgz)$", re.IGNORECASE)
 """Ending of files that are a data set by the rest of their names."""
 
@@ -162,13 +164,26 @@ def domain_of(stated: Mapping[str, Any]) -> Domain:
             f"{domain} ({', '.join(sets)})" for domain, sets in by_domain.items()
         )
         raise InputError(f"{several} have different settings: give each kind a command of its own")
-    domain = next(iter(by_domain), asked or "graphs")
+    domain = next(iter(by_domain), asked or DEFAULT)
     if not table:
         return domain
     needed = domain_of_table(table)
     if (names or asked) and domain != needed:
         raise InputError(f"--table {table} needs {needed}, not {domain} ({', '.join(names)})")
     return needed
+
+
+def domains_of_objects(data: Any) -> list[Domain]:
+    """The domains whose packages define the class of some data or its bases; else the default.
+
+    The last one knows most of the class: molecules are graphs, too.
+    """
+    modules = [base.__module__ for base in type(data).__mro__]
+    domains: list[Domain] = [
+        domain for domain, package in DOMAINS.items()
+        if any(module.startswith(f"{package.name}.") for module in modules)
+    ]  # fmt: skip
+    return domains or [DEFAULT]
 
 
 def _names(stated: Mapping[str, Any]) -> list[str]:
@@ -189,4 +204,4 @@ def _domain(name: str, data_dir: Path | None) -> Domain:
             f"by --domain {' or --domain '.join(domains)}"
         )
     near = [domain for domain, is_near in _answers("is_misspelt", name).items() if is_near]
-    return next(iter(domains or near), "graphs")
+    return next(iter(domains or near), DEFAULT)

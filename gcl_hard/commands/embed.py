@@ -220,18 +220,18 @@ def items_of(
         device=str(hardware.choose_device(device)), threads=None, cores=jobs, versions={},
         experiment_of=runnable,
     )  # fmt: skip
+    experiment = runnable(CONFIGS[model.domain])
     for name in ("smiles", "ids"):
-        if getattr(reading, name) is not None and model.domain != "molecules":
+        if getattr(reading, name) is not None and name not in experiment.reading:
             raise InputError(f"{name} names a column of molecules, and this encodes {model.domain}")
-    if reading.level == "nodes" and model.domain not in ("graphs", "molecules"):
+    if reading.level == "nodes" and "level" not in experiment.reading:
         raise InputError(f"level nodes applies to graphs and molecules, not to {model.domain}")
     encoder = model.encoder.to(context.device)
-    experiment = runnable(CONFIGS[model.domain])
     try:
         found = experiment.items(encoder, model.saved, data, context, reading)
     except InputError:
         if isinstance(data, str | Path):
-            _check_kind(model.domain, Path(data))
+            _check_kind(model.domain, Path(data), table="smiles" in experiment.reading)
         raise
     if not found.bounds[-1]:
         raise InputError(
@@ -241,15 +241,14 @@ def items_of(
     return replace(found, digest=joined_digest(found.digest, ids, reading.level))
 
 
-def _check_kind(domain: str, path: Path) -> None:
-    """Refuse a file or a folder of another kind of data."""
-    is_table = path.suffix.lower() == ".csv" and path.is_file()
-    if is_table and domain != "molecules":
+def _check_kind(domain: str, path: Path, *, table: bool) -> None:
+    """Refuse a folder for a domain that reads tables, and a table for one that does not."""
+    if path.suffix.lower() == ".csv" and path.is_file() and not table:
         raise InputError(
             f"{path} is a CSV, which molecules are read from, and this encodes {domain}"
         )
-    if path.is_dir() and domain == "molecules":
-        raise InputError(f"{path} is a folder, and this encodes molecules: give a CSV of SMILES")
+    if path.is_dir() and table:
+        raise InputError(f"{path} is a folder, and this encodes {domain}: give a CSV of SMILES")
 
 
 def embed_parser() -> ArgumentParser:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from gcl_hard.commands.datasets import domains_of_objects
 from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.custom import (
@@ -21,7 +21,7 @@ from gcl_hard.experiments.custom import (
     is_one_graph,
     named_object,
 )
-from gcl_hard.experiments.domains import CONFIGS, from_dict
+from gcl_hard.experiments.domains import CONFIGS, DOMAINS, from_dict, namespace
 from gcl_hard.experiments.experiment import Parts
 from gcl_hard.experiments.registry import experiment_of, runnable
 from gcl_hard.experiments.settings import is_own, is_pretrained
@@ -180,10 +180,10 @@ def model_of_file(
         if fold is not None or maker is not None:
             argument = "fold" if fold is not None else "encoder"
             raise InputError(f"{path} has one encoder, which is ours: leave {argument} out")
-        check_extra("molecules", "an encoder of molecules")
-        from gcl_hard.molecules.pretrained import load_pretrained
-
-        return Model(load_pretrained(path).encoder, "molecules", pretrained, digest)
+        domain, package = next((name, lent) for name, lent in DOMAINS.items() if lent.encoders)
+        check_extra(package.extra, f"an encoder of {domain}")
+        encoder = package.module(package.encoders).load_pretrained(path).encoder
+        return Model(encoder, domain, pretrained, digest)
     saved = read_encoders(path)
     encoder = encoder_in(path, saved, maker, fold=fold, trust=trust)
     more = [] if maker is None else [code_digest(maker)]
@@ -196,16 +196,14 @@ def model_without_file(encoder: nn.Module, data: Any) -> Model:
     """An encoder that is given with its data, which are read as they are.
 
     Raises:
-        InputError: for data that are named, or for images, whose normalisation a file says.
+        InputError: for data that are named, or images, whose normalisation a file says.
     """
-    domain = "nodes" if is_one_graph(data) and not _reads_batch(encoder) else _domain_of(data)
-    if domain is None:
-        raise InputError(
-            f"an encoder by itself embeds graphs, molecules or nodes that are given, got "
-            f"{type(data).__name__}: give its file NAME.pt, which says how its data were read"
-        )
-    saved: dict[str, Any] = {"config": CONFIGS[domain](), "features": "stored"}
-    return Model(encoder, domain, saved, digest_of_encoder(encoder))
+    domains = domains_of_objects(data)
+    if is_one_graph(data) and not _reads_batch(encoder):
+        domains = [name for name in CONFIGS if getattr(namespace(name), "from_one_graph", False)]
+    config = CONFIGS[domains[-1]]()
+    saved = {"config": config, **experiment_of(config).file_facts(data)}
+    return Model(encoder, config.domain, saved, digest_of_encoder(encoder))
 
 
 def digest_of_encoder(encoder: nn.Module) -> str:
@@ -231,15 +229,3 @@ def _reads_batch(encoder: nn.Module) -> bool:
     parameters = inspect.signature(encoder.forward).parameters.values()
     needed = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
     return len(needed) > 2
-
-
-def _domain_of(data: Any) -> str | None:
-    from gcl_hard.molecules import Molecules
-    from gcl_hard.nodes import NodeSet
-
-    if isinstance(data, NodeSet):
-        return "nodes"
-    if isinstance(data, Molecules):
-        return "molecules"
-    others = isinstance(data, str | Path | Tensor) or hasattr(data, "images")
-    return "graphs" if isinstance(data, Iterable) and not others else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 import warnings
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from gcl_hard.commands.datasets import domain_of, named_paths
+from gcl_hard.commands.datasets import DEFAULT, domain_of, domains_of_objects, named_paths
 from gcl_hard.commands.encoders import encoders_of, read_encoders
 from gcl_hard.commands.execute import execute
 from gcl_hard.commands.options import BenchOptions, bench_configs
@@ -36,9 +35,6 @@ from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig, defaults, encoder_name, known
 from gcl_hard.experiments.store import Store
 from gcl_hard.experiments.values import as_seeds, check_report, warn_of_unread
-from gcl_hard.graphs.features import CODES
-from gcl_hard.graphs.own import own_graphs
-from gcl_hard.graphs.settings import GraphConfig
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -156,7 +152,8 @@ def evaluate(
     graphs = str(graphs) if isinstance(graphs, Path) else graphs
     _check(name, jobs, threads, report)
     kind = _kind(graphs, data_dir)
-    beside = experiment_of(kind).usual_baselines if baselines is None else baselines
+    experiment = experiment_of(kind)
+    beside = experiment.usual_baselines if baselines is None else baselines
     values = _settings(kind, settings) | {"method": (*_words(method), *_words(beside))}
     estimates = known(kind)["protocol"].usual({"method": kind.baselines[0]})
     values["protocol"] = _words(estimates if protocol is None else protocol)
@@ -169,34 +166,24 @@ def evaluate(
     if isinstance(graphs, str):
         where = _where(graphs, data_dir)
         values["dataset"], data_dir = where["dataset"], where.get("data_dir")
-    elif kind is not GraphConfig:
-        own_data = cast("Any", graphs)
-        values["dataset"], own.graphs[own_data.name] = (own_data.name,), own_data
     else:
-        own_set = own_graphs(graphs, name=name, features=values["features"])
-        if settings.get("features", own_set.features) != own_set.features:
-            raise InputError(
-                f"these graphs have the features {own_set.features} already, not "
-                f"{settings['features']}: leave features out"
-            )
-        values["dataset"] = (own_set.name,)
-        if own_set.features != CODES:  # codes describe molecules, and no setting chooses them
-            values["features"] = own_set.features
-        own.graphs[own_set.name] = own_set
+        user_set = experiment.user_data(graphs, name, values)
+        if not hasattr(user_set, "name"):
+            raise InputError(f"{type(user_set).__name__} is no set of {experiment.item}s")
+        values |= experiment.data_settings(user_set, settings)
+        values["dataset"], own.graphs[user_set.name] = (user_set.name,), user_set
     try:
         chosen = as_seeds(int(seeds) if isinstance(seeds, Integral) else list(seeds))  # type: ignore[arg-type]
     except (ArgumentTypeError, TypeError) as error:
         raise InputError(f"seeds: {error}") from error
     configs = bench_configs(kind, values, None, {*values})
     warn_of_unread(configs, {name: values[name] for name in settings})
+    if save_encoders is None:
+        save_encoders = "save_encoder" in experiment.options
     metrics = (metric,) if isinstance(metric, str) else tuple(metric or ())
-    can = experiment_of(kind).options
     options = BenchOptions(
         tuple(dict.fromkeys(configs)),
-        RunOptions(
-            save_encoder="save_encoder" in can if save_encoders is None else save_encoders,
-            save_embeddings=save_embeddings,
-        ),
+        RunOptions(save_encoder=save_encoders, save_embeddings=save_embeddings),
         select=select, metric=metrics or None, seeds=chosen, output=Path(output), force=force,
         jobs=jobs, scheduler=scheduler, device=device, threads=threads,
         data_dir=None if data_dir is None else Path(data_dir),
@@ -238,22 +225,14 @@ def _words(given: Any) -> tuple[Any, ...]:
 
 def _kind(graphs: Any, data_dir: str | Path | None) -> type[RunConfig]:
     """The configurations of some data."""
-    for domain, module, kind in (
-        ("nodes", "gcl_hard.nodes.data", "NodeSet"),
-        ("links", "gcl_hard.links.data", "LinkSet"),
-        ("images", "gcl_hard.images.datasets", "ImageSet"),
-    ):
-        loaded = sys.modules.get(module)  # its objects are there only if it is
-        if loaded is not None and isinstance(graphs, getattr(loaded, kind)):
-            return CONFIGS[domain]
-    if not isinstance(graphs, str) or ":" in graphs:
-        if is_one_graph(graphs):
-            raise InputError(
-                f"this is one graph, a {type(graphs).__name__}: for contrast between its nodes "
-                f"give gcl_hard.nodes.NodeSet.from_graph(graph), and of several graphs a list"
-            )
-        return GraphConfig
-    return CONFIGS[domain_of(_where(graphs, data_dir))]
+    if isinstance(graphs, str):
+        return CONFIGS[DEFAULT if ":" in graphs else domain_of(_where(graphs, data_dir))]
+    if is_one_graph(graphs):
+        raise InputError(
+            f"this is one graph, a {type(graphs).__name__}: for contrast between its nodes give "
+            f"gcl_hard.nodes.NodeSet.from_graph(graph), and of several graphs a list"
+        )
+    return CONFIGS[domains_of_objects(graphs)[0]]
 
 
 def _where(name: str, data_dir: str | Path | None) -> dict[str, Any]:

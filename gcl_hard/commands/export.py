@@ -11,12 +11,7 @@ from typing import Annotated, Any, NamedTuple
 from jsonargparse import ArgumentParser
 from torch import nn
 
-from gcl_hard.commands.encoders import (
-    Model,
-    digest_of_encoder,
-    model_of_file,
-    model_without_file,
-)
+from gcl_hard.commands.encoders import Model, model_of_file, model_without_file
 from gcl_hard.commands.parser import (
     entry_parser,
     option_defaults,
@@ -30,13 +25,10 @@ from gcl_hard.experiments.custom import EncoderMaker, named_object
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.exporting import CHECKED, TOLERANCE, WRITERS
 from gcl_hard.experiments.flags import add_options, options_of
-from gcl_hard.experiments.registry import runnable
+from gcl_hard.experiments.registry import experiment_of, runnable
 from gcl_hard.experiments.settings import COMMON
 from gcl_hard.files.io import atomic_write
 from gcl_hard.files.stored import SAFETENSORS, safetensors_of
-from gcl_hard.graphs.own import own_graphs
-from gcl_hard.images.settings import ImageConfig
-from gcl_hard.nodes.data import own_nodes
 from gcl_hard.version import __version__
 
 SUFFIXES = (*WRITERS, SAFETENSORS)
@@ -189,26 +181,16 @@ def _without_file(encoder: nn.Module, like: Any) -> Model:
             f"{type(encoder).__name__} is a model of links, which scores the entities that it was "
             f"trained on and embeds no others: its vectors are those of --save-embeddings"
         )
-    encoder = copy.deepcopy(encoder).cpu()
-    if hasattr(like, "plain"):  # Views
-        saved = {
-            "config": ImageConfig(), "size": like.size,
-            "mean": like.mean.flatten().tolist(), "std": like.std.flatten().tolist(),
-        }  # fmt: skip
-        return Model(encoder, "images", saved, digest_of_encoder(encoder))
     if like is None:
         raise InputError(
             "an encoder by itself does not say what its inputs are: give its file NAME.pt, or like="
             "data that it embeds, graphs, molecules or nodes, or the views of images"
         )
-    found = model_without_file(encoder, like)
-    if found.domain == "graphs":
-        like = own_graphs(like, name="custom")
-    if found.domain == "nodes":
-        like = own_nodes(like)
+    model = model_without_file(copy.deepcopy(encoder).cpu(), like)
+    data = experiment_of(model.saved["config"]).user_data(like, "custom", {})
     names = ("n_features", "edge_dim", "features", "columns", "edge_columns")
-    has = {name: getattr(like, name) for name in names if hasattr(like, name)}
-    return found._replace(saved={**found.saved, **has})
+    facts = {name: getattr(data, name) for name in names if hasattr(data, name)}
+    return model._replace(saved={**model.saved, **facts})
 
 
 def export_parser() -> ArgumentParser:

@@ -20,18 +20,13 @@ from gcl_hard.commands.parser import (
 from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.custom import EncoderMaker, UserParts
-from gcl_hard.experiments.domains import DOMAINS
+from gcl_hard.experiments.domains import CONFIGS, DOMAINS
 from gcl_hard.experiments.flags import add_options, add_settings, all_settings, options_of
 from gcl_hard.experiments.logs import Logger
 from gcl_hard.experiments.pretraining_settings import PretrainOptions, of_others
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.experiments.settings import defaults, flag
+from gcl_hard.experiments.settings import RunConfig, defaults, flag
 from gcl_hard.experiments.values import warn_of_unread
-from gcl_hard.graphs.settings import MOLECULE_GIN, GraphConfig
-from gcl_hard.images import has_dataset as has_images
-from gcl_hard.images import is_misspelt
-from gcl_hard.images.settings import ImageConfig
-from gcl_hard.molecules import SOURCES, is_file
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -39,14 +34,13 @@ if TYPE_CHECKING:
     from gcl_hard.losses.keywords import PretrainSettings
 
 
-PRETRAINING: dict[str, Any] = {
-    "dataset": "MOSES", "method": "hucl", "contrast": "two-view", "encoder": MOLECULE_GIN,
-    "augmentations": ("mask-attributes", "mask-columns", "drop-nodes"), "layers": 4, "dim": 64,
-    "epochs": 1, "batch_size": 256, "lr": 0.001,
-}  # fmt: skip
-"""Settings of graphs in pre-training that differ from their defaults."""
-PRETRAINING_IMAGES: dict[str, Any] = {"method": "hucl"}
-"""Likewise, of images."""
+def _configs() -> list[type[RunConfig]]:
+    """The classes of configurations that can be pre-trained, the default first."""
+    return [CONFIGS[name] for name, package in DOMAINS.items() if package.pretrains]
+
+
+def _default_source() -> str:
+    return str(experiment_of(_configs()[0]).pretraining.settings["dataset"])
 
 
 def pretrain_parser() -> ArgumentParser:
@@ -63,23 +57,18 @@ def pretrain_parser() -> ArgumentParser:
         "method": all_settings()["method"][2].partition(";")[0],
         "epochs": "passes over the data", "batch_size": "molecules or images in a batch",
     }  # fmt: skip
-    of_images = defaults(ImageConfig) | PRETRAINING_IMAGES
-    usual: dict[str, Any] = {
-        name: {"graphs": one, "images": of_images[name]} if of_images.get(name, one) != one else one
-        for name, one in (defaults(GraphConfig) | PRETRAINING).items()
-        if name in PRETRAINING or name in PRETRAINING_IMAGES
-    }
-    usual["dataset"] = PRETRAINING["dataset"]
-    names = {
-        name
-        for config in (GraphConfig, ImageConfig)
-        for name in defaults(config)
-        if name not in experiment_of(config).pretraining.unread
-    }
-    of: dict[str, Any] = {"listed": False, "own": usual, "texts": texts, "names": names}
-    add_settings(parser, common=True, **of)
+    names, usual = set[str](), dict[str, Any]()
+    for config in _configs():
+        pretraining = experiment_of(config).pretraining
+        names |= {*defaults(config)} - {*pretraining.unread}
+        for name, value in (defaults(config) | {**pretraining.settings}).items():
+            usual.setdefault(name, {})[config.domain] = value
+    changed = {name for c in _configs() for name in experiment_of(c).pretraining.settings}
+    own = {name: usual[name] for name in changed} | {"dataset": _default_source()}
+    flags: dict[str, Any] = {"listed": False, "own": own, "texts": texts, "names": names}
+    add_settings(parser, common=True, **flags)
     add_options(parser, "pre-training", PretrainOptions, options_of(PretrainOptions))
-    add_settings(parser, common=False, **of)
+    add_settings(parser, common=False, **flags)
     return parser
 
 
@@ -114,40 +103,36 @@ def _options(
         **own: parts of the user's own.
     """
     rest = dict(stated)
-    source = str(rest.get("dataset", PRETRAINING["dataset"]))
-    config, usual = _kind(source, rest.get("data_dir"))
-    options, others = option_defaults(PretrainOptions), experiment_of(config).pretraining.unread
+    source = str(rest.get("dataset", _default_source()))
+    config = _config_of(source, rest.get("data_dir"))
+    options, pretraining = option_defaults(PretrainOptions), experiment_of(config).pretraining
+    usual, unread = {**pretraining.settings}, pretraining.unread
     settings = {
         name: rest.pop(name) for name in defaults(config) if name in rest and name not in options
     }
     for name in sorted({*rest} - {*options}):
-        if name in defaults(GraphConfig) or name in defaults(ImageConfig):
+        if any(name in defaults(other) for other in _configs()):
             raise of_others(name, config, source)
-        known = (one for one in defaults(config) if one not in others)
+        known = (setting for setting in defaults(config) if setting not in unread)
         raise unknown("setting", name, dict.fromkeys([*known, *options]))
-    for name in sorted({*settings} & {*others}):
+    for name in sorted({*settings} & {*unread}):
         raise InputError(f"{flag(name)} is not read by pre-training on {source}: leave it out")
     values = usual | options | settings | rest
     read = config(**usual | settings | {"dataset": PurePath(source).name})
     warn_of_unread(
-        [read], {n: one for n, one in settings.items() if explicit is None or n in explicit}
+        [read], {n: value for n, value in settings.items() if explicit is None or n in explicit}
     )
     return (
         PretrainOptions(read, source, **rest, **own),
-        {name: value for name, value in values.items() if name not in others},
+        {name: value for name, value in values.items() if name not in unread},
     )
 
 
-def _kind(
-    source: str, data_dir: Path | None
-) -> tuple[type[GraphConfig | ImageConfig], dict[str, Any]]:
-    """The configurations of what data hold, and their defaults."""
-    named = is_file(source) or source.casefold() in map(str.casefold, SOURCES)
-    folder = source.endswith("/") or Path(source).is_dir()
-    images = folder or has_images(source, data_dir) or is_misspelt(source)
-    if images and not named:
-        return ImageConfig, PRETRAINING_IMAGES
-    return GraphConfig, PRETRAINING
+def _config_of(source: str, data_dir: Path | None) -> type[RunConfig]:
+    """The class of configurations for data of a name or path."""
+    configs = _configs()
+    readers = (c for c in configs if experiment_of(c).pretrains_on(source, data_dir))
+    return next(readers, configs[0])
 
 
 def pretrain_encoder(

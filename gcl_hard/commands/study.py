@@ -8,16 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gcl_hard.commands.datasets import domain_of
+from gcl_hard.commands.datasets import DEFAULT, domain_of
 from gcl_hard.commands.execute import protocol_lines
 from gcl_hard.errors import unknown
 from gcl_hard.experiments.custom import EncoderMaker
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.logs import Log, Logger, opened_log
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.searches import PrunerName, SamplerName
 from gcl_hard.experiments.settings import defaults
 from gcl_hard.files.io import check_writable, write_json
-from gcl_hard.graphs.own import own_graphs
 from gcl_hard.tuning.journal import mended
 from gcl_hard.tuning.options import Callback, TuneOptions, tune_options, warn_of_untried
 from gcl_hard.tuning.result import Finding, SearchResult
@@ -207,7 +207,7 @@ def study(
 
     graphs, given = None, dict[str, Any](settings)
     if not isinstance(dataset, str | Path):
-        graphs = own_graphs(dataset, name="custom", features=given.get("features", "auto"))
+        graphs = experiment_of(CONFIGS[DEFAULT]).user_data(dataset, "custom", given)
     name = graphs.name if graphs is not None else str(dataset)
     if isinstance(encoder, str):
         given["encoder"], encoder = encoder, None

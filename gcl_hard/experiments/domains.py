@@ -1,4 +1,4 @@
-"""The domains by name, each loaded when it is asked for: their configurations."""
+"""The domains by name, and their configurations; each domain is loaded on first use."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ class Package(NamedTuple):
     Attributes:
         name: the package; its modules ``settings`` and ``experiment`` have ``CONFIG`` and
             ``EXPERIMENT``.
-        extra: what its runs need.
-        trials: whether its module ``trials`` has a way of its own to search, ``outer_parts``.
-        tables: what the tables of the paper in its module ``presets`` show, by their names.
-        encoders: its module of the encoders that it lends to other domains, if it does.
+        extra: the extra that its runs need.
+        trials: whether its module ``trials`` splits data for searches itself, by ``outer_parts``.
+        tables: descriptions of the paper's tables in its module ``presets``, by name.
+        encoders: its module of the encoders that it lends to other domains; empty without.
+        pretrains: whether its configurations are those of a pre-training.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Package(NamedTuple):
     trials: bool = False
     tables: Mapping[str, str] = {}
     encoders: str = ""
+    pretrains: bool = False
 
     def module(self, name: str) -> Any:
         """A module of the domain, imported."""
@@ -38,13 +40,13 @@ class Package(NamedTuple):
 
 DOMAINS: dict[str, Package] = {
     "graphs": Package(
-        "gcl_hard.graphs", "graphs", trials=True,
+        "gcl_hard.graphs", "graphs", trials=True, pretrains=True,
         tables={"2": "Table II, graphs, with baselines, both protocols and tests"},
     ),
     "nodes": Package("gcl_hard.nodes", "graphs"),
     "links": Package("gcl_hard.links", "graphs"),
     "images": Package(
-        "gcl_hard.images", "images", trials=True,
+        "gcl_hard.images", "images", trials=True, pretrains=True,
         tables={"1": "Table I, images, with baselines, grids and tests"},
     ),
     "molecules": Package("gcl_hard.molecules", "molecules", encoders="pretrained"),
@@ -53,10 +55,10 @@ DOMAINS: dict[str, Package] = {
 
 
 def namespace(domain: str) -> Any:
-    """What knows the names of a domain's data sets: its package, or the module of its settings.
+    """The module that knows a domain's data sets by name: its package, or that of its settings.
 
-    It may have ``has_dataset(name, data_dir)``, ``from_paths``, and what else commands ask of names
-    before there is a configuration.
+    It may have ``has_dataset(name, data_dir)``, ``from_paths``, and whatever else commands ask
+    about names before there is a configuration.
     """
     package = DOMAINS.get(domain)
     return import_module(package.name if package else CONFIGS[domain].__module__)
@@ -69,7 +71,7 @@ def lent_encoders() -> Any:
 
 
 class _Configs(MutableMapping[str, type[RunConfig]]):
-    """The class of configurations of each domain; one of ours is imported when it is asked for."""
+    """The class of configurations of each domain; ours are imported on first use."""
 
     def __init__(self) -> None:
         self._classes: dict[str, type[RunConfig] | None] = dict.fromkeys(DOMAINS)
@@ -102,15 +104,15 @@ def from_dict(stored: Mapping[str, Any], domain: str = "", *, recorded: bool = F
 
     Args:
         stored: settings by name, also after JSON; those that are missing have their defaults.
-        recorded: whether all were stored that there were, so that those that are missing have the
+        recorded: whether all settings of that time were stored, so that missing ones have the
             defaults of that time.
-        domain: its name; where that was not recorded, the one that has all the settings.
+        domain: name of the domain; if not recorded, the one that has all the settings.
 
     Returns:
         The configuration, made once for the same settings.
 
     Raises:
-        InputError: for a setting or a domain that is not known; names it.
+        InputError: for an unknown setting or domain; names it.
 
     Example:
         >>> from_dict({"method": "ucl", "lr": 0.1}) == CONFIGS["graphs"](method="ucl", lr=0.1)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from gcl_hard.errors import DivergenceError, InputError, check_at_least, check_processes
+from gcl_hard.experiments.domains import namespace
 from gcl_hard.experiments.settings import CONTROLS, RunConfig
 from gcl_hard.losses.methods import METHODS
 
@@ -97,14 +98,14 @@ class RunContext:
         device: name of a PyTorch device.
         threads: threads of one process, None to choose by the size of a run.
         cores: cores that one process may use.
-        versions: versions that numbers depend on, read when the command began.
-        experiment_of: looks the experiment of a configuration up, in any process.
+        versions: versions that numbers depend on, read when the command starts.
+        experiment_of: returns the experiment of a configuration, in any process.
         options: options of execution.
         digest: digest of the data of the run in training.
         parts: the user's own encoders and augmentations, by the names in configurations.
-        processes: those that train a run together, under torchrun.
-        call: tells the context of one command or call from those of others, in all processes.
-        interim: what scores runs while they train; None for runs that are scored at their end.
+        processes: number of processes that train a run together, under torchrun.
+        call: identifies one command or call, in all processes.
+        interim: scores runs while they train; None for runs that are scored only at their end.
     """
 
     output: Path
@@ -128,15 +129,15 @@ class RunContext:
     def checkpoint(self, run: Run, number: int = 0) -> Path:
         """Path of the checkpoint of one of a run's trainings, from 0.
 
-        Another number of processes finds it, too, and refuses it.
+        Its name does not depend on the number of processes: another number finds and refuses it.
         """
         suffix = f".{number}.ckpt" if number else ".ckpt"
         return self.output / f"{run.name(1)}{suffix}"
 
     def checkpoints(self, run: Run) -> list[Path]:
-        """Those of a run's trainings that are there."""
-        found = (self.checkpoint(run, number) for number in range(max(1, run.config.encoders)))
-        return [path for path in found if path.exists()]
+        """Paths of a run's checkpoints that exist."""
+        paths = (self.checkpoint(run, number) for number in range(max(1, run.config.encoders)))
+        return [path for path in paths if path.exists()]
 
     def forget(self, run: Run) -> None:
         """Remove the checkpoints of a run."""
@@ -144,7 +145,7 @@ class RunContext:
             path.unlink(missing_ok=True)
 
     def without_checkpoints(self) -> RunContext:
-        """The same, for what is not to be resumed."""
+        """The same without checkpoints, for training that is never resumed."""
         return replace(self, options=replace(self.options, checkpoint_minutes=math.inf))
 
     def saves(self, run: Run) -> tuple[str, ...]:
@@ -170,12 +171,12 @@ class TrainedRun:
         embeddings: what is scored, as the experiment defines it.
         scores: of a run that needs no embeddings, as the experiment defines them.
         knn: accuracy of nearest neighbours in percent; None for graphs.
-        curve: monitoring: epoch and accuracy in percent.
+        curve: monitoring curve: epochs and accuracies in percent.
         snapshots: snapshots of the diagnostics.
-        seconds_diagnostics: time of these.
+        seconds_diagnostics: time that they took.
         points: arrays of the last snapshot.
-        facts: what the record states beside the facts of the data.
-        encoders: what is saved of the encoders, for ``torch.load(…, weights_only=True)``.
+        facts: facts for the record, beside those of the data.
+        encoders: content of the encoder file, for ``torch.load(…, weights_only=True)``.
         error: why training failed, or None.
         device: name of the hardware that trained it.
     """
@@ -197,7 +198,7 @@ class TrainedRun:
     device: str = ""
 
     def take_snapshots(self, diagnostics: DiagnosticsCallback[Any] | None) -> None:
-        """Take those of a callback, if there is one."""
+        """Copy the snapshots of a callback, if there is one."""
         if diagnostics is not None:
             self.snapshots = tuple(diagnostics.snapshots)
             self.seconds_diagnostics = diagnostics.seconds
@@ -206,11 +207,11 @@ class TrainedRun:
 
 @dataclass(frozen=True)
 class Interim:
-    """Scores of the trials of a search while they train, after which some of them end.
+    """Scores trials of a search while they train, and prunes some of them.
 
     Attributes:
-        epochs: the epochs after which a run is scored, by the number that it is trained for.
-        pruned: called with an epoch and runs as they are trained by then; returns those that end.
+        epochs: maps the number of epochs of a run to the epochs after which it is scored.
+        pruned: called with an epoch and the runs as trained by then; returns the runs to end.
     """
 
     epochs: Callable[[int], Sequence[int]]
@@ -229,49 +230,52 @@ class PretrainingData(NamedTuple):
     """What pre-training on a domain's data reads.
 
     Attributes:
-        data: the domain whose module ``pretraining`` reads the data, which messages name as well;
-            empty where there is no pre-training.
+        data: name, also in messages, of the domain whose module ``pretraining`` reads the data;
+            empty without pre-training.
         unread: settings that it does not read.
-        refused: options that apply to other data.
+        refused: options that apply only to other data.
+        settings: defaults that differ from those of a run.
     """
 
     data: str = ""
     unread: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = {}
 
 
 class Experiment(ABC, Generic[C, D]):
     """One domain: how its data are loaded and described, how runs are trained and scored, what it
     can do, and how its tables are worded.
 
-    A domain has to define ``load``, ``facts``, ``train_run`` and ``score``; the others have
+    A domain defines ``load``, ``facts``, ``train_run`` and ``score``; the other methods have
     defaults.
 
     Attributes:
-        methods: contrastive methods that it has.
-        options: what it can do of ``diagnostics`` (:attr:`TrainedRun.snapshots`) and
-            ``save_encoder`` (:attr:`TrainedRun.encoders`), which are refused otherwise.
-        shape: what a file of encoders says of their shape, for :meth:`new_encoder`.
-        scores_on_cpu: whether :meth:`score` works on the CPU, so that other processes do it while a
-            GPU trains.
-        has_validation: whether every run is scored on a validation part as well, so that no further
-            run is needed to choose settings.
+        methods: its contrastive methods.
+        options: which of ``diagnostics`` (:attr:`TrainedRun.snapshots`) and ``save_encoder``
+            (:attr:`TrainedRun.encoders`) it supports; the others are refused.
+        shape: fields of an encoder file that give the encoder's shape, for :meth:`new_encoder`.
+        scores_on_cpu: whether :meth:`score` works on the CPU, so that other processes can score
+            while a GPU trains.
+        has_validation: whether every run is scored on a validation part as well, so that choosing
+            settings needs no further runs.
         chooses_once: whether settings are chosen by one run of each candidate that reads no test
-            item: what is not chosen is never tested.
+            items; candidates that are not chosen are never tested.
         common_splits: whether split k is the same for all configurations and seeds, so that rows
-            with other numbers of splits are compared on the first ones, and ± is over splits, too.
-        unit: what the test part is a sample of, where intervals are over seeds and such units;
-            empty where they are over seeds alone.
-        item: what one sample is called; several have an s.
-        further_metrics: metrics that tables show beside the first one, of records that have them.
-        controls: what rows are compared with, by the names of columns: rows of these methods, of
-            which :meth:`is_control` says which.
-        averages_sets: whether the mean over the data sets of a command is a row of its tables, too.
-        usual_baselines: those that :func:`gcl_hard.evaluate` runs if none are named.
+            with different numbers of splits are compared on the first ones, and ± is over splits
+            as well.
+        unit: what the test part is a sample of, if intervals are over seeds and these units; empty
+            if they are over seeds alone.
+        item: what one sample is called; the plural adds an s.
+        further_metrics: metrics that tables show beside the first, for records that have them.
+        controls: methods whose rows the others are compared with, by names of columns;
+            :meth:`is_control` says which of their rows.
+        averages_sets: whether tables have a row with the mean over the data sets of a command.
+        usual_baselines: baselines that :func:`gcl_hard.evaluate` runs if none are named.
         quick: values of a smoke run (``--quick``).
-        search_defaults: defaults of settings in a search that differ from those of a single run.
-        dataset_hint: what to give a command that is about this domain, in messages.
-        protocol_notes: what commands say of a protocol before they train.
+        search_defaults: defaults in a search that differ from those of a single run.
+        dataset_hint: what messages suggest adding to a command on this domain.
+        protocol_notes: what commands print about a protocol before they train.
         pretraining: what pre-training reads.
         searches_user_parts: whether a search takes encoders and data of the user's own.
         paper_values: values of settings in the H-SCL paper's experiments on this domain, where they
@@ -300,13 +304,13 @@ class Experiment(ABC, Generic[C, D]):
     paper_values: ClassVar[Mapping[str, tuple[float, ...]]] = {}
 
     @abstractmethod
-    def load(self, config: C, context: RunContext, own: D | None = None) -> D:
+    def load(self, config: C, context: RunContext, user_data: D | None = None) -> D:
         """The data of a configuration, on ``context.device``.
 
         Args:
             config: names the data.
             context: ``data_dir`` is an offline mirror.
-            own: the user's own data, in place of a named set.
+            user_data: the user's own data, instead of a named set.
 
         Raises:
             InputError: if they are not available.
@@ -315,8 +319,8 @@ class Experiment(ABC, Generic[C, D]):
     @abstractmethod
     def facts(self, data: D) -> dict[str, Any]:
         """Facts for the record: sizes, and a ``"digest"``
-        (:func:`gcl_hard.files.io.digest_of_arrays`) that tells data sets of the same name apart. If
-        all runs are tested on the same items, ``"n_test"`` is their number.
+        (:func:`gcl_hard.files.io.digest_of_arrays`) that tells data sets of the same name
+        apart. If all runs are tested on the same items, ``"n_test"`` is their number.
         """
 
     def train(
@@ -341,21 +345,21 @@ class Experiment(ABC, Generic[C, D]):
         """Train a run.
 
         Args:
-            run: if it is ``inner``, a part of the training data is held out of all training, and
-                takes the place of the test items.
+            run: if it is ``inner``, a part of the training data is held out of all training and
+                replaces the test items.
             data: what :meth:`load` returned.
             context: where and how.
             report: called with the run, the share of its training that is done, and the latest
                 loss; on False training ends.
 
         Returns:
-            With ``embeddings``, which :meth:`score` reads.
+            The trained run, with the ``embeddings`` that :meth:`score` reads.
         """
         raise NotImplementedError(f"{type(self).__name__} defines neither train nor train_run")
 
     @abstractmethod
     def score(self, trained: TrainedRun, data: D, context: RunContext) -> Scored:
-        """What a trained run predicts of the test items."""
+        """The predictions of a trained run for the test items."""
 
     def metrics(self, config: C, data: D) -> tuple[str, ...]:
         """Names of the metrics (:mod:`gcl_hard.evaluation.metrics`) that runs are scored by: tables
@@ -376,27 +380,27 @@ class Experiment(ABC, Generic[C, D]):
         return config.dataset
 
     def row_name(self, config: C) -> str:
-        """What rows are called in tables, beside the settings in which they differ."""
+        """Name of a row in tables, before the settings in which rows differ."""
         return config.method
 
     def row_fields(self, config: C) -> dict[str, Any]:
-        """What rows have of ``representation``, ``share`` and ``split``."""
+        """The fields ``representation``, ``share`` and ``split`` of a row, if it has them."""
         return {}
 
     def is_control(self, config: C, name: str, compared: C) -> bool:
-        """Whether a configuration is the control of a name that another one is compared with."""
+        """Whether ``config`` is the control ``name`` that ``compared`` is compared with."""
         return config.method != compared.method
 
     def combined(self, configs: Sequence[C]) -> Sequence[C]:
-        """The configurations of a command, without what means nothing together."""
+        """The configurations of a command, without meaningless combinations."""
         return configs
 
     def of_seed(self, config: C, seed: int) -> C:
-        """The configuration of the run of a seed, for which ``{seed}`` stands in names of files."""
+        """The configuration for a seed, which replaces ``{seed}`` in file names."""
         return config
 
     def seeds_used(self, config: C, seeds: Sequence[int]) -> tuple[int, ...]:
-        """Those of the seeds that were asked for that a configuration is run with."""
+        """The requested seeds that a configuration is run with."""
         return tuple(seeds[:1] if config.is_deterministic else seeds)
 
     def resolved(self, config: C, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -404,7 +408,7 @@ class Experiment(ABC, Generic[C, D]):
         return {}
 
     def reads_some_labels(self, config: C) -> bool:
-        """Whether training reads the labels of some items and takes those of others as unknown."""
+        """Whether training reads the labels of some items and treats the others as unknown."""
         return False
 
     def sees_test_labels(self, config: C) -> bool:
@@ -412,8 +416,8 @@ class Experiment(ABC, Generic[C, D]):
         return config.reads_labels and config.protocol == "transductive"
 
     def searches_on_test(self, config: C) -> bool:
-        """Whether the trials of a search are scored on the test folds, since nothing is held out of
-        the training of an encoder.
+        """Whether the trials of a search are scored on the test folds, because an encoder trains on
+        all data.
         """
         return config.protocol == "transductive"
 
@@ -422,15 +426,15 @@ class Experiment(ABC, Generic[C, D]):
         return config.encoders > 0 and config.protocol != "transductive"
 
     def is_blind(self, record: RunResult) -> bool:
-        """Whether a record is of a baseline that turned out to tell no two samples apart."""
+        """Whether the baseline of a record turned out to distinguish no two samples."""
         return False
 
     def test_share(self, config: C, facts: Mapping[str, Any]) -> float:
-        """n_test / n_train of the test scores, which tests of differences are corrected by.
+        """n_test / n_train of the test scores, for the correction of tests of differences.
 
         Args:
             config: the configuration.
-            facts: what its record states of the data.
+            facts: the facts of the data in its record.
 
         Returns:
             That of K equal folds, 1 / (K − 1); 0 for one split.
@@ -438,7 +442,7 @@ class Experiment(ABC, Generic[C, D]):
         return 1 / (config.n_scores - 1) if config.n_scores > 1 else 0.0
 
     def unit_values(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The values of the test units by those of the test items, whose mean is the same."""
+        """Values of the test units, from values of the test items; both have the same mean."""
         return values
 
     def size(self, data: D) -> tuple[int, int]:
@@ -450,15 +454,15 @@ class Experiment(ABC, Generic[C, D]):
         return
 
     def advice(self, config: C, data: D) -> str | None:
-        """What to know before the runs of a configuration begin: work that will take hours."""
+        """A warning before the runs of a configuration start, such as of hours of work."""
         return None
 
     def remark(self, result: RunResult) -> str:
-        """What the line of a finished run says beside its score, such as what is left out of it."""
+        """What is printed beside the score of a finished run, such as what it leaves out."""
         return ""
 
     def published(self, config: C) -> float | None:
-        """The accuracy that the H-SCL paper has for a configuration, percent, if it has one."""
+        """The accuracy in percent that the H-SCL paper reports for a configuration, if any."""
         return None
 
     def recipe(self, dataset: str) -> dict[str, Any]:
@@ -466,12 +470,12 @@ class Experiment(ABC, Generic[C, D]):
         raise InputError(f"recipes exist for graphs only, and {dataset} holds {self.item}s")
 
     def user_names(self, config: C, parts: Any) -> dict[str, Any]:
-        """Settings that name data of the user's own, by what these turned out to be called.
+        """Settings that name the user's own data, with the names that the data turned out to have.
 
         Args:
-            config: what a command named.
-            parts: the :class:`~gcl_hard.experiments.custom.UserParts` of the command, to which the
-                data are added.
+            config: the settings of a command.
+            parts: the :class:`~gcl_hard.experiments.custom.UserParts` of the command; the data are
+                added to it.
 
         Raises:
             InputError: if there are no such data, or two sets have one name.
@@ -483,12 +487,12 @@ class Experiment(ABC, Generic[C, D]):
         raise InputError(f"encoders of {config.domain} are not trained outside of runs")
 
     def new_encoder(self, config: C, saved: Mapping[str, Any], parts: Parts | None) -> nn.Module:
-        """A new encoder of the shape of those in a file, for their weights.
+        """A new encoder of the shape of one in a file, to load its weights into.
 
         Args:
-            config: their configuration.
-            saved: what the file says, with :attr:`shape`.
-            parts: the user's own, by their names in configurations.
+            config: its configuration.
+            saved: the content of the file, with :attr:`shape`.
+            parts: the user's own parts, by their names in configurations.
         """
         raise InputError(f"encoders of {config.domain} are not made again from files")
 
@@ -504,7 +508,7 @@ class Experiment(ABC, Generic[C, D]):
 
         Args:
             encoder: on ``context.device``, in evaluation mode.
-            saved: what its file says, ``config`` among it.
+            saved: the content of its file, with ``config``.
             data: name or path of the data, or the user's own.
             context: ``data_dir`` is an offline mirror.
             reading: how the data are read.
@@ -522,7 +526,7 @@ class Experiment(ABC, Generic[C, D]):
 
         Args:
             encoder: on the CPU, in evaluation mode.
-            saved: what its file says, ``config`` among it.
+            saved: the content of its file, with ``config``.
 
         Raises:
             InputError: for an encoder that cannot be exported; says why.
@@ -538,6 +542,55 @@ class Experiment(ABC, Generic[C, D]):
     def check_encoder(self, make: Callable[..., nn.Module], data: D) -> None:
         """Raise InputError for an encoder of the user's own with other outputs than are read."""
         return
+
+    reading: ClassVar[frozenset[str]] = frozenset()
+    """Fields of :class:`~gcl_hard.experiments.embedding.Reading` that apply to some domains alone
+    and that :meth:`items` reads: ``level``, ``smiles`` and ``ids``."""
+
+    def user_data(self, data: Any, name: str, settings: Mapping[str, Any]) -> D:
+        """A set of the user's own data.
+
+        Args:
+            data: a set, or the objects to make one of.
+            name: name of a set made of objects.
+            settings: of the configuration.
+
+        Raises:
+            InputError: for objects that make no set.
+        """
+        user_set: D = data
+        return user_set
+
+    def data_settings(self, data: D, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings that a set of the user's own fixes; InputError if others are stated."""
+        return {}
+
+    def file_facts(self, data: Any) -> dict[str, Any]:
+        """What the file of an encoder would say of data given with an encoder without a file.
+
+        Raises:
+            InputError: for data that do not say how they are read.
+        """
+        raise InputError(
+            f"an encoder by itself embeds graphs, molecules or nodes that are given, got "
+            f"{type(data).__name__}: give its file NAME.pt, which says how its data were read"
+        )
+
+    def pretrains_on(self, source: str, data_dir: Path | None) -> bool:
+        """Whether pre-training reads the data of a name or path."""
+        return bool(namespace(self.pretraining.data).has_dataset(source, data_dir))
+
+    def notes(self, result: RunResult) -> tuple[str, ...]:
+        """Notes below tables on the data of a result and on its training."""
+        return (*result.data.get("notes", ()), *result.data.get("remarks", ()))
+
+    def page_remarks(self, results: Sequence[RunResult]) -> list[str]:
+        """Remarks below the tables of a page, on all results in them."""
+        return []
+
+    def published_means(self, metric: str, n_sets: int) -> tuple[str, Mapping[str, float]]:
+        """Published means of a metric over that many data sets, by method, and their source."""
+        return "", {}
 
 
 def refuse_together(context: RunContext, items: str) -> None:

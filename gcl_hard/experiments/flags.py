@@ -33,20 +33,20 @@ METAVARS = {
     **dict.fromkeys(("json", "report", "search", "config"), "FILE"),
     **dict.fromkeys(("data_dir", "output", "best", "compact"), "DIR"),
 }
-"""For options that are no settings."""
+"""For options that are not settings."""
 
 
 def _metavar(name: str, kind: Any, default: Any, readers: Container[str], *, listed: bool) -> str:
-    """What stands for the value of a flag in a help."""
+    """Placeholder of a flag's value in the help."""
     union = get_origin(kind) in (Union, UnionType)
-    kinds = [one for one in get_args(kind) if one is not NoneType] if union else [kind]
+    kinds = [member for member in get_args(kind) if member is not NoneType] if union else [kind]
     if isinstance(default, Path) and default.suffix:
         return "FILE"
     if name in METAVARS:
         return METAVARS[name]
     if listed or get_origin(kinds[0]) is tuple:
-        of = get_args(kinds[0])[0] if get_origin(kinds[0]) is tuple else kinds[0]
-        return "NUMBERS" if of in (int, float) else "NAMES"
+        value_type = get_args(kinds[0])[0] if get_origin(kinds[0]) is tuple else kinds[0]
+        return "NUMBERS" if value_type in (int, float) else "NAMES"
     if name in readers and kinds[0] not in (int, float):
         return "NAME"
     number = kinds[0] is int and not name.endswith("seed")
@@ -56,7 +56,7 @@ def _metavar(name: str, kind: Any, default: Any, readers: Container[str], *, lis
 def add_flag(
     group: Any, name: str, kind: Any, text: str, default: Any, *, readers: Readers, listed: bool
 ) -> Any:
-    """Add a flag, and return it; values that are not given are absent after parsing."""
+    """Add and return a flag; without it on the command line its value is absent after parsing."""
     if name in _SWITCHES:
         return group.add_argument(f"--{flag(name)}", action="store_true", help=text)
     read = readers.get(name) if listed else None
@@ -73,11 +73,11 @@ _SWITCHES = ("quick", "small", "force", "report_only", "resume", "save_encoder",
 def _written(default: Any) -> str:
     if isinstance(default, dict):
         domains: dict[str, list[str]] = {}
-        for domain, one in default.items():
-            if one is not None:
-                domains.setdefault(_written(one), []).append(domain)
+        for domain, domain_default in default.items():
+            if domain_default is not None:
+                domains.setdefault(_written(domain_default), []).append(domain)
         (first, _), *others = domains.items()
-        return ", ".join([first, *(f"{'/'.join(of)} {one}" for one, of in others)])
+        return ", ".join([first, *(f"{'/'.join(names)} {text}" for text, names in others)])
     if isinstance(default, tuple):
         return ",".join(f"{item:g}" if isinstance(item, float) else str(item) for item in default)
     return str(default).lower() if isinstance(default, bool) else str(default)
@@ -87,8 +87,8 @@ def _written(default: Any) -> str:
 def options_of(options: type) -> dict[str, tuple[Any, str, Any]]:
     """The fields of a dataclass that are flags, annotated with a help text: type, help, default."""
     hints = get_type_hints(options, include_extras=True)
-    flags = (one for one in fields(options) if get_origin(hints[one.name]) is Annotated)
-    return {one.name: (*get_args(hints[one.name])[:2], one.default) for one in flags}
+    flags = (field for field in fields(options) if get_origin(hints[field.name]) is Annotated)
+    return {field.name: (*get_args(hints[field.name])[:2], field.default) for field in flags}
 
 
 def common_options(options: type) -> set[str]:
@@ -101,8 +101,9 @@ def _common_text(texts: Mapping[Domain, str]) -> str:
     """The help text of a setting of several domains; a common beginning is not repeated."""
     first, *others = dict.fromkeys(texts.values())
     head = first.rpartition(": ")[0]
-    named = {text: domain for domain, text in reversed([*texts.items()])}
-    return "; ".join([first, *(f"{named[one]}: {one.removeprefix(f'{head}: ')}" for one in others)])
+    domain_of = {text: domain for domain, text in reversed([*texts.items()])}
+    rest = (f"{domain_of[text]}: {text.removeprefix(f'{head}: ')}" for text in others)
+    return "; ".join([first, *rest])
 
 
 def all_settings(
@@ -116,19 +117,19 @@ def all_settings(
 def _settings_of(
     configs: tuple[type[RunConfig], ...],
 ) -> dict[str, tuple[tuple[Domain, ...], Any, str, Any]]:
-    found = {}
+    settings = {}
     for name in dict.fromkeys(name for config in configs for name in known(config)):
         fields = {c.domain: known(c)[name] for c in configs if name in known(c)}
-        kinds = list(dict.fromkeys(one.kind for one in fields.values()))
+        kinds = list(dict.fromkeys(field.kind for field in fields.values()))
         kind = Any if len(kinds) > 1 and str in kinds else reduce(or_, kinds)
-        defaults = {domain: one.default for domain, one in fields.items()}
+        defaults = {domain: field.default for domain, field in fields.items()}
         if name in SETTINGS:
             defaults = dict.fromkeys(defaults, SETTINGS[name].default)
         default = next(iter(defaults.values()))
-        text = _common_text({domain: one.setting.help for domain, one in fields.items()})
-        alike = all(one == default for one in defaults.values())
-        found[name] = (tuple(fields), kind, text, default if alike else defaults)
-    return found
+        text = _common_text({domain: field.setting.help for domain, field in fields.items()})
+        alike = all(value == default for value in defaults.values())
+        settings[name] = (tuple(fields), kind, text, default if alike else defaults)
+    return settings
 
 
 def add_settings(
@@ -145,7 +146,7 @@ def add_settings(
 
     Args:
         parser: parser to add them to.
-        listed: whether settings of which ``bench`` takes several do so.
+        listed: whether settings of which ``bench`` takes several values do so.
         own: defaults to show in place of those of the configurations.
         texts: help texts to show in place of those of the configurations.
         common: only the common ones, or only the others; None for all.
@@ -182,7 +183,7 @@ def add_options(parser: ArgumentParser, title: str, options: type, names: Iterab
 
 
 def not_of_recipes(config: type[RunConfig]) -> list[str]:
-    """Settings that a command or a search states, and no recipe has."""
+    """Settings that a command or a search states, and that no recipe has."""
     return list(dict.fromkeys([*HEAD, *of_part(config, "split")]))
 
 
@@ -216,11 +217,11 @@ def settings_from(
         if name not in names:
             raise InputError(f"{where}: {unknown('setting', str(name), names)}")
     try:
-        found = vars(_settings_parser(config.domain).parse_object(settings, defaults=False))
+        parsed = vars(_settings_parser(config.domain).parse_object(settings, defaults=False))
     except ArgumentError as error:
         message = explain(str(error), _settings_parser(config.domain)).removeprefix("--")
         raise InputError(f"{where}: {message}") from error
-    return {name: found[name] for name in settings}
+    return {name: parsed[name] for name in settings}
 
 
 @cache
@@ -244,7 +245,7 @@ def explain(message: str, parser: ArgumentParser) -> str:
             return f"{wrong!r} belongs to no flag; several values are separated by commas (a,b)"
         return f"unknown flag {wrong}{_hint(wrong, flags)}"
     if match := re.search(r"Option '(.*?)' is not accepted", message):
-        keys = [one.removeprefix("--").replace("-", "_") for one in flags]
+        keys = [option.removeprefix("--").replace("-", "_") for option in flags]
         return f"unknown key {match[1]!r} in the config file{_hint(match[1], keys)}"
     if match := re.match(r"argument (--[\w-]+): (.*)", message, re.DOTALL):
         return f"{match[1]}: {match[2]}"

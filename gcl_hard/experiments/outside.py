@@ -1,4 +1,4 @@
-"""Domains from outside, which modules register that a command names."""
+"""Domains from outside the package, registered by modules that a command names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gcl_hard.experiments.settings import RunConfig
 
 
 def import_domain(name: str) -> str:
-    """The domain of a name, or of a module that registers one, which is imported then.
+    """The domain of a name, or of a module that registers a domain; the module is imported.
 
     Args:
         name: ``graphs``, ``mine`` or ``package.mine``, or ``mine:NAME`` of several; a module of
@@ -39,18 +39,22 @@ def import_domain(name: str) -> str:
     before = {*CONFIGS}
     named_object(module, "domain")
     if module not in _REGISTERED:
-        own = [d for d, one in CONFIGS.items() if f"{one.__module__}.".startswith(f"{module}.")]
-        _REGISTERED[module] = own or [domain for domain in CONFIGS if domain not in before]
-    found = [domain for domain in _REGISTERED[module] if chosen in ("", domain)]
-    if len(found) == 1:
-        return found[0]
-    if found:
+        inside = [
+            domain
+            for domain, config in CONFIGS.items()
+            if f"{config.__module__}.".startswith(f"{module}.")
+        ]
+        _REGISTERED[module] = inside or [domain for domain in CONFIGS if domain not in before]
+    domains = [domain for domain in _REGISTERED[module] if chosen in ("", domain)]
+    if len(domains) == 1:
+        return domains[0]
+    if domains:
         raise InputError(
-            f"--domain {name}: it registers {' and '.join(found)}: give one of "
-            f"{', '.join(f'{module}:{one}' for one in found)}"
+            f"--domain {name}: it registers {' and '.join(domains)}: give one of "
+            f"{', '.join(f'{module}:{domain}' for domain in domains)}"
         )
     raise InputError(
-        f"--domain {name}: neither a domain that is known ({', '.join(CONFIGS)}) nor a module "
+        f"--domain {name}: neither a known domain ({', '.join(CONFIGS)}) nor a module "
         f"that registers {chosen or 'one'} (gcl_hard.experiments.register)"
     )
 
@@ -60,11 +64,10 @@ _REGISTERED: dict[str, list[str]] = {}
 
 
 TABLES: tuple[MutableMapping[str, Any], ...] = CONFIGS, EXPERIMENTS, METRICS, _REGISTERED
-"""What the module of a domain adds to."""
+"""Tables that the module of a domain adds to."""
 
 
 def domain_to_import(config: RunConfig) -> str | None:
-    """What ``--domain`` makes a configuration's domain known; None for one of this package."""
-    found = (name for name, domains in _REGISTERED.items() if config.domain in domains)
-    name = next(found, None)
+    """The ``--domain`` that registers a configuration's domain; None for one of this package."""
+    name = next((n for n, domains in _REGISTERED.items() if config.domain in domains), None)
     return name if name is None or len(_REGISTERED[name]) == 1 else f"{name}:{config.domain}"

@@ -48,7 +48,7 @@ def plan(configs: Sequence[RunConfig], seeds: Sequence[int], *, select: bool) ->
 
     Args:
         configs: without repeats.
-        seeds: seeds that were asked for; a configuration may need fewer.
+        seeds: requested seeds; a configuration may need fewer.
         select: whether settings are chosen inside training folds.
 
     Returns:
@@ -98,7 +98,7 @@ def groups_of(runs: Sequence[Run], *, size: int | None = None, device: str = "cp
         device: as PyTorch writes it.
 
     Returns:
-        Groups in the order of their first runs; what trains alone is a group of one.
+        Groups in the order of their first runs; a run that trains alone is a group of one.
 
     Example:
         >>> from gcl_hard.graphs.settings import GraphConfig
@@ -108,19 +108,19 @@ def groups_of(runs: Sequence[Run], *, size: int | None = None, device: str = "cp
     """
     alike: dict[Hashable, dict[Run, list[Run]]] = {}
     for run in runs:
-        own = _shared(run, on_cpu=device == "cpu")
-        # Those that differ in scoring alone are trained once.
-        alike.setdefault(own, {}).setdefault(run.training, []).append(run)
-    found: list[Group] = []
+        key = _shared(run, on_cpu=device == "cpu")
+        # Runs that differ only in scoring are trained once.
+        alike.setdefault(key, {}).setdefault(run.training, []).append(run)
+    groups: list[Group] = []
     for group in alike.values():
         n = _runs_in_group(next(iter(group)), size, device)
         trained = list(group.values())
-        found += [
+        groups += [
             tuple(run for same in trained[start:end] for run in same)
             for start, end in equal_parts(len(trained), n)
         ]
     order = {run: number for number, run in enumerate(runs)}
-    return sorted(found, key=lambda group: order[group[0]])
+    return sorted(groups, key=lambda group: order[group[0]])
 
 
 def usual_size(device: str) -> int:
@@ -156,7 +156,7 @@ def _shared(run: Run, *, on_cpu: bool) -> Hashable:
     shared = run.config.group_key
     if shared is None:
         return run
-    # On a CPU those that hold out the same graphs; those that draw the same views on any device.
+    # On a CPU runs that hold out the same graphs; on any device runs that draw the same views.
     same_seed = run.config.shares_views or (on_cpu and run.config.encoders > 1)
     return (run.config.domain, shared, (run.seed, run.inner) if same_seed else None)
 

@@ -1,4 +1,4 @@
-"""Presets of commands: the paper's tables, asked of the domains that have them."""
+"""Presets of commands: the paper's tables, from the domains that have them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Preset:
     """Default values of a ``--table``, whose settings are chosen inside training data.
 
     Attributes:
-        values: values of flags that are not given; a list where the flag takes several.
-        by_dataset: the same for single data sets.
-        small: values of the table at a size for CPUs, if it has one.
+        values: values of flags that are not given; a list if the flag takes several.
+        by_dataset: further values for single data sets.
+        small: values of the small version of the table, for CPUs, if it has one.
     """
 
     values: dict[str, Any]
@@ -26,7 +26,7 @@ class Preset:
 
 
 def tables() -> dict[str, str]:
-    """What the tables show, by the values of ``--table``."""
+    """Descriptions of the tables, by the values of ``--table``."""
     return dict(sorted(item for package in DOMAINS.values() for item in package.tables.items()))
 
 

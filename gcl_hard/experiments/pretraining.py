@@ -1,4 +1,4 @@
-"""Pre-training: an encoder is trained on a whole set, resumed where it was stopped, and saved."""
+"""Pre-training: train an encoder on a whole set, resume where it was stopped, and save it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Prepared(NamedTuple):
 
     Attributes:
         model: maps a batch to its loss.
-        batches: those of an epoch.
-        n_batches: how many an epoch has.
+        batches: returns the batches of an epoch.
+        n_batches: number of batches of an epoch.
         seed: seed of the global random states.
         embed: embeds up to :data:`CHECKED` items.
-        content: what the file holds: ``encoder``, its weights, and what makes it again.
+        content: returns the file's content: ``encoder``, its weights, and what rebuilds it.
         images: as of :func:`gcl_hard.training.loop.train`.
     """
 
@@ -57,12 +57,12 @@ class Pretraining:
 
     Attributes:
         run: settings and seed.
-        items: what the data are, such as ``images``.
-        n: how many.
-        digest: of the data.
-        prepare: makes the model on a device, of an encoder that is not there yet.
-        more: what else tells it from other runs.
-        facts: what the file says of the data.
+        items: what the samples are called, such as ``images``.
+        n: number of samples.
+        digest: digest of the data.
+        prepare: makes the model on a device; called only if there is something to train.
+        more: what else distinguishes it from other runs.
+        facts: facts of the data for the file.
     """
 
     run: Run
@@ -75,7 +75,7 @@ class Pretraining:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What is trained, as the checkpoint and the file name it."""
+        """Identity of the training in its checkpoint and file."""
         return {
             "config": settings_read(self.run.config), "seed": self.run.seed, **self.more,
             "n": self.n, "data": self.digest,
@@ -85,8 +85,8 @@ class Pretraining:
 def pretrain(options: PretrainOptions, describe: Callable[[PretrainOptions], Pretraining]) -> None:
     """Train an encoder, or go on from its checkpoint, and save it.
 
-    A file that an earlier command has finished is kept. Progress is shown as items a second and
-    the time that is left.
+    A file that an earlier command finished is kept. Progress shows items per second and the time
+    left.
 
     Args:
         options: what to train, and where to save it.
@@ -115,14 +115,14 @@ def pretrain(options: PretrainOptions, describe: Callable[[PretrainOptions], Pre
 
 
 def drawn(total: int, n: int | None, seed: int, items: str) -> Tensor:
-    """Ids of a random draw of so many ``items``; a larger draw holds a smaller one."""
+    """Ids of ``n`` items drawn at random; a larger draw contains a smaller one."""
     if n is not None and n > total:
         raise InputError(f"subset is {n}, and the set has {total} {items}")
     return torch.randperm(total, generator=seeded(seed))[: n or total].sort().values
 
 
 def _finished(options: PretrainOptions, pretraining: Pretraining) -> bool:
-    """Whether the file is there already; one of another run is refused."""
+    """Whether the file exists already; a file of another run is refused."""
     output, ours, kind = options.output, pretraining.identity, "a pre-trained encoder"
     if options.force or not output.exists():
         return False

@@ -29,7 +29,7 @@ def settings_read(config: RunConfig) -> dict[str, Any]:
 
 
 def of_others(name: str, config: type[RunConfig], source: str | Path) -> InputError:
-    """The error for an option or setting of another kind of data."""
+    """The error for an option or setting that applies only to other data."""
     here = experiment_of(config).pretraining.data
     others = [experiment_of(kind).pretraining.data for kind in CONFIGS.values()]
     kinds = " and ".join(data for data in others if data not in ("", here))
@@ -103,14 +103,14 @@ class PretrainOptions:
 
     def _check_domain(self) -> None:
         """Refuse options of the other kind of data."""
-        usual = {one.name: one.default for one in fields(self)}
+        usual = {field.name: field.default for field in fields(self)}
         for name in experiment_of(self.config).pretraining.refused:
             if getattr(self, name) != usual[name]:
                 raise of_others(name, type(self.config), self.source)
 
     @property
     def label_kind(self) -> PseudoLabels | None:
-        """Pseudo-labels; scaffolds where the method needs labels and none are named."""
+        """Pseudo-labels; scaffolds if the method needs labels and none are named."""
         if self.pseudo_labels is None and method(self.config.method).label_aware:
             return "scaffold"
         return self.pseudo_labels

@@ -1,4 +1,4 @@
-"""The experiment of each domain, and what is asked of it."""
+"""The experiment of each domain."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 @cache
-def _experiment(name: str) -> Experiment[Any, Any]:
-    experiment: Experiment[Any, Any] = DOMAINS[name].module("experiment").EXPERIMENT()
+def _experiment(domain: str) -> Experiment[Any, Any]:
+    experiment: Experiment[Any, Any] = DOMAINS[domain].module("experiment").EXPERIMENT()
     return experiment
 
 
 EXPERIMENTS: dict[str, Callable[[], Experiment[Any, Any]]] = {
-    name: partial(_experiment, name) for name in DOMAINS
+    domain: partial(_experiment, domain) for domain in DOMAINS
 }
 """What makes the experiment of each domain."""
 
 
 def experiment_of(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:
-    """The experiment of a configuration's domain, which says what it can do."""
+    """The experiment of a configuration's domain."""
     return EXPERIMENTS[config.domain]()
 
 
@@ -49,15 +49,15 @@ def runnable(config: RunConfig | type[RunConfig]) -> Experiment[Any, Any]:
 def register(config: type[RunConfig], experiment: Callable[[], Experiment[Any, Any]]) -> None:
     """Make a domain known: its flags, runs, searches, tables and pages are those of all domains.
 
-    A module that calls this is what ``--domain MODULE`` imports. Records name their domain, and
-    are read where it is known. A page (docs: own-domain) shows a domain, whole.
+    ``--domain MODULE`` imports a module that calls this. Records name their domain, and are read
+    where it is known. Docs: own-domain shows a whole domain.
 
     Args:
         config: the settings, a frozen dataclass; its ``domain`` is the name.
         experiment: makes the experiment, such as its class.
 
     Raises:
-        InputError: if another domain has the name, or for a class that is no configuration.
+        InputError: if another domain has the name, or for a class that is not a configuration.
     """
     if "__dataclass_fields__" not in vars(config):
         raise InputError(f"{config.__name__} is no configuration: decorate it with dataclass")
@@ -79,18 +79,18 @@ def outer_parts(
 ) -> Sequence[Outer]:
     """The parts of a search: data to search in, with data to score the best settings on.
 
-    A domain without a way of its own has one: the training part, in which trials are runs on
-    hold-outs, and the test part.
+    A domain that does not split its data itself has one: the training part, in which trials are
+    runs on hold-outs, and the test part.
 
     Args:
         config: settings that are not searched.
         data: the data, or the user's own.
         context: where and how.
         inner: how trials are scored.
-        n_folds: parts that are asked for, a study each.
+        n_folds: number of parts, a study each.
 
     Raises:
-        InputError: for data that cannot be split so.
+        InputError: for data that cannot be split like this.
     """
     from gcl_hard.experiments.trials import Outer, Part
 
@@ -119,7 +119,7 @@ def canonical(config: Config) -> Config:
     """The configuration with the canonical name of its data set.
 
     Raises:
-        InputError: if the name cannot be that of result files.
+        InputError: if the name cannot be part of a file name.
 
     Example:
         >>> canonical(CONFIGS["graphs"]("ptc")).dataset

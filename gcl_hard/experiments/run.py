@@ -34,7 +34,7 @@ class Run(NamedTuple):
         """Stem of the file names of its result.
 
         Args:
-            processes: how many train it together; part of the name where it changes the loss.
+            processes: number that train it together; part of the name if it changes the loss.
         """
         together = f"_{processes}processes" * (processes > 1 and self.config.local_negatives)
         return f"{self.config.key()}{'_inner' * self.inner}{together}_seed{self.seed}"

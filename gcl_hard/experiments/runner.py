@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
 
 @dataclass
 class Runner:
-    """Runs a plan, except for what is finished.
+    """Executes the unfinished runs of a plan.
 
     Attributes:
         context: where and how runs are executed.
@@ -111,10 +111,10 @@ class Runner:
             group for group in groups_of(runs, size=size, device=device) if {*group} & {*pending}
         ]
         try:
-            found, failures = self._execute(groups, pending)
+            executed, failures = self._execute(groups, pending)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(self._left(pending)) from None
-        results |= found
+            raise KeyboardInterrupt(self._interruption(pending)) from None
+        results |= executed
         if failures:
             self.log.status = "failed"
         return {run: results[run] for run in runs if run in results}, failures
@@ -122,7 +122,7 @@ class Runner:
     def _checked(self, config: RunConfig, *, inner: bool) -> tuple[Experiment[Any, Any], Any]:
         """The experiment and the data of a configuration that can be trained and scored."""
         experiment, options = self.context.experiment_of(config), self.context.options
-        data = self.data.load(config, self.own(config))
+        data = self.data.load(config, self.user_data(config))
         for name in experiment.metrics(config, data):
             metric(name)  # refuses an unknown one
         for name, lacking in OPTIONS.items():
@@ -131,8 +131,8 @@ class Runner:
         experiment.check(config, data, self.context, inner=inner)
         return experiment, data
 
-    def _left(self, pending: Sequence[Run]) -> str:
-        """What an interrupted command leaves: saved runs, checkpoints, and what begins again."""
+    def _interruption(self, pending: Sequence[Run]) -> str:
+        """Message of an interrupted command: finished runs, saved ones, and those that restart."""
         # Read again: workers may have ended runs since.
         open_runs = [run for run in pending if self.stored(run) is None]
         saved = sum(bool(self.context.checkpoints(run)) for run in open_runs)
@@ -151,13 +151,13 @@ class Runner:
                 results[run] = result
             elif (problem := self.store.problem(run)) is not None:
                 problems.append(problem)
-            elif (found := self.store.get(run)) is not None and self._of_other_data(run, found):
+            elif (stored := self.store.get(run)) is not None and self._has_other_data(run, stored):
                 others.append(run)
         edited = [
             run
             for run, result in results.items()
-            if (own := hardware.own_source(type(run.config).__module__))
-            and own != result.versions["source"].partition("+")[2]
+            if (source := hardware.own_source(type(run.config).__module__))
+            and source != result.versions["source"].partition("+")[2]
         ]
         if edited:
             names = ", ".join(dict.fromkeys(type(run.config).__module__ for run in edited))
@@ -175,8 +175,8 @@ class Runner:
             )  # fmt: skip
         if problems and not self.force:
             shown = "; ".join(problems[:3]) + ("; …" if len(problems) > 3 else "")
-            what = "left out" if self.report_only else "run again"
-            self.console.print(f"{what}: {shown}", style="yellow", highlight=False)
+            action = "left out" if self.report_only else "run again"
+            self.console.print(f"{action}: {shown}", style="yellow", highlight=False)
         if results or (self.report_only and runs):
             line = f"{len(results)} of {len(runs)} runs were finished before"
             self.console.print(line, style="dim")
@@ -194,15 +194,15 @@ class Runner:
             return None
         if not all(self.store.file(run, suffix).exists() for suffix in self.context.saves(run)):
             return None
-        return None if self._of_other_data(run, result) else result
+        return None if self._has_other_data(run, result) else result
 
-    def _of_other_data(self, run: Run, result: RunResult) -> bool:
-        facts = dict(self.data.facts(run.config, self.own(run.config)))
+    def _has_other_data(self, run: Run, result: RunResult) -> bool:
+        facts = dict(self.data.facts(run.config, self.user_data(run.config)))
         facts.pop("notes", None)  # words about the data, which the digest tells apart
         return any(result.data.get(name, value) != value for name, value in facts.items())
 
-    def own(self, config: RunConfig) -> Any:
-        """The user's own set of a configuration, None for a named one."""
+    def user_data(self, config: RunConfig) -> Any:
+        """The user's own data of a configuration; None for a named set."""
         return self.own_sets.get(config.dataset)
 
     def _most_jobs(self) -> int:
@@ -215,7 +215,7 @@ class Runner:
             return 0
         for run in pending:
             on_cpu = self.context.experiment_of(run.config).scores_on_cpu
-            if not on_cpu or self.own(run.config) is not None:
+            if not on_cpu or self.user_data(run.config) is not None:
                 return 0
         jobs = self.jobs
         if jobs is None:
@@ -232,7 +232,7 @@ class Runner:
         beside = self._scorers(pending)
         jobs = 1 if beside else self._most_jobs()
         jobs = min(jobs, len(groups)) if self.scheduler is None else jobs
-        sizes = {run: self.data.size(run.config, self.own(run.config)) for run in pending}
+        sizes = {run: self.data.size(run.config, self.user_data(run.config)) for run in pending}
         costs = {run: run.cost(size) for run, size in sizes.items()}
         scoring = {run: run.config.cost(size)[1] for run, size in sizes.items()}
         context = share_of(self.context, jobs if self.scheduler is None else self.context.cores)
@@ -278,19 +278,20 @@ class _Execution(Execution[Run]):
         return result
 
     def train(self, group: OpenGroup[Run]) -> Task:
-        config, own = group.runs[0].config, self._own(group.runs[0])
-        facts = self.runner.data.facts(config, self.runner.own(config))
+        config = group.runs[0].config
+        facts = self.runner.data.facts(config, self.runner.user_data(config))
         context = replace(self.context, digest=facts["digest"])
         for run in group.locks:
             if self.runner.force:
                 context.forget(run)
             elif where := continues(run, context):
                 self._say(f"{run}: {where}", "dim")
-        return self.workers.submit(train_group, self.context, group.runs, own, remote=True)
+        user_data = self._user_data(group.runs[0])
+        return self.workers.submit(train_group, self.context, group.runs, user_data, remote=True)
 
-    def _own(self, run: Run) -> Task | None:
-        """The user's own set of a run, which each worker gets once."""
-        name, data = run.config.dataset, self.runner.own(run.config)
+    def _user_data(self, run: Run) -> Task | None:
+        """The user's own data of a run, sent to each worker once."""
+        name, data = run.config.dataset, self.runner.user_data(run.config)
         if data is not None and name not in self._sets:
             self._sets[name] = self.workers.submit(share, data, remote=True)
         return self._sets.get(name)
@@ -304,11 +305,12 @@ class _Execution(Execution[Run]):
 
     def score(self, run: Run, group: OpenGroup[Run], trained: Task | None) -> Task:
         number, context = group.runs.index(run), self.context
-        given: Any = trained
+        trained_runs: Any = trained
         if self.beside and trained is not None:  # it is sent to a process on the CPU, alone
-            given, number = [trained.result()[number]], 0
+            trained_runs, number = [trained.result()[number]], 0
             context = replace(context, device="cpu", cores=1, threads=1)
-        return self.workers.submit(score_run, context, given, number, self._own(run), urgent=True)
+        user_data = self._user_data(run)
+        return self.workers.submit(score_run, context, trained_runs, number, user_data, urgent=True)
 
     def store(self, run: Run, scored: Outcome) -> RunResult:
         store = self.runner.store
@@ -326,10 +328,10 @@ class _Execution(Execution[Run]):
             self.runner.context.forget(run)
 
     def line(self, run: Run, result: RunResult) -> str:
-        mean, how = sum(result.values) / len(result.values), metric(result.metric)
+        mean = metric(result.metric).shown(sum(result.values) / len(result.values))
         remark = self.runner.context.experiment_of(run.config).remark(result)
-        said = "; ".join(filter(None, (how.shown(mean), remark)))
-        return f"{run}: {said} ({result.seconds_train + result.seconds_eval:.0f} s)"
+        score = "; ".join(filter(None, (mean, remark)))
+        return f"{run}: {score} ({result.seconds_train + result.seconds_eval:.0f} s)"
 
 
 # Tasks: these functions run in this process, or in the workers of a cluster.
@@ -352,7 +354,7 @@ def share(data: D, *, report: Callable[..., bool]) -> D:
 def train_group(
     context: RunContext,
     runs: tuple[Run, ...],
-    own: Any,
+    user_data: Any,
     *,
     report: Callable[..., bool],
 ) -> list[TrainedRun]:
@@ -361,7 +363,7 @@ def train_group(
     Args:
         context: where and how runs are executed.
         runs: runs that share ``RunConfig.group_key``, or one run of any kind.
-        own: the user's own set, None for a named one.
+        user_data: the user's own data; None for a named set.
         report: called with the key of a run, the share of its training done, and its loss.
 
     Returns:
@@ -369,26 +371,26 @@ def train_group(
     """
     data = data_sets(context)
     config = runs[0].config
-    context = replace(context, digest=data.facts(config, own)["digest"])
+    context = replace(context, digest=data.facts(config, user_data)["digest"])
 
     def tell(run: Run, share: float, loss: float) -> bool:
         return report(run.key, share, loss)
 
-    found: dict[Run, TrainedRun] = {}
+    trained: dict[Run, TrainedRun] = {}
     if processes.leads():
         processes.send((context, runs))
     where, options = torch.device(context.device), context.options
     unusual = ""
-    how = hardware.arithmetic(where, tf32=options.tf32, deterministic=options.deterministic)
+    arithmetic = hardware.arithmetic(where, tf32=options.tf32, deterministic=options.deterministic)
     try:
-        with how as unusual:
-            loaded = data.load(config, own)
-            for one in context.experiment_of(config).train(runs, loaded, context, tell):
-                found[one.run] = one
+        with arithmetic as unusual:
+            loaded = data.load(config, user_data)
+            for trained_run in context.experiment_of(config).train(runs, loaded, context, tell):
+                trained[trained_run.run] = trained_run
     except DivergenceError as error:
         if len(runs) > 1:
             raise
-        found[runs[0]] = TrainedRun(runs[0], error=error)
+        trained[runs[0]] = TrainedRun(runs[0], error=error)
     except Exception as error:
         if world_size() == 1:
             raise
@@ -397,13 +399,13 @@ def train_group(
     device = f"{hardware.device_name(where)}{unusual}"
     if world_size() > 1:
         device = f"{world_size()} × {device}"
-    for one in found.values():
-        one.device = device
-    return [found[run] for run in runs]
+    for trained_run in trained.values():
+        trained_run.device = device
+    return [trained[run] for run in runs]
 
 
 def follow(device: torch.device) -> None:
-    """Train what the first of several processes trains, until it ends."""
+    """Train the groups that the first of several processes trains, until it ends."""
 
     def train(work: tuple[RunContext, tuple[Run, ...]]) -> None:
         context, runs = work
@@ -417,7 +419,7 @@ def score_run(
     context: RunContext,
     group: Sequence[TrainedRun],
     number: int,
-    own: Any,
+    user_data: Any,
     *,
     report: Callable[..., bool],
 ) -> Outcome:
@@ -427,7 +429,7 @@ def score_run(
         context: where and how runs are executed.
         group: trained runs.
         number: index of the run among them.
-        own: the user's own set, None for a named one.
+        user_data: the user's own data; None for a named set.
         report: unused.
 
     Returns:
@@ -438,15 +440,15 @@ def score_run(
     """
     where, options = torch.device(context.device), context.options
     with hardware.arithmetic(where, tf32=options.tf32, deterministic=options.deterministic):
-        return _scored(context, group[number], own)
+        return _scored(context, group[number], user_data)
 
 
-def _scored(context: RunContext, trained: TrainedRun, own: Any) -> Outcome:
+def _scored(context: RunContext, trained: TrainedRun, user_data: Any) -> Outcome:
     run, data = trained.run, data_sets(context)
     if trained.error is not None:
         raise trained.error
     start = time.perf_counter()
-    experiment, loaded = context.experiment_of(run.config), data.load(run.config, own)
+    experiment, loaded = context.experiment_of(run.config), data.load(run.config, user_data)
     scored = experiment.score(trained, loaded, context)
     if len(scored.folds) != run.config.n_scores and not run.inner:
         raise InputError(
@@ -455,7 +457,7 @@ def _scored(context: RunContext, trained: TrainedRun, own: Any) -> Outcome:
         )
     metrics = experiment.metrics(run.config, loaded)
     embeddings = None
-    facts = dict(data.facts(run.config, own))
+    facts = dict(data.facts(run.config, user_data))
     if world_size() > 1:
         facts["processes"] = world_size()
     if EMBEDDINGS in context.saves(run):
@@ -463,12 +465,12 @@ def _scored(context: RunContext, trained: TrainedRun, own: Any) -> Outcome:
         embeddings["data"] = np.array(facts["digest"])
     if trained.encoders is not None:
         trained.encoders["data"] = facts["digest"]
-    # What an inner run predicts is not kept, so that its other scores are computed now.
+    # Predictions of an inner run are not kept, so its other scores are computed now.
     further = [name for name in alike(metrics[0]) if not metric(name).mask]
     versions = dict(context.versions)
     if source := hardware.own_source(type(run.config).__module__):
         versions["source"] += f"+{source}"
-    # Of hold-outs inside the training part there are too many to keep what they predict.
+    # There are too many hold-outs inside the training part to keep their predictions.
     test, predicted = (None, None) if run.inner else scored.packed()
     result = RunResult(
         config=as_json(run.config),

@@ -1,5 +1,5 @@
-"""Configurations: every setting that changes the numbers of a run, and nothing else; what those
-of all domains share."""
+"""Configurations: the settings that change the numbers of a run, and only these; the part that all
+domains share."""
 
 from __future__ import annotations
 
@@ -54,23 +54,23 @@ Values = Mapping[str, Any]
 
 
 def row(above: Values) -> Method | None:
-    """The method of settings, None for a baseline."""
+    """The method that the settings name; None for a baseline."""
     return METHODS.get(above["method"])
 
 
 def _hardens_by(kind: str) -> Any:
-    return lambda above: (own := row(above)) is not None and own.hardening == kind
+    return lambda above: (chosen := row(above)) is not None and chosen.hardening == kind
 
 
 def _is_hard(above: Values) -> bool:
     """Whether positives are chosen from a pool of views."""
-    own = row(above)
-    return own is not None and above.get("positives", own.positives) == "hard"
+    method_row = row(above)
+    return method_row is not None and above.get("positives", method_row.positives) == "hard"
 
 
 def _chooses_views(above: Values) -> bool:
-    own = row(above)
-    return own is not None and own.positives == "hard"
+    method_row = row(above)
+    return method_row is not None and method_row.positives == "hard"
 
 
 def _threshold(above: Values) -> Linear:
@@ -84,12 +84,12 @@ def _temperature(above: Values) -> float | None:
 
 
 def _class_prior(above: Values) -> float | None:
-    own = row(above)
-    return DEFAULT_CLASS_PRIOR if own is not None and own.takes_prior else None
+    method_row = row(above)
+    return DEFAULT_CLASS_PRIOR if method_row is not None and method_row.takes_prior else None
 
 
-def _without(given: str, above: Values) -> str | None:
-    parts = sorted({*given.split("+")} - {"none"})
+def _without(text: str, above: Values) -> str | None:
+    parts = sorted({*text.split("+")} - {"none"})
     for part in parts:
         check_option("part of SPACL", part, PARTS)
     return "+".join(parts) or None
@@ -157,10 +157,10 @@ class OwnTraining:
 
 @dataclass(frozen=True)
 class ConfigHead:
-    """The three settings that every configuration begins with, which its domain declares.
+    """The three settings that every configuration begins with; its domain declares them.
 
-    A setting whose value decides the default of one of :class:`RunConfig` stands in a subclass of
-    this, from which the domain's configuration inherits as well, so that it resolves before.
+    A setting that decides a default in :class:`RunConfig` belongs in a subclass of this, from which
+    the domain's configuration inherits as well, so that it resolves first.
     """
 
     dataset: str = ""
@@ -250,13 +250,13 @@ def settings_class(name: str, declarations: Mapping[str, Field]) -> type:
 
 
 def _of_methods() -> dict[str, Field]:
-    """Settings of some methods alone: None for the default that their class declares."""
+    """Settings that only some methods have; None stands for the default of the method's class."""
     return {
         name: replace(
             declared_by_class, argument=name, kind=declared_by_class.kinds[0] | None, default=None,
             setting=replace(
                 declared_by_class.setting,
-                applies=_is_hard if name == "hard_positives" else _has(name),
+                applies=_is_hard if name == "hard_positives" else _in_method(name),
                 usual=_constant(declared_by_class.default),
             ),
         )
@@ -268,8 +268,8 @@ def _constant(value: Any) -> Callable[[Values], Any]:
     return lambda above: value
 
 
-def _has(name: str) -> Any:
-    """Whether a method has a setting, and what reads it is not left out."""
+def _in_method(name: str) -> Any:
+    """Whether the method has a setting, and the part that reads it is not left out."""
 
     def applies(above: Values) -> bool:
         left_out = name == "quota" and "filter" in (above["without"] or "").split("+")
@@ -290,7 +290,7 @@ class _Training:
             least=2,
             several=True,
             usual=_views,
-            canonical=lambda given, above: None if given == 2 and not _is_hard(above) else given,
+            canonical=lambda views, above: None if views == 2 and not _is_hard(above) else views,
         ),
     ] = None
     temperature: Annotated[
@@ -337,27 +337,27 @@ HEAD = ("dataset", "method", "protocol")
 
 
 def method_setting(
-    baselines: tuple[str, ...], *, of: str = "", refused: Mapping[str, str] | None = None
+    baselines: tuple[str, ...], *, items: str = "", refused: Mapping[str, str] | None = None
 ) -> Setting:
     """The setting ``method`` of a domain with these baselines.
 
     Args:
-        baselines: their names.
-        of: what the domain's methods belong to, for messages.
+        baselines: names of the baselines.
+        items: what the domain's samples are called in messages.
         refused: methods that it does not have, and why.
     """
     without = refused or {}
 
-    def canonical(given: str, above: Values) -> str:
-        name = given.casefold()
+    def canonical(spelling: str, above: Values) -> str:
+        name = spelling.casefold()
         if name in without:
-            others = [one for one in METHODS if one not in without]
+            others = [other for other in METHODS if other not in without]
             raise InputError(
-                f"{name} {without[name]}: methods of {of} are {', '.join(others)}, or a baseline, "
-                f"{', '.join(baselines)}"
+                f"{name} {without[name]}: methods of {items} are {', '.join(others)}, or a "
+                f"baseline, {', '.join(baselines)}"
             )
         if name not in METHODS and name not in baselines:
-            raise unknown("method", given, (*METHODS, *baselines))
+            raise unknown("method", spelling, (*METHODS, *baselines))
         return name
 
     text = f"{', '.join(METHODS)}; or a baseline: {', '.join(baselines)}"
@@ -376,17 +376,18 @@ def by_method(setting: Setting, supervised: Any, other: Any, **changed: Any) -> 
 
 def selectable(config: type[RunConfig]) -> list[str]:
     """Names of the settings that can be chosen inside training data."""
-    return [name for name, one in known(config).items() if one.setting.chosen]
+    return [name for name, field in known(config).items() if field.setting.chosen]
 
 
 def symbols(config: type[RunConfig]) -> dict[str, str]:
-    """How tables write the settings that have a symbol, in their order."""
-    return {name: one.setting.symbol for name, one in known(config).items() if one.setting.symbol}
+    """Symbols of settings in tables, in the order of the settings."""
+    fields = known(config)
+    return {name: fields[name].setting.symbol for name in fields if fields[name].setting.symbol}
 
 
 def of_part(config: type[RunConfig], *parts: Part) -> list[str]:
     """Names of the settings of some parts of a run."""
-    return [name for name, one in known(config).items() if one.setting.part in parts]
+    return [name for name, field in known(config).items() if field.setting.part in parts]
 
 
 def known(config: type[RunConfig]) -> dict[str, Field]:
@@ -416,12 +417,12 @@ class RunConfig(_Training, _MethodSettings, _Loss, ConfigHead):  # type: ignore[
     """The settings of a data set, a method and a protocol, and what training, the plan and the
     store need of them; one subclass a domain, a frozen dataclass.
 
-    What the domain can do, and how its tables are worded, its
-    :class:`~gcl_hard.experiments.Experiment` says.
+    Its :class:`~gcl_hard.experiments.Experiment` says what the domain can do, and how its tables
+    are worded.
 
     Raises:
-        InputError: for a value out of range, an unknown name, or a combination that means
-            nothing; before anything is loaded or written.
+        InputError: for a value out of range, an unknown name, or a meaningless
+            combination; before anything is loaded or written.
     """
 
     domain: ClassVar[Domain]
@@ -457,7 +458,7 @@ class RunConfig(_Training, _MethodSettings, _Loss, ConfigHead):  # type: ignore[
 
     @property
     def local_negatives(self) -> bool:
-        """Whether the number of processes that train together decides what the negatives are."""
+        """Whether the negatives depend on the number of processes that train together."""
         return False
 
     @property
@@ -467,7 +468,7 @@ class RunConfig(_Training, _MethodSettings, _Loss, ConfigHead):  # type: ignore[
 
     @property
     def most_epochs(self) -> int:
-        """Epochs that an encoder is trained for at most."""
+        """Maximum number of epochs of an encoder."""
         if self.method != "supervised" or not isinstance(self, OwnTraining) or not self.patience:
             return self.epochs
         return self.supervised_epochs or OWN_EPOCHS * self.epochs
@@ -479,12 +480,12 @@ class RunConfig(_Training, _MethodSettings, _Loss, ConfigHead):  # type: ignore[
 
     @property
     def is_deterministic(self) -> bool:
-        """Whether every seed gives the same scores, so that one is run and stands for all."""
+        """Whether all seeds give the same scores, so that one run stands for all."""
         return False
 
     @property
     def data_key(self) -> tuple[Hashable, ...]:
-        """What decides which data are loaded."""
+        """Key of the data: the settings that decide which are loaded."""
         return tuple(getattr(self, name) for name in of_part(type(self), "data"))
 
     @property
@@ -523,7 +524,7 @@ class RunConfig(_Training, _MethodSettings, _Loss, ConfigHead):  # type: ignore[
 
         Args:
             seed: of the synthetic negatives.
-            options: arguments of :func:`gcl_hard.losses.methods.contrastive_loss` that are no
+            options: arguments of :func:`gcl_hard.losses.methods.contrastive_loss` that are not
                 settings.
         """
         options = {"detach_weights": self.detach_weights, **options}
@@ -543,14 +544,14 @@ class RunConfig(_Training, _MethodSettings, _Loss, ConfigHead):  # type: ignore[
 
     @property
     def unread(self) -> frozenset[str]:
-        """Settings of our encoders, which one of the user's own does not read."""
+        """Settings of our encoders that the user's own encoder does not read."""
         return frozenset()
 
     def key(self) -> str:
         """File name stem: data set, method, protocol and a hash of the settings.
 
-        The hash is one of what differs from the defaults given the rest, so that a setting added
-        later loses no result.
+        The hash covers what differs from the defaults given the rest, so that a setting added later
+        loses no results.
         """
         return _key(self)
 
@@ -560,7 +561,7 @@ class RunConfig(_Training, _MethodSettings, _Loss, ConfigHead):  # type: ignore[
         return {name: getattr(self, name) for name in known(type(self))}
 
     def stated(self) -> dict[str, Any]:
-        """Settings that differ from their defaults given the rest, but data set, method, protocol.
+        """Settings that differ from their defaults given the rest, except those of :data:`HEAD`.
 
         Example:
             >>> from gcl_hard.graphs.settings import GraphConfig
@@ -602,7 +603,7 @@ def as_json(config: RunConfig) -> dict[str, Any]:
 
 
 def changed(config: RunConfig) -> dict[str, Any]:
-    """Settings that differ from those of a configuration of the method alone."""
+    """Settings that differ from the defaults of the method."""
     usual = type(config)(method=config.method).values
     return {name: value for name, value in config.values.items() if value != usual[name]}
 
@@ -621,13 +622,11 @@ def _check_thresholds(config: RunConfig, stated_values: Values) -> None:
 
 
 def _check_once(config: RunConfig) -> None:
-    """Make the loss of a configuration, which refuses what means nothing; those of the same
-    settings once.
-    """
-    own = (type(config), *(getattr(config, name) for name in of_part(type(config), "loss")))
-    if own not in _CHECKED:
+    """Make the loss, which refuses meaningless combinations; once for the same settings."""
+    key = (type(config), *(getattr(config, name) for name in of_part(type(config), "loss")))
+    if key not in _CHECKED:
         config.loss()
-        _CHECKED.add(own)
+        _CHECKED.add(key)
 
 
 _CHECKED: set[Hashable] = set()
@@ -658,7 +657,7 @@ def is_pretrained(name: str) -> bool:
 
 def defaults(config: type[RunConfig]) -> dict[str, Any]:
     """Settings of a class of configurations with their declared defaults."""
-    return {name: one.default for name, one in known(config).items()}
+    return {name: field.default for name, field in known(config).items()}
 
 
 def flag(name: str) -> str:

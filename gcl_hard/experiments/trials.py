@@ -1,4 +1,4 @@
-"""Trials: candidates that are scored inside training data; what a search is made of."""
+"""Trials of a search: candidates that are scored inside training data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Candidate:
     Attributes:
         number: number of the trial.
         config: the configuration to train.
-        make: makes the encoder, if it is the user's own.
+        make: makes the user's own encoder; None for ours.
     """
 
     number: int
@@ -60,9 +60,9 @@ class Inner:
 
     Attributes:
         folds: 1 for a stratified hold-out of a fifth; else of a stratified cross-validation.
-        steps: what a trial has intermediate scores after: nothing, some epochs, or every fold.
+        steps: when a trial has intermediate scores: never, after some epochs, or after every fold.
         seed: seed of the split, and of the encoders.
-        metric: name of what trials are scored by.
+        metric: name of the metric that trials are scored by.
     """
 
     folds: int = 1
@@ -118,7 +118,7 @@ class Scoring:
         context: where and how runs are executed.
         inner: the inner splits.
         study: number of the study in the search.
-        report: called with what is reported, the study's number and the trial's; returns whether
+        report: called with the kind of report, the study's number and the trial's; returns whether
             the trial goes on.
     """
 
@@ -150,7 +150,7 @@ class Trial:
         return self.error is None and not self.pruned
 
     def progress(self, share: float) -> None:
-        """Report the share of a fold's work that is done; KeyboardInterrupt if all is stopped."""
+        """Report the share of a fold's work that is done; KeyboardInterrupt if the search stops."""
         share = (len(self.values) + share) / self.n_folds
         if not self.scoring.report("progress", self.scoring.study, self.candidate.number, share):
             raise KeyboardInterrupt
@@ -163,7 +163,7 @@ class Trial:
         )
 
     def score(self) -> Score:
-        """The mean of its values, if it has been scored."""
+        """The mean of its values; no value if it was pruned or failed."""
         mean = float(np.mean(self.values)) if self.goes_on else None
         if mean is not None and not np.isfinite(mean):
             name, mean = self.scoring.inner.metric, None
@@ -179,12 +179,12 @@ def split(labels: NDArray[np.int64], n_folds: int, seed: int, share: float) -> l
 
 
 class TrialSplit(NamedTuple):
-    """Data that trials are trained and scored on, and the runs that they are.
+    """Data that trials are trained and scored on, with the settings of their runs.
 
     Attributes:
-        data: as the experiment loads them, or as its trials are given them.
+        data: as the experiment loads or splits them.
         seed: seed of the runs.
-        inner: whether the runs hold a part of the training data out themselves.
+        inner: whether the runs hold out a part of the training data themselves.
     """
 
     data: Any
@@ -193,17 +193,17 @@ class TrialSplit(NamedTuple):
 
 
 class Part:
-    """Data that a search may use: trials are runs on hold-outs inside them, which are not stored.
+    """Data that a search may use: trials are runs on hold-outs inside them, and are not stored.
 
     Args:
         experiment: trains and scores the runs.
-        data: the data; those of a domain with one test part whole, of which inner runs score a
-            hold-out of the training part.
+        data: the data; of a domain with one test part all of them: inner runs score a hold-out of
+            the training part.
 
     Attributes:
-        by_epochs: whether trials have scores after some epochs, if they are asked for.
-        searched: what hold-outs are taken of, in words.
-        failures: errors that settings cause.
+        by_epochs: whether trials can be scored after some epochs, on request.
+        searched: what hold-outs are taken from, in words.
+        failures: errors that bad settings cause.
     """
 
     by_epochs: ClassVar[bool] = False
@@ -214,7 +214,7 @@ class Part:
         self.experiment, self.data = experiment, data
 
     def n_scored(self, inner: Inner) -> int | None:
-        """Number of items that an inner score is over; None where that is not known before."""
+        """Number of items that an inner score is over; None if not known in advance."""
         return None
 
     def name(self, inner: Inner) -> str:
@@ -234,7 +234,7 @@ class Part:
             scoring: how candidates are scored.
 
         Yields:
-            Scores; a candidate whose settings do not work has an error.
+            Scores; a candidate whose settings fail has an error.
         """
         splits = self.splits(scoring.inner)
         trials = [Trial(candidate, scoring, len(splits)) for candidate in candidates]
@@ -267,11 +267,11 @@ class Part:
 
 
 class TrialGroup:
-    """Trials that train together on a split, and the runs that they are.
+    """Trials that train together on a split, and their runs.
 
     Attributes:
-        runs: the trials of each run: several have the same settings.
-        context: where and how these are trained, with what prunes them.
+        runs: the trials of each run; trials of the same settings share one.
+        context: where and how runs are trained, with their pruning.
     """
 
     def __init__(self, part: Part, trials: Sequence[Trial], trial_split: TrialSplit) -> None:
@@ -297,7 +297,7 @@ class TrialGroup:
             trial.error = error
 
     def values(self, trained: Sequence[TrainedRun]) -> list[tuple[Trial, float]]:
-        """The scores of those trials that go on, of an ensemble several at a time."""
+        """The scores of the trials that go on; an ensemble is scored in parallel."""
         trained = [run for run in trained if self._going(run.run)]
         if len(trained) > 1:
             context = replace(self.context, threads=1)
@@ -340,9 +340,9 @@ class Outer:
     """A data set split into a part to search in and a part to score on.
 
     Args:
-        part: what may be searched in.
+        part: the data to search in.
         data: all of the data, as runs are trained and scored on them.
-        n_test: items of the other part; 0 if there is none, None where that is not known before.
+        n_test: items of the other part; 0 if there is none, None if not known in advance.
 
     Attributes:
         scored_on: the other part, in words.
@@ -360,7 +360,7 @@ class Outer:
         return trial.score()
 
     def name(self, n_folds: int) -> str:
-        """What scores the best settings, in words; ``n_folds`` as of the search."""
+        """What scores the best settings, in words; ``n_folds`` is that of the search."""
         return self.scored_on
 
     def _whole(self) -> Any:

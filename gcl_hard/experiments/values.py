@@ -121,10 +121,10 @@ def reader(field: Field) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def several(domains: Iterable[str] = CONFIGS) -> Readers:
-    """Settings of which ``bench`` takes several and runs all combinations, and their readers.
+    """Readers of the settings of which ``bench`` takes several values and runs all combinations.
 
     Args:
-        domains: whose.
+        domains: whose settings.
 
     Example:
         >>> several()["lr"]("0.1,0.01")
@@ -140,7 +140,7 @@ def several(domains: Iterable[str] = CONFIGS) -> Readers:
 def as_declared(
     config: type[RunConfig], values: Mapping[str, Any], *, listed: bool
 ) -> dict[str, Any]:
-    """Values in the form that a domain declares, one value or a list, which another may not.
+    """Values in the form that a domain declares, one value or a list; domains may differ in it.
 
     Args:
         config: class of the domain's configurations.
@@ -212,25 +212,25 @@ def check_report(path: Path | None, *, html: bool = True) -> None:
 
 
 def warn_of_unread(configs: Sequence[RunConfig], stated: Mapping[str, Any]) -> None:
-    """Warn of settings that none of some configurations reads.
+    """Warn about settings that no configuration of a command reads.
 
     Args:
         configs: configurations of one class.
-        stated: values by name, or tuples of them; names that are no settings are ignored, and so
+        stated: values by name, or tuples of them; names that are not settings are ignored, and so
             are values that stand for "does not apply".
     """
     unread = []
-    if not any(one.encoders for one in configs):  # nothing is trained, with whatever settings
+    if not any(config.encoders for config in configs):  # nothing is trained, whatever the settings
         return
     for name in [name for name in stated if name in known(type(configs[0]))]:
         values = stated[name] if isinstance(stated[name], tuple | list) else (stated[name],)
-        of_runs = [getattr(one, name) for one in configs]
+        run_values = [getattr(config, name) for config in configs]
         if not any(reads(config, name) for config in configs) and any(
-            v not in of_runs for v in values
+            value not in run_values for value in values
         ):
             unread.append(flag(name))
     if unread:
-        methods = ", ".join(dict.fromkeys(one.method for one in configs))
+        methods = ", ".join(dict.fromkeys(config.method for config in configs))
         flags = ", ".join(f"--{name}" for name in unread)
         warnings.warn(
             f"{flags}: read by no run of this command ({methods}), so left out",

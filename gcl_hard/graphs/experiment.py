@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from gcl_hard.core.setting import declared
-from gcl_hard.errors import DivergenceError
+from gcl_hard.errors import DivergenceError, InputError
 from gcl_hard.evaluation import FoldScore
 from gcl_hard.evaluation.folds import inner_folds, stopping_holdout
 from gcl_hard.evaluation.metrics import score_of_logits
@@ -50,7 +50,13 @@ from gcl_hard.graphs.protocols import (
     score_baseline,
 )
 from gcl_hard.graphs.refinement import FEATURES, wl_start
-from gcl_hard.graphs.settings import KERNELS, NOT_OF_MOLECULES, GraphConfig, reads_wl
+from gcl_hard.graphs.settings import (
+    KERNELS,
+    MOLECULE_GIN,
+    NOT_OF_MOLECULES,
+    GraphConfig,
+    reads_wl,
+)
 from gcl_hard.graphs.training import Encoder, GivenFold, Result, use_threads
 from gcl_hard.theory.snapshots import snapshot_epochs
 from gcl_hard.training.stopping import EarlyStopping
@@ -82,6 +88,9 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         (*of_part(GraphConfig, "split"), *of_part(GraphConfig, "probe"), *NOT_OF_MOLECULES,
          "encoder", *declared(OwnTraining)),
         ("labels", "loader_workers"),
+        {"dataset": "MOSES", "method": "hucl", "contrast": "two-view", "encoder": MOLECULE_GIN,
+         "augmentations": ("mask-attributes", "mask-columns", "drop-nodes"), "layers": 4, "dim": 64,
+         "epochs": 1, "batch_size": 256, "lr": 0.001},
     )  # fmt: skip
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
     shape: ClassVar[frozenset[str]] = frozenset({"n_features", "edge_dim"})
@@ -89,22 +98,23 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
     paper_values: ClassVar[Mapping[str, tuple[float, ...]]] = {"beta": (1.0, 2.0, 10.0)}
 
     def load(
-        self, config: GraphConfig, context: RunContext, own: GraphSet | None = None
+        self, config: GraphConfig, context: RunContext, user_data: GraphSet | None = None
     ) -> GraphSet:
         """The set, on the device."""
         from gcl_hard.graphs.encodings import encoded  # it imports NetworkX
 
-        if own is None:
-            own = tudataset.load(
+        graphs = user_data
+        if graphs is None:
+            graphs = tudataset.load(
                 config.dataset, data_dir=context.data_dir,
                 features="labels" if config.of_molecules else config.features,
             )  # fmt: skip
-            own = lent_encoders().coded(own) if config.of_molecules else own
-        return encoded(own, config.encodings or ()).to(torch.device(context.device))
+            graphs = lent_encoders().coded(graphs) if config.of_molecules else graphs
+        return encoded(graphs, config.encodings or ()).to(torch.device(context.device))
 
     def facts(self, data: GraphSet) -> dict[str, Any]:
-        """Sizes, the resolved kind of features, what WL takes of them if it is not all, and a
-        digest of the graphs themselves.
+        """Sizes, the resolved kind of features, what WL starts from if not from all of them, and
+        digests of the graphs.
         """
         digest, edge_digest = _digests(data)
         start = wl_start(data)[1]
@@ -128,19 +138,19 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         return tudataset.paths(config.dataset, data_dir=data_dir)
 
     def is_blind(self, record: RunResult) -> bool:
-        """Whether a kernel has chosen no C, since it cannot tell any two graphs apart."""
+        """Whether a kernel chose no C, because it distinguishes no two graphs."""
         return record.run.config.method in KERNELS and not record.fold_c
 
     def test_share(self, config: GraphConfig, facts: Mapping[str, Any]) -> float:
-        """That of equal folds, of which ``train_share`` is trained on."""
+        """That of equal folds, of whose training part ``train_share`` is used."""
         return super().test_share(config, facts) / config.train_share
 
     def user_names(self, config: GraphConfig, parts: UserParts) -> dict[str, Any]:
-        """The name of the set, which is imported if it is a ``module:Name``."""
+        """The name of the set; a ``module:Name`` is imported."""
         return named(config, parts)
 
     def published(self, config: GraphConfig) -> float | None:
-        """That of Table II."""
+        """The accuracy in Table II."""
         from gcl_hard.graphs.presets import published
 
         return published(config)
@@ -168,8 +178,8 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
             inner_folds(labels[fold.train], n_inner=5, seed=0)
 
     def advice(self, config: GraphConfig, data: GraphSet) -> str | None:
-        """Faster probes, where the nested SVM of a run takes long; an encoder for molecules; what
-        WL reads of real-valued features.
+        """Suggests a faster probe if the nested SVM takes long, and an encoder for molecules; says
+        what WL reads of real-valued features.
         """
         if data.features == CODES and config.encoder == "gin" and not config.is_baseline:
             return (
@@ -182,7 +192,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
                 f"hardly two graphs of {data.name} share the features of a node: WL starts from "
                 f"their {start}"
             )
-        # The labels that TU sets have for edges are read by no encoder either, unless asked for.
+        # Edge labels of TU sets are read by no encoder either, unless requested.
         if reads_wl(config) and any(not name.startswith("label=") for name in data.edge_columns):
             remarks.append(
                 f"WL reads the features of nodes and who is linked, not the {data.edge_dim} "
@@ -205,7 +215,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         context: RunContext,
         report: Report,
     ) -> Iterator[TrainedRun]:
-        """Train the encoders of runs, together where there are several; embed the graphs."""
+        """Train the encoders of runs, several of them together, and embed the graphs."""
         config = cast("GraphConfig", runs[0].config)
         use_threads(context, data if isinstance(data, GraphSet) else data.graphs, config)
         if config.encoders or isinstance(data, GivenFold):
@@ -226,7 +236,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         return result.trained.model
 
     def score(self, trained: TrainedRun, data: GraphSet | GivenFold, context: RunContext) -> Scored:
-        """What the nested SVM predicts of the outer folds."""
+        """The predictions of the nested SVM for the outer folds."""
         graphs = data if isinstance(data, GraphSet) else data.embedded
         scored = Scored.of(fold_scores(trained, data, context), graphs.y.cpu().numpy())
         return replace(scored, facts=trained.facts)
@@ -262,7 +272,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         return items_of_graphs(encoder, graphs, digest, reading, device=device, notes=notes)
 
     def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
-        """Nodes and graphs, of features, edges and pointers."""
+        """Embeddings of nodes and graphs, from features, edges and pointers."""
         from gcl_hard.graphs.exported import graphs_exportable
 
         return graphs_exportable(encoder, saved)
@@ -284,6 +294,33 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
     def check_encoder(self, make: EncoderMaker, data: GraphSet) -> None:
         """Embed two graphs with it."""
         check_encoder(make, data)
+
+    reading: ClassVar[frozenset[str]] = frozenset({"level"})
+
+    def user_data(self, data: Any, name: str, settings: Mapping[str, Any]) -> GraphSet:
+        """As :func:`gcl_hard.graphs.own.own_graphs`."""
+        return own_graphs(data, name=name, features=settings.get("features", "auto"))
+
+    def data_settings(self, data: GraphSet, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """The kind of features, except for codes of molecules, which no setting chooses."""
+        if stated.get("features", data.features) != data.features:
+            raise InputError(
+                f"these graphs have the features {data.features} already, not "
+                f"{stated['features']}: leave features out"
+            )
+        return {} if data.features == CODES else {"features": data.features}
+
+    def file_facts(self, data: Any) -> dict[str, Any]:
+        """Graphs have the features that the encoder reads."""
+        if isinstance(data, str | Path | torch.Tensor) or not isinstance(data, Iterable):
+            return super().file_facts(data)
+        return {"features": "stored"}
+
+    def notes(self, result: RunResult) -> tuple[str, ...]:
+        """Also the labels that WL starts from, where they are not the features."""
+        start = result.data.get("wl_start")
+        read = start and reads_wl(cast("GraphConfig", result.run.config))
+        return (*super().notes(result), *[f"WL starts from {start}"] * bool(read))
 
 
 def _digests(data: GraphSet) -> tuple[str, str]:
@@ -317,7 +354,7 @@ def fold_scores(
 
 
 SVM_HOURS, LONG = 205 / 3600, 0.2
-"""Hours of the nested SVM for 8,000 graphs on two cores, measured, and those worth a remark."""
+"""Measured hours of the nested SVM for 8,000 graphs on two cores, and hours worth a remark."""
 
 
 def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:
@@ -338,7 +375,7 @@ def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:
 
 
 class _SharedEncoders(TrainedEncoders):
-    """The encoders of runs that differ in scoring alone.
+    """The encoders of runs that differ only in scoring.
 
     Args:
         run: the first of them.
@@ -392,7 +429,7 @@ class _SharedEncoders(TrainedEncoders):
         return graph_sampler(self.config, first.graphs, first.held_out)
 
     def ends(self, k: int, epoch: int, model: GraphModel) -> bool:
-        """Whether a supervised encoder ends, by the graphs that its fold holds out for this."""
+        """Whether a supervised encoder stops, by the graphs that its fold holds out for this."""
         start = time.perf_counter()
         if k not in self.stopping:
             assert isinstance(model, Supervised)
@@ -406,7 +443,7 @@ class _SharedEncoders(TrainedEncoders):
         return not goes_on
 
     def trained_so_far(self, k: int, model: GraphModel) -> list[TrainedRun]:
-        """The runs, as their only encoder is trained by now."""
+        """The runs with their only encoder as trained by now."""
         try:
             z = self._embeddings(k, model)
         except DivergenceError as error:
@@ -457,11 +494,11 @@ class _SharedEncoders(TrainedEncoders):
                 yield self.trained(run, self._saved())
 
     def _saved(self) -> dict[str, Any]:
-        """What is saved with the weights of the encoders."""
+        """Content of the encoder file beside the weights."""
         graphs = self.encoders[0].graphs
         held_out = [encoder.held_out for encoder in self.encoders]
         chosen_on = [torch.from_numpy(ids) for ids in self.validation]
-        if chosen_on:  # the epoch, so that the encoder is not tested on them
+        if chosen_on:  # to choose the epoch, so the encoder is not tested on them
             held_out = [
                 None if ids is None else ids[~torch.isin(ids, valid)]
                 for ids, valid in zip(held_out, chosen_on, strict=True)
@@ -480,7 +517,7 @@ class _SharedEncoders(TrainedEncoders):
 def _train_encoders(
     runs: Sequence[Run], data: GraphSet | GivenFold, context: RunContext, report: Report
 ) -> Iterator[TrainedRun]:
-    """Train the encoders of several runs; yields a run as its last encoder ends."""
+    """Train the encoders of several runs; yields a run when its last encoder ends."""
     alike: dict[Run, _SharedEncoders] = {}
     for run in runs:
         if run.training in alike:

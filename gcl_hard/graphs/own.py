@@ -1,4 +1,4 @@
-"""Sets of graphs of the user's own."""
+"""The user's own sets of graphs."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ if TYPE_CHECKING:
     from gcl_hard.graphs import GraphSet
 
 
-def own_graphs(given: Any, *, name: str, features: str = "auto") -> GraphSet:
+def own_graphs(data: Any, *, name: str, features: str = "auto") -> GraphSet:
     """A set made of the user's own graphs.
 
-    A part of a known set is named by its size, such as MUTAG-100: it has other accuracies.
+    A part of a known set has its size in its name, such as MUTAG-100: its accuracies differ.
 
     Args:
-        given: a ``GraphSet``, or what ``GraphSet.from_graphs`` takes.
+        data: a ``GraphSet``, or what ``GraphSet.from_graphs`` takes.
         name: name of the set, unless it has one.
         features: kind of node features, unless it has them.
 
     Raises:
-        InputError: for graphs that make no set, or a name that is no valid file name.
+        InputError: for graphs that make no set, or an invalid file name.
     """
     from gcl_hard.graphs import MANIFEST, GraphSet, canonical_name
 
-    if not isinstance(given, GraphSet):
-        given = GraphSet.from_graphs(given, name=name, features=features)
-    graphs: GraphSet = given
+    graphs: GraphSet = (
+        data
+        if isinstance(data, GraphSet)
+        else GraphSet.from_graphs(data, name=name, features=features)
+    )
     known = MANIFEST.get(canonical_name(graphs.name))
     if known is not None and known.graphs != len(graphs):
         return replace(graphs, name=f"{graphs.name}-{len(graphs)}")
@@ -43,20 +45,20 @@ def graphs_named(name: str, features: str = "auto") -> GraphSet:
     """The set that ``module:name`` names: graphs, or a function that returns some.
 
     Raises:
-        InputError: if there is no such thing, or it makes no set.
+        InputError: if the name cannot be imported, or it makes no set.
     """
-    found = named_object(name, "dataset")
-    if inspect.isroutine(found) or isinstance(found, type):
-        check_call(found, f"{name_of(found)}()")
-        found = found()
-    return own_graphs(found, name=name.partition(":")[2], features=features)
+    graphs = named_object(name, "dataset")
+    if inspect.isroutine(graphs) or isinstance(graphs, type):
+        check_call(graphs, f"{name_of(graphs)}()")
+        graphs = graphs()
+    return own_graphs(graphs, name=name.partition(":")[2], features=features)
 
 
 def named(config: RunConfig, parts: UserParts) -> dict[str, Any]:
-    """The name of the set, which is imported if it is a ``module:Name``.
+    """The name of the set; a ``module:Name`` is imported.
 
     Raises:
-        InputError: if there is no such thing, or two sets have one name.
+        InputError: if the name cannot be imported, or two sets have the same name.
     """
     dataset, names = config.dataset, parts.names
     if ":" in dataset and dataset not in names:

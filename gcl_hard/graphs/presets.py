@@ -33,11 +33,11 @@ TABLES: dict[str, Preset] = {
         },
     ),
 }
-"""By the value of ``--table``."""
+"""Presets by the value of ``--table``."""
 
 
 def published(config: GraphConfig) -> float | None:
-    """Accuracy that the H-SCL paper reports for a configuration, percent, if it has one.
+    """Accuracy in percent that the H-SCL paper reports for a configuration, if any.
 
     Example:
         >>> published(GraphConfig(dataset="PTC_MR"))
@@ -58,7 +58,7 @@ RECIPE_FOLDERS = (
 
 
 def recipe(dataset: str) -> dict[str, Any]:
-    """Our recipe for a graph data set: its own if there is one, else the one for all sets.
+    """Our recipe for a graph data set: its own if there is one, else that for all sets.
 
     Args:
         dataset: a name of it.

@@ -62,18 +62,18 @@ OF_PAPER = ("PTC_MR", "MUTAG", "ENZYMES", "IMDB-BINARY", "IMDB-MULTI")
 
 
 def _usual_protocol(above: Values) -> str:
-    """The paper's on its own sets, with which ``bench`` compares; on all other data the one that
-    estimates the accuracy on new graphs.
+    """The paper's protocol on its own sets, with which ``bench`` compares; on other data the one
+    that estimates the accuracy on new graphs.
     """
     name = ""
-    with suppress(InputError):  # of what is no name of such a set
+    with suppress(InputError):  # for what is not the name of a TU set
         name = canonical_name(above["dataset"])
     return "transductive" if name in OF_PAPER else "inductive"
 
 
-def _protocol(given: str, above: Values) -> str:
-    named = "transductive" if given == "paper" else given
-    return check_option("protocol", named, get_args(GraphProtocol))
+def _protocol(name: str, above: Values) -> str:
+    protocol = "transductive" if name == "paper" else name
+    return check_option("protocol", protocol, get_args(GraphProtocol))
 
 
 def _two_view(above: Values) -> bool:
@@ -81,24 +81,25 @@ def _two_view(above: Values) -> bool:
 
 
 def _contrast(above: Values) -> Contrast:
-    own = row(above)
-    return "two-view" if own is not None and own.infonce_only else "local-global"
+    method_row = row(above)
+    return "two-view" if method_row is not None and method_row.infonce_only else "local-global"
 
 
 def _hardened(above: Values) -> bool:
     """Whether something is hardened under JSD."""
-    own = row(above)
-    return above["objective"] == "jsd" and own is not None and own.hardening is not None
+    method_row = row(above)
+    hardens = method_row is not None and method_row.hardening is not None
+    return above["objective"] == "jsd" and hardens
 
 
 def _scale(above: Values) -> EmbeddedScale:
-    own = row(above)
-    return DEFAULT_SCALE if own is None else own.hardness_scale
+    method_row = row(above)
+    return DEFAULT_SCALE if method_row is None else method_row.hardness_scale
 
 
 @dataclass(frozen=True)
 class GraphLoss(ConfigHead):
-    """What is contrasted, and how, which decides defaults of the settings of losses."""
+    """What is contrasted, and how: it decides defaults of the settings of losses."""
 
     contrast: Annotated[
         Contrast | None,
@@ -133,8 +134,8 @@ class GraphConfig(OwnTraining, RunConfig, GraphLoss):
     """The settings of an experiment on graphs, as the files in ``configs/graphs`` state them.
 
     Raises:
-        InputError: for a value out of range, an unknown name, or a combination that means
-            nothing; before anything is loaded or written.
+        InputError: for a value out of range, an unknown name, or a meaningless
+            combination; before anything is loaded or written.
 
     Example:
         >>> GraphConfig(method="ucl", beta=2.0).beta is None  # ucl has no β
@@ -178,7 +179,7 @@ class GraphConfig(OwnTraining, RunConfig, GraphLoss):
             follows=("contrast", "objective"),
             applies=_two_view,
             usual=lambda above: ("mask-attributes", "perturb-edges"),
-            canonical=lambda given, above: given or None,
+            canonical=lambda names, above: names or None,
         ),
     ] = None
     strength: Annotated[
@@ -254,7 +255,7 @@ class GraphConfig(OwnTraining, RunConfig, GraphLoss):
             "columns added to node features: degree, random-walk, cycles, wl",
             "data",
             read_by=TRAINED,
-            canonical=lambda given, above: given or None,
+            canonical=lambda names, above: names or None,
         ),
     ] = None
     probe: Annotated[
@@ -275,7 +276,7 @@ class GraphConfig(OwnTraining, RunConfig, GraphLoss):
             "values of the SVM's C to choose from (0.001, 0.01 … 1000)",
             "probe",
             read_by=(*KERNELS, *PROBED),
-            canonical=lambda given, above: given or None,
+            canonical=lambda penalties, above: penalties or None,
         ),
     ] = None
     train_share: Annotated[
@@ -291,12 +292,12 @@ class GraphConfig(OwnTraining, RunConfig, GraphLoss):
     parts: Annotated[int, BATCH_PARTS] = 1
 
     def check(self) -> None:
-        """Refuse what means nothing together."""
+        """Refuse meaningless combinations."""
         if not self.is_baseline and self.contrast != "two-view":
             of_views = method(self.method).infonce_only
             if of_views or self.views is not None:
-                what = self.method if of_views else f"views {self.views}"
-                raise InputError(f"{what} needs views of each graph: give contrast two-view")
+                reason = self.method if of_views else f"views {self.views}"
+                raise InputError(f"{reason} needs views of each graph: give contrast two-view")
         if self.train_share < 1 and self.protocol == "transductive":
             raise InputError(
                 "train-share leaves graphs out of training folds; under protocol transductive "
@@ -329,7 +330,7 @@ class GraphConfig(OwnTraining, RunConfig, GraphLoss):
 
     @property
     def data_key(self) -> tuple[Hashable, ...]:
-        """What decides which graphs are loaded, in which form."""
+        """Key of the data: the settings that decide which graphs are loaded, and in which form."""
         return *super().data_key, self.of_molecules
 
     @property
@@ -411,7 +412,7 @@ class GraphConfig(OwnTraining, RunConfig, GraphLoss):
 
 
 def _check_encoder(config: GraphConfig) -> None:
-    """Refuse an encoder that is neither the GIN nor named, and settings of the GIN for it."""
+    """Refuse an unknown encoder, and settings of the GIN for another encoder."""
     if config.encoder == GIN:
         return
     if config.of_molecules:
@@ -430,15 +431,15 @@ def _check_encoder(config: GraphConfig) -> None:
             f"{config.encoder!r}"
         )
     usual = defaults(type(config))
-    if given := sorted(name for name in config.unread if getattr(config, name) != usual[name]):
+    if unread := sorted(name for name in config.unread if getattr(config, name) != usual[name]):
         raise InputError(
-            f"{flag(given[0])} is a setting of the GIN, which your encoder replaces: "
+            f"{flag(unread[0])} is a setting of the GIN, which your encoder replaces: "
             f"{'leave it out' if config.of_molecules else 'give yours a setting of its own'}"
         )
 
 
 def reads_wl(config: GraphConfig) -> bool:
-    """Whether it has a Weisfeiler-Lehman kernel, or colours as encodings."""
+    """Whether it has a Weisfeiler-Lehman kernel, or its colours as encodings."""
     added = config.kernel.partition("+")[2]
     return not {"wl", "wl-oa"}.isdisjoint((config.method, added, *(config.encodings or ())))
 

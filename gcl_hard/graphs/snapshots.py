@@ -31,8 +31,8 @@ def graph_sampler(
     """Sampler of batches drawn from the graphs that an encoder is trained on.
 
     Args:
-        config: its ``data_seed`` decides what is drawn: all methods and seeds are
-            measured on the same graphs, as far as they train on the same.
+        config: its ``data_seed`` decides what is drawn: all methods and seeds that train on the
+            same graphs are measured on the same ones.
         graphs: the set as the encoder uses it.
         held_out: int64 ids of graphs that are hidden from it.
 

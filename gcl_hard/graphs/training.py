@@ -44,7 +44,7 @@ class Encoder:
         graphs: the set, scaled as this encoder uses it.
         seed: seed of the weights.
         fold: index of the encoder among those of the seed.
-        held_out: int64 ids of graphs that are hidden from it, None if there are none.
+        held_out: int64 ids of graphs that are hidden from it; None for none.
         parts: the user's own encoders and augmentations.
         snapshots: epochs after which a snapshot is taken.
     """
@@ -89,18 +89,18 @@ class Encoder:
         return model.to(self.graphs.x.device)
 
     def refusal(self, model: GraphModel | None = None) -> str | None:
-        """Why it is trained by itself, or None."""
+        """Why it is trained alone, or None."""
         if self.config.parts > 1:
             return "batches in parts are those of one model"
         return refusal(model or self.build())
 
 
 class GivenFold(NamedTuple):
-    """A fold on which runs are trained and scored in place of those of their configurations.
+    """A fold on which runs are trained and scored instead of those of their configurations.
 
     Attributes:
         graphs: the set that encoders are trained on, without the fold's scaling.
-        embedded: the set that they embed, scaled as they use it.
+        embedded: the set that they embed, with the scaling that they use.
         fold: ids of graphs in ``embedded``.
         encoder: makes an :class:`Encoder` of a configuration, ``graphs`` and a seed.
     """
@@ -116,8 +116,8 @@ class TrainedEncoder:
     """A trained encoder.
 
     Attributes:
-        model: with its final weights.
-        loss: mean of the last epoch, nats.
+        model: the model with its final weights.
+        loss: mean loss of the last epoch, nats.
     """
 
     model: GraphModel
@@ -130,7 +130,7 @@ class Result(NamedTuple):
     Attributes:
         number: index of the encoder.
         trained: the encoder, or the error.
-        seconds: its share of the time, without that of snapshots.
+        seconds: its share of the time, without snapshots.
     """
 
     number: int
@@ -148,10 +148,10 @@ def train_encoders(
 ) -> Iterator[Result]:
     """Train encoders of one data set in ensembles.
 
-    Two-view encoders of one seed and fold, which draw the same views, share an ensemble. Of the
-    others, on a CPU those that hold out the same graphs do, so that no bit of an encoder depends
-    on a graph that is hidden from it; on a GPU all do whose batches are cut alike. Only the
-    encoders and ``size`` decide which train together.
+    Two-view encoders of one seed and fold, which draw the same views, share an ensemble. Other
+    encoders share one on a CPU if they hold out the same graphs, so that no bit of an encoder
+    depends on a graph that is hidden from it, and on a GPU if their batches are cut alike. Only
+    the encoders and ``size`` decide which train together.
 
     Args:
         encoders: encoders of configurations that share ``GraphConfig.group_key``.
@@ -161,7 +161,8 @@ def train_encoders(
         see: called with models at their ``Encoder.snapshots``.
 
     Yields:
-        Results as they come; models need not be kept. One that stopped early has its last weights.
+        Results as they come; models need not be kept. One that stopped early keeps its last
+        weights.
 
     Raises:
         OutOfMemory: if an ensemble does not fit into memory; names a size to try.

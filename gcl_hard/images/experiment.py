@@ -33,7 +33,17 @@ from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.experiments.record import Scored
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import OwnTraining, of_part
-from gcl_hard.images import KNOWN, ImageContrast, ImageSet, Split, canonical_name, training
+from gcl_hard.images import (
+    KNOWN,
+    ImageContrast,
+    ImageSet,
+    Split,
+    Views,
+    canonical_name,
+    has_dataset,
+    is_misspelt,
+    training,
+)
 from gcl_hard.images.datasets import load, load_folder, paths
 from gcl_hard.images.parts import (
     ImageData,
@@ -77,16 +87,20 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         (*of_part(ImageConfig, "split"), *of_part(ImageConfig, "probe"), "probe_split", "subset",
          "classes", "label_noise", *declared(OwnTraining)),
         ("smiles", "pseudo_labels", "jobs"),
+        {"method": "hucl"},
     )  # fmt: skip
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
     shape: ClassVar[frozenset[str]] = frozenset({"size"})
 
     def load(
-        self, config: ImageConfig, context: RunContext, own: ImageData | ImageSet | None = None
+        self,
+        config: ImageConfig,
+        context: RunContext,
+        user_data: ImageData | ImageSet | None = None,
     ) -> ImageData:
-        """The splits of a configuration; with loader workers only the test one is on the device."""
-        if isinstance(own, ImageData):
-            return own
+        """The splits; with loader workers only the test split is on the device."""
+        if isinstance(user_data, ImageData):
+            return user_data
         if config.encoder.startswith("timm:"):
             check_extra("timm", config.encoder)
         device, on_cpu = torch.device(context.device), context.options.loader_workers > 0
@@ -96,7 +110,7 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
                 f"keeps its training images on the CPU"
             )
         ):
-            return image_data(config, context.data_dir, device, on_cpu=on_cpu, image_set=own)
+            return image_data(config, context.data_dir, device, on_cpu=on_cpu, image_set=user_data)
 
     def facts(self, data: ImageData) -> dict[str, Any]:
         """Sizes and a digest."""
@@ -107,7 +121,7 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         return canonical_name(config.dataset)
 
     def files(self, config: ImageConfig, data_dir: Path | None) -> list[Path]:
-        """Files of a set; none of one that a library has."""
+        """Files of a set; none for a set of a library."""
         return paths(config.dataset, data_dir=data_dir)
 
     def set_name(self, config: ImageConfig) -> str:
@@ -122,7 +136,7 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         return {"size": size, "stem": config.stem_at(size)}
 
     def published(self, config: ImageConfig) -> float | None:
-        """That of Table I."""
+        """The accuracy in Table I."""
         from gcl_hard.images.presets import published
 
         return published(config)
@@ -177,8 +191,8 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
             raise InputError("precision fp16 needs a CUDA device; bf16 works on CPUs too")
 
     def advice(self, config: ImageConfig, data: ImageData) -> str | None:
-        """That bf16 is slow on a CPU without instructions for it, test images that are in training,
-        too, and what classes are short of.
+        """Warns of bf16 on a CPU without instructions for it, of test images that are in training
+        as well, and of classes with too few images.
         """
         remarks = []
         on_cpu = data.test.images.device.type == "cpu" and config.encoders > 0
@@ -207,7 +221,7 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
     def train_run(
         self, run: Run, data: ImageData, context: RunContext, report: Report
     ) -> TrainedRun:
-        """Train a run by itself: a single network fills the device."""
+        """Train a single run: one network fills the device."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
         return training.train_run(run, data, context, report)
 
@@ -222,7 +236,7 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         return encoding.model
 
     def score(self, trained: TrainedRun, data: ImageData, context: RunContext) -> Scored:
-        """What a linear probe predicts of the test images."""
+        """The predictions of a linear probe for the test images."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
         tested = data.held_out(trained.run.seed) if trained.run.inner else data
         scored = Scored.of((score_run(trained, data),), tested.test.labels.cpu().numpy())
@@ -242,7 +256,7 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         context: RunContext,
         reading: Reading,
     ) -> Items:
-        """All images of a folder, or of a set, in squares as the encoder's were."""
+        """All images of a folder or a set, scaled to the size that the encoder was trained on."""
         if lacking := [name for name in ("mean", "std") if name not in saved]:
             raise InputError(f"the file of this encoder lacks {lacking[0]} of its images")
         side = int(saved.get("side", saved["size"]))
@@ -254,7 +268,7 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         return Items(columns, digest_of_images(split), bounds, encode, notes)
 
     def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
-        """Images as they are loaded, which the program resizes and normalises."""
+        """Embeddings of images as loaded: the program resizes and normalises them."""
         return exportable_of(encoder, saved)
 
     def arrays(self, trained: TrainedRun, data: ImageData) -> dict[str, NDArray[Any]]:
@@ -267,13 +281,25 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
             arrays |= {f"{name}_ids": np.asarray(part.ids)}
         return arrays
 
+    def file_facts(self, data: Any) -> dict[str, Any]:
+        """Size and normalisation of views."""
+        if not isinstance(data, Views):
+            return super().file_facts(data)
+        mean, std = data.mean.flatten().tolist(), data.std.flatten().tolist()
+        return {"size": data.size, "mean": mean, "std": std}
+
+    def pretrains_on(self, source: str, data_dir: Path | None) -> bool:
+        """Folders, too, and names nearly those of known sets, which are refused later."""
+        folder = source.endswith("/") or Path(source).is_dir()
+        return folder or has_dataset(source, data_dir) or is_misspelt(source)
+
 
 def _to_embed(
     data: Any, data_dir: Path | None, side: int
 ) -> tuple[Split, dict[str, NDArray[Any]], tuple[str, ...]]:
-    """Images, what their rows are called, and what is to be said of them.
+    """Images, the columns that name their rows, and notes.
 
-    Of a named set the column ``part`` says which are training and which test images.
+    The column ``part`` of a named set tells training from test images.
     """
     if isinstance(data, str | Path) and Path(data).is_dir():
         if canonical_name(str(data)) in KNOWN:
@@ -338,7 +364,7 @@ def _check_classes(config: ImageConfig, data: ImageData) -> None:
 
 
 def _n_trained_on(config: ImageConfig, data: ImageData) -> int:
-    """How many images are trained on; a classifier is ended by some of them."""
+    """Number of images to train on, without those that stop a classifier."""
     if not config.patience:
         return len(data.pretrain)
     labels = data.pretrain.labels.cpu().numpy()

@@ -1,4 +1,4 @@
-"""Table I of the H-SCL paper, whole and at a size for CPUs."""
+"""Table I of the H-SCL paper, in full and small, for CPUs."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ TABLES: dict[str, Preset] = {
         small=SMALL,
     ),
 }
-"""By the value of ``--table``."""
+"""Presets by the value of ``--table``."""
 
 
 def published(config: ImageConfig) -> float | None:
-    """Accuracy that the H-SCL paper reports for a configuration, percent, if it has one."""
+    """Accuracy in percent that the H-SCL paper reports for a configuration, if any."""
     splits = config.pretrain_split, config.probe_split
     whole = config.subset is None and config.classes is None and not config.label_noise
     comparable = whole and splits == ("train", "train")

@@ -1,4 +1,4 @@
-"""Pre-training on images: those of a folder without labels or with some, or of a set."""
+"""Pre-training on images of a folder, with or without labels, or of a set."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from gcl_hard.losses.methods import method
 def describe(options: PretrainOptions) -> Pretraining:
     """The images to train an encoder on.
 
-    They are all of a folder, none is split off, and no probe is trained. Labels are read where the
-    method reads some: the folders' names, or a file of labels, by which the others are images of
-    no known class.
+    All images of a folder are used: none is split off, and no probe is trained. If the method reads
+    labels, they are the names of the folders, or come from a file, whose missing images have an
+    unknown class.
 
     Raises:
         InputError: for images that are not available, or labels that are missing.
@@ -41,7 +41,7 @@ def describe(options: PretrainOptions) -> Pretraining:
     if len(chosen) < len(split):
         split = split.take(chosen)
     _check(config, split)
-    print(_told(config, options, split, names))
+    print(_summary(config, options, split, names))
     run, digest = Run(config, options.seed), digest_of_images(split)
     names = names or ("unlabelled",)
 
@@ -69,7 +69,7 @@ def _images(config: ImageConfig, options: PretrainOptions) -> tuple[Split, tuple
     path, reads = Path(options.source), config.reads_labels
     if path.is_dir():
         classes = reads and options.labels is None
-        found = load_folder(path, labels=options.labels, classes=classes)
+        image_set = load_folder(path, labels=options.labels, classes=classes)
     elif options.source.endswith("/"):
         raise InputError(f"there is no folder {options.source}")
     elif options.labels is not None:
@@ -78,13 +78,13 @@ def _images(config: ImageConfig, options: PretrainOptions) -> tuple[Split, tuple
         )
     else:
         wanted = (config.pretrain_split,)
-        found = load(config.dataset, data_dir=options.data_dir, splits=wanted)
-    (split,) = found.splits.values()
-    return split, found.class_names
+        image_set = load(config.dataset, data_dir=options.data_dir, splits=wanted)
+    (split,) = image_set.splits.values()
+    return split, image_set.class_names
 
 
 def _check(config: ImageConfig, split: Split) -> None:
-    """Refuse a batch that is too large, and labels that are missing where all are read."""
+    """Refuse a batch that is too large, and missing labels if all are needed."""
     labels = split.labels
     if config.batch_size > len(split):
         raise InputError(
@@ -107,13 +107,13 @@ def _check(config: ImageConfig, split: Split) -> None:
         )
 
 
-def _told(
+def _summary(
     config: ImageConfig, options: PretrainOptions, split: Split, names: tuple[str, ...]
 ) -> str:
-    """What the images and their labels were taken for."""
-    said = f"{options.source}: {len(split)} images of {split.images.shape[-1]} pixels"
+    """The numbers of images and of labels, as a line to print."""
+    images = f"{options.source}: {len(split)} images of {split.images.shape[-1]} pixels"
     if not config.reads_labels:
-        return f"{said}; {config.method} reads no labels"
+        return f"{images}; {config.method} reads no labels"
     known = int((split.labels != UNLABELLED).sum())
-    some = ", ".join(names[:5]) + ", …" * (len(names) > 5)
-    return f"{said}; labels of {known}, {len(names)} classes ({some})"
+    shown = ", ".join(names[:5]) + ", …" * (len(names) > 5)
+    return f"{images}; labels of {known}, {len(names)} classes ({shown})"

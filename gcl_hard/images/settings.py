@@ -53,32 +53,32 @@ IMAGE_BASELINES = ("majority", *PROBED)
 
 
 def _reads_labels(above: Values) -> bool:
-    own = row(above)
-    of_class = own is not None and (own.label_aware or above["positives"] == "class")
-    read = of_class or above["class_pairs"] or above["balanced"]
+    method_row = row(above)
+    by_class = method_row is not None and (method_row.label_aware or above["positives"] == "class")
+    read = by_class or above["class_pairs"] or above["balanced"]
     return bool(read or above["method"] in TRAINED)
 
 
 def _positives(above: Values) -> Positives | None:
-    own = row(above)
-    return None if own is None else own.positives
+    method_row = row(above)
+    return None if method_row is None else method_row.positives
 
 
 def _flip(above: Values) -> float:
     return 0.0 if above["dataset"].casefold() == "digits" else DEFAULT_FLIP  # mirrored digits
 
 
-def _width(given: int, above: Values) -> int | None:
+def _width(width: int, above: Values) -> int | None:
     from gcl_hard.images.models import WIDTH
 
-    return None if given == WIDTH.get(above["encoder"]) else given
+    return None if width == WIDTH.get(above["encoder"]) else width
 
 
-def _rates(given: tuple[float, ...], above: Values) -> tuple[float, ...]:
-    rates = tuple(sorted({float(rate) for rate in given}))
-    if not rates or not all(0 < rate < math.inf for rate in rates):
-        raise InputError(f"probe-lr must be finite numbers above 0, got {given}")
-    return rates
+def _rates(rates: tuple[float, ...], above: Values) -> tuple[float, ...]:
+    distinct = tuple(sorted({float(rate) for rate in rates}))
+    if not distinct or not all(0 < rate < math.inf for rate in distinct):
+        raise InputError(f"probe-lr must be finite numbers above 0, got {rates}")
+    return distinct
 
 
 def _of_adam(above: Values) -> bool:
@@ -110,8 +110,8 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
     """The settings of an experiment on images, as the files in ``configs/images`` state them.
 
     Raises:
-        InputError: for a value out of range, an unknown name, or a combination that means
-            nothing; before anything is loaded or written.
+        InputError: for a value out of range, an unknown name, or a meaningless
+            combination; before anything is loaded or written.
 
     Example:
         >>> ImageConfig(method="scl").positives
@@ -295,7 +295,7 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
     ] = 512
 
     def check(self) -> None:
-        """Refuse what means nothing together."""
+        """Refuse meaningless combinations."""
         self.view_recipe()
         _check_keys(self)
         if not is_image_encoder(self.encoder) and not is_own(self.encoder):
@@ -317,7 +317,7 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
                 )
 
     def view_recipe(self) -> ViewRecipe:
-        """Random augmentations of the views."""
+        """The random augmentations of views."""
         return ViewRecipe(**{name: getattr(self, name) or 0.0 for name in declared(ViewRecipe)})
 
     def stem_at(self, size: int) -> Literal["cifar", "imagenet"]:
@@ -384,7 +384,7 @@ def is_image_encoder(name: str) -> bool:
 
 
 def _check_keys(config: ImageConfig) -> None:
-    """Refuse a momentum encoder or a queue where it cannot be."""
+    """Refuse a momentum encoder or a queue that the other settings rule out."""
     for name in ("momentum_encoder", "queue"):
         if config.positives == "hard" and getattr(config, name) is not None:
             raise InputError(

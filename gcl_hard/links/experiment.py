@@ -56,7 +56,7 @@ from gcl_hard.models import evaluating
 from gcl_hard.training.stopping import EarlyStopping
 
 SCORES, SCORES_ON_GPU = 2**20, 2**26
-"""Scores of queries with all entities at a time; on a CPU as many as its cache holds."""
+"""Number of scores of queries with all entities at a time; on a CPU they fit into its cache."""
 SEEN = 0.5
 """Share of the training facts of two relations that makes them reversals."""
 
@@ -75,9 +75,11 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
     chooses_once: ClassVar[bool] = True
     quick: ClassVar[Mapping[str, Any]] = {"seeds": (0, 1), "epochs": (1,), "beta": (1.0,)}
 
-    def load(self, config: LinkConfig, context: RunContext, own: LinkSet | None = None) -> LinkSet:
+    def load(
+        self, config: LinkConfig, context: RunContext, user_data: LinkSet | None = None
+    ) -> LinkSet:
         """The facts, on the device."""
-        data = own or load_links(config.dataset, data_dir=context.data_dir)
+        data = user_data or load_links(config.dataset, data_dir=context.data_dir)
         return data.to(torch.device(context.device))
 
     def facts(self, data: LinkSet) -> dict[str, Any]:
@@ -105,12 +107,12 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         return False
 
     def unit_values(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Of each fact the mean of its two questions."""
+        """The mean of the two questions of each fact."""
         mean: NDArray[Any] = values.reshape(2, -1).mean(0)
         return mean
 
     def metrics(self, config: LinkConfig, data: LinkSet) -> tuple[str, ...]:
-        """MRR first, by which settings are chosen; then those of the kinds of questions."""
+        """MRR, which chooses settings, other metrics, and the MRR of each kind of questions."""
         kinds = torch.unique(data.kinds[data.queries("test").relation]).tolist()
         of_kinds = (f"mrr_{KINDS[kind]}" for kind in kinds)
         return ("mrr", "hits1", "hits3", "hits10", "amri", *of_kinds)
@@ -168,7 +170,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         )
 
     def score(self, trained: TrainedRun, data: LinkSet, context: RunContext) -> Scored:
-        """The ranks of right answers, and the MRR of those of validation facts."""
+        """The ranks of right answers, and the MRR of validation facts."""
         hardware.use_threads(context.threads, 1e6, 1, context.cores)
         scorer = trained.embeddings
         if scorer is None:
@@ -225,7 +227,7 @@ def new_scorer(config: LinkConfig, data: LinkSet, parts: Parts | None) -> Any:
 
 
 def new_model(config: LinkConfig, data: LinkSet, scorer: Any, seed: int) -> LinkContrast:
-    """What trains a scorer."""
+    """The model that trains a scorer."""
     pool: Literal["batch", "all"] = "batch" if config.candidate_pool == "batch" else "all"
     return LinkContrast(
         scorer, data, loss=config.loss(seed), candidates=config.candidates or pool,
@@ -236,7 +238,7 @@ def new_model(config: LinkConfig, data: LinkSet, scorer: Any, seed: int) -> Link
 def ranks(scorer: Any, data: LinkSet, part: Part) -> AnswerRanks:
     """Filtered ranks of the right answers of a part, tails first, then heads.
 
-    Ranks of validation facts leave out training and validation facts alone.
+    Ranks of validation facts leave out only training and validation facts.
 
     Args:
         scorer: a model, or a function from queries to their scores with all entities, [B, E].
@@ -271,10 +273,10 @@ def _check_own_model(config: LinkConfig, data: LinkSet, parts: Parts | None) -> 
 
 
 class Frequencies:
-    """How often each entity answers each relation in training, then how often any.
+    """Scores by how often an entity answers a relation in training, then by how often any.
 
     Args:
-        data: the facts, of which the pairs of a relation and its answer are counted that there are.
+        data: the facts; their pairs of relation and answer are counted.
     """
 
     def __init__(self, data: LinkSet) -> None:
@@ -296,14 +298,14 @@ class Frequencies:
 
 
 class ReversedFacts:
-    """First the answers that reversed training facts give, then others; both by frequency.
+    """Scores first the answers of reversed training facts, then others; both by frequency.
 
-    Relations are compared by training facts alone, of which half must have their reverse there:
-    where 60 % of the facts of a symmetric relation are drawn, 60 % of these have theirs.
+    Relations are compared by training facts alone. Half of these must have their reverse among
+    them: if 60 % of the facts of a symmetric relation are drawn, 60 % of these have theirs.
 
     Args:
         data: the facts.
-        frequencies: of the same facts.
+        frequencies: scores by frequency in the same facts.
     """
 
     def __init__(self, data: LinkSet, frequencies: Frequencies) -> None:

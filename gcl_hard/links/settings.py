@@ -25,9 +25,10 @@ from gcl_hard.training.loop import Optimisation, sparse_adam
 
 FREQUENCY, REVERSAL, UNTRAINED = "frequency", "reversal", "untrained"
 COUNTED = (FREQUENCY, REVERSAL)
-"""Answers by how often the relation has them in training, and first by its reversed facts there."""
+"""Baselines that rank answers by their frequency with the relation in training; reversal ranks
+those of reversed training facts first."""
 LINK_BASELINES = (*COUNTED, UNTRAINED)
-"""These, and a model as it begins."""
+"""These, and an untrained model."""
 SCORED = ("ucl", "hucl", "scl", "hscl")
 _REFUSED = {
     name: "is not defined for scores without bounds, or needs embeddings"
@@ -48,7 +49,7 @@ def _is_jsd(above: Values) -> bool:
 
 
 def _bias(above: Values) -> float:
-    """What a score begins at: most candidates are wrong, and distances are below 0."""
+    """Initial bias of a score: most candidates are wrong, and distances are below 0."""
     return 6.0 if above["encoder"] in DISTANCES else -3.0
 
 
@@ -58,7 +59,7 @@ def _is_rgcn(above: Values) -> bool:
 
 @dataclass(frozen=True)
 class LinkLoss(ConfigHead):
-    """What the scores are, which decides defaults of the settings of losses."""
+    """What the scores are: it decides defaults of the settings of losses."""
 
     objective: Annotated[
         Objective,
@@ -79,12 +80,13 @@ class LinkLoss(ConfigHead):
 class LinkConfig(RunConfig, LinkLoss):
     """The settings of an experiment on links.
 
-    A model of entities and relations is trained on the training facts, the answer of each query
-    against candidates; the filtered ranks of the right heads and tails of test facts score it.
+    A model of entities and relations is trained on the training facts, contrasting the answer of
+    each query with candidates. It is scored by the filtered ranks of the right heads and tails of
+    test facts.
 
     Raises:
-        InputError: for a value out of range, an unknown name, or a combination that means
-            nothing; before anything is loaded or written.
+        InputError: for a value out of range, an unknown name, or a meaningless
+            combination; before anything is loaded or written.
 
     Example:
         >>> LinkConfig("UMLS", "hucl").temperature, LinkConfig("UMLS", "hucl", objective="jsd").bias
@@ -98,7 +100,7 @@ class LinkConfig(RunConfig, LinkLoss):
         str,
         Setting("FB15k-237, …, or a folder of triples", "data", several=True),
     ] = "FB15k-237"
-    method: Annotated[str, method_setting(LINK_BASELINES, of="links", refused=_REFUSED)] = "hscl"
+    method: Annotated[str, method_setting(LINK_BASELINES, items="links", refused=_REFUSED)] = "hscl"
     protocol: Annotated[LinkProtocol, Setting("split, tested once", "split", several=True)] = (
         "split"
     )
@@ -207,7 +209,7 @@ class LinkConfig(RunConfig, LinkLoss):
     ] = False
 
     def check(self) -> None:
-        """Refuse what means nothing together."""
+        """Refuse meaningless combinations."""
         if self.encoder not in LINK_MODELS and not is_own(self.encoder):
             raise InputError(
                 f"encoder is {', '.join(LINK_MODELS)} or your own module:Name, with the module in "
@@ -215,9 +217,10 @@ class LinkConfig(RunConfig, LinkLoss):
             )
         halves = self.encoder in ("complex", "rotate") and self.dim % 2
         if halves or (self.encoder == "rgcn" and self.dim % RGCN_BLOCKS):
-            of = 2 if halves else RGCN_BLOCKS
+            divisor = 2 if halves else RGCN_BLOCKS
             raise InputError(
-                f"encoder {self.encoder} needs a dim that is a multiple of {of}, got {self.dim}"
+                f"encoder {self.encoder} needs a dim that is a multiple of {divisor}, got "
+                f"{self.dim}"
             )
         if self.sparse and (self.candidate_pool == "all" or self.encoder not in SPARSE):
             reason = f"encoder {self.encoder}"
@@ -231,12 +234,12 @@ class LinkConfig(RunConfig, LinkLoss):
 
     def optimisation(self) -> Optimisation:
         """How the model is optimised."""
-        found = super().optimisation()
-        return replace(found, optimiser=sparse_adam) if self.sparse else found
+        usual = super().optimisation()
+        return replace(usual, optimiser=sparse_adam) if self.sparse else usual
 
     @property
     def reads_labels(self) -> bool:
-        """Never: known facts are those of training, and no label is read."""
+        """Never: known facts are training facts, and no labels are read."""
         return False
 
     @property
@@ -245,7 +248,7 @@ class LinkConfig(RunConfig, LinkLoss):
         return self.method in COUNTED
 
     def loss(self, seed: int = 0, **options: Any) -> ContrastiveLoss:
-        """A new loss with these settings, of scores."""
+        """A new loss of scores with these settings."""
         if self.hardness_scale is not None:
             options["hardness_scale"] = self.hardness_scale
         return super().loss(seed, positives="view", objective=self.objective, **options)

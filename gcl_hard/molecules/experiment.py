@@ -56,6 +56,7 @@ from gcl_hard.molecules.pretrained import FileEncoder
 from gcl_hard.molecules.pretraining import digest_of_smiles, loaded
 from gcl_hard.molecules.settings import (
     AWARE,
+    CHIRALITY,
     PROBED,
     SEED,
     SUPERVISED,
@@ -69,7 +70,31 @@ from gcl_hard.molecules.settings import (
 from gcl_hard.training.loop import OnEpoch
 
 OF_PAIRS = {"ecfp": "tanimoto", "wl": "wl"}
-"""Parts of a representation that are kernels, and which."""
+"""Kernels of the parts of a representation that are kernels."""
+FACTS = {
+    "tasks": "targets",
+    "one_class": "left out of the mean, with one class alone, or none, in the training or the test "
+    "part",
+    "few": "tasks whose rarer class has fewer than ten test molecules",
+    "invalid": "SMILES that are no molecules",
+}
+"""Facts of results in remarks on pages."""
+SPLIT_FACTS = ("one_class", "few")
+"""Those that depend on the split."""
+CLIFF_SOURCE = (
+    "Published means over the same twenty sets and splits, from the results of van Tilborg, "
+    "Alenicheva & Grisoni (2022), *Exposing the Limitations of Molecular Machine Learning with "
+    "Activity Cliffs*; settings were searched there for each set, and graph networks were trained "
+    "from scratch"
+)
+CLIFF_MEANS = {
+    "rmse": {
+        "SVM, ECFP": 0.669, "LSTM, SMILES": 0.738, "GCN": 0.909, "GAT": 0.942, "MPNN": 1.118,
+    },
+    "cliff_rmse": {
+        "SVM, ECFP": 0.758, "LSTM, SMILES": 0.882, "GCN": 0.983, "GAT": 1.011, "MPNN": 1.145,
+    },
+}  # fmt: skip
 
 
 class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
@@ -89,16 +114,16 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
     averages_sets: ClassVar[bool] = True
     options: ClassVar[frozenset[str]] = frozenset({"save_encoder"})
 
-    def load(self, config: MoleculeConfig, context: RunContext, own: Any = None) -> Labelled:
-        """The set; a table is that which the command began with."""
+    def load(self, config: MoleculeConfig, context: RunContext, user_data: Any = None) -> Labelled:
+        """The set; a table must not have changed since the command began."""
         name = config.dataset
-        if isinstance(own, OwnTable):
-            if file_digest(own.path) != own.digest:
+        if isinstance(user_data, OwnTable):
+            if file_digest(user_data.path) != user_data.digest:
                 raise InputError(
-                    f"{own.path} is another file than when the command began: give the command "
-                    f"again"
+                    f"{user_data.path} is another file than when the command began: give the "
+                    f"command again"
                 )
-            name = own.path
+            name = user_data.path
         with split_checked_later():
             dataset = load_molecules(
                 name, data_dir=context.data_dir, smiles=config.smiles, targets=config.targets
@@ -106,7 +131,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         return Labelled(dataset)
 
     def facts(self, data: Labelled) -> dict[str, Any]:
-        """Sizes, what the targets are, how many SMILES are left out, and a digest."""
+        """Sizes, the kind of targets, the number of SMILES left out, and a digest."""
         molecules = data.molecules
         arrays = (molecules.x, molecules.edge_index, molecules.edge_attr, molecules.node_ptr)
         return {
@@ -144,9 +169,9 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         }  # fmt: skip
 
     def is_control(self, config: MoleculeConfig, name: str, compared: MoleculeConfig) -> bool:
-        """Whether it is what another one is compared with, of the same share: ECFP, an untrained
-        encoder (the own one of an encoder with new weights), the frozen encoder or a supervised one
-        of the same representation, and scl with all other settings equal.
+        """Whether it is a control of the same training share: ECFP, an untrained encoder (for an
+        encoder with new weights its own), the frozen or supervised encoder of the same
+        representation, or scl with all other settings equal.
         """
         if config.train_share != compared.train_share:
             return False
@@ -158,7 +183,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         return bool((alike or name == "ecfp") and not config.joined)
 
     def combined(self, configs: Sequence[MoleculeConfig]) -> Sequence[MoleculeConfig]:
-        """Nothing is joined with fingerprints where there are encoders, nor with themselves."""
+        """Nothing is joined with fingerprints if there are encoders, and none with itself."""
         encoded = any(config.has_encoder for config in configs)
         return [
             replace(config, joined=None)
@@ -168,23 +193,23 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         ]
 
     def of_seed(self, config: MoleculeConfig, seed: int) -> MoleculeConfig:
-        """The configuration of the run of a seed, with its file."""
+        """The configuration for a seed, with its encoder file."""
         if SEED not in config.encoder:
             return config
         return replace(config, encoder=config.encoder.replace(SEED, str(seed)))
 
     def user_names(self, config: MoleculeConfig, parts: UserParts) -> dict[str, Any]:
-        """The names of the set and of the encoder, told apart by the content of their files."""
+        """The names of the set and of the encoder, with digests of their files."""
         return named(config, parts)
 
     def metrics(self, config: MoleculeConfig, data: Labelled) -> tuple[str, ...]:
-        """ROC-AUC of classes; of numbers the error, also of molecules with a cliff alone."""
+        """ROC-AUC for classes; for numbers the RMSE, also that of molecules with a cliff."""
         if data.classes:
             return ("auc",)
         return ("rmse",) if data.data.cliffs is None else ("rmse", "cliff_rmse")
 
     def size(self, data: Labelled) -> tuple[int, int]:
-        """Molecules, for training and for a probe."""
+        """Numbers of molecules for training and for a probe."""
         return len(data.y), len(data.y)
 
     def check(
@@ -200,7 +225,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
             )
 
     def advice(self, config: MoleculeConfig, data: Labelled) -> str | None:
-        """SMILES that are left out, and test molecules that are in training, too."""
+        """Warns of SMILES that are left out, and of test molecules that are in training as well."""
         remarks = [data.molecules.left_out(self.set_name(config))]
         if data.split_name(config) == "given" and (seen := data.seen_tests):
             remarks.append(
@@ -212,7 +237,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
     def train(
         self, runs: Sequence[Run], data: Labelled, context: RunContext, report: Report
     ) -> Iterator[TrainedRun]:
-        """Embed all molecules by the one encoder of runs, which is trained first."""
+        """Train the encoder that the runs share, and embed all molecules."""
         hardware.use_threads(context.threads, 0, 0)
         errors = [error for run in runs if (error := _memory_error(run, data)) is not None]
         if len(errors) == len(runs):
@@ -243,7 +268,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         yield from (TrainedRun(shared, loss, *clock.seconds, **outputs) for shared in runs)
 
     def score(self, trained: TrainedRun, data: Labelled, context: RunContext) -> Scored:
-        """What a probe, or the head of a supervised encoder, predicts of the test part."""
+        """Predictions for the test part by a probe or a supervised head."""
         run, config = trained.run, _config(trained.run)
         hardware.use_threads(context.threads, 0, 0)
         if (error := _memory_error(run, data)) is not None:
@@ -270,7 +295,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         return Scored((fold,), validation=(validation,), facts=facts)
 
     def remark(self, result: RunResult) -> str:
-        """Tasks that are left out of the mean."""
+        """The tasks that are left out of the mean."""
         names = result.data.get("one_class")
         if not names:
             return ""
@@ -287,7 +312,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         context: RunContext,
         reading: Reading,
     ) -> Items:
-        """Molecules of a CSV file, or of a known set, or their atoms."""
+        """Molecules of a CSV file or a known set, or their atoms."""
         if not isinstance(data, Molecules):
             data = loaded(
                 str(data), data_dir=context.data_dir, jobs=context.cores, smiles=reading.smiles,
@@ -297,14 +322,14 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         return items_of_graphs(encoder, data, digest, reading, device=torch.device(context.device))
 
     def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
-        """Atoms and molecules, of codes, bonds and pointers."""
+        """Embeddings of atoms and molecules, from codes, bonds and pointers."""
         from gcl_hard.graphs.exported import molecules_exportable
 
         return molecules_exportable(encoder)
 
     def arrays(self, trained: TrainedRun, data: Labelled) -> dict[str, NDArray[Any]]:
         """``embeddings`` float [G, d], ``ids`` [G], ``labels`` [G] or [G, T], and ``part`` [G]:
-        train, valid or test, or nothing for what a share of the training part leaves out.
+        train, valid or test; empty for molecules that ``train_share`` leaves out.
         """
         part = np.full(len(data.molecules), "", "<U5")
         for name, rows in data.split_of(trained.run)._asdict().items():
@@ -313,6 +338,43 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
             "embeddings": np.asarray(trained.embeddings), "ids": data.molecules.names,
             "labels": data.y, "part": part,
         }  # fmt: skip
+
+    reading: ClassVar[frozenset[str]] = frozenset({"level", "smiles", "ids"})
+
+    def file_facts(self, data: Any) -> dict[str, Any]:
+        """Molecules have the features that the encoder reads."""
+        return {"features": "stored"}
+
+    def page_remarks(self, results: Sequence[RunResult]) -> list[str]:
+        """Targets, splits, and what is left out of scores and data."""
+        facts: dict[str, dict[str, None]] = {}
+        for result in results:
+            for name, words in FACTS.items():
+                if fact := result.data.get(name):
+                    where = self.set_name(_config(result.run))
+                    where += f" ({result.data.get('split')})" if name in SPLIT_FACTS else ""
+                    text = _listed(fact) if isinstance(fact, list) else str(fact)
+                    facts.setdefault(words, {})[f"{where}: {text}"] = None
+        lines = [f"{words[0].upper()}{words[1:]}: {'; '.join(by_set)}."
+                 for words, by_set in facts.items()]  # fmt: skip
+        splits = dict.fromkeys(str(result.data.get("split")) for result in results)
+        if len(splits) > 1:
+            lines.append(f"Splits ({', '.join(splits)}) overlap, so that intervals are too narrow.")
+        if any(split.endswith(CHIRALITY) for split in splits):
+            lines.append(
+                f"Splits whose name ends with {CHIRALITY} take mirror images for different "
+                f"scaffolds, as DeepChem and MoleculeNet do not."
+            )
+        return lines
+
+    def published_means(self, metric: str, n_sets: int) -> tuple[str, Mapping[str, float]]:
+        """Those over twenty sets of activity cliffs."""
+        return (CLIFF_SOURCE, CLIFF_MEANS.get(metric, {})) if n_sets == 20 else ("", {})
+
+
+def _listed(names: Sequence[str], most: int = 12) -> str:
+    """Names in a line; if there are many, the first and their number."""
+    return ", ".join(names[:most]) + (f" … ({len(names)})" if len(names) > most else "")
 
 
 def _config(run: Run) -> MoleculeConfig:
@@ -340,11 +402,11 @@ def embeddings_of(
 
 
 def predict(run: Run, labelled: Labelled, embedded: NDArray[Any] | None) -> Probed:
-    """What a probe predicts of the test part, with its score on the validation part.
+    """Predictions of a probe for the test part, with its score on the validation part.
 
     Args:
-        run: not with a supervised head.
-        labelled: its set.
+        run: a run without a supervised head.
+        labelled: its data.
         embedded: embeddings by its encoder; None without one.
     """
     config = _config(run)
@@ -364,7 +426,7 @@ def predict(run: Run, labelled: Labelled, embedded: NDArray[Any] | None) -> Prob
 
 
 def _kernels(run: Run, labelled: Labelled, blocks: Sequence[Any]) -> list[Any]:
-    """The candidates of a kernel probe, one for each width where there are blocks of columns."""
+    """The kernels that a kernel probe chooses from, one per width if there are blocks."""
     train, kept = labelled.split_of(run).train, kernels_of(labelled)
     of_pairs = [getattr(kept, OF_PAIRS[part]) for part in _config(run).parts if part in OF_PAIRS]
     fixed = reduce(add, of_pairs) if of_pairs else 0.0
@@ -378,7 +440,7 @@ def _kernels(run: Run, labelled: Labelled, blocks: Sequence[Any]) -> list[Any]:
 
 
 def _columns(run: Run, labelled: Labelled, blocks: Sequence[Any], probe: str) -> list[Any]:
-    """The candidates of a linear probe: joined columns, of Nyström's features one for each width.
+    """The columns that a linear probe chooses from, joined; for Nyström one set per width.
 
     Fingerprints stay bits.
     """
@@ -398,7 +460,7 @@ def _columns(run: Run, labelled: Labelled, blocks: Sequence[Any], probe: str) ->
 
 
 def _memory_error(run: Run, labelled: Labelled) -> OutOfMemory | None:
-    """The error for a run whose kernels are larger than the memory that is free."""
+    """The error for a run whose kernels do not fit into the free memory."""
     needed, free = _kernel_bytes(run, labelled), hardware.available_memory()
     if free is None or needed <= free:
         return None
@@ -406,7 +468,7 @@ def _memory_error(run: Run, labelled: Labelled) -> OutOfMemory | None:
 
 
 def _kernel_bytes(run: Run, labelled: Labelled) -> int:
-    """Memory that the kernels of a run take at most, those of the set that are there left out."""
+    """Maximum memory of the kernels of a run, without those of the set that exist already."""
     config = _config(run)
     if config.method == SUPERVISED or labelled.probe_of(config) != "kernel":
         return 0

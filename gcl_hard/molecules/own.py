@@ -1,4 +1,4 @@
-"""Tables of molecules of the user's own, and files of encoders for them."""
+"""The user's own tables of molecules, and files of encoders for them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 
 class OwnTable(NamedTuple):
-    """A table of molecules: its path, and the digest of its file when the command began."""
+    """A table of molecules: its path, and the digest of its file at the start of the command."""
 
     path: str
     digest: str
 
 
 def named(config: RunConfig, parts: UserParts) -> dict[str, Any]:
-    """The names of the set and of the encoder, told apart by the content of their files.
+    """The names of the set and of the encoder, with digests of their files.
 
     Raises:
-        InputError: if there are no such files, or two sets have one name.
+        InputError: if there are no such files, or two sets have the same name.
     """
     return {"dataset": _table(config.dataset, parts), "encoder": _file(config, parts)}
 
 
 def _table(name: str, parts: UserParts) -> str:
-    """The name of a set of molecules; of a table ``NAME@digest``."""
+    """The name of a set of molecules; ``NAME@digest`` for a table."""
     if not is_table(name) or name in parts.graphs or name in parts.names:
         return parts.names.get(name, name)
     table = OwnTable(name, file_digest(name))
@@ -49,7 +49,7 @@ def _table(name: str, parts: UserParts) -> str:
 
 
 def _file(config: RunConfig, parts: UserParts) -> str:
-    """The name of an encoder of molecules; of one with new weights it has its shape."""
+    """The name of an encoder of molecules; with its shape if its weights are new."""
     name: str = config.encoder
     if name in {UNTRAINED, *parts.parts, *parts.names} or config.shape or SEED in name:
         return parts.names.get(name, name)

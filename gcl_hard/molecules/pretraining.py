@@ -1,4 +1,4 @@
-"""Pre-training on molecules: views of each are contrasted, also by the scaffolds as labels."""
+"""Pre-training on molecules by contrast of views, also with scaffolds as labels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gcl_hard.molecules import MoleculeData, Molecules, load_molecules, scaffold
 from gcl_hard.molecules.files import split_checked_later
 
 GROUP_SIZE = 4
-"""Molecules of a scaffold that come together in a batch."""
+"""Number of molecules of a scaffold that stay together in a batch."""
 
 
 def describe(options: PretrainOptions) -> Pretraining:
@@ -87,48 +87,48 @@ def order(
     """The batches of an epoch: a permutation of the molecules, cut.
 
     With groups, up to :data:`GROUP_SIZE` of a group follow each other: groups are shuffled, cut
-    into so many, and the pieces shuffled.
+    into pieces of this size, and the pieces shuffled.
 
     Args:
         chosen: int64 [n], ids of the molecules.
         groups: int64, the group of every id, or None.
-        batch_size: molecules in a batch; one molecule that would be left alone joins the last.
+        batch_size: molecules in a batch; a single molecule left over joins the last batch.
         seed: seed of the order.
-        epoch: each has its own.
+        epoch: number of the epoch; each has its own order.
 
     Returns:
         Ids, int64.
 
     Example:
         >>> ids = order(torch.arange(6), torch.tensor([0, 1, 0, 1, 0, 1]), 3, seed=0, epoch=1)
-        >>> [len({int(i) % 2 for i in one}) for one in ids]
+        >>> [len({int(i) % 2 for i in batch}) for batch in ids]
         [1, 1]
     """
     generator = seeded(seed, epoch)
     ids = chosen[torch.randperm(len(chosen), generator=generator)]
     if groups is not None:
-        of = groups[ids]
-        by_group = torch.argsort(of, stable=True)
-        ids, of = ids[by_group], of[by_group]
-        starts = torch.searchsorted(of, of)
+        labels = groups[ids]
+        by_group = torch.argsort(labels, stable=True)
+        ids, labels = ids[by_group], labels[by_group]
+        starts = torch.searchsorted(labels, labels)
         piece = (torch.arange(len(ids)) - starts) // GROUP_SIZE
-        key = torch.unique(torch.stack([of, piece]), dim=1, return_inverse=True)[1]
+        key = torch.unique(torch.stack([labels, piece]), dim=1, return_inverse=True)[1]
         shuffled = torch.randperm(int(key.max()) + 1, generator=generator)
         ids = ids[torch.argsort(shuffled[key], stable=True)]
-    found = [*torch.split(ids, batch_size)]
-    if len(found) > 1 and len(found[-1]) == 1:
-        found[-2:] = [torch.cat(found[-2:])]
-    return found
+    batches = [*torch.split(ids, batch_size)]
+    if len(batches) > 1 and len(batches[-1]) == 1:
+        batches[-2:] = [torch.cat(batches[-2:])]
+    return batches
 
 
-def loaded(name: str, **how: Any) -> MoleculeData:
-    """A set as of :func:`load_molecules`, with progress, and a line on SMILES that are left out."""
+def loaded(name: str, **options: Any) -> MoleculeData:
+    """A set by :func:`load_molecules`, with progress, and a line on SMILES that are left out."""
 
     def say(line: str) -> None:
         print(line, file=sys.stderr)
 
     with split_checked_later(), bar_of("parsing all, once", " SMILES") as bar:
-        data = load_molecules(name, progress=bar.update, on_columns=say, **how)
+        data = load_molecules(name, progress=bar.update, on_columns=say, **options)
     if left_out := data.molecules.left_out(data.molecules.name):
         print(left_out, file=sys.stderr)
     return data
@@ -143,12 +143,12 @@ def digest_of_smiles(smiles: NDArray[np.object_]) -> str:
 
 
 def _groups(whole: Molecules, chosen: Tensor, jobs: int, key: str) -> Tensor:
-    """Scaffolds as whole numbers, −1 for what is not chosen; a molecule without one is alone."""
+    """Scaffolds as whole numbers, −1 for molecules not chosen; one without a scaffold is alone."""
     with bar_of("scaffolds", " molecules", len(chosen)) as bar:
-        found = scaffolds(
+        scaffold_names = scaffolds(
             whole.smiles[chosen.numpy()], chirality=True, jobs=jobs, progress=bar.update, key=key
         )  # fmt: skip
-    names = [name or f"acyclic {i}" for i, name in enumerate(found)]
+    names = [name or f"acyclic {i}" for i, name in enumerate(scaffold_names)]
     groups = torch.full((len(whole),), -1)
     groups[chosen] = torch.from_numpy(np.unique(names, return_inverse=True)[1])
     return groups

@@ -31,9 +31,9 @@ from gcl_hard.losses.methods import METHODS
 from gcl_hard.molecules import is_file
 
 CHIRALITY = "-chirality"
-"""Ending of splits by scaffolds of which mirror images differ."""
+"""Suffix of splits by scaffolds in which mirror images differ."""
 ORDERS = ("scaffold", "random-0", "random-1", "random-2")
-SPLITS = ("given", *ORDERS, *(f"{one}{CHIRALITY}" for one in ORDERS))
+SPLITS = ("given", *ORDERS, *(f"{order}{CHIRALITY}" for order in ORDERS))
 FIXED = ("ecfp", "wl", "counts")
 """Representations without an encoder."""
 UNTRAINED, SUPERVISED = "untrained", "supervised"
@@ -41,8 +41,8 @@ PROBED = (UNTRAINED, *FIXED)
 ENCODED = (UNTRAINED, SUPERVISED)
 """Baselines that read settings of the probe, and of the encoder."""
 MOLECULE_BASELINES = (UNTRAINED, SUPERVISED, *FIXED)
-"""Baselines on molecules; ``untrained`` is the encoder as it begins, also one of a file."""
-_UNLABELLED = {name: "reads no labels" for name, one in METHODS.items() if not one.label_aware}
+"""Baselines on molecules; ``untrained`` is the encoder as it begins, which may come from a file."""
+_UNLABELLED = {name: "reads no labels" for name in METHODS if not METHODS[name].label_aware}
 SEED = "{seed}"
 """Stands for the seed of a run in the name of an encoder's file."""
 AWARE = tuple(name for name in METHODS if name not in _UNLABELLED)
@@ -51,7 +51,7 @@ MoleculeProbe = Literal["kernel", "linear", "nystroem"]
 
 
 def is_table(name: str) -> bool:
-    """Whether a data set is a table of the user's own: a file, or ``NAME@digest`` once it is known.
+    """Whether a data set is the user's own table: a file, or ``NAME@digest`` once it is known.
 
     Example:
         >>> is_table("mine.csv"), is_table("mine@0123456789abcdef"), is_table("BACE")
@@ -61,23 +61,23 @@ def is_table(name: str) -> bool:
 
 
 def _split(above: Values) -> str | None:
-    """The split that a known set is scored on; of a table, only its columns can tell."""
+    """The split that a known set is scored on; that of a table depends on its columns."""
     name = above["dataset"]
     if is_table(name):
         return None
     return "given" if name.casefold().startswith("chembl") else "scaffold"
 
 
-def _joined(given: tuple[str, ...], above: Values) -> tuple[str, ...] | None:
-    parts = tuple(part for text in given for part in text.split("+") if part != "none")
+def _joined(texts: tuple[str, ...], above: Values) -> tuple[str, ...] | None:
+    parts = tuple(part for text in texts for part in text.split("+") if part != "none")
     for part in parts:
         check_option("joined", part, FIXED)
     return parts or None
 
 
 def _chooses_views(above: Values) -> bool:
-    own = row(above)
-    return own is not None and own.positives == "hard"
+    method_row = row(above)
+    return method_row is not None and method_row.positives == "hard"
 
 
 @dataclass(frozen=True)
@@ -108,13 +108,13 @@ class MoleculeLoss(ConfigHead):
 class MoleculeConfig(RunConfig, MoleculeLoss):
     """The settings of an experiment on labelled molecules.
 
-    An encoder is trained on the training part with its labels, or left as it is; a probe that is
-    fitted to the training part, and whose settings the validation part chooses, predicts the test
-    part from its embeddings.
+    An encoder is trained on the training part with its labels, or left as it is. A probe, fitted to
+    its embeddings of the training part with settings chosen on the validation part, predicts the
+    test part.
 
     Raises:
-        InputError: for a value out of range, an unknown name, or a combination that means
-            nothing; before anything is loaded or written.
+        InputError: for a value out of range, an unknown name, or a meaningless
+            combination; before anything is loaded or written.
 
     Example:
         >>> MoleculeConfig("BACE", "scl").epochs, MoleculeConfig("BACE", "supervised").epochs
@@ -134,7 +134,7 @@ class MoleculeConfig(RunConfig, MoleculeLoss):
         ),
     ] = "BACE"
     method: Annotated[
-        str, method_setting(MOLECULE_BASELINES, of="labelled molecules", refused=_UNLABELLED)
+        str, method_setting(MOLECULE_BASELINES, items="labelled molecules", refused=_UNLABELLED)
     ] = "hscl"
     protocol: Annotated[
         MoleculeProtocol,
@@ -158,8 +158,8 @@ class MoleculeConfig(RunConfig, MoleculeLoss):
             least=2,
             several=True,
             usual=lambda above: 2 if _chooses_views(above) else None,
-            canonical=lambda given, above: (
-                None if given == 2 and not _chooses_views(above) else given
+            canonical=lambda views, above: (
+                None if views == 2 and not _chooses_views(above) else views
             ),
         ),
     ] = None
@@ -204,7 +204,7 @@ class MoleculeConfig(RunConfig, MoleculeLoss):
             "columns of targets of a table; all others that are numbers if not given",
             "data",
             read_by=MOLECULE_BASELINES,
-            canonical=lambda given, above: given or None,
+            canonical=lambda columns, above: columns or None,
         ),
     ] = None
     smiles: Annotated[
@@ -225,7 +225,7 @@ class MoleculeConfig(RunConfig, MoleculeLoss):
             several=True,
             read_by=MOLECULE_BASELINES,
             usual=_split,
-            canonical=lambda given, above: check_option("split", given, SPLITS),
+            canonical=lambda name, above: check_option("split", name, SPLITS),
         ),
     ] = None
     train_share: Annotated[
@@ -261,7 +261,7 @@ class MoleculeConfig(RunConfig, MoleculeLoss):
     ] = None
 
     def check(self) -> None:
-        """Refuse what means nothing together."""
+        """Refuse meaningless combinations."""
         if self.split == "given" and _split(self.values) == "scaffold":
             raise InputError(f"{self.dataset} has no given split: {', '.join(SPLITS[1:])}")
         if self.targets is not None and not is_table(self.dataset):
@@ -300,18 +300,18 @@ class MoleculeConfig(RunConfig, MoleculeLoss):
     def shape(self) -> dict[str, Any]:
         """Arguments of a new encoder that differ from the defaults."""
         _, _, text = self.encoder.partition(f"{UNTRAINED}:")
-        pairs = [one.partition("=") for one in text.split("+") if "=" in one]
+        pairs = [pair.partition("=") for pair in text.split("+") if "=" in pair]
         return {name: int(value) if value.isdecimal() else value for name, _, value in pairs}
 
     @property
     def parts(self) -> tuple[str, ...]:
         """Fixed representations that the probe reads."""
-        own = () if self.has_encoder else (self.method,)
-        return (*own, *(self.joined or ()))
+        fixed = () if self.has_encoder else (self.method,)
+        return (*fixed, *(self.joined or ()))
 
     @property
     def is_deterministic(self) -> bool:
-        """Whether no seed changes what is read: fingerprints, and one file's frozen encoder."""
+        """Whether no seed changes the probe's inputs: fingerprints, one file's frozen encoder."""
         drawn = is_new(self) or self.encoders > 0 or SEED in self.encoder
         return not drawn and self.train_share == 1
 
@@ -322,7 +322,7 @@ class MoleculeConfig(RunConfig, MoleculeLoss):
 
     @property
     def encoder_config(self) -> Self:
-        """The settings that embedding reads: what is joined with an encoder trains no second."""
+        """The settings that embedding reads: joined parts do not change the encoder."""
         if not self.has_encoder:
             return self
         unseen = {name: defaults(type(self))[name] for name in of_part(type(self), "probe")}
@@ -330,12 +330,12 @@ class MoleculeConfig(RunConfig, MoleculeLoss):
 
     @property
     def group_key(self) -> Hashable | None:
-        """The encoder that is embedded with; None where there is none, and for a head."""
+        """Key of the encoder that embeds; None without one, and for a supervised head."""
         return self.encoder_config if self.has_encoder and self.method != SUPERVISED else None
 
     @property
     def shares_views(self) -> bool:
-        """Runs in a group read one encoder, so that they have one seed."""
+        """Runs of a group read one encoder, so they have one seed."""
         return True
 
     def __str__(self) -> str:
@@ -347,7 +347,7 @@ class MoleculeConfig(RunConfig, MoleculeLoss):
 
 
 def is_new(config: MoleculeConfig) -> bool:
-    """Whether the encoder begins with new weights."""
+    """Whether the encoder starts from new weights."""
     return config.has_encoder and not is_pretrained(config.encoder.partition(":")[0])
 
 
@@ -357,7 +357,7 @@ def set_name(dataset: str) -> str:
 
 
 def representation(config: MoleculeConfig) -> str:
-    """Name of what the probe reads, for tables."""
+    """Name of the probe's inputs in tables."""
     shape, new, file = config.encoder.partition("@")[0].rpartition(":")
     file = Path(file).name.removesuffix(".pt").removesuffix(".safetensors")
     encoder = shape + new + re.sub(rf"[-_.]?{re.escape(SEED)}", "", file)

@@ -83,6 +83,8 @@ ALIASES = {
 """Names of the sets, with and without those of the classes of PyTorch Geometric, or their files."""
 from_paths = True
 """Whether commands take the path of a data set, FOLDER/NAME.npz, for NAME in FOLDER."""
+from_one_graph = True
+"""Whether one graph of PyTorch Geometric or NetworkX makes a set."""
 
 
 def canonical_name(name: str) -> str:

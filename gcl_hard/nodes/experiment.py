@@ -88,13 +88,16 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
     shape: ClassVar[frozenset[str]] = frozenset({"n_features"})
 
-    def load(self, config: NodeConfig, context: RunContext, own: NodeSet | None = None) -> NodeSet:
-        """The graph, its features scaled as is asked for, on the device."""
-        if own is None:
-            own = load_nodes(config.dataset, data_dir=context.data_dir)
-        if _features(config, own) == "scaled":
-            own = own.normalised()
-        return own.to(torch.device(context.device))
+    def load(
+        self, config: NodeConfig, context: RunContext, user_data: NodeSet | None = None
+    ) -> NodeSet:
+        """The graph on the device, with features scaled as configured."""
+        nodes = user_data
+        if nodes is None:
+            nodes = load_nodes(config.dataset, data_dir=context.data_dir)
+        if _features(config, nodes) == "scaled":
+            nodes = nodes.normalised()
+        return nodes.to(torch.device(context.device))
 
     def facts(self, data: NodeSet) -> dict[str, Any]:
         """Sizes, classes, and a digest."""
@@ -118,7 +121,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         return paths(config.dataset, data_dir=data_dir)
 
     def seeds_used(self, config: NodeConfig, seeds: Sequence[int]) -> tuple[int, ...]:
-        """The first seed alone where each of several splits has an encoder of its own."""
+        """The first seed alone if each of several splits has its own encoder."""
         alone = config.trains_each and config.n_scores > 1
         return tuple(seeds[:1]) if alone else super().seeds_used(config, seeds)
 
@@ -127,7 +130,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         return config.reads_labels
 
     def sees_test_labels(self, config: NodeConfig) -> bool:
-        """Never: encoders are trained with labels of training nodes alone."""
+        """Never: encoders are trained only with labels of training nodes."""
         return False
 
     def searches_on_test(self, config: NodeConfig) -> bool:
@@ -135,11 +138,11 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         return False
 
     def can_select(self, config: NodeConfig) -> bool:
-        """Whether settings can be chosen: on validation nodes, which every encoder can be."""
+        """Whether an encoder is trained: settings are then chosen on validation nodes."""
         return config.encoders > 0
 
     def test_share(self, config: NodeConfig, facts: Mapping[str, Any]) -> float:
-        """n_test / n_train of the first split; 0 if there is one split alone."""
+        """n_test / n_train of the first split; 0 for a single split."""
         return float(facts["n_test"] / facts["n_train"]) if config.n_scores > 1 else 0.0
 
     def metrics(self, config: NodeConfig, data: NodeSet) -> tuple[str, ...]:
@@ -152,7 +155,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         return data.n_nodes + data.n_edges, data.n_nodes
 
     def check(self, config: NodeConfig, data: NodeSet, context: RunContext, *, inner: bool) -> None:
-        """Refuse splits that are not there, and an encoder that does not fit."""
+        """Refuse missing splits, and an encoder that does not fit."""
         refuse_together(context, "nodes")
         if data.n_classes < 2:
             only = f"only the class {data.class_names[0]}" if data.n_classes else "no class"
@@ -187,15 +190,17 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
             _check_own_parts(config, data, context.parts)
 
     def advice(self, config: NodeConfig, data: NodeSet) -> str | None:
-        """Given splits that are not used, and steps over all pairs of nodes of a large graph."""
-        remarks, given = [], 0 if data.train is None else len(data.train)
-        if given and config.split == "random" and not given_splits_of(config.dataset):
+        """Warns of given splits that are not used, and of steps over all pairs of many nodes."""
+        remarks, n_given = [], 0 if data.train is None else len(data.train)
+        if n_given and config.split == "random" and not given_splits_of(config.dataset):
             remarks.append(
-                f"{config.dataset} comes with {given} splits, which are not used: --split given "
-                f"--splits {given} uses them"
+                f"{config.dataset} comes with {n_given} splits, which are not used: --split given "
+                f"--splits {n_given} uses them"
             )
-        if config.split == "given" and config.n_scores < given and not config.trains_each:
-            remarks.append(f"{config.dataset}: the first {config.n_scores} of {given} given splits")
+        if config.split == "given" and config.n_scores < n_given and not config.trains_each:
+            remarks.append(
+                f"{config.dataset}: the first {config.n_scores} of {n_given} given splits"
+            )
         whole = config.anchors is None and config.neighbours is None
         steps = config.optimisation().epochs * config.encoders
         seconds = SECONDS_OF_PAIRS * data.n_nodes**2 * steps
@@ -208,7 +213,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         return "\n".join(remarks) or None
 
     def train_run(self, run: Run, data: NodeSet, context: RunContext, report: Report) -> TrainedRun:
-        """Train the encoder of a run, or that of each split, and embed all nodes."""
+        """Train the encoder of a run, or one for each split, and embed all nodes."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
         config = _config(run)
         if not config.encoders:
@@ -231,7 +236,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         return _Encoders(run, data, context, silent).train_encoder(0)[0]
 
     def score(self, trained: TrainedRun, data: NodeSet, context: RunContext) -> Scored:
-        """What is predicted of the test nodes of each split."""
+        """Predictions for the test nodes of each split."""
         hardware.use_threads(context.threads, math.inf, 1, context.cores)
         run, config = trained.run, _config(trained.run)
         y, splits = data.y.cpu().numpy(), splits_of(config, data)
@@ -292,14 +297,14 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         )  # fmt: skip
 
     def exportable(self, encoder: nn.Module, saved: Mapping[str, Any]) -> Exportable:
-        """Nodes, of dense features and edges."""
+        """Embeddings of nodes, from dense features and edges."""
         from gcl_hard.graphs.exported import nodes_exportable
 
         return nodes_exportable(encoder, saved)
 
     def arrays(self, trained: TrainedRun, data: NodeSet) -> dict[str, NDArray[Any]]:
-        """``embeddings`` float32 [N, d], or [splits, N, d] where every split has an encoder,
-        ``nodes``, what they are called, ``labels`` [N], −1 where unknown, and ``split`` int8
+        """``embeddings`` float32 [N, d], or [splits, N, d] if every split has an encoder,
+        ``nodes``, their names, ``labels`` [N], −1 where unknown, and ``split`` int8
         [splits, N]: 0 train, 1 validation, 2 test, −1 in none.
         """
         config = _config(trained.run)
@@ -312,14 +317,23 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
             "labels": data.y.cpu().numpy(), "split": parts,
         }  # fmt: skip
 
+    def user_data(self, data: Any, name: str, settings: Mapping[str, Any]) -> NodeSet:
+        """As :func:`gcl_hard.nodes.data.own_nodes`."""
+        return own_nodes(data)
+
+    def file_facts(self, data: Any) -> dict[str, Any]:
+        """Nodes have the features that the encoder reads."""
+        return {"features": "stored"}
+
 
 TRIED = 50
-"""Nodes, and a neighbour of each, on which the user's own parts are tried."""
+"""Number of nodes, with a neighbour of each, on which the user's own parts are tried."""
 UNLIKE = 0.01
-"""Relative difference from which embeddings of a part are not those of the whole graph."""
+"""Relative difference above which embeddings of a part count as different from those of the
+whole graph."""
 SECONDS_OF_PAIRS, LONG = 3.8e-8, 3600
-"""Seconds of a step for each pair of nodes of a view on a core, measured with d = 128, and those of
-a run worth a remark."""
+"""Seconds of a step per pair of nodes of a view on a core, measured with d = 128, and seconds of a
+run worth a remark."""
 
 
 def _config(run: Run) -> NodeConfig:
@@ -354,8 +368,8 @@ def splits_of(config: NodeConfig, data: NodeSet) -> list[ThreeWaySplit]:
         raise InputError(
             f"{config.dataset} comes with {len(data.train)} splits, got --splits {config.n_scores}"
         )
-    masks = (one[: config.n_scores].cpu().numpy() for one in (data.train, data.val, data.test))
-    return given_splits(*masks)
+    masks = data.train, data.val, data.test
+    return given_splits(*(mask[: config.n_scores].cpu().numpy() for mask in masks))
 
 
 def new_encoder(config: NodeConfig, n_features: int, parts: Parts | None) -> nn.Module:
@@ -418,7 +432,7 @@ class _Encoders(TrainedEncoders):
         return node_sampler(self.config, self.data)
 
     def train(self) -> TrainedRun:
-        """Train them, and embed the nodes by each.
+        """Train the encoders, and embed the nodes by each.
 
         Raises:
             DivergenceError: for a loss or embeddings that are not finite.
@@ -445,7 +459,7 @@ class _Encoders(TrainedEncoders):
         return trained
 
     def train_encoder(self, k: int) -> tuple[NodeModel, float, EarlyStopping | None, Clock]:
-        """The k-th encoder, trained, its last loss, what ended it, and the time that it took."""
+        """The k-th encoder, trained, with its last loss, early stopping and time."""
         config, device = self.config, self.data.x.device
         graph = self.data.as_batch()._replace(y=self._labels(k))
         with seeded_weights(self.run.seed, k) as seed:
@@ -471,7 +485,7 @@ class _Encoders(TrainedEncoders):
     def _batches(
         self, graph: NodeBatch, device: torch.device
     ) -> tuple[Callable[[int], Iterable[NodeBatch]], int]:
-        """The batches of an epoch, and how many they are."""
+        """The batches of an epoch, and their number."""
         config = self.config
         if config.neighbours is None:
             return (lambda epoch: [graph]), 1
@@ -480,7 +494,7 @@ class _Encoders(TrainedEncoders):
         return partial(_moved, of_epoch, device), math.ceil(graph.num_nodes / config.batch_size)
 
     def _compare_part(self, model: NodeModel, whole: NDArray[Any]) -> None:
-        """Remark that an encoder is another function on a part of the graph than on all of it."""
+        """Add a remark if embeddings on a part of the graph differ from those on all of it."""
         config, graph = self.config, NodeBatch.of(self.data).to("cpu")
         ids = np.random.default_rng(0).permutation(graph.num_nodes)[:TRIED]
         everything = (graph.num_nodes,) * len(config.neighbours or ())
@@ -496,7 +510,7 @@ class _Encoders(TrainedEncoders):
             )
 
     def _stopping(self, k: int, model: NodeModel) -> EarlyStopping | None:
-        """What ends a supervised training by the validation nodes of split k."""
+        """Stops supervised training by the validation nodes of split k."""
         config, valid = self.config, torch.from_numpy(self.splits[k].valid)
         name = config.score or "accuracy"
         if not config.patience or not isinstance(model, NodeClassifier):
@@ -519,7 +533,7 @@ class _Encoders(TrainedEncoders):
         )  # fmt: skip
 
     def _labels(self, k: int) -> Tensor:
-        """The labels that the k-th encoder may read, −1 for those of all other nodes."""
+        """The labels that the k-th encoder may read; −1 for all other nodes."""
         y = torch.full_like(self.data.y, UNKNOWN)
         if self.config.trains_each:
             ids = known_ids(self.splits[k], k, self.config.known_labels)
@@ -529,7 +543,7 @@ class _Encoders(TrainedEncoders):
 
 
 def _outputs(model: NodeModel, graph: Any) -> NDArray[Any]:
-    """What is scored: logits of a classifier, embeddings otherwise."""
+    """The outputs that are scored: logits of a classifier, embeddings otherwise."""
     if isinstance(model, NodeClassifier):
         logits: NDArray[Any] = model.scores(graph).cpu().numpy()
         return logits
@@ -542,13 +556,13 @@ def _moved(of_epoch: Any, device: torch.device, epoch: int) -> Iterator[NodeBatc
 
 
 def known_ids(split: ThreeWaySplit, k: int, share: float) -> NDArray[np.int64]:
-    """The training nodes of split k whose label is known, of which smaller shares are parts."""
+    """The training nodes of split k whose label is known; a smaller share is a subset."""
     order = np.random.default_rng((k, 1)).permutation(split.train)
     return order[: round(share * len(order))]
 
 
 class _Predicted(NamedTuple):
-    """What is predicted of every node for one split, and what was chosen on validation nodes."""
+    """Predictions for every node by one split, and what was chosen on its validation nodes."""
 
     predicted: NDArray[Any]
     validation: float
@@ -572,7 +586,7 @@ def _predictions(
     for hops, z in _representations(trained, data):
         parts = [(z, splits)]
         if config.trains_each:
-            parts = [(of_split, [split]) for of_split, split in zip(z, splits, strict=True)]
+            parts = [(split_z, [split]) for split_z, split in zip(z, splits, strict=True)]
         probed = [
             _Predicted(*probe, hops)
             for inputs, probed_on in parts
@@ -595,7 +609,7 @@ def _unprobed(trained: TrainedRun, y: NDArray[Any], k: int, split: ThreeWaySplit
 
 
 def _representations(trained: TrainedRun, data: NodeSet) -> Iterator[tuple[int | None, Any]]:
-    """What a probe reads, one for all splits or one for each; of sgc after each number of steps."""
+    """Inputs of the probe, for all splits or for each; of sgc after each number of steps."""
     config = _config(trained.run)
     if config.method not in (RAW, SGC):
         yield None, trained.embeddings

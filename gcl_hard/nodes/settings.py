@@ -42,8 +42,8 @@ NODE_BASELINES = ("majority", *PROBED, SUPERVISED)
 """Baselines on nodes."""
 _OF_POOLS = {
     name: "chooses positives from several views, and a node has two"
-    for name, one in METHODS.items()
-    if one.positives == "hard"
+    for name, method in METHODS.items()
+    if method.positives == "hard"
 }
 NODE_METHODS = tuple(name for name in METHODS if name not in _OF_POOLS)
 NodeProtocol = Literal["transductive"]
@@ -58,9 +58,9 @@ RANDOM, RANDOM_AWARE = 20, 5
 
 
 def _trains_each(above: Values) -> bool:
-    """Whether every split has an encoder of its own, which its training labels train."""
-    own = row(above)
-    return above["method"] == SUPERVISED or (own is not None and own.label_aware)
+    """Whether every split has its own encoder, trained with its training labels."""
+    method_row = row(above)
+    return above["method"] == SUPERVISED or (method_row is not None and method_row.label_aware)
 
 
 def _split(above: Values) -> Splits:
@@ -76,19 +76,19 @@ def _score(above: Values) -> str:
     return published_metric(above["dataset"])
 
 
-def _hops(given: tuple[int, ...] | None, above: Values) -> tuple[int, ...] | None:
-    if given is None:
+def _hops(hops: tuple[int, ...] | None, above: Values) -> tuple[int, ...] | None:
+    if hops is None:
         return None
-    hops = tuple(sorted(set(given)))
-    if not hops or hops[0] < 0:
-        raise InputError(f"hops are whole numbers of at least 0, got {given}")
-    return hops
+    distinct = tuple(sorted(set(hops)))
+    if not distinct or distinct[0] < 0:
+        raise InputError(f"hops are whole numbers of at least 0, got {hops}")
+    return distinct
 
 
-def _sizes(given: tuple[int, ...] | None, above: Values) -> tuple[int, ...] | None:
-    if given and min(given) < 1:
-        raise InputError(f"neighbours are whole numbers of at least 1, got {given}")
-    return given or None
+def _sizes(sizes: tuple[int, ...] | None, above: Values) -> tuple[int, ...] | None:
+    if sizes and min(sizes) < 1:
+        raise InputError(f"neighbours are whole numbers of at least 1, got {sizes}")
+    return sizes or None
 
 
 @dataclass(frozen=True)
@@ -113,12 +113,12 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
     """The settings of an experiment on nodes, as the files in ``configs/nodes`` state them.
 
     An encoder is trained on the whole graph, without the labels of validation and test nodes, or
-    left as it is; a logistic regression that is fitted to the training nodes of a split, and whose
-    penalty the validation nodes choose, predicts the test nodes.
+    left untrained. A logistic regression, fitted to the training nodes of a split with the penalty
+    chosen on its validation nodes, predicts the test nodes.
 
     Raises:
-        InputError: for a value out of range, an unknown name, or a combination that means
-            nothing; before anything is loaded or written.
+        InputError: for a value out of range, an unknown name, or a meaningless
+            combination; before anything is loaded or written.
 
     Example:
         >>> NodeConfig("Cora", "ucl").splits, NodeConfig("Cora", "scl").splits
@@ -136,7 +136,9 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
             several=True,
         ),
     ] = "Cora"
-    method: Annotated[str, method_setting(NODE_BASELINES, of="nodes", refused=_OF_POOLS)] = "hscl"
+    method: Annotated[str, method_setting(NODE_BASELINES, items="nodes", refused=_OF_POOLS)] = (
+        "hscl"
+    )
     protocol: Annotated[
         NodeProtocol,
         Setting(
@@ -213,7 +215,7 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
             "your own, module:name, applied to each view after edges and columns are dropped",
             "views",
             custom=True,
-            canonical=lambda given, above: given or None,
+            canonical=lambda names, above: names or None,
         ),
     ] = None
     encoder: Annotated[
@@ -302,7 +304,7 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
     ] = None
 
     def check(self) -> None:
-        """Refuse what means nothing on nodes."""
+        """Refuse meaningless combinations on nodes."""
         if self.anchors is not None and not self.is_baseline:
             self.loss().check_anchors()
         if self.splits is None:
@@ -335,21 +337,21 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
                 f"folder or installed, got {self.encoder!r}"
             )
         usual = defaults(type(self))
-        if given := sorted(name for name in self.unread if getattr(self, name) != usual[name]):
+        if unread := sorted(name for name in self.unread if getattr(self, name) != usual[name]):
             raise InputError(
-                f"{flag(given[0])} is a setting of gcn and sage, which your encoder replaces: give "
-                f"yours a setting of its own"
+                f"{flag(unread[0])} is a setting of gcn and sage, which your encoder replaces: "
+                f"give yours a setting of its own"
             )
 
     @property
     def unread(self) -> frozenset[str]:
         """Settings of gcn and sage, if another encoder replaces them."""
-        own = {*of_part(type(self), "gin")} - {"projection", "dropout"}
-        return frozenset(own if is_own(self.encoder) else ())
+        names = {*of_part(type(self), "gin")} - {"projection", "dropout"}
+        return frozenset(names if is_own(self.encoder) else ())
 
     @property
     def trains_each(self) -> bool:
-        """Whether every split has an encoder of its own, which its training labels train."""
+        """Whether every split has its own encoder, trained with its training labels."""
         return _trains_each(self.values)
 
     @property
@@ -380,7 +382,7 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
         return replace(self, **unseen)
 
     def cost(self, size: tuple[int, int]) -> tuple[float, float]:
-        """Work in node-epochs; a regression of a split costs about as much as a step.
+        """Work in node-epochs; the regression of a split costs about as much as a step.
 
         Args:
             size: nodes and edges, and nodes.

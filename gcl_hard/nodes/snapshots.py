@@ -15,7 +15,7 @@ from gcl_hard.nodes.views import NodeBatch
 from gcl_hard.theory.diagnostics import SALT, Batch, Sample, Sampler
 
 NODES = 1024
-"""Most nodes in a snapshot, of which both views are anchors."""
+"""Maximum number of nodes in a snapshot; both views of each are anchors."""
 
 
 def node_sampler(config: NodeConfig, data: NodeSet) -> Sampler[NodeContrast]:

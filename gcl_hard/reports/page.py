@@ -10,15 +10,13 @@ from gcl_hard.evaluation.metrics import metric
 from gcl_hard.experiments.record import ACCURACY
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import HEAD
-from gcl_hard.reports import molecules, tables
+from gcl_hard.reports import tables
 from gcl_hard.reports.frame import Results, set_name
 from gcl_hard.reports.html import all_rows, write_html
 from gcl_hard.reports.rendering import check_target, rendered, write_files
 from gcl_hard.reports.rows import Row, rows
 
-OF_DOMAIN = {"molecules": molecules}
-"""What pages of a domain have beside those of all."""
-FIGURES = molecules.ALT | {
+FIGURES = {
     "accuracy": ("Mean accuracies with 95 % intervals", ""),
     "scores": ("Means with 95 % intervals", ""),
     "ranks": (
@@ -30,13 +28,16 @@ FIGURES = molecules.ALT | {
         "Monitoring accuracy against epoch",
         "Nearest neighbours among training images, which the encoder has seen: no results.",
     ),
+    "part": ("{title}, less that of scl", ""),
+    "learning": ("{title} against the number of training {item}s", ""),
+    "size": ("{title} against the number of {item}s of pre-training", ""),
     "gain": ("What hardness adds at equal other settings, with 95 % intervals", ""),
     "grid": (
         "{title} and effective negatives over temperature and β",
         "Where lines over γ / (1 + β) coincide, hardness is no more than a temperature.",
     ),
 }
-"""What figures of results show, of a metric with a title, and how to read them."""
+"""What figures show, of a metric with a title and of items, and how to read them."""
 
 
 def write(
@@ -59,14 +60,13 @@ def write(
     Raises:
         InputError: if the path cannot be written to, or a smoke run would replace results.
     """
-    from gcl_hard.reports import result_figures
+    from gcl_hard.reports import result_figures, transfer_figures
     from gcl_hard.reports.grid import gain_figure, gains, grid, grid_figure
 
     check_target(path, quick=quick)
     shown = rows(results) if shown is None else shown
     sections = tables.sections(shown)
-    beside = _beside(results)
-    draws = result_figures.FIGURES | (beside.FIGURES if beside else {})
+    draws = result_figures.FIGURES | transfer_figures.FIGURES
     drawn = {
         path.with_name(f"{path.stem}-{slug(key, sections)}-{figure_name(name, key)}.png"): figure
         for key, own in sections.items()
@@ -92,11 +92,6 @@ def write(
     return write_files(texts, drawn)
 
 
-def _beside(results: Results) -> Any:
-    """What the pages of a domain have beside those of all; None for nothing."""
-    return next((OF_DOMAIN.get(config.domain) for config in results.shown), None)
-
-
 Section = tuple[str, str]
 """A protocol and the name of a metric, whose numbers never share a table."""
 
@@ -110,7 +105,9 @@ def slug(section: Section, sections: Iterable[Section]) -> str:
 
 def figure_name(name: str, section: Section) -> str:
     """The name of a figure of a section."""
-    return "scores" if name == "accuracy" and section[1] != ACCURACY else name
+    if name == "accuracy" and section[1] != ACCURACY:
+        return "scores"
+    return metric(section[1]).mask if name == "part" else name
 
 
 def page(
@@ -128,18 +125,19 @@ def page(
     from gcl_hard.reports.grid import choice_lines
 
     sections = tables.sections(shown)
+    item = experiment_of(results.shown[0]).item if results.shown else "item"
     return rendered(
         "results.md.j2",
         title=title(results),
         command=command,
         results=results,
         quick=quick,
-        item=experiment_of(results.shown[0]).item if results.shown else "item",
+        item=item,
         epochs=tables.values((c for c in results.shown if c.encoders), "epochs"),
         sizes=_sizes(results),
         compared=_compared(shown),
         protocols=[
-            section_context(results, shown, key, _figures_of(figures, slug(key, sections), key))
+            section_context(results, shown, key, _captions(figures, slug(key, sections), key, item))
             for key in sections
         ],
         origin=origin(results),
@@ -206,14 +204,17 @@ def _compared(shown: Sequence[Row]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _figures_of(files: Iterable[str], stem: str, section: Section) -> dict[str, tuple[str, str]]:
+def _captions(
+    files: Iterable[str], stem: str, section: Section, item: str
+) -> dict[str, tuple[str, str]]:
     """The figures of a section by their file names: what they show, and how to read them."""
     name = metric(section[1]).title
+    captions = {figure_name(figure, section): caption for figure, caption in FIGURES.items()}
     return {
-        file: (alt.format(title=f"{name[0].upper()}{name[1:]}"), reading)
+        file: (alt.format(title=f"{name[0].upper()}{name[1:]}", item=item), reading)
         for file in files
         if Path(file).stem.rpartition("-")[0].endswith(f"-{stem}")
-        for alt, reading in [FIGURES[Path(file).stem.rpartition("-")[2]]]
+        for alt, reading in [captions[Path(file).stem.rpartition("-")[2]]]
     }
 
 
@@ -225,7 +226,9 @@ def section_context(
     from gcl_hard.reports.grid import gain_table, gains, negatives_table
 
     protocol, name = section
-    own, beside = [row for row in shown if (row.protocol, row.metric) == section], _beside(results)
+    own = [row for row in shown if (row.protocol, row.metric) == section]
+    experiment, how = experiment_of(results.shown[0]), metric(name)
+    source, means = experiment.published_means(name, max(row.sets for row in own))
     chosen = [
         one
         for one in results.selections
@@ -233,17 +236,20 @@ def section_context(
     ]
     found = {
         "means": tables.difference_table([row for row in own if row.sets > 1]),
-        "published": beside.published(own) if beside else None,
+        "published": tables.text_frame(
+            ["", how.label], [(label, how.text(mean)) for label, mean in means.items()]
+        ),
         "differences": tables.difference_table([row for row in own if row.sets == 1]),
         "negatives": negatives_table(results, protocol, tables.names(own, "dataset")),
         "gains": gain_table(gains(results)) if any("-gain." in name for name in figures) else None,
         "choices": tables.choice_table(chosen) if chosen else None,
     }
-    how, scores = metric(name), tables.score_tables(own)
+    single = [record for row in own if row.sets == 1 for record in row.records]
+    scores = tables.score_tables(own)
     scored = how.label + tables.LESS * (not how.higher)
     return {
         "protocol": protocol, "scored": scored, "scores": scores, "figures": figures,
-        "remarks": [*tables.remarks(own), *(beside.remarks(own) if beside else [])],
+        "remarks": [*tables.remarks(own), *experiment.page_remarks(single)], "source": source,
         "controls": " and ".join(tables.controls(own)),
         "legend": tables.legend_of(own, *scores, *found.values(), heads=(protocol, scored)),
     } | found  # fmt: skip

@@ -71,7 +71,6 @@ class Row:
         sees_test_labels: whether those of the items that it is tested on are among them.
         curve: monitoring for images: epoch and accuracy in percent, mean over seeds.
         knn: for images, the accuracies of nearest neighbours, percent, of the seeds that have one.
-        wl_start: what its WL kernel or encoding starts from, where it is not the features.
         notes: what reading its data warned of, and what its training did.
         blind: whether it is a baseline that cannot tell any two graphs apart.
         metric: name of the metric of its scores; while it is open, that of the rows beside it.
@@ -109,7 +108,6 @@ class Row:
     sees_test_labels: bool = False
     curve: tuple[tuple[int, float], ...] = ()
     knn: tuple[float, ...] = ()
-    wl_start: str | None = None
     notes: tuple[str, ...] = ()
     blind: bool = False
     metric: str = ACCURACY
@@ -390,8 +388,7 @@ def _filled(
         records=tuple(records),
         curve=monitoring_curve(records),
         knn=tuple(record.knn for record in records if record.knn is not None),
-        notes=(*records[0].data.get("notes", ()), *records[0].data.get("remarks", ())),
-        wl_start=records[0].data.get("wl_start") if getattr(config, "reads_wl", False) else None,
+        notes=experiment_of(config).notes(records[0]),
         blind=experiment_of(config).is_blind(records[0]),
     )  # fmt: skip
 

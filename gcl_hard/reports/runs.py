@@ -259,18 +259,18 @@ def _check(
 
 
 def _matches(record: RunResult, key: str, text: str) -> bool:
-    own, text = _word(record, key), _canonical(record.run.config.domain, key, text)
-    if own.casefold() == text.casefold():
+    word, text = _word(record, key), _canonical(record.run.config.domain, key, text)
+    if word.casefold() == text.casefold():
         return True
     try:
-        return float(own) == float(text)
+        return float(word) == float(text)
     except ValueError:
         return False
 
 
 @cache
 def _canonical(domain: str, key: str, text: str) -> str:
-    """The one spelling of the name of a data set or a protocol, if the domain knows it."""
+    """The canonical name of a data set or a protocol, if the domain knows it."""
     config = CONFIGS[domain]
     if key == "dataset":
         return experiment_of(config).canonical_dataset(config(dataset=text))

@@ -719,13 +719,12 @@ def rich_table(
 
 
 def remarks(rows: Iterable[Row]) -> list[str]:
-    """What was changed and left out as data were read, and what WL took for features."""
+    """What was changed and left out as data were read, and what intervals leave out."""
     found: dict[str, None] = {}
     for row in rows:
-        start = [f"WL starts from {row.wl_start}"] * bool(row.wl_start)
         alone = row.unit and row.scores is not None and not row.scores.samples
         lost = [f"{row.label}: over seeds alone, as some results have no predictions"] * bool(alone)
-        for note in (*row.notes, *start, *lost):
+        for note in (*row.notes, *lost):
             found[note if note.startswith(row.dataset) else f"{row.dataset}: {note}"] = None
     return [*found]
 

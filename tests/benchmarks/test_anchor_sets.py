@@ -17,7 +17,7 @@ from gcl_hard.experiments.record import RunResult
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.reports import theme
-from tests.reports import made_runs as made
+from tests.reports import made_runs
 from tests.reports.made import counts, sentences
 from tests.said import says
 
@@ -35,7 +35,7 @@ def save_points(
     if objective == "infonce":
         views = np.concatenate([labels, labels])
         anchors = candidates = rng.normal(size=(2 * n, dim)) + 0.5 * views[:, None]
-        positive, own = np.roll(np.arange(2 * n), n), np.arange(2 * n)
+        positive, anchor_columns = np.roll(np.arange(2 * n), n), np.arange(2 * n)
         anchor_labels = candidate_labels = views
         more = {}
     else:
@@ -43,32 +43,32 @@ def save_points(
         candidates = rng.normal(size=(n, dim)) + labels[:, None]
         anchors = rng.normal(size=(3 * n, dim)) + candidates[graph]
         anchor_labels, candidate_labels, positive = labels[graph], labels, graph
-        own = np.full(3 * n, -1)
+        anchor_columns = np.full(3 * n, -1)
         t = anchors @ candidates.T
         more = {"similarity": (t / np.abs(t).max()).astype(np.float32)}
     np.savez(
         path, anchors=anchors.astype(np.float32), candidates=candidates.astype(np.float32),
         anchor_labels=anchor_labels, candidate_labels=candidate_labels, positive=positive,
-        own=own, temperature=0.5, objective=objective, **more,
+        own=anchor_columns, temperature=0.5, objective=objective, **more,
     )  # fmt: skip
     return path
 
 
-def draw(kept: Kept, **settings: Any) -> made.Shown:
-    return made.shown(fig3)(*kept, **settings)
+def draw(kept: Kept, **settings: Any) -> made_runs.Shown:
+    return made_runs.shown(fig3)(*kept, **settings)
 
 
 SETS = ("in_scl", "in_hucl", "in_hscl", "in_hcol")
 OBJECTIVES = ("infonce", "jsd")
 
 
-def run(tmp_path: Path, seed: int = 0, **given: Any) -> tuple[RunResult, Path]:
-    path = save_points(tmp_path / f"{seed}.npz", seed=seed, **given)
-    config = ImageConfig() if given.get("objective", "infonce") == "infonce" else GraphConfig()
-    return made.run(config, seed, epochs=(7,)), path
+def run(tmp_path: Path, seed: int = 0, **settings: Any) -> tuple[RunResult, Path]:
+    path = save_points(tmp_path / f"{seed}.npz", seed=seed, **settings)
+    config = ImageConfig() if settings.get("objective", "infonce") == "infonce" else GraphConfig()
+    return made_runs.run(config, seed, epochs=(7,)), path
 
 
-def heading(drawn: made.Shown) -> str:
+def heading(drawn: made_runs.Shown) -> str:
     return " ".join(drawn.figure.texts[-1].get_text().split())
 
 
@@ -76,7 +76,7 @@ def slow_sets(path: Path, anchor: int, threshold: float) -> list[list[bool]]:
     """Of one anchor, candidate by candidate."""
     with np.load(path) as file:
         p = dict(file)
-    x, found = p["anchors"][anchor].astype(float), []
+    x, sets = p["anchors"][anchor].astype(float), []
     for k, z in enumerate(p["candidates"].astype(float)):
         if p["objective"] == "infonce":
             s = float(x @ z) / math.sqrt(float(x @ x) * float(z @ z))
@@ -85,11 +85,11 @@ def slow_sets(path: Path, anchor: int, threshold: float) -> list[list[bool]]:
         other = k not in {p["own"][anchor], p["positive"][anchor]}
         same = p["anchor_labels"][anchor] == p["candidate_labels"][k]
         hard = s >= threshold
-        found.append([other and row for row in (not same, hard, hard and not same, hard and same)])
-    return [[bool(value) for value in row] for row in found]
+        sets.append([other and row for row in (not same, hard, hard and not same, hard and same)])
+    return [[bool(value) for value in row] for row in sets]
 
 
-def candidates(drawn: made.Shown) -> list[dict[str, object]]:
+def candidates(drawn: made_runs.Shown) -> list[dict[str, object]]:
     return [row for row in drawn.rows if row["role"] != "anchor" or row["similarity"] is not None]
 
 
@@ -98,13 +98,13 @@ def candidates(drawn: made.Shown) -> list[dict[str, object]]:
 def test_sets_are_those_of_a_loop(
     tmp_path: Path, objective: str, anchor: int, threshold: float
 ) -> None:
-    one = run(tmp_path, objective=objective, classes=3)
-    drawn = draw(one, anchor=anchor, threshold=threshold)
-    wanted = slow_sets(one[1], anchor, threshold)
+    pair = run(tmp_path, objective=objective, classes=3)
+    drawn = draw(pair, anchor=anchor, threshold=threshold)
+    wanted = slow_sets(pair[1], anchor, threshold)
     assert [[row[name] for name in SETS] for row in candidates(drawn)] == wanted
-    found = [counts(axes.get_title().partition(": ")[2]) for axes in drawn.figure.axes]
+    numbers = [counts(axes.get_title().partition(": ")[2]) for axes in drawn.figure.axes]
     sizes, total = np.sum(wanted, axis=0), len(wanted) - (2 if objective == "infonce" else 1)
-    assert found == [[size, total] for size in sizes]
+    assert numbers == [[size, total] for size in sizes]
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -112,27 +112,27 @@ def test_every_point_is_drawn_where_its_row_says_and_in_its_colour(
     tmp_path: Path, objective: str
 ) -> None:
     drawn = draw(run(tmp_path, objective=objective))
-    another, own, grey = theme.COLOURS["ucl"], theme.COLOURS["scl"], "#D0D0D0"
-    colours = {False: another, True: own}
+    another, same, grey = theme.COLOURS["ucl"], theme.COLOURS["scl"], "#D0D0D0"
+    colours = {False: another, True: same}
     for axes, name in zip(drawn.figure.axes, SETS, strict=True):
-        found: dict[tuple[float, float], str] = {}
+        dot_colours: dict[tuple[float, float], str] = {}
         for dots in axes.collections:
             faces = np.asarray(dots.get_facecolor())
             for i, (x, y) in enumerate(np.asarray(dots.get_offsets())):
-                found[x, y] = to_hex(faces[i % len(faces)]).upper()
+                dot_colours[x, y] = to_hex(faces[i % len(faces)]).upper()
         for row in (row for row in drawn.rows if row["role"] == "candidate"):
             hue = colours[bool(row["same_label"])] if row[name] else grey
-            assert found[row["x"], row["y"]] == hue  # type: ignore[index]
+            assert dot_colours[row["x"], row["y"]] == hue  # type: ignore[index]
 
 
 def test_the_projection_is_that_of_principal_components(tmp_path: Path) -> None:
-    one = run(tmp_path)
-    z = np.load(one[1])["candidates"].astype(float)
+    pair = run(tmp_path)
+    z = np.load(pair[1])["candidates"].astype(float)
     z /= np.sqrt((z**2).sum(1, keepdims=True))
     _, sigma, v = np.linalg.svd(z - z.mean(0))
-    drawn = draw(one)
-    found = np.array([[row["x"], row["y"]] for row in drawn.rows], dtype=float)
-    assert np.abs(found) == pytest.approx(np.abs((z - z.mean(0)) @ v[:2].T))
+    drawn = draw(pair)
+    projected = np.array([[row["x"], row["y"]] for row in drawn.rows], dtype=float)
+    assert np.abs(projected) == pytest.approx(np.abs((z - z.mean(0)) @ v[:2].T))
     share = (sigma[:2] ** 2).sum() / (sigma**2).sum()
     assert says(sentences(drawn.note), f"{100 * share:.0f} %", "variance")
     assert says(drawn.note, "circle")
@@ -140,18 +140,18 @@ def test_the_projection_is_that_of_principal_components(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("projection", ["pca", "tsne", "mds"])
 def test_projections_are_the_same_every_time(tmp_path: Path, projection: Any) -> None:
-    one = run(tmp_path, n=8)
-    first, second = (draw(one, projection=projection).rows for _ in range(2))
+    pair = run(tmp_path, n=8)
+    first, second = (draw(pair, projection=projection).rows for _ in range(2))
     assert first == second
     assert np.isfinite([[row["x"], row["y"]] for row in first]).all()  # type: ignore[arg-type]
 
 
 def test_mds_keeps_distances_better_than_principal_components(tmp_path: Path) -> None:
-    one = run(tmp_path, n=8)
-    z = Embeddings.load(one[1]).candidates
+    pair = run(tmp_path, n=8)
+    z = Embeddings.load(pair[1]).candidates
 
     def stress(projection: Any) -> float:
-        rows = draw(one, projection=projection).rows
+        rows = draw(pair, projection=projection).rows
         plane = np.array([[row["x"], row["y"]] for row in rows], dtype=float)
         gaps = [np.linalg.norm(a[:, None] - a, axis=2) for a in (z, plane)]
         return float(((gaps[0] - gaps[1]) ** 2).sum())
@@ -181,14 +181,14 @@ def test_roles_and_labels(tmp_path: Path) -> None:
 def test_the_anchor_is_near_the_median_sizes(
     tmp_path: Path, objective: str, threshold: float
 ) -> None:
-    one = run(tmp_path, objective=objective, classes=3)
-    n_anchors = len(np.load(one[1])["anchors"])
-    sizes = np.array([np.sum(slow_sets(one[1], a, threshold), axis=0) for a in range(n_anchors)])
+    pair = run(tmp_path, objective=objective, classes=3)
+    n_anchors = len(np.load(pair[1])["anchors"])
+    sizes = np.array([np.sum(slow_sets(pair[1], a, threshold), axis=0) for a in range(n_anchors)])
     eligible = [a for a in range(n_anchors) if sizes[a].min() > 0]
     assert 0 < len(eligible) < n_anchors
     median = np.median(sizes[eligible], axis=0)
     best = min(eligible, key=lambda a: float((abs(sizes[a] - median) / median).sum()))
-    assert says(heading(draw(one, threshold=threshold)), f"anchor {best}")
+    assert says(heading(draw(pair, threshold=threshold)), f"anchor {best}")
 
 
 def saved(path: Path, cosines: list[float], labels: list[int]) -> tuple[RunResult, Path]:
@@ -200,11 +200,11 @@ def saved(path: Path, cosines: list[float], labels: list[int]) -> tuple[RunResul
         candidate_labels=np.array(labels), positive=np.array([1]), temperature=0.5,
         objective="infonce",
     )  # fmt: skip
-    return made.run(ImageConfig()), path
+    return made_runs.run(ImageConfig()), path
 
 
 @pytest.mark.parametrize(
-    ("cosines", "said"),
+    ("cosines", "text"),
     [
         ([0.9, -0.2, -0.3, -0.5], "l = -0.25"),
         ([0.9, -0.2, -0.2, -0.2], "l = -0.05"),
@@ -212,20 +212,20 @@ def saved(path: Path, cosines: list[float], labels: list[int]) -> tuple[RunResul
     ],
 )
 def test_the_threshold_is_one_that_tells_pairs_apart(
-    tmp_path: Path, cosines: list[float], said: str
+    tmp_path: Path, cosines: list[float], text: str
 ) -> None:
     labels = [0, 1, 1, 1]
-    if said == "l = -0.05":
+    if text == "l = -0.05":
         cosines, labels = [*cosines, 0.5], [*labels, 1]
     drawn = draw(saved(tmp_path / "p.npz", cosines, labels), anchor=0)
-    assert says(heading(drawn), said)
-    assert says(sentences(drawn.note), "25 %", "pairs") == ("0.75" in said)
-    assert says(drawn.note, "pairs") == ("0.75" in said)
+    assert says(heading(drawn), text)
+    assert says(sentences(drawn.note), "25 %", "pairs") == ("0.75" in text)
+    assert says(drawn.note, "pairs") == ("0.75" in text)
 
 
 def test_a_cosine_at_the_threshold_is_hard(tmp_path: Path) -> None:
-    one = saved(tmp_path / "p.npz", [0.6, 0.6 - 1e-9, -0.6], [1, 1, 0])
-    assert sets(Embeddings.load(one[1]), 0.6)["in_hucl"].tolist() == [
+    pair = saved(tmp_path / "p.npz", [0.6, 0.6 - 1e-9, -0.6], [1, 1, 0])
+    assert sets(Embeddings.load(pair[1]), 0.6)["in_hucl"].tolist() == [
         [False, False, True, False, False]
     ]
 
@@ -241,8 +241,8 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
 
 def test_a_quantile_is_exact_and_said_in_digits_that_tell_it_from_1(tmp_path: Path) -> None:
     cosines = [1 - 4e-4, 1 - 3e-4, 1 - 2e-4, 1 - 1e-4]
-    one = saved(tmp_path / "p.npz", cosines, [0, 1, 0, 1])
-    drawn = draw(one, anchor=0)
+    pair = saved(tmp_path / "p.npz", cosines, [0, 1, 0, 1])
+    drawn = draw(pair, anchor=0)
     assert says(heading(drawn), "l = 0.9998")
     assert [row["in_hucl"] for row in candidates(drawn)][-4:] == [False, False, False, True]
 
@@ -254,7 +254,7 @@ def far_graph(path: Path) -> tuple[RunResult, Path]:
         arrays = dict(file)
     arrays["candidates"][-1] *= 1e4
     np.savez(path, **arrays)
-    return made.run(GraphConfig(), epochs=(7,)), path
+    return made_runs.run(GraphConfig(), epochs=(7,)), path
 
 
 def test_one_far_graph_does_not_make_dots_of_the_others(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_far_anchor_or_positive_is_shown(tmp_path: Path) -> None:
 
 def stored(folder: Path, config: ImageConfig, seed: int = 0, *, embeddings: bool = True) -> Path:
     """The file of a result, with or without embeddings next to it."""
-    path = made.save(folder, config, seed, epochs=(7,))
+    path = made_runs.save(folder, config, seed, epochs=(7,))
     if embeddings:
         save_points(path.with_suffix(".npz"), seed=seed)
     return path
@@ -309,15 +309,15 @@ def test_the_first_seed_with_embeddings_is_drawn_or_the_one_chosen(tmp_path: Pat
             f"fig3-digits.{suffix}" for suffix in ("png", "svg", "csv")
         }
         path = save_points(tmp_path / f"{seed}.npz", seed=seed)
-        expected = fig3(made.run(config, seed, epochs=(7,)), path).data
+        expected = fig3(made_runs.run(config, seed, epochs=(7,)), path).data
         assert rows(output) == expected.to_csv(index=False, lineterminator="\n")
 
 
 def test_the_committed_results_are_the_default(tmp_path: Path) -> None:
     committed = Path(__file__).parents[2] / "benchmarks/results/figures"
     for name, results in (("a", []), ("b", [str(committed)])):
-        found = ["fig3", *results, "--dataset", "MUTAG", "-o", str(tmp_path / name)]
-        assert main([*found, "--anchor=3", "--threshold=0.1", "--projection=mds"]) == 0
+        arguments = ["fig3", *results, "--dataset", "MUTAG", "-o", str(tmp_path / name)]
+        assert main([*arguments, "--anchor=3", "--threshold=0.1", "--projection=mds"]) == 0
     assert rows(tmp_path / "a") == rows(tmp_path / "b")
 
 

@@ -44,10 +44,10 @@ def test_loss_and_gradients_equal_ours(mutag: GraphSet, method: str, fused: bool
 
 def test_masks_by_loop_equal_masks_at_once(mutag: GraphSet) -> None:
     batch = mutag.batch(torch.tensor([3, 1, 4]))
-    own, others = masks_by_loop(batch.batch, 3)
-    assert torch.equal(own.nonzero()[:, 1], batch.batch)
-    assert torch.equal(own + others, torch.ones_like(own))
-    for by_loop, at_once in zip((own, others), masks_at_once(batch.batch, 3), strict=True):
+    own_graph, others = masks_by_loop(batch.batch, 3)
+    assert torch.equal(own_graph.nonzero()[:, 1], batch.batch)
+    assert torch.equal(own_graph + others, torch.ones_like(own_graph))
+    for by_loop, at_once in zip((own_graph, others), masks_at_once(batch.batch, 3), strict=True):
         assert torch.equal(by_loop, at_once)
 
 

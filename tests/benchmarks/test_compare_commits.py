@@ -85,18 +85,18 @@ def test_times_order_and_names_of_records_are_free(compared: Callable[..., Any])
         {**r, "seconds_train": 9.0, "finished": "later", "digest": "of these"}
         for r in reversed(old)
     ]
-    found = compared(folder(*old), {"results.jsonl": "\n".join(map(json.dumps, new))})
-    assert (found.differences, found.runs, found.largest) == ([], 3, 0.0)
-    assert found.values == 3 * 11  # 4 settings, the seed, the metric, 3 scores, 2 lengths
+    comparison = compared(folder(*old), {"results.jsonl": "\n".join(map(json.dumps, new))})
+    assert (comparison.differences, comparison.runs, comparison.largest) == ([], 3, 0.0)
+    assert comparison.values == 3 * 11  # 4 settings, the seed, the metric, 3 scores, 2 lengths
 
 
 def test_one_unit_in_the_last_place_is_a_difference(compared: Callable[..., Any]) -> None:
     moved = math.nextafter(1.1, 2.0)
     old, new = record("ucl", 1), record("ucl", 1, final_losses=[moved])
-    found = compared(folder(old), folder(new))
-    (difference,) = found.differences
+    comparison = compared(folder(old), folder(new))
+    (difference,) = comparison.differences
     assert re.fullmatch(rf"seed 1: final_losses\.0: 1\.1 .*base\W+{moved!r} .*", difference)
-    assert found.largest == moved - 1.1
+    assert comparison.largest == moved - 1.1
 
 
 @pytest.mark.parametrize(
@@ -111,17 +111,17 @@ def test_what_is_missing_is_a_difference(
 def test_a_setting_of_one_tree_alone_does_not_part_the_runs(compared: Callable[..., Any]) -> None:
     old = [record("ucl", 0), record("hscl", 0)]
     new = [record(name, 0, config={"added": True}) for name in ("ucl", "hscl")]
-    found = compared(folder(*old), folder(*new))
-    assert found.runs == 2
-    for name, difference in zip(("hscl", "ucl"), sorted(found.differences), strict=True):
+    comparison = compared(folder(*old), folder(*new))
+    assert comparison.runs == 2
+    for name, difference in zip(("hscl", "ucl"), sorted(comparison.differences), strict=True):
         assert says(difference, f"method={name} seed 0: config.added:", "here")
 
 
 def test_tables_are_compared_by_their_words_in_any_order(compared: Callable[..., Any]) -> None:
     old = {"page.csv": "method,epoch,mean,seconds\nucl,1,80.5,3\nucl,2,81,3\nhscl,1,,3\n"}
     new = {"page.csv": "epoch,method,mean\n1,hscl,\n1,ucl,80.5\n2,ucl,81.0\n"}
-    found = compared(old, new)
-    assert (found.differences, found.values) == ([], 9)
+    comparison = compared(old, new)
+    assert (comparison.differences, comparison.values) == ([], 9)
     (name,) = compared(old, {"page.csv": new["page.csv"].replace("81.0", "81.5")}).differences
     assert re.fullmatch(r"page\.csv\.\[ucl #2\]\.mean: 81\.0 .*base\W+81\.5 .*", name)
 
@@ -137,9 +137,9 @@ def ensembles(shift: float, loss: float = 0.0, seeds: int = 20) -> Files:
 
 
 def test_ensembles_agree_to_a_tolerance(compared: Callable[..., Any]) -> None:
-    found = compared(ensembles(0.0), ensembles(0.0, 5e-5), ensemble=True)
-    assert found.differences == []
-    assert found.largest == pytest.approx(5e-5)
+    comparison = compared(ensembles(0.0), ensembles(0.0, 5e-5), ensemble=True)
+    assert comparison.differences == []
+    assert comparison.largest == pytest.approx(5e-5)
 
 
 def test_ensembles_whose_losses_or_accuracies_moved_differ(compared: Callable[..., Any]) -> None:
@@ -172,15 +172,15 @@ def test_saved_weights_are_compared_to_the_bit(tmp_path: Path, commits: ModuleTy
     import torch
 
     weights = torch.tensor([[1.5, -2.0], [0.1, 3.0]])
-    found = []
+    comparisons = []
     for name, moved in (("old", weights), ("new", torch.nextafter(weights, weights + 1))):
         (tmp_path / name).mkdir()
         content = {"encoder": {"layer": moved}, "config": {}, "seed": 0, "device": name}
         torch.save(content, tmp_path / name / "a.pt")
-        found.append(commits.read(tmp_path / name))
-    assert found[0].values["a.pt.saved.encoder.layer.1.0"] == weights[1, 0].item()
-    assert commits.compare(found[0], found[0]).differences == []
-    assert len(commits.compare(*found).differences) == weights.numel()
+        comparisons.append(commits.read(tmp_path / name))
+    assert comparisons[0].values["a.pt.saved.encoder.layer.1.0"] == weights[1, 0].item()
+    assert commits.compare(comparisons[0], comparisons[0]).differences == []
+    assert len(commits.compare(*comparisons).differences) == weights.numel()
 
 
 def test_what_scripts_print_is_compared_by_line_and_of_pages_the_tables(
@@ -206,7 +206,7 @@ def test_scripts_print_the_same_twice_but_for_what_is_their_own(tmp_path: Path) 
         "print(f'{time.time():.3f} s', object(), tempfile.mkdtemp() + '/a.csv', __file__)\n"
     )
     (scripts / "02_fails.py").write_text("import helper\nprint(1)\nraise ValueError('for 3')")
-    found = []
+    outputs = []
     for name in ("old", "new"):
         folder = tmp_path / name
         folder.mkdir()
@@ -214,10 +214,10 @@ def test_scripts_print_the_same_twice_but_for_what_is_their_own(tmp_path: Path) 
             [sys.executable, str(ROOT / "benchmarks/compare_scripts/printed.py"), str(scripts)],
             cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True,
         )  # fmt: skip
-        found.append({p.name: p.read_text(encoding="utf-8") for p in folder.iterdir()})
-    assert found[0] == found[1]
-    assert set(found[0]) == {"01_draws.printed", "02_fails.printed"}
-    status, drawn, failed = (found[0]["02_fails.printed"].splitlines()[i] for i in (0, 1, -1))
+        outputs.append({p.name: p.read_text(encoding="utf-8") for p in folder.iterdir()})
+    assert outputs[0] == outputs[1]
+    assert set(outputs[0]) == {"01_draws.printed", "02_fails.printed"}
+    status, drawn, failed = (outputs[0]["02_fails.printed"].splitlines()[i] for i in (0, 1, -1))
     assert status.endswith("1")
     assert re.fullmatch(r"imported 0\.\d+", drawn)
     assert says(failed, "ValueError", "for 3")
@@ -258,8 +258,8 @@ def test_commands_are_of_the_tree_and_have_its_folders(
 ) -> None:
     command = plan.Command("a", "bench", "--config {tree}/x --data-dir {shared}/data")
     assert tree.run(command, None)["status"] == 0
-    told = json.loads((tmp_path / "results/a/told.json").read_text())
-    assert told == ["--config", f"{tmp_path}/tree/x", "--data-dir", f"{tmp_path}/shared/data"]
+    written = json.loads((tmp_path / "results/a/told.json").read_text())
+    assert written == ["--config", f"{tmp_path}/tree/x", "--data-dir", f"{tmp_path}/shared/data"]
 
 
 def test_scripts_run_again_when_their_text_changes(
@@ -282,11 +282,11 @@ def test_commands_without_their_files_are_named_and_left_out(
     (tmp_path / "data").mkdir()
     first = plan.Command("first", "pretrain", "--data-dir {shared}/data/molecules")
     reads = plan.Command("reads", "bench", "--encoder ../first/a.pt", after=("first",))
-    there = plan.Command("there", "bench", "--data-dir {shared}/data")
-    assert commits.without_missing([first, reads, there], tmp_path) == [there]
+    available = plan.Command("there", "bench", "--data-dir {shared}/data")
+    assert commits.without_missing([first, reads, available], tmp_path) == [available]
     assert says(capsys.readouterr().out, 2, f"{tmp_path}/data/molecules", "first", "reads")
     (tmp_path / "data/molecules").mkdir()
-    assert commits.without_missing([first, reads, there], tmp_path) == [first, reads, there]
+    assert commits.without_missing([first, reads, available], tmp_path) == [first, reads, available]
     assert capsys.readouterr().out == ""
 
 
@@ -305,29 +305,31 @@ def test_a_command_is_found_in_either_spelling(tmp_path: Path, shown: ModuleType
     for spelling in ("python -m gcl_hard.", "gcl-hard "):
         page = "\n".join(f"{spelling}{entry} {rest}" for entry, rest in typed.items())
         (tmp_path / "README.md").write_text(f"`gcl-hard NAME` runs:\n```\n{page}\n```\n")
-        found = shown.documented(tmp_path)
-        assert [one.entry for one in found] == list(typed)
-        parsed.append(shown.configurations(ROOT, [(one.entry, one.arguments) for one in found]))
+        commands = shown.documented(tmp_path)
+        assert [command.entry for command in commands] == list(typed)
+        parsed.append(
+            shown.configurations(ROOT, [(command.entry, command.arguments) for command in commands])
+        )
     assert parsed[0] == parsed[1]
-    assert not [one for one in parsed[0] if "error" in one]
+    assert not [configuration for configuration in parsed[0] if "error" in configuration]
 
 
 @pytest.mark.slow
 def test_documented_commands_parse_in_a_process_of_their_own(shown: ModuleType) -> None:
     commands = shown.documented(ROOT)
-    pages = {one.page for one in commands}
+    pages = {command.page for command in commands}
     assert {"README.md", "docs/research/theory.md"} <= pages
-    assert {one.entry for one in commands} == {"bench", "tune", "figures", "pretrain"}
+    assert {command.entry for command in commands} == {"bench", "tune", "figures", "pretrain"}
     assert {p.relative_to(ROOT).as_posix() for p in ROOT.glob("configs/**/*.yaml")} <= pages
-    typed = [(one.entry, one.arguments) for one in commands]
+    typed = [(command.entry, command.arguments) for command in commands]
     parsed = shown.configurations(ROOT, [*typed, ("bench", ["--protocl", "inductive"])])
     refused = {
-        " ".join(one.arguments): found["error"]
-        for one, found in zip(commands, parsed, strict=False)
-        if "error" in found
+        " ".join(command.arguments): configuration["error"]
+        for command, configuration in zip(commands, parsed, strict=False)
+        if "error" in configuration
     }
     # What stands for the reader's own module and file.
-    assert [one for one in refused if not one.startswith("--domain vectors")] == [
+    assert [command for command in refused if not command.startswith("--domain vectors")] == [
         "--config NAME-best.yaml",
     ]
     assert "--protocl" in parsed[-1]["error"]

@@ -164,23 +164,27 @@ def test_models_of_an_inductive_ensemble_hold_out_the_same_fold(
 ) -> None:
     config = GraphConfig(protocol="inductive")
     fold = folds_of(config, mutag.y.numpy(), seed=0)[0]
-    found = cases.encoders(config, mutag, 3)
-    assert [one.seed for one in found] == [0, 1, 2]
-    for one in found:
-        assert one.held_out.tolist() == fold.test.tolist()
+    encoders = cases.encoders(config, mutag, 3)
+    assert [encoder.seed for encoder in encoders] == [0, 1, 2]
+    for encoder in encoders:
+        assert encoder.held_out.tolist() == fold.test.tolist()
     assert cases.first(config, mutag, 3).alone is None
 
 
 def test_models_under_transductive_see_all_graphs(cases: ModuleType, mutag: GraphSet) -> None:
-    found = cases.encoders(GraphConfig(), mutag, 3)
-    assert [(one.seed, one.held_out) for one in found] == [(0, None), (1, None), (2, None)]
+    encoders = cases.encoders(GraphConfig(), mutag, 3)
+    assert [(encoder.seed, encoder.held_out) for encoder in encoders] == [
+        (0, None),
+        (1, None),
+        (2, None),
+    ]
 
 
 @pytest.mark.parametrize("protocol", ["transductive", "inductive"])
 def test_the_usual_size_is_that_of_the_command(cases: ModuleType, protocol: str) -> None:
-    found = cases.usual_size(cases.Case("MUTAG", "hscl", protocol))
-    assert 1 < found <= USUAL["cpu"]
-    assert (found == USUAL["cpu"]) == (protocol == "transductive")
+    size = cases.usual_size(cases.Case("MUTAG", "hscl", protocol))
+    assert 1 < size <= USUAL["cpu"]
+    assert (size == USUAL["cpu"]) == (protocol == "transductive")
 
 
 def test_sizes_are_read_in_order_and_have_a_model(script: ModuleType) -> None:

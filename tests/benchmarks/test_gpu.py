@@ -41,19 +41,19 @@ def ran(project: Path, *parts: str, status: int = 0) -> tuple[int, str, list[lis
     """Exit status, output and the commands of some parts."""
     noted = project / "noted"
     noted.unlink(missing_ok=True)
-    found = subprocess.run(
+    done = subprocess.run(
         [project / "benchmarks" / "gpu.sh", project / "data", *parts],
         env={"PATH": "/usr/bin:/bin", "PYTHON": str(project / "python"), "NOTED": str(noted),
              "STATUS": str(status)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     commands = noted.read_text().splitlines() if noted.exists() else []
-    return found.returncode, found.stdout + found.stderr, [shlex.split(line) for line in commands]
+    return done.returncode, done.stdout + done.stderr, [shlex.split(line) for line in commands]
 
 
 def test_every_command_of_the_script_is_one_that_the_project_has(project: Path) -> None:
-    status, said, commands = ran(project)
-    assert status == 0, said
+    status, output, commands = ran(project)
+    assert status == 0, output
     assert len(commands) >= 12
     for command in commands:
         if command[0] == "-m" and command[1] in PARSERS:
@@ -71,27 +71,27 @@ def test_a_measurement_that_is_there_is_not_made_again(project: Path) -> None:
 
 
 def test_a_part_whose_time_is_up_says_so_and_ends_the_script(project: Path) -> None:
-    status, said, commands = ran(project, "cifar10", "losses", status=130)
+    status, output, commands = ran(project, "cifar10", "losses", status=130)
     assert status == 130
-    assert says(said, "cifar10", "time", "command")
+    assert says(output, "cifar10", "time", "command")
     assert len(commands) == 1
     assert ran(project, "losses", status=1)[0] == 1
 
 
 def test_an_unknown_part_is_refused(project: Path) -> None:
-    status, said, commands = ran(project, "cifar11")
+    status, output, commands = ran(project, "cifar11")
     assert (status, commands) == (2, [])
-    assert says(said, "cifar11", "gpu.sh")
+    assert says(output, "cifar11", "gpu.sh")
 
 
 def test_what_is_scored_has_a_page_of_its_own(project: Path) -> None:
     parts = ("cifar10", "cifar100", "time-to-94", "table2", "recipe")
     commands = [command for part in parts for command in ran(project, part)[2]]
-    options = [PARSERS[one[1]](one[2:]) for one in commands if one[0] == "-m"]
-    pages = [one.report for one in options]
+    options = [PARSERS[command[1]](command[2:]) for command in commands if command[0] == "-m"]
+    pages = [option.report for option in options]
     assert None not in pages
     assert len({*pages}) == len(pages) == 6
     assert "docs/research/results.md" not in {*map(str, pages)}  # of a CPU
-    compiled = {getattr(config, "compile", None) for one in options[:2] for config in one.configs
-                if config.encoders}  # fmt: skip
+    configs = [config for option in options[:2] for config in option.configs]
+    compiled = {getattr(config, "compile", None) for config in configs if config.encoders}
     assert compiled == {True}

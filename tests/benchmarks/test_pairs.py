@@ -35,9 +35,9 @@ def test_a_stopped_command_goes_on_and_ends_with_the_undisturbed_table(
 ) -> None:
     stopped, whole = tmp_path / "stopped.csv", tmp_path / "whole.csv"
     for stop, first in (("b", "a"), ("b", "b"), ("c", "b")):
-        with pytest.raises(KeyboardInterrupt) as found:
+        with pytest.raises(KeyboardInterrupt) as interrupt:
             measure(pairs, stopped, 3, stop)
-        assert found.value.args[0][0] == first
+        assert interrupt.value.args[0][0] == first
         assert not stopped.exists()
     assert measure(pairs, stopped, 3) == ["c"]
     assert measure(pairs, whole, 3) == ["a", "b", "c"]

@@ -32,10 +32,10 @@ def test_value_and_gradient_equal_ours(indicator: Indicator, beta: float) -> Non
     expected = ours(z1, z2, labels)
     got = published_loss(z1, z2, labels, beta=beta, indicator=indicator)
     torch.testing.assert_close(got, expected, rtol=1e-5, atol=0)
-    for published, own in zip(
+    for published, ours_ in zip(
         torch.autograd.grad(got, (z1, z2)), torch.autograd.grad(expected, (z1, z2)), strict=True
     ):
-        torch.testing.assert_close(published, own, rtol=1e-5, atol=1e-9)
+        torch.testing.assert_close(published, ours_, rtol=1e-5, atol=1e-9)
 
 
 @pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])

@@ -21,12 +21,12 @@ def script(bare_names: None) -> ModuleType:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One figure, drawn from the committed results."""
-    found = tmp_path_factory.mktemp("figures")
+    path = tmp_path_factory.mktemp("figures")
     where = str(ROOT / "benchmarks/results/figures")
     only = ["dataset=digits", "method=hscl,hucl"]
-    selected = [f"--only={one}" for one in only]
-    assert main(["fig5", where, "-o", str(found), "--name", "fig5-digits", *selected]) == 0
-    return found
+    selected = [f"--only={name}" for name in only]
+    assert main(["fig5", where, "-o", str(path), "--name", "fig5-digits", *selected]) == 0
+    return path
 
 
 def test_a_table_of_the_page_has_the_numbers_of_the_results(

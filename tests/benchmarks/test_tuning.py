@@ -55,7 +55,7 @@ def test_quick_run_writes_all_rows(
     with out.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert ",".join(rows[0]) == "benchmark,case,metric,median,min,max,unit,pairs"
-    found = {(row["case"], row["metric"]): row for row in rows}
+    rows_by_metric = {(row["case"], row["metric"]): row for row in rows}
     expected = {
         ("MUTAG hscl", "one by one"): "trials an hour",
         ("MUTAG hscl", "batched"): "trials an hour",
@@ -65,30 +65,35 @@ def test_quick_run_writes_all_rows(
         ("MUTAG hscl", "trials at once"): "trials",
         ("MUTAG hscl", "scoring, batched"): "%",
     }
-    for of in ("command", "trials"):
-        one, two = f"{of}, one job", f"{of}, two jobs"
-        expected |= {("MUTAG hscl", name): "s" for name in (one, two)}
-        expected["MUTAG hscl", f"{one} / {two}"] = "x"
+    for measure in ("command", "trials"):
+        one_job, two_jobs = f"{measure}, one job", f"{measure}, two jobs"
+        expected |= {("MUTAG hscl", name): "s" for name in (one_job, two_jobs)}
+        expected["MUTAG hscl", f"{one_job} / {two_jobs}"] = "x"
     for storage in ("SQLite", "journal"):
         for batch in (1, 8):
             for kind in ("a trial", "a trial, 5 reports"):
                 expected[f"{storage}, batch {batch}", kind] = "ms"
                 expected[f"{storage}, batch {batch}", f"{kind}, of 10 s"] = "%"
-    assert {key: row["unit"] for key, row in found.items()} == expected
+    assert {key: row["unit"] for key, row in rows_by_metric.items()} == expected
     assert all(float(row["median"]) > 0 and row["pairs"] == "1" for row in rows)
-    assert float(found["MUTAG hscl", "trials at once"]["median"]) == 2
-    assert float(found["MUTAG hscl", "scoring, batched"]["median"]) < 100
-    share = found["SQLite, batch 8", "a trial, of 10 s"]  # 1 ms is 0.01 % of it
-    of_trial = found["SQLite, batch 8", "a trial"]
-    assert float(share["median"]) == pytest.approx(float(of_trial["median"]) / 100, rel=1e-4)
-    for (case, metric), row in found.items():
+    assert float(rows_by_metric["MUTAG hscl", "trials at once"]["median"]) == 2
+    assert float(rows_by_metric["MUTAG hscl", "scoring, batched"]["median"]) < 100
+    share = rows_by_metric["SQLite, batch 8", "a trial, of 10 s"]  # 1 ms is 0.01 % of it
+    trial_row = rows_by_metric["SQLite, batch 8", "a trial"]
+    assert float(share["median"]) == pytest.approx(float(trial_row["median"]) / 100, rel=1e-4)
+    for (case, metric), row in rows_by_metric.items():
         slow, slash, fast = metric.partition(" / ")
         if slash:
-            ratio = float(found[case, slow]["median"]) / float(found[case, fast]["median"])
+            ratio = float(rows_by_metric[case, slow]["median"]) / float(
+                rows_by_metric[case, fast]["median"]
+            )
             if slow == "one by one":  # trials an hour, not seconds
                 ratio = 1 / ratio
             assert float(row["median"]) == pytest.approx(ratio, rel=1e-4)
-    assert [(one.jobs, one.threads, one.trials) for one in asked] == [(1, 1, 4), (2, 2, 4)]
+    assert [(options.jobs, options.threads, options.trials) for options in asked] == [
+        (1, 1, 4),
+        (2, 2, 4),
+    ]
     assert asked[0].output != asked[1].output
     printed = capsys.readouterr().out.splitlines()
     assert sum(line.startswith("| MUTAG hscl | one by one / batched | ") for line in printed) == 1
@@ -99,28 +104,30 @@ def test_both_contenders_train_the_same_settings_to_the_same_scores(
 ) -> None:
     case = cases.Case("MUTAG", trials=5, epochs=1)
     # Rounding differs with the number of threads, and that with the batch.
-    one, more = (cases.whole_study(case, "--threads=1", f"--ensemble-size={n}") for n in (1, 4))
-    assert (one.batch, more.batch) == (1, 4)
-    assert len(one.trials) == 5
-    assert one.scores == more.scores
-    script.check_same(one, more)
+    single, batched = (
+        cases.whole_study(case, "--threads=1", f"--ensemble-size={n}") for n in (1, 4)
+    )
+    assert (single.batch, batched.batch) == (1, 4)
+    assert len(single.trials) == 5
+    assert single.scores == batched.scores
+    script.check_same(single, batched)
     with pytest.raises(AssertionError, match="settings"):
-        script.check_same(one, replace(more, trials=more.trials | {4: one.trials[3]}))
+        script.check_same(single, replace(batched, trials=batched.trials | {4: single.trials[3]}))
 
 
 def test_scoring_is_clocked_and_what_it_found_is_handed_on(
     cases: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def score(*given: object) -> tuple[object, ...]:
+    def score(*args: object) -> tuple[object, ...]:
         time.sleep(0.02)
-        return given
+        return args
 
     monkeypatch.setattr(TrialGroup, "values", score)
     spent: list[float] = []
     begin = time.perf_counter()
     with cases.clocked_scoring(spent):
-        found = [TrialGroup.values(n, 3) for n in (1, 2)]  # type: ignore[arg-type]
-    assert found == [(1, 3), (2, 3)]
+        values = [TrialGroup.values(n, 3) for n in (1, 2)]  # type: ignore[arg-type]
+    assert values == [(1, 3), (2, 3)]
     assert TrialGroup.values is score
     assert len(spent) == 2
     assert all(seconds >= 0.02 for seconds in spent)
@@ -154,8 +161,8 @@ def test_a_search_that_lost_a_trial_is_no_timing(
 ) -> None:
     def loses(arguments: list[str]) -> None:
         (output,) = (flag.partition("=")[2] for flag in arguments if flag.startswith("--output"))
-        found = '{"studies": [{"complete": 2, "pruned": 1, "seconds": 1.0}]}'
-        (Path(output) / "a_search.json").write_text(found, encoding="utf-8")
+        content = '{"studies": [{"complete": 2, "pruned": 1, "seconds": 1.0}]}'
+        (Path(output) / "a_search.json").write_text(content, encoding="utf-8")
 
     monkeypatch.setattr(cases, "command", loses)
     assert cases.whole_search(cases.Case("MUTAG", trials=3), 2)[1] == 1.0

@@ -57,7 +57,7 @@ def test_only_annotated_arguments_are_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("explicit", "expected"),
     [
         ({}, ("a", 8, 0.125, None, (1.0,))),
         ({"width": 4, "sizes": [1, 2]}, ("a", 4, 0.25, None, (1.0, 2.0))),
@@ -66,14 +66,16 @@ def test_only_annotated_arguments_are_settings() -> None:
         ({"kind": "b", "depth": 5}, ("b", 8, 0.125, 5, (1.0,))),
     ],
 )
-def test_a_default_sees_what_stands_above(given: dict[str, Any], expected: tuple[Any, ...]) -> None:
-    found = resolve(TOY, given)
-    assert tuple(found.values()) == expected
-    assert all(type(a) is type(b) for a, b in zip(found.values(), expected, strict=True))
+def test_a_default_sees_what_stands_above(
+    explicit: dict[str, Any], expected: tuple[Any, ...]
+) -> None:
+    resolved = resolve(TOY, explicit)
+    assert tuple(resolved.values()) == expected
+    assert all(type(a) is type(b) for a, b in zip(resolved.values(), expected, strict=True))
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("explicit", "expected"),
     [
         ({"width": 8, "rate": 0.125}, {}),
         ({"width": 4, "rate": 0.125}, {"width": 4, "rate": 0.125}),
@@ -82,15 +84,15 @@ def test_a_default_sees_what_stands_above(given: dict[str, Any], expected: tuple
     ],
 )
 def test_what_is_stated_differs_from_the_default_given_the_rest(
-    given: dict[str, Any], expected: dict[str, Any]
+    explicit: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    values = resolve(TOY, given)
+    values = resolve(TOY, explicit)
     assert stated(TOY, values) == expected
     assert resolve(TOY, expected) == values
 
 
 @pytest.mark.parametrize(
-    ("given", "facts"),
+    ("explicit", "facts"),
     [
         ({"kind": "c"}, ("kind", "'c'", "a, b")),
         ({"width": 0}, ("width", 1, 0)),
@@ -104,10 +106,10 @@ def test_what_is_stated_differs_from_the_default_given_the_rest(
     ],
 )
 def test_a_wrong_value_is_refused_by_name_also_where_it_does_not_apply(
-    given: dict[str, Any], facts: tuple[Any, ...]
+    explicit: dict[str, Any], facts: tuple[Any, ...]
 ) -> None:
     with pytest.raises(InputError) as refused:
-        resolve(TOY, given)
+        resolve(TOY, explicit)
     assert says(str(refused.value), *facts)
 
 
@@ -136,21 +138,23 @@ def bare(self: Any, x: Annotated[int, Setting("without a default")]) -> None: ..
 def committed() -> list[RunConfig]:
     """Every configuration of the files in configs/graphs and configs/images."""
     files = [*ROOT.glob("configs/graphs/*.yaml"), *ROOT.glob("configs/images/*.yaml")]
-    found: list[RunConfig] = []
+    configs: list[RunConfig] = []
     for path in files:
-        found += parse_bench(["--config", str(path)]).configs
-    return [*found, GraphConfig(**recipe("MUTAG"))]
+        configs += parse_bench(["--config", str(path)]).configs
+    return [*configs, GraphConfig(**recipe("MUTAG"))]
 
 
 def drawn(kind: type[RunConfig], rng: random.Random) -> dict[str, Any]:
     """Settings as a user may give them: some of the space of each, and the method."""
-    given: dict[str, Any] = {"method": rng.choice([*experiment_of(kind).methods, *kind.baselines])}
-    for name, one in rng.sample([*known(kind).items()], 6):
-        space = one.setting.space
+    settings: dict[str, Any] = {
+        "method": rng.choice([*experiment_of(kind).methods, *kind.baselines])
+    }
+    for name, field in rng.sample([*known(kind).items()], 6):
+        space = field.setting.space
         if space and isinstance(space[0], (int, float)):
             low, high = space[:2]
-            given[name] = one.checked(type(low)(rng.uniform(low, high)))
-    return given
+            settings[name] = field.checked(type(low)(rng.uniform(low, high)))
+    return settings
 
 
 @pytest.mark.parametrize("kind", CONFIGS.values(), ids=CONFIGS)
@@ -168,9 +172,9 @@ def test_what_a_configuration_states_gives_it_again(kind: type[RunConfig]) -> No
 
 
 def test_committed_configurations_state_themselves() -> None:
-    found = committed()
-    assert len(found) > 10
-    for config in found:
+    configs = committed()
+    assert len(configs) > 10
+    for config in configs:
         head = {"dataset": config.dataset, "method": config.method, "protocol": config.protocol}
         assert type(config)(**head | config.stated()) == config
 
@@ -179,8 +183,8 @@ def test_every_committed_result_is_found_under_its_name() -> None:
     n = 0
     for folder in sorted(ROOT.glob("benchmarks/results/**/runs.jsonl*")):
         store = Store(folder.parent)
-        for found in store.rows():
-            assert store.get(found.run) == found
+        for result in store.rows():
+            assert store.get(result.run) == result
             n += 1
     assert n > 6000
 
@@ -278,14 +282,14 @@ def usual() -> dict[str, dict[str, dict[str, Any]]]:
     """Every resolved default, by domain and method."""
     return {
         domain: {
-            name: json.loads(json.dumps(kind(method=name, **own(kind, name)).values))
+            name: json.loads(json.dumps(kind(method=name, **extra_settings(kind, name)).values))
             for name in (*experiment_of(kind).methods, *kind.baselines)
         }
         for domain, kind in CONFIGS.items()
     }
 
 
-def own(kind: type[RunConfig], name: str) -> dict[str, Any]:
+def extra_settings(kind: type[RunConfig], name: str) -> dict[str, Any]:
     return {}
 
 
@@ -304,8 +308,8 @@ def test_no_default_changes_in_silence() -> None:
 
 def test_the_reference_page_has_every_setting_with_its_default() -> None:
     rows = re.findall(r"^\| `--(\S+)` \|(.*)\|$", reference_page(), re.MULTILINE)
-    fields = [one for kind in CONFIGS.values() for one in known(kind).values()]
-    assert sorted(name for name, _ in rows) == sorted(flag(one.name) for one in fields)
+    fields = [field for kind in CONFIGS.values() for field in known(kind).values()]
+    assert sorted(name for name, _ in rows) == sorted(flag(field.name) for field in fields)
     for name, shown in (("beta", "1"), ("folds", "10"), ("dataset", "MUTAG")):
         assert any(row == name and f"| {shown} |" in text for row, text in rows)
 
@@ -331,8 +335,10 @@ def page_spaces() -> dict[tuple[str, str], tuple[float, float, bool]]:
 
 @pytest.mark.parametrize("domain", CONFIGS)
 def test_a_search_draws_a_setting_from_what_its_domain_declares(domain: str) -> None:
-    spaces = {name: space for (of, name), space in page_spaces().items() if of == domain}
-    declared_here = {n for n, one in known(CONFIGS[domain]).items() if one.setting.space}
+    spaces = {
+        name: space for (page_domain, name), space in page_spaces().items() if page_domain == domain
+    }
+    declared_here = {n for n, field in known(CONFIGS[domain]).items() if field.setting.space}
     assert {*spaces} == declared_here
     assert "temperature" in spaces
     for dimension in read_space(",".join(spaces), CONFIGS[domain]).dimensions:
@@ -347,10 +353,10 @@ def test_a_search_of_links_can_draw_the_usual_temperature() -> None:
     assert temperature.checked(options.base.config.temperature) == 2
 
 
-@pytest.mark.parametrize(("given", "names"), [("epsilon", ["epsilon"]), ("lr, auc", ["lr", "auc"])])
-def test_names_of_settings_are_a_search_space(given: str, names: list[str]) -> None:
-    found = read_space(given, GraphConfig)
-    assert [one.name for one in found.dimensions] == names
+@pytest.mark.parametrize(("text", "names"), [("epsilon", ["epsilon"]), ("lr, auc", ["lr", "auc"])])
+def test_names_of_settings_are_a_search_space(text: str, names: list[str]) -> None:
+    space = read_space(text, GraphConfig)
+    assert [dimension.name for dimension in space.dimensions] == names
     with pytest.raises(InputError, match=r"'standardise'"):
         read_space("lr,standardise", GraphConfig)
     with pytest.raises(InputError, match=r"'candidates'"):

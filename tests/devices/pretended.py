@@ -45,14 +45,14 @@ class OnDevice(Tensor):
     @staticmethod
     def __new__(cls, inner: Tensor) -> OnDevice:
         plain = inner.layout == torch.strided
-        found = Tensor._make_wrapper_subclass(
+        wrapper = Tensor._make_wrapper_subclass(
             cls, inner.shape, dtype=inner.dtype, device=STAND_IN, requires_grad=False,
             strides=inner.stride() if plain else None,
             **({"storage_offset": inner.storage_offset()} if plain else {}),
         )  # fmt: skip
-        found.inner = inner
-        _count_bytes(found, inner)
-        return found
+        wrapper.inner = inner
+        _count_bytes(wrapper, inner)
+        return wrapper
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 
@@ -69,7 +69,7 @@ class OnDevice(Tensor):
     def get_device(self) -> int:
         return 0
 
-    def __repr__(self, **how: Any) -> str:
+    def __repr__(self, **kwargs: Any) -> str:
         return f"OnDevice({self.inner!r})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OnDevice:
@@ -137,9 +137,9 @@ class OnDeviceGenerator(torch.Generator):
     """A random generator of the pretended device, or one of the CPU."""
 
     def __new__(cls, device: Any = "cpu") -> OnDeviceGenerator:
-        made = super().__new__(cls, "cpu")
-        made.__dict__["at"] = GPU if torch.device(device).type == "cuda" else HOST
-        return made
+        generator = super().__new__(cls, "cpu")
+        generator.__dict__["at"] = GPU if torch.device(device).type == "cuda" else HOST
+        return generator
 
     def __init__(self, device: Any = "cpu") -> None:
         pass
@@ -157,7 +157,7 @@ class Event(NamedTuple):
     """
 
     kind: str
-    what: str
+    operation: str
     where: str
 
 
@@ -166,14 +166,14 @@ class Record(list[Event]):
 
     def count(self, kind: str) -> int:  # type: ignore[override]
         """How many events of a kind there were."""
-        return sum(one.kind == kind for one in self)
+        return sum(event.kind == kind for event in self)
 
-    def of(self, kind: str) -> Counter[tuple[str, str]]:
+    def tally(self, kind: str) -> Counter[tuple[str, str]]:
         """The events of a kind by operation and place."""
-        return Counter((one.what, one.where) for one in self if one.kind == kind)
+        return Counter((event.operation, event.where) for event in self if event.kind == kind)
 
-    def note(self, kind: str, what: object) -> None:
-        self.append(Event(kind, str(what).removeprefix("aten."), _place()))
+    def note(self, kind: str, operation: object) -> None:
+        self.append(Event(kind, str(operation).removeprefix("aten."), _place()))
 
 
 def _place() -> str:
@@ -213,16 +213,16 @@ class _Dispatch(TorchDispatchMode):
     ) -> Any:
         kwargs = dict(kwargs or {})
         leaves, _ = tree_flatten((args, kwargs))
-        tensors = [one for one in leaves if isinstance(one, Tensor)]
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         to = kwargs.get("device")
-        made_there = _is_there(to)
-        if not made_there and not any(isinstance(one, OnDevice) for one in tensors):
+        creates_on_device = _is_there(to)
+        if not creates_on_device and not any(isinstance(leaf, OnDevice) for leaf in tensors):
             return func(*args, **kwargs)
         name = func._schema.name.removeprefix("aten::")
         if name in ("_to_copy", "copy_", "copy"):
             return self._copied(func, name, args, kwargs)
         self._check_devices(func, name, tensors)
-        if made_there:
+        if creates_on_device:
             kwargs["device"] = HOST
         result = func(*tree_map_only(OnDevice, _inner, args),
                       **tree_map_only(OnDevice, _inner, kwargs))  # fmt: skip
@@ -233,30 +233,30 @@ class _Dispatch(TorchDispatchMode):
         source = args[0] if name == "_to_copy" else args[1]
         if name == "_to_copy":
             to = kwargs.get("device")
-            there = isinstance(source, OnDevice) if to is None else _is_there(to)
+            to_gpu = isinstance(source, OnDevice) if to is None else _is_there(to)
             if to is not None:
                 kwargs = {**kwargs, "device": HOST}
         else:
-            there = isinstance(args[0], OnDevice)
+            to_gpu = isinstance(args[0], OnDevice)
         pinned = getattr(source, "is_pinned_there", False)
         later = kwargs.get("non_blocking", args[2] if name == "copy_" and len(args) > 2 else False)
-        if there and not isinstance(source, OnDevice):
+        if to_gpu and not isinstance(source, OnDevice):
             self.record.note("to device", "pinned" if pinned and later else "pageable")
-        elif not there:
+        elif not to_gpu:
             self.record.note("wait", "copy to the CPU")
         else:
             self._launch(func, [source])
         result = func(*tree_map_only(OnDevice, _inner, args), **kwargs)
         if name == "copy_":
             return args[0]
-        if there and isinstance(source, Tensor) and result is _inner(source):
+        if to_gpu and isinstance(source, Tensor) and result is _inner(source):
             result = result.clone()
-        return OnDevice(result) if there else result
+        return OnDevice(result) if to_gpu else result
 
     def _check_devices(self, func: Any, name: str, tensors: Sequence[Tensor]) -> None:
-        for one in tensors:
-            if not isinstance(one, OnDevice) and one.dim() > 0:
-                if name in INDEXING and not one.is_floating_point():
+        for leaf in tensors:
+            if not isinstance(leaf, OnDevice) and leaf.dim() > 0:
+                if name in INDEXING and not leaf.is_floating_point():
                     self.record.note("to device", "index")
                 else:
                     raise RuntimeError(
@@ -269,7 +269,9 @@ class _Dispatch(TorchDispatchMode):
             self.record.note("wait", name)
         if name in INDEXING:
             masks = [
-                one for one in args[1] if one is not None and one.dtype in (torch.bool, torch.uint8)
+                index
+                for index in args[1]
+                if index is not None and index.dtype in (torch.bool, torch.uint8)
             ]
             filled = "put" in name and len(masks) == 1 and args[2].numel() == 1
             if masks and not filled:
@@ -284,13 +286,13 @@ class _Dispatch(TorchDispatchMode):
         if is_view or name in FREE:
             return
         self.record.note("launch", name)
-        if any(isinstance(one, Tensor) and one.dtype == torch.float64 for one in leaves):
+        if any(isinstance(leaf, Tensor) and leaf.dtype == torch.float64 for leaf in leaves):
             self.record.note("double", name)
 
     @staticmethod
     def _wrapped(func: Any, args: Any, kwargs: Any, result: Any) -> Any:
         wrapped = tree_map_only(
-            Tensor, lambda one: one if isinstance(one, OnDevice) else OnDevice(one), result
+            Tensor, lambda leaf: leaf if isinstance(leaf, OnDevice) else OnDevice(leaf), result
         )
         if func._schema.name == "aten::set_" or not any(
             a.alias_info for a in func._schema.arguments
@@ -303,14 +305,14 @@ def _is_there(device: Any) -> bool:
     return device is not None and torch.device(device).type in ("meta", "cuda")
 
 
-def _inner(one: Any) -> Any:
-    return one.inner if isinstance(one, OnDevice) else one
+def _inner(value: Any) -> Any:
+    return value.inner if isinstance(value, OnDevice) else value
 
 
-def _is_gpu(one: object) -> bool:
-    if isinstance(one, str):
-        return one.partition(":")[0] == "cuda"
-    return isinstance(one, torch.device) and one.type == "cuda"
+def _is_gpu(value: object) -> bool:
+    if isinstance(value, str):
+        return value.partition(":")[0] == "cuda"
+    return isinstance(value, torch.device) and value.type == "cuda"
 
 
 class _Calls(TorchFunctionMode):
@@ -331,28 +333,28 @@ class _Calls(TorchFunctionMode):
             return _pinned(self.record, func(*args, **kwargs))
         if _is_gpu(kwargs.get("device")):
             if func in FROM_VALUES:
-                return _of_values(func, args, kwargs)
+                return _on_values(func, args, kwargs)
             kwargs["device"] = STAND_IN
         if func is Tensor.to and len(args) > 1:
-            args = (args[0], *(STAND_IN if _is_gpu(one) else one for one in args[1:]))
+            args = (args[0], *(STAND_IN if _is_gpu(value) else value for value in args[1:]))
         if func in (Tensor.__getitem__, Tensor.__setitem__) and isinstance(args[0], OnDevice):
             args = (args[0], _index(args[1]), *args[2:])
         return func(*args, **kwargs)
 
 
-def _index(given: Any) -> Any:
+def _index(index: Any) -> Any:
     """An index whose lists and arrays are tensors on the device, as PyTorch makes them."""
-    if isinstance(given, tuple):
-        return tuple(map(_index, given))
-    if isinstance(given, (list, np.ndarray)):
-        return torch.as_tensor(given).to(STAND_IN)
-    return given
+    if isinstance(index, tuple):
+        return tuple(map(_index, index))
+    if isinstance(index, (list, np.ndarray)):
+        return torch.as_tensor(index).to(STAND_IN)
+    return index
 
 
 def _check_generator(drawn: torch.Generator, args: Any, kwargs: Any) -> None:
-    there = _is_gpu(kwargs.get("device")) or any(isinstance(one, OnDevice) for one in args)
-    if (drawn.device == GPU) != there:
-        wanted = "cuda" if there else "cpu"
+    on_gpu = _is_gpu(kwargs.get("device")) or any(isinstance(value, OnDevice) for value in args)
+    if (drawn.device == GPU) != on_gpu:
+        wanted = "cuda" if on_gpu else "cpu"
         raise RuntimeError(
             f"Expected a '{wanted}' device type for generator but found '{drawn.device.type}'"
         )
@@ -361,7 +363,7 @@ def _check_generator(drawn: torch.Generator, args: Any, kwargs: Any) -> None:
 FROM_VALUES = (torch.tensor, torch.as_tensor, torch.asarray, Tensor.new_tensor)
 
 
-def _of_values(func: Any, args: Any, kwargs: Any) -> Tensor:
+def _on_values(func: Any, args: Any, kwargs: Any) -> Tensor:
     """Values of Python or NumPy, or a tensor, on the device."""
     if isinstance(args[0], Tensor):
         kwargs.pop("device")
@@ -370,62 +372,62 @@ def _of_values(func: Any, args: Any, kwargs: Any) -> Tensor:
     return func(*args, **{**kwargs, "device": HOST}).to(STAND_IN).requires_grad_(asked)
 
 
-def _no_array(record: Record, one: Tensor, *args: Any, **kwargs: Any) -> Any:
-    if isinstance(one, OnDevice):
+def _no_array(record: Record, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+    if isinstance(tensor, OnDevice):
         raise TypeError(
             "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the "
             "tensor to host memory first."
         )
     with torch._C.DisableTorchFunction():
-        return Tensor.numpy(one, *args, **kwargs)
+        return Tensor.numpy(tensor, *args, **kwargs)
 
 
-def _array(record: Record, one: Tensor, *args: Any, **kwargs: Any) -> Any:
-    _no_array(record, one)
+def _array(record: Record, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+    _no_array(record, tensor)
     with torch._C.DisableTorchFunction():
-        return one.__array__(*args, **kwargs)
+        return tensor.__array__(*args, **kwargs)
 
 
-def _tolist(record: Record, one: Tensor) -> Any:
-    if isinstance(one, OnDevice):
+def _tolist(record: Record, tensor: Tensor) -> Any:
+    if isinstance(tensor, OnDevice):
         record.note("wait", "tolist")
-        one = one.inner
+        tensor = tensor.inner
     with torch._C.DisableTorchFunction():
-        return one.tolist()
+        return tensor.tolist()
 
 
-def _pinned(record: Record, one: Tensor, *args: Any) -> Tensor:
-    made = one.clone()
-    made.is_pinned_there = True  # type: ignore[attr-defined]
-    return made
+def _pinned(record: Record, tensor: Tensor, *args: Any) -> Tensor:
+    copy = tensor.clone()
+    copy.is_pinned_there = True  # type: ignore[attr-defined]
+    return copy
 
 
 SPECIAL: Mapping[Any, Callable[..., Any]] = {
     Tensor.numpy: _no_array,
     Tensor.__array__: _array,
     Tensor.tolist: _tolist,
-    Tensor.cuda: lambda record, one, *args, **kwargs: one.to(STAND_IN, **kwargs),
-    Tensor.cpu: lambda record, one, *args, **kwargs: one.to("cpu"),
+    Tensor.cuda: lambda record, tensor, *args, **kwargs: tensor.to(STAND_IN, **kwargs),
+    Tensor.cpu: lambda record, tensor, *args, **kwargs: tensor.to("cpu"),
     Tensor.pin_memory: _pinned,
-    Tensor.is_pinned: lambda record, one, *args: getattr(one, "is_pinned_there", False),
-    Tensor.crow_indices: lambda record, one: _part(one, "crow_indices"),
-    Tensor.col_indices: lambda record, one: _part(one, "col_indices"),
-    Tensor.values: lambda record, one: _part(one, "values"),
+    Tensor.is_pinned: lambda record, tensor, *args: getattr(tensor, "is_pinned_there", False),
+    Tensor.crow_indices: lambda record, tensor: _part(tensor, "crow_indices"),
+    Tensor.col_indices: lambda record, tensor: _part(tensor, "col_indices"),
+    Tensor.values: lambda record, tensor: _part(tensor, "values"),
     torch.sparse_csr_tensor: lambda record, *args, **kwargs: _csr(*args, **kwargs),
 }
 
 
-def _part(one: Tensor, name: str) -> Tensor:
+def _part(tensor: Tensor, name: str) -> Tensor:
     with torch._C.DisableTorchFunction():
-        found: Tensor = getattr(_inner(one), name)()
-    return OnDevice(found) if isinstance(one, OnDevice) else found
+        part: Tensor = getattr(_inner(tensor), name)()
+    return OnDevice(part) if isinstance(tensor, OnDevice) else part
 
 
 def _csr(*parts: Any, device: Any = None, **kwargs: Any) -> Tensor:
-    there = _is_gpu(device) or any(isinstance(one, OnDevice) for one in parts)
+    on_gpu = _is_gpu(device) or any(isinstance(part, OnDevice) for part in parts)
     with torch._C.DisableTorchFunction():
-        made = torch.sparse_csr_tensor(*map(_inner, parts), **kwargs)
-    return OnDevice(made) if there else made
+        sparse = torch.sparse_csr_tensor(*map(_inner, parts), **kwargs)
+    return OnDevice(sparse) if on_gpu else sparse
 
 
 @contextmanager

@@ -29,21 +29,21 @@ def in_one_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 
 def records(folder: Path) -> dict[str, Any]:
-    return {one.name: one for one in Store(folder).rows()}
+    return {row.name: row for row in Store(folder).rows()}
 
 
 def ran_on_both(arguments: str, folder: Path) -> Record:
     """Runs a command on the CPU and there; scores are about the same."""
     for device in ("cpu", "cuda"):
-        given = [*arguments.split(), f"--device={device}", f"--output={folder / device}"]
+        flags = [*arguments.split(), f"--device={device}", f"--output={folder / device}"]
         with pretended() as record:
-            assert bench(given) == 0
-    here, there = records(folder / "cpu"), records(folder / "cuda")
-    assert here.keys() == there.keys()
-    for name, one in here.items():
-        assert there[name].values == pytest.approx(one.values, abs=15)  # two epochs of rounding
-        assert there[name].final_losses == pytest.approx(one.final_losses, rel=0.02)
-        assert there[name].device == "a pretended device"
+            assert bench(flags) == 0
+    on_cpu, on_gpu = records(folder / "cpu"), records(folder / "cuda")
+    assert on_cpu.keys() == on_gpu.keys()
+    for name, row in on_cpu.items():
+        assert on_gpu[name].values == pytest.approx(row.values, abs=15)  # two epochs of rounding
+        assert on_gpu[name].final_losses == pytest.approx(row.final_losses, rel=0.02)
+        assert on_gpu[name].device == "a pretended device"
     return record
 
 
@@ -62,13 +62,13 @@ def test_graphs(arguments: str, tmp_path: Path) -> None:
 
 def test_training_graphs_waits_once_an_epoch(tmp_path: Path) -> None:
     def waits(epochs: int) -> Counter[tuple[str, str]]:
-        given = (
+        arguments = (
             f"--dataset=MUTAG --method=ucl,hscl --seeds=1 --threads=1 --folds=2 --device=cuda "
             f"--epochs={epochs} --output={tmp_path / str(epochs)}"
         )
         with pretended() as record:
-            assert bench(given.split()) == 0
-        return record.of("wait")
+            assert bench(arguments.split()) == 0
+        return record.tally("wait")
 
     assert sum((waits(4) - waits(2)).values()) == 2
 
@@ -94,12 +94,12 @@ def test_links(tmp_path: Path) -> None:
 
 
 def test_a_search(tmp_path: Path) -> None:
-    given = (
+    arguments = (
         f"--dataset=MUTAG --method=hscl --trials=2 --epochs=2 --folds=2 --device=cuda --threads=1 "
         f"--output={tmp_path}"
     )
     with pretended():
-        assert tune(given.split()) == 0
+        assert tune(arguments.split()) == 0
 
 
 @pytest.mark.slow
@@ -111,10 +111,10 @@ def test_scores_of_workers_are_those_of_one_process(tmp_path: Path) -> None:
         asked = f"--jobs={jobs} --seeds={seeds} --output={tmp_path / name}"
         with pretended():
             assert bench([*arguments.split(), *asked.split()]) == 0
-    found, alone = records(tmp_path / "together"), records(tmp_path / "alone")
-    assert len(found) == 2
+    together, alone = records(tmp_path / "together"), records(tmp_path / "alone")
+    assert len(together) == 2
     (name,) = alone
-    assert found[name].values == alone[name].values
+    assert together[name].values == alone[name].values
 
 
 def test_tf32_and_deterministic_sums_are_switched_on_for_the_run_and_said(tmp_path: Path) -> None:
@@ -124,17 +124,17 @@ def test_tf32_and_deterministic_sums_are_switched_on_for_the_run_and_said(tmp_pa
 
     seen, before = [], state()
 
-    def losses(self: Ensemble, *given: Any) -> Any:
+    def losses(self: Ensemble, *args: Any) -> Any:
         seen.append(state())
-        return usual(self, *given)
+        return usual(self, *args)
 
     usual = Ensemble.losses
-    given = (
+    args = (
         f"--dataset=MUTAG --method=ucl --folds=2 --device=cuda --tf32=true --deterministic=true "
         f"{SHORT} --output={tmp_path}"
     )
     with pretended(), mock.patch.object(Ensemble, "losses", losses):
-        assert bench(given.split()) == 0
+        assert bench(args.split()) == 0
     assert set(seen) == {(True, True)}
     assert state() == before
     (record,) = records(tmp_path).values()

@@ -57,7 +57,7 @@ def test_a_step_of_images_waits_for_nothing(queue: int | None) -> None:
         fit(model, pairs, epochs=epochs, lr=0.01, device=GPU)
 
     asked = more(run)
-    assert asked.count("wait") == 2, asked.of("wait")  # the losses of each epoch
+    assert asked.count("wait") == 2, asked.tally("wait")  # the losses of each epoch
     assert places(asked, "to device") <= {
         "core/seeds.py",
         "images/augment.py",
@@ -80,7 +80,7 @@ def test_a_step_of_nodes_waits_where_edges_are_dropped(anchors: int | None) -> N
     assert places(asked, "wait") <= {
         "nodes/views.py", "nodes/encoders.py", "training/loop.py",
     }  # fmt: skip
-    assert sum(where.startswith("training") for _, where in asked.of("wait").elements()) == 2
+    assert sum(where.startswith("training") for _, where in asked.tally("wait").elements()) == 2
 
 
 @pytest.mark.parametrize("method", ["ucl", "hscl"])
@@ -91,11 +91,11 @@ def test_a_step_of_links_waits_where_candidates_are_drawn(method: str) -> None:
 
     def run(epochs: int) -> None:
         torch.manual_seed(0)
-        there = links.to(GPU)
+        moved = links.to(GPU)
         model = LinkContrast(
-            DistMult(there.n_entities, there.n_relations, dim=4), there, method=method, candidates=6
+            DistMult(moved.n_entities, moved.n_relations, dim=4), moved, method=method, candidates=6
         )
-        fit(model, there, epochs=epochs, batch_size=40, lr=0.01, device=GPU)
+        fit(model, moved, epochs=epochs, batch_size=40, lr=0.01, device=GPU)
 
     asked = more(run)
     assert places(asked, "wait") <= {

@@ -28,10 +28,12 @@ def views(n: int) -> tuple[list[Tensor], Tensor]:
 
 
 def value_and_gradient(loss: torch.nn.Module, z: list[Tensor], y: Tensor) -> tuple[Tensor, Tensor]:
-    z = [one.clone().requires_grad_() for one in z]
+    z = [view.clone().requires_grad_() for view in z]
     value = loss(z, labels=y)
     value.backward()
-    return value.detach().cpu(), torch.stack([one.grad for one in z if one.grad is not None]).cpu()
+    return value.detach().cpu(), torch.stack(
+        [view.grad for view in z if view.grad is not None]
+    ).cpu()
 
 
 @pytest.mark.parametrize("n", [64, 1500])
@@ -39,10 +41,10 @@ def value_and_gradient(loss: torch.nn.Module, z: list[Tensor], y: Tensor) -> tup
 def test_losses_and_gradients_are_those_of_the_cpu(method: str, n: int) -> None:
     z, y = views(n)
     here = value_and_gradient(contrastive_loss(method), z, y)
-    there = value_and_gradient(
-        contrastive_loss(method).to(GPU), [one.to(GPU) for one in z], y.to(GPU)
+    on_gpu = value_and_gradient(
+        contrastive_loss(method).to(GPU), [view.to(GPU) for view in z], y.to(GPU)
     )
-    for ours, theirs in zip(there, here, strict=True):
+    for ours, theirs in zip(on_gpu, here, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-6)
 
 
@@ -50,11 +52,11 @@ def test_losses_and_gradients_are_those_of_the_cpu(method: str, n: int) -> None:
 @pytest.mark.parametrize("method", ["ucl", "hscl"])
 def test_a_loss_waits_for_nothing(method: str) -> None:
     z, y = views(64)
-    loss, there, labels = contrastive_loss(method).to(GPU), [one.to(GPU) for one in z], y.to(GPU)
-    loss(there, labels=labels)
+    loss, views_, labels = contrastive_loss(method).to(GPU), [view.to(GPU) for view in z], y.to(GPU)
+    loss(views_, labels=labels)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        loss([one.requires_grad_() for one in there], labels=labels).backward()
+        loss([view.requires_grad_() for view in views_], labels=labels).backward()
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
@@ -62,19 +64,22 @@ def test_a_loss_waits_for_nothing(method: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_computed_in_single(dtype: torch.dtype) -> None:
     z, y = views(64)
-    half = [one.to(GPU, dtype) for one in z]
+    half = [view.to(GPU, dtype) for view in z]
     with torch.autocast(GPU, dtype):
-        found = contrastive_loss("hscl")(half, labels=y.to(GPU))
-    expected = contrastive_loss("hscl")([one.float() for one in half], labels=y.to(GPU))
-    torch.testing.assert_close(found, expected)
+        value = contrastive_loss("hscl")(half, labels=y.to(GPU))
+    expected = contrastive_loss("hscl")([view.float() for view in half], labels=y.to(GPU))
+    torch.testing.assert_close(value, expected)
 
 
 def test_a_compiled_loss_is_the_loss() -> None:
     z, y = views(64)
     loss = contrastive_loss("hscl", streaming=False).to(GPU)
-    there, labels = [one.to(GPU) for one in z], y.to(GPU)
+    views_, labels = [view.to(GPU) for view in z], y.to(GPU)
     torch.testing.assert_close(
-        torch.compile(loss)(there, labels=labels), loss(there, labels=labels), rtol=1e-4, atol=1e-5
+        torch.compile(loss)(views_, labels=labels),
+        loss(views_, labels=labels),
+        rtol=1e-4,
+        atol=1e-5,
     )
 
 
@@ -93,12 +98,12 @@ SHORT = "--dataset=MUTAG --method=hscl --epochs=3 --folds=2 --device=cuda --thre
 
 
 def test_the_same_command_has_the_same_bits_if_that_is_asked_for(tmp_path: Path) -> None:
-    found = []
+    outputs = []
     for name in "ab":
-        given = f"{SHORT} --seeds=4 --deterministic=true --output={tmp_path / name}"
-        assert bench(given.split()) == 0
-        found.append([(one.name, one.final_losses) for one in Store(tmp_path / name).rows()])
-    assert found[0] == found[1]
+        arguments = f"{SHORT} --seeds=4 --deterministic=true --output={tmp_path / name}"
+        assert bench(arguments.split()) == 0
+        outputs.append([(row.name, row.final_losses) for row in Store(tmp_path / name).rows()])
+    assert outputs[0] == outputs[1]
 
 
 def test_a_search(tmp_path: Path) -> None:
@@ -126,10 +131,10 @@ def test_a_process_of_its_own_trains_over_nccl(monkeypatch: pytest.MonkeyPatch) 
     distributed.init_process_group("nccl")
     try:
         z, y = views(32)
-        there, labels = [one.to(GPU) for one in z], y.to(GPU)
+        views_, labels = [view.to(GPU) for view in z], y.to(GPU)
         gathered = contrastive_loss("hscl", negatives="gathered").to(GPU)
         torch.testing.assert_close(
-            gathered(there, labels=labels), contrastive_loss("hscl").to(GPU)(there, labels=labels)
+            gathered(views_, labels=labels), contrastive_loss("hscl").to(GPU)(views_, labels=labels)
         )
     finally:
         distributed.destroy_process_group()

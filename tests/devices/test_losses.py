@@ -23,21 +23,21 @@ def views(n: int, d: int = 8, n_views: int = 2) -> tuple[list[Tensor], Tensor]:
 
 
 def taken(loss: Any, z: list[Tensor], y: Tensor) -> tuple[Tensor, Tensor]:
-    z = [one.requires_grad_() for one in z]
+    z = [view.requires_grad_() for view in z]
     value = loss(z, labels=y)
     value.backward()
-    return value.detach(), torch.stack([one.grad for one in z if one.grad is not None])
+    return value.detach(), torch.stack([view.grad for view in z if view.grad is not None])
 
 
 def on_both(make: Any, z: list[Tensor], y: Tensor) -> tuple[Any, Any, Record]:
-    here = taken(make(), [one.clone() for one in z], y)
+    on_cpu = taken(make(), [view.clone() for view in z], y)
     with pretended() as record:
-        loss, there, labels = make().to(GPU), [one.to(GPU) for one in z], y.to(GPU)
+        loss, views_, labels = make().to(GPU), [view.to(GPU) for view in z], y.to(GPU)
         start = len(record)
-        found = taken(loss, there, labels)
+        computed = taken(loss, views_, labels)
         asked = Record(record[start:])
-        moved = tuple(one.cpu() for one in found)
-    return here, moved, asked
+        moved = tuple(view.cpu() for view in computed)
+    return on_cpu, moved, asked
 
 
 @pytest.mark.parametrize("streaming", [True, False])
@@ -50,22 +50,22 @@ def test_every_method_has_the_values_of_the_cpu_and_waits_for_nothing(
         contrastive_loss(method, streaming=streaming)
     except ValueError as error:
         pytest.skip(str(error))
-    here, there, asked = on_both(lambda: contrastive_loss(method, streaming=streaming), z, y)
-    for ours, theirs in zip(there, here, strict=True):
+    on_cpu, on_gpu, asked = on_both(lambda: contrastive_loss(method, streaming=streaming), z, y)
+    for ours, theirs in zip(on_gpu, on_cpu, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
-    assert asked.count("wait") <= WAITS.get(method, 0), asked.of("wait")
+    assert asked.count("wait") <= WAITS.get(method, 0), asked.tally("wait")
     if method not in WAITS:
-        assert asked.count("to device") == 0, asked.of("to device")
+        assert asked.count("to device") == 0, asked.tally("to device")
     assert asked.count("double") <= 24 * (method == "ring")  # its quantiles, a few numbers
 
 
 @pytest.mark.parametrize(("method", "waits"), [("ucl", 0), ("hucl", 0), ("hcl", 0), ("hscl", 1)])
 def test_several_blocks_of_rows(method: str, waits: int) -> None:
     z, y = views(1100)  # of two views: more rows than a block has
-    here, there, asked = on_both(lambda: contrastive_loss(method), z, y)
-    for ours, theirs in zip(there, here, strict=True):
+    on_cpu, on_gpu, asked = on_both(lambda: contrastive_loss(method), z, y)
+    for ours, theirs in zip(on_gpu, on_cpu, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-7)
-    assert asked.count("wait") == waits, asked.of("wait")
+    assert asked.count("wait") == waits, asked.tally("wait")
     assert asked.count("to device") == 0
 
 
@@ -78,30 +78,30 @@ def test_nodes_against_graphs(method: str, scale: Any) -> None:
     y = torch.arange(12) % 3
     try:
         make = lambda: contrastive_loss(method, objective="jsd", hardness_scale=scale)  # noqa: E731
-        here = make().local_global(nodes, graphs, owner, y)
+        on_cpu = make().local_global(nodes, graphs, owner, y)
     except ValueError as error:
         pytest.skip(str(error))
     with pretended() as record:
-        given = [one.to(GPU) for one in (nodes, graphs, owner, y)]
+        arguments = [tensor.to(GPU) for tensor in (nodes, graphs, owner, y)]
         start = len(record)
-        there = make().to(GPU).local_global(*given)
+        on_gpu = make().to(GPU).local_global(*arguments)
         asked = Record(record[start:])
-        torch.testing.assert_close(there.cpu(), here, rtol=1e-4, atol=1e-5)
-    assert asked.count("wait") == 0, asked.of("wait")
+        torch.testing.assert_close(on_gpu.cpu(), on_cpu, rtol=1e-4, atol=1e-5)
+    assert asked.count("wait") == 0, asked.tally("wait")
 
 
 def test_labels_on_the_cpu_are_named() -> None:
     z, y = views(6)
     with pretended(), pytest.raises(ValueError, match=r"labels.*cpu.*cuda"):
-        contrastive_loss("scl")([one.to(GPU) for one in z], labels=y)
+        contrastive_loss("scl")([view.to(GPU) for view in z], labels=y)
 
 
 def test_scores_of_links_and_a_planted_wait() -> None:
     with pretended() as record:
         scores = torch.randn(6, 9, device=GPU, requires_grad=True)
-        own = torch.arange(6, device=GPU)
+        positive = torch.arange(6, device=GPU)
         start = len(record)
-        loss = contrastive_loss("hucl").scored(scores, own)
+        loss = contrastive_loss("hucl").scored(scores, positive)
         loss.backward()
         assert Record(record[start:]).count("wait") == 0
         loss.item()  # planted

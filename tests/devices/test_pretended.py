@@ -17,14 +17,14 @@ GPU = "cuda"
 def test_a_module_trains_there_as_on_the_cpu() -> None:
     torch.manual_seed(0)
     x, y = torch.randn(16, 5), torch.randn(16, 3)
-    here, there = (nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3)) for _ in range(2))
-    there.load_state_dict(here.state_dict())
-    descend(here, x, y)
+    on_cpu, on_gpu = (nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3)) for _ in range(2))
+    on_gpu.load_state_dict(on_cpu.state_dict())
+    descend(on_cpu, x, y)
     with pretended() as record:
-        descend(there.to(GPU), x.to(GPU), y.to(GPU))
-        assert all(one.device == torch.device("cuda", 0) for one in there.parameters())
-        there.cpu()
-    for ours, theirs in zip(there.parameters(), here.parameters(), strict=True):
+        descend(on_gpu.to(GPU), x.to(GPU), y.to(GPU))
+        assert all(parameter.device == torch.device("cuda", 0) for parameter in on_gpu.parameters())
+        on_gpu.cpu()
+    for ours, theirs in zip(on_gpu.parameters(), on_cpu.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs)
     assert record.count("launch") > 20
     assert record.count("to device") == 2 + 4  # x, y and the weights
@@ -105,8 +105,8 @@ def test_copies_are_counted_and_pinned_ones_told_apart() -> None:
         torch.tensor([1, 2], device=GPU)
         torch.ones(3, device=GPU)[[0, 2]]  # the list becomes a tensor there
         torch.ones(3, device=GPU)[torch.tensor([0, 2])]
-    found = {what: n for (what, _), n in record.of("to device").items()}
-    assert found == {"pageable": 3, "pinned": 1, "index": 1}
+    counts = {operation: n for (operation, _), n in record.tally("to device").items()}
+    assert counts == {"pageable": 3, "pinned": 1, "index": 1}
 
 
 def test_double_precision_and_places_are_noted() -> None:
@@ -115,26 +115,26 @@ def test_double_precision_and_places_are_noted() -> None:
     with pretended() as record:
         similarity.unit(torch.ones(3, 2, device=GPU, dtype=torch.float64))
     assert record.count("double") > 0
-    assert {one.where.partition(":")[0] for one in record} == {"", "theory/similarity.py"}
+    assert {event.where.partition(":")[0] for event in record} == {"", "theory/similarity.py"}
 
 
 def test_values_lists_and_slices_are_those_of_the_cpu() -> None:
     x = torch.arange(12.0).reshape(4, 3)
     with pretended():
-        there = x.to(GPU)
-        there[1:3, 0] = 5.0
-        there[[0, 3]] += 1.0
-        view = there.T
+        on_gpu = x.to(GPU)
+        on_gpu[1:3, 0] = 5.0
+        on_gpu[[0, 3]] += 1.0
+        view = on_gpu.T
         view[2] = -1.0
-        found = there.cpu()
+        back = on_gpu.cpu()
     x[1:3, 0] = 5.0
     x[[0, 3]] += 1.0
     x[:, 2] = -1.0
-    assert torch.equal(found, x)
+    assert torch.equal(back, x)
 
 
 def test_a_record_counts_by_kind() -> None:
     with pretended() as record:
         torch.ones(2, device=GPU).sum().item()
     assert isinstance(record, Record)
-    assert record.of("wait") == {("_local_scalar_dense", ""): 1}
+    assert record.tally("wait") == {("_local_scalar_dense", ""): 1}

@@ -50,17 +50,17 @@ def on_both(
 ) -> tuple[list[Any], list[Any], Record]:
     """Losses on the CPU and there, and what a GPU was asked for by one epoch more."""
     losses, records = [], []
-    for epochs, there in ((3, False), (1, True), (3, True)):
+    for epochs, on_gpu in ((3, False), (1, True), (3, True)):
         torch.manual_seed(0)
-        models = [kind(graphs, **one) for one in settings]
+        models = [kind(graphs, **options) for options in settings]
         with pretended() as record:
             moved = graphs
-            if there:
+            if on_gpu:
                 models, moved = [model.to(GPU) for model in models], graphs.to(GPU)
             start = len(record)
             # At the usual rate a rounding grows a thousandfold in six steps, by the CPU.
-            how = Optimisation(epochs=epochs, lr=0.001)
-            losses.append(train_ensemble(Ensemble(models, moved), how))
+            optimisation = Optimisation(epochs=epochs, lr=0.001)
+            losses.append(train_ensemble(Ensemble(models, moved), optimisation))
         records.append(record[start:])
     more = Counter(records[2]) - Counter(records[1])  # of two epochs
     return losses[0], losses[2], Record(more.elements())
@@ -70,19 +70,21 @@ def on_both(
 def test_an_ensemble_trains_there_as_here_and_a_step_waits_for_nothing(
     kind: Any, mutag: GraphSet
 ) -> None:
-    here, there, record = on_both(kind, mutag, METHODS)
-    torch.testing.assert_close(torch.tensor(there), torch.tensor(here), rtol=1e-4, atol=1e-5)
-    assert record.count("wait") == 2, record.of("wait")  # an epoch's losses
-    copies = Counter(one.what for one in record if one.kind == "to device")
+    on_cpu, on_gpu, record = on_both(kind, mutag, METHODS)
+    torch.testing.assert_close(torch.tensor(on_gpu), torch.tensor(on_cpu), rtol=1e-4, atol=1e-5)
+    assert record.count("wait") == 2, record.tally("wait")  # an epoch's losses
+    copies = Counter(event.operation for event in record if event.kind == "to device")
     assert copies["pinned"] == 2 * STEPS
-    assert copies["pageable"] <= 2 * 8, record.of("to device")  # an epoch's schedules
+    assert copies["pageable"] <= 2 * 8, record.tally("to device")  # an epoch's schedules
     assert record.count("double") == 0
 
 
 @pytest.mark.parametrize("kind", [info, views, supervised])
 def test_launches_of_a_step_do_not_grow_with_the_models(kind: Any, mutag: GraphSet) -> None:
     few, many = (
-        on_both(kind, mutag, [one for one in METHODS for _ in range(times)])[2].count("launch")
+        on_both(kind, mutag, [options for options in METHODS for _ in range(times)])[2].count(
+            "launch"
+        )
         for times in (1, 4)
     )
     assert many <= 1.02 * few
@@ -95,12 +97,17 @@ def test_a_model_trained_by_itself_waits_once_an_epoch(mutag: GraphSet) -> None:
 
 def test_what_goes_to_a_device_goes_in_one_copy_and_keeps_types_shapes_and_sparsity() -> None:
     csr = torch.eye(3, dtype=torch.float64).to_sparse_csr()
-    given = (torch.arange(5), [torch.ones(2, 3, dtype=torch.float64), csr], torch.tensor(True), "a")
+    content = (
+        torch.arange(5),
+        [torch.ones(2, 3, dtype=torch.float64), csr],
+        torch.tensor(True),
+        "a",
+    )
     with pretended() as record:
-        found = on_device(given, GPU, torch.float32)
+        moved = on_device(content, GPU, torch.float32)
         assert record.count("to device") == 1
-        numbers, (ones, sparse), flag, word = found
-        assert all(isinstance(one, OnDevice) for one in (numbers, ones, sparse, flag))
+        numbers, (ones, sparse), flag, word = moved
+        assert all(isinstance(tensor, OnDevice) for tensor in (numbers, ones, sparse, flag))
         assert (numbers.dtype, ones.dtype, sparse.layout) == (
             torch.int64, torch.float32, torch.sparse_csr,
         )  # fmt: skip
@@ -138,13 +145,13 @@ def test_the_memory_of_a_model_is_about_what_is_said(
             ensemble = Ensemble(
                 [kind(GIN(mutag.n_features), **settings).to(GPU) for _ in range(n)], mutag.to(GPU)
             )
-            said = ensemble.memory_per_model()
+            estimate = ensemble.memory_per_model()
             gc.collect()
             memory.peak = memory.bytes
             train_ensemble(ensemble, Optimisation(epochs=1))
             peaks.append(memory.peak)
-    found = (peaks[1] - peaks[0]) / 2
-    assert 0.7 * found <= said <= 1.5 * found
+    measured = (peaks[1] - peaks[0]) / 2
+    assert 0.7 * measured <= estimate <= 1.5 * measured
 
 
 def test_losses_that_are_not_finite_are_not_hidden_where_models_are_taken_together() -> None:
@@ -154,16 +161,16 @@ def test_losses_that_are_not_finite_are_not_hidden_where_models_are_taken_togeth
     y = torch.arange(4) % 2
     here, used = ViewLosses(losses, z)(z, 2, y)
     with pretended():
-        found, counted = ViewLosses(losses, z.to(GPU))(z.to(GPU), 2, y.to(GPU))
-        there, counted = found.cpu(), counted.cpu()
-    torch.testing.assert_close(there, here, equal_nan=True)
+        losses_, counted = ViewLosses(losses, z.to(GPU))(z.to(GPU), 2, y.to(GPU))
+        on_gpu, counted = losses_.cpu(), counted.cpu()
+    torch.testing.assert_close(on_gpu, here, equal_nan=True)
     assert counted.equal(used)
 
 
 def test_a_loss_of_ones_own_is_called() -> None:
     class Thrice(ContrastiveLoss):
-        def forward(self, *given: Any, **named: Any) -> Tensor:
-            return 3 * super().forward(*given, **named)
+        def forward(self, *args: Any, **named: Any) -> Tensor:
+            return 3 * super().forward(*args, **named)
 
     z = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0))
     y = torch.arange(4) % 2
@@ -172,8 +179,8 @@ def test_a_loss_of_ones_own_is_called() -> None:
     )
     for device in ("cpu", GPU):
         with pretended():
-            (one, _), (three, _) = (
+            (single, _), (threefold, _) = (
                 ViewLosses(losses, z.to(device))(z.to(device), 2, y.to(device))
                 for losses in (once, thrice)
             )
-            torch.testing.assert_close(three.cpu(), 3 * one.cpu())
+            torch.testing.assert_close(threefold.cpu(), 3 * single.cpu())

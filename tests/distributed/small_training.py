@@ -37,7 +37,9 @@ def batches(epoch):
     """Three batches of ten items, of which each process takes a part; parts differ in size."""
     generator = torch.Generator().manual_seed(epoch)
     for x in torch.randn(3, 10, 4, generator=generator, dtype=torch.float64):
-        yield tuple(of.tensor_split(gathering.world_size())[gathering.rank()] for of in (x, LABELS))
+        yield tuple(
+            tensor.tensor_split(gathering.world_size())[gathering.rank()] for tensor in (x, LABELS)
+        )
 
 
 def main(rank: int, world: int, path: str, parts: int = 1) -> None:
@@ -49,8 +51,8 @@ def main(rank: int, world: int, path: str, parts: int = 1) -> None:
             "gloo", init_method=f"file://{path}.meet", rank=rank, world_size=world
         )
     model = Model()
-    how = Optimisation(epochs=4, lr=0.05, precision="64-true", parts=parts)
-    losses = train(model, batches, how, together=True)
+    optimisation = Optimisation(epochs=4, lr=0.05, precision="64-true", parts=parts)
+    losses = train(model, batches, optimisation, together=True)
     if rank == 0:
         torch.save((losses, model.state_dict()), path)
     if world > 1:

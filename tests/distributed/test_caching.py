@@ -30,13 +30,13 @@ class Model(nn.Module):
         self.loss = contrastive_loss("hscl", temperature=self.temperature, negatives="gathered")
 
     def forward(self, part: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
-        return tuple(self._of(x) for x in part)
+        return tuple(self._hidden(x) for x in part)
 
-    def _of(self, x: Tensor) -> Tensor:
+    def _hidden(self, x: Tensor) -> Tensor:
         x = self.first(x).tanh()
         self.norm(x.detach())  # its statistics are kept, and it is no part of the gradient
-        found: Tensor = self.last(x) + 0 * (self.norm.weight + self.norm.bias).sum()
-        return found
+        output: Tensor = self.last(x) + 0 * (self.norm.weight + self.norm.bias).sum()
+        return output
 
 
 def items(step: int, rank: int) -> tuple[list[Tensor], Tensor]:
@@ -64,21 +64,21 @@ def worker(rank: int, folder: str) -> None:
         return allreduce_hook(state, bucket)
 
     wrapped.register_comm_hook(None, counting)
-    found = []
+    outputs = []
     for step in range(STEPS):
         views, y = items(step, rank)
         wrapped.zero_grad()
         value = cached_backward(
             wrapped, parts_of(views, SIZES[rank]), lambda *z, y=y: model.loss(z, labels=y)
         )
-        found.append((value, [one.grad.clone() for one in model.parameters()]))
+        outputs.append((value, [parameter.grad.clone() for parameter in model.parameters()]))
     try:
         cached_backward(wrapped, [torch.ones(1)] * (3 - rank), lambda z: z.sum())
-        said = "nothing"
+        message = "nothing"
     except InputError as error:
-        said = str(error)
+        message = str(error)
     distributed.all_reduce(torch.ones(1))  # and they go on together
-    torch.save((found, [*model.buffers()], said, exchanged.count(0)), f"{folder}/{rank}.pt")
+    torch.save((outputs, [*model.buffers()], message, exchanged.count(0)), f"{folder}/{rank}.pt")
     distributed.destroy_process_group()
 
 
@@ -88,15 +88,15 @@ def test_processes_have_the_gradient_of_the_joined_batch(tmp_path: Path) -> None
     ranks = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
     model = Model()
     for step in range(STEPS):
-        given = [items(step, rank) for rank in range(2)]
-        views = [torch.cat([own[v] for own, _ in given]) for v in range(2)]
-        expected = model.loss(model(tuple(views)), labels=torch.cat([y for _, y in given]))
+        batches = [items(step, rank) for rank in range(2)]
+        views = [torch.cat([rank_views[v] for rank_views, _ in batches]) for v in range(2)]
+        expected = model.loss(model(tuple(views)), labels=torch.cat([y for _, y in batches]))
         expected.sum().backward()
-        for found, *_ in ranks:
-            value, grads = found[step]
+        for outputs, *_ in ranks:
+            value, grads = outputs[step]
             torch.testing.assert_close(value, expected.detach())
-            for ours, one in zip(grads, model.parameters(), strict=True):
-                torch.testing.assert_close(ours, one.grad, rtol=1e-9, atol=1e-13)
+            for ours, parameter in zip(grads, model.parameters(), strict=True):
+                torch.testing.assert_close(ours, parameter.grad, rtol=1e-9, atol=1e-13)
         model.zero_grad()
     by_hand = Model()
     for step, rank in ((0, 0), (1, 1)):  # the second step begins with the first one's statistics
@@ -104,6 +104,6 @@ def test_processes_have_the_gradient_of_the_joined_batch(tmp_path: Path) -> None
             by_hand(part)
     for ours, theirs in zip(ranks[1][1], by_hand.buffers(), strict=True):
         torch.testing.assert_close(ours, theirs)
-    for _, _, said, buckets in ranks:
-        assert says(said, "parts", "process", 1, 2)
+    for _, _, message, buckets in ranks:
+        assert says(message, "parts", "process", 1, 2)
         assert buckets == STEPS  # gradients are exchanged once in a step

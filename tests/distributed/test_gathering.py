@@ -80,7 +80,7 @@ class Computed(NamedTuple):
     effective: torch.Tensor
 
 
-def of_views(name, mine, n_views=2, **options):
+def views_loss(name, mine, n_views=2, **options):
     z = [numbers(9, 5, seed=v)[mine].requires_grad_() for v in range(n_views)]
     loss = ContrastiveLoss(**deepcopy(VIEWS[name]), **options)
     value, seen = loss.with_diagnostics(z, labels_of(name)[mine])
@@ -89,13 +89,13 @@ def of_views(name, mine, n_views=2, **options):
     return Computed(value.detach(), [*map(int, seen.counts.values())], gradient, effective)
 
 
-def of_graphs(name, mine, **options):
+def graphs_loss(name, mine, **options):
     graphs = numbers(9, 5)[mine].requires_grad_()
-    own = torch.isin(NODES, torch.arange(9)[mine])
-    nodes = numbers(len(NODES), 5, seed=1)[own].requires_grad_()
+    own_nodes = torch.isin(NODES, torch.arange(9)[mine])
+    nodes = numbers(len(NODES), 5, seed=1)[own_nodes].requires_grad_()
     loss = ContrastiveLoss(**deepcopy(GRAPHS[name]), **options)
     value, seen = loss.local_global_with_diagnostics(
-        nodes, graphs, NODES[own] - mine.start, labels_of(name)[mine]
+        nodes, graphs, NODES[own_nodes] - mine.start, labels_of(name)[mine]
     )
     gradient = torch.cat(torch.autograd.grad(value, [nodes, graphs]))
     counts = [*map(int, seen.counts.values())]
@@ -107,9 +107,9 @@ def cases():
     for name in VIEWS:
         for n_views in (2, 3):
             for streaming in (False, "auto") if name == "jsd" else (False, True):
-                yield of_views, name, {"n_views": n_views, "streaming": streaming}
+                yield views_loss, name, {"n_views": n_views, "streaming": streaming}
     for name in GRAPHS:
-        yield of_graphs, name, {}
+        yield graphs_loss, name, {}
 
 
 def worker(rank, world, folder):
@@ -119,7 +119,7 @@ def worker(rank, world, folder):
     )
     edges = [0, *torch.tensor(SPLITS[world]).cumsum(0).tolist()]
     mine = [slice(a, b) for a, b in pairwise(edges)][rank]
-    found = [
+    computed = [
         compute(name, mine, negatives="gathered", **options) for compute, name, options in cases()
     ]
     z = numbers(9, 5)[mine].requires_grad_()
@@ -130,7 +130,7 @@ def worker(rank, world, folder):
         refused = "no"
     except InputError as error:
         refused = str(error)
-    plain = [tuple(one) for one in found]
+    plain = [tuple(part) for part in computed]
     torch.save((plain, every.detach(), y, slope, refused), f"{folder}/{rank}.pt")
     distributed.destroy_process_group()
 
@@ -146,13 +146,15 @@ def test_processes_have_the_loss_of_the_joined_batch(world: int, tmp_path: Path)
     graph_rows = torch.searchsorted(NODES, edges).tolist()
     for at, (compute, name, options) in enumerate(cases()):
         expected = compute(name, slice(0, 9), **options)
-        found = [Computed(*part[0][at]) for part in parts]
-        for one in found:
-            torch.testing.assert_close(one.value, expected.value, rtol=1e-10, atol=1e-12)
-            assert one.counts == expected.counts, (name, options)
-        torch.testing.assert_close(torch.cat([one.effective for one in found]), expected.effective)
-        slopes = [one.gradient / world for one in found]
-        if compute is of_graphs:  # nodes, then graphs
+        computed = [Computed(*part[0][at]) for part in parts]
+        for part_ in computed:
+            torch.testing.assert_close(part_.value, expected.value, rtol=1e-10, atol=1e-12)
+            assert part_.counts == expected.counts, (name, options)
+        torch.testing.assert_close(
+            torch.cat([part_.effective for part_ in computed]), expected.effective
+        )
+        slopes = [part_.gradient / world for part_ in computed]
+        if compute is graphs_loss:  # nodes, then graphs
             ends = zip([0, *graph_rows], graph_rows, strict=False)
             n_nodes = [b - a for a, b in ends]
             slopes = [
@@ -170,13 +172,13 @@ def test_processes_have_the_loss_of_the_joined_batch(world: int, tmp_path: Path)
 
 def test_one_process_needs_no_group() -> None:
     for compute, name, options in cases():
-        found, expected = (
+        gathered, expected = (
             compute(name, slice(0, 9), negatives=negatives, **options)
             for negatives in ("gathered", "local")
         )
-        assert torch.equal(found.value, expected.value)
-        assert found.counts == expected.counts
-        torch.testing.assert_close(found.gradient, expected.gradient, rtol=1e-12, atol=1e-15)
+        assert torch.equal(gathered.value, expected.value)
+        assert gathered.counts == expected.counts
+        torch.testing.assert_close(gathered.gradient, expected.gradient, rtol=1e-12, atol=1e-15)
 
 
 def test_a_scale_of_one_batch_is_refused() -> None:

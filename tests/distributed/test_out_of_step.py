@@ -45,20 +45,20 @@ def out_of_step(rank: int, folder: str) -> None:
             Points(), [torch.ones(4, 3)] * (3 - rank), Optimisation(epochs=1), together=True
         ),
     ]
-    said = []
+    messages = []
     for call in calls:
         try:
             call()
-            said.append("nothing")
+            messages.append("nothing")
         except InputError as error:
-            said.append(str(error))
+            messages.append(str(error))
     whole = loss(z, z, y).item()  # and they go on together
     queue, model = Queue(8, 2), Points()
     model.queue = queue
     wrapped = DistributedDataParallel(model)
     for _ in range(3):
         wrapped(torch.ones(2, 3) * (1 + rank)).backward()
-    torch.save((said, whole, queue.labels.tolist()), f"{folder}/{rank}.pt")
+    torch.save((messages, whole, queue.labels.tolist()), f"{folder}/{rank}.pt")
     distributed.destroy_process_group()
 
 
@@ -77,8 +77,8 @@ class Points(nn.Module):
         if self.queue is not None:
             more = self.queue.candidates()
             self.queue.add(z, torch.full((len(z),), distributed.get_rank()))
-        found: Tensor = self.loss(z, z + torch.eye(len(z), 2), **more)
-        return found
+        value: Tensor = self.loss(z, z + torch.eye(len(z), 2), **more)
+        return value
 
 
 @pytest.mark.exact
@@ -89,11 +89,11 @@ def test_processes_out_of_step_all_say_so_and_go_on(tmp_path: Path) -> None:
         torch.load(tmp_path / f"{rank}.pt") for rank in range(2)
     )
     facts = [(-1,), ("labels", "[4]"), ("[3, 5]",), (-1,), (7,)]
-    for own, other, needed in zip(first[:-1], second[:-1], facts, strict=True):
-        assert says(own, *needed)
+    for message, other, needed in zip(first[:-1], second[:-1], facts, strict=True):
+        assert says(message, *needed)
         assert says(other, "process", 0, 2)
-    for said in (first[-1], second[-1]):
-        assert says(said, 2, "batches", "epoch", 1, "process", 1, 2)
+    for last_message in (first[-1], second[-1]):
+        assert says(last_message, 2, "batches", "epoch", 1, "process", 1, 2)
     assert value == same
     # no process's queue is overwritten by another's
     assert (of_first[:6], of_second[:6]) == ([0] * 6, [1] * 6)

@@ -40,25 +40,25 @@ def started(n: int, *arguments: str, folder: Path) -> subprocess.Popen[str]:
 def torchrun(n: int, *arguments: str, folder: Path) -> tuple[int, str]:
     """Exit status and what was said on stderr."""
     with started(n, *arguments, folder=folder) as process:
-        said = process.communicate()[1]
-    return process.returncode, said
+        stderr = process.communicate()[1]
+    return process.returncode, stderr
 
 
 @pytest.mark.exact
 def test_processes_train_the_weights_of_one(tmp_path: Path) -> None:
     importlib.import_module("lightning_fabric")  # once, and not in every fork
-    found = []
+    saved = []
     for n, parts in ((1, 1), (3, 1), (3, 2)):
         path = tmp_path / f"{n}-{parts}.pt"
         multiprocessing.start_processes(
             small_training.main, (n, str(path), parts), nprocs=n, start_method="fork"
         )
-        found.append(torch.load(path))
-    (losses, weights), *others = found
+        saved.append(torch.load(path))
+    (losses, weights), *others = saved
     for losses_of_three, weights_of_three in others:
         assert losses_of_three == pytest.approx(losses, rel=1e-6)
-        for name, of_one in weights.items():
-            torch.testing.assert_close(weights_of_three[name], of_one, rtol=1e-6, atol=1e-9)
+        for name, expected in weights.items():
+            torch.testing.assert_close(weights_of_three[name], expected, rtol=1e-6, atol=1e-9)
 
 
 def test_a_search_is_started_without_it(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
@@ -78,9 +78,9 @@ def test_the_command_trains_images_together_and_resumes_with_as_many(tmp_path: P
         wait_for(lambda: [*tmp_path.glob("results/*.ckpt")], process)
         process.send_signal(signal.SIGINT)
         process.communicate()
-    status, said = torchrun(3, *command, "--epochs=4000", folder=tmp_path)
+    status, stderr = torchrun(3, *command, "--epochs=4000", folder=tmp_path)
     assert status != 0
-    assert re.search(r"\bprocesses 2\b.*\b3\b", said)
+    assert re.search(r"\bprocesses 2\b.*\b3\b", stderr)
 
     def times() -> dict[str, float]:
         return {path.name: path.stat().st_mtime for path in tmp_path.glob("results/*.ckpt")}
@@ -95,41 +95,41 @@ def test_the_command_trains_images_together_and_resumes_with_as_many(tmp_path: P
 @pytest.mark.slow
 def test_another_number_of_processes_leaves_finished_results_as_they_are(tmp_path: Path) -> None:
     command = [*SMALL, "--epochs=1", "--save-encoder"]
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for n in (1, 2):
-        status, said = torchrun(n, *command, folder=tmp_path)
-        assert status == 0, said
+        status, stderr = torchrun(n, *command, folder=tmp_path)
+        assert status == 0, stderr
         now = {path.name: path.read_bytes() for path in (tmp_path / "results").glob("*_seed0.*")}
-        assert found.items() <= now.items()
-        found = now
-    assert len(found) == 4
-    devices = [json.loads(found[name])["device"] for name in found if name.endswith(".json")]
+        assert contents.items() <= now.items()
+        contents = now
+    assert len(contents) == 4
+    devices = [json.loads(contents[name])["device"] for name in contents if name.endswith(".json")]
     assert sorted(device.startswith("2 × ") for device in devices) == [False, True]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("failing", [0, 1])
 def test_an_error_of_one_process_ends_all(failing: int, tmp_path: Path) -> None:
-    status, said = torchrun(2, "tests.distributed.failing", str(failing), folder=tmp_path)
+    status, stderr = torchrun(2, "tests.distributed.failing", str(failing), folder=tmp_path)
     assert status != 0
-    assert "no space left for it" in said
+    assert "no space left for it" in stderr
 
 
 @pytest.mark.slow
 def test_a_loss_that_diverges_ends_its_run_alone(tmp_path: Path) -> None:
     command = [*SMALL, "--epochs=2", "--lr=1e30,0.01"]
-    status, said = torchrun(2, *command, folder=tmp_path)
+    status, stderr = torchrun(2, *command, folder=tmp_path)
     assert status != 0
-    assert says(said, "hscl", "epoch", 1, "lr")
+    assert says(stderr, "hscl", "epoch", 1, "lr")
     (path,) = (tmp_path / "results").glob("*_seed0.json")
     assert json.loads(path.read_text(encoding="utf-8"))["config"]["lr"] == 0.01
 
 
 @pytest.mark.slow
 def test_graphs_are_not_trained_together(tmp_path: Path) -> None:
-    status, said = torchrun(2, "gcl_hard.bench", "--dataset=MUTAG", "--epochs=2", folder=tmp_path)
+    status, stderr = torchrun(2, "gcl_hard.bench", "--dataset=MUTAG", "--epochs=2", folder=tmp_path)
     assert status != 0
-    assert says(said, "torchrun", "image", "--jobs", "--scheduler")
+    assert says(stderr, "torchrun", "image", "--jobs", "--scheduler")
 
 
 @pytest.mark.slow
@@ -166,7 +166,7 @@ def test_the_batch_script_of_the_docs_saves_and_queues_itself_again(tmp_path: Pa
     for checkpoint in tmp_path.glob("results/*.ckpt"):
         checkpoint.unlink()
     with job(1) as process:
-        said = process.communicate()[1]
-    assert process.returncode == 0, said
+        stderr = process.communicate()[1]
+    assert process.returncode == 0, stderr
     assert not (tmp_path / "requeued").exists()
     assert [*tmp_path.glob("results/*_seed0.json")]

@@ -160,16 +160,16 @@ LABELS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def alike(found: Any, expected: Any, error: float = 1e-9) -> bool:
+def alike(actual: Any, expected: Any, error: float = 1e-9) -> bool:
     """Whether two results hold the same numbers."""
     if hasattr(expected, "__dataclass_fields__"):
-        return alike([*vars(found).values()], [*vars(expected).values()], error)
+        return alike([*vars(actual).values()], [*vars(expected).values()], error)
     if isinstance(expected, list | tuple):
-        pairs = zip(found, expected, strict=True)
+        pairs = zip(actual, expected, strict=True)
         return all(alike(*pair, error) for pair in pairs)
     if expected is None or isinstance(expected, str):
-        return bool(found == expected)
-    return np.allclose(found, expected, rtol=error, atol=error, equal_nan=True)
+        return bool(actual == expected)
+    return np.allclose(actual, expected, rtol=error, atol=error, equal_nan=True)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
@@ -205,8 +205,8 @@ def test_columns_of_any_kind_are_those_of_float64() -> None:
     """But for what single precision, and the solver of sparse columns, leave out."""
     expected = linear_predictions([X], W, SPLIT, classes=False)
     for name, kind in KINDS.items():
-        found = linear_predictions([kind(X)], W, SPLIT, classes=False)
-        assert alike(found, expected, 1e-3), name
+        predictions = linear_predictions([kind(X)], W, SPLIT, classes=False)
+        assert alike(predictions, expected, 1e-3), name
     for wrong in (X.astype(str), X[0], np.where(X == 3, np.nan, X)):
         with pytest.raises(InputError):
             linear_predictions([wrong], W, SPLIT, classes=False)
@@ -215,12 +215,12 @@ def test_columns_of_any_kind_are_those_of_float64() -> None:
 @pytest.mark.parametrize("call", LABELS.values(), ids=LABELS)
 def test_labels_are_integers_of_any_kind(call: Callable[[Any], Any]) -> None:
     expected = call(Y)
-    for of in (
+    for labels_ in (
         Y.tolist(), Y.astype(bool), Y.astype(np.uint8), Y.astype(">i4"), torch.from_numpy(Y),
         torch.from_numpy(Y).to(torch.int16), torch.from_numpy(Y).bool(),
         torch.from_numpy(Y).to_sparse(),
     ):  # fmt: skip
-        assert alike(call(of), expected)
+        assert alike(call(labels_), expected)
     spoilt = Y.astype(float)
     spoilt[3] = np.nan
     for wrong in (Y + 0.5, spoilt, spoilt.astype(str), Y[:, None], torch.from_numpy(Y).bfloat16()):
@@ -233,9 +233,9 @@ def test_labels_are_integers_of_any_kind(call: Callable[[Any], Any]) -> None:
 def test_what_is_no_number_is_refused(name: str, value: float) -> None:
     spoilt = X.copy()
     spoilt[7, 2] = value
-    for of in (spoilt, torch.from_numpy(spoilt).bfloat16(), sparse.csr_array(spoilt)):
+    for values_ in (spoilt, torch.from_numpy(spoilt).bfloat16(), sparse.csr_array(spoilt)):
         with pytest.raises(InputError):
-            MATRICES[name](of)
+            MATRICES[name](values_)
 
 
 @pytest.mark.parametrize("name", EMBEDDINGS)
@@ -252,8 +252,8 @@ def test_matrices_are_left_as_they_are() -> None:
     )
     x = sparse.vstack([twice] * 20).tocsr()
     kept = x.copy()
-    for of in (x, x.toarray()):
-        probe_splits(of, Y, [SPLIT])
+    for values_ in (x, x.toarray()):
+        probe_splits(values_, Y, [SPLIT])
     assert np.array_equal(x.indices, kept.indices)
     assert np.array_equal(x.data, kept.data)
 
@@ -282,7 +282,9 @@ def test_parts_of_a_split_are_of_any_kind(kind: Kind) -> None:
     expected = MATRICES["probe_splits"](X)
     assert alike(probe_splits(X, Y, [split], penalties=[4.0]), expected)
     kernels = rbf_kernels(X, SPLIT.train)
-    assert alike(*(kernel_predictions(kernels, W, one, classes=False) for one in (split, SPLIT)))
+    assert alike(
+        *(kernel_predictions(kernels, W, parts, classes=False) for parts in (split, SPLIT))
+    )
     assert alike(Fold(kind(FOLD.train), kind(FOLD.test)), FOLD)
 
 

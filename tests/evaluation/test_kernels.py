@@ -184,8 +184,11 @@ def test_a_heavy_added_kernel_is_alone_and_a_light_one_is_not_there(kernel):
         X, y, weight=2.0**40, C_grid=[C / 2.0**40 for C in C_GRID], **settings
     )
     assert heavy.fold_accuracies == alone.fold_accuracies
-    for one, other in zip(heavy.folds, alone.folds, strict=True):
-        assert (one.chosen * 2.0**40, one.inner_accuracy) == (other.chosen, other.inner_accuracy)
+    for heavy_fold, alone_fold in zip(heavy.folds, alone.folds, strict=True):
+        assert (heavy_fold.chosen * 2.0**40, heavy_fold.inner_accuracy) == (
+            alone_fold.chosen,
+            alone_fold.inner_accuracy,
+        )
     assert svm_cross_validation(X, y, weight=1e-12, **settings) == without
 
 
@@ -235,15 +238,15 @@ def test_garbage_in_the_test_fold_does_not_reach_the_training_fold(kernel, stand
     garbage, spoilt = X.copy(), A.copy()
     garbage[fold.test] = 1e6 * np.random.default_rng(0).standard_normal(X[fold.test].shape)
     spoilt[fold.test] = spoilt[:, fold.test] = -1.0
-    one, other = (
+    clean, poisoned = (
         sum_kernel(embedding_kernel(kernel, Z, standardise=standardise), given_kernel(K), 0.5)(
             fold.train, fold.test
         )
         for Z, K in ((X, A), (garbage, spoilt))
     )
     n = len(fold.train)
-    np.testing.assert_array_equal(one[:n], other[:n])
-    assert (one[n:] != other[n:]).any(axis=1).all()
+    np.testing.assert_array_equal(clean[:n], poisoned[:n])
+    assert (clean[n:] != poisoned[n:]).any(axis=1).all()
     settings: dict[str, Any] = {"standardise": standardise, "kernel": kernel, "weight": 0.5}
     clean = svm_fold(X, y, fold, added=A, **settings)
     dirty = svm_fold(garbage, y, fold, added=spoilt, **settings)
@@ -304,11 +307,11 @@ def lopsided() -> np.ndarray:
 )
 def test_bad_input_is_refused_by_name(change, facts):
     y = np.arange(20) % 2
-    with pytest.raises(InputError) as of_all:
+    with pytest.raises(InputError) as cross_validated:
         svm_cross_validation(GOOD, y, seed=0, **change)
-    with pytest.raises(InputError) as of_one:
+    with pytest.raises(InputError) as single_fold:
         svm_fold(GOOD, y, outer_folds(y, seed=0)[0], **change)
-    for error in (of_all, of_one):
+    for error in (cross_validated, single_fold):
         assert says(str(error.value), *facts)
 
 

@@ -20,8 +20,8 @@ from gcl_hard.evaluation.metrics import METRICS, Metric, alike, metric, register
 def test_accuracy_is_scikit_learns_in_percent() -> None:
     rng = np.random.default_rng(0)
     targets, predicted = rng.integers(3, size=(2, 50))
-    found = metric("accuracy").score(targets, predicted)
-    assert found == pytest.approx(100 * accuracy_score(targets, predicted))
+    score = metric("accuracy").score(targets, predicted)
+    assert score == pytest.approx(100 * accuracy_score(targets, predicted))
 
 
 def test_a_name_belongs_to_one_metric(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,8 +60,8 @@ def test_scores_of_tasks_leave_out_what_is_not_known() -> None:
     assert metric("average_precision").score(y, scores) == pytest.approx(100 * np.mean(expected))
     numbers = rng.normal(size=60)
     numbers[:5] = np.nan
-    found = metric("r2").score(numbers, scores[:, 0])
-    assert found == pytest.approx(r2_score(numbers[5:], scores[5:, 0]))
+    score = metric("r2").score(numbers, scores[:, 0])
+    assert score == pytest.approx(r2_score(numbers[5:], scores[5:, 0]))
     assert np.isnan(metric("r2").score(np.full(4, np.nan), np.zeros(4)))
 
 

@@ -82,7 +82,7 @@ FOLD_BY_FOLD = {
         lambda C: scaled(SVC(kernel="poly", degree=1, C=C)),
     ),
     "kernel": (
-        lambda X, *given, **how: kernel_fold(similarity(X, X), *given, **how),
+        lambda X, *args, **kwargs: kernel_fold(similarity(X, X), *args, **kwargs),
         lambda C: SVC(kernel=similarity, C=C),
     ),
     "logistic": (probe_fold, lambda C: scaled(logistic(C))),
@@ -127,14 +127,14 @@ def test_predictions_are_scikit_learns_on_the_test_samples(name, data):
     X, y = DATA[data]
     folds = outer_folds(y, **FOLDS)
     if name in CROSS_VALIDATED:
-        score, model = CROSS_VALIDATED[name]
-        scores = score(X, y).folds
+        validate, model = CROSS_VALIDATED[name]
+        scores = validate(X, y).folds
     else:
-        score, model = FOLD_BY_FOLD[name]
-        scores = [score(X, y, fold, C_grid=SETTINGS["C_grid"], seed=3) for fold in folds]
-    for one, fold in zip(scores, folds, strict=True):
-        fitted = model(one.chosen).fit(X[fold.train], y[fold.train])
-        check(one, y[fold.test], fold.test, fitted.predict(X[fold.test]))
+        score_fold, model = FOLD_BY_FOLD[name]
+        scores = [score_fold(X, y, fold, C_grid=SETTINGS["C_grid"], seed=3) for fold in folds]
+    for score, fold in zip(scores, folds, strict=True):
+        fitted = model(score.chosen).fit(X[fold.train], y[fold.train])
+        check(score, y[fold.test], fold.test, fitted.predict(X[fold.test]))
 
 
 @pytest.mark.parametrize("name", FOLD_BY_FOLD)

@@ -132,11 +132,11 @@ def test_a_kernel_of_raw_embeddings_is_as_wide_as_scikit_learns_scale():
     assert ours.accuracy == model.score(centred[test], y[test])
 
 
-@pytest.mark.parametrize("given", [{"probe": "svm"}, {"C_grid": []}, {"C_grid": [-1.0]}])
-def test_what_no_probe_can_use_is_refused(given):
+@pytest.mark.parametrize("settings", [{"probe": "svm"}, {"C_grid": []}, {"C_grid": [-1.0]}])
+def test_what_no_probe_can_use_is_refused(settings):
     X, y = overlapping()
     with pytest.raises(InputError):
-        probe_fold(X, y, Fold(np.arange(60), np.arange(60, 120)), **given)
+        probe_fold(X, y, Fold(np.arange(60), np.arange(60, 120)), **settings)
 
 
 def test_nearest_neighbour_of_each_duplicate_is_its_copy():
@@ -498,7 +498,7 @@ def test_bad_input_is_refused_by_the_argument_s_name(probe, names, change, facts
         probe(**call | change)
     assert says(
         str(error.value),
-        *(one.format(*names) if isinstance(one, str) else one for one in facts),
+        *(fact.format(*names) if isinstance(fact, str) else fact for fact in facts),
     )
 
 
@@ -585,11 +585,11 @@ def test_sparse_embeddings_score_as_dense_ones(sparse) -> None:
     few = {"seed": 0, "n_folds": 3}
     recipe = ProbeRecipe(epochs=3)
     for probe in (
-        lambda of: linear_probe(of(x), y, of(x[:30]), y[:30], seed=0, recipe=recipe),
-        lambda of: weighted_knn(of(x), y, of(x[:30]), y[:30], k=5),
-        lambda of: knn_cross_validation(of(x), y, **few, n_inner=2, n_neighbors=1),
-        lambda of: linear_cross_validation(of(x), y, **few, C_grid=[1.0]),
-        lambda of: svm_cross_validation(of(x), y, **few, C_grid=[1.0]),
+        lambda convert: linear_probe(convert(x), y, convert(x[:30]), y[:30], seed=0, recipe=recipe),
+        lambda convert: weighted_knn(convert(x), y, convert(x[:30]), y[:30], k=5),
+        lambda convert: knn_cross_validation(convert(x), y, **few, n_inner=2, n_neighbors=1),
+        lambda convert: linear_cross_validation(convert(x), y, **few, C_grid=[1.0]),
+        lambda convert: svm_cross_validation(convert(x), y, **few, C_grid=[1.0]),
     ):
         assert probe(sparse) == probe(lambda dense: dense)
 

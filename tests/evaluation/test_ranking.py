@@ -32,30 +32,30 @@ def batch(seed: int, ties: bool) -> tuple[Tensor, Tensor, Tensor]:
 @pytest.mark.parametrize("seed", range(3))
 def test_ranks_are_those_of_a_slow_loop(seed: int, ties: bool) -> None:
     scores, answer, known = batch(seed, ties)
-    found = filtered_ranks(scores, answer, known.nonzero(as_tuple=True))  # type: ignore[arg-type]
+    ranks = filtered_ranks(scores, answer, known.nonzero(as_tuple=True))  # type: ignore[arg-type]
     for i in range(len(scores)):
-        own = scores[i, answer[i]]
+        right_score = scores[i, answer[i]]
         rest = [
             scores[i, j] for j in range(30) if j != answer[i] and not known[i, j]
         ]  # without the right answers
-        above, level = sum(s > own for s in rest), sum(s == own for s in rest)
+        above, level = sum(s > right_score for s in rest), sum(s == right_score for s in rest)
         # the mean of the places that the tied ones share
         places = range(1 + int(above), 1 + int(above) + int(level) + 1)
-        assert found.rank[i] == pytest.approx(sum(places) / len(places))
-        assert found.candidates[i] == len(rest) + 1
+        assert ranks.rank[i] == pytest.approx(sum(places) / len(places))
+        assert ranks.candidates[i] == len(rest) + 1
 
 
 def test_metrics_are_those_of_a_slow_loop() -> None:
     scores, answer, known = batch(5, ties=True)
     rows, columns = known.nonzero(as_tuple=True)
-    found = filtered_ranks(scores, answer, (rows, columns))
-    ranks, numbers = found.rank.tolist(), found.candidates.tolist()
-    assert mean_reciprocal_rank(found) == pytest.approx(100 * sum(1 / r for r in ranks) / 20)
+    answers = filtered_ranks(scores, answer, (rows, columns))
+    ranks, numbers = answers.rank.tolist(), answers.candidates.tolist()
+    assert mean_reciprocal_rank(answers) == pytest.approx(100 * sum(1 / r for r in ranks) / 20)
     for k in (1, 3, 10):
-        assert hits(found, k) == pytest.approx(100 * sum(r <= k for r in ranks) / 20)
+        assert hits(answers, k) == pytest.approx(100 * sum(r <= k for r in ranks) / 20)
     chance = sum((n + 1) / 2 - 1 for n in numbers)
     expected = 1 - sum(r - 1 for r in ranks) / chance
-    assert adjusted_mean_rank_index(found) == pytest.approx(expected)
+    assert adjusted_mean_rank_index(answers) == pytest.approx(expected)
 
 
 def test_one_score_for_all_is_chance_and_nan_is_the_lowest() -> None:
@@ -75,15 +75,15 @@ def test_batches_join() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("arguments", "words"),
     [
         ((torch.zeros(3), torch.zeros(3, dtype=torch.int64)), r"\[B, E\]"),
         ((torch.zeros(3, 2), torch.zeros(2, dtype=torch.int64)), r"\[3, 2\].*\[2\]"),
     ],
 )
-def test_shapes_that_do_not_fit_are_named(given: Any, words: str) -> None:
+def test_shapes_that_do_not_fit_are_named(arguments: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        filtered_ranks(*given)
+        filtered_ranks(*arguments)
 
 
 @pytest.mark.parametrize("known", [

@@ -65,22 +65,22 @@ def test_without_shared_samples_it_is_the_paired_t_test(seed):
     assert (ours.low, ours.high) == pytest.approx((interval.low, interval.high), rel=1e-9)
 
 
-def crossed(rng, n, of_seeds, of_items, of_both):
+def crossed(rng, n, seed_spread, item_spread, joint_spread):
     """Differences of n seeds on 100 items whose true mean is 0, and their item draws."""
-    items = 10 * of_items * rng.normal(size=100) + 10 * of_both * rng.normal(size=(n, 100))
-    values = of_seeds * rng.normal(size=(n, 1)) + items
+    items = 10 * item_spread * rng.normal(size=100) + 10 * joint_spread * rng.normal(size=(n, 100))
+    values = seed_spread * rng.normal(size=(n, 1)) + items
     weights = rng.multinomial(100, np.full(100, 0.01), size=60) / 100
     return values.mean(1), weights @ values.T
 
 
 @pytest.mark.parametrize("n", [3, 5])
 @pytest.mark.parametrize(
-    "spread", [(1, 1, 1), (2, 1, 0.5), (0, 1, 1), (1, 0, 0)], ids=lambda one: f"spread {one}"
+    "spread", [(1, 1, 1), (2, 1, 0.5), (0, 1, 1), (1, 0, 0)], ids=lambda spread: f"spread {spread}"
 )
 def test_intervals_over_seeds_and_items_cover_the_true_difference(n, spread):
     rng = np.random.default_rng(0)
-    found = [crossed_interval(*crossed(rng, n, *spread)) for _ in range(500)]
-    covered = np.mean([one.low <= 0 <= one.high for one in found])
+    intervals = [crossed_interval(*crossed(rng, n, *spread)) for _ in range(500)]
+    covered = np.mean([interval.low <= 0 <= interval.high for interval in intervals])
     assert covered == pytest.approx(0.95, abs=0.03)
 
 
@@ -96,15 +96,18 @@ def test_of_seeds_that_agree_and_of_one_seed_the_draws_alone_count():
     draws = np.random.default_rng(0).normal(size=20)
     half = stats.norm.ppf(0.975) * draws.std(ddof=1)
     for seeds in (1, 3):
-        found = crossed_interval([0.5] * seeds, np.tile(draws[:, None], seeds))
-        assert (found.low, found.high) == pytest.approx((0.5 - half, 0.5 + half))
+        interval = crossed_interval([0.5] * seeds, np.tile(draws[:, None], seeds))
+        assert (interval.low, interval.high) == pytest.approx((0.5 - half, 0.5 + half))
 
 
 def test_draws_that_move_seeds_apart_are_not_counted_twice():
     """Item draws that move two seeds in opposite ways leave their mean where it is."""
     draws = np.array([[0.0, 4.0], [2.0, 2.0], [4.0, 0.0]])
-    found, of_seeds = crossed_interval([1, 3], draws), corrected_interval([1, 3], test_share=0)
-    assert (found.low, found.high) == pytest.approx((of_seeds.low, of_seeds.high))
+    interval, seed_spread = (
+        crossed_interval([1, 3], draws),
+        corrected_interval([1, 3], test_share=0),
+    )
+    assert (interval.low, interval.high) == pytest.approx((seed_spread.low, seed_spread.high))
 
 
 @pytest.mark.parametrize(
@@ -405,11 +408,11 @@ def test_the_interval_over_seeds_and_items_is_that_of_many_draws(seeds: int) -> 
     rng = np.random.default_rng(seeds)
     values = rng.gamma(0.3, 1.0, (1, 400)) + rng.normal(0.1, 0.3, (seeds, 400))
     values += rng.normal(0, 0.02, (seeds, 1))
-    found = crossed_test(values)
+    test = crossed_test(values)
     draws = np.stack([values[:, rng.integers(400, size=400)].mean(1) for _ in range(20_000)])
     expected = crossed_interval(values.mean(1), draws)
-    assert found.difference == pytest.approx(expected.difference)
-    assert [found.low, found.high] == pytest.approx([expected.low, expected.high], rel=0.01)
+    assert test.difference == pytest.approx(expected.difference)
+    assert [test.low, test.high] == pytest.approx([expected.low, expected.high], rel=0.01)
 
 
 def test_the_p_value_is_that_of_its_interval() -> None:

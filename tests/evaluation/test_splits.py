@@ -13,7 +13,7 @@ from gcl_hard.evaluation import ThreeWaySplit, given_splits, probe_splits, rando
 from gcl_hard.evaluation.splits import PENALTIES
 
 
-def made(n: int, d: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def problem(n: int, d: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     draws = np.random.default_rng(seed)
     y = draws.integers(classes, size=n)
     return draws.normal(size=(n, d)) + 1.5 * np.eye(classes, d)[y], y
@@ -24,38 +24,41 @@ def test_random_splits_are_parts_of_the_items_and_grow_in_number_alone() -> None
     three, five = random_splits(items, 3), random_splits(items, 5)
     for a, b in zip(three, five[:3], strict=True):
         assert all(map(np.array_equal, a, b))
-    assert [[*map(len, one)] for one in five] == [[20, 20, 160]] * 5
-    for one in five:
-        assert np.array_equal(np.sort(np.concatenate(one)), items)
-    assert len({tuple(one.train) for one in five}) == 5
+    assert [[*map(len, split)] for split in five] == [[20, 20, 160]] * 5
+    for split in five:
+        assert np.array_equal(np.sort(np.concatenate(split)), items)
+    assert len({tuple(split.train) for split in five}) == 5
 
 
 def test_labels_made_by_the_draw_of_a_split_get_another() -> None:
     """As those of Minesweeper: the first fifth of a permutation from the seed 0."""
     y = np.zeros(1000, int)
     y[np.random.default_rng(0).permutation(1000)[:200]] = 1
-    plain, found = random_splits(range(1000), 3), random_splits(range(1000), 3, labels=y)
+    plain, redrawn = random_splits(range(1000), 3), random_splits(range(1000), 3, labels=y)
     assert y[plain[0].train].all()
     assert not y[plain[0].test].any()
-    for part in found[0]:
+    for part in redrawn[0]:
         assert 0.1 < y[part].mean() < 0.3
-    for one, other in zip(plain[1:], found[1:], strict=True):
-        assert all(map(np.array_equal, one, other))
+    for split, other in zip(plain[1:], redrawn[1:], strict=True):
+        assert all(map(np.array_equal, split, other))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_labels_of_their_own_change_no_split(seed: int) -> None:
     y = np.random.default_rng(100 + seed).integers(0, 30, 300)
-    for one, other in zip(random_splits(range(300), 9), random_splits(range(300), 9, labels=y),
+    for split, other in zip(random_splits(range(300), 9), random_splits(range(300), 9, labels=y),
                           strict=True):  # fmt: skip
-        assert all(map(np.array_equal, one, other))
+        assert all(map(np.array_equal, split, other))
 
 
 def test_given_splits_are_the_masks() -> None:
     masks = np.eye(6, dtype=bool)
     train, valid, test = masks[:2], masks[2:4], masks[4:]
-    found = given_splits(train, valid, test)
-    assert [[part.tolist() for part in one] for one in found] == [[[0], [2], [4]], [[1], [3], [5]]]
+    splits = given_splits(train, valid, test)
+    assert [[part.tolist() for part in split] for split in splits] == [
+        [[0], [2], [4]],
+        [[1], [3], [5]],
+    ]
 
 
 @pytest.mark.parametrize("n", [5, 9])
@@ -91,29 +94,33 @@ def test_the_probe_is_scikit_learns_with_c_chosen_on_validation(
     classes: int,
     score: str,
 ) -> None:
-    x, y = made(400, d, classes)
+    x, y = problem(400, d, classes)
     splits = random_splits(range(400), 2)
-    found = probe_splits(csr_array(x) if sparse else x, y, splits, score=score)
-    for one, split in zip(found, splits, strict=True):
+    probed = probe_splits(csr_array(x) if sparse else x, y, splits, score=score)
+    for result, split in zip(probed, splits, strict=True):
         best, _, test = slow(x, y, split, auc=score == "auc")
-        assert one.validation == pytest.approx(best, abs=0.6)
-        own = one.predicted[split.test]
-        got = roc_auc_score(y[split.test], own) if score == "auc" else np.mean(own == y[split.test])
+        assert result.validation == pytest.approx(best, abs=0.6)
+        predicted = result.predicted[split.test]
+        got = (
+            roc_auc_score(y[split.test], predicted)
+            if score == "auc"
+            else np.mean(predicted == y[split.test])
+        )
         assert 100 * got == pytest.approx(test, abs=1.5)
 
 
 def test_labels_of_test_items_and_of_none_are_not_read() -> None:
-    x, y = made(300, 5, 3)
+    x, y = problem(300, 5, 3)
     (split,) = random_splits(range(200), 1)
     poisoned = y.copy()
     poisoned[split.test], poisoned[200:] = 77, -1
-    (a,), (b,) = (probe_splits(x, one, [split]) for one in (y, poisoned))
+    (a,), (b,) = (probe_splits(x, labels, [split]) for labels in (y, poisoned))
     assert np.array_equal(a.predicted, b.predicted)
     assert a.chosen == b.chosen
 
 
 def test_one_class_is_refused() -> None:
-    x, y = made(100, 5, 3)
+    x, y = problem(100, 5, 3)
     (split,) = random_splits(range(100), 1)
     with pytest.raises(InputError):
         probe_splits(x, np.zeros(100, int), [split])
@@ -122,7 +129,7 @@ def test_one_class_is_refused() -> None:
 
 
 def test_rows_of_zeros_stay() -> None:
-    x, y = made(200, 5, 2)
+    x, y = problem(200, 5, 2)
     x[::7] = 0
-    (found,) = probe_splits(x, y, random_splits(range(200), 1))
-    assert len(set(found.predicted[::7].tolist())) == 1
+    (probed,) = probe_splits(x, y, random_splits(range(200), 1))
+    assert len(set(probed.predicted[::7].tolist())) == 1

@@ -157,11 +157,11 @@ def test_each_fold_alone_scores_as_within_the_cross_validation():
 @pytest.mark.parametrize("standardise", [False, True], ids=["raw", "standardised"])
 def test_two_folds_at_a_time_score_as_one(standardise):
     X, y = blobs(120, 3, 1.5, 10)
-    one, two = (
+    single, parallel = (
         svm_cross_validation(X, y, seed=0, n_folds=4, standardise=standardise, n_jobs=n_jobs)
         for n_jobs in (1, 2)
     )
-    assert one == two
+    assert single == parallel
 
 
 def test_shuffled_labels_score_about_chance_and_true_ones_far_above():

@@ -48,28 +48,28 @@ def test_a_scaffold_is_in_one_part_and_parts_keep_their_shares(
         assert max(Counter(names).values()) > 0.1 * len(names)
         return
     assert sorted(np.concatenate(split).tolist()) == [*range(len(names))]
-    of = [{names[i] for i in part} for part in split]
-    assert sum(map(len, of)) == len(set(names))
+    part_names = [{names[i] for i in part} for part in split]
+    assert sum(map(len, part_names)) == len(set(names))
     assert len(split.train) <= 0.8 * len(names)
 
 
 def deepchem(names: list[str]) -> tuple[list[int], list[int], list[int]]:
     """The splitter of DeepChem and chemprop, in its own loops."""
-    found: dict[str, list[int]] = {}
+    groups: dict[str, list[int]] = {}
     for i, name in enumerate(names):
-        found.setdefault(name, []).append(i)
-    ordered = sorted(found.values(), key=lambda one: (len(one), one[0]), reverse=True)
+        groups.setdefault(name, []).append(i)
+    ordered = sorted(groups.values(), key=lambda group: (len(group), group[0]), reverse=True)
     train: list[int] = []
     valid: list[int] = []
     test: list[int] = []
-    for one in ordered:
-        if len(train) + len(one) > 0.8 * len(names):
-            if len(train) + len(valid) + len(one) > 0.9 * len(names):
-                test += one
+    for group in ordered:
+        if len(train) + len(group) > 0.8 * len(names):
+            if len(train) + len(valid) + len(group) > 0.9 * len(names):
+                test += group
             else:
-                valid += one
+                valid += group
         else:
-            train += one
+            train += group
     return sorted(train), sorted(valid), sorted(test)
 
 
@@ -115,20 +115,20 @@ def test_auc_counts_pairs_of_known_labels() -> None:
     y[:, 2] = np.where(np.isnan(y[:, 2]), np.nan, 1.0)
     y[:5, 3], y[5:, 3] = 1.0, 0.0
     scores = rng.normal(size=y.shape).round(1)  # with ties
-    found = roc_auc(y, scores)
+    auc = roc_auc(y, scores)
     expected = []
     for task in (0, 1, 3):
         positive, negative = (scores[y[:, task] == label, task] for label in (1, 0))
         wins = [float(a > b) + 0.5 * float(a == b) for a in positive for b in negative]
         expected.append(sum(wins) / len(wins))
-    np.testing.assert_allclose(found.of_task[[0, 1, 3]], expected, rtol=1e-12)
-    assert found.mean == pytest.approx(np.mean(expected), rel=1e-12)
-    assert (found.one_class, found.few) == ((2,), (3,))
+    np.testing.assert_allclose(auc.of_task[[0, 1, 3]], expected, rtol=1e-12)
+    assert auc.mean == pytest.approx(np.mean(expected), rel=1e-12)
+    assert (auc.one_class, auc.few) == ((2,), (3,))
     assert np.isnan(roc_auc([1, 1], [0.1, 0.2]).mean)
     scores[:, 0] = np.nan
-    found = roc_auc(y, scores)
-    assert found.one_class == (0, 2)
-    assert found.mean == pytest.approx(np.mean(expected[1:]), rel=1e-12)
+    auc = roc_auc(y, scores)
+    assert auc.one_class == (0, 2)
+    assert auc.mean == pytest.approx(np.mean(expected[1:]), rel=1e-12)
     for y_bad, s in (([0, 2], [0, 1]), ([0, 1], [[0], [1], [2]])):
         with pytest.raises(InputError):
             roc_auc(y_bad, s)
@@ -136,13 +136,13 @@ def test_auc_counts_pairs_of_known_labels() -> None:
 
 def test_rmse_is_scikit_learns_over_what_counts() -> None:
     rng = np.random.default_rng(0)
-    y, predicted, which = rng.normal(size=30), rng.normal(size=30), rng.random(30) < 0.5
+    y, predicted, mask = rng.normal(size=30), rng.normal(size=30), rng.random(30) < 0.5
     assert rmse(y, predicted) == pytest.approx(root_mean_squared_error(y, predicted), rel=1e-12)
-    expected = root_mean_squared_error(y[which], predicted[which])
-    assert rmse(y, predicted, which) == pytest.approx(expected, rel=1e-12)
+    expected = root_mean_squared_error(y[mask], predicted[mask])
+    assert rmse(y, predicted, mask) == pytest.approx(expected, rel=1e-12)
     assert np.isnan(rmse(y, predicted, np.zeros(30, bool)))
-    y[which] = np.nan
-    expected = root_mean_squared_error(y[~which], predicted[~which])
+    y[mask] = np.nan
+    expected = root_mean_squared_error(y[~mask], predicted[~mask])
     assert rmse(y, predicted) == pytest.approx(expected, rel=1e-12)
     assert rmse(y, predicted, np.ones(30, bool)) == pytest.approx(expected, rel=1e-12)
 
@@ -160,7 +160,9 @@ def problem(*, classes: bool, n: int = 90) -> tuple[Any, Any, ThreeWaySplit]:
 @pytest.mark.parametrize("classes", [False, True])
 def test_a_kernel_probe_is_the_best_machine_on_validation(classes: bool) -> None:
     x, y, split = problem(classes=classes)
-    found, validation = kernel_predictions(rbf_kernels(x, split.train), y, split, classes=classes)
+    predictions, validation = kernel_predictions(
+        rbf_kernels(x, split.train), y, split, classes=classes
+    )
     scaler = StandardScaler().fit(x[split.train])
     z = scaler.transform(x)
     target = StandardScaler().fit(y[split.train, None])
@@ -186,13 +188,13 @@ def test_a_kernel_probe_is_the_best_machine_on_validation(classes: bool) -> None
                 error = rmse(y[split.valid], scores[0])
             if error < best:
                 best, expected = error, scores[1]
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(predictions, expected, rtol=1e-6, atol=1e-6)
     assert validation == pytest.approx(-best if classes else best, rel=1e-6)
 
 
 def test_a_linear_probe_is_ridge_on_standardised_embeddings() -> None:
     x, y, split = problem(classes=False)
-    found = linear_predictions([standardised(x, split.train)], y, split, classes=False).test
+    predictions = linear_predictions([standardised(x, split.train)], y, split, classes=False).test
     z = StandardScaler().fit(x[split.train]).transform(x)
     scaled = (y - y[split.train].mean()) / y[split.train].std()
     fitted = [
@@ -201,10 +203,12 @@ def test_a_linear_probe_is_ridge_on_standardised_embeddings() -> None:
     ]
     best = min(
         fitted,
-        key=lambda one: root_mean_squared_error(scaled[split.valid], one.predict(z[split.valid])),
+        key=lambda model: root_mean_squared_error(
+            scaled[split.valid], model.predict(z[split.valid])
+        ),
     )
     expected = best.predict(z[split.test]) * y[split.train].std() + y[split.train].mean()
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(predictions, expected, rtol=1e-9)
 
 
 def test_a_linear_probe_of_classes_is_the_same_sparse_and_dense() -> None:
@@ -212,8 +216,8 @@ def test_a_linear_probe_of_classes_is_the_same_sparse_and_dense() -> None:
     x, y, split = problem(classes=True)
     x = np.where(x > 0.5, x, 0.0)
     dense, sparse = (
-        linear_predictions([standardised(x, split.train, sparse=one)], y, split, classes=True)
-        for one in (False, True)
+        linear_predictions([standardised(x, split.train, sparse=sparse_)], y, split, classes=True)
+        for sparse_ in (False, True)
     )
     np.testing.assert_allclose(dense.test, sparse.test, rtol=1e-2, atol=1e-2)
     assert dense.validation == pytest.approx(sparse.validation, abs=0.02)
@@ -223,7 +227,8 @@ def test_a_linear_probe_of_classes_is_the_same_sparse_and_dense() -> None:
         for c in (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
     ]
     best = max(
-        fitted, key=lambda one: roc_auc(y[split.valid], one.decision_function(z[split.valid])).mean
+        fitted,
+        key=lambda model: roc_auc(y[split.valid], model.decision_function(z[split.valid])).mean,
     )
     np.testing.assert_allclose(
         dense.test, best.decision_function(z[split.test]), rtol=1e-3, atol=1e-3
@@ -235,8 +240,11 @@ def test_nystroem_features_of_all_landmarks_are_the_kernel() -> None:
     assert len(split.train) < 500
     kernels = rbf_kernels(x, split.train)
     for kernel, features in zip(kernels, nystroem_features(x, split.train), strict=True):
-        found, rows = features @ features.T, np.ix_(split.train, [*split.train, *split.test])
-        np.testing.assert_allclose(found[rows], kernel[rows], atol=1e-6)
+        approximation, rows = (
+            features @ features.T,
+            np.ix_(split.train, [*split.train, *split.test]),
+        )
+        np.testing.assert_allclose(approximation[rows], kernel[rows], atol=1e-6)
 
 
 def test_the_test_part_never_decides() -> None:
@@ -256,12 +264,12 @@ def test_the_test_part_never_decides() -> None:
     np.testing.assert_array_equal(kernels[0][train], again[0][train])
     two = np.stack([y, y], 1)
     two[split.train[:10], 1] = np.nan
-    found = kernel_predictions(kernels, two, split, classes=True).test
-    assert found.shape == (20, 2)
-    np.testing.assert_array_equal(found[:, 0], first)
+    predictions = kernel_predictions(kernels, two, split, classes=True).test
+    assert predictions.shape == (20, 2)
+    np.testing.assert_array_equal(predictions[:, 0], first)
     fewer = split._replace(train=split.train[10:])
     np.testing.assert_array_equal(
-        found[:, 1], kernel_predictions(kernels, y, fewer, classes=True).test
+        predictions[:, 1], kernel_predictions(kernels, y, fewer, classes=True).test
     )
 
 
@@ -275,19 +283,19 @@ def test_a_task_unknown_in_validation_is_scored_by_the_first_choice(
     both[split.valid, 1] = np.nan
     if probe == "kernel":
         candidates = rbf_kernels(x, split.train)
-        found, first, alone = (
-            kernel_predictions(kernels, of, split, classes=classes)
-            for kernels, of in ((candidates, both), (candidates[:1], both), (candidates, y))
+        chosen, first, alone = (
+            kernel_predictions(kernels, y_, split, classes=classes)
+            for kernels, y_ in ((candidates, both), (candidates[:1], both), (candidates, y))
         )
     else:
         columns = [standardised(x, split.train), standardised(x, split.train) * 2]
-        found, first, alone = (
-            linear_predictions(of_columns, of, split, classes=classes)
-            for of_columns, of in ((columns, both), (columns[:1], both), (columns, y))
+        chosen, first, alone = (
+            linear_predictions(candidates, y_, split, classes=classes)
+            for candidates, y_ in ((columns, both), (columns[:1], both), (columns, y))
         )
-    np.testing.assert_array_equal(found.test[:, 0], alone.test)
-    np.testing.assert_array_equal(found.test[:, 1], first.test[:, 1])
-    assert found.validation == alone.validation
+    np.testing.assert_array_equal(chosen.test[:, 0], alone.test)
+    np.testing.assert_array_equal(chosen.test[:, 1], first.test[:, 1])
+    assert chosen.validation == alone.validation
 
 
 @pytest.mark.parametrize("value", [0.1, 0.3, math.log1p(2), 0.0, 1e9 / 3])
@@ -314,11 +322,11 @@ def test_a_column_that_is_constant_but_for_rounding_is_centred(value: float) -> 
 def test_columns_of_rounding_alone_are_not_blown_up(column: Any, *, tensor: bool) -> None:
     rng, train = np.random.default_rng(0), np.arange(50)
     x = np.stack([rng.normal(size=60).astype(column.dtype), column], 1)
-    found = standardised(torch.from_numpy(x) if tensor else x, train)
+    standard = standardised(torch.from_numpy(x) if tensor else x, train)
     wide = x.astype(np.float64)
-    np.testing.assert_allclose(found[:, 1], wide[:, 1] - wide[train, 1].mean(), rtol=1e-9)
+    np.testing.assert_allclose(standard[:, 1], wide[:, 1] - wide[train, 1].mean(), rtol=1e-9)
     expected = StandardScaler().fit(wide[train, :1]).transform(wide[:, :1])
-    np.testing.assert_allclose(found[:, :1], expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(standard[:, :1], expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -336,15 +344,15 @@ def test_columns_that_hardly_vary_are_scaled(value: float, dtype: Any) -> None:
 def test_targets_of_any_size_are_learnt() -> None:
     x = np.random.default_rng(0).normal(size=(60, 2))
     y, split = x @ [1.0, 2.0], ThreeWaySplit(np.arange(40), np.arange(40, 50), np.arange(50, 60))
-    one, tiny = (linear_predictions([x], scale * y, split, classes=False) for scale in (1, 1e-20))
-    np.testing.assert_allclose(1e20 * tiny.test, one.test, rtol=1e-6)
+    usual, tiny = (linear_predictions([x], scale * y, split, classes=False) for scale in (1, 1e-20))
+    np.testing.assert_allclose(1e20 * tiny.test, usual.test, rtol=1e-6)
 
 
 def test_a_task_of_one_class_in_training_has_no_scores() -> None:
     x, y, split = problem(classes=True)
     y[split.train] = 0
-    found = kernel_predictions(rbf_kernels(x, split.train), y, split, classes=True).test
-    assert np.isnan(found).all()
+    scores = kernel_predictions(rbf_kernels(x, split.train), y, split, classes=True).test
+    assert np.isnan(scores).all()
     with pytest.raises(InputError, match="kernel"):
         kernel_predictions([], y, split, classes=True)
 
@@ -357,15 +365,20 @@ def test_scores_of_draws_are_those_of_each_draw_alone(n: int, tasks: int, seed: 
     scores = rng.integers(4, size=(n, tasks)) / 4  # with ties
     if tasks > 1:
         scores[:, 0] = np.nan  # a task without scores
-    ids, which = rng.integers(n, size=(7, n)), rng.random(n) < 0.5
+    ids, mask = rng.integers(n, size=(7, n)), rng.random(n) < 0.5
     np.testing.assert_allclose(
-        resampled_auc(y, scores, ids), [roc_auc(y[of], scores[of]).mean for of in ids], rtol=1e-14
+        resampled_auc(y, scores, ids),
+        [roc_auc(y[draw], scores[draw]).mean for draw in ids],
+        rtol=1e-14,
     )
     predicted = rng.normal(size=n)
-    for counts in (None, which):
+    for counts in (None, mask):
         np.testing.assert_allclose(
             resampled_rmse(y[:, 0], predicted, ids, counts),
-            [rmse(y[of, 0], predicted[of], None if counts is None else counts[of]) for of in ids],
+            [
+                rmse(y[draw, 0], predicted[draw], None if counts is None else counts[draw])
+                for draw in ids
+            ],
             rtol=1e-14,
         )
 
@@ -378,13 +391,13 @@ def test_the_bootstrap_covers_a_known_difference() -> None:
         a = rng.normal(size=80)
         b = a + 0.3 + rng.normal(size=80)
         values = np.stack([a, b])
-        found = paired_bootstrap(
-            [(lambda ids, which, v=values: v[which, ids].mean(1), 80)],
+        test = paired_bootstrap(
+            [(lambda ids, index, v=values: v[index, ids].mean(1), 80)],
             level=0.9, draws=200, seed=seed,
         )  # fmt: skip
-        covered += found.low <= 0.3 <= found.high
-        widths.append(found.high - found.low)
-        assert found.difference == pytest.approx((b - a).mean())
+        covered += test.low <= 0.3 <= test.high
+        widths.append(test.high - test.low)
+        assert test.difference == pytest.approx((b - a).mean())
     assert 80 <= covered <= 98
     assert np.mean(widths) == pytest.approx(2 * 1.645 / np.sqrt(80), rel=0.1)
 
@@ -392,43 +405,43 @@ def test_the_bootstrap_covers_a_known_difference() -> None:
 def test_the_bootstrap_covers_a_difference_of_which_seeds_and_molecules_are_draws() -> None:
     """Of three seeds that differ by as much as the molecules move their mean."""
     rng = np.random.default_rng(0)
-    covered = of_molecules = 0
+    covered = covered_by_molecules = 0
     for seed in range(200):
         values = rng.normal(size=(3, 1)) / 5 + rng.normal(size=60) + rng.normal(size=(3, 60)) / 2
         both = np.stack([np.zeros_like(values), values + 0.3])
-        found = paired_bootstrap(
-            [(lambda ids, which, v=both: v[which][:, ids].mean(2).T, 60)],
+        test = paired_bootstrap(
+            [(lambda ids, index, v=both: v[index][:, ids].mean(2).T, 60)],
             seeds=3, draws=100, seed=seed,
         )  # fmt: skip
         mean = both.mean(1)
         alone = paired_bootstrap(
-            [(lambda ids, which, v=mean: v[which][ids].mean(1), 60)], draws=100, seed=seed
+            [(lambda ids, index, v=mean: v[index][ids].mean(1), 60)], draws=100, seed=seed
         )
-        assert found.difference == pytest.approx(alone.difference)
-        covered += found.low <= 0.3 <= found.high
-        of_molecules += alone.low <= 0.3 <= alone.high
+        assert test.difference == pytest.approx(alone.difference)
+        covered += test.low <= 0.3 <= test.high
+        covered_by_molecules += alone.low <= 0.3 <= alone.high
     assert covered >= 180
-    assert of_molecules < 178
+    assert covered_by_molecules < 178
 
 
 def test_several_sets_count_alike_and_undefined_draws_are_left_out() -> None:
     ones, zeros = np.ones(10), np.zeros(1000)
     sets = [
-        (lambda ids, which, v=v: which * v[ids].mean(1), len(v)) for v in (ones, zeros)
+        (lambda ids, index, v=v: index * v[ids].mean(1), len(v)) for v in (ones, zeros)
     ]  # fmt: skip
-    found = paired_bootstrap(sets, draws=5)
-    assert (found.difference, found.low, found.high) == (0.5, 0.5, 0.5)
-    found = paired_bootstrap([(lambda ids, which: np.full(len(ids), np.nan), 5)], draws=5)
-    assert np.isnan([found.difference, found.low, found.high]).all()
+    test = paired_bootstrap(sets, draws=5)
+    assert (test.difference, test.low, test.high) == (0.5, 0.5, 0.5)
+    test = paired_bootstrap([(lambda ids, index: np.full(len(ids), np.nan), 5)], draws=5)
+    assert np.isnan([test.difference, test.low, test.high]).all()
 
 
 @pytest.mark.parametrize(
     "sets",
     [
         [],
-        [(lambda ids, which: ids.mean(1), 0)],
-        [(lambda ids, which: ids.mean(), 5)],
-        [(lambda ids, which: ids, 5)],
+        [(lambda ids, index: ids.mean(1), 0)],
+        [(lambda ids, index: ids.mean(), 5)],
+        [(lambda ids, index: ids, 5)],
     ],
     ids=["no sets", "no molecules", "one score of all draws", "a score of each molecule"],
 )
@@ -437,10 +450,10 @@ def test_scores_that_cannot_be_compared_are_refused(sets: list) -> None:
         paired_bootstrap(sets, draws=3)
 
 
-@pytest.mark.parametrize("how", [{"draws": 1}, {"seeds": 0}, {"seeds": 2}, {"level": 1.0}])
-def test_bootstraps_of_too_few_draws_or_seeds_are_refused(how: dict) -> None:
+@pytest.mark.parametrize("settings", [{"draws": 1}, {"seeds": 0}, {"seeds": 2}, {"level": 1.0}])
+def test_bootstraps_of_too_few_draws_or_seeds_are_refused(settings: dict) -> None:
     with pytest.raises(InputError):
-        paired_bootstrap([(lambda ids, which: ids.mean(1), 5)], **how)
+        paired_bootstrap([(lambda ids, index: ids.mean(1), 5)], **settings)
 
 
 def test_a_linear_probe_without_columns_is_refused() -> None:

@@ -48,14 +48,14 @@ def work(name: str, seconds: float, *, report: Reporter) -> str:
     return f"{name} stopped"
 
 
-def timed(seconds: float, *given: Any, report: Reporter) -> tuple[int, float, float]:
+def timed(seconds: float, *arguments: Any, report: Reporter) -> tuple[int, float, float]:
     """The process that it runs in, and when it began and ended."""
     start = time.time()
     time.sleep(seconds)
     return os.getpid(), start, time.time()
 
 
-def touch(path: str, *given: Any, report: Reporter) -> str:
+def touch(path: str, *arguments: Any, report: Reporter) -> str:
     Path(path).touch()
     return path
 
@@ -190,11 +190,11 @@ def below(pid: int) -> set[int]:
         with suppress(OSError):
             fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
             parents[int(stat.parent.name)] = int(fields[1])
-    found, new = set[int](), {pid}
+    pids, new = set[int](), {pid}
     while new:
-        new = {child for child, parent in parents.items() if parent in new} - found
-        found |= new
-    return found
+        new = {child for child, parent in parents.items() if parent in new} - pids
+        pids |= new
+    return pids
 
 
 def alive(pid: int) -> bool:

@@ -59,15 +59,15 @@ class Ran:
     """
 
     def __init__(
-        self, output: Path, plan: Iterable[Run], *, terminal: bool = False, **given: Any
+        self, output: Path, plan: Iterable[Run], *, terminal: bool = False, **settings: Any
     ) -> None:
         names = ("jobs", "scheduler", "force", "report_only")
-        own = {name: given.pop(name) for name in names if name in given}
+        options = {name: settings.pop(name) for name in names if name in settings}
         self.console = Console(file=StringIO(), force_terminal=terminal, width=300)
         self.results: dict[Run, RunResult]
-        self.results, self.failures = Runner(context(output, **given), self.console, **own).run(
-            [*plan]
-        )
+        self.results, self.failures = Runner(
+            context(output, **settings), self.console, **options
+        ).run([*plan])
 
     @property
     def shown(self) -> str:
@@ -80,11 +80,11 @@ VARYING = ("digest", "seconds_train", "seconds_eval", "seconds_diagnostics", "fi
 
 def numbers(folder: Path) -> dict[str, dict[str, Any]]:
     """Single files by name, without what changes from one execution to the next."""
-    found = {}
+    saved = {}
     for path in sorted(folder.glob("*_seed*.json")):
         stored = json.loads(path.read_text(encoding="utf-8"))
-        found[path.name] = {k: v for k, v in stored.items() if k not in VARYING}
-    return found
+        saved[path.name] = {k: v for k, v in stored.items() if k not in VARYING}
+    return saved
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,11 @@ def train(
 ) -> list[TrainedRun]:
     """Train runs on graphs, in their order."""
     where = context(folder, **options)
-    found = {one.run: one for one in GraphExperiment().train(runs, graphs, where, report)}
-    return [found[run] for run in runs]
+    trained = {
+        trained_run.run: trained_run
+        for trained_run in GraphExperiment().train(runs, graphs, where, report)
+    }
+    return [trained[run] for run in runs]
 
 
 def score(trained: TrainedRun, graphs: GraphSet, folder: Path) -> tuple[FoldScore, ...]:
@@ -137,9 +140,9 @@ def encoders(
     seen: list[Encoded] = []
     real, predict = protocols.embeddings, Supervised.predict
 
-    def keep(model: Any, *given: Any) -> Any:
+    def keep(model: Any, *arguments: Any) -> Any:
         weights = {k: v.clone() for k, v in model.state_dict().items() if torch.is_tensor(v)}
-        seen.append(Encoded(weights, real(model, *given) if embed else None))
+        seen.append(Encoded(weights, real(model, *arguments) if embed else None))
         return np.array([[len(seen) - 1.0]])  # tells afterwards of which fold it was
 
     def keep_classifier(model: Supervised, batch: Any) -> Tensor:
@@ -156,10 +159,10 @@ def encoders(
     return [seen[number] for number in order]
 
 
-def same_bits(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+def same_bits(state: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     """Whether all weights are equal."""
-    assert one.keys() == other.keys()
-    return all(torch.equal(one[key], other[key]) for key in one)
+    assert state.keys() == other.keys()
+    return all(torch.equal(state[key], other[key]) for key in state)
 
 
 def of_graphs(graphs: GraphSet, ids: NDArray[np.int64]) -> Tensor:

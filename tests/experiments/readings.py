@@ -95,5 +95,5 @@ def known() -> Iterator[None]:
 def scored(config: RunConfig, seed: int, errors: list[float], **changed: Any) -> RunResult:
     """A result with the errors given, one a fold."""
     data = {"n_readings": 90, "digest": "ab"}
-    given = {"scores": {"error": errors}, "metric": "error", "data": data, "fold_c": []}
-    return record(config, seed, [], **{**given, **changed})
+    fields = {"scores": {"error": errors}, "metric": "error", "data": data, "fold_c": []}
+    return record(config, seed, [], **{**fields, **changed})

@@ -57,26 +57,26 @@ def scored(method: str, **settings: Any) -> list[GraphConfig]:
 
 
 def assert_each_its_own(
-    found: dict[int, dict[str, Tensor]], alone: dict[int, dict[str, Tensor]]
+    ensemble: dict[int, dict[str, Tensor]], alone: dict[int, dict[str, Tensor]]
 ) -> None:
     """Encoders are those trained by themselves, up to rounding, and no others."""
-    assert found.keys() == alone.keys()
-    for number, state in found.items():
+    assert ensemble.keys() == alone.keys()
+    for number, state in ensemble.items():
         off = {other: _distance(state, theirs) for other, theirs in alone.items()}
-        own = off.pop(number)
-        assert own < 1e-6 * min(off.values())
+        weights = off.pop(number)
+        assert weights < 1e-6 * min(off.values())
 
 
-def _distance(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
-    if any(one[name].shape != other[name].shape for name in one):
+def _distance(weights: dict[str, Tensor], other: dict[str, Tensor]) -> float:
+    if any(weights[name].shape != other[name].shape for name in weights):
         return float("inf")
-    return sum(float((one[name] - other[name]).square().sum()) for name in one) ** 0.5
+    return sum(float((weights[name] - other[name]).square().sum()) for name in weights) ** 0.5
 
 
 def weights(results: Sequence[Result]) -> dict[int, dict[str, Tensor]]:
-    found = {}
+    distances = {}
     for result in results:
         assert isinstance(result.trained, TrainedEncoder)
         state = result.trained.model.state_dict()
-        found[result.number] = {k: v for k, v in state.items() if isinstance(v, Tensor)}
-    return found
+        distances[result.number] = {k: v for k, v in state.items() if isinstance(v, Tensor)}
+    return distances

@@ -37,14 +37,14 @@ def errors(rate: int, seed: int) -> list[float]:
 
 def slowly(inner: list[list[list[float]]], *, higher: bool) -> list[list[int]]:
     """The candidate that is best in each seed and fold, by a loop."""
-    found = []
+    best_values = []
     for seed in range(len(inner[0])):
         row = []
         for fold in range(len(inner[0][seed])):
-            values = [one[seed][fold] for one in inner]
+            values = [candidate[seed][fold] for candidate in inner]
             row.append(values.index(max(values) if higher else min(values)))
-        found.append(row)
-    return found
+        best_values.append(row)
+    return best_values
 
 
 @pytest.mark.parametrize("higher", [False, True])
@@ -68,21 +68,21 @@ def test_less_error_is_chosen_fold_by_fold_and_once(*, validated: bool) -> None:
         if validated:
             result = replace(result, validation=inner)
         records[of_seed] = result
-    made = choice(configs, runs, records)
+    chosen = choice(configs, runs, records)
     table = [[errors(index, seed) for seed in SEEDS] for index in range(len(configs))]
-    assert [list(row) for row in made.fold_by_fold] == slowly(table, higher=False)
-    means = [float(np.mean(one)) for one in table]
-    assert made.best == configs[int(np.argmin(means))]
-    assert made.score(configs[1]) == pytest.approx(means[1])
-    taken = made.taken([[[10.0 * k + fold for fold in range(3)]] * 2 for k in range(3)])
+    assert [list(row) for row in chosen.fold_by_fold] == slowly(table, higher=False)
+    means = [float(np.mean(values)) for values in table]
+    assert chosen.best == configs[int(np.argmin(means))]
+    assert chosen.score(configs[1]) == pytest.approx(means[1])
+    taken = chosen.taken([[[10.0 * k + fold for fold in range(3)]] * 2 for k in range(3)])
     assert taken.tolist() == [
-        [10.0 * k + fold for fold, k in enumerate(row)] for row in made.fold_by_fold
+        [10.0 * k + fold for fold, k in enumerate(row)] for row in chosen.fold_by_fold
     ]
 
 
 def test_no_inner_run_is_planned_where_every_run_has_a_validation_part() -> None:
-    own = [ValidatedConfig(lr=rate) for rate in RATES]
-    assert plan(own, SEEDS, select=True) == plan(own, SEEDS, select=False)
+    configs = [ValidatedConfig(lr=rate) for rate in RATES]
+    assert plan(configs, SEEDS, select=True) == plan(configs, SEEDS, select=False)
     others = [ReadingConfig(lr=rate) for rate in RATES]
     assert len(plan(others, SEEDS, select=True)) == 2 * len(plan(others, SEEDS, select=False))
 
@@ -91,9 +91,9 @@ def test_what_is_open_decides_nothing_and_is_counted() -> None:
     configs = [ReadingConfig(lr=rate) for rate in RATES]
     shorter = {config: inner_run(config, 0) for config in configs}
     records = {shorter[configs[1]]: scored(configs[1], 0, errors(1, 0), inner=True)}
-    (made,) = choices(shorter, records)
-    assert (made.best, made.finished, made.candidates) == (None, 1, tuple(configs))
-    assert (made.score(configs[0]), made.score(configs[1])) == (
+    (chosen,) = choices(shorter, records)
+    assert (chosen.best, chosen.finished, chosen.candidates) == (None, 1, tuple(configs))
+    assert (chosen.score(configs[0]), chosen.score(configs[1])) == (
         None, pytest.approx(np.mean(errors(1, 0)))
     )  # fmt: skip
 
@@ -103,22 +103,24 @@ def test_a_result_without_validation_scores_is_open() -> None:
     result = scored(config, 0, [1.0, 2.0, 3.0])
     assert inner_scores(result) == []
     other = ValidatedConfig(lr=0.9)
-    runs = {one: [inner_run(one, 0)] for one in (config, other)}
+    runs = {candidate: [inner_run(candidate, 0)] for candidate in (config, other)}
     records = {runs[config][0]: result, runs[other][0]: scored(other, 0, [1.0, 2.0, 3.0])}
-    made = choice([config, other], runs, records)
-    assert (made.best, made.finished) == (None, 0)
+    chosen = choice([config, other], runs, records)
+    assert (chosen.best, chosen.finished) == (None, 0)
 
 
 def test_a_score_that_is_not_defined_decides_nothing() -> None:
     configs = [ReadingConfig(lr=rate) for rate in RATES[:2]]
     shorter = {config: inner_run(config, 0) for config in configs}
-    for found in ([math.nan] * 3, [1.0, 2.0, math.nan]):
+    for values in ([math.nan] * 3, [1.0, 2.0, math.nan]):
         records = {
-            run: scored(config, 0, one, inner=True)
-            for (config, run), one in zip(shorter.items(), (found, [1.0, 2.0, 3.0]), strict=True)
+            run: scored(config, 0, scores, inner=True)
+            for (config, run), scores in zip(
+                shorter.items(), (values, [1.0, 2.0, 3.0]), strict=True
+            )
         }
-        (made,) = choices(shorter, records)
-        assert (made.best, made.finished) == (None, 1)
+        (chosen,) = choices(shorter, records)
+        assert (chosen.best, chosen.finished) == (None, 1)
 
 
 def test_candidates_scored_by_two_metrics_are_refused() -> None:

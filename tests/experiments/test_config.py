@@ -158,8 +158,8 @@ BOTH = pytest.mark.parametrize("kind", [GraphConfig, ImageConfig])
 
 def stored(config: RunConfig) -> Settings:
     """As a result file has it."""
-    found: Settings = json.loads(json.dumps(asdict(config)))
-    return found
+    settings: Settings = json.loads(json.dumps(asdict(config)))
+    return settings
 
 
 # Defaults
@@ -211,7 +211,7 @@ def test_paper_is_another_name_of_the_transductive_protocol() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "one", "other"),
+    ("kind", "settings", "other"),
     [
         (GraphConfig, {}, {"objective": "jsd"}),
         (GraphConfig, {}, {"strength": 0.7, "augmentations": ("drop-nodes",)}),
@@ -248,9 +248,9 @@ def test_paper_is_another_name_of_the_transductive_protocol() -> None:
             {"method": "majority", "probe": "logistic", "size": 9},
         ),
         *(
-            (kind, one, other)
+            (kind, settings, other)
             for kind in (GraphConfig, ImageConfig)
-            for one, other in (
+            for settings, other in (
                 ({}, {"threshold_start": -1.0, "threshold_end": 1.0}),
                 ({"method": "ucl"}, {"method": "UCL", "beta": 7.0, "beta_changes": 3}),
                 ({"method": "dcl"}, {"method": "dcl", "class_prior": 0.1, "beta": None}),
@@ -262,10 +262,10 @@ def test_paper_is_another_name_of_the_transductive_protocol() -> None:
     ],
 )
 def test_equal_settings_are_equal_configs_with_equal_keys(
-    kind: type[RunConfig], one: Settings, other: Settings
+    kind: type[RunConfig], settings: Settings, other: Settings
 ) -> None:
-    assert kind(**one) == kind(**other)
-    assert kind(**one).key() == kind(**other).key()
+    assert kind(**settings) == kind(**other)
+    assert kind(**settings).key() == kind(**other).key()
 
 
 @BOTH
@@ -432,8 +432,8 @@ def test_a_value_of_another_type_is_refused_by_name(settings: Settings) -> None:
 
 
 def test_a_list_will_do_for_several_values() -> None:
-    given = GraphConfig(method="ucl", c_grid=[1, 10], encodings=["degree"])  # type: ignore[arg-type]
-    assert given == GraphConfig(method="ucl", c_grid=(1.0, 10.0), encodings=("degree",))
+    config = GraphConfig(method="ucl", c_grid=[1, 10], encodings=["degree"])  # type: ignore[arg-type]
+    assert config == GraphConfig(method="ucl", c_grid=(1.0, 10.0), encodings=("degree",))
 
 
 BAD_OF_ONE: dict[str, list[Settings]] = {
@@ -607,10 +607,10 @@ def test_positives_of_images_are_of_the_class_where_labels_are_read(method: str)
 def test_what_does_not_apply_is_emptied(method: str, empty: set[str]) -> None:
     config = ImageConfig(method=method)
     of_others = {k for k, (where, _) in OF_ONE.items() if where["method"] != method}
-    found = {k for k, v in asdict(config).items() if v is None}
+    unset = {k for k, v in asdict(config).items() if v is None}
     others = {"size", "subset", "width", "classes", "momentum_encoder", "queue",
               "supervised_epochs", "supervised_lr"}  # fmt: skip
-    assert found == {*empty, *of_others, *others}
+    assert unset == {*empty, *of_others, *others}
 
 
 def test_encoder_config_leaves_out_what_only_the_svm_sees() -> None:
@@ -624,16 +624,16 @@ def test_encoder_config_leaves_out_what_only_the_svm_sees() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dataset", "there"),
+    ("dataset", "kept"),
     [("MUTAG", True), ("PTC_MR", True), ("PROTEINS", True), ("ENZYMES", False),
      ("IMDB-MULTI", False)],
 )  # fmt: skip
 def test_edge_labels_train_apart_unless_a_set_is_known_to_have_none(
-    dataset: str, there: bool
+    dataset: str, kept: bool
 ) -> None:
-    with_edges, without = (small(dataset=dataset, edge_labels=given) for given in (True, False))
-    assert (with_edges.encoder_config != without.encoder_config) is there
-    assert (with_edges.group_key != without.group_key) is there
+    with_edges, without = (small(dataset=dataset, edge_labels=read) for read in (True, False))
+    assert (with_edges.encoder_config != without.encoder_config) is kept
+    assert (with_edges.group_key != without.group_key) is kept
 
 
 def test_what_trains_together_shares_data_shapes_views_and_batches() -> None:
@@ -782,13 +782,13 @@ def test_exactly_what_a_baseline_on_images_reads_makes_another_config_of_it(name
         1,
         trained,
     )
-    told = {
+    kept = {
         setting
         for setting, (_, value) in CHANGED_IMAGES.items()
         if setting != "method"
         and ImageConfig(**{"method": name, setting: value}).key() != plain.key()
     }
-    assert told == IMAGES_READ[name]
+    assert kept == IMAGES_READ[name]
 
 
 @pytest.mark.parametrize("name", READ)
@@ -835,11 +835,11 @@ OF_THE_PAPER = [path for path in IMAGE_FILES if path.stem != "digits"]
 
 @pytest.mark.parametrize("path", [*GRAPH_FILES, *IMAGE_FILES], ids=lambda path: path.stem)
 def test_a_file_states_every_setting_and_can_be_run(path: Path) -> None:
-    given = yaml.safe_load(path.read_text(encoding="utf-8"))
+    stated = yaml.safe_load(path.read_text(encoding="utf-8"))
     configs = parse_bench(["--config", str(path)]).configs
     assert {type(config) for config in configs} <= {GraphConfig, ImageConfig}
     of_some = {*OF_ONE, *declared(OwnTraining)}
-    assert {field.name for field in fields(configs[0])} - of_some <= set(given)
+    assert {field.name for field in fields(configs[0])} - of_some <= set(stated)
 
 
 def test_there_is_a_file_for_every_image_set() -> None:
@@ -857,8 +857,14 @@ def test_a_file_of_the_papers_images_has_its_values(path: Path) -> None:
     assert len(options.seeds) == (5 if path.stem == "stl10" else 1)
     configs = [config for config in options.configs if isinstance(config, ImageConfig)]
     for config in configs:
-        own = (config.epochs, config.batch_size, config.lr, config.weight_decay, config.temperature)
-        assert own == (200, 256, 1e-3, 1e-6, 0.5)
+        training = (
+            config.epochs,
+            config.batch_size,
+            config.lr,
+            config.weight_decay,
+            config.temperature,
+        )
+        assert training == (200, 256, 1e-3, 1e-6, 0.5)
         parts = (config.encoder, config.pretrain_split, config.probe_split)
         assert parts == ("resnet50", "train", "train")
         assert config.stem == "cifar" or (config.stem == "auto" and config.size is None)

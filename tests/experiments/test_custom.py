@@ -51,7 +51,7 @@ class Mine(Base):
 '''
 
 
-def made(source: str, name: str = "Mine") -> Any:
+def encoder_of(source: str, name: str = "Mine") -> Any:
     """What a prompt makes of some source: there is no file to read."""
     space: dict[str, Any] = {"__name__": "__main__"}
     exec(source, space)
@@ -59,7 +59,7 @@ def made(source: str, name: str = "Mine") -> Any:
 
 
 def digest(source: str) -> str:
-    return code_digest(made(source))
+    return code_digest(encoder_of(source))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ class Slotted:
 
 
 def test_arguments_closures_and_objects_count() -> None:
-    mine = made(ENCODER)
+    mine = encoder_of(ENCODER)
 
     def closing(over: Any) -> Any:
         return lambda n: (n, over)
@@ -124,7 +124,7 @@ def test_arguments_closures_and_objects_count() -> None:
         closing(np.multiply), partial(mine, a=a, b=b, c=a), partial(mine, a=a, b=b, c=b),
         closing(Slotted(1)), closing(Slotted(2)),
     ]  # fmt: skip
-    assert len({code_digest(one) for one in lots}) == len(lots)
+    assert len({code_digest(function) for function in lots}) == len(lots)
     assert code_digest(partial(mine, dropout=0.2)) == code_digest(partial(mine, dropout=0.2))
     assert code_digest(closing(weights)) == code_digest(closing(weights.clone()))
     assert name_of(partial(partial(mine, 1), 2)) == "Mine"
@@ -166,7 +166,7 @@ def test_another_process_finds_the_same_and_files_of_the_users_own_count(tmp_pat
         (tmp_path / name / "run.py").write_text(script, encoding="utf-8")
         (tmp_path / name / "layers.py").write_text(library, encoding="utf-8")
 
-    def found(seed: int) -> dict[str, str]:
+    def digests_by_name(seed: int) -> dict[str, str]:
         """By variant, in a process of its own whose sets have another order."""
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", DIGESTS, *VARIANTS],
@@ -175,8 +175,8 @@ def test_another_process_finds_the_same_and_files_of_the_users_own_count(tmp_pat
         )  # fmt: skip
         return json.loads(done.stderr)  # type: ignore[no-any-return]
 
-    digests = found(1)
-    assert digests == found(2)
+    digests = digests_by_name(1)
+    assert digests == digests_by_name(2)
     assert digests["more"] == digests["first"]
     assert digests["other library"] != digests["first"]
     assert digests["narrow"] != digests["wide"]

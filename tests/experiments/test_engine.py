@@ -41,9 +41,9 @@ def watched(seen: list[Any], refuse: str = "") -> Any:
 
 
 def in_process(seen: list[Any] | None = None, refuse: str = "") -> Engine:
-    found = engine(1, None, watched([] if seen is None else seen, refuse))
-    assert isinstance(found, InProcess)
-    return found
+    workers = engine(1, None, watched([] if seen is None else seen, refuse))
+    assert isinstance(workers, InProcess)
+    return workers
 
 
 def test_tasks_run_in_their_order_and_urgent_ones_first() -> None:
@@ -57,12 +57,12 @@ def test_tasks_run_in_their_order_and_urgent_ones_first() -> None:
 
 def test_tasks_may_be_submitted_while_others_end_and_take_their_results() -> None:
     with in_process() as engine:
-        first, found = engine.submit(tasks.double, 1, remote=True), []
+        first, results = engine.submit(tasks.double, 1, remote=True), []
         for task in engine.completed():
-            found.append(task.result())
-            if len(found) < 4:
+            results.append(task.result())
+            if len(results) < 4:
                 engine.submit(tasks.add, task, first)
-        assert found == [2, 4, 6, 8]
+        assert results == [2, 4, 6, 8]
         assert list(engine.completed()) == []
 
 
@@ -83,8 +83,8 @@ def test_reports_reach_the_driver_and_its_answer_the_task() -> None:
         for name in ("a", "b"):
             engine.submit(tasks.ask, name)
             engine.submit(tasks.work, name, 0.05)
-        found = [task.result() for task in engine.completed()]
-    assert found == [True, "a", False, "b stopped"]
+        results = [task.result() for task in engine.completed()]
+    assert results == [True, "a", False, "b stopped"]
     assert {name for name, *_ in seen} == {"a", "b"}
 
 
@@ -156,17 +156,17 @@ def test_the_second_ctrl_c_ends_the_task_at_once() -> None:
 
 
 def test_an_engine_works_in_any_thread() -> None:
-    found: list[Any] = []
+    reports: list[Any] = []
 
     def go() -> None:
         with in_process() as engine:
             engine.submit(tasks.double, 4)
-            found.extend(task.result() for task in engine.completed())
+            reports.extend(task.result() for task in engine.completed())
 
     thread = threading.Thread(target=go)
     thread.start()
     thread.join()
-    assert found == [8]
+    assert reports == [8]
 
 
 # Beside a GPU
@@ -212,15 +212,15 @@ def test_what_was_scored_before_ctrl_c_is_kept(tmp_path: Path) -> None:
 
 def test_a_scoring_worker_that_dies_is_replaced(tmp_path: Path) -> None:
     with engine(1, None, watched([]), beside=1) as workers:
-        first, found = workers.submit(tasks.double, 1, remote=True), []
+        first, results = workers.submit(tasks.double, 1, remote=True), []
         for task in workers.completed():
             if task is first:
                 workers.submit(tasks.die_once, str(tmp_path / "died"))
                 workers.submit(tasks.double, 2)
             else:
-                found.append(task.result())
-    assert len(found) == 2
-    assert 4 in found
+                results.append(task.result())
+    assert len(results) == 2
+    assert 4 in results
 
 
 # On a cluster
@@ -230,11 +230,11 @@ def test_a_scoring_worker_that_dies_is_replaced(tmp_path: Path) -> None:
 def cluster(kind: str, folder: Path, on_report: Any) -> Iterator[Engine]:
     """Two workers: of this machine, or of a scheduler that was started by itself."""
     if kind == "local":
-        with engine(2, None, on_report) as found:
-            yield found
+        with engine(2, None, on_report) as workers:
+            yield workers
         return
-    with tasks.scheduler(folder) as (address, _), engine(1, address, on_report) as found:
-        yield found
+    with tasks.scheduler(folder) as (address, _), engine(1, address, on_report) as workers:
+        yield workers
 
 
 @linux
@@ -420,9 +420,9 @@ def test_workers_of_this_machine_that_do_not_start_are_not_called_a_scheduler(
     monkeypatch.setattr("distributed.LocalCluster", fails)
     with pytest.raises(InputError) as caught, engine(2, None, watched([])):
         pass
-    said = str(caught.value)
-    assert says(said, 2, "processes", str(error), "--jobs 1")
-    assert "scheduler" not in said
+    message = str(caught.value)
+    assert says(message, 2, "processes", str(error), "--jobs 1")
+    assert "scheduler" not in message
 
 
 @linux
@@ -430,10 +430,10 @@ def test_nobody_without_its_certificate_reaches_the_workers_of_this_machine() ->
     with engine(2, None, watched([])):
         me = psutil.Process()
         listening = [
-            one
+            connection
             for process in (me, *me.children(recursive=True))
-            for one in process.net_connections("tcp")
-            if one.status == psutil.CONN_LISTEN
+            for connection in process.net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN
         ]
         assert listening
         others = {"tcp": distributed.Security(), "tls": distributed.Security.temporary()}
@@ -444,11 +444,15 @@ def test_nobody_without_its_certificate_reaches_the_workers_of_this_machine() ->
             return await asyncio.wait_for(connected, 2)
 
         async def tried() -> list[Any]:
-            every = [reached(how, one.laddr.port) for how in others for one in listening]
+            every = [
+                reached(protocol, connection.laddr.port)
+                for protocol in others
+                for connection in listening
+            ]
             return await asyncio.gather(*every, return_exceptions=True)
 
-        found = asyncio.run(tried())
-    assert all(isinstance(one, OSError) for one in found), found
+        errors = asyncio.run(tried())
+    assert all(isinstance(error, OSError) for error in errors), errors
 
 
 @pytest.mark.parametrize(
@@ -468,7 +472,7 @@ def test_a_scheduler_that_anyone_may_reach_is_warned_of(
     warnings.simplefilter("always")
     with warnings.catch_warnings(record=True) as seen, pytest.raises(InputError):
         engine(1, address, watched([])).__enter__()
-    assert [address in str(one.message) for one in seen] == [True] * warned
+    assert [address in str(warning.message) for warning in seen] == [True] * warned
 
 
 @pytest.mark.slow

@@ -72,9 +72,9 @@ def new(folder: Path | None, source: str = SOURCE) -> DataSets:
 
 def test_facts_are_those_of_mutag(mirror: Path) -> None:
     data = new(mirror)
-    found = data.facts(CONFIG)
-    digest, edge_digest = found.pop("digest"), found.pop("edge_digest")
-    assert found == {
+    facts = data.facts(CONFIG)
+    digest, edge_digest = facts.pop("digest"), facts.pop("edge_digest")
+    assert facts == {
         "n_graphs": 188, "n_classes": 2, "n_features": 7, "features": "labels",
         "class_names": ["-1", "1"],
     }  # fmt: skip
@@ -142,7 +142,7 @@ def test_facts_outlive_other_entries(mirror: Path, loads: Loads) -> None:
     first = [new(mirror).facts(config) for config in configs]
     assert [new(mirror).facts(config) for config in configs] == first
     assert len(loads) == 3
-    assert len({found["digest"] for found in first}) == 3
+    assert len({facts["digest"] for facts in first}) == 3
 
 
 def touch(archive: Path) -> None:
@@ -217,9 +217,9 @@ def test_a_process_reads_anew_what_has_changed_between_two_calls(
         data = data_sets(context(Path("results"), data_dir=Path()))
         config = GraphConfig(dataset="SET", features="constant")
         shown.append(data.facts(config)["digest"])
-        found: GraphSet = data.load(config)
-        assert data.load(config) is found
-        return found
+        graphs: GraphSet = data.load(config)
+        assert data.load(config) is graphs
+        return graphs
 
     for name, n_edges in {"a": 3, "b": 2}.items():
         (tmp_path / name).mkdir()
@@ -290,14 +290,14 @@ def test_an_entry_that_is_none_is_replaced(
     assert len(loads) == 2
 
 
-@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("mirrored", [True, False])
 def test_a_cache_that_cannot_be_written_is_no_error(
-    given: bool, mirror: Path, cache: Path, loads: Loads
+    mirrored: bool, mirror: Path, cache: Path, loads: Loads
 ) -> None:
     cache.write_text("a file where the folder should be", encoding="utf-8")
-    folder = mirror if given else None
-    found = [new(folder).facts(CONFIG) for _ in range(2)]
-    assert found[0] == found[1]
+    folder = mirror if mirrored else None
+    facts = [new(folder).facts(CONFIG) for _ in range(2)]
+    assert facts[0] == facts[1]
     assert len(loads) == 2
     assert cache.is_file()
 
@@ -342,7 +342,7 @@ def test_weights_are_those_of_seed_and_encoder_and_the_global_state_is_left() ->
     assert torch.equal(torch.get_rng_state(), before)
     again, *_ = drawn[0, 0]
     assert drawn[0, 0] == [again, again]
-    assert len({str(found) for found in drawn.values()}) == 3
+    assert len({str(ids) for ids in drawn.values()}) == 3
 
 
 def test_a_clock_has_an_account_for_training_and_one_for_scoring(

@@ -24,9 +24,9 @@ def configs(protocol: Any = "transductive") -> list[GraphConfig]:
 def test_methods_rates_and_epochs_train_together_as_far_as_there_is_room() -> None:
     other = [GraphConfig(lr=0.1), GraphConfig(epochs=5), GraphConfig(beta=10.0)]
     todo = runs_of(4, *configs(), *other)
-    found = groups_of(todo)
-    assert [len(group) for group in found] == [7, 7, 7, 7]
-    assert [run for group in found for run in group] == todo
+    groups = groups_of(todo)
+    assert [len(group) for group in groups] == [7, 7, 7, 7]
+    assert [run for group in groups for run in group] == todo
     assert usual_size("cpu") == 8
 
 
@@ -39,8 +39,8 @@ def test_methods_rates_and_epochs_train_together_as_far_as_there_is_room() -> No
     ],
 )  # fmt: skip
 def test_other_data_shapes_and_batches_train_apart(apart: dict[str, Any]) -> None:
-    found = groups_of(runs_of(1, GraphConfig(), GraphConfig(**apart), GraphConfig(beta=2.0)))
-    assert [[run.config for run in group] for group in found] == [
+    groups = groups_of(runs_of(1, GraphConfig(), GraphConfig(**apart), GraphConfig(beta=2.0)))
+    assert [[run.config for run in group] for group in groups] == [
         [GraphConfig(), GraphConfig(beta=2.0)], [GraphConfig(**apart)]
     ]  # fmt: skip
 
@@ -60,9 +60,9 @@ def test_on_a_cpu_those_train_together_that_hold_out_the_same_graphs() -> None:
         Run(GraphConfig(protocol="inductive"), 0, inner=True),
     ]
     for size in (None, 16):  # that has room for all of them
-        found = groups_of(todo, size=size)
-        assert [len(group) for group in found] == [4, 4, 1]
-        assert all(len({(run.seed, run.inner) for run in group}) == 1 for group in found)
+        groups = groups_of(todo, size=size)
+        assert [len(group) for group in groups] == [4, 4, 1]
+        assert all(len({(run.seed, run.inner) for run in group}) == 1 for group in groups)
     many = [GraphConfig(protocol="inductive", beta=beta) for beta in range(9)]
     sizes = [len(group) for group in groups_of(runs_of(1, *many))]
     assert sizes == [3, 3, 3]
@@ -75,7 +75,7 @@ def test_free_memory_changes_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
     devices = ("cpu", "cuda:0")
     before = [groups_of(todo, device=device) for device in devices]
     monkeypatch.setattr(hardware, "available_memory", lambda: 1000)
-    monkeypatch.setattr("torch.cuda.mem_get_info", lambda *of: (1000, 1000))
+    monkeypatch.setattr("torch.cuda.mem_get_info", lambda *devices: (1000, 1000))
     assert [groups_of(todo, device=device) for device in devices] == before
 
 
@@ -89,8 +89,8 @@ def test_a_gpu_takes_all_folds_of_all_seeds() -> None:
 def test_those_of_one_seed_and_fold_train_together_that_share_views() -> None:
     two_view = [GraphConfig(method=name, contrast="two-view") for name in ("ucl", "hscl")]
     for device in ("cpu", "cuda"):
-        found = groups_of(runs_of(2, *two_view), device=device)
-        assert [{run.seed for run in group} for group in found] == [{0}, {1}]
+        groups = groups_of(runs_of(2, *two_view), device=device)
+        assert [{run.seed for run in group} for group in groups] == [{0}, {1}]
 
 
 def test_ten_seeds_of_one_cell_are_work_for_two_processes() -> None:

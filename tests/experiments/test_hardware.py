@@ -62,11 +62,11 @@ def test_threads_are_those_asked_for_or_few_where_batches_are_small(
 
 
 def test_versions_are_of_what_computes() -> None:
-    found = hardware.versions()
-    assert found["python"] == platform.python_version()
-    assert found["torch"] == importlib.metadata.version("torch")
-    assert found["source"] == hardware.source_digest() == hardware.source_digest()
-    assert {"scikit-learn", "numpy", "gcl-hard"} <= set(found)
+    versions = hardware.versions()
+    assert versions["python"] == platform.python_version()
+    assert versions["torch"] == importlib.metadata.version("torch")
+    assert versions["source"] == hardware.source_digest() == hardware.source_digest()
+    assert {"scikit-learn", "numpy", "gcl-hard"} <= set(versions)
 
 
 def test_a_device_is_named_in_words() -> None:

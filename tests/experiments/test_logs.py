@@ -38,12 +38,14 @@ def results() -> list[RunResult]:
 @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_table_has_the_losses_of_epochs_and_the_score_of_each_run(jobs: int) -> None:
     assert bench.main([*RUN, "--seeds=2", "--output=out", "--log=csv", f"--jobs={jobs}"]) == 0
-    found, of_runs = lines(), results()
-    assert len({line["run"] for line in found}) == 2
-    scores = sorted(float(one["value"]) for one in found if one["name"] == "accuracy")
-    assert scores == pytest.approx(sorted(sum(one.values) / len(one.values) for one in of_runs))
-    for run in {line["run"] for line in found}:
-        losses = [line for line in found if line["run"] == run and line["name"] == "loss"]
+    rows, of_runs = lines(), results()
+    assert len({line["run"] for line in rows}) == 2
+    scores = sorted(float(row["value"]) for row in rows if row["name"] == "accuracy")
+    assert scores == pytest.approx(
+        sorted(sum(result.values) / len(result.values) for result in of_runs)
+    )
+    for run in {line["run"] for line in rows}:
+        losses = [line for line in rows if line["run"] == run and line["name"] == "loss"]
         steps = [int(line["step"]) for line in losses]
         assert steps == sorted({*steps})
         assert {*steps} <= {1, 2, 3}
@@ -61,39 +63,39 @@ def test_a_command_that_goes_on_adds_to_its_table() -> None:
 def test_tensorboard_reads_what_is_written() -> None:
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     assert bench.main([*RUN, "--seeds=1", "--output=out", "--log=tensorboard,csv"]) == 0
-    found = events.EventAccumulator("out/tensorboard").Reload()
-    for tag in found.Tags()["scalars"]:
+    log = events.EventAccumulator("out/tensorboard").Reload()
+    for tag in log.Tags()["scalars"]:
         run, _, name = tag.rpartition("/")
         expected = {
             int(line["step"]): float(line["value"]) for line in lines()
             if (line["run"], line["name"]) == (run, name)
         }  # fmt: skip
-        assert {one.step: one.value for one in found.Scalars(tag)} == pytest.approx(expected)
-    assert len(found.Tags()["scalars"]) == 2
+        assert {scalar.step: scalar.value for scalar in log.Scalars(tag)} == pytest.approx(expected)
+    assert len(log.Tags()["scalars"]) == 2
 
 
 class Kept:
     """A logger such as Lightning's."""
 
     def __init__(self) -> None:
-        self.found: dict[str, list[tuple[int | None, float]]] = {}
+        self.numbers: dict[str, list[tuple[int | None, float]]] = {}
 
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
         for name, value in metrics.items():
-            self.found.setdefault(name, []).append((step, value))
+            self.numbers.setdefault(name, []).append((step, value))
 
 
 def test_python_takes_a_logger() -> None:
     logger, mutag = Kept(), load("MUTAG", download=False)
-    found = gcl_hard.evaluate(
+    results = gcl_hard.evaluate(
         lambda n: GIN(n, dim=4, layers=1), mutag, "ucl", seeds=1, folds=2, epochs=2, c_grid=(1.0,),
         baselines=[], output="out", progress=False, logger=logger, threads=1,
     )  # fmt: skip
-    (loss,) = [name for name in logger.found if name.endswith("/loss")]
-    assert [step for step, _ in logger.found[loss]] == [1, 2]
-    (score,) = [name for name in logger.found if name.endswith("/accuracy")]
-    (record,) = found.results.records.values()
-    assert logger.found[score][0][1] == pytest.approx(sum(record.values) / len(record.values))
+    (loss,) = [name for name in logger.numbers if name.endswith("/loss")]
+    assert [step for step, _ in logger.numbers[loss]] == [1, 2]
+    (score,) = [name for name in logger.numbers if name.endswith("/accuracy")]
+    (record,) = results.results.records.values()
+    assert logger.numbers[score][0][1] == pytest.approx(sum(record.values) / len(record.values))
     with pytest.raises(InputError, match="log_metrics"):
         gcl_hard.evaluate(GIN, mutag, "ucl", output="out", logger=print)  # type: ignore[arg-type]
 
@@ -128,11 +130,11 @@ def test_a_logger_of_lightning_that_keeps_its_rows_has_them_on_the_disk_afterwar
             for name in {*row} - {"step"}:
                 if row[name]:
                     written.setdefault(name, []).append((int(row["step"]), float(row[name])))
-    told = Kept()
-    evaluated(told, force=True)
-    assert len(told.found) == 2  # losses, and the score
-    assert written.keys() == told.found.keys()
-    for name, values in told.found.items():
+    logger = Kept()
+    evaluated(logger, force=True)
+    assert len(logger.numbers) == 2  # losses, and the score
+    assert written.keys() == logger.numbers.keys()
+    for name, values in logger.numbers.items():
         assert np.array(written[name]) == pytest.approx(np.array(values), rel=1e-5)
 
 
@@ -185,10 +187,10 @@ def test_a_logger_that_fails_costs_no_run(tmp_path: Path) -> None:
 
     mutag = load("MUTAG", download=False)
     with pytest.warns(UserWarning, match="Broken.*full"):
-        found = gcl_hard.evaluate(
+        results = gcl_hard.evaluate(
             "gin", mutag, "ucl", seeds=1, folds=2, epochs=2, layers=1, dim=4, c_grid=(1.0,),
             baselines=[], output="out", progress=False, logger=Broken(), threads=1,
         )  # fmt: skip
-    assert len(found.results.records) == 1
+    assert len(results.results.records) == 1
     with pytest.raises(InputError, match="log_metrics"):
         gcl_hard.evaluate("gin", mutag, "ucl", output="out", logger=Broken)  # type: ignore[arg-type]

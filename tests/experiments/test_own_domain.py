@@ -36,26 +36,26 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The page's module in the working folder."""
     (code,) = re.findall(r'^```python title="vectors.py"\n(.*?)^```$', PAGE.read_text("utf-8"),
                          re.MULTILINE | re.DOTALL)  # fmt: skip
-    found = tmp_path / "vectors.py"
-    found.write_text(code, encoding="utf-8")
+    path = tmp_path / "vectors.py"
+    path.write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setenv("COLUMNS", "300")
-    yield found
+    yield path
     sys.modules.pop("vectors", None)
 
 
-def command(*arguments: str, of: str = "gcl_hard.bench") -> subprocess.CompletedProcess[str]:
+def command(*arguments: str, module: str = "gcl_hard.bench") -> subprocess.CompletedProcess[str]:
     """A command in the working folder, in a process that knows no more than its arguments say."""
     return subprocess.run(
-        [sys.executable, "-W", "ignore::FutureWarning", "-m", of, *arguments],
+        [sys.executable, "-W", "ignore::FutureWarning", "-m", module, *arguments],
         capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 
 
 def scores(folder: str = "out") -> dict[str, Any]:
     import_domain("vectors")
-    return {one.name: one.scores for one in Store(Path(folder)).rows()}
+    return {record.name: record.scores for record in Store(Path(folder)).rows()}
 
 
 def test_the_page_is_a_domain_in_a_hundred_lines_of_code(module: Path) -> None:
@@ -68,16 +68,16 @@ def test_a_table_a_page_and_records_from_methods_and_baselines(
 ) -> None:
     asked = [*VECTORS, "--method=ucl,hscl,raw", "--noise=0.1,0.5", "--report=page.md"]
     assert bench.main(asked) == 0
-    said = capsys.readouterr()
-    assert "vectors" in said.err  # that it is imported
+    output = capsys.readouterr()
+    assert "vectors" in output.err  # that it is imported
     records = list(Store(Path("out")).rows())
     assert len(records) == 2 * (2 * 2 + 1)  # baselines read no noise
-    for one in records:
-        assert one.domain == "vectors"
-        assert {"beta", "noise", "width", "lr"} <= one.config.keys()
-        assert one.data["n_test"] == 60
-        (tested,) = one.tested()
-        assert one.scores["accuracy"] == [100 * np.mean(tested.predicted == tested.targets)]
+    for record in records:
+        assert record.domain == "vectors"
+        assert {"beta", "noise", "width", "lr"} <= record.config.keys()
+        assert record.data["n_test"] == 60
+        (tested,) = record.tested()
+        assert record.scores["accuracy"] == [100 * np.mean(tested.predicted == tested.targets)]
     page = Path("page.md").read_text("utf-8")
     assert says(page, "hscl", "σ=0.5")
     assert "95 % intervals" in page
@@ -96,7 +96,7 @@ def test_a_baseline_is_what_scikit_learn_says(module: Path) -> None:
     (first, *others) = scores().values()
     assert first["accuracy"] == [100 * float((predicted == y[test]).mean())]
     assert first["f1_macro"] == pytest.approx([100 * f1_score(y[test], predicted, average="macro")])
-    assert all(one == first for one in others)
+    assert all(other == first for other in others)
 
 
 def test_its_settings_are_flags_and_yaml_and_are_checked(
@@ -125,13 +125,13 @@ def test_settings_are_chosen_inside_the_training_part(
     asked = [*VECTORS, "--method=hscl", "--beta=0.5,4", "--select=true"]
     assert bench.main(asked) == 0
     assert says(capsys.readouterr().out, "inside", "split")
-    inner = [one for one in Store(Path("out")).rows() if one.inner]
+    inner = [record for record in Store(Path("out")).rows() if record.inner]
     assert len(inner) == 4
-    assert all(one.predicted is None for one in inner)
+    assert all(record.predicted is None for record in inner)
 
 
 def test_a_search_proposes_its_settings(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = [one for one in VECTORS if not one.startswith("--seeds")]
+    asked = [argument for argument in VECTORS if not argument.startswith("--seeds")]
     asked += ["--method=hscl", "--space=noise,lr", "--trials=3", "--report=page.md"]
     assert tune.main(asked) == 0
     result = json.loads(Path("out/wine_hscl_split_search.json").read_text("utf-8"))
@@ -163,15 +163,17 @@ def test_what_its_experiment_cannot_do_is_refused_before_training(
 def test_test_folds_are_those_that_its_configuration_has(
     module: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one = "of.Scored((of.Tested(part.test, data.y[part.test], probe.predict(z[part.test])),))"
-    code = module.read_text("utf-8").replace(f"return {one}", f"return of.Scored({one}.folds * 2)")
+    line = "of.Scored((of.Tested(part.test, data.y[part.test], probe.predict(z[part.test])),))"
+    code = module.read_text("utf-8").replace(
+        f"return {line}", f"return of.Scored({line}.folds * 2)"
+    )
     module.write_text(code, encoding="utf-8")
     assert bench.main([*VECTORS, "--method=raw"]) == 2
     assert says(capsys.readouterr().err, 2, "n_scores", 1)
     two = 'domain: ClassVar[str] = "vectors"'
     module.write_text(code.replace(two, f"{two}\n    n_scores = 2"), encoding="utf-8")
     assert command(*VECTORS, "--method=raw").returncode == 0
-    refused = command("--domain=vectors", "--method=ucl", of="gcl_hard.tune")
+    refused = command("--domain=vectors", "--method=ucl", module="gcl_hard.tune")
     assert says(refused.stderr, "vectors", 2, "--select")
 
 
@@ -183,8 +185,8 @@ def test_an_edited_module_is_said_to_have_made_no_results(module: Path) -> None:
     again = command(*VECTORS, "--method=raw")
     assert says(again.stdout + again.stderr, 2, "vectors", "--force")
     assert command(*VECTORS, "--method=raw", "--force").returncode == 0
-    said = command(*VECTORS, "--method=raw")
-    assert "--force" not in said.stdout + said.stderr
+    finished = command(*VECTORS, "--method=raw")
+    assert "--force" not in finished.stdout + finished.stderr
 
 
 ERRORS = """
@@ -220,7 +222,7 @@ def test_a_search_by_errors_finds_what_one_by_accuracies_finds(
     for name in ("errors", "vectors"):
         assert tune.main([*asked, f"--domain={name}", f"--study-name={name}"]) == 0
         results[name] = json.loads(Path(f"out/{name}_search.json").read_text("utf-8"))
-    errors, shares = (one["studies"][0] for one in results.values())
+    errors, shares = (result["studies"][0] for result in results.values())
     assert errors["params"] == shares["params"]
     n_inner, n_outer = 240, 599  # of 1797 items
     assert errors["inner"] == pytest.approx(n_inner * (1 - shares["inner"] / 100))
@@ -282,7 +284,7 @@ def test_without_the_domain_its_records_are_named_counted_and_kept(module: Path)
     assert says(compacted.stdout + compacted.stderr, 4, "vectors")
     assert sorted(path.name for path in Path("out").glob("*_seed*.json")) == before
     assert not Path("out/runs.jsonl.gz").exists()
-    drawn = command("beta", "out", "-o", "figures", of="gcl_hard.figures")
+    drawn = command("beta", "out", "-o", "figures", module="gcl_hard.figures")
     assert says(drawn.stdout + drawn.stderr, 4, "vectors")
     assert command("--domain=vectors", "--compact=out").returncode == 0
     lines = gzip.decompress(Path("out/runs.jsonl.gz").read_bytes()).decode().splitlines()

@@ -69,10 +69,10 @@ def test_table_1_is_the_papers() -> None:
     assert options.select
     assert len(trained) == len(IMAGE_SETS) * (1 + 5 + 1 + 5 + 9)
     assert {(config.epochs, config.batch_size) for config in trained} == {(200, 256)}
-    found = {c.dataset: (c.size, c.stem) for c in trained if isinstance(c, ImageConfig)}
-    assert found == {**dict.fromkeys(IMAGE_SETS, (None, "auto")), "STL10": (32, "cifar")}
-    (own,) = configs("--table=1", "--dataset=STL10", "--method=ucl", "--size=96")
-    assert (own.size, own.stem) == (96, "cifar")
+    forms = {c.dataset: (c.size, c.stem) for c in trained if isinstance(c, ImageConfig)}
+    assert forms == {**dict.fromkeys(IMAGE_SETS, (None, "auto")), "STL10": (32, "cifar")}
+    (sized,) = configs("--table=1", "--dataset=STL10", "--method=ucl", "--size=96")
+    assert (sized.size, sized.stem) == (96, "cifar")
 
 
 def test_what_is_given_wins_over_the_table(tmp_path: Path) -> None:
@@ -98,12 +98,12 @@ def test_a_smoke_run_is_few_seeds_and_epochs_of_other_configs() -> None:
 
 
 def test_a_smoke_run_of_table_1_is_of_digits() -> None:
-    found = configs("--table=1", "--quick")
-    assert {config.dataset for config in found} == {"digits"}
-    assert all(isinstance(config, ImageConfig) for config in found)
-    assert {config.epochs for config in found if not config.is_baseline} == {3}
+    quick = configs("--table=1", "--quick")
+    assert {config.dataset for config in quick} == {"digits"}
+    assert all(isinstance(config, ImageConfig) for config in quick)
+    assert {config.epochs for config in quick if not config.is_baseline} == {3}
     methods = {"ucl", "hucl", "scl", "hscl", "hscl-tau", *IMAGE_BASELINES}
-    assert {config.method for config in found} == methods
+    assert {config.method for config in quick} == methods
 
 
 @pytest.mark.parametrize(
@@ -166,11 +166,11 @@ def test_any_flag_wins(flag: str, changed: dict[str, Any]) -> None:
 
 
 def test_several_values_of_a_flag_win_too() -> None:
-    found = configs("--recipe", "best", "--lr", "0.01,0.1", "--beta", "1,4")
-    assert {(c.lr, c.beta) for c in found} == {(0.01, 1), (0.1, 1), (0.01, 4), (0.1, 4)}
-    assert {replace(c, lr=0.1, beta=1.0) for c in found} == {best("--lr=0.1", "--beta=1")}
-    found = configs("--recipe=best", "--protocol=paper,inductive")
-    assert [c.protocol for c in found] == ["transductive", "inductive"]
+    chosen = configs("--recipe", "best", "--lr", "0.01,0.1", "--beta", "1,4")
+    assert {(c.lr, c.beta) for c in chosen} == {(0.01, 1), (0.1, 1), (0.01, 4), (0.1, 4)}
+    assert {replace(c, lr=0.1, beta=1.0) for c in chosen} == {best("--lr=0.1", "--beta=1")}
+    chosen = configs("--recipe=best", "--protocol=paper,inductive")
+    assert [c.protocol for c in chosen] == ["transductive", "inductive"]
 
 
 def test_a_config_wins_and_may_name_the_recipe(tmp_path: Path) -> None:
@@ -204,20 +204,20 @@ def test_baselines_take_what_they_read() -> None:
 
 
 def test_another_contrast_or_objective_leaves_out_what_is_of_the_recipes_own() -> None:
-    found = best("--contrast=local-global")
-    assert (found.objective, found.temperature, found.augmentations) == ("jsd", None, None)
-    assert (found.lr, found.dim) == (RECIPE["lr"], RECIPE["dim"])
+    chosen = best("--contrast=local-global")
+    assert (chosen.objective, chosen.temperature, chosen.augmentations) == ("jsd", None, None)
+    assert (chosen.lr, chosen.dim) == (RECIPE["lr"], RECIPE["dim"])
 
 
 def test_a_smoke_run_of_a_recipe_stays_short() -> None:
-    found = configs("--recipe=best", "--quick")
-    assert [(c.epochs, c.beta, c.lr) for c in found] == [(3, 1.0, 0.002), (3, 10.0, 0.002)]
+    chosen = configs("--recipe=best", "--quick")
+    assert [(c.epochs, c.beta, c.lr) for c in chosen] == [(3, 1.0, 0.002), (3, 10.0, 0.002)]
     assert best("--quick", "--epochs=9", "--beta=1").epochs == 9
 
 
 def test_an_unknown_recipe_names_the_nearest() -> None:
-    said = refusal("--recipe", "bets")
-    assert re.search(r"recipe 'bets'[^,]*\bbest\b", said)
+    message = refusal("--recipe", "bets")
+    assert re.search(r"recipe 'bets'[^,]*\bbest\b", message)
 
 
 @pytest.mark.parametrize("name", ["CIFAR10", "digits"])
@@ -228,8 +228,8 @@ def test_images_have_no_recipe(name: str) -> None:
 
 @pytest.mark.parametrize("table", ["1", "2"])
 def test_the_papers_tables_are_of_the_papers_recipe(table: str) -> None:
-    said = refusal("--table", table, "--recipe", "best")
-    assert says(said, f"--table {table}", "paper's", "recipe")
+    message = refusal("--table", table, "--recipe", "best")
+    assert says(message, f"--table {table}", "paper's", "recipe")
     assert configs("--table", table, "--recipe", "paper") == configs("--table", table)
 
 
@@ -274,11 +274,13 @@ def test_every_recipe_that_comes_with_the_package_is_one(monkeypatch: pytest.Mon
     assert paths
     for path in paths:
         name = canonical["mutag" if path.stem == "all" else path.stem]
-        own = recipe(name)
+        settings = recipe(name)
         stated = yaml.safe_load(path.read_text(encoding="utf-8"))
         if path.stem != "all":
-            assert set(own) == set(stated)
-        assert best("--dataset", name) == GraphConfig(dataset=name, protocol="inductive", **own)
+            assert set(settings) == set(stated)
+        assert best("--dataset", name) == GraphConfig(
+            dataset=name, protocol="inductive", **settings
+        )
         (config,) = parse_bench(["--config", str(path)]).configs  # a recipe is a config file too
         for setting, value in stated.items():
             expected = tuple(value) if isinstance(value, list) else value

@@ -62,13 +62,13 @@ def test_the_command_trains_saves_and_does_not_repeat(
 ) -> None:
     path = tmp_path / "encoder.pt"
     assert main(flags(csv, path)) == 0
-    found = load_pretrained(path)
-    assert found.vocabulary == vocabulary()
-    assert len(found.about["losses"]) == 2
-    assert found.about["n"] == len(CHAINS)
-    assert not found.encoder.training
+    encoder = load_pretrained(path)
+    assert encoder.vocabulary == vocabulary()
+    assert len(encoder.about["losses"]) == 2
+    assert encoder.about["n"] == len(CHAINS)
+    assert not encoder.encoder.training
     assert not path.with_suffix(".ckpt").exists()
-    assert embed(found.encoder, from_smiles(["CCO", "CCN"])).shape == (2, 16)
+    assert embed(encoder.encoder, from_smiles(["CCO", "CCN"])).shape == (2, 16)
     written = path.stat().st_mtime_ns
     assert main(flags(csv, path)) == 0
     assert path.stat().st_mtime_ns == written
@@ -96,7 +96,7 @@ def test_words_beside_the_smiles_are_no_targets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A file as others have them: ids and notes in words, SMILES under a name of its own."""
-    found = []
+    digests = []
     for head, more in (("smiles", []), ("structure", ["--smiles=structure"])):
         path = tmp_path / "own.csv"
         lines = [f"id,{head},note", "A1,CCO,x", "A2,CCC,", "A3,CCN,1", "A4,c1ccccc1,y"]
@@ -104,8 +104,8 @@ def test_words_beside_the_smiles_are_no_targets(
         command = [f"--dataset={path}", "--method=hucl", "--epochs=1", "--threads=1", "--force",
                    f"--output={tmp_path / 'own.pt'}"]  # fmt: skip
         assert main([*command, *more]) == 0
-        found.append(load_pretrained(tmp_path / "own.pt").about["run"]["data"])
-    assert found[0] == found[1]
+        digests.append(load_pretrained(tmp_path / "own.pt").about["run"]["data"])
+    assert digests[0] == digests[1]
     assert main(command) == 2
     assert says(capsys.readouterr().err, "structure", "--smiles")
 
@@ -161,7 +161,7 @@ def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
 
 def test_a_larger_draw_holds_a_smaller_one_and_seeds_differ(csv: Path, tmp_path: Path) -> None:
     draws = [set(drawn(60, n, 3, "molecules").tolist()) for n in (5, 20, None)]
-    assert [len(one) for one in draws] == [5, 20, 60]
+    assert [len(draw) for draw in draws] == [5, 20, 60]
     assert draws[0] < draws[1] < draws[2]
     with pytest.raises(InputError, match=r"\bsubset\b\D+61\D+60 molecules"):
         drawn(60, 61, 0, "molecules")
@@ -179,16 +179,16 @@ def test_a_larger_draw_holds_a_smaller_one_and_seeds_differ(csv: Path, tmp_path:
 def test_an_epoch_has_every_molecule_once_and_groups_sit_together(
     groups: list[int], size: int, seed: int, grouped: bool
 ) -> None:
-    of = torch.tensor(groups)
-    chosen = torch.arange(len(of))
-    batches = order(chosen, of if grouped else None, size, seed, 1)
+    group_of = torch.tensor(groups)
+    chosen = torch.arange(len(group_of))
+    batches = order(chosen, group_of if grouped else None, size, seed, 1)
     ids = torch.cat(batches)
     assert sorted(ids.tolist()) == chosen.tolist()
-    assert all(len(one) in (size, size + 1) for one in batches[:-1])
+    assert all(len(batch) in (size, size + 1) for batch in batches[:-1])
     assert len(batches) == 1 or len(batches[-1]) > 1
     if grouped:
-        changes = int((of[ids].diff() != 0).sum())
-        pieces = sum(-(-count // GROUP_SIZE) for count in np.bincount(of))
+        changes = int((group_of[ids].diff() != 0).sum())
+        pieces = sum(-(-count // GROUP_SIZE) for count in np.bincount(group_of))
         assert changes < pieces
 
 
@@ -207,7 +207,7 @@ def test_label_aware_methods_are_given_scaffolds(
 
     def watched(*args: Any, **kwargs: Any) -> Any:
         model = build(*args, **kwargs)
-        model.register_forward_pre_hook(lambda _, given: seen.append(given[0].y))
+        model.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].y))
         return model
 
     monkeypatch.setattr(molecule_pretraining, "build", watched)
@@ -315,9 +315,9 @@ def test_the_benchmark_begins_with_a_pre_trained_encoder(
     }
     graphs = from_tu(load("MUTAG", features="labels", download=False))
     frozen = embed(load_pretrained(path).encoder, graphs)
-    found = {name: np.load(file)["embeddings"] for name, file in saved.items()}
-    np.testing.assert_allclose(found["untrained"][0], frozen, rtol=1e-5)
-    assert all(not np.allclose(one, frozen, rtol=1e-3) for one in found["scl"])
+    embedded = {name: np.load(file)["embeddings"] for name, file in saved.items()}
+    np.testing.assert_allclose(embedded["untrained"][0], frozen, rtol=1e-5)
+    assert all(not np.allclose(z, frozen, rtol=1e-3) for z in embedded["scl"])
     capsys.readouterr()
     assert bench.main(run) == 0
     assert says(capsys.readouterr().out, 2, 2, "finished")
@@ -351,10 +351,10 @@ def test_a_file_that_cannot_begin_a_benchmark_is_refused(
 
 def test_molecules_of_ones_own_are_evaluated(tmp_path: Path) -> None:
     smiles = ["CCO", "CCN", "CCC", "CCCO", "CCCN", "c1ccccc1O", "c1ccccc1N", "c1ccccc1C"] * 4
-    molecules = from_smiles(smiles, [int("O" in one) for one in smiles], classes=True, name="own")
-    found = evaluate(
+    molecules = from_smiles(smiles, [int("O" in text) for text in smiles], classes=True, name="own")
+    results = evaluate(
         lambda n_features: MoleculeGIN(dim=8, layers=1), molecules, "scl", seeds=1, epochs=1,
         folds=2, output=tmp_path, progress=False,
     )  # fmt: skip
-    assert set(found.table["method"]) == {"scl", "majority", "untrained"}
-    assert found.embeddings("untrained")[0].shape[-1] == 8
+    assert set(results.table["method"]) == {"scl", "majority", "untrained"}
+    assert results.embeddings("untrained")[0].shape[-1] == 8

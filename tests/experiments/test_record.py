@@ -27,7 +27,7 @@ RUN = Run(MoleculeConfig(method="ecfp"), 0)
 IDS = np.arange(3, 43)
 
 
-def made(scored: Scored, *metrics: str, seed: int = 0) -> RunResult:
+def result_of(scored: Scored, *metrics: str, seed: int = 0) -> RunResult:
     test, predicted = scored.packed()
     return RunResult(
         as_json(RUN.config), seed, scored.scores(metrics), 1.0, 1.0, {"split": "scaffold"}, "cpu",
@@ -46,8 +46,8 @@ def test_several_tasks_with_unknown_targets_keep_predictions_of_known_ones() -> 
     targets[rng.random((40, 3)) < 0.3] = np.nan
     targets[:, 2] = np.where(np.isfinite(targets[:, 2]), 1.0, np.nan)  # one class
     predicted = rng.normal(size=(40, 3))
-    found = read_again(made(Scored((record.Tested(IDS, targets, predicted),)), "auc"))
-    (fold,) = found.tested()
+    result = read_again(result_of(Scored((record.Tested(IDS, targets, predicted),)), "auc"))
+    (fold,) = result.tested()
     known = np.isfinite(targets)
     assert fold.items.tolist() == IDS.tolist()
     np.testing.assert_array_equal(fold.targets, targets)
@@ -56,21 +56,21 @@ def test_several_tasks_with_unknown_targets_keep_predictions_of_known_ones() -> 
     aucs = [
         roc_auc_score(targets[known[:, k], k], fold.predicted[known[:, k], k]) for k in range(2)
     ]
-    assert found.scores["auc"] == [pytest.approx(100 * np.mean(aucs), rel=1e-12)]
+    assert result.scores["auc"] == [pytest.approx(100 * np.mean(aucs), rel=1e-12)]
 
 
 def test_errors_are_over_all_and_over_those_of_a_mask_and_come_from_what_is_stored() -> None:
     rng = np.random.default_rng(1)
     targets, predicted, cliffs = rng.normal(size=40), rng.normal(size=40), rng.random(40) < 0.5
     fold = record.Tested(IDS, targets, predicted, {"cliffs": cliffs})
-    found = read_again(made(Scored((fold,), validation=(0.25,)), "rmse", "cliff_rmse"))
-    (again,) = found.tested()
+    result = read_again(result_of(Scored((fold,), validation=(0.25,)), "rmse", "cliff_rmse"))
+    (again,) = result.tested()
     assert again.masks["cliffs"].tolist() == cliffs.tolist()
-    for name, which in (("rmse", slice(None)), ("cliff_rmse", cliffs)):
-        expected = root_mean_squared_error(again.targets[which], again.predicted[which])
-        assert found.scores[name] == [pytest.approx(expected, rel=1e-12)]
+    for name, rows in (("rmse", slice(None)), ("cliff_rmse", cliffs)):
+        expected = root_mean_squared_error(again.targets[rows], again.predicted[rows])
+        assert result.scores[name] == [pytest.approx(expected, rel=1e-12)]
         assert not metric(name).higher
-    assert found.validation == [0.25]
+    assert result.validation == [0.25]
     assert (predicted.astype(np.float32) == again.predicted).all()
 
 
@@ -97,23 +97,23 @@ def test_folds_with_masks_are_taken_apart_again() -> None:
         record.Tested(IDS[k::2], IDS[k::2] / 7, IDS[k::2] / 8, {"cliffs": IDS[k::2] % 3 == 0})
         for k in (0, 1)
     )
-    found = made(Scored(folds), "rmse", "cliff_rmse").tested()
-    assert [one.items.tolist() for one in found] == [one.items.tolist() for one in folds]
-    for one, other in zip(found, folds, strict=True):
-        assert one.masks["cliffs"].tolist() == other.masks["cliffs"].tolist()
+    tested = result_of(Scored(folds), "rmse", "cliff_rmse").tested()
+    assert [fold.items.tolist() for fold in tested] == [fold.items.tolist() for fold in folds]
+    for fold, other in zip(tested, folds, strict=True):
+        assert fold.masks["cliffs"].tolist() == other.masks["cliffs"].tolist()
 
 
 def test_a_score_that_is_not_defined_is_stored_as_none_and_trusted(tmp_path: Path) -> None:
     fold = record.Tested(IDS, np.zeros(40, int), np.linspace(0, 1, 40))  # one class
-    result = made(Scored((fold,), validation=(math.nan,)), "auc")
+    result = result_of(Scored((fold,), validation=(math.nan,)), "auc")
     assert math.isnan(result.scores["auc"][0])
     store = Store(tmp_path)
     store.put(RUN, result)
     content = json.loads(store.path(RUN).read_text(encoding="utf-8"))
     assert (content["scores"], content["validation"]) == ({"auc": [None]}, [None])
-    found = store.get(RUN)
-    assert found is not None
-    assert math.isnan(found.scores["auc"][0])
+    stored = store.get(RUN)
+    assert stored is not None
+    assert math.isnan(stored.scores["auc"][0])
     assert store.problem(RUN) is None
     defined = fold._replace(targets=(np.arange(40) > 20).astype(int))
     test, _ = Scored((defined,)).packed()
@@ -130,13 +130,13 @@ def test_the_compact_form_states_targets_once(tmp_path: Path) -> None:
             fold = record.Tested(np.arange(2000), targets, rng.normal(size=2000),
                                  {"cliffs": targets > 0})  # fmt: skip
             scored = Scored((fold,))
-            store.put(RUN._replace(seed=seed), made(scored, "rmse", "cliff_rmse", seed=seed))
+            store.put(RUN._replace(seed=seed), result_of(scored, "rmse", "cliff_rmse", seed=seed))
         assert store.compact() == n
         sizes.append((tmp_path / COMPACT).stat().st_size)
     text = gzip.decompress((tmp_path / COMPACT).read_bytes()).decode()
     assert text.count(scored.packed()[0]["targets"]) == 1
     assert sizes[1] - sizes[0] < 2 * 4 * 2000 * 1.1
-    assert all(one.values for one in Store(tmp_path).rows())
+    assert all(record.values for record in Store(tmp_path).rows())
 
 
 def split_folds(
@@ -148,12 +148,12 @@ def split_folds(
     return tuple(record.Tested(test, targets[test], predict(test)) for test in tests)
 
 
-def same(found: Iterable[record.Tested], folds: Iterable[record.Tested]) -> bool:
-    pairs = zip(found, folds, strict=True)
+def same(tested: Iterable[record.Tested], folds: Iterable[record.Tested]) -> bool:
+    pairs = zip(tested, folds, strict=True)
     return all(
-        np.array_equal(one, other, equal_nan=True)
+        np.array_equal(array, other, equal_nan=True)
         for pair in pairs
-        for one, other in zip(pair[0][:3], pair[1][:3], strict=True)
+        for array, other in zip(pair[0][:3], pair[1][:3], strict=True)
     )
 
 
@@ -181,22 +181,22 @@ def test_test_parts_that_overlap_are_read_as_they_were(
 ) -> None:
     folds = split_folds(200, 4, share, targets, predict)
     if targets is REAL:
-        assert same(read_again(made(Scored(folds), "rmse")).tested(), folds)
+        assert same(read_again(result_of(Scored(folds), "rmse")).tested(), folds)
         return
-    result = made(Scored(folds), "accuracy")
+    result = result_of(Scored(folds), "accuracy")
     assert same(read_again(result).tested(), folds)
     assert result.scores["accuracy"] == [
-        pytest.approx(100 * np.mean(one.targets == one.predicted)) for one in folds
+        pytest.approx(100 * np.mean(fold.targets == fold.predicted)) for fold in folds
     ]
 
 
 def test_items_in_any_order_and_with_other_targets_in_other_folds_are_kept() -> None:
     folds = split_folds(50, 3, 0.8, CLASSES, lambda test: CLASSES[test] // 2)
-    turned = tuple(record.Tested(*(one[::-1] for one in fold[:3])) for fold in folds)
-    moved = tuple(one._replace(targets=(one.targets + k) % 15) for k, one in enumerate(folds))
-    far = tuple(one._replace(items=one.items * 10**6) for one in folds)
-    for given in (turned, moved, far):
-        assert same(made(Scored(given), "accuracy").tested(), given)
+    turned = tuple(record.Tested(*(array[::-1] for array in fold[:3])) for fold in folds)
+    moved = tuple(fold._replace(targets=(fold.targets + k) % 15) for k, fold in enumerate(folds))
+    far = tuple(fold._replace(items=fold.items * 10**6) for fold in folds)
+    for changed in (turned, moved, far):
+        assert same(result_of(Scored(changed), "accuracy").tested(), changed)
 
 
 def test_twenty_splits_of_many_nodes_take_little_room() -> None:
@@ -208,7 +208,7 @@ def test_twenty_splits_of_many_nodes_take_little_room() -> None:
         return (targets[test] + wrong * rng.integers(1, 15, len(test))) % 15
 
     folds = split_folds(n, 20, 0.8, targets, predict)
-    result = made(Scored(folds), "accuracy")
+    result = result_of(Scored(folds), "accuracy")
     assert same(result.tested(), folds)
     assert len(gzip.compress(json.dumps([result.test, result.predicted]).encode())) < 80 * 1024
 
@@ -217,7 +217,7 @@ def test_test_parts_that_do_not_overlap_are_stored_as_ever() -> None:
     parts = np.split(np.random.default_rng(7).permutation(40), 4)
     folds = [record.Tested(part, part % 3, part % 2) for part in map(np.sort, parts)]
     test, predicted = Scored(tuple(folds)).packed()
-    items = np.concatenate([one.items for one in folds]).astype(np.uint8)
+    items = np.concatenate([fold.items for fold in folds]).astype(np.uint8)
     text = {"items": items, "targets": items % 3, "predicted": items % 2}
     expected = {k: f"u1:{base64.b64encode(v.tobytes()).decode()}" for k, v in text.items()}
     assert {**test, "predicted": predicted} == {"sizes": [10] * 4, **expected}

@@ -42,24 +42,24 @@ class Dropping(nn.Module):
         self.linear = nn.Linear(n_features, 4)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        found: Tensor = nn.functional.dropout(self.linear(x), training=self.training)
-        return found
+        output: Tensor = nn.functional.dropout(self.linear(x), training=self.training)
+        return output
 
 
 class DroppingFacts(DistMult):
     """A model of facts that draws from the global random state."""
 
     def query(self, entity: Tensor, relation: Tensor) -> Tensor:
-        found: Tensor = nn.functional.dropout(super().query(entity, relation), 0.2, self.training)
-        return found
+        output: Tensor = nn.functional.dropout(super().query(entity, relation), 0.2, self.training)
+        return output
 
 
 def facts() -> LinkSet:
     """Twenty people in a ring, of whom each has a next one, and others further on."""
-    made = [(f"p{i}", name, f"p{(i + step) % 20}") for i in range(20)
+    facts = [(f"p{i}", name, f"p{(i + step) % 20}") for i in range(20)
             for step, name in enumerate(("next", "second", "third"), 1)]  # fmt: skip
-    order = np.random.default_rng(0).permutation(len(made)).tolist()
-    parts = ([made[i] for i in ids] for ids in (order[:45], order[45:52], order[52:]))
+    order = np.random.default_rng(0).permutation(len(facts)).tolist()
+    parts = ([facts[i] for i in ids] for ids in (order[:45], order[45:52], order[52:]))
     return LinkSet.from_triples(*parts, name="ring")
 
 
@@ -77,34 +77,34 @@ CONFIGS: dict[str, RunConfig] = {
 }
 
 
-def leaves(found: Any) -> Iterator[Any]:
+def leaves(state: Any) -> Iterator[Any]:
     """Arrays and numbers in what a run ends with."""
-    if isinstance(found, nn.Module):
-        found = found.state_dict()
-    if isinstance(found, dict):
-        found = list(found.values())
-    if isinstance(found, list | tuple):
-        for one in found:
-            yield from leaves(one)
+    if isinstance(state, nn.Module):
+        state = state.state_dict()
+    if isinstance(state, dict):
+        state = list(state.values())
+    if isinstance(state, list | tuple):
+        for part in state:
+            yield from leaves(part)
     else:
-        yield None if found is None else np.asarray(found)
+        yield None if state is None else np.asarray(state)
 
 
-def same(one: TrainedRun, other: TrainedRun) -> bool:
+def same(trained: TrainedRun, other: TrainedRun) -> bool:
     """Whether two runs ended with the same bits."""
     kept = "losses", "embeddings", "scores", "encoders", "facts", "snapshots", "points"
-    parts = [[getattr(run, name) for name in kept] for run in (one, other)]
+    parts = [[getattr(run, name) for name in kept] for run in (trained, other)]
     pairs = zip(leaves(parts[0]), leaves(parts[1]), strict=True)
     return all(np.array_equal(a, b) for a, b in pairs)
 
 
-@pytest.mark.parametrize("what", CONFIGS)
-def test_stopped_anywhere_it_ends_as_undisturbed(what: str, tmp_path: Path) -> None:
-    config = CONFIGS[what]
-    given: Any = data() if config.domain == "nodes" else facts()
+@pytest.mark.parametrize("name", CONFIGS)
+def test_stopped_anywhere_it_ends_as_undisturbed(name: str, tmp_path: Path) -> None:
+    config = CONFIGS[name]
+    inputs: Any = data() if config.domain == "nodes" else facts()
     experiment, run = experiment_of(config), Run(config, 0)
     saving = {"save_encoder": config.domain == "nodes"}
-    saving |= {"diagnostics": 1} if what in ("nodes", "an encoder a split") else {}
+    saving |= {"diagnostics": 1} if name in ("nodes", "an encoder a split") else {}
 
     def trained(folder: str, stops: Callable[[int], bool]) -> tuple[TrainedRun | None, int]:
         calls = 0
@@ -119,11 +119,11 @@ def test_stopped_anywhere_it_ends_as_undisturbed(what: str, tmp_path: Path) -> N
         where = replace(where, parts={"own:Dropping": Dropping, "own:DroppingFacts": DroppingFacts})
         where.output.mkdir(exist_ok=True)
         try:
-            (found,) = experiment.train([run], given, where, report)
+            (trained,) = experiment.train([run], inputs, where, report)
         except KeyboardInterrupt:
             assert where.checkpoints(run)
             return None, calls
-        return found, calls
+        return trained, calls
 
     torch.manual_seed(1)
     whole, n_calls = trained("whole", lambda call: False)
@@ -189,14 +189,14 @@ def test_a_stopped_command_continues_and_says_from_where(
     (saved,) = {f"{datetime.fromtimestamp(path.stat().st_mtime):%Y-%m-%d %H:%M}"
                 for path in Path("out").glob("*.1.ckpt")}  # fmt: skip
     assert bench.main([*command, *more]) == 0
-    (line,) = (one for one in capsys.readouterr().out.splitlines() if "continues" in one)
+    (line,) = (text for text in capsys.readouterr().out.splitlines() if "continues" in text)
     assert says(line, "scl", "encoder 2 of 2", "epoch 3 of 3", saved)  # its second ended
     assert not [*Path("out").glob("*.ckpt")]
     resumed = json.loads(Path("table.json").read_text())
     assert bench.main([*command, "--output=whole"]) == 0
     whole = json.loads(Path("table.json").read_text())
-    for one, other in zip(resumed["configs"], whole["configs"], strict=True):
-        assert one["fold_accuracies"] == other["fold_accuracies"]
+    for result, other in zip(resumed["configs"], whole["configs"], strict=True):
+        assert result["fold_accuracies"] == other["fold_accuracies"]
 
 
 def test_force_starts_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,8 +278,8 @@ def test_candidates_of_links_are_drawn_as_before_in_a_loop_of_ones_own(tmp_path:
                 checkpoint.stop()
 
         fit(model, links, epochs=4, batch_size=32, checkpoint=checkpoint, on_epoch=on_epoch)
-        found: Tensor = model.scorer.candidates(None).detach()
-        return found
+        embedded: Tensor = model.scorer.candidates(None).detach()
+        return embedded
 
     with pytest.raises(KeyboardInterrupt):
         weights(resume=False, stop=2)

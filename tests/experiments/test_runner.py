@@ -59,9 +59,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     seen: Started = []
     real = GraphExperiment.train
 
-    def train(self: Any, several: Any, *given: Any) -> Any:
+    def train(self: Any, several: Any, *arguments: Any) -> Any:
         seen.extend((run.config.method, run.seed) for run in several)
-        return real(self, several, *given)
+        return real(self, several, *arguments)
 
     monkeypatch.setattr(GraphExperiment, "train", train)
     return seen
@@ -87,8 +87,8 @@ def diverging(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 def spoil(path: Path, **changed: Any) -> dict[str, Any]:
     """Change a stored result; returns what it held."""
     stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    own = {name: value for name, value in stored.items() if name != "digest"}
-    path.write_text(json.dumps({**own, **changed}))
+    content = {name: value for name, value in stored.items() if name != "digest"}
+    path.write_text(json.dumps({**content, **changed}))
     return stored
 
 
@@ -283,8 +283,8 @@ def test_where_there_is_no_terminal_lines_tell_the_progress() -> None:
     with progress(console, every=0.05) as shown:
         shown.add_task("scoring: a run", total=2, completed=1)
         tasks.wait_for(lambda: console.file.getvalue().count("50 %") > 1)  # type: ignore
-    told = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "scoring: a run" in told
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "scoring: a run" in text
 
 
 # What goes wrong
@@ -315,10 +315,10 @@ def test_an_accident_in_scoring_is_its_runs_alone(
 ) -> None:
     real = protocols.svm_cross_validation
 
-    def broken(*given: Any, seed: int, **settings: Any) -> Any:
+    def broken(*arguments: Any, seed: int, **settings: Any) -> Any:
         if seed == 1:
             raise ZeroDivisionError("by zero")
-        return real(*given, seed=seed, **settings)
+        return real(*arguments, seed=seed, **settings)
 
     monkeypatch.setattr(protocols, "svm_cross_validation", broken)
     ran = Ran(tmp_path, runs(seeds=3))
@@ -331,14 +331,14 @@ def test_an_accident_in_scoring_is_its_runs_alone(
 
 
 @pytest.mark.parametrize(
-    ("accident", "said"),
+    ("accident", "message"),
     [
         (ZeroDivisionError("by zero"), "seed 1: ZeroDivisionError: by zero"),
         (KilledWorker("train_group", None, TRIES - 1), r"seed 1: .*\bkilled\b"),
     ],
 )
 def test_an_accident_in_a_group_is_traced_to_its_run_and_the_others_are_done(
-    accident: Exception, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    accident: Exception, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = protocols.build
 
@@ -351,7 +351,7 @@ def test_an_accident_in_a_group_is_traced_to_its_run_and_the_others_are_done(
     ran = Ran(tmp_path, runs(seeds=3))
     assert {run.seed for run in ran.results} == {0, 2}
     (failure,) = ran.failures
-    assert re.search(said, failure)
+    assert re.search(message, failure)
     assert not list(tmp_path.glob(".*"))
 
 
@@ -440,11 +440,11 @@ def bench(output: Path, *arguments: str) -> list[str]:
 def test_two_commands_share_a_folder_without_losing_or_doubling(tmp_path: Path) -> None:
     shared = ("--method=ucl,scl", "--seeds=3", "--epochs=20")
     with (
-        tasks.process(*bench(tmp_path / "out", *shared)) as one,
+        tasks.process(*bench(tmp_path / "out", *shared)) as first,
         tasks.process(*bench(tmp_path / "out", *shared)) as other,
     ):
-        said = [process.communicate() for process in (one, other)]
-        assert [process.returncode for process in (one, other)] == [0, 0], said
+        outputs = [process.communicate() for process in (first, other)]
+        assert [process.returncode for process in (first, other)] == [0, 0], outputs
     assert main([*SMALL, *shared, f"--output={tmp_path / 'alone'}"]) == 0
     assert len(numbers(tmp_path / "alone")) == 6
     assert numbers(tmp_path / "out") == numbers(tmp_path / "alone")

@@ -16,41 +16,41 @@ from gcl_hard.graphs.settings import GraphConfig
 
 
 @pytest.mark.parametrize(
-    ("given", "seeds"),
+    ("value", "seeds"),
     [
         ("3", (0, 1, 2)), ("0,1,2", (0, 1, 2)), ("7,", (7,)), ("4,2", (4, 2)), ("1", (0,)),
         (2, (0, 1)), ([7], (7,)), ((3, 1), (3, 1)), ("10000", tuple(range(10_000))),
         ("4294967295,", (2**32 - 1,)),
     ],
 )  # fmt: skip
-def test_seeds_are_a_count_or_a_list(given: Any, seeds: tuple[int, ...]) -> None:
-    assert as_seeds(given) == seeds
+def test_seeds_are_a_count_or_a_list(value: Any, seeds: tuple[int, ...]) -> None:
+    assert as_seeds(value) == seeds
 
 
 @pytest.mark.parametrize(
-    "given",
+    "value",
     ["0", "-1", "1,1", "-1,2", "x", "2.5", ",", "1,x", "", 0, -1, True, None, [], [1, 1], 2.5,
      "4294967296,", "99999999999999999999,", "10001", "4294967296"],
 )  # fmt: skip
-def test_seeds_that_are_neither_are_refused(given: Any) -> None:
+def test_seeds_that_are_neither_are_refused(value: Any) -> None:
     with pytest.raises(ArgumentTypeError, match=r"seed|count"):
-        as_seeds(given)
+        as_seeds(value)
 
 
 def test_settings_are_as_a_config_has_them() -> None:
-    given = {"encodings": "wl", "c_grid": [1], "beta": 2, "epochs": 3, "temperature": None}
-    found = settings_from(CONFIGS["graphs"], given, "here")
-    assert found == {"encodings": ("wl",), "c_grid": (1.0,), "beta": 2.0, "epochs": 3,
+    stated = {"encodings": "wl", "c_grid": [1], "beta": 2, "epochs": 3, "temperature": None}
+    settings = settings_from(CONFIGS["graphs"], stated, "here")
+    assert settings == {"encodings": ("wl",), "c_grid": (1.0,), "beta": 2.0, "epochs": 3,
                      "temperature": None}  # fmt: skip
-    assert list(found) == list(given)
-    assert {k: type(v) for k, v in found.items()} == {
+    assert list(settings) == list(stated)
+    assert {k: type(v) for k, v in settings.items()} == {
         "encodings": tuple, "c_grid": tuple, "beta": float, "epochs": int,
         "temperature": type(None),
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("stated", "message"),
     [
         ([1], r"\bsettings\b.* \[1\]$"),
         ({"lrr": 1}, r"'lrr'[^,]*\blr\b"),
@@ -63,9 +63,9 @@ def test_settings_are_as_a_config_has_them() -> None:
         ({"c_grid": []}, r"\bc-grid\b.*\bvalue\b"),
     ],
 )
-def test_settings_that_mean_nothing_are_named_with_their_place(given: Any, message: str) -> None:
+def test_settings_that_mean_nothing_are_named_with_their_place(stated: Any, message: str) -> None:
     with pytest.raises(InputError, match=rf"^mine\.yaml\b.*{message}"):
-        settings_from(CONFIGS["graphs"], given, "mine.yaml")
+        settings_from(CONFIGS["graphs"], stated, "mine.yaml")
 
 
 def test_settings_that_are_left_out_are_refused() -> None:
@@ -77,14 +77,14 @@ def test_settings_that_are_left_out_are_refused() -> None:
 
 
 def test_every_setting_has_a_help_and_the_domains_that_have_it() -> None:
-    found = all_settings()
+    settings = all_settings()
     for domain, config in CONFIGS.items():
         for field in fields(config):
-            domains, _, text, default = found[field.name]
+            domains, _, text, default = settings[field.name]
             assert domain in domains
             assert text
             if domains == (domain,):
                 assert default == field.default
-    assert {name for name in found if "graphs" in found[name][0]} == {
+    assert {name for name in settings if "graphs" in settings[name][0]} == {
         field.name for field in fields(GraphConfig)
     }

@@ -22,7 +22,7 @@ with terminated_as_interrupted() as termination:
 @pytest.mark.parametrize("start", ["", "trap '' INT; "])
 def test_sigterm_stops_whether_or_not_ctrl_c_is_ignored(start: str) -> None:
     command = f'{start}exec "{sys.executable}" -c "$0"'
-    found = subprocess.run(
+    finished = subprocess.run(
         ["/bin/sh", "-c", command, PROGRAM], capture_output=True, text=True, check=True
     )
-    assert found.stdout == "stopped True\n"
+    assert finished.stdout == "stopped True\n"

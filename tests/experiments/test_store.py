@@ -85,8 +85,8 @@ def test_a_result_is_named_after_its_run(store: Store) -> None:
 
 
 def accuracies(folder: Path, processes: int, run: Run) -> list[float] | None:
-    found = Store(folder, processes=processes).get(run)
-    return None if found is None else found.values
+    result = Store(folder, processes=processes).get(run)
+    return None if result is None else result.values
 
 
 def of_processes(n: int, **settings: Any) -> tuple[Run, RunResult]:
@@ -132,9 +132,9 @@ def test_dates_are_compared_among_results_of_as_many_processes(tmp_path: Path) -
         two.put(run, again)
         with pytest.warns(UserWarning, match="older"):
             two.compact()
-        found = two.get(run)
-        assert found is not None
-        assert (found.values, found.finished[:4]) == ([value], kept)
+        read = two.get(run)
+        assert read is not None
+        assert (read.values, read.finished[:4]) == ([value], kept)
 
 
 def test_a_result_of_several_processes_under_the_name_of_one_is_not_overwritten(
@@ -265,8 +265,8 @@ def test_a_number_that_is_not_finite_is_never_written(store: Store) -> None:
 def test_points_stand_beside_their_result_and_go_with_the_next_one(store: Store) -> None:
     points = {"anchors": np.eye(3, dtype=np.float32), "objective": np.array("jsd")}
     store.put_arrays(RUN, points)
-    with np.load(store.path(RUN).with_suffix(".npz")) as found:
-        assert {name: value.tolist() for name, value in found.items()} == {
+    with np.load(store.path(RUN).with_suffix(".npz")) as arrays:
+        assert {name: value.tolist() for name, value in arrays.items()} == {
             name: value.tolist() for name, value in points.items()
         }
     store.put_arrays(RUN, None)
@@ -294,9 +294,9 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
 def test_a_result_lacks_snapshots_only_if_it_could_have_them() -> None:
     config = small(epochs=4, protocol="inductive")
 
-    def lacking(every: int, had: list[int], of: GraphConfig = config, **more: Any) -> bool:
+    def lacking(every: int, had: list[int], settings: GraphConfig = config, **more: Any) -> bool:
         snapshots = [{"epoch": epoch, "settings": {}} for epoch in had]
-        return record(of, 0, [1.0] * 3, diagnostics=snapshots, **more).lacks_snapshots(every)
+        return record(settings, 0, [1.0] * 3, diagnostics=snapshots, **more).lacks_snapshots(every)
 
     assert [lacking(every, []) for every in (0, 1, 9)] == [False, True, True]
     assert [lacking(every, [2, 4]) for every in (0, 1, 2, 3, 4, 9)] == [
@@ -304,8 +304,8 @@ def test_a_result_lacks_snapshots_only_if_it_could_have_them() -> None:
     ]  # fmt: skip
     assert not any(lacking(every, [1, 2, 3, 4]) for every in range(9))
     assert not lacking(1, [], inner=True)
-    assert not lacking(1, [], of=small("supervised"))
-    assert not lacking(1, [], of=small("untrained"))
+    assert not lacking(1, [], settings=small("supervised"))
+    assert not lacking(1, [], settings=small("untrained"))
 
 
 # Many results: single files and the compact form
@@ -314,16 +314,16 @@ def test_a_result_lacks_snapshots_only_if_it_could_have_them() -> None:
 def several() -> dict[Run, RunResult]:
     """Of graphs and images, with and without what most results lack."""
     configs: list[RunConfig] = [CONFIG, replace(CONFIG, lr=0.5), ImageConfig(method="ucl")]
-    found = {}
+    results = {}
     for config in configs:
         for seed in (0, 1, 11):
             accuracies = [60.0 + seed + 0.25 * k for k in range(config.n_scores)]
-            made = record(config, seed, accuracies, seconds_train=seed / 7)
-            found[Run(config, seed)] = made
-    found[RUN] = FULL
+            result = record(config, seed, accuracies, seconds_train=seed / 7)
+            results[Run(config, seed)] = result
+    results[RUN] = FULL
     inner = RUN._replace(inner=True)
-    found[inner] = replace(RESULT, inner=True, versions={"torch": "2.9"}, device="a GPU")
-    return found
+    results[inner] = replace(RESULT, inner=True, versions={"torch": "2.9"}, device="a GPU")
+    return results
 
 
 def filled(folder: Path, results: dict[Run, RunResult]) -> Store:
@@ -389,12 +389,12 @@ def test_of_two_results_of_a_run_the_newer_is_compacted(
     for reader in (store, Store(store.folder)):
         assert reader.get(RUN) == newer
         assert list(reader.rows()) == [newer]
-    with pytest.warns(UserWarning, match="older") as said:
+    with pytest.warns(UserWarning, match="older") as warned:
         assert store.compact() == 1
     assert store.get(RUN) == newer
     assert left(store) == {COMPACT, "older"}
     (kept,) = (store.folder / "older").iterdir()
-    assert kept.name in str(said[0].message)
+    assert kept.name in str(warned[0].message)
     assert read_result(kept) == older
     assert store.compact() == 1
     assert list(store.rows()) == [newer]
@@ -435,11 +435,11 @@ def test_what_comes_during_a_compaction_stays(
         assert store.compact() == len(some)
     expected = results | {some[0]: again}
     for reader in (store, Store(tmp_path)):
-        assert {one.run: one for one in reader.rows()} == expected
-        assert all(reader.get(run) == one for run, one in expected.items())
+        assert {result.run: result for result in reader.rows()} == expected
+        assert all(reader.get(run) == result for run, result in expected.items())
     with pytest.warns(UserWarning, match="older"):
         assert store.compact() == len(results)
-    assert {one.run: one for one in store.rows()} == expected
+    assert {result.run: result for result in store.rows()} == expected
 
 
 def test_one_compaction_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -471,18 +471,18 @@ def test_readers_see_all_results_before_during_and_after_a_compaction(
     first = next(begun)
     real, seen = Path.read_text, []
 
-    def read_text(path: Path, **how: Any) -> str:  # the files go while they are being read
+    def read_text(path: Path, **options: Any) -> str:  # the files go while they are being read
         seen.append(path)
         if len(seen) == 2:
             monkeypatch.setattr(Path, "read_text", real)
             Store(tmp_path).compact()
-        return real(path, **how)
+        return real(path, **options)
 
     monkeypatch.setattr(Path, "read_text", read_text)
-    assert {one.run: one for one in reader.rows()} == results
+    assert {result.run: result for result in reader.rows()} == results
     assert len(seen) == 2
-    assert {one.run: one for one in (first, *begun)} == results
-    assert {one.run: one for one in reader.rows()} == results
+    assert {result.run: result for result in (first, *begun)} == results
+    assert {result.run: result for result in reader.rows()} == results
 
 
 def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path) -> None:
@@ -495,13 +495,13 @@ def test_folders_merge_by_copying_single_files(tmp_path: Path) -> None:
     results = several()
     half = len(results) // 2
     parts = [dict([*results.items()][:half]), dict([*results.items()][half:])]
-    one, other = (filled(tmp_path / f"{k}", part) for k, part in enumerate(parts))
-    one.compact()
+    store, other = (filled(tmp_path / f"{k}", part) for k, part in enumerate(parts))
+    store.compact()
     for path in other.folder.iterdir():
-        shutil.copy(path, one.folder)
-    assert {result.run: result for result in one.rows()} == results
-    assert one.compact() == len(results)
-    assert {result.run: result for result in Store(one.folder).rows()} == results
+        shutil.copy(path, store.folder)
+    assert {result.run: result for result in store.rows()} == results
+    assert store.compact() == len(results)
+    assert {result.run: result for result in Store(store.folder).rows()} == results
 
 
 def test_points_and_checkpoints_are_not_compacted(store: Store) -> None:
@@ -582,9 +582,9 @@ def test_what_another_version_wrote_is_left_out_and_never_lost(
     stored["config"] |= change.get("config", {})
     rewrite(store.path(other), **change | {"config": stored["config"]})
     kept = store.path(other).read_bytes()
-    with pytest.warns(UserWarning, match=store.path(other).name) as said:
-        assert [one.run for one in store.rows()] == [RUN]
-    assert says(str(said[0].message), 1)
+    with pytest.warns(UserWarning, match=store.path(other).name) as warned:
+        assert [result.run for result in store.rows()] == [RUN]
+    assert says(str(warned[0].message), 1)
     assert store.get(other) is None
     with pytest.raises(InputError, match=store.path(other).name):
         store.problem(other)
@@ -607,7 +607,7 @@ def test_a_line_of_another_version_outlives_a_compaction(store: Store) -> None:
     again = Store(store.folder)
     assert again.get(RUN) == RESULT
     with pytest.warns(UserWarning, match=r"\btheirs\b.*\bsharpness\b"):
-        assert [one.run for one in again.rows()] == [RUN]
+        assert [result.run for result in again.rows()] == [RUN]
     with pytest.warns(UserWarning, match=r"\btheirs\b.*\bsharpness\b"):
         assert again.compact() == 1
     written = [json.loads(x) for x in gzip.decompress(path.read_bytes()).decode().splitlines()]
@@ -633,11 +633,11 @@ def test_a_line_of_another_version_is_not_run_over(store: Store) -> None:
 
 def test_a_field_that_is_not_known_is_kept_as_it_is(store: Store) -> None:
     rewrite(store.path(RUN), colour={"hue": [1, 2]})
-    found = store.get(RUN)
-    assert found == replace(RESULT, unknown={"colour": {"hue": [1, 2]}})
+    result = store.get(RUN)
+    assert result == replace(RESULT, unknown={"colour": {"hue": [1, 2]}})
     store.compact()
-    assert Store(store.folder).get(RUN) == found
-    store.put(RUN, found)
+    assert Store(store.folder).get(RUN) == result
+    store.put(RUN, result)
     assert json.loads(store.path(RUN).read_text(encoding="utf-8"))["colour"] == {"hue": [1, 2]}
 
 
@@ -646,9 +646,9 @@ def test_a_record_states_settings_that_its_file_lacks(store: Store) -> None:
     content = json.loads(store.path(RUN).read_text(encoding="utf-8"))
     del content["config"]["detach_weights"]
     rewrite(store.path(RUN), config=content["config"])
-    found = store.get(RUN)
-    assert found is not None
-    assert found.config["detach_weights"] is False
+    result = store.get(RUN)
+    assert result is not None
+    assert result.config["detach_weights"] is False
 
 
 # Predictions
@@ -666,14 +666,14 @@ def test_scores_are_those_of_the_predictions_as_stored(store: Store) -> None:
     test_items, predicted = Scored.of(scores, y).packed()
     result = replace(
         RESULT, test=test_items, predicted=predicted,
-        scores={"accuracy": [100 * one.accuracy for one in scores]},
+        scores={"accuracy": [100 * score.accuracy for score in scores]},
     )  # fmt: skip
     store.put(RUN, result)
     store.compact()
-    found = Store(store.folder).get(RUN)
-    assert found == result
-    assert Scored(tuple(found.tested())).scores(found.scores) == found.scores
-    for fold, test, guess in zip(found.tested(), folds, guesses, strict=True):
+    read = Store(store.folder).get(RUN)
+    assert read == result
+    assert Scored(tuple(read.tested())).scores(read.scores) == read.scores
+    for fold, test, guess in zip(read.tested(), folds, guesses, strict=True):
         assert (fold.items == test).all()
         assert (fold.targets == y[test]).all()
         assert (fold.predicted == guess).all()
@@ -774,11 +774,11 @@ def test_of_many_processes_one_at_a_time_has_the_lock(tmp_path: Path) -> None:
     several = [
         processes.Process(target=lock_and_count, args=(tmp_path, start, granted)) for _ in range(3)
     ]
-    for one in several:
-        one.start()
+    for process in several:
+        process.start()
     start.set()
-    for one in several:
-        one.join()
-    assert [one.exitcode for one in several] == [0, 0, 0]
+    for process in several:
+        process.join()
+    assert [process.exitcode for process in several] == [0, 0, 0]
     assert granted.value > 0
     assert list(tmp_path.iterdir()) == []

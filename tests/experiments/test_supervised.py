@@ -45,15 +45,15 @@ OF_NODES: dict[str, Any] = {
 
 def of_nodes(folder: Path, **settings: Any) -> tuple[TrainedRun, Scored, list[float]]:
     """A run on nodes, what it predicts, and the shares of its progress."""
-    nodes, where, told = data(), node_context(folder), list[float]()
+    nodes, where, shares = data(), node_context(folder), list[float]()
     run = Run(NodeConfig(**OF_NODES | settings), 0)
 
     def report(_: Run, share: float, loss: float) -> bool:
-        told.append(share)
+        shares.append(share)
         return True
 
     trained = NodeExperiment().train_run(run, nodes, where, report)
-    return trained, NodeExperiment().score(trained, nodes, where), told
+    return trained, NodeExperiment().score(trained, nodes, where), shares
 
 
 def quality(logits: NDArray[Any], y: NDArray[Any]) -> tuple[float, float]:
@@ -65,24 +65,24 @@ def quality(logits: NDArray[Any], y: NDArray[Any]) -> tuple[float, float]:
 
 def test_on_nodes_it_is_the_training_stopped_at_the_best_validation_epoch(tmp_path: Path) -> None:
     """Those of the given budget, each trained anew to its end."""
-    found, scored, _ = of_nodes(tmp_path, patience=EPOCHS, supervised_epochs=EPOCHS)
+    trained, scored, _ = of_nodes(tmp_path, patience=EPOCHS, supervised_epochs=EPOCHS)
     nodes = data()
     y = nodes.y.numpy()
     ended = [of_nodes(tmp_path, patience=0, epochs=e)[0] for e in range(1, EPOCHS + 1)]
     for k, split in enumerate(splits_of(NodeConfig(**OF_NODES), nodes)):
-        of_epoch = [quality(one.scores[k][split.valid], y[split.valid]) for one in ended]
+        of_epoch = [quality(model.scores[k][split.valid], y[split.valid]) for model in ended]
         best = max(range(EPOCHS), key=of_epoch.__getitem__)
         assert scored.facts["best_epoch"][k] == best + 1
-        np.testing.assert_allclose(found.scores[k], ended[best].scores[k], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(trained.scores[k], ended[best].scores[k], rtol=1e-5, atol=1e-6)
         assert scored.validation[k] == pytest.approx(100 * of_epoch[best][0])
 
 
 def test_on_nodes_it_ends_its_patience_after_the_best_epoch(tmp_path: Path) -> None:
     patience = 3
-    _, scored, told = of_nodes(tmp_path, patience=patience, supervised_epochs=400)
+    _, scored, shares = of_nodes(tmp_path, patience=patience, supervised_epochs=400)
     epochs = [best + patience for best in scored.facts["best_epoch"]]
     assert max(epochs) < 400
-    assert len(told) == 2 * sum(epochs)  # before each epoch's batch, and after it
+    assert len(shares) == 2 * sum(epochs)  # before each epoch's batch, and after it
 
 
 def test_on_graphs_it_is_the_training_stopped_at_the_best_validation_epoch(
@@ -92,7 +92,7 @@ def test_on_graphs_it_is_the_training_stopped_at_the_best_validation_epoch(
     y, seed = mutag.y.numpy(), 2
     config = small("supervised", patience=EPOCHS, supervised_epochs=EPOCHS, supervised_lr=0.02)
     (trained,) = train([Run(config, seed)], mutag, tmp_path, save_encoder=True)
-    found, saved = score(trained, mutag, tmp_path), trained.encoders
+    scored, saved = score(trained, mutag, tmp_path), trained.encoders
     assert saved is not None
     for k, fold in enumerate(outer_folds(y, seed=seed, n_folds=3)):
         held = inner_holdout(fold.train, y, seed=seed, fraction=VALIDATION)
@@ -110,7 +110,7 @@ def test_on_graphs_it_is_the_training_stopped_at_the_best_validation_epoch(
             states.append(result.trained.model.encoder.state_dict())
         best = max(range(EPOCHS), key=of_epoch.__getitem__)
         assert trained.facts["best_epoch"][k] == best + 1
-        np.testing.assert_array_equal(found[k].predicted, logits[best].argmax(1)[fold.test])
+        np.testing.assert_array_equal(scored[k].predicted, logits[best].argmax(1)[fold.test])
         for name, value in states[best].items():
             torch.testing.assert_close(saved["encoders"][k][name], value)
         assert saved["held_out"][k].tolist() == fold.test.tolist()
@@ -119,19 +119,19 @@ def test_on_graphs_it_is_the_training_stopped_at_the_best_validation_epoch(
 
 def test_every_class_is_held_out_where_a_tenth_is_fewer(tmp_path: Path) -> None:
     pair = torch.tensor([[0, 1], [1, 0]])
-    found = GraphSet.from_graphs(
+    graphs = GraphSet.from_graphs(
         [
             SimpleNamespace(x=None, edge_attr=None, edge_index=pair, y=k % 5, num_nodes=2 + k % 5)
             for k in range(45)
         ]
     )
     (trained,) = train(
-        [Run(small("supervised", supervised_epochs=3), 0)], found, tmp_path, save_encoder=True
+        [Run(small("supervised", supervised_epochs=3), 0)], graphs, tmp_path, save_encoder=True
     )
     assert trained.error is None
     assert trained.encoders is not None
     for valid in trained.encoders["validation"]:
-        assert torch.bincount(found.y[valid]).min() >= 1
+        assert torch.bincount(graphs.y[valid]).min() >= 1
 
 
 SCORES = (0, 2, 1, 1, 3, 0, 0, 0, 0, 4, *(0,) * 50)
@@ -152,15 +152,17 @@ def test_encoders_of_one_ensemble_end_by_themselves(
     monkeypatch.setattr(graphs, "score_of_logits", lambda logits, y: float(logits[0, 0]))
     patience = {1: 2, 2: 2, 3: 5, 4: 5, 5: 10, 30: 10}
     runs = [Run(small("supervised", patience=n, supervised_epochs=60), 3) for n in patience]
-    found = train(runs, mutag, tmp_path)
-    assert [one.facts["best_epoch"] for one in found] == [[best] * 3 for best in patience.values()]
+    trained = train(runs, mutag, tmp_path)
+    assert [run.facts["best_epoch"] for run in trained] == [
+        [best] * 3 for best in patience.values()
+    ]
     ended = sorted(epochs.values())  # predicting the test fold takes one more
     assert ended == sorted(3 * [best + n + 1 for n, best in patience.items()])
 
 
 def test_a_record_of_before_was_trained_to_its_end() -> None:
     now = NodeConfig("Cora", "supervised")
-    stored = {name: one for name, one in as_json(now).items() if "supervised_" not in name}
+    stored = {name: value for name, value in as_json(now).items() if "supervised_" not in name}
     del stored["patience"]
     before = from_dict(stored, "nodes", recorded=True)
     assert before == NodeConfig("Cora", "supervised", patience=0)
@@ -178,7 +180,7 @@ def test_on_images_it_is_the_training_stopped_at_the_best_validation_epoch(
         "supervised", patience=epochs, supervised_epochs=epochs, supervised_lr=0.01
     )
     (run,) = ImageExperiment().train([Run(config, seed)], images, where, silent)
-    found = ImageExperiment().score(run, images, where)
+    scored = ImageExperiment().score(run, images, where)
     labels = images.pretrain.labels.numpy()
     held = inner_holdout(np.arange(120), labels, seed=seed, fraction=VALIDATION)
     kept, valid = (images.pretrain.take(torch.from_numpy(ids)) for ids in (held.train, held.test))
@@ -187,13 +189,13 @@ def test_on_images_it_is_the_training_stopped_at_the_best_validation_epoch(
     for n in range(1, epochs + 1):
         ends = replace(config, patience=0, supervised_epochs=None, epochs=n)
         encoding = build(ends, images, seed)
-        one = TrainedRun(Run(ends, seed))
-        given = replace(images, pretrain=kept)
-        fit_run(one, given, encoding, node_context(tmp_path / str(n)), silent)
+        trained = TrainedRun(Run(ends, seed))
+        part = replace(images, pretrain=kept)
+        fit_run(trained, part, encoding, node_context(tmp_path / str(n)), silent)
         with torch.no_grad():
             logits = encoding.model.head(torch.from_numpy(encoding.embed(valid, ends)))
         of_epoch.append(quality(logits.numpy(), valid.labels.numpy()))
         embedded.append(encoding.embed(images.test, ends))
     best = max(range(epochs), key=of_epoch.__getitem__)
-    assert found.facts["best_epoch"] == best + 1
+    assert scored.facts["best_epoch"] == best + 1
     np.testing.assert_allclose(run.embeddings[1], embedded[best], rtol=1e-5, atol=1e-6)

@@ -45,8 +45,8 @@ class Tiny(nn.Sequential):
 @cache
 def few_digits() -> ImageData:
     """120 + 60 images."""
-    found = image_data(ImageConfig(subset=120), None, CPU)
-    return replace(found, test=found.test.take(torch.arange(60)))
+    data = image_data(ImageConfig(subset=120), None, CPU)
+    return replace(data, test=data.test.take(torch.arange(60)))
 
 
 def small(method: str = "hscl", **settings: Any) -> ImageConfig:
@@ -87,9 +87,9 @@ class Ran:
     @property
     def weights(self) -> dict[str, Tensor]:
         """Of the saved encoder."""
-        found = self.saved["encoder"]
-        assert isinstance(found, dict)
-        return found
+        weights = self.saved["encoder"]
+        assert isinstance(weights, dict)
+        return weights
 
 
 Execute = Callable[..., Ran]
@@ -115,10 +115,10 @@ def runs_in(folder: Path) -> Execute:
             assert math.isnan(loss) == (share * run.epochs < 1)
             return True
 
-        of = context(where, **{"save_encoder": True, "monitor_every": 1, **options})
-        experiment, given = ImageExperiment(), data or few_digits()
-        (trained,) = experiment.train([Run(config, seed, inner)], given, of, report)
-        return Ran(trained, image_training.score_run(trained, given), of, reports)
+        run_context = context(where, **{"save_encoder": True, "monitor_every": 1, **options})
+        experiment, images = ImageExperiment(), data or few_digits()
+        (trained,) = experiment.train([Run(config, seed, inner)], images, run_context, report)
+        return Ran(trained, image_training.score_run(trained, images), run_context, reports)
 
     return execute
 

@@ -21,9 +21,9 @@ def refused_import(public: str, extra: str) -> None:
 
 def refused_command(extra: str, command: str, *arguments: str) -> None:
     """A command that ends with status 2 and the extra that it lacks."""
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+    output = io.StringIO()
+    with contextlib.redirect_stderr(output), contextlib.redirect_stdout(io.StringIO()):
         status = importlib.import_module(f"gcl_hard.{command}").main([*arguments])
-    assert status == 2, (status, said.getvalue())
-    assert f"'.[{extra}]'" in said.getvalue(), said.getvalue()
-    assert "Traceback" not in said.getvalue(), said.getvalue()
+    assert status == 2, (status, output.getvalue())
+    assert f"'.[{extra}]'" in output.getvalue(), output.getvalue()
+    assert "Traceback" not in output.getvalue(), output.getvalue()

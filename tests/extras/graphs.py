@@ -30,8 +30,8 @@ class MyEncoder(nn.Module):
 graphs = load("MUTAG")
 model = InfoGraph(MyEncoder(graphs.n_features, graphs.edge_dim), method="hscl", beta=1.0)
 gcl_hard.fit(model, graphs, epochs=1)
-found = svm_cross_validation(model.embed(graphs), graphs.y, seed=0, n_folds=3)
-assert len(found.folds) == 3
+scores = svm_cross_validation(model.embed(graphs), graphs.y, seed=0, n_folds=3)
+assert len(scores.folds) == 3
 
 x, ring = torch.randn(40, 8), torch.arange(40)
 edges = torch.stack([ring, ring.roll(1)])

@@ -9,8 +9,8 @@ from gcl_hard.graphs import GIN, load
 SHORT = ["--seeds=1", "--folds=2", "--epochs=1", "--device=cpu", "--output=out"]
 assert bench.main(["--method=hscl,majority,wl", *SHORT, "--report=page.md"]) == 0
 assert Path("page.md").exists()
-found = gcl_hard.evaluate(
+results = gcl_hard.evaluate(
     GIN, load("MUTAG"), "ucl", seeds=1, folds=2, epochs=1, output="mine", progress=False
 )
-assert found.table["method"].tolist() == ["ucl", "majority", "untrained"]
-assert len(found.encoders("ucl")) == 2
+assert results.table["method"].tolist() == ["ucl", "majority", "untrained"]
+assert len(results.encoders("ucl")) == 2

@@ -6,7 +6,7 @@ from gcl_hard.molecules import MoleculeGIN, fingerprints, from_smiles
 
 smiles = ["CCO", "CCN", "CCC", "CCCO", "CCCN", "c1ccccc1O", "c1ccccc1N", "c1ccccc1C", "no molecule"]
 molecules = from_smiles(smiles, [1, 0, 0, 1, 0, 1, 0, 0, 0], classes=True, name="alcohols")
-assert [one.row for one in molecules.invalid] == [8]
+assert [line.row for line in molecules.invalid] == [8]
 model = TwoView(MoleculeGIN(dim=16, layers=2), method="hscl", augmentations=["mask-columns"])
 fit(model, molecules, batch_size=8, epochs=1)
 assert embed(model.encoder, molecules).shape == (8, 32)

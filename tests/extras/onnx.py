@@ -23,5 +23,5 @@ assert content
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "a.safetensors"
     path.write_bytes(safetensors_of(linear.state_dict(), {"n": 3}))
-    found = load_torch(path, "weights", {"n": int})
-assert found["encoder"]["weight"].equal(linear.weight)
+    weights = load_torch(path, "weights", {"n": int})
+assert weights["encoder"]["weight"].equal(linear.weight)

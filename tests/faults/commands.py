@@ -27,8 +27,8 @@ def ended(
             status = main([*arguments])
         except SystemExit as end:  # of the argument parser
             status = end.code if isinstance(end.code, int) else 1
-    said = "".join(capsys.readouterr())
+    output = "".join(capsys.readouterr())
     assert status in STATUSES
-    assert "Traceback" not in said
-    assert status == 0 or said.strip(), "it has ended without a word"
-    return status, said
+    assert "Traceback" not in output
+    assert status == 0 or output.strip(), "it has ended without a word"
+    return status, output

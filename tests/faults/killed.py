@@ -38,10 +38,10 @@ def killed(
 
 def left_over(folder: Path) -> list[Path]:
     """Hidden files and folders, which are half-written, made two days old."""
-    found = sorted(folder.rglob(".*"))
-    for path in (*found, *(inner for outer in found for inner in outer.rglob("*"))):
+    paths = sorted(folder.rglob(".*"))
+    for path in (*paths, *(inner for outer in paths for inner in outer.rglob("*"))):
         os.utime(path, (time.time() - 2 * 24 * 3600,) * 2)
-    return found
+    return paths
 
 
 def write_chains(path: Path, n: int) -> Path:

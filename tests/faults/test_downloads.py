@@ -25,9 +25,9 @@ def archive() -> bytes:
     texts = ("1, 2\n2, 1\n3, 4\n4, 3\n", "1\n1\n2\n2\n", "0\n1\n")
     files = dict(zip(("A", "graph_indicator", "graph_labels"), texts, strict=True))
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as made:
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as packed_zip:
         for name, text in files.items():
-            made.writestr(f"PTC_MR/PTC_MR_{name}.txt", text)
+            packed_zip.writestr(f"PTC_MR/PTC_MR_{name}.txt", text)
     return packed.getvalue()
 
 
@@ -54,20 +54,20 @@ HANGS = ("no answer", "no HTTP", "closed at once")
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], str]]:
     """A server that answers everything in one way; its address."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    how, waiting = [""], threading.Event()
+    behaviour, waiting = [""], threading.Event()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
             pass
 
         def do_GET(self) -> None:
-            if how[0] == "no answer":
+            if behaviour[0] == "no answer":
                 waiting.wait(20)
-            elif how[0] == "no HTTP":
+            elif behaviour[0] == "no HTTP":
                 self.wfile.write(b"\\x00\\xff\\x00 garbage\\r\\n\\r\\n")
-            elif how[0] in ANSWERS:
+            elif behaviour[0] in ANSWERS:
                 body = ARCHIVE if self.path.endswith("zip") else TABLE.encode()
-                status, headers, content = ANSWERS[how[0]](body)
+                status, headers, content = ANSWERS[behaviour[0]](body)
                 if headers.get("Location") == "same":
                     headers["Location"] = self.path
                 self.send_response(status)
@@ -81,7 +81,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], str]]:
         thread.start()
 
         def start(answer: str) -> str:
-            how[0] = answer
+            behaviour[0] = answer
             return f"http://127.0.0.1:{server.server_port}"
 
         yield start
@@ -107,5 +107,5 @@ def test_any_answer(
         load("PTC_MR", cache_dir=tmp_path) if kind == "graphs" else load_molecules(
             "BACE", cache_dir=tmp_path
         )
-    left = [one.name for one in tmp_path.rglob("*") if one.is_file() and one.name[0] != "."]
+    left = [path.name for path in tmp_path.rglob("*") if path.is_file() and path.name[0] != "."]
     assert not left

@@ -166,10 +166,10 @@ def test_any_environment(name: str, tmp_path: Path) -> None:
         ["bash", "-c", case.command], cwd=tmp_path, capture_output=True, check=False, timeout=150,
         env={key: value for key, value in (usual | {**case.has}).items() if key not in case.lacks},
     )  # fmt: skip
-    said = (done.stdout + done.stderr).decode(errors="replace")
-    assert "Traceback" not in said
-    assert "Exception ignored" not in said
-    assert done.returncode in ((0,) if case.done else (0, 1, 2)), said
+    output = (done.stdout + done.stderr).decode(errors="replace")
+    assert "Traceback" not in output
+    assert "Exception ignored" not in output
+    assert done.returncode in ((0,) if case.done else (0, 1, 2)), output
     if case.done:
-        made = [one.name for one in (tmp_path / "out").iterdir()]
-        assert sum("_seed" in one or "_search" in one for one in made) in (1, 4)
+        names = [path.name for path in (tmp_path / "out").iterdir()]
+        assert sum("_seed" in name or "_search" in name for name in names) in (1, 4)

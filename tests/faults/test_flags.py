@@ -68,7 +68,8 @@ def bombs() -> Iterator[tuple[str, str, str]]:
 
 
 CASES = [
-    *((f"{name}={one[:30]!r}", [f"--{name}={one}"]) for name, of in PATHS.items() for one in of),
+    *((f"{name}={value[:30]!r}", [f"--{name}={value}"])
+      for name, values in PATHS.items() for value in values),
     *((f"seeds={value}", [f"--seeds={value}"]) for value in SEEDS),
     *(
         (f"{name}={value}", [f"--{name}={value}"])
@@ -95,13 +96,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("arguments", [one for _, one in CASES], ids=[name for name, _ in CASES])
+@pytest.mark.parametrize(
+    "arguments", [arguments for _, arguments in CASES], ids=[name for name, _ in CASES]
+)
 def test_any_value_of_any_flag(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     ended(capsys, "bench", [*BENCH, *arguments])
 
 
 @pytest.mark.parametrize(
-    ("command", "text"), [one[1:] for one in bombs()], ids=[b[0] for b in bombs()]
+    ("command", "text"), [bomb[1:] for bomb in bombs()], ids=[b[0] for b in bombs()]
 )
 def test_any_file_of_settings(
     command: str, text: str, here: Path, capsys: pytest.CaptureFixture[str]

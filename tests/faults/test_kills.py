@@ -40,7 +40,10 @@ def test_runs_killed_at_any_moment_end_as_undisturbed_ones(tmp_path: Path) -> No
         for path in folder.glob("*_seed*.json"):
             path.with_name(f".{path.name}.lock").touch()
         left_over(folder)
-        assert bench.main([one.replace("OUT", str(folder)) for one in [*command, "--force"]]) == 0
+        assert (
+            bench.main([argument.replace("OUT", str(folder)) for argument in [*command, "--force"]])
+            == 0
+        )
         assert {path.name for path in folder.iterdir()} == names
         assert numbers(folder) == numbers(whole)
 
@@ -56,7 +59,7 @@ def test_pre_training_killed_at_any_moment_ends_as_undisturbed(tmp_path: Path) -
     for folder in ended:
         assert equal(folder / "a.pt", whole / "a.pt")
         left = {path.name for path in folder.iterdir()} - {"a.pt"}
-        assert all(one == ".a.pt.lock" or one.endswith(".partial") for one in left)
+        assert all(name == ".a.pt.lock" or name.endswith(".partial") for name in left)
 
 
 def test_a_checkpoint_killed_at_any_moment_of_its_writing_is_whole(tmp_path: Path) -> None:
@@ -172,7 +175,9 @@ def test_searches_killed_at_any_moment_ask_the_same(
     assert len(expected) == 6
     for k, folder in enumerate(ended):
         name = f"killed-{k}"
-        gave_up = [one for one in trials(at, name) if failure_of(one) not in (None, INTERRUPTED)]
+        gave_up = [
+            trial for trial in trials(at, name) if failure_of(trial) not in (None, INTERRUPTED)
+        ]
         if not gave_up:  # as it does after several deaths in one training
             assert asked(at, name) == expected
             assert outcome(folder) == outcome(whole)
@@ -180,5 +185,5 @@ def test_searches_killed_at_any_moment_ask_the_same(
 
 def asked(place: Path | str, name: str) -> list[tuple[dict[str, float], float]]:
     """Settings and scores of the trials that have a score, by the settings."""
-    found = [one for one in trials(place, name) if one.value is not None]
-    return sorted((sorted(one.params.items()), one.value) for one in found)  # type: ignore[misc]
+    finished = [trial for trial in trials(place, name) if trial.value is not None]
+    return sorted((sorted(trial.params.items()), trial.value) for trial in finished)  # type: ignore[misc]

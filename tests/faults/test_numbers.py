@@ -28,9 +28,9 @@ def scored(folder: str) -> None:
     for row in Store(Path(folder)).rows():
         for name, values in row.scores.items():
             share = name not in ("rmse", "cliff_rmse")
-            for one in values:
-                assert not math.isinf(one)
-                assert math.isnan(one) or 0 <= one <= (100 if share else math.inf)
+            for value in values:
+                assert not math.isinf(value)
+                assert math.isnan(value) or 0 <= value <= (100 if share else math.inf)
 
 
 # Graphs
@@ -42,7 +42,7 @@ GRAPHS: dict[str, dict[str, object]] = {
     "huge": {"attributes": "1e300, 1"},
     "half of them huge": {"attributes": ["1e300, 1", "1, 1"] * N * 3},
     "as large as single precision": {"attributes": "3e38, -3e38"},
-    "large": {"attributes": [f"{1e18 * float(one.split(',')[0])}, 1e18" for one in USUAL]},
+    "large": {"attributes": [f"{1e18 * float(row.split(',')[0])}, 1e18" for row in USUAL]},
     "tiny": {"attributes": "1e-40, 1e-300"},
     "constant": {"attributes": "1, 1"},
     "negative": {"attributes": "-1, -5", "labels": [-(k % 3) - 7 for k in range(N)]},
@@ -84,7 +84,7 @@ def write_graphs(
     if edges:
         files["edge_attributes"] = [edges] * len(pairs)
     for name, lines in files.items():
-        (folder / f"SET_{name}.txt").write_text("".join(f"{one}\n" for one in lines))
+        (folder / f"SET_{name}.txt").write_text("".join(f"{line}\n" for line in lines))
 
 
 def settings_of_graphs() -> Iterator[str]:
@@ -212,7 +212,7 @@ OF_MOLECULES = ["--dataset=made.csv", "--method=untrained,ecfp,counts,wl,scl,sup
 
 
 def write_molecules(name: str) -> None:
-    lines = [f"{one},{TARGETS[name](k)}\n" for k, one in enumerate(SMILES)]
+    lines = [f"{smiles},{TARGETS[name](k)}\n" for k, smiles in enumerate(SMILES)]
     Path("made.csv").write_text("smiles,y\n" + "".join(lines))
 
 
@@ -242,5 +242,5 @@ def test_settings_of_molecules(name: str, flags: str, capsys: pytest.CaptureFixt
 def test_settings_of_pre_training(flags: str, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("rdkit")
     write_molecules("usual")
-    how = ["--dataset=made.csv", "--layers=2", "--dim=8", "--epochs=2", "--output=made.pt"]
-    ended(capsys, "pretrain", [*how, *flags.split()], 120)
+    arguments = ["--dataset=made.csv", "--layers=2", "--dim=8", "--epochs=2", "--output=made.pt"]
+    ended(capsys, "pretrain", [*arguments, *flags.split()], 120)

@@ -54,8 +54,8 @@ def test_any_pipe(
         shutil.rmtree("made")
     Path(file).parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(file)
-    given = [file if one == "RESULT" else one for one in arguments]
-    status, _ = ended(capsys, command, given, 20)
+    filled = [file if argument == "RESULT" else argument for argument in arguments]
+    status, _ = ended(capsys, command, filled, 20)
     assert status == 2
     assert Path(file).is_fifo()
 

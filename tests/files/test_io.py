@@ -26,7 +26,7 @@ class Stopped:
 
 
 @pytest.mark.parametrize(
-    ("error", "seen", "said"),
+    ("error", "seen", "message"),
     [
         (KeyboardInterrupt(), KeyboardInterrupt, "^$"),
         (
@@ -37,11 +37,11 @@ class Stopped:
     ],
 )
 def test_what_stops_torch_save_is_not_hidden_by_its_own_error(
-    tmp_path: Path, error: BaseException, seen: type[BaseException], said: str
+    tmp_path: Path, error: BaseException, seen: type[BaseException], message: str
 ) -> None:
     target = tmp_path / "state.ckpt"
     target.write_text("before", encoding="utf-8")
-    with pytest.raises(seen, match=said), atomic_write(target):
+    with pytest.raises(seen, match=message), atomic_write(target):
         torch.save({"w": torch.ones(3)}, Stopped(error))  # type: ignore[arg-type]
     assert target.read_text(encoding="utf-8") == "before"
     assert [path.name for path in tmp_path.iterdir()] == ["state.ckpt"]
@@ -128,5 +128,5 @@ def test_files_have_the_rights_of_the_umask(mask: int, tmp_path: Path) -> None:
             (folder / "c").touch()
     finally:
         os.umask(before)
-    modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.rglob("*")}
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
     assert modes == {"a.json": 0o666 & ~mask, "b": 0o777 & ~mask, "c": 0o666 & ~mask}

@@ -92,11 +92,12 @@ def test_the_message_names_what_was_tried_and_what_to_do(places: dict[str, Path]
     with pytest.raises(InputError) as caught:
         locating.locate(wanted(Download("http://x/toy", "toy.txt")), places, download=False)
     lines = str(caught.value).splitlines()
-    given = places["data folder"]
+    data_folder = places["data folder"]
     for facts in (
-        ["no toy"], ["data folder", f"{given}:", "without toy.txt"],
+        ["no toy"], ["data folder", f"{data_folder}:", "without toy.txt"],
         ["cache", f"{places['cache']}:", "without toy.txt"], ["http://x/toy", "off"],
-        ["the toy", f"{given / 'toy.txt'}", "another", f"{given / 'other.txt'}", "GCL_HARD_DATA"],
+        ["the toy", f"{data_folder / 'toy.txt'}", "another", f"{data_folder / 'other.txt'}",
+         "GCL_HARD_DATA"],
         ["dolls"],
     ):  # fmt: skip
         assert [says(line, *facts) for line in lines].count(True) == 1, facts
@@ -117,26 +118,26 @@ def pack(path: Path, members: dict[str, bytes]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("how", ["byte", "shorter", "longer"])
+@pytest.mark.parametrize("damage", ["byte", "shorter", "longer"])
 @pytest.mark.parametrize("name", ["toy.txt", "toy"])
 def test_what_is_no_more_what_arrived_is_downloaded_again(
-    name: str, how: str, places: dict[str, Path], site: Site
+    name: str, damage: str, places: dict[str, Path], site: Site
 ) -> None:
     (site[0] / "toy.txt").write_text("smiles,y\nC,1\n")
     pack(site[0] / "toy.zip", {"toy/a.txt": b"smiles,y\nC,1\n", "toy/b.txt": b""})
     folder = name == "toy"
     address = f"{site[1]}/toy.zip" if folder else f"{site[1]}/toy.txt"
     toy = wanted(Download(address, name, unpack=folder), name)
-    found = locating.locate(toy, places, download=True)
-    file = found / "a.txt" if folder else found
+    located = locating.locate(toy, places, download=True)
+    file = located / "a.txt" if folder else located
     content = file.read_bytes()
     spoil = {"byte": content.replace(b"1", b"2"), "shorter": content[:9], "longer": content * 2}
-    file.write_bytes(spoil[how])
+    file.write_bytes(spoil[damage])
     with pytest.raises(InputError, match="toy") as caught:
         locating.locate(toy, places, download=False)
-    assert any(says(one, "cache", name, "downloaded") for one in str(caught.value).splitlines())
-    with pytest.warns(UserWarning, match=re.escape(str(found))):
-        assert locating.locate(toy, places, download=True) == found
+    assert any(says(line, "cache", name, "downloaded") for line in str(caught.value).splitlines())
+    with pytest.warns(UserWarning, match=re.escape(str(located))):
+        assert locating.locate(toy, places, download=True) == located
     assert file.read_bytes() == content
 
 
@@ -247,11 +248,11 @@ def test_an_archive_is_unpacked_to_the_folder_in_it(
     archive = pack(site[0] / name, {"toy/a/b.txt": b"deep", "toy/c.txt": b"", "read.me": b""})
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     download = Download(f"{site[1]}/{name}", "toy", f"sha256:{digest}", unpack=True)
-    found = locating.locate(wanted(download, "toy"), places, download=True)
-    assert found == places["cache"] / "toy"
-    files = [one for one in found.rglob("*") if one.is_file()]
-    assert {one.relative_to(found).as_posix() for one in files} == {"a/b.txt", "c.txt"}
-    assert (found / "a" / "b.txt").read_bytes() == b"deep"
+    located = locating.locate(wanted(download, "toy"), places, download=True)
+    assert located == places["cache"] / "toy"
+    files = [path for path in located.rglob("*") if path.is_file()]
+    assert {path.relative_to(located).as_posix() for path in files} == {"a/b.txt", "c.txt"}
+    assert (located / "a" / "b.txt").read_bytes() == b"deep"
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
@@ -265,27 +266,29 @@ def test_a_member_that_would_land_outside_is_refused(
     assert not [*tmp_path.rglob("evil.txt")]
 
 
-def spoilt(how: str, path: Path) -> bytes:
+def spoilt(damage: str, path: Path) -> bytes:
     whole = path.read_bytes()
-    if how == "half":
+    if damage == "half":
         return whole[: len(whole) // 2]
-    if how == "flipped":
+    if damage == "flipped":
         middle = len(whole) // 2
         return whole[:middle] + bytes([whole[middle] ^ 0xFF]) + whole[middle + 1 :]
     return b"so this is no archive"
 
 
-@pytest.mark.parametrize("how", ["half", "flipped", "another file"])
+@pytest.mark.parametrize("damage", ["half", "flipped", "another file"])
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_a_spoilt_archive_leaves_nothing(
-    name: str, how: str, places: dict[str, Path], site: Site
+    name: str, damage: str, places: dict[str, Path], site: Site
 ) -> None:
     content = hashlib.shake_256(b"toy").digest(4000)  # which no compression shortens
     archive = pack(site[0] / name, {"toy/a.txt": content})
-    archive.write_bytes(spoilt(how, archive))
+    archive.write_bytes(spoilt(damage, archive))
     text = failure(Download(f"{site[1]}/{name}", "toy", unpack=True), places, "toy")
-    (line,) = [one for one in text.splitlines() if f"download {site[1]}/{name}: " in one]
-    assert how != "another file" or says(line, "zip", "tar")
+    (line,) = [
+        text_line for text_line in text.splitlines() if f"download {site[1]}/{name}: " in text_line
+    ]
+    assert damage != "another file" or says(line, "zip", "tar")
 
 
 def test_a_packed_zip_is_checked_member_by_member(places: dict[str, Path], site: Site) -> None:
@@ -359,9 +362,9 @@ def test_a_folder_that_another_process_was_faster_to_make_stays(
 
     monkeypatch.setattr(zipfile.ZipFile, "extractall", meanwhile)
     download = Download(f"{site[1]}/toy.zip", "toy", unpack=True)
-    found = locating.locate(wanted(download, "toy"), places, download=True)
-    assert (found / "a.txt").read_text() == "early"
-    assert [one.name for one in places["cache"].iterdir()] == ["toy"]
+    located = locating.locate(wanted(download, "toy"), places, download=True)
+    assert (located / "a.txt").read_text() == "early"
+    assert [path.name for path in places["cache"].iterdir()] == ["toy"]
 
 
 def test_every_loader_takes_a_path_where_it_takes_a_name(tmp_path: Path) -> None:
@@ -374,8 +377,8 @@ def test_every_loader_takes_a_path_where_it_takes_a_name(tmp_path: Path) -> None
         (tmp_path / "facts" / f"{part}.txt").write_text(fact, encoding="utf-8")
     (tmp_path / "table.csv").write_text("smiles,y\nCCO,1\nCC,0\n", encoding="utf-8")
 
-    def loaded(load: Any, name: str, **how: Any) -> list[Any]:
-        return [load(kind(name), **how) for kind in (str, Path)]
+    def loaded(load: Any, name: str, **options: Any) -> list[Any]:
+        return [load(kind(name), **options) for kind in (str, Path)]
 
     for graphs in loaded(graphs_load, "mutag", download=False):
         assert (graphs.name, len(graphs)) == ("MUTAG", 188)

@@ -44,7 +44,7 @@ def test_types(value: object, kind: Any, right: bool) -> None:
 def test_the_field_is_named(change: dict[str, Any], field: str, tmp_path: Path) -> None:
     assert unlike(WHOLE | {"note": "a", "more": 1}, DECLARED) is None
     assert str(unlike(WHOLE | change, DECLARED)).startswith(field)
-    lacking = {name: one for name, one in WHOLE.items() if name != field}
+    lacking = {name: value for name, value in WHOLE.items() if name != field}
     assert (unlike(lacking, DECLARED) is None) == (field == "note")
     path = tmp_path / "a.pt"
     torch.save(WHOLE | change, path)

@@ -33,10 +33,10 @@ LABELS = {
 
 
 @pytest.mark.parametrize("d", [2, 3, 8])  # C > d + 1, between, C < d
-@pytest.mark.parametrize("which", LABELS)
+@pytest.mark.parametrize("labels_name", LABELS)
 @pytest.mark.parametrize("seed", range(3))
-def test_measures_are_their_definitions(which, d, seed):
-    y = LABELS[which]
+def test_measures_are_their_definitions(labels_name, d, seed):
+    y = LABELS[labels_name]
     z = numbers(12, d, seed=seed) + 2 * numbers(8, d, seed=seed + 50)[y]
     expected = shapes.neural_collapse(z.tolist(), y.tolist())
     assert measured(z, y) == pytest.approx(expected, rel=1e-10, abs=1e-10)
@@ -84,16 +84,16 @@ def test_each_measure_sees_its_own_fault():
 
 
 def test_two_classes_are_always_equinorm_and_equiangular():
-    found = measured(numbers(12, 5), LABELS["two"])
+    measures = measured(numbers(12, 5), LABELS["two"])
     for name in ("equinorm", "spread", "gap"):
-        assert found[name] == pytest.approx(0, abs=1e-12)
-    assert found["nc1"] > 0
+        assert measures[name] == pytest.approx(0, abs=1e-12)
+    assert measures["nc1"] > 0
 
 
 def test_classes_of_one_item_have_no_variance():
-    found = measured(numbers(5, 8), torch.arange(5))
-    assert found["nc1"] == found["cdnv"] == 0
-    assert found["spread"] > 0
+    measures = measured(numbers(5, 8), torch.arange(5))
+    assert measures["nc1"] == measures["cdnv"] == 0
+    assert measures["spread"] > 0
 
 
 @pytest.mark.parametrize("n", [3, 7, 12])
@@ -104,20 +104,20 @@ def test_identical_embeddings_leave_nothing_to_measure(n, value):
 
 
 def test_one_class_leaves_nothing_to_measure():
-    found = measured(numbers(6, 4), torch.full((6,), 3))
-    assert all(math.isnan(v) for v in found.values())
+    measures = measured(numbers(6, 4), torch.full((6,), 3))
+    assert all(math.isnan(v) for v in measures.values())
 
 
 def test_class_means_that_coincide():
     z = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, -2.0]])
-    found = measured(z, torch.tensor([0, 0, 1, 1]))
-    assert found.pop("cdnv") == math.inf
-    assert all(math.isnan(v) for v in found.values())
+    measures = measured(z, torch.tensor([0, 0, 1, 1]))
+    assert measures.pop("cdnv") == math.inf
+    assert all(math.isnan(v) for v in measures.values())
     # two of three coincide: their centre is not the centre of all
     z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [4.0, 1.0], [4.0, 3.0]])
-    found = measured(z, torch.tensor([0, 1, 2, 2]))
-    assert math.isnan(found["cdnv"])
-    assert found["nc1"] == pytest.approx(shapes_nc1(), rel=1e-12)
+    measures = measured(z, torch.tensor([0, 1, 2, 2]))
+    assert math.isnan(measures["cdnv"])
+    assert measures["nc1"] == pytest.approx(shapes_nc1(), rel=1e-12)
 
 
 def shapes_nc1() -> float:
@@ -129,10 +129,10 @@ def shapes_nc1() -> float:
 
 def test_a_class_in_the_centre_has_no_direction():
     z = torch.tensor([[-1.0, 0.0], [0.0, 0.0], [1.0, 0.0]])
-    found = measured(z, torch.arange(3))
-    assert math.isnan(found["spread"])
-    assert math.isnan(found["gap"])
-    assert found["equinorm"] == pytest.approx(math.sqrt(0.5))
+    measures = measured(z, torch.arange(3))
+    assert math.isnan(measures["spread"])
+    assert math.isnan(measures["gap"])
+    assert measures["equinorm"] == pytest.approx(math.sqrt(0.5))
 
 
 @pytest.mark.parametrize("measure", [nc1, equinorm, equiangularity, cdnv])

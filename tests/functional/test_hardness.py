@@ -17,12 +17,12 @@ def numbers(*shape, dtype=torch.float64):
 def test_mid_ranks_are_scipys_among_the_others():
     t = numbers(20, 30).mul(3).round()  # with ties
     others = numbers(20, 30) > -0.5
-    found = mid_ranks(t, others)
-    for row, among, ranks in zip(t, others, found, strict=True):
+    ranks = mid_ranks(t, others)
+    for row, among, row_ranks in zip(t, others, ranks, strict=True):
         expected = (rankdata(row[among]) - 0.5) / int(among.sum())
-        np.testing.assert_allclose(ranks[among], expected, rtol=1e-12)
+        np.testing.assert_allclose(row_ranks[among], expected, rtol=1e-12)
     scores = jsd_hardness(t, others, "rank").value
-    np.testing.assert_allclose(scores[others], norm.ppf(found[others]), atol=1e-12)
+    np.testing.assert_allclose(scores[others], norm.ppf(ranks[others]), atol=1e-12)
 
 
 def test_scores_that_differ_by_rounding_have_one_rank():

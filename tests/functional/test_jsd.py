@@ -26,8 +26,8 @@ HARDENINGS = [
 def all_rules() -> list[Rule]:
     """Every hardening, scale, admission and gradient, and debiasing where it means something."""
     rules = [
-        Rule(hardening, *how, None, scale)
-        for hardening, how, scale in product(
+        Rule(hardening, *options, None, scale)
+        for hardening, options, scale in product(
             HARDENINGS, product((False, True), repeat=2), get_args(EmbeddedScale)
         )
         if scale == "rank" or hardening != Uniform()
@@ -63,8 +63,8 @@ def problem(*, members=1, n_colours=13, n_graphs=7, width=5, seed=0, dtype=torch
     g = torch.Generator().manual_seed(seed)
     counts = torch.randint(1, 4, (n_colours, n_graphs), generator=g)
     counts *= torch.rand(n_colours, n_graphs, generator=g) < 0.3
-    own = torch.arange(n_graphs)
-    counts[own, own] += 1  # every graph has a node
+    owner = torch.arange(n_graphs)
+    counts[owner, owner] += 1  # every graph has a node
     counts[n_graphs] = 1  # in all graphs
     counts[n_graphs + 1 :, 2] += counts[n_graphs + 1 :].sum(1) == 0  # every colour has a graph
     counts[-1] = 0
@@ -103,8 +103,8 @@ def node_by_node(it, rule, kept=None):
 
 
 def assert_all_close(ours, theirs, atol):
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one.double(), other.double(), rtol=atol, atol=atol)
+    for actual, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(actual.double(), expected.double(), rtol=atol, atol=atol)
 
 
 def some_kept(n_graphs):
@@ -123,8 +123,8 @@ def test_counted_nodes_equal_single_nodes_in_value_and_gradient(rule):
 @pytest.mark.parametrize("scale", ["rank", "batch-max"])
 def test_a_prior_that_clamps_most_anchors_is_warned_of(scale):
     it = problem(members=2, seed=1)
-    own = torch.eye(7, dtype=torch.int64)  # every node is nearest to its own graph
-    it = Problem(it.graphs.clone(), it.graphs, own, it.classes)
+    identity = torch.eye(7, dtype=torch.int64)  # every node is nearest to its own graph
+    it = Problem(it.graphs.clone(), it.graphs, identity, it.classes)
     rules = [Rule(Exponential(1.0), False, False, prior, scale) for prior in (0.01, 0.9)]
     with pytest.warns(UserWarning, match="class_prior 0.9") as seen:
         value_and_gradient(it, rules)
@@ -146,8 +146,8 @@ def test_scores_of_any_size(rule):
         it = problem(seed=3)
         it = it._replace(nodes=size * it.nodes)
         ours, theirs = value_and_gradient(it, [rule]), node_by_node(it, rule)
-        for one, other in zip(ours, theirs, strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12 * max(1, size))
+        for actual, expected in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-12 * max(1, size))
 
 
 @pytest.mark.parametrize("hardening", HARDENINGS)
@@ -197,8 +197,8 @@ def kept_by_each(members, n_graphs):
 
 
 def alone(it, rules, kept, m):
-    one = it._replace(nodes=it.nodes[m : m + 1], graphs=it.graphs[m : m + 1])
-    return value_and_gradient(one, [rules[m]], None if kept is None else kept[m : m + 1])
+    single = it._replace(nodes=it.nodes[m : m + 1], graphs=it.graphs[m : m + 1])
+    return value_and_gradient(single, [rules[m]], None if kept is None else kept[m : m + 1])
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -223,9 +223,9 @@ def test_models_of_one_kind_worked_on_together_equal_each_alone(masked, monkeypa
     together = jsd._together
 
     def as_elsewhere(rules, device):
-        for some in together(rules, torch.device("meta")):
-            runs.append((some.start, some.stop))
-            yield some
+        for models in together(rules, torch.device("meta")):
+            runs.append((models.start, models.stop))
+            yield models
 
     monkeypatch.setattr(jsd, "_together", as_elsewhere)
     got = value_and_gradient(it, MIXED, kept)
@@ -337,8 +337,8 @@ def test_a_divergence_shows_in_its_own_loss_alone(where, garbage):
         got = value_and_gradient(broken, MIXED)
         assert not got[0][m].isfinite()
         others = [i for i in range(len(MIXED)) if i != m]
-        for one, expected in zip(got, clean, strict=True):
-            assert torch.equal(one[others], expected[others])
+        for actual, expected in zip(got, clean, strict=True):
+            assert torch.equal(actual[others], expected[others])
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -405,16 +405,16 @@ class Steeper(Exponential):
     ],
 )
 def test_refusal_says_what_tables_cannot_hold(hardening: Hardening, facts: list[object] | None):
-    found = refusal(hardening, "batch-max")
-    assert found is None if facts is None else says(str(found), *facts)
+    reason = refusal(hardening, "batch-max")
+    assert reason is None if facts is None else says(str(reason), *facts)
 
 
 def test_the_steepest_hardening_that_is_not_refused_is_still_right():
     """The hardest negative of some rows is the easiest of all."""
     it = problem(seed=7)
     rule = published(Exponential(162.5), True, False)
-    one = 1 - 0.01 * it.graphs.abs()  # graphs nearly alike, scores all near −m
-    it = it._replace(graphs=one, nodes=-it.nodes.abs())
+    graphs = 1 - 0.01 * it.graphs.abs()  # graphs nearly alike, scores all near −m
+    it = it._replace(graphs=graphs, nodes=-it.nodes.abs())
     assert refusal(rule.hardening, rule.scale) is None
     ours, theirs = value_and_gradient(it, [rule]), node_by_node(it, rule)
     assert_all_close(ours, theirs, 1e-11)

@@ -29,13 +29,15 @@ KINDS = {
 }
 
 
-def distance(one, other) -> float:
-    if isinstance(one, int):
-        return float(one != other)
-    if isinstance(one, float):
-        return abs(one - other)
+def distance(first, second) -> float:
+    if isinstance(first, int):
+        return float(first != second)
+    if isinstance(first, float):
+        return abs(first - second)
     known = [
-        (a, b) for a, b in zip(one, other, strict=True) if not math.isnan(a) and not math.isnan(b)
+        (a, b)
+        for a, b in zip(first, second, strict=True)
+        if not math.isnan(a) and not math.isnan(b)
     ]
     apart = sum(a != b for a, b in known)
     shares = [
@@ -50,8 +52,8 @@ def numbers(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def close(one, other) -> bool:
-    return (math.isnan(one) and math.isnan(other)) or abs(one - other) < 1e-12
+def close(first, second) -> bool:
+    return (math.isnan(first) and math.isnan(second)) or abs(first - second) < 1e-12
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -74,21 +76,21 @@ def test_an_infinite_label_is_near_to_none_that_is_finite():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_labels_in_half_precision_are_the_numbers_that_they_hold(dtype):
     y = torch.linspace(0, 3, 40).to(dtype)
-    for found, expected in zip(
+    for actual, expected in zip(
         relation(y, y, (0.3, 1.0)), relation(y.double(), y.double(), (0.3, 1.0)), strict=True
     ):
-        assert torch.equal(found, expected)
+        assert torch.equal(actual, expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_distances_are_those_of_loops_and_symmetric(kind):
     labels, _ = KINDS[kind]
     y = torch.tensor(labels, dtype=None if kind == "classes" else torch.float64)
-    found = label_distance(y, y)
-    for i, one in enumerate(labels):
+    distances = label_distance(y, y)
+    for i, label in enumerate(labels):
         for j, other in enumerate(labels):
-            assert close(found[i, j].item(), distance(one, other)), (i, j)
-    torch.testing.assert_close(found, found.T, equal_nan=True)
+            assert close(distances[i, j].item(), distance(label, other)), (i, j)
+    torch.testing.assert_close(distances, distances.T, equal_nan=True)
 
 
 def test_opposite_rows_are_one_apart_and_equal_rows_none():
@@ -109,8 +111,8 @@ def expected_of_views(z, item, y, gap, *, admit, positives):
         mine += [j for j in others if positives == "class" and d[j] <= near]
         if negatives:
             weights = [math.exp(beta * g[j]) for j in negatives]
-            of_q = expectation(weights, [math.exp(g[j]) for j in negatives])
-            terms += [math.log(1 + len(others) * math.exp(-g[p]) * of_q) for p in mine]
+            expected_weight = expectation(weights, [math.exp(g[j]) for j in negatives])
+            terms += [math.log(1 + len(others) * math.exp(-g[p]) * expected_weight) for p in mine]
     return sum(terms) / len(terms)
 
 
@@ -141,15 +143,15 @@ def test_blocks_equal_the_dense_path(streaming):
     z = [numbers(600, 6, seed=s).requires_grad_() for s in (0, 1)]
     y = (numbers(600, 12, seed=3) > 0.7).double()
     y[numbers(600, 12, seed=4) > 1.0] = NAN
-    found = []
+    outputs = []
     for block in (streaming, False):
         sampler = NegativeSampler("other_labels", Exponential(1.0), label_gap=(0.3, 0.7))
         loss = ContrastiveLoss(sampler, positives="class", detach_weights=False, streaming=block)
         value, seen = loss.with_diagnostics(*z, labels=y)
-        found.append(
+        outputs.append(
             (value, *torch.autograd.grad(value, z), *map(torch.as_tensor, seen.counts.values()))
         )
-    for ours, dense in zip(*found, strict=True):
+    for ours, dense in zip(*outputs, strict=True):
         torch.testing.assert_close(ours, dense, rtol=1e-10, atol=1e-12)
 
 
@@ -224,7 +226,7 @@ def test_arrays_and_lists_are_labels_too(labels):
     sampler = NegativeSampler("other_labels", label_gap=(0.15, 0.6))
     loss = ContrastiveLoss(sampler)
     z1, z2 = numbers(7, 4), numbers(7, 4, seed=1)
-    values = [loss(z1, z2, labels=of) for of in (labels, np.array(labels), torch.tensor(labels))]
+    values = [loss(z1, z2, labels=y) for y in (labels, np.array(labels), torch.tensor(labels))]
     torch.testing.assert_close(values[0], values[1])
     torch.testing.assert_close(values[0], values[2])
 

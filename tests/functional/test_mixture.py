@@ -21,9 +21,9 @@ TRUE = ((0.8, 4.0, 8.0), (0.2, 12.0, 3.0))
 def drawn(n, mixture=TRUE, seed=0):
     """n values of a mixture."""
     generator = np.random.default_rng(seed)
-    of = generator.random(n) < mixture[0][0]
+    from_first = generator.random(n) < mixture[0][0]
     low, high = (generator.beta(a, b, n) for _, a, b in mixture)
-    return np.where(of, low, high)
+    return np.where(from_first, low, high)
 
 
 def moments(x, weight):
@@ -51,7 +51,7 @@ def log_likelihood(x, parts):
 
 
 def parts_of(mixture):
-    return [(one.share, one.alpha, one.beta) for one in mixture]
+    return [(component.share, component.alpha, component.beta) for component in mixture]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -64,18 +64,18 @@ def test_a_fit_is_that_of_a_slow_one(seed):
 
 def test_a_known_mixture_is_found():
     x = drawn(20_000)
-    found = parts_of(BetaMixture.fitted(torch.tensor(x)))
-    np.testing.assert_allclose(found, TRUE, rtol=0.1)
-    likelihoods = [log_likelihood(x, parts) for parts in (TRUE, found)]
+    fitted = parts_of(BetaMixture.fitted(torch.tensor(x)))
+    np.testing.assert_allclose(fitted, TRUE, rtol=0.1)
+    likelihoods = [log_likelihood(x, parts) for parts in (TRUE, fitted)]
     assert likelihoods[1] > likelihoods[0] - 1e-3
 
 
 def test_a_fit_is_nearly_as_likely_as_the_most_likely_mixture():
     x = drawn(2_000, seed=3)
 
-    def unlikely(of):
-        share = 1 / (1 + math.exp(-of[0]))
-        a, b, c, d = np.exp(of[1:])
+    def unlikely(parameters):
+        share = 1 / (1 + math.exp(-parameters[0]))
+        a, b, c, d = np.exp(parameters[1:])
         return -log_likelihood(x, [(share, a, b), (1 - share, c, d)])
 
     best = optimize.minimize(unlikely, [0.0, 1.0, 2.0, 2.0, 1.0], method="BFGS")
@@ -86,18 +86,18 @@ def test_a_posterior_is_bayes_rule_on_densities():
     mixture = BetaMixture(Beta(4.0, 8.0, 0.8), Beta(12.0, 3.0, 0.2))
     x = np.linspace(0.01, 0.99, 21)
     low, high = (share * stats.beta.pdf(x, a, b) for share, a, b in TRUE)
-    found = mixture.log_posterior(torch.tensor(x)).exp()
-    np.testing.assert_allclose(found, low / (low + high), rtol=1e-12)
+    posterior = mixture.log_posterior(torch.tensor(x)).exp()
+    np.testing.assert_allclose(posterior, low / (low + high), rtol=1e-12)
 
 
 def test_the_lower_component_is_that_of_the_lower_mean():
     x = torch.tensor(drawn(500))
-    one, mirrored = BetaMixture.fitted(x), BetaMixture.fitted(1 - x)
-    for mixture in (one, mirrored):
+    fitted, mirrored = BetaMixture.fitted(x), BetaMixture.fitted(1 - x)
+    for mixture in (fitted, mirrored):
         assert mixture.upper is not None
         assert mixture.lower.mean < mixture.upper.mean
     torch.testing.assert_close(
-        one.log_posterior(x).exp() + mirrored.log_posterior(1 - x).exp(), torch.ones_like(x)
+        fitted.log_posterior(x).exp() + mirrored.log_posterior(1 - x).exp(), torch.ones_like(x)
     )
 
 

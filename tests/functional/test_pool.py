@@ -18,8 +18,7 @@ def pool(views, items, d=4, seed=0):
 @pytest.mark.parametrize(("views", "number"), [(2, 2), (5, 2), (6, 3), (6, 5), (4, 4)])
 def test_each_step_is_the_best_of_all_choices(views, number):
     z = pool(views, 20)
-    found = HardPositives(number).choose(z).tolist()
-    for item, chosen in enumerate(found):
+    for item, chosen in enumerate(HardPositives(number).choose(z).tolist()):
         apart = -(z[:, item] @ z[:, item].T)
         hardness = [
             sum(float(apart[u, v]) for v in range(views) if v != u) / (views - 1)

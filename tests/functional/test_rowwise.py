@@ -33,7 +33,7 @@ def rows(s, admitted=None, gamma=0.5):
     return Rows(s, gamma, s / gamma, others, admitted=admitted)
 
 
-def some(n, m, seed=1):
+def some_admitted(n, m, seed=1):
     """An admission that leaves row 2 nothing and row 3 one."""
     admitted = numbers(n, m, seed=seed) > -0.4
     admitted[2] = False
@@ -52,9 +52,12 @@ def kept(hardening, s, admitted):
 
 @pytest.mark.parametrize("quota", [0.05, 0.5, 0.8, 0.95, 0.999, 1.0])
 def test_the_smallest_set_of_the_most_similar_reaches_the_quota(quota):
-    s, admitted = numbers(9, 30).clamp(-1, 1) * 0.9 + 0.01 * numbers(9, 30, seed=3), some(9, 30)
-    found = kept(RelativeThreshold(quota), s, admitted)
-    for row, allowed, got in zip(s.tolist(), admitted.tolist(), found.tolist(), strict=True):
+    s, admitted = (
+        numbers(9, 30).clamp(-1, 1) * 0.9 + 0.01 * numbers(9, 30, seed=3),
+        some_admitted(9, 30),
+    )
+    mask = kept(RelativeThreshold(quota), s, admitted)
+    for row, allowed, got in zip(s.tolist(), admitted.tolist(), mask.tolist(), strict=True):
         values = sorted((x for x, yes in zip(row, allowed, strict=True) if yes), reverse=True)
         total, reached, n = sum(math.exp(x / 0.5) for x in values), 0.0, 0
         while n < len(values) and reached < quota * total * (1 - 1e-12):
@@ -82,9 +85,9 @@ def test_quotas_outside_0_and_1_are_refused(quota):
 
 @pytest.mark.parametrize(("inner", "outer"), [(0.0, 1.0), (0.0, 0.1), (0.1, 0.3), (0.5, 0.51)])
 def test_a_ring_leaves_out_the_most_similar_and_the_least(inner, outer):
-    s, admitted = numbers(9, 30), some(9, 30)
-    found = kept(Ring(inner, outer), s, admitted)
-    for row, allowed, got in zip(s.tolist(), admitted.tolist(), found.tolist(), strict=True):
+    s, admitted = numbers(9, 30), some_admitted(9, 30)
+    mask = kept(Ring(inner, outer), s, admitted)
+    for row, allowed, got in zip(s.tolist(), admitted.tolist(), mask.tolist(), strict=True):
         values = sorted((x for x, yes in zip(row, allowed, strict=True) if yes), reverse=True)
         first = math.floor(round(inner * len(values), 9))
         last = max(math.ceil(round(outer * len(values), 9)), first + 1)
@@ -173,7 +176,7 @@ def test_where_one_class_is_nearly_all_the_batch_weights_stay_finite(rare):
         value = ContrastiveLoss(sampler)(*z, labels)
     slopes = torch.autograd.grad(value, z)
     assert value.isfinite()
-    assert all(one.isfinite().all() and one.abs().max() > 0 for one in slopes)
+    assert all(slope.isfinite().all() and slope.abs().max() > 0 for slope in slopes)
 
 
 def test_rounding_parts_no_similarities():
@@ -206,11 +209,11 @@ def test_iterations_that_do_not_suffice_warn_once_with_what_is_left():
 
 
 @pytest.mark.parametrize(
-    "given", [{"epsilon": 0.0}, {"epsilon": -1.0}, {"tolerance": 0.0}, {"steps": 0}]
+    "settings", [{"epsilon": 0.0}, {"epsilon": -1.0}, {"tolerance": 0.0}, {"steps": 0}]
 )
-def test_settings_of_transport_out_of_range_are_refused(given):
-    with pytest.raises(InputError, match=next(iter(given))):
-        Transport(**given)
+def test_settings_of_transport_out_of_range_are_refused(settings):
+    with pytest.raises(InputError, match=next(iter(settings))):
+        Transport(**settings)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +224,7 @@ def test_what_is_not_admitted_changes_nothing_and_there_is_no_gradient(hardening
     s, admitted = numbers(9, 30), numbers(9, 30, seed=1) > -0.8
     plain = hardening.log_eta(rows(s, admitted))
     poisoned = s.masked_fill(~admitted, 1e30).requires_grad_()
-    found = hardening.log_eta(rows(poisoned, admitted))
-    assert torch.equal(found[admitted], plain[admitted])
-    assert not found.requires_grad
+    log_eta = hardening.log_eta(rows(poisoned, admitted))
+    assert torch.equal(log_eta[admitted], plain[admitted])
+    assert not log_eta.requires_grad
     assert hardening.log_eta(rows(s[:, :0])).shape == (9, 0)

@@ -45,19 +45,19 @@ def labels_of(n, classes=4, seed=0):
 
 def both_ways(call, inputs, **settings):
     """Values, counts and gradients, streamed and dense."""
-    found = []
+    outputs = []
     for streaming in (True, False):
         loss = ContrastiveLoss(streaming=streaming, **settings)
         value, seen = call(loss)
         upstream = torch.linspace(0.5, 2.0, value.numel(), dtype=value.dtype).view_as(value)
         gradients = torch.autograd.grad((value * upstream).sum(), inputs)
         counts = map(torch.as_tensor, seen.counts.values())
-        found.append([value.detach(), *gradients, *counts])
-    return found
+        outputs.append([value.detach(), *gradients, *counts])
+    return outputs
 
 
-def assert_equal(found, tolerance):
-    for ours, dense in zip(*found, strict=True):
+def assert_equal(outputs, tolerance):
+    for ours, dense in zip(*outputs, strict=True):
         torch.testing.assert_close(ours, dense, rtol=tolerance, atol=tolerance)
 
 
@@ -90,14 +90,14 @@ def test_every_setting_equals_the_dense_path(n_items, n_views, extra, first):
         if n_views == 1 and setting["positives"] == "view":
             continue
         ran += 1
-        found = both_ways(
+        outputs = both_ways(
             lambda loss: loss.with_diagnostics(z, y, **more), inputs,
             sampler=NegativeSampler(setting["admit"], setting["hardening"]), temperature=0.3,
             positives=setting["positives"], detach_weights=setting["detach"],
             pooling=setting["pooling"], weight=setting["weight"], class_prior=setting["prior"],
             reduction=setting["reduction"],
         )  # fmt: skip
-        assert_equal(found, 1e-10)
+        assert_equal(outputs, 1e-10)
     assert ran
 
 
@@ -107,13 +107,13 @@ def test_every_setting_equals_the_dense_path(n_items, n_views, extra, first):
 def test_methods_equal_the_dense_path_over_several_blocks(method, classes, dtype, tolerance):
     z = [numbers(700, 8, seed=v, dtype=dtype).requires_grad_() for v in range(2)]
     y = labels_of(700, classes)
-    made = contrastive_loss(method, temperature=0.2, detach_weights=False)
+    reference = contrastive_loss(method, temperature=0.2, detach_weights=False)
     settings = {
-        "sampler": made.sampler, "positives": made.positives, "class_prior": made.class_prior,
-        "temperature": 0.2, "detach_weights": False,
+        "sampler": reference.sampler, "positives": reference.positives,
+        "class_prior": reference.class_prior, "temperature": 0.2, "detach_weights": False,
     }  # fmt: skip
-    found = both_ways(lambda loss: loss.with_diagnostics(*z, y), z, **settings)
-    assert_equal(found, tolerance)
+    outputs = both_ways(lambda loss: loss.with_diagnostics(*z, y), z, **settings)
+    assert_equal(outputs, tolerance)
 
 
 ROW_WISE = [
@@ -138,11 +138,11 @@ def test_hardenings_of_rows_equal_the_dense_path(hardening, positives, admit, ex
         {"weight": "kept", "pooling": "logsumexp"}, {"reduction": "pairs", "detach_weights": False},
     ):  # fmt: skip
         sampler = NegativeSampler(admit, hardening, pair_weights=log_w if weighted else None)
-        found = both_ways(
+        outputs = both_ways(
             lambda loss: loss.with_diagnostics(z, y, **more), z, sampler=sampler,
             temperature=0.3, positives=positives, **settings,
         )  # fmt: skip
-        assert_equal(found, 1e-10)
+        assert_equal(outputs, 1e-10)
 
 
 @pytest.mark.parametrize("admit", ADMISSIONS)
@@ -150,11 +150,11 @@ def test_hardenings_of_rows_equal_the_dense_path(hardening, positives, admit, ex
 def test_nodes_against_graphs_equal_the_dense_path(admit, hardening):
     batch = torch.randint(0, 30, (900,), generator=torch.Generator().manual_seed(0))
     inputs = [numbers(900, 5).requires_grad_(), numbers(30, 5, seed=1).requires_grad_()]
-    found = both_ways(
+    outputs = both_ways(
         lambda loss: loss.local_global_with_diagnostics(*inputs, batch, labels_of(30)), inputs,
         sampler=NegativeSampler(admit, hardening), detach_weights=False,
     )  # fmt: skip
-    assert_equal(found, 1e-10)
+    assert_equal(outputs, 1e-10)
 
 
 @pytest.mark.parametrize("reduction", ["pairs", "anchors"])
@@ -184,7 +184,7 @@ def test_single_precision_holds_steep_weights(temperature, beta):
         for streaming in (True, False)
     ]
     streamed, dense = (
-        loss(*(of.to(dtype) for of in z), y)
+        loss(*(view.to(dtype) for view in z), y)
         for loss, dtype in zip(losses, (torch.float32, torch.float64), strict=True)
     )
     torch.testing.assert_close(streamed.double(), dense, rtol=2e-6, atol=0)
@@ -223,17 +223,17 @@ def test_anchors_of_a_lone_class_without_a_positive_are_counted():
 def test_large_batches_are_taken_in_blocks_by_themselves():
     """A second derivative tells which path it was."""
 
-    def twice(n_items, **given):
+    def twice(n_items, **options):
         z = numbers(n_items, 4).requires_grad_()
-        loss = contrastive_loss("hucl", **given)(z, numbers(n_items, 4, seed=1))
+        loss = contrastive_loss("hucl", **options)(z, numbers(n_items, 4, seed=1))
         (slope,) = torch.autograd.grad(loss, z, create_graph=True)
         return torch.autograd.grad(slope.square().sum(), z)
 
     twice(8)
     twice(400, streaming=False)
-    for given in ({}, {"streaming": True}):
+    for options in ({}, {"streaming": True}):
         with pytest.raises(InputError, match="streaming=False"):
-            twice(400, **given)
+            twice(400, **options)
 
 
 class Largest(TorchDispatchMode):
@@ -242,10 +242,10 @@ class Largest(TorchDispatchMode):
     n = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        found = func(*args, **(kwargs or {}))
-        sizes = [part.numel() for part in tree_leaves(found) if isinstance(part, torch.Tensor)]
+        result = func(*args, **(kwargs or {}))
+        sizes = [part.numel() for part in tree_leaves(result) if isinstance(part, torch.Tensor)]
         self.n = max(self.n, *sizes, 0)
-        return found
+        return result
 
 
 @pytest.mark.parametrize(
@@ -257,9 +257,9 @@ def test_nothing_grows_with_the_square_of_a_large_batch(name, weighted):
         loss = contrastive_loss(name)
         if weighted:
             loss.sampler.pair_weights = lambda i, j: -0.01 * (i[:, None] - j).abs()
-        with Largest() as found:
+        with Largest() as recorder:
             loss(z1, z2, labels_of(n_items)).backward()
-        return found.n
+        return recorder.n
 
     assert largest(800) < 2 * largest(400)
 
@@ -272,8 +272,8 @@ def test_half_precision_and_autocast_are_computed_in_float32():
         torch.testing.assert_close(loss(*z, y), loss(*z, y))
         under = loss(*z, y)
     torch.testing.assert_close(under, loss(*z, y), rtol=0, atol=0)
-    half = [of.bfloat16() for of in z]
-    torch.testing.assert_close(loss(*half, y), loss(*(of.float() for of in half), y))
+    half = [view.bfloat16() for view in z]
+    torch.testing.assert_close(loss(*half, y), loss(*(view.float() for view in half), y))
 
 
 @pytest.mark.parametrize(
@@ -296,11 +296,11 @@ def test_what_cannot_stream_says_so(settings, named):
 def test_a_reduction_of_each_anchor_goes_back_under_autocast():
     z = numbers(200, 8, dtype=torch.float32).requires_grad_()
     loss = ContrastiveLoss(NegativeSampler(), reduction="none", streaming=True)
-    found = []
+    outputs = []
     for enabled in (True, False):
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
-            found.append(torch.autograd.grad(loss(z, z.flip(1)).sum(), z)[0])
-    torch.testing.assert_close(*found)
+            outputs.append(torch.autograd.grad(loss(z, z.flip(1)).sum(), z)[0])
+    torch.testing.assert_close(*outputs)
 
 
 def test_transforms_of_torch_func_are_taken_dense():

@@ -16,10 +16,10 @@ def views(n_views, dtype=torch.float64, spread=1.0):
     common, *noise = torch.randn(
         1 + n_views, N, DIM, generator=generator, dtype=torch.float64
     ).unbind()
-    return [(common + spread * one).to(dtype).requires_grad_() for one in noise]
+    return [(common + spread * direction).to(dtype).requires_grad_() for direction in noise]
 
 
-def found(z, y=None, *, streaming, **settings):
+def value_and_gradient(z, y=None, *, streaming, **settings):
     loss = ContrastiveLoss(streaming=streaming, **settings)
     value, seen = loss.with_diagnostics(z, y)
     upstream = torch.linspace(0.5, 2.0, value.numel(), dtype=value.dtype).view_as(value)
@@ -49,7 +49,7 @@ def test_value_and_gradient_are_those_of_all_scores(settings, beta):
     z, settings = views(settings["views"]), settings | {"temperature": 0.4}
     del settings["views"]
     settings["sampler"] = NegativeSampler("others", None if beta is None else Exponential(beta))
-    both = [found(z, streaming=one, **settings) for one in (True, False)]
+    both = [value_and_gradient(z, streaming=streaming_, **settings) for streaming_ in (True, False)]
     for ours, dense in zip(*both, strict=True):
         torch.testing.assert_close(ours, dense, rtol=1e-10, atol=1e-12)
 
@@ -78,8 +78,8 @@ def test_labels_decide_as_with_all_scores(settings, n_views, classes):
     y[::3] = -1 if "unknown" in settings else y[::3]
     sampler = NegativeSampler("other_labels", Exponential(1.5))
     both = [
-        found(z, y, streaming=one, sampler=sampler, temperature=0.4, **settings)
-        for one in (True, False)
+        value_and_gradient(z, y, streaming=streaming_, sampler=sampler, temperature=0.4, **settings)
+        for streaming_ in (True, False)
     ]
     for ours, dense in zip(*both, strict=True):
         torch.testing.assert_close(ours, dense, rtol=1e-10, atol=1e-12)
@@ -89,11 +89,11 @@ def test_labels_decide_as_with_all_scores(settings, n_views, classes):
 @pytest.mark.parametrize("beta", [0.0, 20.0])
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_no_temperature_leaves_the_range_of_float32(temperature, beta, spread):
-    exact = found(
+    exact = value_and_gradient(
         views(2, spread=spread), streaming=False, temperature=temperature, detach_weights=False,
         sampler=NegativeSampler("others", Exponential(beta)),
     )  # fmt: skip
-    ours = found(
+    ours = value_and_gradient(
         views(2, torch.float32, spread), streaming=True, temperature=temperature,
         sampler=NegativeSampler("others", Exponential(beta)), detach_weights=False,
     )  # fmt: skip
@@ -112,12 +112,14 @@ def test_zero_rows_and_infinite_ones_are_those_of_all_scores():
         z[0][5] = 0.0
         z[1][5] = 0.0
     sampler = NegativeSampler()
-    both = [found(z, streaming=one, sampler=sampler) for one in (True, False)]
+    both = [
+        value_and_gradient(z, streaming=streaming_, sampler=sampler) for streaming_ in (True, False)
+    ]
     for ours, dense in zip(*both, strict=True):
         torch.testing.assert_close(ours, dense, rtol=1e-10, atol=1e-12)
     with torch.no_grad():
         z[1][8, 0] = torch.nan
-    assert found(z, streaming=True, sampler=sampler)[0].isnan()
+    assert value_and_gradient(z, streaming=True, sampler=sampler)[0].isnan()
 
 
 def test_scores_are_made_once_for_both_of_their_ends():

@@ -98,13 +98,13 @@ def edited(text: str) -> st.SearchStrategy[str]:
 
     @st.composite
     def change(draw: Any) -> str:
-        found = list(lines)
+        edited_lines = list(lines)
         for _ in range(draw(st.integers(1, 3))):
-            i = draw(st.integers(0, len(found) - 1))
-            parts = found[i].split(draw(st.sampled_from([" ", ",", ":", ", "])))
+            i = draw(st.integers(0, len(edited_lines) - 1))
+            parts = edited_lines[i].split(draw(st.sampled_from([" ", ",", ":", ", "])))
             parts[draw(st.integers(0, len(parts) - 1))] = draw(words)
-            found[i] = draw(st.sampled_from([",", " ", ":", ": "])).join(parts)
-        return "\n".join(found) + "\n"
+            edited_lines[i] = draw(st.sampled_from([",", " ", ":", ": "])).join(parts)
+        return "\n".join(edited_lines) + "\n"
 
     return change()
 
@@ -121,28 +121,28 @@ def altered(value: Any, most: int = 4) -> st.SearchStrategy[Any]:
 
     @st.composite
     def change(draw: Any) -> Any:
-        found = json.loads(json.dumps(value))
+        copy = json.loads(json.dumps(value))
         for _ in range(min(most, draw(st.sampled_from([1, 1, 1, 2, 4])))):
-            inside = found
+            inside = copy
             while isinstance(inside, dict | list) and inside:
                 is_list = isinstance(inside, list)
                 key = draw(st.sampled_from(list(range(len(inside))) if is_list else sorted(inside)))
-                one = inside[key]
-                if isinstance(one, dict | list) and one and draw(st.integers(0, 3)):
-                    inside = one
+                child = inside[key]
+                if isinstance(child, dict | list) and child and draw(st.integers(0, 3)):
+                    inside = child
                     continue
-                how = draw(st.sampled_from(["replace", "replace", "remove", "add", "repeat"]))
-                if how == "remove":
+                edit = draw(st.sampled_from(["replace", "replace", "remove", "add", "repeat"]))
+                if edit == "remove":
                     del inside[key]
-                elif how == "repeat" and isinstance(one, list):
-                    inside[key] = one * 2
-                elif how == "add" and not is_list:
+                elif edit == "repeat" and isinstance(child, list):
+                    inside[key] = child * 2
+                elif edit == "add" and not is_list:
                     inside[draw(st.sampled_from(["x", "schema_version", "run", "config"]))] = draw(
                         odd
                     )
                 else:
                     inside[key] = draw(odd)
                 break
-        return found
+        return copy
 
     return change()

@@ -58,15 +58,15 @@ class StoppedError(Exception):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with files of every kind, as commands wrote them."""
     here: Path = tmp_path_factory.mktemp("made")
     rng = np.random.default_rng(0)
     with pytest.MonkeyPatch.context() as patch, contextlib.chdir(here):
         patch.setenv("GCL_HARD_CACHE", str(here / "cache"))
         parts = ["C", "CC", "CO", "CN", "C(=O)", "c1ccccc1", "C(Cl)", "C1CCCC1"]
-        made = {"".join(rng.choice(parts, rng.integers(2, 6))) for _ in range(80)}
-        lines = [f"{one},{len(one) / 4}\n" for one in sorted(made)]
+        molecules = {"".join(rng.choice(parts, rng.integers(2, 6))) for _ in range(80)}
+        lines = [f"{word},{len(word) / 4}\n" for word in sorted(molecules)]
         (here / "made.csv").write_text("smiles,size\n" + "".join(lines))
         assert quietly(bench.main, [*GRAPHS, "--save-encoder", "--output=graphs"]) == 0
         assert quietly(bench.main, [*MOLECULES, "--output=molecules"]) == 0
@@ -115,13 +115,13 @@ def half_trained(patch: pytest.MonkeyPatch) -> None:
 
 
 @contextlib.contextmanager
-def copied(made: Path, *names: str) -> Iterator[Path]:
+def copied(project: Path, *names: str) -> Iterator[Path]:
     """An empty folder with copies of some of what was made, and its cache."""
     with folder() as here, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GCL_HARD_CACHE", str(made / "cache"))
+        patch.setenv("GCL_HARD_CACHE", str(project / "cache"))
         for name in names:
-            copy = shutil.copytree if (made / name).is_dir() else shutil.copy
-            copy(made / name, here / name)
+            copy = shutil.copytree if (project / name).is_dir() else shutil.copy
+            copy(project / name, here / name)
         yield here
 
 
@@ -151,7 +151,7 @@ def spoilt(data: st.DataObject, results: Path) -> None:
 
 @few
 @given(data=st.data())
-def test_results_of_graphs(data: st.DataObject, made: Path) -> None:
+def test_results_of_graphs(data: st.DataObject, project: Path) -> None:
     results = data.draw(st.sampled_from(["graphs", "graphs-compact"]))
     figure = data.draw(st.sampled_from(["fig1", "fig4", "fig5", "geometry", "beta"]))
     commands: list[tuple[Any, list[str]]] = [
@@ -159,7 +159,7 @@ def test_results_of_graphs(data: st.DataObject, made: Path) -> None:
         (bench.main, [f"--compact={results}"]),
         (figures.main, [figure, results, "-o", "f", "--only", "method=hscl", "--only", "beta=1"]),
     ]
-    with copied(made, results) as here:
+    with copied(project, results) as here:
         spoilt(data, here / results)
         for command, arguments in commands:
             survives(lambda command=command, arguments=arguments: command(arguments))
@@ -167,10 +167,10 @@ def test_results_of_graphs(data: st.DataObject, made: Path) -> None:
 
 @few
 @given(data=st.data())
-def test_results_of_molecules(data: st.DataObject, made: Path) -> None:
+def test_results_of_molecules(data: st.DataObject, project: Path) -> None:
     results = data.draw(st.sampled_from(["molecules", "molecules-compact"]))
     report = [*MOLECULES, "--report-only", f"--output={results}", "--report=out/p.md"]
-    with copied(made, results, "made.csv") as here:
+    with copied(project, results, "made.csv") as here:
         spoilt(data, here / results)
         survives(lambda: bench.main(report))
         survives(lambda: bench.main([f"--compact={results}"]))
@@ -187,22 +187,24 @@ def tensors(data: st.DataObject, state: Any) -> None:
         if not keys:
             return
         key = data.draw(st.sampled_from(keys))
-        one = state[key]
-        if isinstance(one, dict | list) and one and data.draw(st.integers(0, 6)):
-            state = one
+        tensor = state[key]
+        if isinstance(tensor, dict | list) and tensor and data.draw(st.integers(0, 6)):
+            state = tensor
             continue
-        others = [one[:0] if one.ndim else one, one.double(), one * torch.nan, one.int(),
-                  torch.tensor(1.0), one.bool(), one.flatten().repeat(2), one.to(torch.complex64),
-                  one.to_sparse() if one.ndim else one] if torch.is_tensor(one) else []  # fmt: skip
+        others = [tensor[:0] if tensor.ndim else tensor, tensor.double(), tensor * torch.nan,
+                  tensor.int(),
+                  torch.tensor(1.0), tensor.bool(), tensor.flatten().repeat(2),
+                  tensor.to(torch.complex64), tensor.to_sparse() if tensor.ndim else tensor,
+                  ] if torch.is_tensor(tensor) else []  # fmt: skip
         state[key] = data.draw(st.one_of(odd, st.sampled_from(others)) if others else odd)
         return
 
 
 @few
 @given(data=st.data())
-def test_encoders_and_checkpoints(data: st.DataObject, made: Path) -> None:
+def test_encoders_and_checkpoints(data: st.DataObject, project: Path) -> None:
     kind = data.draw(st.sampled_from(["whole.pt", "half.ckpt", "graphs"]))
-    with copied(made, kind, "made.csv") as here:
+    with copied(project, kind, "made.csv") as here:
         path = next((here / kind).glob("*.pt")) if kind == "graphs" else here / kind
         if data.draw(st.booleans()):
             path.write_bytes(data.draw(mutated(path.read_bytes())))
@@ -216,16 +218,16 @@ def test_encoders_and_checkpoints(data: st.DataObject, made: Path) -> None:
             survives(lambda: load_encoder(path))
         else:
             survives(lambda: load_pretrained(path))
-            how = ["--method=untrained", "--encoder=whole.pt", "--output=out"]
-            survives(lambda: bench.main([*MOLECULES[:2], "--seeds=1", *how]))
+            arguments = ["--method=untrained", "--encoder=whole.pt", "--output=out"]
+            survives(lambda: bench.main([*MOLECULES[:2], "--seeds=1", *arguments]))
 
 
 @few
 @given(data=st.data())
 @pytest.mark.parametrize("kind", ["db", "journal"])
-def test_searches(kind: str, data: st.DataObject, made: Path) -> None:
+def test_searches(kind: str, data: st.DataObject, project: Path) -> None:
     more = data.draw(st.sampled_from([["--report-only"], ["--trials=4"]]))
-    with copied(made, f"s.{kind}") as here:
+    with copied(project, f"s.{kind}") as here:
         path = here / f"s.{kind}"
         content = path.read_bytes()
         if kind == "journal" and data.draw(st.booleans()):
@@ -243,12 +245,12 @@ def test_searches(kind: str, data: st.DataObject, made: Path) -> None:
 @few
 @given(data=st.data())
 @pytest.mark.parametrize("kind", ["molecules", "images"])
-def test_the_cache(kind: str, data: st.DataObject, made: Path) -> None:
+def test_the_cache(kind: str, data: st.DataObject, project: Path) -> None:
     """What is not as it was written is made again, and so the numbers are the same."""
     source, command, arguments = CACHED[kind]
-    with copied(made, source, "cache") as here, pytest.MonkeyPatch.context() as patch:
+    with copied(project, source, "cache") as here, pytest.MonkeyPatch.context() as patch:
         patch.setenv("GCL_HARD_CACHE", str(here / "cache"))
-        files = sorted(one for one in (here / "cache" / kind).rglob("*") if one.is_file())
+        files = sorted(path for path in (here / "cache" / kind).rglob("*") if path.is_file())
         path = data.draw(st.sampled_from(files))
         if data.draw(st.booleans()):
             path.write_bytes(data.draw(mutated(path.read_bytes())))
@@ -257,11 +259,11 @@ def test_the_cache(kind: str, data: st.DataObject, made: Path) -> None:
         status: list[int] = []
         survives(lambda: status.append(command([*arguments, "--output=out"])))
         if status == [0]:
-            assert predictions(here / "out") == predictions(made / kind)
+            assert predictions(here / "out") == predictions(project / kind)
 
 
 def predictions(folder: Path) -> dict[str, Any]:
-    return {one.name: one.predicted for one in Store(folder).rows()}
+    return {row.name: row.predicted for row in Store(folder).rows()}
 
 
 @few
@@ -283,38 +285,40 @@ def test_folders_of_images(data: st.DataObject) -> None:
                 with contextlib.suppress(OSError, ValueError):  # of formats that lack a mode
                     image.convert(data.draw(modes)).save(here / "pets" / label / f"{k}.png")
         for _ in range(data.draw(st.integers(0, 3))):
-            files = sorted(one for one in (here / "pets").rglob("*.png") if one.is_file())
+            files = sorted(path for path in (here / "pets").rglob("*.png") if path.is_file())
             if not files:
                 break
             path = data.draw(st.sampled_from(files))
             content = path.read_bytes()
-            how = data.draw(st.sampled_from(["bytes", "nowhere", "loop", "pipe", "folder", "huge"]))
-            if how == "loop":
+            damage = data.draw(
+                st.sampled_from(["bytes", "nowhere", "loop", "pipe", "folder", "huge"])
+            )
+            if damage == "loop":
                 with contextlib.suppress(FileExistsError):
                     (path.parent / f"loop{path.stem}").symlink_to(".")
                 continue
             path.unlink()
-            if how == "bytes":
+            if damage == "bytes":
                 path.write_bytes(data.draw(mutated(content)))
-            elif how == "nowhere":
+            elif damage == "nowhere":
                 path.symlink_to("/nonexistent")
-            elif how == "pipe":
+            elif damage == "pipe":
                 os.mkfifo(path)
-            elif how == "folder":
+            elif damage == "folder":
                 path.mkdir()
             else:
                 path.write_bytes(b"P6 100000 100000 255\n")
-        how = ["--method=pixels", "--seeds=1", "--probe-epochs=1", "--output=out"]
-        survives(lambda: bench.main(["--dataset=./pets", *how]))
+        options = ["--method=pixels", "--seeds=1", "--probe-epochs=1", "--output=out"]
+        survives(lambda: bench.main(["--dataset=./pets", *options]))
 
 
 @few
 @given(data=st.data())
 @pytest.mark.parametrize("results", ["graphs", "graphs-compact", "molecules", "molecules-compact"])
-def test_no_result_changes_in_silence(results: str, data: st.DataObject, made: Path) -> None:
+def test_no_result_changes_in_silence(results: str, data: st.DataObject, project: Path) -> None:
     """A value or some bytes of a file that are others: the result is as it was, or refused."""
-    whole = {one.name: one.stored() for one in Store(made / results).rows()}
-    with copied(made, results) as here:
+    whole = {row.name: row.stored() for row in Store(project / results).rows()}
+    with copied(project, results) as here:
         path = here / results / COMPACT
         lines = path.exists()
         if not lines:
@@ -328,10 +332,10 @@ def test_no_result_changes_in_silence(results: str, data: st.DataObject, made: P
             texts[at] = json.dumps(data.draw(altered(json.loads(texts[at]), 1))).encode()
             content = b"\n".join(texts)
         path.write_bytes(gzip.compress(content) if lines else content)
-        found: list[Any] = []
-        survives(lambda: found.extend(Store(here / results).rows()))
-        for one in found:
-            stored = one.stored()
-            assert one.name in whole
-            if not one.unknown:  # which are told apart from ours, and kept
-                assert stored == whole[one.name]
+        records: list[Any] = []
+        survives(lambda: records.extend(Store(here / results).rows()))
+        for row in records:
+            stored = row.stored()
+            assert row.name in whole
+            if not row.unknown:  # which are told apart from ours, and kept
+                assert stored == whole[row.name]

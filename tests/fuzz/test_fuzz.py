@@ -85,8 +85,8 @@ def test_settings_in_yaml(data: st.DataObject) -> None:
 
 @cache
 def archive() -> dict[str, bytes]:
-    with zipfile.ZipFile(MUTAG) as found:
-        return {name: found.read(name) for name in found.namelist() if not name.endswith("/")}
+    with zipfile.ZipFile(MUTAG) as source:
+        return {name: source.read(name) for name in source.namelist() if not name.endswith("/")}
 
 
 @fuzzed
@@ -101,17 +101,17 @@ def test_archives_of_graphs(data: st.DataObject) -> None:
             members = dict(archive())
             victim = data.draw(st.sampled_from(sorted(members)))
             old = members.pop(victim)
-            how = data.draw(st.sampled_from(["bytes", "text", "outside", "absent"]))
-            if how == "bytes":
+            change = data.draw(st.sampled_from(["bytes", "text", "outside", "absent"]))
+            if change == "bytes":
                 members[victim] = data.draw(mutated(old))
-            elif how == "text":
+            elif change == "text":
                 members[victim] = data.draw(edited(old.decode())).encode()
-            elif how == "outside":
+            elif change == "outside":
                 members["../" * data.draw(st.integers(1, 3)) + "escaped.txt"] = old
                 members[victim] = old
-            with zipfile.ZipFile(here / "MUTAG.zip", "w") as made:
+            with zipfile.ZipFile(here / "MUTAG.zip", "w") as packed:
                 for name, content in members.items():
-                    made.writestr(name, content)
+                    packed.writestr(name, content)
         survives(
             lambda: load_graphs("MUTAG", data_dir=here, cache_dir=here / "cache", download=False)
         )
@@ -143,9 +143,9 @@ arrays = st.one_of(
 @given(data=st.data())
 def test_arrays_of_images(data: st.DataObject) -> None:
     names = ("train_images", "train_labels", "test_images", "test_labels", "class_names")
-    given_ones = data.draw(st.dictionaries(st.sampled_from(names), arrays))
+    drawn = data.draw(st.dictionaries(st.sampled_from(names), arrays))
     file = io.BytesIO()
-    np.savez(file, **given_ones)
+    np.savez(file, **drawn)
     content = file.getvalue()
     content = data.draw(st.one_of(st.just(content), mutated(content)))
     with folder() as here:
@@ -157,7 +157,7 @@ ROWS = {"data": np.ones(2), "indices": np.array([1, 2]), "indptr": np.array([0, 
         "shape": np.array([3, 3])}  # fmt: skip
 PART = np.eye(3, dtype=bool)[:, None]
 LAYOUTS = (
-    {f"{part}_{what}": values for part in ("adj", "attr") for what, values in ROWS.items()}
+    {f"{part}_{field}": values for part in ("adj", "attr") for field, values in ROWS.items()}
     | {"labels": np.array([0, 1, 1])},
     {"node_features": np.eye(3), "node_labels": np.array([0, 1, 1]), "edges": np.array([[0, 1]])},
 )
@@ -250,13 +250,13 @@ def test_results(data: st.DataObject, results: Path) -> None:
 def test_values_of_results(data: st.DataObject, results: Path) -> None:
     """A value of another kind somewhere in a result."""
     (single,) = results.glob("*_seed0.json")
-    found = json.loads(single.read_text(encoding="utf-8"))
+    record = json.loads(single.read_text(encoding="utf-8"))
     value = data.draw(
         st.one_of(
             st.none(), st.booleans(), st.integers(), st.floats(), words, st.just([]), st.just({})
         )
     )
-    inside = found
+    inside = record
     while True:
         key = data.draw(st.sampled_from(sorted(inside)))
         if isinstance(inside[key], dict) and inside[key] and data.draw(st.booleans()):
@@ -265,7 +265,7 @@ def test_values_of_results(data: st.DataObject, results: Path) -> None:
         inside[key] = value
         break
     with folder() as here:
-        (here / single.name).write_text(json.dumps(found), encoding="utf-8")
+        (here / single.name).write_text(json.dumps(record), encoding="utf-8")
         survives(lambda: list(Store(here).rows()))
 
 

@@ -54,10 +54,8 @@ def test_tu_files_of_every_shape(data: st.DataObject) -> None:
     for n in sizes:
         start = 1 if anew else at
         for i in range(n - 1):
-            there = f"{start + i},{start + i + 1}"
-            lines += (
-                [there] if data.draw(st.booleans()) else [there, ",".join(there.split(",")[::-1])]
-            )
+            edge = f"{start + i},{start + i + 1}"
+            lines += [edge] if data.draw(st.booleans()) else [edge, ",".join(edge.split(",")[::-1])]
         at += n
     files = {
         "A": "\n".join(lines),
@@ -74,10 +72,10 @@ def test_tu_files_of_every_shape(data: st.DataObject) -> None:
                  min_size=1, max_size=2)
     )  # fmt: skip
     with folder() as here:
-        with zipfile.ZipFile(here / "N.zip", "w") as made:
+        with zipfile.ZipFile(here / "N.zip", "w") as packed:
             for place in inner:
                 for name, text in files.items():
-                    made.writestr(f"{place}N_{name}.txt", text)
+                    packed.writestr(f"{place}N_{name}.txt", text)
         survives(lambda: load("N", data_dir=here, cache_dir=here / "cache", download=False))
 
 
@@ -103,7 +101,7 @@ def test_tables_of_molecules_of_every_shape(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 6))):
         smiles = data.draw(st.sampled_from(["CCO", "c1ccccc1", "", "Total", "C[C@H](N)O", "xx"]))
         more = [data.draw(cells).replace("\n", " ") for _ in header[1:]]
-        rows.append([smiles, *(f'"{one}"' if "," in one else one for one in more)])
+        rows.append([smiles, *(f'"{cell}"' if "," in cell else cell for cell in more)])
     text = "\n".join(",".join(row) for row in [header, *rows])
     with folder() as here:
         (here / "mine.csv").write_text(text, encoding="utf-8", errors="replace")
@@ -283,8 +281,8 @@ def test_paths_of_studies(data: st.DataObject) -> None:
         def make() -> None:
             url = url_of(None, place, "s")
             optuna.create_study(storage=opened(url), study_name="s")
-            made = {path for path in here.rglob("*") if path.is_file()}
-            assert made
-            assert all(path.parent == place for path in made)
+            written = {path for path in here.rglob("*") if path.is_file()}
+            assert written
+            assert all(path.parent == place for path in written)
 
         survives(make)

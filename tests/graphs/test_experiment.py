@@ -60,24 +60,28 @@ def test_a_score_is_the_svms_on_the_embeddings_of_the_trained_encoder(
 
 def test_an_inductive_score_is_of_each_folds_own_encoder(mutag: GraphSet, tmp_path: Path) -> None:
     run = Run(small(protocol="inductive"), 2)
-    found, y = scored(run, mutag, tmp_path), mutag.y.numpy()
+    folds, y = scored(run, mutag, tmp_path), mutag.y.numpy()
     several = encoders(run, mutag, tmp_path, embed=True)
     assert not any(same_bits(a.weights, b.weights) for a, b in itertools.combinations(several, 2))
-    for one, encoder, fold in zip(found, several, outer_folds(y, seed=2, n_folds=3), strict=True):
+    for fold_score, encoder, fold in zip(
+        folds, several, outer_folds(y, seed=2, n_folds=3), strict=True
+    ):
         assert encoder.z is not None
-        assert one == svm_fold(encoder.z, y, fold, seed=2)
+        assert fold_score == svm_fold(encoder.z, y, fold, seed=2)
 
 
 def test_an_inner_score_is_of_a_fifth_of_the_training_fold(mutag: GraphSet, tmp_path: Path) -> None:
     run = Run(small("hscl", protocol="inductive"), 4, inner=True)
-    found, y = scored(run, mutag, tmp_path), mutag.y.numpy()
+    folds, y = scored(run, mutag, tmp_path), mutag.y.numpy()
     several = encoders(run, mutag, tmp_path, embed=True)
-    for one, encoder, fold in zip(found, several, outer_folds(y, seed=4, n_folds=3), strict=True):
+    for fold_score, encoder, fold in zip(
+        folds, several, outer_folds(y, seed=4, n_folds=3), strict=True
+    ):
         kept, held = train_test_split(
             fold.train, test_size=0.2, stratify=y[fold.train], random_state=4
         )
         assert encoder.z is not None
-        assert one == svm_fold(encoder.z, y, Fold(np.sort(kept), np.sort(held)), seed=4)
+        assert fold_score == svm_fold(encoder.z, y, Fold(np.sort(kept), np.sort(held)), seed=4)
 
 
 @pytest.mark.parametrize("probe", PROBES)
@@ -85,46 +89,52 @@ def test_the_svm_is_that_of_the_configuration(probe: dict[str, Any], mutag: Grap
     config = small("ucl", "two-view", **probe)
     y = mutag.y.numpy()
     z = np.random.default_rng(0).normal(size=(188, 5)) * [1, 5, 25, 1, 1] + y[:, None]
-    how: dict[str, Any] = {"standardise": config.standardise, "kernel": config.kernel, "seed": 7}
+    settings: dict[str, Any] = {
+        "standardise": config.standardise,
+        "kernel": config.kernel,
+        "seed": 7,
+    }
     if config.c_grid is not None:
-        how["C_grid"] = config.c_grid
-    found = score_embeddings(config, mutag, [z], None, seed=7)
-    assert found == svm_cross_validation(z, y, n_folds=3, **how).folds
+        settings["C_grid"] = config.c_grid
+    expected = score_embeddings(config, mutag, [z], None, seed=7)
+    assert expected == svm_cross_validation(z, y, n_folds=3, **settings).folds
     folds = outer_folds(y, seed=7, n_folds=3)
-    assert score_embeddings(config, mutag, [z], folds, seed=7, n_jobs=2) == found
+    assert score_embeddings(config, mutag, [z], folds, seed=7, n_jobs=2) == expected
     several = score_embeddings(config, mutag, [z, 2 * z, z**2], folds, seed=7)
     parts = zip((z, 2 * z, z**2), folds, strict=True)
-    assert several == tuple(svm_fold(part, y, fold, **how) for part, fold in parts)
+    assert several == tuple(svm_fold(part, y, fold, **settings) for part, fold in parts)
 
 
 def test_a_wl_kernel_is_added_to_that_of_the_embeddings(mutag: GraphSet, tmp_path: Path) -> None:
     config = small("ucl", "two-view", kernel="rbf+wl-oa", c_grid=(0.5, 50.0), protocol="inductive")
     run, y = Run(config, 2), mutag.y.numpy()
-    found = scored(run, mutag, tmp_path)
+    scores = scored(run, mutag, tmp_path)
     added = wl_kernel(mutag, optimal_assignment=True)
     several = encoders(run, mutag, tmp_path, embed=True)
-    for one, encoder, fold in zip(found, several, outer_folds(y, seed=2, n_folds=3), strict=True):
+    for fold_score, encoder, fold in zip(
+        scores, several, outer_folds(y, seed=2, n_folds=3), strict=True
+    ):
         z = encoder.z
         assert z is not None
-        assert one == svm_fold(z, y, fold, C_grid=(0.5, 50.0), seed=2, added=added)
+        assert fold_score == svm_fold(z, y, fold, C_grid=(0.5, 50.0), seed=2, added=added)
         # By hand: the sum of two kernels, with the C that was chosen.
         z = (z - z[fold.train].mean(0)) / np.maximum(z[fold.train].std(0), 1e-12)
         squared = ((z[:, None] - z[None]) ** 2).sum(2)
         K = np.exp(-squared / (z.shape[1] * z[fold.train].var())) + added
-        svm = SVC(kernel="precomputed", C=one.chosen)
+        svm = SVC(kernel="precomputed", C=fold_score.chosen)
         svm.fit(K[np.ix_(fold.train, fold.train)], y[fold.train])
         right = svm.predict(K[np.ix_(fold.test, fold.train)]) == y[fold.test]
-        assert one.accuracy == pytest.approx(right.mean())
+        assert fold_score.accuracy == pytest.approx(right.mean())
 
 
 def test_supervised_accuracy_is_the_share_of_right_predictions_on_the_test_fold(
     mutag: GraphSet, tmp_path: Path
 ) -> None:
     config = small("supervised")
-    found = scored(Run(config, 2), mutag, tmp_path)
+    scores = scored(Run(config, 2), mutag, tmp_path)
     several = encoders(Run(config, 2), mutag, tmp_path)
     folds = outer_folds(mutag.y.numpy(), seed=2, n_folds=3)
-    for one, encoder, fold in zip(found, several, folds, strict=True):
+    for fold_score, encoder, fold in zip(scores, several, folds, strict=True):
         model = build(config, mutag.n_features, 2, n_classes=2)
         model.load_state_dict({**model.state_dict(), **encoder.weights})
         assert isinstance(model, Supervised)
@@ -133,10 +143,10 @@ def test_supervised_accuracy_is_the_share_of_right_predictions_on_the_test_fold(
             z = model.encoder(mutag.x, mutag.edge_index, mutag.all().batch)[1]
             logits = model.classifier(z)
         expected = [int(logits[g].argmax()) for g in fold.test]
-        np.testing.assert_array_equal(one.predicted, expected)
-        np.testing.assert_array_equal(one.test, fold.test)
-        assert one.accuracy == np.mean(expected == mutag.y.numpy()[fold.test])
-        assert (one.n_train, one.n_test) == (len(fold.train), len(fold.test))
+        np.testing.assert_array_equal(fold_score.predicted, expected)
+        np.testing.assert_array_equal(fold_score.test, fold.test)
+        assert fold_score.accuracy == np.mean(expected == mutag.y.numpy()[fold.test])
+        assert (fold_score.n_train, fold_score.n_test) == (len(fold.train), len(fold.test))
 
 
 @pytest.mark.parametrize(
@@ -150,11 +160,11 @@ def test_supervised_accuracy_is_the_share_of_right_predictions_on_the_test_fold(
 def test_accuracies_are_those_of_the_predictions_of_the_test_graphs(
     settings: dict[str, Any], inner: bool, mutag: GraphSet, tmp_path: Path
 ) -> None:
-    found, y = scored(Run(small(**settings), 1, inner=inner), mutag, tmp_path), mutag.y.numpy()
-    for one, fold in zip(found, outer_folds(y, seed=1, n_folds=3), strict=True):
+    scores, y = scored(Run(small(**settings), 1, inner=inner), mutag, tmp_path), mutag.y.numpy()
+    for fold_score, fold in zip(scores, outer_folds(y, seed=1, n_folds=3), strict=True):
         test = inner_holdout(fold.train, y, seed=1).test if inner else fold.test
-        np.testing.assert_array_equal(one.test, test)
-        assert one.accuracy == np.mean(one.predicted == y[test])
+        np.testing.assert_array_equal(fold_score.test, test)
+        assert fold_score.accuracy == np.mean(fold_score.predicted == y[test])
 
 
 @pytest.mark.parametrize("method", GRAPH_BASELINES)
@@ -198,13 +208,13 @@ def test_an_inner_run_of_a_baseline_sees_no_test_fold(
 def test_a_run_repeats_to_the_bit(protocol: str, mutag: GraphSet, tmp_path: Path) -> None:
     config = small(protocol=protocol, epochs=1)
     torch.manual_seed(1)
-    (one,) = train([Run(config, 1)], mutag, tmp_path)
+    (trained,) = train([Run(config, 1)], mutag, tmp_path)
     torch.manual_seed(2)
     (two, other) = train([Run(config, 1)], mutag, tmp_path) + train(
         [Run(config, 2)], mutag, tmp_path
     )
-    assert one.losses == two.losses != other.losses
-    assert score(one, mutag, tmp_path) == score(two, mutag, tmp_path)
+    assert trained.losses == two.losses != other.losses
+    assert score(trained, mutag, tmp_path) == score(two, mutag, tmp_path)
 
 
 @pytest.mark.parametrize(("protocol", "n"), [("transductive", 1), ("inductive", 3)])
@@ -254,11 +264,11 @@ def test_runs_that_differ_in_scoring_alone_are_trained_once(
 
     monkeypatch.setattr(protocols, "build", build)
     runs = [Run(small("ucl", "two-view", **probe), 3) for probe in PROBES]
-    found = train(runs, mutag, tmp_path)
+    trained = train(runs, mutag, tmp_path)
     assert set(built) == {3}
     once = len(built)
-    assert [one.run for one in found] == runs
-    first, *others = found
+    assert [run.run for run in trained] == runs
+    first, *others = trained
     for other in others:
         np.testing.assert_array_equal(other.embeddings[0], first.embeddings[0])
         assert other.losses == first.losses
@@ -273,12 +283,12 @@ def test_each_run_of_a_group_has_what_it_has_alone_up_to_rounding(
     runs = [Run(small(method), seed) for method in ("ucl", "hscl") for seed in (0, 1)]
     together = train(runs, mutag, tmp_path)
     alone = [train([run], mutag, tmp_path)[0] for run in runs]
-    for one, other in zip(together, alone, strict=True):
-        assert one.run == other.run
-        assert one.losses == pytest.approx(other.losses, rel=1e-3)
-    z = [found.embeddings[0] for found in alone]
-    for k, one in enumerate(together):
-        off = [float(np.abs(one.embeddings[0] - other).max()) for other in z]
+    for trained_run, other in zip(together, alone, strict=True):
+        assert trained_run.run == other.run
+        assert trained_run.losses == pytest.approx(other.losses, rel=1e-3)
+    z = [run.embeddings[0] for run in alone]
+    for k, trained_run in enumerate(together):
+        off = [float(np.abs(trained_run.embeddings[0] - other).max()) for other in z]
         assert off[k] < 0.1 * min(o for j, o in enumerate(off) if j != k)
 
 
@@ -312,19 +322,19 @@ def test_a_loss_that_is_not_finite_names_epoch_batch_and_setting(
     mutag: GraphSet, tmp_path: Path
 ) -> None:
     config = small(lr=1e30, epochs=3)
-    (found,) = train([Run(config, 0)], mutag, tmp_path)
-    assert isinstance(found.error, DivergenceError)
+    (trained,) = train([Run(config, 0)], mutag, tmp_path)
+    assert isinstance(trained.error, DivergenceError)
     setting = "MUTAG hscl β=1 lr=1e+30"
-    assert says(str(found.error), "epoch 1", "batch 2", 3, setting)
-    (found,) = train([Run(replace(config, protocol="inductive"), 6)], mutag, tmp_path)
-    assert f"({setting_of(replace(config, protocol='inductive'), 6, 0)})" in str(found.error)
+    assert says(str(trained.error), "epoch 1", "batch 2", 3, setting)
+    (trained,) = train([Run(replace(config, protocol="inductive"), 6)], mutag, tmp_path)
+    assert f"({setting_of(replace(config, protocol='inductive'), 6, 0)})" in str(trained.error)
 
 
 def test_embeddings_that_are_not_finite_are_no_result(mutag: GraphSet, tmp_path: Path) -> None:
     one_step = small(lr=1e30, epochs=1, batch_size=188)  # its only loss is that of the start
-    (found,) = train([Run(one_step, 0)], mutag, tmp_path)
+    (trained,) = train([Run(one_step, 0)], mutag, tmp_path)
     setting = "MUTAG hscl β=1 lr=1e+30"
-    assert says(str(found.error), "embeddings", "finite", setting)
+    assert says(str(trained.error), "embeddings", "finite", setting)
 
 
 def test_a_fold_that_diverges_fails_its_run_and_no_other_of_its_group(
@@ -341,9 +351,9 @@ def test_a_fold_that_diverges_fails_its_run_and_no_other_of_its_group(
     monkeypatch.setattr(protocols, "build", build)
     methods = ("hscl", "ucl")
     runs = [Run(small(m, protocol="inductive"), seed) for seed in (0, 1) for m in methods]
-    found = train(runs[:2], mutag, tmp_path) + train(runs[2:], mutag, tmp_path)
-    assert [one.error is None for one in found] == [True, True, False, True]
-    assert "seed 1, fold 2)" in str(found[2].error)
+    trained = train(runs[:2], mutag, tmp_path) + train(runs[2:], mutag, tmp_path)
+    assert [run.error is None for run in trained] == [True, True, False, True]
+    assert "seed 1, fold 2)" in str(trained[2].error)
 
 
 @pytest.mark.parametrize(

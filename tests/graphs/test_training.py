@@ -132,11 +132,11 @@ def test_more_members_than_memory_holds_are_refused_with_the_estimate(
     mutag: GraphSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoders = [Encoder(small(), mutag, seed) for seed in range(30)]
-    one = ensemble_of(encoders[:1], mutag)
-    monkeypatch.setattr(ensembles, "free_memory", lambda _: 10 * one.memory_per_model())
-    check_size(10, one)
+    single = ensemble_of(encoders[:1], mutag)
+    monkeypatch.setattr(ensembles, "free_memory", lambda _: 10 * single.memory_per_model())
+    check_size(10, single)
     with pytest.raises(OutOfMemory, match=r"^30 models .* GB \(.* MB ") as error:
-        check_size(30, one)
+        check_size(30, single)
     assert says(str(error.value), "--ensemble-size 10")
     with pytest.raises(OutOfMemory, match=r"^30 models .* GB "):
         list(train_encoders(encoders, mutag, size=30))
@@ -187,10 +187,10 @@ def test_what_is_finished_already_changes_no_number(tmp_path: Path) -> None:
 @pytest.mark.exact
 def test_the_number_of_processes_changes_no_number(tmp_path: Path) -> None:
     """Nor what is finished already: every group has runs that processes train along."""
-    one = command(tmp_path, *MANY, "--jobs=1")
-    for name in sorted(one)[::2]:
+    alone = command(tmp_path, *MANY, "--jobs=1")
+    for name in sorted(alone)[::2]:
         (tmp_path / name).unlink()
-    assert command(tmp_path, *MANY, "--jobs=2") == one
+    assert command(tmp_path, *MANY, "--jobs=2") == alone
 
 
 @pytest.mark.parametrize("masks", [False, True])
@@ -237,7 +237,9 @@ def test_degrees_of_held_out_graphs_change_no_bit(mutag: GraphSet) -> None:
     cell = small(protocol="inductive", features="degree-scalar")
     train, test = torch.from_numpy(fold.train), torch.from_numpy(fold.test)
     clean, other = (
-        weights(list(train_encoders([Encoder(cell, of.standardised_on(train), 0, 0, test)], of)))[0]
-        for of in (graphs, dirty)
+        weights(
+            list(train_encoders([Encoder(cell, data.standardised_on(train), 0, 0, test)], data))
+        )[0]
+        for data in (graphs, dirty)
     )
     assert all(torch.equal(clean[name], other[name]) for name in clean)

@@ -72,9 +72,9 @@ def test_garbage_in_test_images_changes_their_accuracy_alone(
     assert len(clean.trained.curve) == (10 if method == "supervised" else 2)
     assert clean.trained.curve == ruined.trained.curve
     assert clean.trained.losses == ruined.trained.losses
-    one, other = clean.score, ruined.score
-    assert (one.chosen, one.inner_accuracy) == (other.chosen, other.inner_accuracy)
-    assert one.accuracy != other.accuracy
+    score, other = clean.score, ruined.score
+    assert (score.chosen, score.inner_accuracy) == (other.chosen, other.inner_accuracy)
+    assert score.accuracy != other.accuracy
 
 
 @pytest.mark.parametrize("method", ["ucl", "hscl", "supervised"])
@@ -110,11 +110,11 @@ def test_labels_of_the_held_out_fifth_leave_the_encoder_bit_identical(
 
 
 def test_the_test_images_are_not_read_by_an_inner_run(run: Execute, digits: ImageData) -> None:
-    one = run(small(), inner=True)
+    result = run(small(), inner=True)
     other = run(small(), replace(digits, test=garbage(digits.test)), inner=True)
-    assert one.score == other.score
-    assert one.trained.curve == other.trained.curve
-    assert same_bits(one.weights, other.weights)
+    assert result.score == other.score
+    assert result.trained.curve == other.trained.curve
+    assert same_bits(result.weights, other.weights)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -142,14 +142,14 @@ def test_a_seed_is_its_bits_and_the_global_random_state_is_left(run: Execute) ->
     torch.manual_seed(5)
     np.random.seed(5)  # noqa: NPY002
     before = torch.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
-    one = run(small())
+    result = run(small())
     assert torch.equal(torch.get_rng_state(), before[0])
     assert np.random.get_state()[1].tolist() == before[1]  # noqa: NPY002
     torch.manual_seed(6)
     again, other = run(small()), run(small(), seed=4)
-    assert same_bits(one.weights, again.weights)
-    assert (one.score, one.trained.curve) == (again.score, again.trained.curve)
-    assert not same_bits(one.weights, other.weights)
+    assert same_bits(result.weights, again.weights)
+    assert (result.score, result.trained.curve) == (again.score, again.trained.curve)
+    assert not same_bits(result.weights, other.weights)
 
 
 def test_dropout_draws_what_the_seed_says(run: Execute, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,11 +159,11 @@ def test_dropout_draws_what_the_seed_says(run: Execute, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(image_training, "image_encoder", lambda name, stem, width: Dropping())
     torch.manual_seed(5)
-    one = run(small())
+    result = run(small())
     torch.manual_seed(6)
     again, other = run(small()), run(small(), seed=4)
-    assert same_bits(one.weights, again.weights)
-    assert not same_bits(one.weights, other.weights)
+    assert same_bits(result.weights, again.weights)
+    assert not same_bits(result.weights, other.weights)
 
 
 def test_all_methods_start_from_the_same_weights(digits: ImageData) -> None:
@@ -179,8 +179,8 @@ def test_all_methods_start_from_the_same_weights(digits: ImageData) -> None:
 
 
 def test_the_batch_order_is_that_of_data_seed_alone(run: Execute) -> None:
-    one, other = run(small("ucl")), run(small("ucl", data_seed=1))
-    assert not same_bits(one.weights, other.weights)
+    result, other = run(small("ucl")), run(small("ucl", data_seed=1))
+    assert not same_bits(result.weights, other.weights)
 
 
 # Switches
@@ -214,17 +214,17 @@ def test_a_switch_trains_another_encoder(settings: dict[str, Any], run: Execute)
 
 
 def test_the_memory_format_changes_nothing_but_rounding(run: Execute) -> None:
-    one, other = run(small(epochs=1)), run(small(epochs=1, channels_last=False))
-    for key, weight in one.weights.items():
+    result, other = run(small(epochs=1)), run(small(epochs=1, channels_last=False))
+    for key, weight in result.weights.items():
         torch.testing.assert_close(weight, other.weights[key], rtol=1e-3, atol=1e-4)
 
 
 def test_workers_change_nothing(run: Execute) -> None:
-    one, other = run(small()), run(small(), loader_workers=1)
-    assert same_bits(one.weights, other.weights)
-    assert one.score == other.score
-    assert one.trained.losses == other.trained.losses
-    assert one.trained.curve == other.trained.curve
+    result, other = run(small()), run(small(), loader_workers=1)
+    assert same_bits(result.weights, other.weights)
+    assert result.score == other.score
+    assert result.trained.losses == other.trained.losses
+    assert result.trained.curve == other.trained.curve
 
 
 def test_progress_counts_epochs_and_their_parts(run: Execute) -> None:
@@ -281,12 +281,12 @@ def test_pixels_are_probed_as_they_are(solver: Any, run: Execute, digits: ImageD
         seed=seed_for(3, 1) % 2**32,
         recipe=ProbeRecipe(solver=solver, rates=config.probe_lr, epochs=config.probe_epochs),
     )  # fmt: skip
-    found = run(config).score
-    assert found.chosen == expected.chosen
-    assert found.accuracy == pytest.approx(expected.accuracy, abs=1.01 / len(test))
-    assert found.test is not None
-    assert found.test.tolist() == [*range(len(test))]
-    assert found.accuracy == np.mean(found.predicted == digits.test.labels.numpy())
+    score = run(config).score
+    assert score.chosen == expected.chosen
+    assert score.accuracy == pytest.approx(expected.accuracy, abs=1.01 / len(test))
+    assert score.test is not None
+    assert score.test.tolist() == [*range(len(test))]
+    assert score.accuracy == np.mean(score.predicted == digits.test.labels.numpy())
 
 
 @pytest.mark.parametrize(
@@ -335,9 +335,9 @@ def test_an_untrained_encoder_is_scored_without_training(run: Execute) -> None:
 def test_baselines_read_nothing_of_the_test_images_but_the_score(
     baseline: str, run: Execute, digits: ImageData
 ) -> None:
-    one = run(small(baseline)).score
+    score = run(small(baseline)).score
     other = run(small(baseline), replace(digits, test=garbage(digits.test))).score
-    assert (one.chosen, one.inner_accuracy) == (other.chosen, other.inner_accuracy)
+    assert (score.chosen, score.inner_accuracy) == (other.chosen, other.inner_accuracy)
 
 
 # The curve and the encoder
@@ -354,9 +354,9 @@ def test_the_curve_has_points_now_and_then_and_at_the_end(
 
 
 def test_monitoring_changes_nothing(run: Execute) -> None:
-    one, other = run(small(), monitor_every=0), run(small(), monitor_every=1)
-    assert same_bits(one.weights, other.weights)
-    assert one.score == other.score
+    result, other = run(small(), monitor_every=0), run(small(), monitor_every=1)
+    assert same_bits(result.weights, other.weights)
+    assert result.score == other.score
 
 
 def embedded(ran: Ran, split: Split) -> np.ndarray:
@@ -366,8 +366,8 @@ def embedded(ran: Ran, split: Split) -> np.ndarray:
     encoder.eval()
     mean, std = (torch.tensor(ran.saved[name]).view(3, 1, 1) for name in ("mean", "std"))
     with torch.no_grad():
-        found: np.ndarray = encoder((split.images.float() / 255 - mean) / std).numpy()
-    return found
+        embedded: np.ndarray = encoder((split.images.float() / 255 - mean) / std).numpy()
+    return embedded
 
 
 def test_the_last_point_is_a_vote_of_training_images_for_held_out_ones(
@@ -441,10 +441,10 @@ def ended(command: Command) -> dict[str, Any]:
     (record,) = command.files("*_seed0.json")
     (encoder,) = command.files("*_seed0.pt")
     assert command.files("*.ckpt") == []
-    found = json.loads(record.read_text(encoding="utf-8"))
+    content = json.loads(record.read_text(encoding="utf-8"))
     same = ("scores", "fold_c", "final_losses", "curve", "config", "data")
     weights = torch.load(encoder, weights_only=True)["encoder"]
-    return {name: found[name] for name in same} | {k: v.tolist() for k, v in weights.items()}
+    return {name: content[name] for name in same} | {k: v.tolist() for k, v in weights.items()}
 
 
 def undisturbed(command: Command) -> dict[str, Any]:
@@ -547,9 +547,9 @@ def test_training_that_is_asked_to_stop_saves_a_checkpoint_first(
     resumed, whole = execute("stopped", 99), execute("whole", 99)
     for name in ("losses", "curve"):
         assert getattr(resumed, name) == getattr(whole, name)
-    for one, other in zip(resumed.embeddings, whole.embeddings, strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert same_bits(*(one.encoders["encoder"] for one in (resumed, whole)))
+    for embedding, other in zip(resumed.embeddings, whole.embeddings, strict=True):
+        np.testing.assert_array_equal(embedding, other)
+    assert same_bits(*(run_result.encoders["encoder"] for run_result in (resumed, whole)))
 
 
 # What cannot be gone on from
@@ -559,20 +559,20 @@ def cannot_go_on(command: Command) -> str:
     """The one message; the file is left as it is."""
     (path,) = command.files("*.ckpt")
     content = path.read_bytes()
-    said = command.refuses(*SAVING)
+    message = command.refuses(*SAVING)
     assert path.read_bytes() == content
-    assert str(path) in said
-    assert "remove" in said
-    return said
+    assert str(path) in message
+    assert "remove" in message
+    return message
 
 
 def test_a_checkpoint_of_another_config_is_refused(command: Command) -> None:
     command.interrupted(4, *SAVING)
-    (own,) = command.files("*.ckpt")
-    own.unlink()
+    (checkpoint,) = command.files("*.ckpt")
+    checkpoint.unlink()
     command.interrupted(4, *CONFIG_OF_ANOTHER)
     (other,) = command.files("*.ckpt")
-    shutil.move(other, own)
+    shutil.move(other, checkpoint)
     assert re.search(r"\blr 0\.01\D+0\.001\b", cannot_go_on(command))
 
 

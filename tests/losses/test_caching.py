@@ -30,25 +30,25 @@ def encoder(*between: nn.Module) -> nn.Sequential:
 
 
 def gradients(module: nn.Module) -> list[Tensor | None]:
-    return [one.grad for one in module.parameters()]
+    return [parameter.grad for parameter in module.parameters()]
 
 
-def same(found: nn.Module, expected: nn.Module, **tolerance: float) -> None:
+def same(actual: nn.Module, expected: nn.Module, **tolerance: float) -> None:
     """The same gradients and buffers."""
     tolerance = tolerance or {"rtol": 1e-10, "atol": 1e-13}
-    pairs = zip(found.named_parameters(), expected.parameters(), strict=True)
+    pairs = zip(actual.named_parameters(), expected.parameters(), strict=True)
     for (name, ours), theirs in pairs:
         assert theirs.grad is not None, name
         assert theirs.grad.abs().max() > 0, name
         torch.testing.assert_close(ours.grad, theirs.grad, **tolerance)
-    for ours, theirs in zip(found.buffers(), expected.buffers(), strict=True):
+    for ours, theirs in zip(actual.buffers(), expected.buffers(), strict=True):
         torch.testing.assert_close(ours, theirs)
 
 
 def kept(encode: Any, parts: Any, loss: Any) -> Tensor:
     """The same parts, encoded once each, with all their graphs in memory."""
     encoded = [encode(part) for part in parts]
-    encoded = [one if isinstance(one, tuple) else (one,) for one in encoded]
+    encoded = [output if isinstance(output, tuple) else (output,) for output in encoded]
     value: Tensor = loss(*(torch.cat(column) for column in zip(*encoded, strict=True)))
     value.backward()
     return value.detach()
@@ -75,11 +75,11 @@ def test_every_method_has_the_gradient_of_the_whole_batch(name: str) -> None:
     whole, parts = views(4 if METHODS[name].positives == "hard" else 2)
     expected = losses[0]([theirs(x) for x in whole], labels=LABELS)
     expected.backward()
-    found = cached_backward(
+    value = cached_backward(
         views_of(ours), parts, lambda *z: losses[1](z, labels=LABELS), modules=ours
     )
-    torch.testing.assert_close(found, expected.detach())
-    assert not found.requires_grad
+    torch.testing.assert_close(value, expected.detach())
+    assert not value.requires_grad
     same(ours, theirs)
 
 
@@ -112,10 +112,10 @@ def test_nodes_and_graphs_have_the_gradient_of_the_whole_batch(name: str, object
         loss.set_epoch(9, 10)
     expected = losses[0].local_global(*theirs((x, batch)), batch, LABELS)
     expected.backward()
-    found = cached_backward(
+    value = cached_backward(
         ours, parts, lambda nodes, graphs: losses[1].local_global(nodes, graphs, batch, LABELS)
     )
-    torch.testing.assert_close(found, expected.detach())
+    torch.testing.assert_close(value, expected.detach())
     same(ours, theirs)
 
 
@@ -128,53 +128,53 @@ def test_a_queue_and_a_learned_temperature_take_part() -> None:
         learned = nn.Parameter(torch.tensor(0.3, dtype=torch.float64))
         loss = contrastive_loss("hscl", temperature=learned, unknown=-1)
 
-        def of_joined(z1: Tensor, z2: Tensor, loss: Any = loss, queue: Queue = queue) -> Tensor:
+        def joined_loss(z1: Tensor, z2: Tensor, loss: Any = loss, queue: Queue = queue) -> Tensor:
             value: Tensor = loss(z1, z2, LABELS, **queue.candidates())
             queue.add(z1, LABELS)
             return value
 
         if encode_all:
-            value = of_joined(*map(model, whole))
+            value = joined_loss(*map(model, whole))
             value.backward()
         else:
-            value = cached_backward(views_of(model), parts, of_joined, modules=[model])
+            value = cached_backward(views_of(model), parts, joined_loss, modules=[model])
         models.append(model)
         queues.append(queue)
         temperatures.append(learned)
         values.append(value.detach())
     same(*models)
     torch.testing.assert_close(*values)
-    torch.testing.assert_close(*(one.grad for one in temperatures))
-    torch.testing.assert_close(*(one.candidates() for one in queues))
+    torch.testing.assert_close(*(temperature.grad for temperature in temperatures))
+    torch.testing.assert_close(*(queue.candidates() for queue in queues))
 
 
 class Noisy(nn.Module):
     """Dropout by torch's generator, and noise by generators of one's own."""
 
-    def __init__(self, given: torch.Generator) -> None:
+    def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
         self.net = encoder(nn.Dropout(0.4))
-        self.own, self.given = torch.Generator().manual_seed(3), given
+        self.inner, self.outer = torch.Generator().manual_seed(3), generator
 
     def run_state(self) -> dict[str, Tensor]:
-        return {"own": self.own.get_state()}
+        return {"own": self.inner.get_state()}
 
     def set_run_state(self, state: dict[str, Tensor]) -> None:
-        self.own.set_state(state["own"])
+        self.inner.set_state(state["own"])
 
     def forward(self, x: Tensor) -> Tensor:
-        for generator in (self.own, self.given):
+        for generator in (self.inner, self.outer):
             x = x + torch.randn(x.shape, generator=generator, dtype=x.dtype)
-        found: Tensor = self.net(x)
-        return found
+        output: Tensor = self.net(x)
+        return output
 
 
 def test_what_is_random_is_drawn_once() -> None:
     _, parts = views()
-    found = []
+    outputs = []
     for backward in (kept, cached_backward):
-        given = torch.Generator().manual_seed(5)
-        model, loss = Noisy(given), contrastive_loss("hucl")
+        generator = torch.Generator().manual_seed(5)
+        model, loss = Noisy(generator), contrastive_loss("hucl")
 
         def and_draws(*z: Tensor, loss: Any = loss) -> Tensor:
             torch.rand(3)  # as a loss may
@@ -182,11 +182,11 @@ def test_what_is_random_is_drawn_once() -> None:
             return value
 
         torch.manual_seed(1)
-        more: dict[str, Any] = {"modules": model, "generators": [given]}
+        more: dict[str, Any] = {"modules": model, "generators": [generator]}
         value = backward(views_of(model), parts, and_draws, **more if backward is not kept else {})
-        after = torch.get_rng_state(), model.own.get_state(), given.get_state()
-        found.append((value, model, after))
-    (expected, theirs, states), (value, ours, again) = found
+        after = torch.get_rng_state(), model.inner.get_state(), generator.get_state()
+        outputs.append((value, model, after))
+    (expected, theirs, states), (value, ours, again) = outputs
     torch.testing.assert_close(value, expected)
     same(ours, theirs)
     assert all(map(torch.equal, states, again))
@@ -194,8 +194,8 @@ def test_what_is_random_is_drawn_once() -> None:
 
 def test_a_generator_that_is_not_named_is_found() -> None:
     _, parts = views()
-    given = torch.Generator().manual_seed(5)
-    model = Noisy(given)
+    generator = torch.Generator().manual_seed(5)
+    model = Noisy(generator)
     with pytest.raises(InputError, match="generators="):
         cached_backward(views_of(model), parts, contrastive_loss("ucl"), modules=model)
 
@@ -211,8 +211,8 @@ def test_statistics_of_batches_are_those_of_the_parts_and_move_once() -> None:
     ours, theirs, joint = models
     loss = contrastive_loss("hucl")
     expected = kept(views_of(theirs), parts, loss)
-    found = cached_backward(views_of(ours), parts, loss, modules=ours)
-    torch.testing.assert_close(found, expected)
+    value = cached_backward(views_of(ours), parts, loss, modules=ours)
+    torch.testing.assert_close(value, expected)
     same(ours, theirs)
     assert ours[1].num_batches_tracked == 2 * len(parts)
     loss(*map(joint, whole)).backward()
@@ -227,8 +227,8 @@ def test_mixed_precision_around_both_passes() -> None:
     loss = contrastive_loss("hucl")
     with torch.autocast("cpu", dtype=torch.bfloat16):
         expected = kept(views_of(theirs), parts, loss)
-        found = cached_backward(views_of(ours), parts, loss, modules=ours)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+        value = cached_backward(views_of(ours), parts, loss, modules=ours)
+    torch.testing.assert_close(value, expected, rtol=1e-5, atol=1e-6)
     same(ours, theirs, rtol=0.05, atol=1e-3)  # the order of sums in bfloat16
 
 
@@ -261,8 +261,8 @@ def test_a_scaler_scales_once() -> None:
         backward=lambda x: scaler.scale(x).backward(),
     )  # fmt: skip
     torch.testing.assert_close(learned.grad, 1024 * alone)
-    for one in theirs.parameters():
-        one.grad *= 1024
+    for parameter in theirs.parameters():
+        parameter.grad *= 1024
     same(ours, theirs)
 
 
@@ -295,12 +295,12 @@ def test_encode_may_return_what_has_no_gradient() -> None:
         return ours(part[0]), second(part[1]), part[2]
 
     triples = [(*part, y) for part, y in zip(parts, LABELS.split(SIZES), strict=True)]
-    found = cached_backward(encode, triples, loss, modules=[ours, second])
+    value = cached_backward(encode, triples, loss, modules=[ours, second])
     expected = loss(theirs(whole[0]), second(whole[1]), LABELS)
     expected.backward()
-    torch.testing.assert_close(found, expected.detach())
+    torch.testing.assert_close(value, expected.detach())
     same(ours, theirs)
-    assert all(one is None for one in gradients(second))
+    assert all(gradient is None for gradient in gradients(second))
 
 
 def test_what_cannot_be_is_refused() -> None:
@@ -325,7 +325,7 @@ def test_what_cannot_be_is_refused() -> None:
         with pytest.raises(InputError) as caught:
             call()
         assert says(str(caught.value), *needed)
-    assert all(one is None for one in gradients(model))
+    assert all(gradient is None for gradient in gradients(model))
 
 
 class Held:

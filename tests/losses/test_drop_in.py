@@ -49,7 +49,7 @@ def test_values_and_gradients_are_those_of_pytorch_metric_learning(name, tempera
     loss = ours(temperature, streaming=streaming)(z, LABELS)
     expected = theirs(temperature=temperature)(z, LABELS)
     torch.testing.assert_close(loss, expected, rtol=1e-10, atol=0)
-    slopes = (torch.autograd.grad(of, z)[0] for of in (loss, expected))
+    slopes = (torch.autograd.grad(value, z)[0] for value in (loss, expected))
     torch.testing.assert_close(*slopes, rtol=1e-8, atol=1e-12)
 
 
@@ -103,7 +103,7 @@ def test_a_pair_without_a_further_embedding_has_no_negative(streaming):
 
 
 @pytest.mark.parametrize(
-    ("of_sampler", "of_loss"),
+    ("sampler_options", "loss_options"),
     [
         ({}, {"class_prior": 0.1}),
         ({}, {"pooling": "logsumexp"}),
@@ -111,21 +111,21 @@ def test_a_pair_without_a_further_embedding_has_no_negative(streaming):
         ({"hardening": MeanThreshold()}, {}),
     ],
 )
-def test_what_needs_one_set_of_negatives_for_an_anchor_is_refused(of_sampler, of_loss):
+def test_what_needs_one_set_of_negatives_for_an_anchor_is_refused(sampler_options, loss_options):
     with pytest.raises(InputError, match=r'admit="rest"'):
-        ContrastiveLoss(NegativeSampler("rest", **of_sampler), **of_loss)
+        ContrastiveLoss(NegativeSampler("rest", **sampler_options), **loss_options)
 
 
 def test_nodes_have_a_single_positive_so_that_the_rest_are_the_others():
     nodes, graphs, batch = numbers(9, 4), numbers(4, 4, seed=1), torch.arange(9) % 4
     for objective in ("jsd", "infonce"):
-        found = [
+        values = [
             ContrastiveLoss(
                 NegativeSampler(admit, Exponential(1.0)), objective=objective
             ).local_global(nodes, graphs, batch)
             for admit in ("rest", "others")
         ]
-        torch.testing.assert_close(*found, rtol=0, atol=0)
+        torch.testing.assert_close(*values, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("positives", ["view", "class"])

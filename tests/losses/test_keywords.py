@@ -49,7 +49,7 @@ KEPT = ("Schedule", "HardPositives")
 def text_of(kind: Any) -> set[str]:
     """The alternatives of a type, as they are written."""
     if get_origin(kind) in (Union, types.UnionType):
-        return {one for part in get_args(kind) for one in text_of(part)}
+        return {text for part in get_args(kind) for text in text_of(part)}
     if get_origin(kind) is Literal:
         return {f"Literal[{value!r}]".replace("'", '"') for value in get_args(kind)}
     if kind is type(None):
@@ -63,35 +63,37 @@ def text_of(kind: Any) -> set[str]:
 
 def joined(texts: Iterable[str]) -> str:
     """Alternatives as one type."""
-    found = {*texts}
-    if "Any" in found:
+    alternatives = {*texts}
+    if "Any" in alternatives:
         return "Any"
-    if "str" in found:
-        found = {one for one in found if not one.startswith("Literal")}
-    if "float" in found:
-        found.discard("int")
-    words = sorted(one for one in found if one.startswith("Literal"))
-    values = ", ".join(one.removeprefix("Literal[").removesuffix("]") for one in words)
-    rest = sorted(found - {*words, "None"}, key=lambda one: (one.startswith("Sequence"), one))
+    if "str" in alternatives:
+        alternatives = {text for text in alternatives if not text.startswith("Literal")}
+    if "float" in alternatives:
+        alternatives.discard("int")
+    words = sorted(text for text in alternatives if text.startswith("Literal"))
+    values = ", ".join(text.removeprefix("Literal[").removesuffix("]") for text in words)
+    rest = sorted(
+        alternatives - {*words, "None"}, key=lambda text: (text.startswith("Sequence"), text)
+    )
     first = [f"Literal[{values}]"] if words else []
-    return " | ".join([*first, *rest, *sorted(found & {"None"})])
+    return " | ".join([*first, *rest, *sorted(alternatives & {"None"})])
 
 
 def settings(*, several: bool) -> dict[str, str]:
     """The settings of all domains with their types, of one run or of several."""
     kinds: dict[str, set[str]] = {}
     for config in CONFIGS.values():
-        for name, one in known(config).items():
-            found = text_of(one.kind)
-            if one.setting.custom:
-                found |= {"Callable[..., Any]"} | (
-                    {"Sequence[str | Callable[..., Any]]"} if "Sequence[str]" in found else set()
+        for name, field in known(config).items():
+            texts = text_of(field.kind)
+            if field.setting.custom:
+                texts |= {"Callable[..., Any]"} | (
+                    {"Sequence[str | Callable[..., Any]]"} if "Sequence[str]" in texts else set()
                 )
-                found.discard("Sequence[str]")
-            if several and one.setting.several:
-                found |= {f"Sequence[{joined(found - {'None'})}]"}
-            kinds.setdefault(name, set()).update(found)
-    return {name: joined(one) for name, one in kinds.items()}
+                texts.discard("Sequence[str]")
+            if several and field.setting.several:
+                texts |= {f"Sequence[{joined(texts - {'None'})}]"}
+            kinds.setdefault(name, set()).update(texts)
+    return {name: joined(texts) for name, texts in kinds.items()}
 
 
 def explicit(function: Callable[..., Any]) -> set[str]:
@@ -99,16 +101,20 @@ def explicit(function: Callable[..., Any]) -> set[str]:
     return {*inspect.signature(function).parameters}
 
 
-def of_losses() -> dict[str, str]:
+def documented() -> dict[str, str]:
     """Settings of some methods alone."""
-    return {name: joined({*text_of(one.kind), "None"}) for name, one in SETTINGS.items()}
+    return {name: joined({*text_of(field.kind), "None"}) for name, field in SETTINGS.items()}
 
 
 def dictionaries() -> dict[str, tuple[str, str, Mapping[str, str]]]:
     """Of each dictionary its parent, its docstring and its keys."""
-    one, many = settings(several=False), settings(several=True)
-    common = set(one) - explicit(study) - explicit(pretrain_encoder) - {*HEAD}
-    alike = {n: one[n] for n in one if n in common - explicit(evaluate) and one[n] == many[n]}
+    single, several_ = settings(several=False), settings(several=True)
+    common = set(single) - explicit(study) - explicit(pretrain_encoder) - {*HEAD}
+    alike = {
+        n: single[n]
+        for n in single
+        if n in common - explicit(evaluate) and single[n] == several_[n]
+    }
     more = {name: joined(text_of(kind)) for name, (kind, *_) in options_of(PretrainOptions).items()}
 
     def beside(function: Callable[..., Any], all_of: Mapping[str, str]) -> dict[str, str]:
@@ -129,7 +135,7 @@ def dictionaries() -> dict[str, tuple[str, str, Mapping[str, str]]]:
                 if name not in ("sampler", "positives", "class_prior", "return")
             },
         ),
-        "OwnOptions": ("LossOptions", "Further options of :func:`contrastive_loss`.", of_losses()),
+        "OwnOptions": ("LossOptions", "Further options of :func:`contrastive_loss`.", documented()),
         "MethodOptions": (
             "OwnOptions", "Options of :func:`contrastive_loss`, but ``seed``.",
             {name: joined(text_of(hints[name])) for name in named} | {"without": "Sequence[str]"},
@@ -138,16 +144,16 @@ def dictionaries() -> dict[str, tuple[str, str, Mapping[str, str]]]:
         "SharedSettings": ("TypedDict", "Settings of a run that have one value.", alike),
         "RunSettings": (
             "SharedSettings", "Settings of a run.",
-            {name: one[name] for name in one if name in common - {*alike}},
+            {name: single[name] for name in single if name in common - {*alike}},
         ),
-        "StudySettings": ("RunSettings", "Settings of :func:`study`.", beside(study, one)),
+        "StudySettings": ("RunSettings", "Settings of :func:`study`.", beside(study, single)),
         "PretrainSettings": (
             "RunSettings", "Settings of :func:`pretrain_encoder`.",
-            beside(pretrain_encoder, {k: v for k, v in (one | more).items() if k not in HEAD}),
+            beside(pretrain_encoder, {k: v for k, v in (single | more).items() if k not in HEAD}),
         ),
         "EvaluateSettings": (
             "SharedSettings", "Settings of :func:`evaluate`; of some several values are compared.",
-            {n: many[n] for n in many if n not in {*explicit(evaluate), *alike, *HEAD[:2]}},
+            {n: several_[n] for n in several_ if n not in {*explicit(evaluate), *alike, *HEAD[:2]}},
         ),
         "OptimisationOptions": (
             "TypedDict", "Arguments of :class:`Optimisation`.",
@@ -203,12 +209,12 @@ def test_a_type_checker_sees_misspelt_settings(tmp_path: Path) -> None:
     (tmp_path / "right.py").write_text(USES)
     (tmp_path / "wrong.py").write_text(USES + "\n".join(WRONG.values()) + "\n")
     command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache")]
-    found = subprocess.run(
+    done = subprocess.run(
         [*command, "right.py", "wrong.py"], cwd=tmp_path, capture_output=True, text=True,
         check=False,
     ).stdout  # fmt: skip
-    errors = [line for line in found.splitlines() if ": error:" in line]
-    assert len(errors) == len(WRONG), found
+    errors = [line for line in done.splitlines() if ": error:" in line]
+    assert len(errors) == len(WRONG), done
     for name, line in zip(WRONG, errors, strict=True):
         assert line.startswith("wrong.py")
         assert name in line

@@ -126,7 +126,7 @@ def test_every_scale_of_jsd_equals_the_loops(name, admit, scale, fused):
 @pytest.mark.parametrize("method", ["ucl", "dcl", "hscl"])
 def test_graphs_as_constants_give_nodes_the_gradient_that_they_have(method, fused):
     """With ``detach_candidates`` graphs, positives too, have no gradient; nodes keep theirs."""
-    found = []
+    results = []
     for constant in (False, True):
         nodes, graphs, batch, y = graphs_and_nodes()
         nodes, graphs = (z.detach().clone().requires_grad_() for z in (nodes, graphs))
@@ -136,11 +136,11 @@ def test_graphs_as_constants_give_nodes_the_gradient_that_they_have(method, fuse
         )  # fmt: skip
         loss.fused = fused
         loss.local_global(nodes, graphs, batch, y).backward()
-        found.append((nodes.grad, graphs.grad))
-    (expected, own), (given, none) = found
-    assert own.abs().sum() > 0
+        results.append((nodes.grad, graphs.grad))
+    (expected, graph_gradient), (actual, none) = results
+    assert graph_gradient.abs().sum() > 0
     assert none is None or not none.any()
-    assert torch.allclose(given, expected, rtol=1e-12, atol=1e-14)
+    assert torch.allclose(actual, expected, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -298,8 +298,10 @@ def test_scores_outside_others_are_never_looked_at():
             results = []
             for poison in (0.0, math.nan, 1e30, -1e30, math.inf):
                 t = torch.where(others, scores, poison)
-                own = scores.gather(1, batch[:, None])
-                t = torch.cat([t, own], 1).requires_grad_()  # the positive in a column of its own
+                own_scores = scores.gather(1, batch[:, None])
+                t = torch.cat(
+                    [t, own_scores], 1
+                ).requires_grad_()  # the positive in a column of its own
                 wide = torch.cat([others, torch.zeros(len(t), 1, dtype=torch.bool)], 1)
                 same_wide = torch.cat([same, torch.ones(len(t), 1, dtype=torch.bool)], 1)
                 positive = torch.full((len(t), 1), 5)
@@ -782,7 +784,7 @@ def test_diagnostics_measure_what_loops_do(admit, streaming):
     )
     seen = loss.with_diagnostics(z1, z2, LABELS)[1]
     z, y = F.normalize(torch.cat([z1, z2]).double().detach()), LABELS.repeat(2).tolist()
-    effective, own = [], []
+    effective, label_weights = [], []
     for i in range(14):
         among = [j for j in range(14) if j != i and (admit == "rest" or j % 7 != i % 7)]
         if admit == "other_labels":
@@ -790,9 +792,9 @@ def test_diagnostics_measure_what_loops_do(admit, streaming):
         eta = [math.exp(2 * float(z[i] @ z[j]) / 0.5) for j in among]
         q = [e / sum(eta) for e in eta]
         effective.append(1 / sum(p * p for p in q))
-        own.append(math.fsum(p for p, j in zip(q, among, strict=True) if y[j] == y[i]))
+        label_weights.append(math.fsum(p for p, j in zip(q, among, strict=True) if y[j] == y[i]))
     torch.testing.assert_close(seen.effective_negatives.tolist(), effective, rtol=1e-6, atol=0)
-    torch.testing.assert_close(seen.own_label_weight.tolist(), own, rtol=1e-6, atol=1e-12)
+    torch.testing.assert_close(seen.own_label_weight.tolist(), label_weights, rtol=1e-6, atol=1e-12)
     assert not seen.clamped.any()
 
 
@@ -841,8 +843,8 @@ def test_diagnostics_of_nodes_count_clamped_anchors(scale, fused):
     loss.fused = fused
     value, seen = loss.local_global_with_diagnostics(nodes, graphs, batch, y)
     (slope,) = torch.autograd.grad(value.sum(), nodes)
-    own = torch.where(batch[:, None] == torch.arange(5), nodes @ graphs.T, 0.0).sum(1)
-    alone = -(torch.sigmoid(-own)[:, None] * graphs[batch])
+    t_pos = torch.where(batch[:, None] == torch.arange(5), nodes @ graphs.T, 0.0).sum(1)
+    alone = -(torch.sigmoid(-t_pos)[:, None] * graphs[batch])
     unmoved = (slope - alone).abs().amax(1) < 1e-9
     assert torch.equal(seen.clamped, unmoved)
     assert 0 < seen.clamped.sum() < len(nodes)
@@ -861,8 +863,8 @@ def test_a_prior_that_clamps_most_anchors_is_warned_of(fused):
             assert seen(nodes, graphs, batch)[1].clamped.double().mean() < 0.5
             continue
         with pytest.warns(UserWarning, match="class_prior 0.9"):
-            found = seen(nodes, graphs, batch)[1]
-        assert found.clamped.double().mean() > 0.5
+            diagnostics = seen(nodes, graphs, batch)[1]
+        assert diagnostics.clamped.double().mean() > 0.5
 
 
 @pytest.mark.parametrize("streaming", [True, False])
@@ -886,11 +888,11 @@ def test_methods_and_samplers_name_what_is_wrong() -> None:
 
 
 def test_a_setting_by_the_name_that_others_give_it_is_led_to_ours() -> None:
-    for given, meant in (
+    for name, meant in (
         ("tau", "temperature"), ("tau_plus", "class_prior"), ("temp", "temperature"),
     ):  # fmt: skip
         with pytest.raises(InputError) as caught:
-            contrastive_loss("hucl", **{given: 0.1})  # type: ignore[arg-type]
+            contrastive_loss("hucl", **{name: 0.1})  # type: ignore[arg-type]
         offered = str(caught.value).partition("known:")[0]
         assert meant in offered
         assert "auc" not in offered

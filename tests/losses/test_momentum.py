@@ -33,8 +33,8 @@ class Pixels(nn.Module):
         self.linear = nn.Linear(3 * 4 * 4, 6)
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.linear(x.flatten(1)).tanh()
-        return found
+        z: Tensor = self.linear(x.flatten(1)).tanh()
+        return z
 
 
 def pairs(epoch: int = 1) -> Iterator[ViewPair]:
@@ -53,11 +53,11 @@ def test_weights_are_averages_and_buffers_those_of_the_encoder() -> None:
     torch.manual_seed(0)
     encoder = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).double()
     keys = MomentumEncoder(encoder, momentum=M)
-    by_hand = [one.detach().clone() for one in encoder.parameters()]
+    by_hand = [parameter.detach().clone() for parameter in encoder.parameters()]
     for _ in range(5):
         with torch.no_grad():
-            for one in encoder.parameters():
-                one.add_(torch.randn_like(one))
+            for parameter in encoder.parameters():
+                parameter.add_(torch.randn_like(parameter))
         encoder(torch.randn(6, 3).double())  # moves BatchNorm's statistics
         keys.update(encoder)
         by_hand = [M * k + (1 - M) * q for k, q in zip(by_hand, encoder.parameters(), strict=True)]
@@ -69,8 +69,8 @@ def test_weights_are_averages_and_buffers_those_of_the_encoder() -> None:
         assert not keys(torch.randn(6, 3).double()).requires_grad
     again = MomentumEncoder(encoder, momentum=M)
     again.load_state_dict(keys.state_dict())
-    for one in (keys, again):
-        one.update(encoder)
+    for parameter in (keys, again):
+        parameter.update(encoder)
     assert same_bits(keys.state_dict(), again.state_dict())
 
 
@@ -87,8 +87,8 @@ def test_a_training_is_that_by_hand(parts: int) -> None:
         values = []
         for pair in pairs(epoch):
             with torch.no_grad():
-                for key, one in zip(slow.parameters(), quick.parameters(), strict=True):
-                    key.copy_(M * key + (1 - M) * one)
+                for key, parameter in zip(slow.parameters(), quick.parameters(), strict=True):
+                    key.copy_(M * key + (1 - M) * parameter)
                 keys = nn.functional.normalize(slow(pair.second), dim=1)
             more = {}
             if known:
@@ -106,11 +106,13 @@ def test_a_training_is_that_by_hand(parts: int) -> None:
         expected.append(sum(values) / len(values))
     assert fit(model, pairs, epochs=2, lr=0.01, parts=parts) == pytest.approx(expected, rel=1e-5)
     for ours, theirs in ((model.encoder, encoder), (model.head, head)):
-        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+        for parameter, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+            torch.testing.assert_close(parameter, other, rtol=1e-4, atol=1e-5)
     assert model.momentum is not None
-    for one, other in zip(model.momentum.average.parameters(), slow.parameters(), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    for parameter, other in zip(
+        model.momentum.average.parameters(), slow.parameters(), strict=True
+    ):
+        torch.testing.assert_close(parameter, other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", [name for name, row in METHODS.items() if row.positives != "hard"])

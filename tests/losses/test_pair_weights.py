@@ -34,9 +34,9 @@ def numbers(*shape, seed=0):
 
 def log_weights(n, m, seed=5):
     """Some of them −inf."""
-    found = 2 * numbers(n, m, seed=seed)
-    found[1, 2] = found[3, 0] = -math.inf
-    return found
+    log_w = 2 * numbers(n, m, seed=seed)
+    log_w[1, 2] = log_w[3, 0] = -math.inf
+    return log_w
 
 
 @pytest.mark.parametrize("streaming", [True, False])
@@ -49,9 +49,9 @@ def test_views_equal_the_loops(name, kinds, extra, as_function, streaming):
     z1, z2, more = numbers(7, 5), numbers(7, 5, seed=1), numbers(extra, 5, seed=2)
     hardening, eta = HARD[name]
     log_w = log_weights(7, 7 + extra)
-    given = (lambda rows, columns: log_w[rows][:, columns]) if as_function else log_w
+    pair_weights = (lambda rows, columns: log_w[rows][:, columns]) if as_function else log_w
     loss = ContrastiveLoss(
-        NegativeSampler(admit, hardening, pair_weights=given), reduction="pairs",
+        NegativeSampler(admit, hardening, pair_weights=pair_weights), reduction="pairs",
         positives=positives, streaming=streaming,
     )  # fmt: skip
     kept = {"candidates": more, "candidate_labels": torch.tensor([1, 0, 2])} if extra else {}
@@ -84,14 +84,14 @@ def test_nodes_against_graphs_equal_the_loops(objective, streaming):
 def test_weights_of_one_change_no_bit(method):
     z1, z2 = (numbers(9, 4, seed=s).requires_grad_() for s in (0, 1))
     y = torch.arange(9) % 3
-    found = []
+    outputs = []
     for weights in (None, lambda rows, columns: torch.zeros(len(rows), len(columns))):
         loss = contrastive_loss(method, detach_weights=False)
         loss.sampler.pair_weights = weights
         value = loss(z1, z2, y)
-        found.append((value, *torch.autograd.grad(value, (z1, z2))))
-    for one, other in zip(*found, strict=True):
-        assert torch.equal(one, other)
+        outputs.append((value, *torch.autograd.grad(value, (z1, z2))))
+    for plain, other in zip(*outputs, strict=True):
+        assert torch.equal(plain, other)
 
 
 @pytest.mark.parametrize("detach", [True, False])
@@ -106,16 +106,16 @@ def test_blocks_equal_the_dense_path(hardening, detach):
         seen.append(len(rows))
         return log_w[rows][:, columns]
 
-    found = []
+    outputs = []
     for streaming in (True, False):
         sampler = NegativeSampler("other_labels", hardening, pair_weights=weights)
         loss = ContrastiveLoss(
             sampler, positives="class", detach_weights=detach, streaming=streaming
         )
         value = loss(*z, y)
-        found.append((value, *torch.autograd.grad(value, z)))
+        outputs.append((value, *torch.autograd.grad(value, z)))
     assert max(seen[:-1]) < 1200  # a block at a time
-    for ours, dense in zip(*found, strict=True):
+    for ours, dense in zip(*outputs, strict=True):
         torch.testing.assert_close(ours, dense, rtol=1e-10, atol=1e-12)
 
 
@@ -156,7 +156,7 @@ def test_weights_that_are_none_are_refused(weights, named):
 
 def posterior(scores, auc, hard, prior):
     """Weights of a row as the paper defines them, F by the root of its quadratic equation."""
-    found = []
+    values = []
     for s in scores:
         rank = (sum(x < s for x in scores) + sum(x == s for x in scores) / 2) / len(scores)
         a = (1 - 2 * auc) * (1 - 2 * prior)
@@ -167,8 +167,8 @@ def posterior(scores, auc, hard, prior):
         true = auc * early + (1 - auc) * late
         false = (1 - auc) * early + auc * late
         wanted = auc * (1 - hard) * early + (1 - auc) * hard * late
-        found.append(wanted / ((1 - prior) * true + prior * false))
-    return found
+        values.append(wanted / ((1 - prior) * true + prior * false))
+    return values
 
 
 @pytest.mark.parametrize(("auc", "hard", "prior"), [
@@ -203,9 +203,9 @@ def test_rank_posterior_is_not_debiased():
         ContrastiveLoss(NegativeSampler(hardening=RankPosterior()), class_prior=0.1)
 
 
-@pytest.mark.parametrize("given", [
+@pytest.mark.parametrize("pair_weights", [
     {"auc": 0.4}, {"auc": 1.1}, {"hardness": 0.2}, {"class_prior": 0.0}, {"auc": 1.0},
 ])  # fmt: skip
-def test_arguments_out_of_range_are_refused(given):
+def test_arguments_out_of_range_are_refused(pair_weights):
     with pytest.raises(InputError):
-        RankPosterior(**given)
+        RankPosterior(**pair_weights)

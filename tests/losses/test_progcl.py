@@ -44,7 +44,10 @@ def eta_of(mixture, gamma):
 
     def eta(t):
         x = np.clip((gamma * t + 1) / 2, 1e-9, 1 - 1e-9)  # of the anchor itself 1
-        low, high = (one.share * stats.beta.pdf(x, one.alpha, one.beta) for one in mixture)
+        low, high = (
+            component.share * stats.beta.pdf(x, component.alpha, component.beta)
+            for component in mixture
+        )
         return low / (low + high) * x
 
     return eta
@@ -64,7 +67,7 @@ def test_views_equal_the_loop(streaming, detach_weights):
     )
     value = loss(*z)
     expected = loops.infonce_two_view(
-        *(one.tolist() for one in z), [0] * 7, admit="others", positives="view",
+        *(view.tolist() for view in z), [0] * 7, admit="others", positives="view",
         eta=eta_of(mixture_of(loss), 0.3), gamma=0.3, reduction="anchors",
     )  # fmt: skip
     assert abs(value.item() - expected) < 1e-10
@@ -74,7 +77,7 @@ def test_views_equal_the_loop(streaming, detach_weights):
 def test_the_gradient_takes_the_weights_as_constants(streaming):
     z1, z2 = (numbers(9, 4, seed=v).requires_grad_() for v in range(2))
     loss = contrastive_loss("progcl", streaming=streaming, detach_weights=False)
-    found = torch.autograd.grad(loss(z1, z2), [z1, z2])
+    gradients = torch.autograd.grad(loss(z1, z2), [z1, z2])
     z = nn.functional.normalize(torch.cat([z1, z2]), dim=1)
     s, item = z @ z.T, torch.arange(18) % 9
     weights = torch.tensor(
@@ -83,7 +86,9 @@ def test_the_gradient_takes_the_weights_as_constants(streaming):
     q = weights / weights.sum(1, keepdim=True)
     positive = s[torch.arange(18), torch.arange(18).roll(9)] / 0.5
     value = (1 + 16 * (-positive).exp() * (q * (s / 0.5).exp()).sum(1)).log().mean()
-    torch.testing.assert_close(found, torch.autograd.grad(value, [z1, z2]), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(
+        gradients, torch.autograd.grad(value, [z1, z2]), rtol=1e-9, atol=1e-12
+    )
 
 
 def test_all_negatives_of_a_batch_are_fitted():
@@ -114,13 +119,13 @@ def test_what_is_no_negative_may_hold_anything(poison):
     s, others = numbers(5, 9).tanh(), numbers(5, 9, seed=1) > -0.5
     sampler = NegativeSampler(hardening=MixturePosterior())
     sampler.fit(s[others])
-    found = []
-    for there in (0.0, poison):
-        t = torch.where(others, s, there).requires_grad_()
+    outputs = []
+    for filler in (0.0, poison):
+        t = torch.where(others, s, filler).requires_grad_()
         log_q = sampler(t, others=others, temperature=0.5).log_q
         value = (log_q.exp() * torch.where(others, t, 0.0)).sum()
-        found.append((value.detach(), *torch.autograd.grad(value, t)))
-    torch.testing.assert_close(found[1], found[0], rtol=0, atol=0)
+        outputs.append((value.detach(), *torch.autograd.grad(value, t)))
+    torch.testing.assert_close(outputs[1], outputs[0], rtol=0, atol=0)
 
 
 def test_a_large_batch_is_fitted_to_some_of_its_negatives():
@@ -135,7 +140,8 @@ def test_a_large_batch_is_fitted_to_some_of_its_negatives():
     x = (cosines(both, item[:, None] != item) + 1) / 2
     grid = torch.linspace(0.05, 0.95, 19, dtype=torch.float64)
     ours, every = (
-        of.log_posterior(grid).exp() for of in (mixture_of(loss), BetaMixture.fitted(x[::25]))
+        mixture.log_posterior(grid).exp()
+        for mixture in (mixture_of(loss), BetaMixture.fitted(x[::25]))
     )
     assert (ours - every).abs().max() < 0.1
 
@@ -143,15 +149,15 @@ def test_a_large_batch_is_fitted_to_some_of_its_negatives():
 @pytest.mark.parametrize("objective", ["infonce", "jsd"])
 def test_before_epoch_e_it_is_ucl_to_the_bit(objective):
     nodes, graphs, batch = numbers(40, 5), numbers(8, 5, seed=1), torch.arange(40) % 8
-    of = [contrastive_loss(name, objective=objective) for name in ("progcl", "ucl")]
+    losses = [contrastive_loss(name, objective=objective) for name in ("progcl", "ucl")]
     for epoch, same in ((1, True), (2, True), (3, False), (10, False)):
-        for loss in of:
+        for loss in losses:
             loss.set_epoch(epoch, 10)
         for call in (
             lambda loss: loss.local_global(nodes, graphs, batch),
             lambda loss: loss(numbers(150, 4), numbers(150, 4, seed=1)),
         ):
-            progcl, ucl = map(call, of)
+            progcl, ucl = map(call, losses)
             assert (progcl.item() == ucl.item()) is same
 
 
@@ -238,7 +244,7 @@ def test_jsd_hardens_by_the_cosine():
     loss = contrastive_loss("progcl", objective="jsd")
     assert loss.hardness_scale == "cosine"
     value = loss.local_global(nodes, graphs, batch)
-    u, v = (nn.functional.normalize(of, dim=1) for of in (nodes, graphs))
+    u, v = (nn.functional.normalize(z, dim=1) for z in (nodes, graphs))
     s = (u @ v.T)[batch[:, None] != torch.arange(6)]
     np.testing.assert_allclose(mixture_of(loss), BetaMixture.fitted((s + 1) / 2), rtol=1e-9)
     expected = loops.local_global(
@@ -276,19 +282,19 @@ def test_diagnostics_are_those_of_the_weights():
 
 def test_two_views_of_graphs_train_in_an_ensemble_as_alone():
     mutag = load("MUTAG", download=False)
-    found = []
+    outputs = []
     for together in (True, False):
         torch.manual_seed(0)
         models = [TwoView(GIN(7, dim=8, layers=2), method=name) for name in ("progcl", "ucl")]
-        sets = [models] if together else [[one] for one in models]
+        sets = [models] if together else [[model] for model in models]
         losses = []
-        for some in sets:
-            ensemble = Ensemble(some, mutag, batch_size=64)
+        for group in sets:
+            ensemble = Ensemble(group, mutag, batch_size=64)
             assert ensemble.alone is None
             losses += train_ensemble(ensemble, Optimisation(3, lr=0.01))
-        found.append((losses, mixture_of(models[0].loss)))
-    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-4)
-    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-2)
+        outputs.append((losses, mixture_of(models[0].loss)))
+    np.testing.assert_allclose(outputs[0][0], outputs[1][0], rtol=1e-4)
+    np.testing.assert_allclose(outputs[0][1], outputs[1][1], rtol=1e-2)
 
 
 def test_nodes_against_graphs_are_trained_one_by_one():
@@ -306,5 +312,5 @@ def test_vmap_is_refused_until_it_is_fitted():
         mapped(z1, z2)
     loss(z1[0], z2[0])
     torch.testing.assert_close(
-        mapped(z1, z2), torch.stack([loss(*of) for of in zip(z1, z2, strict=True)])
+        mapped(z1, z2), torch.stack([loss(*pair) for pair in zip(z1, z2, strict=True)])
     )

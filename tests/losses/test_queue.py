@@ -19,8 +19,10 @@ def test_a_queue_holds_the_last_embeddings():
         known.extend(zip(z.tolist(), y.tolist(), strict=True))
         assert len(queue) == len(known)
         assert bool(queue.filled) == (step >= 3)
-        found = queue.candidates()
-        pairs = zip(found["candidates"].tolist(), found["candidate_labels"].tolist(), strict=True)
+        arguments = queue.candidates()
+        pairs = zip(
+            arguments["candidates"].tolist(), arguments["candidate_labels"].tolist(), strict=True
+        )
         assert sorted(pairs) == sorted(known)
 
 
@@ -29,8 +31,8 @@ def test_a_queue_is_saved_and_goes_on():
     queue.add(torch.randn(7, 3))
     again.load_state_dict(queue.state_dict())
     more = torch.randn(6, 3)
-    for one in (queue, again):
-        one.add(more)
+    for queue_ in (queue, again):
+        queue_.add(more)
     assert torch.equal(queue.embeddings, again.embeddings)
     assert (int(again.pointer), bool(again.filled)) == (3, True)
     assert "candidate_labels" not in queue.candidates()

@@ -29,10 +29,10 @@ def scores(seed: int = 0) -> Tensor:
 
 def known() -> Tensor:
     """Facts of each query; the own one is among those of some, and the last has all of them."""
-    found = torch.rand(B, C, generator=torch.Generator().manual_seed(1)) < 0.3
-    found[0, OWN[0]] = True
-    found[4] = True
-    return found
+    mask = torch.rand(B, C, generator=torch.Generator().manual_seed(1)) < 0.3
+    mask[0, OWN[0]] = True
+    mask[4] = True
+    return mask
 
 
 def softplus(x: float) -> float:
@@ -44,7 +44,7 @@ def loop(
     log_w: Tensor | None = None, prior: float = 0.0,
 ) -> list[float | None]:  # fmt: skip
     """Each query's loss; None without a negative."""
-    found: list[float | None] = []
+    losses: list[float | None] = []
     facts, filtered, hard = known(), method in ("scl", "hscl"), method in ("hucl", "hscl")
     for i in range(len(t)):
         others = [j for j in range(C) if j != OWN[i]]
@@ -52,8 +52,8 @@ def loop(
         if objective == "infonce":
             hardness = {j: float(t[i, j]) / gamma for j in others}
         elif scale == "rank":
-            of = norm.ppf((rankdata(values) - 0.5) / len(values))
-            hardness = dict(zip(others, of, strict=True))
+            normal_scores = norm.ppf((rankdata(values) - 0.5) / len(values))
+            hardness = dict(zip(others, normal_scores, strict=True))
         elif scale == "anchor":
             mean = sum(values) / len(values)
             std = math.sqrt(sum((v - mean) ** 2 for v in values) / len(values))
@@ -62,7 +62,7 @@ def loop(
             hardness = {j: float(t[i, j]) for j in others}
         kept = [j for j in others if not (filtered and facts[i, j])]
         if not kept:
-            found.append(None)
+            losses.append(None)
             continue
         weight = {
             j: math.exp((beta if hard else 0.0) * hardness[j] + (0 if log_w is None else log_w[j]))
@@ -71,12 +71,12 @@ def loop(
         whole = sum(weight.values())
         if objective == "infonce":
             e = sum(weight[j] / whole * math.exp(float(t[i, j]) / gamma) for j in kept)
-            found.append(math.log1p((C - 1) * e / math.exp(float(t[i, OWN[i]]) / gamma)))
+            losses.append(math.log1p((C - 1) * e / math.exp(float(t[i, OWN[i]]) / gamma)))
         else:
             e = sum(weight[j] / whole * softplus(float(t[i, j])) for j in kept)
             e = max(0.0, (e - prior * softplus(float(t[i, OWN[i]]))) / (1 - prior))
-            found.append(softplus(-float(t[i, OWN[i]])) + e - 2 * math.log(2))
-    return found
+            losses.append(softplus(-float(t[i, OWN[i]])) + e - 2 * math.log(2))
+    return losses
 
 
 def mean(terms: list[float | None], weights: list[float] | None = None) -> float:
@@ -86,10 +86,10 @@ def mean(terms: list[float | None], weights: list[float] | None = None) -> float
 
 
 def loss(method: str, objective: str, beta: float = 1.3, **options: Any) -> ContrastiveLoss:
-    own: dict[str, Any] = {"objective": objective, "positives": "view", **options}
+    settings: dict[str, Any] = {"objective": objective, "positives": "view", **options}
     if objective == "jsd":
-        own.setdefault("hardness_scale", "score")
-    return contrastive_loss(method, beta=beta, **own)
+        settings.setdefault("hardness_scale", "score")
+    return contrastive_loss(method, beta=beta, **settings)
 
 
 @pytest.mark.parametrize("streaming", [True, False])
@@ -97,24 +97,24 @@ def loss(method: str, objective: str, beta: float = 1.3, **options: Any) -> Cont
 @pytest.mark.parametrize("gamma", [0.5, 3.0])
 def test_infonce_is_that_of_slow_loops(method: str, gamma: float, streaming: bool) -> None:
     t, options = scores(), {"temperature": gamma, "streaming": streaming}
-    found = loss(method, "infonce", **options).scored(t, OWN, known=known())
+    value = loss(method, "infonce", **options).scored(t, OWN, known=known())
     expected = loop(t, method, "infonce", beta=1.3, gamma=gamma)
-    assert found.item() == pytest.approx(mean(expected), rel=1e-10)
+    assert value.item() == pytest.approx(mean(expected), rel=1e-10)
     each = loss(method, "infonce", reduction="none", **options)
     terms = each.scored(t, OWN, known=known()).tolist()
-    assert terms == pytest.approx([one or 0.0 for one in expected], rel=1e-10)
+    assert terms == pytest.approx([term or 0.0 for term in expected], rel=1e-10)
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("scale", ["score", "rank", "anchor"])
 def test_jsd_is_that_of_slow_loops(method: str, scale: str) -> None:
     t = scores(2)
-    found = loss(method, "jsd", hardness_scale=scale).scored(t, OWN, known=known())
+    value = loss(method, "jsd", hardness_scale=scale).scored(t, OWN, known=known())
     if scale == "score":
         streamed = loss(method, "jsd", streaming=True).scored(t, OWN, known=known())
-        assert streamed.item() == pytest.approx(found.item(), rel=1e-12)
+        assert streamed.item() == pytest.approx(value.item(), rel=1e-12)
     expected = mean(loop(t, method, "jsd", beta=1.3, gamma=1.0, scale=scale))
-    assert found.item() == pytest.approx(expected, rel=1e-10)
+    assert value.item() == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize("streaming_", [True, False])
@@ -125,22 +125,22 @@ def test_what_is_not_known_can_be_debiased(method: str, streaming_: bool) -> Non
     options = {"class_prior": 0.15, "unknown": -1, "streaming": streaming_}
     admission = "other_labels" if method in ("scl", "hscl") else "others"
     hardening = Exponential(beta=1.3) if method in ("hucl", "hscl") else Uniform()
-    made = ContrastiveLoss(
+    debiased = ContrastiveLoss(
         NegativeSampler(admission, hardening), objective="jsd", hardness_scale="score", **options
     )
     with warnings.catch_warnings(action="ignore"):  # of clamping
-        found = made.scored(t, OWN, known=known())
+        value = debiased.scored(t, OWN, known=known())
     expected = loop(t, method, "jsd", beta=1.3, gamma=1.0, prior=0.15)
-    assert found.item() == pytest.approx(mean(expected), rel=1e-10)
+    assert value.item() == pytest.approx(mean(expected), rel=1e-10)
     assert any(
-        one != more
-        for one, more in zip(expected, loop(t, method, "jsd", beta=1.3, gamma=1.0), strict=True)
+        term != more
+        for term, more in zip(expected, loop(t, method, "jsd", beta=1.3, gamma=1.0), strict=True)
     )
 
 
 def test_a_label_aware_method_takes_a_class_prior_where_labels_are_incomplete() -> None:
-    made = contrastive_loss("hscl", positives="view", class_prior=0.1, unknown=-1)
-    assert made.class_prior == 0.1
+    debiased = contrastive_loss("hscl", positives="view", class_prior=0.1, unknown=-1)
+    assert debiased.class_prior == 0.1
 
 
 def test_debiasing_what_labels_leave_out_needs_them_to_be_incomplete() -> None:
@@ -151,14 +151,14 @@ def test_debiasing_what_labels_leave_out_needs_them_to_be_incomplete() -> None:
 @pytest.mark.parametrize("objective", ["infonce", "jsd"])
 @pytest.mark.parametrize("method", METHODS)
 def test_weights_of_queries_and_of_candidates(method: str, objective: str) -> None:
-    t, of_queries = scores(3), torch.rand(B, dtype=torch.float64)
+    t, query_weights = scores(3), torch.rand(B, dtype=torch.float64)
     log_proposal = torch.randn(C, dtype=torch.float64)
     gamma = {"temperature": 2.0} if objective == "infonce" else {}
-    found = loss(method, objective, **gamma).scored(
-        t, OWN, known=known(), anchor_weights=of_queries, log_proposal=log_proposal
+    value = loss(method, objective, **gamma).scored(
+        t, OWN, known=known(), anchor_weights=query_weights, log_proposal=log_proposal
     )
     terms = loop(t, method, objective, beta=1.3, gamma=2.0, log_w=-log_proposal)
-    assert found.item() == pytest.approx(mean(terms, of_queries.tolist()), rel=1e-10)
+    assert value.item() == pytest.approx(mean(terms, query_weights.tolist()), rel=1e-10)
 
 
 @pytest.mark.parametrize("margin", [6.0, 12.0])
@@ -167,25 +167,27 @@ def test_rotates_self_adversarial_loss_is_half_of_hscl(margin: float, alpha: flo
     """Eq. 5 of Sun et al. (2019), with p of the negatives a constant to the gradient."""
     d = scores(4).abs().requires_grad_()
     facts = known()[:4]  # each has a negative
-    theirs, own = torch.zeros((), dtype=torch.float64), OWN[:4]
+    theirs, positive = torch.zeros((), dtype=torch.float64), OWN[:4]
     for i in range(4):
-        negative = torch.tensor([j for j in range(C) if j != own[i] and not facts[i, j]])
+        negative = torch.tensor([j for j in range(C) if j != positive[i] and not facts[i, j]])
         t = margin - d[i, negative]
         p = (alpha * t).softmax(0).detach()
-        theirs = theirs - (logsigmoid(margin - d[i, own[i]]) + (p * logsigmoid(-t)).sum()) / 2 / 4
-    ours = loss("hscl", "jsd", beta=alpha).scored(margin - d[:4], own, known=facts)
+        theirs = (
+            theirs - (logsigmoid(margin - d[i, positive[i]]) + (p * logsigmoid(-t)).sum()) / 2 / 4
+        )
+    ours = loss("hscl", "jsd", beta=alpha).scored(margin - d[:4], positive, known=facts)
     torch.testing.assert_close((ours + 2 * math.log(2)) / 2, theirs, rtol=1e-12, atol=0)
-    slopes = (torch.autograd.grad(of, d)[0] for of in (ours / 2, theirs))
+    slopes = (torch.autograd.grad(value, d)[0] for value in (ours / 2, theirs))
     torch.testing.assert_close(*slopes, rtol=1e-10, atol=1e-14)
 
 
-@pytest.mark.parametrize("of", ["mean", "weighted", "none"])
+@pytest.mark.parametrize("inputs", ["mean", "weighted", "none"])
 @pytest.mark.parametrize("detach_weights", [True, False])
 @pytest.mark.parametrize("objective", ["infonce", "jsd", "debiased"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.filterwarnings("ignore:more than half")
 def test_blocks_have_the_value_and_gradient_of_the_whole_table(
-    method: str, objective: str, detach_weights: bool, of: str, monkeypatch: pytest.MonkeyPatch
+    method: str, objective: str, detach_weights: bool, inputs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also of dot products, which are never all there."""
     monkeypatch.setattr(streaming, "FEWEST_ROWS", 2)
@@ -196,58 +198,58 @@ def test_blocks_have_the_value_and_gradient_of_the_whole_table(
     weights = torch.rand(B, generator=draw, dtype=torch.float64)
     pairs = known().nonzero(as_tuple=True)
     order = torch.randperm(len(pairs[0]), generator=draw)
-    given: dict[str, Any] = {
+    batch: dict[str, Any] = {
         "known": (pairs[0][order], pairs[1][order]), "log_proposal": log_proposal,
         "repeated": (torch.tensor([1, 2]), torch.tensor([5, 5])),
     }  # fmt: skip
-    if of == "weighted":
-        given["anchor_weights"] = weights
+    if inputs == "weighted":
+        batch["anchor_weights"] = weights
     options: dict[str, Any] = {"detach_weights": detach_weights}
-    if of == "none":
+    if inputs == "none":
         options["reduction"] = "none"
     objective, prior = ("jsd", 0.2) if objective == "debiased" else (objective, None)
-    found = []
+    outputs = []
     for way in ("dense", "scored", "against"):
         ends = [x.clone().requires_grad_() for x in (q, c)]
-        made = loss(method, objective, streaming=way != "dense", **options)
-        made.class_prior = prior
+        contrastive = loss(method, objective, streaming=way != "dense", **options)
+        contrastive.class_prior = prior
         if way == "against":
-            value = made.against(ends[0], ends[1], OWN, bias=-0.7, **given)
+            value = contrastive.against(ends[0], ends[1], OWN, bias=-0.7, **batch)
         else:
-            value = made.scored(ends[0] @ ends[1].T - 0.7, OWN, **given)
-        (value * (weights if of == "none" else 3.0)).sum().backward()
-        found.append([value.detach(), *(end.grad for end in ends)])
-    for other in found[1:]:
-        for one, expected in zip(other, found[0], strict=True):
-            torch.testing.assert_close(one, expected, rtol=1e-10, atol=1e-13)
+            value = contrastive.scored(ends[0] @ ends[1].T - 0.7, OWN, **batch)
+        (value * (weights if inputs == "none" else 3.0)).sum().backward()
+        outputs.append([value.detach(), *(end.grad for end in ends)])
+    for other in outputs[1:]:
+        for actual, expected in zip(other, outputs[0], strict=True):
+            torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-13)
 
 
 def test_weights_that_are_learned_have_their_gradient() -> None:
-    found = []
+    outputs = []
     for way in ("dense", "scored", "against"):
         draw = torch.Generator().manual_seed(3)
         q, c = (torch.randn(n, 4, generator=draw, dtype=torch.float64) for n in (B, C))
         weights = torch.rand(B, generator=draw, dtype=torch.float64).requires_grad_()
-        made = loss("hucl", "infonce", streaming=way != "dense")
+        contrastive = loss("hucl", "infonce", streaming=way != "dense")
         if way == "against":
-            value = made.against(q.requires_grad_(), c, OWN, anchor_weights=weights)
+            value = contrastive.against(q.requires_grad_(), c, OWN, anchor_weights=weights)
         else:
-            value = made.scored(q.requires_grad_() @ c.T, OWN, anchor_weights=weights)
+            value = contrastive.scored(q.requires_grad_() @ c.T, OWN, anchor_weights=weights)
         value.backward()
-        found.append((weights.grad, q.grad))
-    for other in found[1:]:
-        for one, expected in zip(other, found[0], strict=True):
-            torch.testing.assert_close(one, expected, rtol=1e-10, atol=1e-13)
+        outputs.append((weights.grad, q.grad))
+    for other in outputs[1:]:
+        for actual, expected in zip(other, outputs[0], strict=True):
+            torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-13)
 
 
 def test_a_learned_temperature_has_its_gradient_in_blocks() -> None:
-    found = []
+    outputs = []
     for streaming_ in (False, True):
         gamma = torch.nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
-        made = loss("hscl", "infonce", temperature=gamma, streaming=streaming_)
-        made.scored(scores(9), OWN, known=known()).backward()
-        found.append(gamma.grad)
-    torch.testing.assert_close(found[1], found[0], rtol=1e-10, atol=0)
+        contrastive = loss("hscl", "infonce", temperature=gamma, streaming=streaming_)
+        contrastive.scored(scores(9), OWN, known=known()).backward()
+        outputs.append(gamma.grad)
+    torch.testing.assert_close(outputs[1], outputs[0], rtol=1e-10, atol=0)
 
 
 def test_products_of_many_candidates_are_never_all_there() -> None:
@@ -270,27 +272,29 @@ def test_what_is_no_negative_changes_neither_value_nor_gradient(
     facts[4, 2:] = False
     barred = facts if method in ("scl", "hscl") else torch.zeros_like(facts)
     barred = barred & (torch.arange(C) != OWN[:, None])
-    found = []
+    outputs = []
     for poison in (0.0, math.nan, 1e30):
         t = scores(5).masked_fill(barred, poison).requires_grad_()
         value = loss(method, objective, streaming=streaming_).scored(t, OWN, known=facts)
         value.backward()
         assert t.grad is not None
         assert not t.grad[barred].any()
-        found.append((value.detach(), t.grad))
-    for value, grad in found[1:]:
-        torch.testing.assert_close(value, found[0][0], rtol=1e-12, atol=0)
-        torch.testing.assert_close(grad, found[0][1], rtol=1e-12, atol=0)
+        outputs.append((value.detach(), t.grad))
+    for value, grad in outputs[1:]:
+        torch.testing.assert_close(value, outputs[0][0], rtol=1e-12, atol=0)
+        torch.testing.assert_close(grad, outputs[0][1], rtol=1e-12, atol=0)
 
 
 def test_known_facts_are_a_mask_or_pairs() -> None:
     facts, t = known(), scores()
-    of = loss("hscl", "infonce")
+    contrastive = loss("hscl", "infonce")
     pairs = facts.nonzero(as_tuple=True)
-    assert of.scored(t, OWN, known=(pairs[0], pairs[1])) == of.scored(t, OWN, known=facts)
+    assert contrastive.scored(t, OWN, known=(pairs[0], pairs[1])) == contrastive.scored(
+        t, OWN, known=facts
+    )
     alone = torch.zeros(B, C, dtype=torch.bool)
     alone[torch.arange(B), OWN] = True  # none but the own: then filtering does nothing
-    assert of.scored(t, OWN, known=alone) == loss("hucl", "infonce").scored(t, OWN)
+    assert contrastive.scored(t, OWN, known=alone) == loss("hucl", "infonce").scored(t, OWN)
 
 
 def test_a_query_without_a_negative_is_counted_and_left_out() -> None:
@@ -341,9 +345,11 @@ def test_thresholds_are_scores_and_draws_tend_to_the_expectation() -> None:
 
 
 def test_half_precision_is_computed_in_single_and_an_empty_batch_is_0() -> None:
-    of, t = loss("hscl", "jsd"), scores().float()
+    contrastive, t = loss("hscl", "jsd"), scores().float()
     half = t.half()
-    assert of.scored(half, OWN, known=known()) == of.scored(half.float(), OWN, known=known())
+    assert contrastive.scored(half, OWN, known=known()) == contrastive.scored(
+        half.float(), OWN, known=known()
+    )
     for streaming_ in (True, False):
         none = torch.zeros(0, C, requires_grad=True)
         value = loss("hucl", "infonce", streaming=streaming_).scored(none, OWN[:0])
@@ -369,9 +375,9 @@ def test_vectors_that_do_not_fit_are_named() -> None:
     [
         ({"scores": torch.zeros(B)}, r"scores\b.*\[B, C\]"),
         ({"scores": torch.zeros(B, C, dtype=torch.int64)}, r"scores\b.*float"),
-        ({"own": OWN.float()}, r"own\b.*int64"),
-        ({"own": OWN[:2]}, r"own\b.*\[5\]"),
-        ({"own": OWN + 1}, r"own\b.*\b0 to 8\b.*\b1 to 9\b"),
+        ({"positive": OWN.float()}, r"positive\b.*int64"),
+        ({"positive": OWN[:2]}, r"positive\b.*\[5\]"),
+        ({"positive": OWN + 1}, r"positive\b.*\b0 to 8\b.*\b1 to 9\b"),
         ({"known": torch.zeros(B, 2, dtype=torch.bool)}, r"known\b.*\[5, 9\]"),
         ({"known": [True]}, r"known\b.*list"),
         ({"anchor_weights": [1.0]}, r"anchor_weights\b.*list"),
@@ -384,13 +390,15 @@ def test_vectors_that_do_not_fit_are_named() -> None:
     ],
 )
 def test_what_does_not_fit_is_named(changed: dict[str, Any], words: str) -> None:
-    given = {"scores": scores(), "own": OWN, "known": known()} | changed
+    arguments = {"scores": scores(), "positive": OWN, "known": known()} | changed
     with pytest.raises(InputError, match=words):
-        loss("hscl", "infonce").scored(given.pop("scores"), given.pop("own"), **given)
+        loss("hscl", "infonce").scored(
+            arguments.pop("scores"), arguments.pop("positive"), **arguments
+        )
 
 
 @pytest.mark.parametrize(
-    ("made", "words"),
+    ("unusable", "words"),
     [
         (lambda: contrastive_loss("hscl"), r'positives="view"'),
         (lambda: loss("mochi", "infonce"), r"synthetic"),
@@ -406,9 +414,9 @@ def test_what_does_not_fit_is_named(changed: dict[str, Any], words: str) -> None
         ),
     ],
 )
-def test_losses_that_need_embeddings_are_refused(made: Any, words: str) -> None:
+def test_losses_that_need_embeddings_are_refused(unusable: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        made().scored(scores(), OWN, known=known())
+        unusable().scored(scores(), OWN, known=known())
 
 
 def test_the_score_as_hardness_belongs_to_scores() -> None:

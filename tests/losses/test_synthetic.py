@@ -62,10 +62,10 @@ def scene(scores, admitted, d):
 def test_synthetic_negatives_are_negatives_of_their_anchors(admit, positives, beta, prior):
     if prior is not None and admit == "other_labels":
         return
-    z1, z2, own = numbers(7, 4), numbers(7, 4, seed=1), numbers(14, 3, 4, seed=2)
-    own = own / own.norm(dim=2, keepdim=True)
+    z1, z2, vectors = numbers(7, 4), numbers(7, 4, seed=1), numbers(14, 3, 4, seed=2)
+    vectors = vectors / vectors.norm(dim=2, keepdim=True)
     loss = ContrastiveLoss(
-        NegativeSampler(admit, Exponential(beta), synthetic=Given(own)), positives=positives,
+        NegativeSampler(admit, Exponential(beta), synthetic=Given(vectors)), positives=positives,
         class_prior=prior, reduction="pairs",
     )  # fmt: skip
     z = [unit(v) for v in torch.cat([z1, z2]).tolist()]
@@ -73,24 +73,30 @@ def test_synthetic_negatives_are_negatives_of_their_anchors(admit, positives, be
     for i in range(14):
         g = [dot(z[i], v) / GAMMA for v in z]
         others = [j for j in range(14) if j % 7 != i % 7]
-        made = [dot(z[i], unit(v)) / GAMMA for v in own[i].tolist()][: 2 if i == 1 else 3]
-        among = [g[j] for j in others if admit == "others" or LABELS[j % 7] != LABELS[i % 7]] + made
-        found = expectation([math.exp(beta * t) for t in among], [math.exp(t) for t in among])
-        of = [j for j in range(14) if j != i and LABELS[j % 7] == LABELS[i % 7]]
+        synthetic_t = [dot(z[i], unit(v)) / GAMMA for v in vectors[i].tolist()][
+            : 2 if i == 1 else 3
+        ]
+        among = [
+            g[j] for j in others if admit == "others" or LABELS[j % 7] != LABELS[i % 7]
+        ] + synthetic_t
+        expected = expectation([math.exp(beta * t) for t in among], [math.exp(t) for t in among])
+        columns = [j for j in range(14) if j != i and LABELS[j % 7] == LABELS[i % 7]]
         if positives == "view":
-            of = [(i + 7) % 14]
+            columns = [(i + 7) % 14]
         if prior is not None:
-            mine = expectation([math.exp(beta * g[j]) for j in of], [math.exp(g[j]) for j in of])
-            found = max((found - prior * mine) / (1 - prior), math.exp(-1 / GAMMA))
-        terms += [math.log(1 + (12 + 3) * math.exp(-g[p]) * found) for p in of]
+            mine = expectation(
+                [math.exp(beta * g[j]) for j in columns], [math.exp(g[j]) for j in columns]
+            )
+            expected = max((expected - prior * mine) / (1 - prior), math.exp(-1 / GAMMA))
+        terms += [math.log(1 + (12 + 3) * math.exp(-g[p]) * expected) for p in columns]
     got = loss(z1, z2, torch.tensor(LABELS))
     assert abs(got.item() - sum(terms) / len(terms)) < 1e-10
 
 
 def test_the_gradient_is_right_and_does_not_reach_synthetic_negatives():
-    own = numbers(8, 3, 4, seed=2)
-    given = Given(own / own.norm(dim=2, keepdim=True))
-    sampler = NegativeSampler(hardening=Exponential(1.0), synthetic=given)
+    vectors = numbers(8, 3, 4, seed=2)
+    synthetic = Given(vectors / vectors.norm(dim=2, keepdim=True))
+    sampler = NegativeSampler(hardening=Exponential(1.0), synthetic=synthetic)
     loss = ContrastiveLoss(sampler, detach_weights=False)
     views = [numbers(4, 4, seed=s).requires_grad_() for s in (0, 1)]
     assert torch.autograd.gradcheck(loss, views)
@@ -123,19 +129,21 @@ def test_mixtures_are_of_two_of_the_hardest_admitted_negatives():
 
 
 def test_mixtures_are_drawn_from_the_seed_and_go_on_after_a_restart():
-    given = scene(numbers(5, 12), torch.ones(5, 12, dtype=torch.bool), 17)
+    scene_ = scene(numbers(5, 12), torch.ones(5, 12, dtype=torch.bool), 17)
     first, second = HardMixing(4, seed=3), HardMixing(4, seed=3)
-    assert torch.equal(first(given).embeddings, second(given).embeddings)
-    assert not torch.equal(HardMixing(4, seed=4)(given).embeddings, HardMixing(4)(given).embeddings)
+    assert torch.equal(first(scene_).embeddings, second(scene_).embeddings)
+    assert not torch.equal(
+        HardMixing(4, seed=4)(scene_).embeddings, HardMixing(4)(scene_).embeddings
+    )
     again = HardMixing(4)
     again.set_run_state(first.run_state())
-    assert torch.equal(first(given).embeddings, again(given).embeddings)
+    assert torch.equal(first(scene_).embeddings, again(scene_).embeddings)
 
 
-@pytest.mark.parametrize("given", [{"hardest": 0}, {"mixed": -1}, {"with_anchor": -1}])
-def test_settings_of_mixing_out_of_range_are_refused(given):
-    with pytest.raises(InputError, match=next(iter(given))):
-        HardMixing(**given)
+@pytest.mark.parametrize("settings", [{"hardest": 0}, {"mixed": -1}, {"with_anchor": -1}])
+def test_settings_of_mixing_out_of_range_are_refused(settings):
+    with pytest.raises(InputError, match=next(iter(settings))):
+        HardMixing(**settings)
 
 
 # The adversarial game
@@ -152,16 +160,18 @@ def test_no_gradient_passes_between_the_game_and_the_encoder():
     loss, adversary = game(number=2)
     assert list(loss.parameters()) == []
     views = [numbers(6, 5, seed=s).requires_grad_() for s in (0, 1)]
-    made = []
-    adversary.register_forward_hook(lambda module, given, found: made.append(found.embeddings))
+    embeddings_ = []
+    adversary.register_forward_hook(
+        lambda module, args, output: embeddings_.append(output.embeddings)
+    )
     loss(*views).backward()
-    assert not made[0].requires_grad
+    assert not embeddings_[0].requires_grad
     again = [z.detach().clone().requires_grad_() for z in views]
-    constant = NegativeSampler(synthetic=Given(made[0], all_real=True))
+    constant = NegativeSampler(synthetic=Given(embeddings_[0], all_real=True))
     ContrastiveLoss(constant)(*again).backward()
-    for one, other in zip(views, again, strict=True):
-        assert one.grad.abs().sum() > 0
-        torch.testing.assert_close(one.grad, other.grad)
+    for view, other in zip(views, again, strict=True):
+        assert view.grad.abs().sum() > 0
+        torch.testing.assert_close(view.grad, other.grad)
 
 
 def weights_of(adversary):
@@ -229,8 +239,8 @@ def test_positives_of_the_game_are_of_the_batch_and_not_of_the_queue():
 
 
 def test_diagnostics_count_synthetic_negatives():
-    own = torch.nn.functional.normalize(numbers(12, 3, 4), dim=2)
-    loss = ContrastiveLoss(NegativeSampler(synthetic=Given(own, all_real=True)))
+    vectors = torch.nn.functional.normalize(numbers(12, 3, 4), dim=2)
+    loss = ContrastiveLoss(NegativeSampler(synthetic=Given(vectors, all_real=True)))
     seen = loss.with_diagnostics(numbers(6, 4), numbers(6, 4, seed=1))[1]
     torch.testing.assert_close(seen.effective_negatives, torch.full((12,), 13.0).double())
     pools = [numbers(7, 4, seed=s) for s in range(4)]
@@ -242,13 +252,13 @@ def test_the_generator_comes_near_the_positives():
     """Items along one axis, positives along another: G finds them."""
     adversary = AdversarialNegatives(lr=0.01)
     axes = torch.eye(4)
-    given = Scene(
+    scene_ = Scene(
         axes[:1].expand(64, 4), axes, torch.zeros(64, 4), torch.ones(64, 4, dtype=torch.bool),
         axes[:1].expand(64, 4), torch.nn.functional.normalize(axes[1] + 0.1 * torch.randn(64, 4)),
     )  # fmt: skip
-    first = adversary(given).embeddings[..., 1].mean()
+    first = adversary(scene_).embeddings[..., 1].mean()
     for _ in range(400):
-        last = adversary(given).embeddings
+        last = adversary(scene_).embeddings
     assert float(first) < 0.5
     assert float(last[..., 1].mean()) > 0.8
     discriminator = adversary._game[0].discriminator
@@ -260,13 +270,13 @@ def test_the_generator_comes_near_the_positives():
 
 def test_a_restart_goes_on_as_if_there_were_none():
     views = [numbers(6, 5).float(), numbers(6, 5, seed=1).float()]
-    one, of_one = game()
+    loss, adversary = game()
     for _ in range(3):
-        one(*views)
-    other, of_other = game(seed=9)
-    of_other.set_run_state(of_one.run_state())
+        loss(*views)
+    other, other_adversary = game(seed=9)
+    other_adversary.set_run_state(adversary.run_state())
     for _ in range(2):
-        assert torch.equal(one(*views), other(*views))
+        assert torch.equal(loss(*views), other(*views))
 
 
 def test_a_game_that_diverges_is_frozen_and_training_goes_on():
@@ -284,16 +294,16 @@ def test_a_game_that_diverges_is_frozen_and_training_goes_on():
     assert loss(*views).isfinite()  # and warns no more
 
 
-@pytest.mark.parametrize("given", [{"number": 0}, {"hidden": 0}, {"lr": 0.0}])
-def test_settings_of_the_game_out_of_range_are_refused(given):
-    with pytest.raises(InputError, match=next(iter(given))):
-        AdversarialNegatives(**given)
+@pytest.mark.parametrize("settings", [{"number": 0}, {"hidden": 0}, {"lr": 0.0}])
+def test_settings_of_the_game_out_of_range_are_refused(settings):
+    with pytest.raises(InputError, match=next(iter(settings))):
+        AdversarialNegatives(**settings)
 
 
 # SPACL
 
 
-def spacl(views, labels, quota, number, own=None):
+def spacl(views, labels, quota, number, synthetic=None):
     """The paper's objective in loops: hard positives, and the hardest negatives of other items."""
     terms = []
     for i in range(len(views[0])):
@@ -309,7 +319,9 @@ def spacl(views, labels, quota, number, own=None):
             for j in range(len(views[0]))
             if j != i and (labels is None or labels[j] != labels[i])
         ]
-        logits = [dot(anchor, v) / GAMMA for v in others + ([] if own is None else own[i])]
+        logits = [
+            dot(anchor, v) / GAMMA for v in others + ([] if synthetic is None else synthetic[i])
+        ]
         logits.sort(reverse=True)
         total, kept = sum(map(math.exp, logits)), 0.0
         for t in logits:
@@ -325,23 +337,23 @@ def spacl(views, labels, quota, number, own=None):
 @pytest.mark.parametrize("number", [2, 3])
 @pytest.mark.parametrize("labels", [None, LABELS])
 def test_the_loss_of_hard_positives_and_filtered_negatives_is_spacls(quota, number, labels):
-    views, own = [numbers(7, 4, seed=s) for s in range(4)], numbers(7, 2, 4, seed=9)
-    own = own / own.norm(dim=2, keepdim=True)
+    views, vectors = [numbers(7, 4, seed=s) for s in range(4)], numbers(7, 2, 4, seed=9)
+    vectors = vectors / vectors.norm(dim=2, keepdim=True)
 
-    for made in (None, own):
+    for synthetic in (None, vectors):
         sampler = NegativeSampler(
             "others" if labels is None else "other_labels", RelativeThreshold(quota),
-            synthetic=None if made is None else Given(made, all_real=True),
+            synthetic=None if synthetic is None else Given(synthetic, all_real=True),
         )  # fmt: skip
         loss = ContrastiveLoss(
             sampler, positives=HardPositives(number), pooling="logsumexp", weight="kept"
         )
         expected = spacl(
             [v.tolist() for v in views], labels, quota, number,
-            None if made is None else made.tolist(),
+            None if synthetic is None else synthetic.tolist(),
         )  # fmt: skip
-        given = None if labels is None else torch.tensor(labels)
-        assert abs(loss(views, labels=given).item() - expected) < 1e-10
+        label_tensor = None if labels is None else torch.tensor(labels)
+        assert abs(loss(views, labels=label_tensor).item() - expected) < 1e-10
 
 
 def test_the_methods_of_the_table_are_that_loss():
@@ -367,21 +379,21 @@ def test_candidates_can_be_constants_to_the_gradient():
     a1, a2, c1, c2 = (numbers(7, 4, seed=s).requires_grad_() for s in (0, 1, 0, 1))
     u = [x / x.norm(dim=1, keepdim=True) for x in (torch.cat([a1, a2]), torch.cat([c1, c2]))]
     t, at = u[0] @ u[1].T / GAMMA, torch.arange(14)
-    own = at[:, None] % 7 == at % 7
+    same_item = at[:, None] % 7 == at % 7
     pulled = t.gather(1, (at[:, None] + 7) % 14)[:, 0]
-    torch.log1p(t.masked_fill(own, -math.inf).exp().sum(1) / pulled.exp()).mean().backward()
+    torch.log1p(t.masked_fill(same_item, -math.inf).exp().sum(1) / pulled.exp()).mean().backward()
     torch.testing.assert_close(z1.grad, a1.grad)
     torch.testing.assert_close(z2.grad, a2.grad)
 
 
-@pytest.mark.parametrize("given", [
+@pytest.mark.parametrize("settings", [
     {"objective": "jsd"}, {"streaming": True},
 ])  # fmt: skip
-def test_what_spacl_cannot_be_combined_with_is_refused(given):
+def test_what_spacl_cannot_be_combined_with_is_refused(settings):
     with pytest.raises(InputError):
-        contrastive_loss("spacl", **given)
+        contrastive_loss("spacl", **settings)
     with pytest.raises(InputError):
-        contrastive_loss("mochi", **given)
+        contrastive_loss("mochi", **settings)
 
 
 def test_rest_transport_and_parts_of_other_methods_are_refused():

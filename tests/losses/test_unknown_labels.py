@@ -32,27 +32,27 @@ def labels_of(n, share, *, classes=3, unknown=-1, seed=0):
     return y
 
 
-def made(name, **options):
+def build_loss(name, **options):
     return contrastive_loss(name, beta=1.5, threshold=0.1, **options)
 
 
 def assert_same(value, inputs, other, other_inputs, tolerance=1e-10):
     """Values, and gradients of their sum with weights that tell single anchors apart."""
-    found = []
-    for of, leaves in ((value, inputs), (other, other_inputs)):
-        weights = torch.linspace(0.5, 2.0, of.numel(), dtype=of.dtype).view_as(of)
-        slopes = torch.autograd.grad((of * weights).sum(), leaves)
-        found.append([of.detach(), *slopes])
-    torch.testing.assert_close(*found, rtol=tolerance, atol=tolerance)
+    gradients = []
+    for result, leaves in ((value, inputs), (other, other_inputs)):
+        weights = torch.linspace(0.5, 2.0, result.numel(), dtype=result.dtype).view_as(result)
+        slopes = torch.autograd.grad((result * weights).sum(), leaves)
+        gradients.append([result.detach(), *slopes])
+    torch.testing.assert_close(*gradients, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("how", ["dense", "streamed", "jsd"])
+@pytest.mark.parametrize("way", ["dense", "streamed", "jsd"])
 @pytest.mark.parametrize("name", ETAS)
-def test_value_and_gradient_of_views_equal_the_loops(name, how, share, reduction):
-    options = JSD if how == "jsd" else {"streaming": how == "streamed"}
-    loss = made(name, unknown=-1, reduction=reduction, **options)
+def test_value_and_gradient_of_views_equal_the_loops(name, way, share, reduction):
+    options = JSD if way == "jsd" else {"streaming": way == "streamed"}
+    loss = build_loss(name, unknown=-1, reduction=reduction, **options)
     z = [numbers(8, 4, seed=v).requires_grad_() for v in (0, 1)]
     extra, y, extra_y = numbers(3, 4, seed=2).requires_grad_(), labels_of(8, share), [1, -1, -1]
     y[0] = 1 if share < 1 else -1
@@ -67,13 +67,13 @@ def test_value_and_gradient_of_views_equal_the_loops(name, how, share, reduction
 
 
 @pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("how", ["infonce", "fused", "dense"])
+@pytest.mark.parametrize("way", ["infonce", "fused", "dense"])
 @pytest.mark.parametrize("name", ETAS)
-def test_nodes_against_graphs_equal_the_loops(name, how, share):
+def test_nodes_against_graphs_equal_the_loops(name, way, share):
     nodes, graphs, batch = numbers(14, 4), numbers(7, 4, seed=1), torch.arange(14) % 7
     y = labels_of(7, share)
-    loss = made(name, unknown=-1, **({} if how == "infonce" else JSD))
-    loss.fused = how == "fused"
+    loss = build_loss(name, unknown=-1, **({} if way == "infonce" else JSD))
+    loss.fused = way == "fused"
     expected = loops.local_global(
         nodes.tolist(), graphs.tolist(), batch.tolist(), y.tolist(), admit=METHODS[name].admit,
         eta=ETAS[name], objective=loss.objective, scale="cosine", unknown=-1,
@@ -90,14 +90,16 @@ def test_where_no_label_is_known_they_are_the_losses_without_labels(
     options = {"objective": objective, "reduction": reduction}
     z = [numbers(150, 6, seed=v).requires_grad_() for v in range(2)]
     y = torch.full((150,), -1)
-    assert_same(made(aware, unknown=-1, **options)(*z, y), z, made(free, **options)(*z), z)
+    assert_same(
+        build_loss(aware, unknown=-1, **options)(*z, y), z, build_loss(free, **options)(*z), z
+    )
 
 
 @pytest.mark.parametrize(("aware", "free"), [("hscl", "hucl"), ("scl", "ucl")])
 def test_an_anchor_of_unknown_label_has_the_loss_without_labels_among_any_others(aware, free):
     z, y = [numbers(30, 5, seed=v) for v in range(2)], labels_of(30, 0.4)
-    ours = made(aware, unknown=-1, reduction="none")(*z, y)
-    plain = made(free, reduction="none")(*z)
+    ours = build_loss(aware, unknown=-1, reduction="none")(*z, y)
+    plain = build_loss(free, reduction="none")(*z)
     alike = torch.isclose(ours, plain, rtol=1e-12, atol=0)
     assert torch.equal(alike, (y == -1).repeat(2))
 
@@ -110,14 +112,14 @@ def test_an_item_of_unknown_label_is_as_one_alone_in_its_class(name, mark):
     y = 1 + labels_of(12, 0.0)
     alone, marked = y.clone(), y.clone()
     alone[:5], marked[:5] = torch.arange(10, 15), mark
-    assert_same(made(name, unknown=mark)(z, marked), z, made(name)(z, alone), z)
+    assert_same(build_loss(name, unknown=mark)(z, marked), z, build_loss(name)(z, alone), z)
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_where_all_labels_are_known_nothing_changes(name):
     z = [numbers(12, 5, seed=v).requires_grad_() for v in range(2)]
     y = labels_of(12, 0.0)
-    assert_same(made(name, unknown=-1)(*z, y), z, made(name)(*z, y), z, tolerance=0.0)
+    assert_same(build_loss(name, unknown=-1)(*z, y), z, build_loss(name)(*z, y), z, tolerance=0.0)
 
 
 @pytest.mark.parametrize("n_views", [1, 2])
@@ -126,47 +128,51 @@ def test_where_all_labels_are_known_nothing_changes(name):
 def test_blocks_equal_the_dense_path(admit, share, n_views):
     z = [numbers(700, 6, seed=v).requires_grad_() for v in range(n_views)]
     more = {"candidates": numbers(90, 6, seed=5), "candidate_labels": labels_of(90, share, seed=1)}
-    found = []
+    outputs = []
     for streaming in (True, False):
         loss = ContrastiveLoss(
             NegativeSampler(admit), positives="class", unknown=-1, reduction="none",
             streaming=streaming,
         )  # fmt: skip
         value, seen = loss.with_diagnostics(z, labels_of(700, share), **more)
-        found.append((value, {k: int(n) for k, n in seen.counts.items()}))
-    (one, counts), (other, same) = found
+        outputs.append((value, {k: int(n) for k, n in seen.counts.items()}))
+    (gradient, counts), (other, same) = outputs
     assert counts == same
-    assert_same(one, z, other, z)
+    assert_same(gradient, z, other, z)
 
 
 def test_labels_may_be_of_any_integers():
     z, y = [numbers(9, 4, seed=v) for v in range(2)], labels_of(9, 0.3)
-    loss = made("hscl", unknown=-1)
+    loss = build_loss("hscl", unknown=-1)
     expected = loss(*z, y)
-    for given in (y.tolist(), y.numpy(), y.to(torch.int8), y.int()):
-        assert loss(*z, given) == expected
+    for labels_ in (y.tolist(), y.numpy(), y.to(torch.int8), y.int()):
+        assert loss(*z, labels_) == expected
     byte = torch.where(y == -1, 255, y).to(torch.uint8)
-    assert made("hscl", unknown=255)(*z, byte) == expected
+    assert build_loss("hscl", unknown=255)(*z, byte) == expected
     # −1 is no number of a byte, and 255 a class like others.
     torch.testing.assert_close(loss(*z, byte), loss(*z, byte.long()), rtol=0, atol=0)
 
 
 def test_diagnostics_know_which_anchors_have_no_label():
     z, y = [numbers(9, 4, seed=v) for v in range(2)], labels_of(9, 0.3)
-    own = {}
+    label_weights = {}
     for name in ("hucl", "hscl"):
-        own[name] = made(name, unknown=-1).with_diagnostics(*z, y)[1].own_label_weight
-        assert torch.equal(own[name].isnan(), (y == -1).repeat(2))
+        label_weights[name] = (
+            build_loss(name, unknown=-1).with_diagnostics(*z, y)[1].own_label_weight
+        )
+        assert torch.equal(label_weights[name].isnan(), (y == -1).repeat(2))
     alone = torch.where(y == -1, torch.arange(9) + 100, y)
-    known = made("hucl").with_diagnostics(*z, alone)[1].own_label_weight
+    known = build_loss("hucl").with_diagnostics(*z, alone)[1].own_label_weight
     seen = (y != -1).repeat(2)
-    torch.testing.assert_close(own["hucl"][seen], known[seen], rtol=1e-12, atol=0)
-    assert (own["hscl"][seen] == 0).all()
+    torch.testing.assert_close(label_weights["hucl"][seen], known[seen], rtol=1e-12, atol=0)
+    assert (label_weights["hscl"][seen] == 0).all()
 
 
 def test_an_anchor_without_a_positive_is_counted():
     """One view: the positives are those of the class alone."""
-    value, seen = made("hscl", unknown=-1).with_diagnostics(numbers(7, 3), [0, 0, 1, 1, -1, -1, -1])
+    value, seen = build_loss("hscl", unknown=-1).with_diagnostics(
+        numbers(7, 3), [0, 0, 1, 1, -1, -1, -1]
+    )
     assert int(seen.without_positive) == 3
     assert int(seen.contributing) == 4
     assert value.isfinite()
@@ -176,25 +182,29 @@ def test_an_anchor_without_a_positive_is_counted():
 def test_embeddings_of_the_anchors_class_are_never_seen_among_its_negatives(name):
     """1e30 there changes neither value nor gradient, and NaN no value."""
     y = torch.tensor([0, 0, 0, 0, -1, 1])
-    loss = made(name, unknown=-1, positives="view", reduction="none")
+    loss = build_loss(name, unknown=-1, positives="view", reduction="none")
     z1, z2 = (numbers(6, 4, seed=v) for v in range(2))
 
-    def found(poison):
-        one, two = z1.clone(), z2.clone()
-        one[2:4], two[2:4] = poison, poison
-        value = loss(one.requires_grad_(), two, y)[[0, 1, 6, 7]]
-        (slope,) = torch.autograd.grad(value.sum(), one)
+    def value_and_gradient(poison):
+        first, second = z1.clone(), z2.clone()
+        first[2:4], second[2:4] = poison, poison
+        value = loss(first.requires_grad_(), second, y)[[0, 1, 6, 7]]
+        (slope,) = torch.autograd.grad(value.sum(), first)
         return value.detach(), slope[[0, 1, 4, 5]]
 
-    torch.testing.assert_close(found(1e30), found(1.0), rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(found(math.nan)[0], found(1.0)[0], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(
+        value_and_gradient(1e30), value_and_gradient(1.0), rtol=1e-12, atol=1e-12
+    )
+    torch.testing.assert_close(
+        value_and_gradient(math.nan)[0], value_and_gradient(1.0)[0], rtol=1e-12, atol=1e-12
+    )
 
 
 @pytest.mark.skipif(torch.__version__ < "2.9", reason="see test_losses")
 def test_a_compiled_loss_has_the_same_value_and_other_negative_labels_make_it_nan():
     torch.compiler.reset()
     z, y = [numbers(9, 4, seed=v) for v in range(2)], labels_of(9, 0.3)
-    loss = made("hscl", unknown=-1)
+    loss = build_loss("hscl", unknown=-1)
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(*z, y), loss(*z, y))
     y[0] = -2
@@ -204,14 +214,14 @@ def test_a_compiled_loss_has_the_same_value_and_other_negative_labels_make_it_na
 def test_what_cannot_be_a_label_is_told():
     z = [numbers(4, 3, seed=v) for v in range(2)]
     with pytest.raises(InputError) as error:
-        made("hscl")(*z, [0, 1, -7, 0])
+        build_loss("hscl")(*z, [0, 1, -7, 0])
     assert says(str(error.value), "labels", "unknown=-7")
     with pytest.raises(InputError) as error:
-        made("hscl", unknown=-1)(*z, [0, 1, -7, -1])
+        build_loss("hscl", unknown=-1)(*z, [0, 1, -7, -1])
     assert says(str(error.value), "labels", -1, -7)
     for wrong in (True, "no", 0.0, 2**70):
         with pytest.raises(InputError) as error:
-            made("hscl", unknown=wrong)
+            build_loss("hscl", unknown=wrong)
         assert says(str(error.value), "unknown", repr(wrong))
     sampler = NegativeSampler("other_labels", label_gap=(0.2, 0.5))
     with pytest.raises(InputError) as error:
@@ -224,19 +234,19 @@ def test_what_cannot_be_a_label_is_told():
     assert says(str(error.value), "unknown=-1", "label_gap=(0.2, 0.5)", "NaN")
 
 
-@pytest.mark.parametrize(("given", "keeps"), [(None, False), (-1, True), (-100, True)])
-def test_a_queue_keeps_labels_that_are_not_known_for_a_loss_that_knows_of_them(given, keeps):
+@pytest.mark.parametrize(("labels", "keeps"), [(None, False), (-1, True), (-100, True)])
+def test_a_queue_keeps_labels_that_are_not_known_for_a_loss_that_knows_of_them(labels, keeps):
     z = numbers(4, 3)
-    queue = Queue(8, 3, unknown=given)
-    mark = -1 if given is None else given
+    queue = Queue(8, 3, unknown=labels)
+    mark = -1 if labels is None else labels
     queue.add(z, torch.tensor([0, 1, mark, 2]))
     queue.add(z[:2])
     assert ("candidate_labels" in queue.candidates()) == keeps
     if keeps:
         assert queue.candidates()["candidate_labels"].tolist() == [0, 1, mark, 2, mark, mark]
         y = torch.tensor([0, mark, 1, mark])
-        value = made("hscl", unknown=given)(z + 1, z, y, **queue.candidates())
-        by_hand = made("hscl")(
+        value = build_loss("hscl", unknown=labels)(z + 1, z, y, **queue.candidates())
+        by_hand = build_loss("hscl")(
             z + 1, z, torch.tensor([0, 7, 1, 8]), candidates=torch.cat([z, z[:2]]),
             candidate_labels=torch.tensor([0, 1, 9, 2, 10, 11]),
         )  # fmt: skip

@@ -69,7 +69,9 @@ def test_what_a_probe_reads_trains_no_encoder_of_its_own() -> None:
      ("MUTAG", "graphs"), ("digits", "images")],
 )  # fmt: skip
 def test_a_data_set_names_its_domain(name: str, domain: str) -> None:
-    assert [one for one in DOMAINS if namespace(one).has_dataset(name)] == [domain]
+    assert [
+        name_of_domain for name_of_domain in DOMAINS if namespace(name_of_domain).has_dataset(name)
+    ] == [domain]
 
 
 @pytest.mark.parametrize("method", AWARE)

@@ -142,7 +142,7 @@ def local_global(
     t = [[dot(v, u) for u in graphs] for v in nodes]
     if objective == "infonce":
         t = [[dot(unit(v), unit(u)) / gamma for u in graphs] for v in nodes]
-    rows = [[j for j in range(len(graphs)) if j != own] for own in batch]
+    rows = [[j for j in range(len(graphs)) if j != own_graph] for own_graph in batch]
     terms = []
     for i, others in enumerate(rows):
         neg = [j for j in others if admit == "others" or not alike(y[j], y[batch[i]], unknown)]
@@ -153,15 +153,15 @@ def local_global(
         hard = [h * w(batch[i], j) for h, j in zip(hard, neg, strict=True)]
         if not sum(hard):
             continue
-        own = t[i][batch[i]]
+        positive = t[i][batch[i]]
         if objective == "infonce":
             E = expectation(hard, [math.exp(t[i][j]) for j in neg])
-            E = E if prior is None else (E - prior * math.exp(own)) / (1 - prior)
+            E = E if prior is None else (E - prior * math.exp(positive)) / (1 - prior)
             E = E if prior is None else max(E, math.exp(-1 / gamma))
-            terms.append(math.log(1 + len(others) * math.exp(-own) * E))
+            terms.append(math.log(1 + len(others) * math.exp(-positive) * E))
         else:
             E = expectation(hard, [math.log(1 + math.exp(t[i][j])) for j in neg])
-            sp = math.log(1 + math.exp(own))
+            sp = math.log(1 + math.exp(positive))
             E = E if prior is None else max((E - prior * sp) / (1 - prior), 0.0)
-            terms.append(math.log(1 + math.exp(-own)) + E - 2 * math.log(2))
+            terms.append(math.log(1 + math.exp(-positive)) + E - 2 * math.log(2))
     return sum(terms) / len(terms)

@@ -23,16 +23,18 @@ def similarity(u, v, gamma: float | None) -> float:
 
 
 def two_view_anchors(z1, z2, y, gamma: float | None) -> Iterator[Anchor]:
-    for i, (own,), _, others, z in rows_of_two_views(z1, z2, y, "others", "view"):
+    for i, (positive,), _, others, z in rows_of_two_views(z1, z2, y, "others", "view"):
         g = [similarity(z[i], v, gamma) for v in z]
         labels = [*y, *y]
-        yield Anchor(labels[i], g[own], [(labels[j], g[j]) for j in others])
+        yield Anchor(labels[i], g[positive], [(labels[j], g[j]) for j in others])
 
 
 def local_global_anchors(nodes, graphs, batch, y, gamma: float | None = None) -> Iterator[Anchor]:
-    for v, own in zip(nodes, batch, strict=True):
+    for v, own_graph in zip(nodes, batch, strict=True):
         g = [similarity(v, u, gamma) for u in graphs]
-        yield Anchor(y[own], g[own], [(y[j], g[j]) for j in range(len(graphs)) if j != own])
+        yield Anchor(
+            y[own_graph], g[own_graph], [(y[j], g[j]) for j in range(len(graphs)) if j != own_graph]
+        )
 
 
 def five(x: Anchor, eta: Function, h: Function) -> dict[str, tuple[Any, Any]]:
@@ -71,7 +73,7 @@ def mean(values: list[float]) -> float:
 
 def diagnosis(batches: list[list[Anchor]], eta: Function, objective: str, gamma: float) -> dict:
     """What Fig. 4 and 5 show of η(t), t = s / γ, and whom it takes; NaN where no anchor has it."""
-    found: dict[str, list[Any]] = {name: [] for name in (
+    columns: dict[str, list[Any]] = {name: [] for name in (
         "holds", "lemma", "left", "right", "ucl", "scl", "hucl", "hscl",
         "n_hucl", "n_hscl", "own", "alone", "spared", "unopposed",
     )}  # fmt: skip
@@ -79,19 +81,19 @@ def diagnosis(batches: list[list[Anchor]], eta: Function, objective: str, gamma:
         m = max((abs(g) for x in anchors for _, g in x.others), default=1.0)
         to_t = 1.0 if objective == "infonce" else 1 / m / gamma
         for x in anchors:
-            _add(found, x, lambda g, to_t=to_t: eta(g * to_t), objective)
-    counts = {name: sum(found[name]) for name in ("alone", "spared", "unopposed")}
+            _add(columns, x, lambda g, to_t=to_t: eta(g * to_t), objective)
+    counts = {name: sum(columns[name]) for name in ("alone", "spared", "unopposed")}
     return counts | {
-        "assumption_1": mean(found["holds"]),
-        "lemma_1": mean(found["lemma"]),
-        "defined": len(found["holds"]),
-        "losses": {name: mean(found[name]) for name in ("ucl", "scl", "hucl", "hscl")},
-        "common": len(found["hscl"]),
-        "collisions": mean(found["left"]),
-        "negatives": mean(found["right"]),
-        "effective_hucl": mean(found["n_hucl"]),
-        "effective_hscl": mean(found["n_hscl"]),
-        "same_label_weight": mean(found["own"]),
+        "assumption_1": mean(columns["holds"]),
+        "lemma_1": mean(columns["lemma"]),
+        "defined": len(columns["holds"]),
+        "losses": {name: mean(columns[name]) for name in ("ucl", "scl", "hucl", "hscl")},
+        "common": len(columns["hscl"]),
+        "collisions": mean(columns["left"]),
+        "negatives": mean(columns["right"]),
+        "effective_hucl": mean(columns["n_hucl"]),
+        "effective_hscl": mean(columns["n_hscl"]),
+        "same_label_weight": mean(columns["own"]),
         "others": mean([len(x.others) for anchors in batches for x in anchors]),
         "other_labels": mean(
             [sum(y != x.y for y, _ in x.others) for anchors in batches for x in anchors]
@@ -99,7 +101,7 @@ def diagnosis(batches: list[list[Anchor]], eta: Function, objective: str, gamma:
     }
 
 
-def _add(found: dict[str, list[Any]], x: Anchor, eta: Function, objective: str) -> None:
+def _add(columns: dict[str, list[Any]], x: Anchor, eta: Function, objective: str) -> None:
     row = five(x, eta, math.exp if objective == "infonce" else lambda g: math.log(1 + math.exp(g)))
     e = {name: expected for name, (_, expected) in row.items()}
     losses = {
@@ -108,21 +110,21 @@ def _add(found: dict[str, list[Any]], x: Anchor, eta: Function, objective: str) 
         if e[name] is not None
     }
     if e["hcol"] is not None and e["hscl"] is not None:
-        found["holds"].append(e["hcol"] >= e["hscl"])
-        found["lemma"].append(losses["hucl"] >= losses["hscl"])
-        found["left"].append(e["hcol"])
-        found["right"].append(e["hscl"])
+        columns["holds"].append(e["hcol"] >= e["hscl"])
+        columns["lemma"].append(losses["hucl"] >= losses["hscl"])
+        columns["left"].append(e["hcol"])
+        columns["right"].append(e["hscl"])
     if len(losses) == 4:
         for name, loss in losses.items():
-            found[name].append(loss)
-    for name, of in (("n_hucl", x), ("n_hscl", x._replace(
+            columns[name].append(loss)
+    for name, anchor in (("n_hucl", x), ("n_hscl", x._replace(
         others=[(y, g) for y, g in x.others if y != x.y]
     ))):  # fmt: skip
-        if q := taken(of, eta):
-            found[name].append(1 / sum(weight**2 for _, weight in q))
+        if q := taken(anchor, eta):
+            columns[name].append(1 / sum(weight**2 for _, weight in q))
     if q := taken(x, eta):
-        found["own"].append(sum(weight for y, weight in q if y == x.y))
+        columns["own"].append(sum(weight for y, weight in q if y == x.y))
     alone = all(y != x.y for y, _ in x.others)
-    found["alone"].append(alone)
-    found["spared"].append(not alone and e["hcol"] is None)
-    found["unopposed"].append(e["hcol"] is not None and e["hscl"] is None)
+    columns["alone"].append(alone)
+    columns["spared"].append(not alone and e["hcol"] is None)
+    columns["unopposed"].append(e["hcol"] is not None and e["hscl"] is None)

@@ -12,7 +12,7 @@ from gcl_hard.reports.legend import LINES, legend, varied
 from gcl_hard.reports.page import page
 from gcl_hard.reports.rows import Row
 from gcl_hard.reports.tables import terminal, to_latex
-from tests.reports.made import BEST, FULL, OPEN, SCORES, differs, row
+from tests.reports.made import BEST, FULL, OPEN, SCORES, config, differs, row
 
 ONE = Scores((0, 1), ((80.0,), (70.0,)), n_test=50)
 PLAIN = row("dcl", protocol="inductive", scores=Scores((0,), ((80.0, 90.0, 85.0),)), expected=1)
@@ -35,7 +35,7 @@ SIGNS = {
 
 def shown(format: str, *rows: Row) -> str:
     if format == "m":
-        return page(Results([], (0, 1), {}), rows, command="x", quick=False, figures=[])
+        return page(Results([config()], (0, 1), {}), rows, command="x", quick=False, figures=[])
     if format == "x":
         return to_latex(rows)
     console = Console(width=400, color_system=None)

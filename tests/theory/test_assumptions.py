@@ -73,8 +73,8 @@ def local_global(objective: str, labels: list[int], seed: int, tight: float) -> 
 def batches(contrast: str, objective: str, tight: float) -> list[Batch]:
     """Of unequal sizes: classes of one, one class alone, a pair of classes."""
     make = two_views if contrast == "two-view" else local_global
-    of = ([0, 0, 1, 1, 2, 0, 1, 4], [0, 0, 0], [1, 2, 1, 2, 1], [3, 3, 2, 1])
-    return [make(objective, labels, seed, tight) for seed, labels in enumerate(of)]
+    label_lists = ([0, 0, 1, 1, 2, 0, 1, 4], [0, 0, 0], [1, 2, 1, 2, 1], [3, 3, 2, 1])
+    return [make(objective, labels, seed, tight) for seed, labels in enumerate(label_lists)]
 
 
 CASES = {
@@ -86,8 +86,8 @@ CASES = {
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(map(str, case)))
 
 
-def assert_is(found: Diagnosis, expected: dict[str, Any]) -> None:
-    ours = found._asdict()
+def assert_is(actual: Diagnosis, expected: dict[str, Any]) -> None:
+    ours = actual._asdict()
     assert ours.keys() == expected.keys()
     assert {name: ours[name] for name in COUNTS} == {name: expected[name] for name in COUNTS}
     assert ours.pop("losses") == pytest.approx(expected["losses"], rel=1e-10, nan_ok=True)
@@ -98,48 +98,48 @@ def assert_is(found: Diagnosis, expected: dict[str, Any]) -> None:
 @each_case
 def test_every_number_is_the_papers_over_all_anchors(case):
     whole = CASES[case]
-    found = diagnose([scores for scores, _ in whole], HARDENINGS)
-    assert list(found) == list(ETAS)
+    result = diagnose([scores for scores, _ in whole], HARDENINGS)
+    assert list(result) == list(ETAS)
     anchors = [row for _, row in whole]
     for name, (_, eta) in ETAS.items():
-        assert_is(found[name], theory.diagnosis(anchors, eta, case[1], GAMMA))
+        assert_is(result[name], theory.diagnosis(anchors, eta, case[1], GAMMA))
 
 
 @each_case
 def test_each_batch_by_itself_is_the_papers(case):
     for (scores, anchors), name in itertools.product(CASES[case], ("beta=2", "l=-0.05")):
-        found = diagnose([scores], {name: HARDENINGS[name]})[name]
-        assert_is(found, theory.diagnosis([anchors], ETAS[name][1], case[1], GAMMA))
+        result = diagnose([scores], {name: HARDENINGS[name]})[name]
+        assert_is(result, theory.diagnosis([anchors], ETAS[name][1], case[1], GAMMA))
 
 
 def test_cases_reach_every_count_and_both_answers():
     seen = [
-        found
+        result
         for whole in CASES.values()
-        for found in diagnose([scores for scores, _ in whole], HARDENINGS).values()
+        for result in diagnose([scores for scores, _ in whole], HARDENINGS).values()
     ]
     for name in COUNTS:
-        assert any(getattr(found, name) > 0 for found in seen), name
-    fractions = [found.assumption_1 for found in seen]
+        assert any(getattr(result, name) > 0 for result in seen), name
+    fractions = [result.assumption_1 for result in seen]
     assert min(fractions) < 0.5 < max(fractions)
-    assert len({found.common - found.defined for found in seen}) > 2
+    assert len({result.common - result.defined for result in seen}) > 2
 
 
 @each_case
 def test_lemma_1_holds_at_as_many_anchors_as_assumption_1(case):
     tables = [scores for scores, _ in CASES[case]]
-    for found in diagnose(tables, HARDENINGS).values():
-        assert found.lemma_1 == pytest.approx(found.assumption_1, abs=0, nan_ok=True)
+    for result in diagnose(tables, HARDENINGS).values():
+        assert result.lemma_1 == pytest.approx(result.assumption_1, abs=0, nan_ok=True)
     # A collision of weight e^(-200) is none in floats: both losses are equal, and that counts.
-    found = diagnose(tables, {"beta=100": Exponential(100.0)})["beta=100"]
-    assert found.lemma_1 >= found.assumption_1
+    result = diagnose(tables, {"beta=100": Exponential(100.0)})["beta=100"]
+    assert result.lemma_1 >= result.assumption_1
 
 
 @each_case
 def test_effective_numbers_and_weights_are_those_of_the_distributions(case):
     tables = [scores for scores, _ in CASES[case]]
     names = {**HARDENINGS, "mean": MeanThreshold()}
-    found = diagnose(tables, names)
+    results = diagnose(tables, names)
     for name, hardening in names.items():
         n_hucl, n_hscl, weights = [], [], []
         for scores in tables:
@@ -150,8 +150,8 @@ def test_effective_numbers_and_weights_are_those_of_the_distributions(case):
             q, empty = log_negative_distribution(eta, scores.others & ~scores.same)
             n_hscl.append(effective_negatives(q)[~empty])
         for ours, theirs in (
-            (found[name].effective_hucl, n_hucl), (found[name].effective_hscl, n_hscl),
-            (found[name].same_label_weight, weights),
+            (results[name].effective_hucl, n_hucl), (results[name].effective_hscl, n_hscl),
+            (results[name].same_label_weight, weights),
         ):  # fmt: skip
             assert ours == pytest.approx(torch.cat(theirs).mean().item(), rel=1e-10)
 
@@ -176,28 +176,28 @@ NOTHING = dict.fromkeys(("ucl", "scl", "hucl", "hscl"), NAN)
 
 @pytest.mark.parametrize("objective", ["infonce", "jsd"])
 def test_one_class_has_collisions_and_nobody_to_compare_them_with(objective):
-    found = only(near(torch.zeros(4).long(), 1, 0.0), [2] * 4, Exponential(1.0), objective)
-    assert_is(found, {
+    result = only(near(torch.zeros(4).long(), 1, 0.0), [2] * 4, Exponential(1.0), objective)
+    assert_is(result, {
         "assumption_1": NAN, "lemma_1": NAN, "defined": 0, "alone": 0, "spared": 0,
         "unopposed": 8, "losses": NOTHING, "common": 0, "collisions": NAN, "negatives": NAN,
-        "effective_hucl": found.effective_hucl, "effective_hscl": NAN, "same_label_weight": 1.0,
+        "effective_hucl": result.effective_hucl, "effective_hscl": NAN, "same_label_weight": 1.0,
         "others": 6, "other_labels": 0,
     })  # fmt: skip
-    assert 1 <= found.effective_hucl <= 6
+    assert 1 <= result.effective_hucl <= 6
 
 
 @pytest.mark.parametrize("objective", ["infonce", "jsd"])
 def test_classes_of_one_have_losses_but_no_collision(objective):
-    found = only(near(torch.arange(4), 1, 0.0), [0, 1, 2, 3], Exponential(3.0), objective)
-    assert found.losses["ucl"] == pytest.approx(found.losses["scl"], rel=1e-12)
-    assert found.losses["hucl"] == pytest.approx(found.losses["hscl"], rel=1e-12)
-    assert found.losses["hucl"] > found.losses["ucl"]
-    assert found.effective_hucl == pytest.approx(found.effective_hscl, rel=1e-12)
-    assert_is(found, {
+    result = only(near(torch.arange(4), 1, 0.0), [0, 1, 2, 3], Exponential(3.0), objective)
+    assert result.losses["ucl"] == pytest.approx(result.losses["scl"], rel=1e-12)
+    assert result.losses["hucl"] == pytest.approx(result.losses["hscl"], rel=1e-12)
+    assert result.losses["hucl"] > result.losses["ucl"]
+    assert result.effective_hucl == pytest.approx(result.effective_hscl, rel=1e-12)
+    assert_is(result, {
         "assumption_1": NAN, "lemma_1": NAN, "defined": 0, "alone": 8, "spared": 0,
-        "unopposed": 0, "losses": found.losses, "common": 8, "collisions": NAN,
-        "negatives": NAN, "effective_hucl": found.effective_hucl,
-        "effective_hscl": found.effective_hscl, "same_label_weight": 0.0,
+        "unopposed": 0, "losses": result.losses, "common": 8, "collisions": NAN,
+        "negatives": NAN, "effective_hucl": result.effective_hucl,
+        "effective_hscl": result.effective_hscl, "same_label_weight": 0.0,
         "others": 6, "other_labels": 6,
     })  # fmt: skip
 
@@ -205,11 +205,11 @@ def test_classes_of_one_have_losses_but_no_collision(objective):
 def test_collisions_that_are_all_spared_leave_two_losses():
     # Of one class: opposite ones. Of two: a right angle, at which cosine 0 passes the threshold.
     z = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    found = only(z, [0, 0, 1, 1], Threshold(-0.5))
+    result = only(z, [0, 0, 1, 1], Threshold(-0.5))
     # A view's others: two of its class at cosine −1, four of the other at 0; t⁺ = 1 / γ.
     plain = (2 * math.exp(-2) + 4) / 6
     ucl, rest = (math.log1p(6 * math.exp(-2) * mean) for mean in (plain, 1.0))
-    assert_is(found, {
+    assert_is(result, {
         "assumption_1": NAN, "lemma_1": NAN, "defined": 0, "alone": 0, "spared": 8,
         "unopposed": 0, "losses": {"ucl": ucl, "scl": rest, "hucl": rest, "hscl": rest},
         "common": 8, "collisions": NAN, "negatives": NAN, "effective_hucl": 4.0,
@@ -220,8 +220,8 @@ def test_collisions_that_are_all_spared_leave_two_losses():
 
 def test_all_others_spared_leave_nothing_but_counts():
     z = torch.eye(4)
-    found = only(z, [0, 0, 1, 1], Threshold(0.5))
-    assert_is(found, {
+    result = only(z, [0, 0, 1, 1], Threshold(0.5))
+    assert_is(result, {
         "assumption_1": NAN, "lemma_1": NAN, "defined": 0, "alone": 0, "spared": 8,
         "unopposed": 0, "losses": NOTHING, "common": 0, "collisions": NAN, "negatives": NAN,
         "effective_hucl": NAN, "effective_hscl": NAN, "same_label_weight": NAN,
@@ -232,8 +232,8 @@ def test_all_others_spared_leave_nothing_but_counts():
 @pytest.mark.parametrize("objective", ["infonce", "jsd"])
 @pytest.mark.parametrize("name", ETAS)
 def test_a_single_item_has_nobody(name, objective):
-    found = only(torch.tensor([[0.6, 0.8]]), [0], HARDENINGS[name], objective)
-    assert_is(found, {
+    result = only(torch.tensor([[0.6, 0.8]]), [0], HARDENINGS[name], objective)
+    assert_is(result, {
         "assumption_1": NAN, "lemma_1": NAN, "defined": 0, "alone": 2, "spared": 0,
         "unopposed": 0, "losses": NOTHING, "common": 0, "collisions": NAN, "negatives": NAN,
         "effective_hucl": NAN, "effective_hscl": NAN, "same_label_weight": NAN,
@@ -246,29 +246,29 @@ def test_a_single_item_has_nobody(name, objective):
 def test_nothing_but_nan_holds_nowhere_and_has_no_number(name, objective):
     scores = CASES["two-view", objective, 0.0][0][0]
     broken = scores._replace(t=scores.t * NAN, t_pos=scores.t_pos * NAN)
-    found = diagnose([broken], {name: HARDENINGS[name]})[name]
-    assert found.assumption_1 == found.lemma_1 == 0
-    for value in (*found.losses.values(), found.collisions, found.negatives):
+    result = diagnose([broken], {name: HARDENINGS[name]})[name]
+    assert result.assumption_1 == result.lemma_1 == 0
+    for value in (*result.losses.values(), result.collisions, result.negatives):
         assert math.isnan(value)
 
 
 @pytest.mark.parametrize("beta", [0.0, 1.0, 30.0])
 def test_a_collapsed_encoder_takes_everybody_and_holds_with_equality(beta):
-    found = only(torch.ones(6, 2), [0, 0, 1, 1, 1, 2], Exponential(beta))
-    assert found.assumption_1 == found.lemma_1 == 1.0
-    assert found.collisions == pytest.approx(math.exp(2), rel=1e-12)
-    assert found.negatives == pytest.approx(math.exp(2), rel=1e-12)
-    assert found.effective_hucl == pytest.approx(10)
+    result = only(torch.ones(6, 2), [0, 0, 1, 1, 1, 2], Exponential(beta))
+    assert result.assumption_1 == result.lemma_1 == 1.0
+    assert result.collisions == pytest.approx(math.exp(2), rel=1e-12)
+    assert result.negatives == pytest.approx(math.exp(2), rel=1e-12)
+    assert result.effective_hucl == pytest.approx(10)
     # Others of another label: 8 of four views, 6 of six, 10 of the two that are alone.
-    assert found.effective_hscl == pytest.approx((4 * 8 + 6 * 6 + 2 * 10) / 12)
-    assert found.same_label_weight == pytest.approx((4 * 0.2 + 6 * 0.4) / 12)
-    assert (found.defined, found.alone) == (10, 2)
+    assert result.effective_hscl == pytest.approx((4 * 8 + 6 * 6 + 2 * 10) / 12)
+    assert result.same_label_weight == pytest.approx((4 * 0.2 + 6 * 0.4) / 12)
+    assert (result.defined, result.alone) == (10, 2)
 
 
 def test_no_batches_and_two_objectives_are_named():
-    (one, _), (other, _) = (CASES["two-view", kind, 0.0][0] for kind in ("infonce", "jsd"))
+    (infonce, _), (jsd, _) = (CASES["two-view", kind, 0.0][0] for kind in ("infonce", "jsd"))
     with pytest.raises(InputError, match=r"objective.*\[\]"):
         diagnose([], {"none": None})
     with pytest.raises(InputError, match=r"objective.*\['infonce', 'jsd'\]"):
-        diagnose([one, other], {"none": None})
-    assert diagnose([one], {}) == {}
+        diagnose([infonce, jsd], {"none": None})
+    assert diagnose([infonce], {}) == {}

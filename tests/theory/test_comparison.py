@@ -92,9 +92,9 @@ def test_alphas_and_expectations_are_the_papers(objective, name):
     for case in CASES[objective]:
         ours = case.compare(name)
         for i, row in enumerate(case.expected(name)):
-            for which, (alpha, mean) in row.items():
-                log_alpha = getattr(ours.log_alpha, which)[i].item()
-                log_mean = getattr(ours.log_mean, which)[i].item()
+            for distribution, (alpha, mean) in row.items():
+                log_alpha = getattr(ours.log_alpha, distribution)[i].item()
+                log_mean = getattr(ours.log_mean, distribution)[i].item()
                 if mean is None:
                     assert log_alpha == -math.inf
                     assert math.isnan(log_mean)
@@ -131,18 +131,20 @@ def test_losses_are_the_papers_with_one_positive_and_one_m(objective, name):
         four = four_losses(case.compare(name))
         rows = case.expected(name)
         for i, (x, row) in enumerate(zip(case.anchors, rows, strict=True)):
-            for which in DISTRIBUTIONS[:4]:
-                value = getattr(four, which)[i].item()
-                mean = row[which][1]
+            for distribution in DISTRIBUTIONS[:4]:
+                value = getattr(four, distribution)[i].item()
+                mean = row[distribution][1]
                 if mean is None:
                     assert math.isnan(value)
                 else:
                     assert value == pytest.approx(theory.psi(x, mean, objective), rel=1e-10)
-            assert four.common[i] == all(row[which][1] is not None for which in DISTRIBUTIONS[:4])
+            assert four.common[i] == all(
+                row[distribution][1] is not None for distribution in DISTRIBUTIONS[:4]
+            )
         means = four.means()
         assert list(means) == list(DISTRIBUTIONS[:4])
-        for which, value in means.items():
-            terms = getattr(four, which)[four.common].tolist()
+        for distribution, value in means.items():
+            terms = getattr(four, distribution)[four.common].tolist()
             expected = sum(terms) / len(terms) if terms else math.nan
             assert value == pytest.approx(expected, rel=1e-12, nan_ok=True)
 
@@ -156,13 +158,13 @@ def test_means_are_those_of_the_training_loss(objective, name):
         options["hardness_scale"] = "batch-max"
     for case in CASES[objective]:
         means = four_losses(case.compare(name)).means()
-        for which, admit, tilt in (
+        for distribution, admit, tilt in (
             ("ucl", "others", None), ("scl", "other_labels", None),
             ("hucl", "others", hardening), ("hscl", "other_labels", hardening),
         ):  # fmt: skip
             loss = ContrastiveLoss(NegativeSampler(admit, tilt), **options)
-            of = loss if objective == "infonce" else loss.local_global
-            assert means[which] == pytest.approx(of(*case.inputs).item(), rel=1e-10)
+            call = loss if objective == "infonce" else loss.local_global
+            assert means[distribution] == pytest.approx(call(*case.inputs).item(), rel=1e-10)
 
 
 @each_objective
@@ -301,9 +303,11 @@ def test_concentrated_weights_keep_ten_digits(beta):
             ]
             x = theory.Anchor(labels[i], 0.0, row)
             five = theory.five(x, lambda t: (beta * t).exp(), lambda t: t.exp())
-            for which, (alpha, mean) in five.items():
+            for distribution, (alpha, mean) in five.items():
                 if mean is not None:
-                    log_mean, log_alpha = (getattr(logs, which)[i].item() for logs in ours[:2])
+                    log_mean, log_alpha = (
+                        getattr(logs, distribution)[i].item() for logs in ours[:2]
+                    )
                     assert log_mean == pytest.approx(float(mean.ln()), abs=1e-10)
                     exact = float(Decimal(alpha).ln())
                     assert log_alpha == pytest.approx(exact, rel=1e-13, abs=1e-10)
@@ -342,15 +346,15 @@ def test_effective_numbers_are_those_of_the_distributions(objective, name):
     for case in CASES[objective]:
         scores, ours = case.scores, case.compare(name).effective
         eta, same = log_eta(scores, ETAS[name][0]), scores.same
-        for which, tilt, admitted in (
+        for distribution, tilt, admitted in (
             ("ucl", 0 * scores.t, scores.others), ("scl", 0 * scores.t, scores.others & ~same),
             ("hucl", eta, scores.others), ("hscl", eta, scores.others & ~same),
             ("hcol", eta, scores.others & same),
         ):  # fmt: skip
             log_q, empty = log_negative_distribution(tilt, admitted)
             expected = effective_negatives(log_q).masked_fill(empty, math.nan)
-            of = getattr(ours, which)
-            torch.testing.assert_close(of, expected, rtol=1e-11, atol=0, equal_nan=True)
+            field = getattr(ours, distribution)
+            torch.testing.assert_close(field, expected, rtol=1e-11, atol=0, equal_nan=True)
             without += int(empty.sum())
     assert without > 0
 
@@ -362,9 +366,9 @@ def test_several_hardenings_are_each_as_by_itself(objective):
         etas = [log_eta(case.scores, hardening) for hardening in hardenings]
         for ours, eta in zip(compare_each(case.scores, iter(etas)), etas, strict=True):
             alone = compare(case.scores, eta)
-            for five, of_alone in zip(ours[:3], alone[:3], strict=True):
-                for one, other in zip(five, of_alone, strict=True):
-                    torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+            for five, five_alone in zip(ours[:3], alone[:3], strict=True):
+                for actual, expected in zip(five, five_alone, strict=True):
+                    torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
 
 
 def test_parts_of_a_row_that_lie_far_apart_keep_their_digits():

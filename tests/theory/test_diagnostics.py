@@ -88,7 +88,7 @@ def loss_of(objective: Objective) -> ContrastiveLoss:
 
 
 def two_views(objective: Objective = "infonce") -> Sample:
-    labels = [torch.tensor(of) for of, _ in PAIRS]
+    labels = [torch.tensor(pair_labels) for pair_labels, _ in PAIRS]
     batches = [
         Batch.two_view(
             loss_of(objective), numbers(len(y), 3, seed), numbers(len(y), 3, seed + 9), y
@@ -119,12 +119,12 @@ def test_settings_are_the_papers_over_all_batches(objective: Objective) -> None:
     for (labels, _), batch in zip(PAIRS, sample.batches, strict=True):
         z1, z2 = (part.tolist() for part in batch.anchors.double().chunk(2))
         anchors.append(list(theory.two_view_anchors(z1, z2, labels, gamma)))
-    found = snapshot(sample, Uniform(), 4, last=False)
-    assert (found["epoch"], found["anchors"]) == (4, 20)
-    assert list(found["settings"]) == list(ETAS)
+    measured = snapshot(sample, Uniform(), 4, last=False)
+    assert (measured["epoch"], measured["anchors"]) == (4, 20)
+    assert list(measured["settings"]) == list(ETAS)
     for name, eta in ETAS.items():
         expected = theory.diagnosis(anchors, eta, objective, GAMMA)
-        ours = found["settings"][name]
+        ours = measured["settings"][name]
         assert ours.keys() == expected.keys()
         assert ours.pop("losses") == digits(expected.pop("losses"))
         assert ours == digits(expected)
@@ -146,8 +146,8 @@ def optimality(sample: Sample) -> dict[str, float]:
             angles.append(math.degrees(math.acos(abs(float(mean @ p)) / float(mean.norm()))))
             away = [nnls(others.T.numpy(), sign * p.numpy())[1] for sign in (1, -1)]
             cones.append(min(away))
-    found = {"cone_distance": cones, "stationarity_angle": angles, "gradient_norm": norms}
-    return {name: float(np.mean(values)) for name, values in found.items()}
+    conditions = {"cone_distance": cones, "stationarity_angle": angles, "gradient_norm": norms}
+    return {name: float(np.mean(values)) for name, values in conditions.items()}
 
 
 def test_conditions_of_optimality_are_of_two_views_and_infonce() -> None:
@@ -164,7 +164,7 @@ def test_geometry_is_of_the_loss_and_of_the_classifier_as_each_has_it() -> None:
     expected = shapes.neural_collapse(z, y)
     for name in ("spread", "gap"):
         expected[f"equiangular_{name}"] = expected.pop(name)
-    p, q = (np.histogram(of, 50, (-1, 1))[0] for of in (same, different))
+    p, q = (np.histogram(cosines, 50, (-1, 1))[0] for cosines in (same, different))
     centres = [shapes.unit(shapes.mean([shapes.unit(v) for v in rows]))
                for rows in shapes.classes(z, y).values()]  # fmt: skip
     expected |= {
@@ -178,8 +178,8 @@ def test_geometry_is_of_the_loss_and_of_the_classifier_as_each_has_it() -> None:
         **optimality(sample),
     }
     assert snapshot(sample, Uniform(), 1, last=False)["geometry"] == digits(expected)
-    found = snapshot(sample, Uniform(), 1, last=True)
-    assert found["histograms"] == {"same": p.tolist(), "different": q.tolist()}
+    measured = snapshot(sample, Uniform(), 1, last=True)
+    assert measured["histograms"] == {"same": p.tolist(), "different": q.tolist()}
     assert sum(p) + sum(q) == 10 * 9 / 2
 
 
@@ -196,9 +196,9 @@ def test_histograms_are_of_the_last_snapshot_alone() -> None:
 def test_the_trainings_own_hardening_is_measured_beside(current: Hardening, name: str) -> None:
     settings = snapshot(local_global(), current, 1, last=False)["settings"]
     assert list(settings) == [*ETAS, "own"]
-    own = settings["own"]
-    assert own.pop("setting") == name
-    assert own.keys() == settings["beta=1"].keys()
+    measured = settings["own"]
+    assert measured.pop("setting") == name
+    assert measured.keys() == settings["beta=1"].keys()
     anchors = list(theory.local_global_anchors(
         *(part.double().tolist() for part in (numbers(7, 3, 1), numbers(4, 3, 2))),
         OWNER.tolist(), GRAPH_LABELS.tolist(),
@@ -208,8 +208,8 @@ def test_the_trainings_own_hardening_is_measured_beside(current: Hardening, name
         expected = theory.diagnosis([anchors], lambda t: math.exp(beta * t), "jsd", GAMMA)
     else:
         expected = theory.diagnosis([anchors], lambda t: float(t >= -0.8), "jsd", GAMMA)
-    assert own.pop("losses") == digits(expected.pop("losses"))
-    assert own == digits(expected)
+    assert measured.pop("losses") == digits(expected.pop("losses"))
+    assert measured == digits(expected)
 
 
 @pytest.mark.parametrize("current", [Exponential(1.0), Exponential(2.0), Threshold(-0.25)])
@@ -220,8 +220,8 @@ def test_a_hardening_of_the_paper_is_not_measured_twice(current: Hardening) -> N
 
 
 def test_nothing_finite_is_an_empty_snapshot() -> None:
-    found = snapshot(None, Exponential(5.0), 7, last=True)
-    assert found == {"epoch": 7, "anchors": 0, "settings": {}, "geometry": {}}
+    measured = snapshot(None, Exponential(5.0), 7, last=True)
+    assert measured == {"epoch": 7, "anchors": 0, "settings": {}, "geometry": {}}
     z = numbers(3, 2, 0)
     assert all_finite([z, z])
     for value in (math.nan, math.inf, -math.inf):
@@ -231,19 +231,19 @@ def test_nothing_finite_is_an_empty_snapshot() -> None:
 
 
 def test_numbers_are_as_json_has_them() -> None:
-    found = plain({
+    numbers_ = plain({
         "nan": math.nan, "up": math.inf, "down": -math.inf, "tensor": torch.tensor(math.nan),
         "third": 1 / 3, "small": 1.23456789e-20, "large": -123456789.0, "double":
         torch.tensor(2 / 3, dtype=torch.float64), "count": 12345678, "none": None, "word": "β",
         "inside": {"a": math.inf, "b": torch.tensor(0.5)},
     })  # fmt: skip
-    assert found == {
+    assert numbers_ == {
         "nan": None, "up": None, "down": None, "tensor": None, "third": 0.333333,
         "small": 1.23457e-20, "large": -123457000.0, "double": 0.666667, "count": 12345678,
         "none": None, "word": "β", "inside": {"a": None, "b": 0.5},
     }  # fmt: skip
-    assert isinstance(found["count"], int)
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert isinstance(numbers_["count"], int)
+    assert json.loads(json.dumps(numbers_, allow_nan=False)) == numbers_
 
 
 # Embeddings with which something is not defined
@@ -285,12 +285,12 @@ def test_whatever_is_snapshot_epochs_can_be_saved_and_read(
                 json.dumps(snapshots[-1], allow_nan=False)
                 assert snapshots[-1]["anchors"] == 2 * n
     if labels == "one class":
-        for found in snapshots:
-            for setting in found["settings"].values():
+        for taken in snapshots:
+            for setting in taken["settings"].values():
                 assert (setting["assumption_1"], setting["defined"]) == (None, 0)
                 assert set(setting["losses"].values()) == {None}
-            assert found["geometry"]["widest_angle"] is None
-            assert found["geometry"]["packing"] is None
+            assert taken["geometry"]["widest_angle"] is None
+            assert taken["geometry"]["packing"] is None
     config = GraphConfig(folds=3)
     saved = replace(record(config, 0, [1.0, 2.0, 3.0]), diagnostics=snapshots)
     store = Store(tmp_path)
@@ -321,8 +321,8 @@ def test_points_give_the_scores_again(make: Any, objective: Objective) -> None:
             a, c = (z / np.linalg.norm(z, axis=1, keepdims=True) for z in (a, c))
         t = a @ c.T / (float(points["temperature"]) if objective == "infonce" else 1)
         every, rows = np.arange(len(c)), np.arange(len(a))
-        own, positive = points["own"], points["positive"]
-        others = (every != own[:, None]) & (every != positive[:, None])
+        anchor_columns, positive = points["own"], points["positive"]
+        others = (every != anchor_columns[:, None]) & (every != positive[:, None])
         assert (others == batch.scores.others.numpy()).all()
         np.testing.assert_allclose(t[others], batch.scores.t.numpy()[others], rtol=1e-12)
         np.testing.assert_allclose(t[rows, positive], batch.scores.t_pos.numpy(), rtol=1e-12)
@@ -332,11 +332,11 @@ def test_points_give_the_scores_again(make: Any, objective: Objective) -> None:
             expected = t[others] / np.abs(t[others]).max()
             np.testing.assert_allclose(points["similarity"][others], expected, rtol=1e-5)
         if make is local_global:
-            assert own.tolist() == [-1] * 7
+            assert anchor_columns.tolist() == [-1] * 7
             assert positive.tolist() == OWNER.tolist()
         else:
             n = len(a) // 2
-            assert own.tolist() == list(range(2 * n))
+            assert anchor_columns.tolist() == list(range(2 * n))
             assert positive.tolist() == [*range(n, 2 * n), *range(n)]
 
 
@@ -416,13 +416,13 @@ def go(output: Path, *arguments: str) -> Ran:
 
 def stored(folder: Path) -> dict[str, dict[str, Any]]:
     """Single files by the key of their run."""
-    found = sorted(folder.glob("*_seed*.json"))
-    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in found}
+    files = sorted(folder.glob("*_seed*.json"))
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
 
 
-def epochs_of(one: dict[str, Any]) -> list[int]:
+def epochs_of(run_record: dict[str, Any]) -> list[int]:
     """Of the snapshots of a result."""
-    return [found["epoch"] for found in one["diagnostics"]]
+    return [shot["epoch"] for shot in run_record["diagnostics"]]
 
 
 def points_in(folder: Path) -> set[str]:
@@ -430,24 +430,26 @@ def points_in(folder: Path) -> set[str]:
     return {path.stem for path in folder.glob("*.npz")}
 
 
-def unmeasured(one: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in one.items() if name not in (*OF_THE_RUN, "digest")}
+def unmeasured(run_record: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value for name, value in run_record.items() if name not in (*OF_THE_RUN, "digest")
+    }
 
 
 @pytest.mark.parametrize("name", PLANS)
 def test_nothing_else_of_a_run_changes(tmp_path: Path, name: str) -> None:
-    found = []
+    outputs = []
     for folder, more in (("without", ()), ("with", ("--diagnostics=2",))):
         go(tmp_path / folder, *PLANS[name], *more)
         results = stored(tmp_path / folder)
-        for one in results.values():
-            assert epochs_of(one) == ([2, 4, 5] if more else [])
-            assert (one["seconds_diagnostics"] > 0) == bool(more)
-            assert all(taken["anchors"] > 0 for taken in one["diagnostics"])
+        for run_record in results.values():
+            assert epochs_of(run_record) == ([2, 4, 5] if more else [])
+            assert (run_record["seconds_diagnostics"] > 0) == bool(more)
+            assert all(taken["anchors"] > 0 for taken in run_record["diagnostics"])
         assert points_in(tmp_path / folder) == ({*results} if more else set())
-        found.append({key: unmeasured(one) for key, one in results.items()})
-    assert found[0] == found[1]
-    assert found[0]
+        outputs.append({key: unmeasured(run_record) for key, run_record in results.items()})
+    assert outputs[0] == outputs[1]
+    assert outputs[0]
 
 
 def never(*_: Any, **__: Any) -> Any:
@@ -465,7 +467,7 @@ def test_nothing_is_measured_unless_it_is_asked_for(
     for name in ("inductive", "two-view"):
         go(tmp_path, *PLANS[name], "--method=hscl")
     go(tmp_path, "--seeds=1", "--diagnostics=0")
-    assert not any(epochs_of(one) for one in stored(tmp_path).values())
+    assert not any(epochs_of(run_record) for run_record in stored(tmp_path).values())
 
 
 def test_time_spent_on_snapshots_is_in_no_other_account(
@@ -480,9 +482,9 @@ def test_time_spent_on_snapshots_is_in_no_other_account(
     monkeypatch.setattr(diagnostics, "snapshot", slow)
     monkeypatch.setattr("time.perf_counter", lambda: now[0])
     go(tmp_path, "--method=ucl,hscl", "--seeds=1", "--diagnostics=2")
-    for one in stored(tmp_path).values():
-        assert one["seconds_diagnostics"] == 3000
-        assert one["seconds_train"] == one["seconds_eval"] == 0
+    for run_record in stored(tmp_path).values():
+        assert run_record["seconds_diagnostics"] == 3000
+        assert run_record["seconds_train"] == run_record["seconds_eval"] == 0
 
 
 @pytest.mark.parametrize(
@@ -492,9 +494,9 @@ def test_the_last_snapshot_alone_has_histograms(
     tmp_path: Path, every: int, expected: list[int]
 ) -> None:
     go(tmp_path, "--seeds=1", f"--diagnostics={every}")
-    (one,) = stored(tmp_path).values()
-    assert epochs_of(one) == expected
-    assert ["histograms" in taken for taken in one["diagnostics"]] == [
+    (run_record,) = stored(tmp_path).values()
+    assert epochs_of(run_record) == expected
+    assert ["histograms" in taken for taken in run_record["diagnostics"]] == [
         epoch == EPOCHS for epoch in expected
     ]
 
@@ -542,22 +544,22 @@ def test_baselines_and_inner_hold_outs_are_not_measured(tmp_path: Path) -> None:
     arguments = ["--method=hscl,supervised,untrained,majority", "--protocol=inductive",
                  "--beta=1,2", "--select=true", "--seeds=1", "--diagnostics=5"]  # fmt: skip
     go(tmp_path, *arguments)
-    found = {key: bool(epochs_of(one)) for key, one in stored(tmp_path).items()}
-    measured = {key for key, some in found.items() if some}
-    assert measured == {key for key in found if "_hscl_" in key and "_inner" not in key}
-    assert (len(measured), len(found)) == (2, 7)
+    has_epochs = {key: bool(epochs_of(run_record)) for key, run_record in stored(tmp_path).items()}
+    measured = {key for key, has_snapshots in has_epochs.items() if has_snapshots}
+    assert measured == {key for key in has_epochs if "_hscl_" in key and "_inner" not in key}
+    assert (len(measured), len(has_epochs)) == (2, 7)
     assert points_in(tmp_path) == measured
     again = go(tmp_path, *arguments)
     assert says(again.shown, 7, 7, "finished")
 
 
-def own(folder: Path) -> dict[str, list[str | None]]:
+def current_settings(folder: Path) -> dict[str, list[str | None]]:
     """By method, of each snapshot, which hardening was measured beside."""
     return {
-        one["config"]["method"]: [
-            taken["settings"].get("own", {}).get("setting") for taken in one["diagnostics"]
+        run_record["config"]["method"]: [
+            taken["settings"].get("own", {}).get("setting") for taken in run_record["diagnostics"]
         ]
-        for one in stored(folder).values()
+        for run_record in stored(folder).values()
     }
 
 
@@ -565,7 +567,7 @@ def test_the_own_hardening_is_that_of_the_epoch(tmp_path: Path) -> None:
     go(tmp_path, "--method=ucl,hscl,hscl-tau", "--beta=5", "--threshold-start=-0.5",
        "--threshold-end=0.3", "--seeds=1", "--diagnostics=1")  # fmt: skip
     go(tmp_path, "--method=hcl", "--beta=15", "--beta-changes=5", "--seeds=1", "--diagnostics=1")
-    assert own(tmp_path) == {
+    assert current_settings(tmp_path) == {
         "ucl": [None] * 5, "hscl": ["beta=5"] * 5,
         "hscl-tau": ["l=-0.5", "l=-0.3", "l=-0.1", "l=0.1", "l=0.3"],
         "hcl": ["beta=12", "beta=9", "beta=6", "beta=3", "beta=0"],
@@ -598,11 +600,11 @@ def test_an_encoder_that_is_not_finite_has_an_empty_snapshot(
 
     monkeypatch.setattr(protocols, "build", build)
     go(tmp_path, "--seeds=1", "--diagnostics=2")
-    (one,) = stored(tmp_path).values()
+    (run_record,) = stored(tmp_path).values()
     empty = {"anchors": 0, "settings": {}, "geometry": {}}
-    assert one["diagnostics"][:2] == [{"epoch": 2, **empty}, {"epoch": 4, **empty}]
-    assert one["diagnostics"][2]["anchors"] > 0
-    assert len(one["scores"]["accuracy"]) == 2
+    assert run_record["diagnostics"][:2] == [{"epoch": 2, **empty}, {"epoch": 4, **empty}]
+    assert run_record["diagnostics"][2]["anchors"] > 0
+    assert len(run_record["scores"]["accuracy"]) == 2
     assert len(points_in(tmp_path)) == 1
 
 
@@ -617,10 +619,10 @@ def test_a_finished_run_without_the_snapshots_is_run_again(tmp_path: Path) -> No
                                 (2, range(1, 6), False), (0, range(1, 6), False)):  # fmt: skip
         ran = go(tmp_path, *arguments, f"--diagnostics={every}")
         (key,) = (key for key in stored(tmp_path) if "_ucl_" in key)
-        one = stored(tmp_path)[key]
-        assert epochs_of(one) == list(taken)
+        run_record = stored(tmp_path)[key]
+        assert epochs_of(run_record) == list(taken)
         assert says(ran.shown, 2 - again, 2, "finished")
-        assert one["scores"] == before[key]["scores"]
+        assert run_record["scores"] == before[key]["scores"]
 
 
 def test_points_of_another_run_do_not_stay(tmp_path: Path) -> None:
@@ -632,9 +634,9 @@ def test_points_of_another_run_do_not_stay(tmp_path: Path) -> None:
     assert points_in(tmp_path) == set()
 
 
-def softmax_means(weights: np.ndarray, h: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """E_q[h], q ∝ weights on ``of``; NaN where that is empty."""
-    kept = weights * of
+def softmax_means(weights: np.ndarray, h: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """E_q[h], q ∝ weights on ``mask``; NaN where that is empty."""
+    kept = weights * mask
     with np.errstate(invalid="ignore"):
         return np.asarray((kept * h).sum(1) / kept.sum(1))
 
@@ -660,7 +662,7 @@ def assert_points_give_the_snapshot(file: Path, taken: dict[str, Any]) -> None:
     h = np.exp(t) if infonce else np.logaddexp(0, t)
     for beta in (1, 2):
         eta, setting = np.exp(beta * s / gamma), taken["settings"][f"beta={beta}"]
-        left, right = (softmax_means(eta, h, others & of) for of in (same, ~same))
+        left, right = (softmax_means(eta, h, others & label_mask) for label_mask in (same, ~same))
         defined = ~np.isnan(left) & ~np.isnan(right)
         holds = (left >= right)[defined].mean()
         assert setting["defined"] == defined.sum()
@@ -674,8 +676,8 @@ def assert_points_give_the_snapshot(file: Path, taken: dict[str, Any]) -> None:
 def test_points_give_the_last_snapshot_again(tmp_path: Path, contrast: str, objective: str) -> None:
     go(tmp_path, f"--contrast={contrast}", f"--objective={objective}", "--batch-size=100",
        "--seeds=1", "--diagnostics=4")  # fmt: skip
-    ((file, one),) = stored(tmp_path).items()
-    assert_points_give_the_snapshot(tmp_path / f"{file}.npz", one["diagnostics"][-1])
+    ((file, run_record),) = stored(tmp_path).items()
+    assert_points_give_the_snapshot(tmp_path / f"{file}.npz", run_record["diagnostics"][-1])
 
 
 # Images
@@ -693,38 +695,40 @@ def command(
 
 def only(command: Command) -> dict[str, Any]:
     """The one result."""
-    (one,) = stored(command.output).values()
-    return one
+    (run_record,) = stored(command.output).values()
+    return run_record
 
 
 def points(command: Command) -> dict[str, Any]:
     (path,) = command.files("*.npz")
-    with np.load(path) as found:
-        return {name: value.tolist() for name, value in found.items()}
+    with np.load(path) as arrays:
+        return {name: value.tolist() for name, value in arrays.items()}
 
 
 @pytest.mark.parametrize("method", ["hscl", "ucl"])
 def test_nothing_else_of_a_run_on_images_changes(command: Command, method: str) -> None:
-    found, weights = [], []
+    records, weights = [], []
     for more in ((), ("--diagnostics=1",)):
         command.output = command.folder / f"out{len(more)}"
         assert command("--save-encoder", f"--method={method}", *more) == 0
         assert command.steps == STEPS
-        found.append(only(command))
-        assert epochs_of(found[-1]) == ([1, 2] if more else [])
-        assert (found[-1]["seconds_diagnostics"] > 0) == bool(more)
+        records.append(only(command))
+        assert epochs_of(records[-1]) == ([1, 2] if more else [])
+        assert (records[-1]["seconds_diagnostics"] > 0) == bool(more)
         assert len(command.files("*.npz")) == len(more)
         (encoder,) = command.files("*.pt")
         weights.append(torch.load(encoder, weights_only=True)["encoder"])
-    assert unmeasured(found[0]) == unmeasured(found[1])
-    assert len(found[0]["curve"]) == 2
+    assert unmeasured(records[0]) == unmeasured(records[1])
+    assert len(records[0]["curve"]) == 2
     assert same_bits(*weights)
 
 
 def test_baselines_on_images_are_not_measured(command: Command) -> None:
     for _ in range(2):
         assert command("--method=untrained,pixels,majority", "--diagnostics=1") == 0
-        assert [one["diagnostics"] for one in stored(command.output).values()] == [[]] * 3
+        assert [run_record["diagnostics"] for run_record in stored(command.output).values()] == [
+            []
+        ] * 3
     assert says(command.out, 3, 3, "finished")
 
 
@@ -736,11 +740,11 @@ def test_inner_hold_outs_and_test_images_are_not_measured(tmp_path: Path) -> Non
     other_pixels = Split(garbage(data.probe.take(hidden)).images, labels[hidden])
     train = at(data.probe, hidden, other_pixels)
     ruined = replace(data, pretrain=train, probe=train)
-    inner = [run(small(), of, inner=True, diagnostics=1).trained for of in (data, ruined)]
+    inner = [run(small(), images, inner=True, diagnostics=1).trained for images in (data, ruined)]
     assert len(inner[0].snapshots) == 2
     assert inner[0].snapshots == inner[1].snapshots
     dirty = replace(data, test=garbage(data.test))
-    clean, other = (run(small(), of, diagnostics=1).trained for of in (data, dirty))
+    clean, other = (run(small(), images, diagnostics=1).trained for images in (data, dirty))
     assert clean.snapshots == other.snapshots
     assert len(clean.snapshots) == 2
     assert clean.points is not None
@@ -787,9 +791,9 @@ def test_an_image_encoder_that_is_not_finite_has_empty_snapshots(
 
 def test_points_of_images_give_the_last_snapshot_again(command: Command) -> None:
     assert command("--batch-size=120", "--diagnostics=2") == 0
-    found = only(command)
-    assert epochs_of(found) == [2]
-    assert_points_give_the_snapshot(command.files("*.npz")[0], found["diagnostics"][0])
+    run_record = only(command)
+    assert epochs_of(run_record) == [2]
+    assert_points_give_the_snapshot(command.files("*.npz")[0], run_record["diagnostics"][0])
 
 
 def test_the_result_file_has_snapshots_and_curves(command: Command) -> None:
@@ -798,8 +802,8 @@ def test_the_result_file_has_snapshots_and_curves(command: Command) -> None:
     files = [json.loads(path.read_text(encoding="utf-8"))
              for path in command.files("*_seed?.json")]  # fmt: skip
     assert len(files) == 2
-    assert config["diagnostics"] == [one["diagnostics"] for one in files]
-    assert config["curves"] == [one["curve"] for one in files]
+    assert config["diagnostics"] == [run_record["diagnostics"] for run_record in files]
+    assert config["curves"] == [run_record["curve"] for run_record in files]
     assert [[epoch for epoch, _ in curve] for curve in config["curves"]] == [[1, 2]] * 2
 
 
@@ -809,9 +813,9 @@ def test_the_result_file_has_snapshots_and_curves(command: Command) -> None:
 def undisturbed(command: Command) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
     output, command.output = command.output, command.folder / "undisturbed"
     assert command(*SAVING, "--diagnostics=1") == 0
-    found = only(command)
-    assert epochs_of(found) == [1, 2]
-    whole = found["diagnostics"], points(command), unmeasured(found)
+    run_record = only(command)
+    assert epochs_of(run_record) == [1, 2]
+    whole = run_record["diagnostics"], points(command), unmeasured(run_record)
     command.output = output
     return whole
 
@@ -821,9 +825,11 @@ def test_a_resumed_run_has_the_snapshots_of_an_undisturbed_one(step: int, comman
     command.interrupted(step, *SAVING, "--diagnostics=1")
     assert command(*SAVING, "--diagnostics=1") == 0
     assert command.steps == STEPS - (step - 1)
-    found = only(command)
-    assert (found["diagnostics"], points(command), unmeasured(found)) == undisturbed(command)
-    assert found["seconds_diagnostics"] > 0
+    run_record = only(command)
+    assert (run_record["diagnostics"], points(command), unmeasured(run_record)) == undisturbed(
+        command
+    )
+    assert run_record["seconds_diagnostics"] > 0
 
 
 def stop_while_scored(command: Command, monkeypatch: pytest.MonkeyPatch, *flags: str) -> None:
@@ -842,8 +848,10 @@ def test_a_seed_stopped_while_it_is_scored_keeps_its_snapshots(
     stop_while_scored(command, monkeypatch, "--diagnostics=1")
     assert command(*SAVING, "--diagnostics=1") == 0
     assert command.steps == 0
-    found = only(command)
-    assert (found["diagnostics"], points(command), unmeasured(found)) == undisturbed(command)
+    run_record = only(command)
+    assert (run_record["diagnostics"], points(command), unmeasured(run_record)) == undisturbed(
+        command
+    )
 
 
 def refused(command: Command, flags: tuple[str, ...]) -> None:
@@ -861,23 +869,23 @@ BEGUN_AND_GIVEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("begun", "given"), BEGUN_AND_GIVEN)
+@pytest.mark.parametrize(("begun", "flags"), BEGUN_AND_GIVEN)
 def test_a_checkpoint_begun_with_other_snapshots_is_refused(
-    command: Command, begun: tuple[str, ...], given: tuple[str, ...]
+    command: Command, begun: tuple[str, ...], flags: tuple[str, ...]
 ) -> None:
     command.interrupted(5, *SAVING, *begun)
-    refused(command, given)
+    refused(command, flags)
     assert command(*SAVING, *begun) == 0
     assert epochs_of(only(command)) == ([1, 2] if begun else [])
 
 
 @pytest.mark.parametrize(
-    ("begun", "given"),
+    ("begun", "flags"),
     [((), ("--diagnostics=1",)), (("--diagnostics=2",), ("--diagnostics=1",))],
 )
 def test_a_trained_checkpoint_with_other_snapshots_is_refused(
     command: Command, monkeypatch: pytest.MonkeyPatch, begun: tuple[str, ...],
-    given: tuple[str, ...],
+    flags: tuple[str, ...],
 ) -> None:  # fmt: skip
     stop_while_scored(command, monkeypatch, *begun)
-    refused(command, given)
+    refused(command, flags)

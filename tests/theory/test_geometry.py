@@ -219,11 +219,11 @@ def test_angles_keep_their_digits_near_both_ends(angle):
 
 
 def test_what_has_no_angle_is_nan():
-    one = class_centres(numbers(4, 3), torch.zeros(4, dtype=torch.int64))
+    single = class_centres(numbers(4, 3), torch.zeros(4, dtype=torch.int64))
     z = torch.tensor([[1.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.3, 0.1]])
     cancelled = class_centres(z, torch.tensor([0, 0, 1, 2]))
     assert cancelled.directions.isnan().any(1).tolist() == [True, False, False]
-    for centres in (one, cancelled):
+    for centres in (single, cancelled):
         assert least_angle(centres.directions).isnan()
         assert packing(centres).isnan()
 

@@ -20,13 +20,13 @@ def units(n, d, seed=0):
 
 def on_the_line(p, n):
     """Whether c p is in conv{n} for some c > 0, by a linear program."""
-    found = linprog(
+    solution = linprog(
         np.zeros(len(n) + 1),
         A_eq=np.block([[n.T, -p[:, None]], [np.ones(len(n)), 0.0]]),
         b_eq=np.append(np.zeros(len(p)), 1.0),
         bounds=[(0, None)] * len(n) + [(1e-9, None)],
     )
-    return found.success
+    return solution.success
 
 
 @pytest.mark.parametrize(("k", "d"), [(1, 3), (3, 3), (6, 3), (8, 4), (20, 12)])
@@ -36,8 +36,7 @@ def test_the_distance_is_0_exactly_where_the_line_meets_the_hull(k, d):
         p, n = units(1, d, seed)[0], units(k, d, seed + 100)
         if seed % 3 == 0:  # inside by construction
             p = n[: min(2, k)].sum(0)
-        found = cone_distance(p, n)
-        for distance, sign in zip(found, (1, -1), strict=True):
+        for distance, sign in zip(cone_distance(p, n), (1, -1), strict=True):
             assert (distance == 0) == on_the_line(sign * p / np.linalg.norm(p), n)
             assert 0 <= distance <= 1
             seen.add(distance == 0)
@@ -99,9 +98,9 @@ def test_the_norm_is_that_of_autograd_and_below_its_bound(positives, negatives):
         leaf = torch.tensor(x, requires_grad=True)
         t_pos, t_neg = (torch.tensor(z) @ leaf for z in (p, n))
         torch.nn.functional.softplus(t_neg.logsumexp(0) - t_pos.logsumexp(0)).backward()
-        found = gradient_norm(x, p, n)
-        assert found == pytest.approx(leaf.grad.norm().item(), rel=1e-10)
-        largest = max(largest, found)
+        norm = gradient_norm(x, p, n)
+        assert norm == pytest.approx(leaf.grad.norm().item(), rel=1e-10)
+        largest = max(largest, norm)
         assert gradient_norm(x, p, n, 0.5) <= 4
     expected = 2 / (1 + positives / negatives * math.exp(-2))
     assert largest == pytest.approx(expected, rel=1e-9)

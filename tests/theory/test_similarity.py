@@ -111,20 +111,20 @@ def test_tables_give_the_training_losses(objective, contrast, hardening):
     scores = build(*inputs, temperature=0.5, objective=objective)
     four = four_losses(compare(scores, log_eta(scores, hardening)))
     options = {"objective": objective, "reduction": "anchors"}
-    for which, admit in (("hucl", "others"), ("hscl", "other_labels")):
+    for distribution, admit in (("hucl", "others"), ("hscl", "other_labels")):
         loss = ContrastiveLoss(NegativeSampler(admit, hardening), **options)
         value = (loss if contrast == "two-view" else loss.local_global)(*inputs)
-        terms = getattr(four, which)
+        terms = getattr(four, distribution)
         assert terms[~terms.isnan()].mean().item() == pytest.approx(value.item(), rel=1e-10)
 
 
 def test_a_part_of_the_nodes_has_their_rows():
     nodes, graphs, batch, y = graphs_of()
-    some = torch.tensor([5, 1, 3])
+    rows = torch.tensor([5, 1, 3])
     whole = local_global_scores(nodes, graphs, batch, y, objective="infonce")
-    part = local_global_scores(nodes[some], graphs, batch[some], y, objective="infonce")
+    part = local_global_scores(nodes[rows], graphs, batch[rows], y, objective="infonce")
     for ours, theirs in zip(part[:4], whole[:4], strict=True):
-        torch.testing.assert_close(ours, theirs[some], rtol=0, atol=1e-15)
+        torch.testing.assert_close(ours, theirs[rows], rtol=0, atol=1e-15)
 
 
 def test_float32_is_worked_on_in_float64():
@@ -177,9 +177,9 @@ def test_hardening_sees_similarities_of_others_only():
 def test_several_hardenings_are_each_by_itself(objective):
     scores = table([-1.0, 0.5, 2.0], objective)
     hardenings = [None, Exponential(3.0), lambda t: 2 * t, Threshold(0.25), MeanThreshold()]
-    found = log_etas(scores, iter(hardenings))
-    assert found[2][0].tolist() == [-2, 1, 4]  # of t = s / γ: here the table's
-    for ours, hardening in zip(found, hardenings, strict=True):
+    actual = log_etas(scores, iter(hardenings))
+    assert actual[2][0].tolist() == [-2, 1, 4]  # of t = s / γ: here the table's
+    for ours, hardening in zip(actual, hardenings, strict=True):
         assert torch.equal(ours, log_eta(scores, hardening))
     assert log_etas(scores, []) == []
 
@@ -235,19 +235,19 @@ def test_histograms_count_every_pair_once(monkeypatch, block, bins):
     monkeypatch.setattr(similarity, "BLOCK", block)
     z = numbers(10, 3)
     same, different = shapes.cosines(z.tolist(), LABELS.tolist())
-    found = cosine_histograms(z, LABELS, bins)
-    for ours, cosines in ((found.same, same), (found.different, different)):
+    histograms = cosine_histograms(z, LABELS, bins)
+    for ours, cosines in ((histograms.same, same), (histograms.different, different)):
         expected, edges = np.histogram(cosines, bins=bins, range=(-1, 1))
         assert ours.tolist() == expected.tolist()
-        np.testing.assert_allclose(found.edges.numpy(), edges, atol=1e-15)
-    assert int(found.same.sum() + found.different.sum()) == 45
+        np.testing.assert_allclose(histograms.edges.numpy(), edges, atol=1e-15)
+    assert int(histograms.same.sum() + histograms.different.sum()) == 45
 
 
 def test_cosines_at_the_ends_have_a_bin():
     z = torch.tensor([[1.0, 0.0], [3.0, 0.0], [-2.0, 0.0], [0.0, 0.0]])
-    found = cosine_histograms(z, torch.tensor([0, 0, 0, 1]), bins=4)
-    assert found.same.tolist() == [2, 0, 0, 1]
-    assert found.different.tolist() == [0, 0, 3, 0]  # a row of zeros has cosine 0
+    histograms = cosine_histograms(z, torch.tensor([0, 0, 0, 1]), bins=4)
+    assert histograms.same.tolist() == [2, 0, 0, 1]
+    assert histograms.different.tolist() == [0, 0, 3, 0]  # a row of zeros has cosine 0
 
 
 def test_overlap_is_one_minus_half_the_distance_of_the_shapes():
@@ -259,9 +259,9 @@ def test_overlap_is_one_minus_half_the_distance_of_the_shapes():
 
 
 def test_one_class_has_no_overlap():
-    found = cosine_histograms(numbers(4, 3), torch.zeros(4, dtype=torch.int64), bins=5)
-    assert found.different.sum() == 0
-    assert overlap(found.same, found.different).isnan()
+    histograms = cosine_histograms(numbers(4, 3), torch.zeros(4, dtype=torch.int64), bins=5)
+    assert histograms.different.sum() == 0
+    assert overlap(histograms.same, histograms.different).isnan()
 
 
 def test_histograms_do_not_depend_on_rotation_and_order():

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from gcl_hard.evaluation import outer_folds
 from gcl_hard.functional.hardening import Uniform
 from gcl_hard.graphs import GraphBatch, GraphSet, InfoGraph, TwoView
-from gcl_hard.graphs import snapshots as of_graphs
+from gcl_hard.graphs import snapshots as graph_snapshots
 from gcl_hard.graphs.models import GraphContrast, GraphModel
 from gcl_hard.graphs.protocols import build
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.graphs.snapshots import graph_sampler
 from gcl_hard.images import ImageContrast, Split, Views
-from gcl_hard.images import snapshots as of_images
+from gcl_hard.images import snapshots as image_snapshots
 from gcl_hard.images import training as image_training
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.images.snapshots import image_sampler
@@ -57,16 +57,16 @@ def warm(config: GraphConfig, graphs: GraphSet, seed: int = 0) -> GraphContrast:
 def tensors(sample: Sample | None) -> dict[str, Tensor]:
     """All that a sample holds."""
     assert sample is not None
-    found = {"z": sample.z, "labels": sample.labels}
+    tensors_ = {"z": sample.z, "labels": sample.labels}
     for number, batch in enumerate(sample.batches):
-        for of in (batch, batch.scores):
-            values = of._asdict() if isinstance(of, tuple) else vars(of)
-            found |= {
+        for part in (batch, batch.scores):
+            values = part._asdict() if isinstance(part, tuple) else vars(part)
+            tensors_ |= {
                 f"{number} {name}": value
                 for name, value in values.items()
                 if isinstance(value, Tensor)
             }
-    return found
+    return tensors_
 
 
 CONTRASTS = ("local-global", "two-view")
@@ -76,7 +76,7 @@ OBJECTIVES = ("jsd", "infonce")
 @pytest.fixture(autouse=True)
 def one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """However small it is; see the test of several."""
-    monkeypatch.setattr(of_graphs, "GRAPHS", 1)
+    monkeypatch.setattr(graph_snapshots, "GRAPHS", 1)
 
 
 def recorded(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[Any]:
@@ -121,8 +121,8 @@ def by_hand(model: GraphModel, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
     return nodes, z
 
 
-def close(one: Tensor, other: Tensor) -> None:
-    torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+def close(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 def assert_scores(sample: Sample, anchors: list[theory.Anchor], config: GraphConfig) -> None:
@@ -161,8 +161,8 @@ def test_nodes_and_graphs_are_those_of_the_heads_in_eval_mode(
     close(batch.candidates, heads[index])
     slices = [nodes[mutag.node_ptr[g] : mutag.node_ptr[g + 1]] for g in index.tolist()]
     largest = max(
-        float((own @ other).abs().max())
-        for place, own in enumerate(slices)
+        float((own_nodes @ other).abs().max())
+        for place, own_nodes in enumerate(slices)
         for at, other in enumerate(heads[index])
         if at != place
     )  # of all nodes, whichever are anchors
@@ -176,16 +176,16 @@ def test_nodes_and_graphs_are_those_of_the_heads_in_eval_mode(
     assert torch.equal(sample.items, batch.candidates)
     sizes = mutag.node_ptr.diff()[index]
     n_nodes = int(sizes.sum())
-    assert len(batch.anchors) == min(n_nodes, of_graphs.ANCHORS)
-    assert (n_nodes < of_graphs.ANCHORS) == (batch_size == 8)
+    assert len(batch.anchors) == min(n_nodes, graph_snapshots.ANCHORS)
+    assert (n_nodes < graph_snapshots.ANCHORS) == (batch_size == 8)
     # Each anchor is a node of its graph, and none of them is taken twice.
     for place, g in enumerate(index.tolist()):
-        own = nodes[mutag.node_ptr[g] : mutag.node_ptr[g + 1]]
+        own_nodes = nodes[mutag.node_ptr[g] : mutag.node_ptr[g + 1]]
         taken = batch.anchors[batch.positive == place]
-        assert len(taken) <= len(own)
+        assert len(taken) <= len(own_nodes)
         if batch_size == 8:
-            close(taken.sort(0).values, own.sort(0).values)
-        nearest = torch.cdist(taken.double(), own.double()).amin(1)
+            close(taken.sort(0).values, own_nodes.sort(0).values)
+        nearest = torch.cdist(taken.double(), own_nodes.double()).amin(1)
         assert (nearest < 1e-4).all()
     first, second = sample.positives
     assert torch.equal(first, batch.anchors)
@@ -203,16 +203,16 @@ def test_small_batches_are_joined(
     mutag: GraphSet, monkeypatch: pytest.MonkeyPatch, contrast: str
 ) -> None:
     config = small(batch_size=8, contrast=contrast)
-    monkeypatch.setattr(of_graphs, "GRAPHS", 35)
+    monkeypatch.setattr(graph_snapshots, "GRAPHS", 35)
     sample = sample_of(config, mutag, warm(config, mutag))
     assert [batch.n_items for batch in sample.batches] == [8] * 4
-    most = of_graphs.ANCHORS // 4 if contrast == "local-global" else 16
+    most = graph_snapshots.ANCHORS // 4 if contrast == "local-global" else 16
     assert all(len(batch.anchors) <= most for batch in sample.batches)
     assert len(sample.z) == len(sample.labels) == 32
-    found = [batch.candidate_labels[:8] for batch in sample.batches]
-    assert torch.equal(sample.labels, torch.cat(found))
-    found = snapshot(sample, Uniform(), 1, last=False)
-    assert found["anchors"] == sum(len(batch.anchors) for batch in sample.batches)
+    label_parts = [batch.candidate_labels[:8] for batch in sample.batches]
+    assert torch.equal(sample.labels, torch.cat(label_parts))
+    measured = snapshot(sample, Uniform(), 1, last=False)
+    assert measured["anchors"] == sum(len(batch.anchors) for batch in sample.batches)
 
 
 # Two views
@@ -265,8 +265,8 @@ def test_a_class_of_one_is_its_own_partner(mutag: GraphSet, drawn: list[Tensor])
     sample_of(config, lonely, model)
     index, partners = drawn
     assert sorted(index.tolist()) == list(range(188))
-    own = index == partners
-    assert index[own].tolist() == [17]
+    alone = index == partners
+    assert index[alone].tolist() == [17]
     assert torch.equal(y[index], y[partners])
 
 
@@ -338,21 +338,21 @@ def test_what_is_seen_is_the_same_at_every_snapshot_for_all_methods_and_seeds(
         kept.append([part for view in snapshots for part in (view.x, view.edge_index, view.batch)])
     for others in (seen, kept):
         for other in others[1:]:
-            for one, same in zip(others[0], other, strict=True):
-                assert torch.equal(one, same)
+            for actual, same in zip(others[0], other, strict=True):
+                assert torch.equal(actual, same)
 
 
 @pytest.mark.parametrize("contrast", CONTRASTS)
 def test_the_data_seed_decides_what_is_seen(
     mutag: GraphSet, drawn: list[Tensor], contrast: str
 ) -> None:
-    found = []
+    samples = []
     for data_seed in (0, 1):
         config = small(contrast=contrast, data_seed=data_seed)
         graph_sampler(config, mutag, None)
-        found.append(drawn.pop(0))
+        samples.append(drawn.pop(0))
         drawn.clear()
-    assert not torch.equal(*found)
+    assert not torch.equal(*samples)
 
 
 def garbage(graphs: GraphSet, ids: Tensor, value: float) -> GraphSet:
@@ -394,7 +394,9 @@ def test_a_snapshot_leaves_the_model_and_all_generators_as_they_were(
     model = warm(config, mutag)
     model.encoder.convs[0].eval()  # as when part of the encoder is frozen
     states = {
-        name: one.run_state() for name, one in model.named_modules() if hasattr(one, "run_state")
+        name: module.run_state()
+        for name, module in model.named_modules()
+        if hasattr(module, "run_state")
     }
     before = _state({"weights": model.state_dict(), "states": states})
     assert any("states" in name for name in before) == (contrast == "two-view")
@@ -403,9 +405,11 @@ def test_a_snapshot_leaves_the_model_and_all_generators_as_they_were(
     measured = DiagnosticsCallback(3, 1, lambda: graph_sampler(config, mutag, None))
     for epoch in (1, 2, 3):
         measured(epoch, model, model.loss.sampler.current)
-    assert [one["anchors"] > 0 for one in measured.snapshots] == [True] * 3
+    assert [shot["anchors"] > 0 for shot in measured.snapshots] == [True] * 3
     states = {
-        name: one.run_state() for name, one in model.named_modules() if hasattr(one, "run_state")
+        name: module.run_state()
+        for name, module in model.named_modules()
+        if hasattr(module, "run_state")
     }
     assert same_bits(before, _state({"weights": model.state_dict(), "states": states}))
     assert [module.training for module in model.modules()] == modes
@@ -420,10 +424,10 @@ def _state(part: Any, name: str = "") -> dict[str, Tensor]:
     """Weights, running statistics, and where the generators of the augmentations stand."""
     if not isinstance(part, dict):
         return {name: torch.as_tensor(part).clone()}
-    found: dict[str, Tensor] = {}
+    tensors_: dict[str, Tensor] = {}
     for key, value in part.items():
-        found |= _state(value, f"{name} {key}")
-    return found
+        tensors_ |= _state(value, f"{name} {key}")
+    return tensors_
 
 
 @pytest.mark.parametrize("contrast", CONTRASTS)
@@ -458,10 +462,10 @@ class Plain(Views):
 
     def __init__(self) -> None:
         super().__init__(ImageConfig().view_recipe(), size=8, mean=(0.5,) * 3, std=(0.5,) * 3)
-        self.made: list[tuple[Tensor, int]] = []
+        self.calls: list[tuple[Tensor, int]] = []
 
     def forward(self, images: Tensor, *, seed: int) -> Tensor:
-        self.made.append((images, seed))
+        self.calls.append((images, seed))
         return self.plain(images)
 
 
@@ -498,12 +502,12 @@ def test_views_are_of_images_and_of_others_of_their_class(
     model = contrast(config)
     sample = image_sampler(config, split, views, torch.float32)(model)
     assert sample is not None
-    ((made, _),) = views.made
-    index, partners = ids(made).chunk(2)
+    ((images, _),) = views.calls
+    index, partners = ids(images).chunk(2)
     assert len(index) == len(set(index.tolist())) == batches * size
     assert torch.equal(split.labels[index], split.labels[partners])
     assert (index != partners).all()
-    assert 2 * batches * size <= max(of_images.ANCHORS, 2 * size)
+    assert 2 * batches * size <= max(image_snapshots.ANCHORS, 2 * size)
 
     model.eval()
     with torch.no_grad():
@@ -539,7 +543,7 @@ def test_a_class_of_one_image_is_its_own_partner() -> None:
     labels[13] = 7
     config, views = ImageConfig(batch_size=30), Plain()
     image_sampler(config, numbered(30, labels), views, torch.float32)
-    index, partners = ids(views.made[0][0]).chunk(2)
+    index, partners = ids(views.calls[0][0]).chunk(2)
     assert index[index == partners].tolist() == [13]
 
 
@@ -595,7 +599,7 @@ def test_images_and_views_are_the_same_for_all_methods_and_seeds(
             seen.append([])
             snapshots.append(tensors(sampler(encoding.model)))
         assert same_bits(*snapshots)
-    views = [torch.cat(of) for of in seen]
+    views = [torch.cat(parts) for parts in seen]
     for other in views[1:4]:
         assert torch.equal(views[0], other)
     assert not torch.equal(views[0], views[4])
@@ -610,11 +614,11 @@ def test_a_snapshot_of_images_leaves_model_and_generators_as_they_were(encoding:
     before = {name: part.clone() for name, part in model.state_dict().items()
               if isinstance(part, Tensor)}  # fmt: skip
     modes, random = [module.training for module in model.modules()], torch.get_rng_state()
-    given = (config, few_digits().probe, encoding.views, torch.float32)
-    measured = DiagnosticsCallback(2, 1, lambda: image_sampler(*given))
+    arguments = (config, few_digits().probe, encoding.views, torch.float32)
+    measured = DiagnosticsCallback(2, 1, lambda: image_sampler(*arguments))
     for epoch in (1, 2):
         measured(epoch, model, model.loss.sampler.current)
-    assert [one["anchors"] for one in measured.snapshots] == [240, 240]
+    assert [shot["anchors"] for shot in measured.snapshots] == [240, 240]
     assert same_bits(before, {k: v for k, v in model.state_dict().items() if k in before})
     assert [module.training for module in model.modules()] == modes
     assert torch.equal(torch.get_rng_state(), random)

@@ -36,23 +36,23 @@ def mutag() -> GraphSet:
     return load("MUTAG", download=False)
 
 
-def model(graphs: GraphSet, which: int, dtype: torch.dtype, **shape: Any) -> GraphModel:
-    torch.manual_seed(which)
+def model(graphs: GraphSet, index: int, dtype: torch.dtype, **shape: Any) -> GraphModel:
+    torch.manual_seed(index)
     gin = GIN(graphs.n_features, **({"dim": 8, "layers": 2} | shape))
-    name, options = METHODS[which % len(METHODS)]
+    name, options = METHODS[index % len(METHODS)]
     return InfoGraph(gin, method=name, **options).to(dtype)
 
 
 def models(graphs: GraphSet, dtype: torch.dtype, **shape: Any) -> list[GraphModel]:
-    return [model(graphs, which, dtype, **shape) for which in range(len(METHODS))]
+    return [model(graphs, index, dtype, **shape) for index in range(len(METHODS))]
 
 
 def classifiers(graphs: GraphSet, dtype: torch.dtype) -> list[GraphModel]:
-    found: list[GraphModel] = []
-    for which in range(3):
-        torch.manual_seed(which)
-        found.append(Supervised(GIN(graphs.n_features, dim=8, layers=2), n_classes=2).to(dtype))
-    return found
+    built: list[GraphModel] = []
+    for index in range(3):
+        torch.manual_seed(index)
+        built.append(Supervised(GIN(graphs.n_features, dim=8, layers=2), n_classes=2).to(dtype))
+    return built
 
 
 def folds(graphs: GraphSet, n: int) -> list[Tensor | None]:
@@ -60,7 +60,7 @@ def folds(graphs: GraphSet, n: int) -> list[Tensor | None]:
     return [*(torch.arange(k, graphs.n_graphs, n) for k in range(n - 1)), None]
 
 
-def of_dtype(graphs: GraphSet, dtype: torch.dtype) -> GraphSet:
+def in_dtype(graphs: GraphSet, dtype: torch.dtype) -> GraphSet:
     return replace(graphs, x=graphs.x.to(dtype))
 
 
@@ -68,8 +68,8 @@ def stored(module: nn.Module) -> dict[str, Tensor]:
     return {k: v.clone() for k, v in module.state_dict().items() if isinstance(v, Tensor)}
 
 
-def same_bits(one: nn.Module, other: nn.Module) -> bool:
-    first, second = stored(one), stored(other)
+def same_bits(model: nn.Module, other: nn.Module) -> bool:
+    first, second = stored(model), stored(other)
     return first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
 
 
@@ -92,16 +92,16 @@ def assert_close(
         )
 
 
-def assert_same_model(one: GraphModel, other: GraphModel, graphs: GraphSet) -> None:
+def assert_same_model(actual: GraphModel, expected: GraphModel, graphs: GraphSet) -> None:
     """Weights, and loss and gradient of a batch of all graphs: to 1e-9 in float64."""
-    assert_close(stored(one), stored(other))
+    assert_close(stored(actual), stored(expected))
     seen = []
-    for model in (copy.deepcopy(one).train(), copy.deepcopy(other).train()):
+    for model in (copy.deepcopy(actual).train(), copy.deepcopy(expected).train()):
         model.zero_grad()
         loss: Tensor = model(graphs.all())
         loss.backward()  # type: ignore[no-untyped-call]
-        of = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
-        seen.append((loss.detach(), torch.cat(of)))
+        gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        seen.append((loss.detach(), torch.cat(gradients)))
     for mine, theirs in zip(*seen, strict=True):
         assert mine.dtype == torch.float64
         assert (mine - theirs).norm() <= 1e-9 * theirs.norm()

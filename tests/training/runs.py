@@ -70,7 +70,7 @@ def stopping(model, scores=(0, 2, 1, 3, 0)):
 
 def fit(
     checkpoint, *, seed=0, batches=lazily, stop_at=math.inf, device="cpu", notes=None, stops=None,
-    epochs=4, **how,
+    epochs=4, **settings,
 ):  # fmt: skip
     """Train; the weights at the start and every global generator come from the seed."""
     seed_everything(seed)
@@ -82,7 +82,7 @@ def fit(
 
     defaults = {"lr": 0.05, "weight_decay": 0.01, "lr_schedule": "cosine"}
     losses = train(
-        model, batches, Optimisation(epochs, **(defaults | how)), device=device,
+        model, batches, Optimisation(epochs, **(defaults | settings)), device=device,
         checkpoint=checkpoint, on_epoch=noted, stopping=None if stops is None else stops(model),
     )  # fmt: skip
     return model, losses
@@ -92,12 +92,12 @@ def read(path):
     return torch.load(path, weights_only=True)
 
 
-def same(one, other):
+def same(first, second):
     """Equal to the bit, whatever tensors and containers are nested in."""
-    if isinstance(one, torch.Tensor):
-        return one.dtype == other.dtype and torch.equal(one, other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    return one == other
+    if isinstance(first, torch.Tensor):
+        return first.dtype == second.dtype and torch.equal(first, second)
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
+    if isinstance(first, (list, tuple)):
+        return len(first) == len(second) and all(map(same, first, second))
+    return first == second

@@ -27,13 +27,13 @@ from tests.training.runs import (
 )
 
 
-def check_resumed(tmp_path, stop_at, resumes_after, **how):
+def check_resumed(tmp_path, stop_at, resumes_after, **settings):
     whole, disturbed = tmp_path / "whole", tmp_path / "disturbed"
-    model, losses = fit(Checkpoint(whole, RUN), **how)
+    model, losses = fit(Checkpoint(whole, RUN), **settings)
     with pytest.raises(Stopped):
-        fit(Checkpoint(disturbed, RUN, every=0), stop_at=stop_at, **how)
+        fit(Checkpoint(disturbed, RUN, every=0), stop_at=stop_at, **settings)
     again = Checkpoint(disturbed, RUN, resume=True, every=0)
-    resumed, resumed_losses = fit(again, seed=99, **how)
+    resumed, resumed_losses = fit(again, seed=99, **settings)
     assert resumed.calls == 4 * PER_EPOCH - resumes_after
     assert resumed_losses == losses
     assert same(resumed.state_dict(), model.state_dict())
@@ -43,7 +43,7 @@ def check_resumed(tmp_path, stop_at, resumes_after, **how):
 
 @pytest.mark.parametrize("batches", [lazily, eagerly])
 @pytest.mark.parametrize(
-    ("stop_at", "resumes_after", "how"),
+    ("stop_at", "resumes_after", "settings"),
     [
         (2 * PER_EPOCH + 1, 2 * PER_EPOCH, {}),  # between epochs
         (PER_EPOCH + 4, PER_EPOCH + 3, {}),
@@ -55,8 +55,8 @@ def check_resumed(tmp_path, stop_at, resumes_after, **how):
         (2 * PER_EPOCH + 4, 2 * PER_EPOCH + 3, {"stops": stopping}),
     ],
 )
-def test_resumed_is_undisturbed_to_the_bit(tmp_path, stop_at, resumes_after, how, batches):
-    check_resumed(tmp_path, stop_at, resumes_after, batches=batches, **how)
+def test_resumed_is_undisturbed_to_the_bit(tmp_path, stop_at, resumes_after, settings, batches):
+    check_resumed(tmp_path, stop_at, resumes_after, batches=batches, **settings)
 
 
 def test_a_run_that_ended_early_has_its_best_weights_and_trains_no_more(tmp_path):
@@ -136,11 +136,11 @@ def test_asked_to_stop_it_saves_the_step_that_it_is_in(tmp_path, batch):
 
     def until(epoch):
         nonlocal drawn
-        for one in lazily(epoch):
+        for item in lazily(epoch):
             drawn += 1
             if drawn == batch:
                 checkpoint.stop()
-            yield one
+            yield item
 
     with pytest.raises(KeyboardInterrupt):
         fit(checkpoint, batches=until)

@@ -32,11 +32,11 @@ def emptied(path):
     path.write_bytes(b"")
 
 
-def of_text(path):
+def with_text(path):
     path.write_text("epoch: 3")
 
 
-def of_others(path):
+def with_other_tensors(path):
     torch.save({"weights": torch.ones(1)}, path)
 
 
@@ -48,7 +48,7 @@ def with_code(path):
     torch.save({"schema_version": 1, "run": RUN, "notes": Path("x"), "state": {}}, path)
 
 
-@pytest.mark.parametrize("spoil", [emptied, of_text, of_others, a_tensor, with_code])
+@pytest.mark.parametrize("spoil", [emptied, with_text, with_other_tensors, a_tensor, with_code])
 def test_what_is_no_checkpoint_is_refused(tmp_path, spoil):
     path = tmp_path / "run.ckpt"
     fit(Checkpoint(path, RUN))
@@ -88,12 +88,12 @@ def test_another_run_is_named_setting_by_setting(tmp_path):
     fit(Checkpoint(path, RUN | {"old": 1}))
     with pytest.raises(InputError, match=r"run\.ckpt\b") as caught:
         fit(Checkpoint(path, RUN | {"lr": 0.5, "views": ["crop"]}, resume=True))
-    said = str(caught.value)
-    assert re.search(r"\blr 0\.01\D+0\.5\b", said)
-    assert re.search(r"\bviews \['crop', 'flip'\][^[]*\['crop'\]", said)
-    assert says(said, "old 1", "set", "remove")
-    assert "method" not in said
-    assert "force" not in said
+    message = str(caught.value)
+    assert re.search(r"\blr 0\.01\D+0\.5\b", message)
+    assert re.search(r"\bviews \['crop', 'flip'\][^[]*\['crop'\]", message)
+    assert says(message, "old 1", "set", "remove")
+    assert "method" not in message
+    assert "force" not in message
 
 
 def test_at_most_five_settings_are_named(tmp_path):

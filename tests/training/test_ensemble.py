@@ -28,10 +28,10 @@ from tests.training.ensembles import (
     batches_of,
     classifiers,
     folds,
+    in_dtype,
     model,
     models,
     mutag,
-    of_dtype,
     same_bits,
 )
 
@@ -50,16 +50,18 @@ def test_a_model_in_an_ensemble_is_the_model_in_an_ensemble_of_one(
 
     Of single precision a test below compares errors against float64.
     """
-    graphs = of_dtype(mutag, torch.float64)
+    graphs = in_dtype(mutag, torch.float64)
     together, apart = kind(graphs, torch.float64), kind(graphs, torch.float64)
     held_out = [torch.arange(0, graphs.n_graphs, 10) if inductive else None] * len(together)
-    how = Optimisation(epochs=-(-STEPS // 3), lr=RATE, precision="64-true")
-    losses = train_ensemble(Ensemble(together, graphs, batch_size=64, held_out=held_out), how)
+    optimisation = Optimisation(epochs=-(-STEPS // 3), lr=RATE, precision="64-true")
+    losses = train_ensemble(
+        Ensemble(together, graphs, batch_size=64, held_out=held_out), optimisation
+    )
     for m, alone in enumerate(apart):
         if kind is models and by_rank(m):
             continue  # two scores that rounding swaps have each other's rank from then on
         (of_one,) = train_ensemble(
-            Ensemble([alone], graphs, batch_size=64, held_out=[held_out[m]]), how
+            Ensemble([alone], graphs, batch_size=64, held_out=[held_out[m]]), optimisation
         )
         assert losses[m] == pytest.approx(of_one, rel=1e-6)  # means are kept in single precision
         assert_same_model(together[m], alone, graphs)
@@ -92,18 +94,18 @@ def test_in_single_precision_they_are_closer_to_the_truth_than_node_by_node(
 
     How close depends on the order in which a CPU sums, so one is measured by the other.
     """
-    double = of_dtype(mutag, torch.float64)
+    double = in_dtype(mutag, torch.float64)
     off: dict[int, list[tuple[float, ...]]] = {}
     for mine, plain in along(models, mutag, torch.float32, inductive=inductive):
         truth = at(copy.deepcopy(plain.model).double(), plain.index, double)
         size, norm = abs(float(truth.loss)), float(truth.gradient.norm())
-        errors = [abs(float(one.loss - truth.loss)) / size for one in (mine, plain)]
-        errors += [float((one.gradient - truth.gradient).norm()) / norm for one in (mine, plain)]
+        errors = [abs(float(seen.loss - truth.loss)) / size for seen in (mine, plain)]
+        errors += [float((seen.gradient - truth.gradient).norm()) / norm for seen in (mine, plain)]
         off.setdefault(mine.member, []).append(tuple(errors))
     assert len(off) == len(METHODS)
-    for member, of_member in off.items():
+    for member, member_losses in off.items():
         loss, plain_loss, gradient, plain_gradient = map(
-            statistics.median, zip(*of_member, strict=True)
+            statistics.median, zip(*member_losses, strict=True)
         )
         if by_rank(member):
             continue  # scores that are equal in single precision have two ranks in double
@@ -130,7 +132,7 @@ def along(
     kind: Any, mutag: GraphSet, dtype: torch.dtype, *, inductive: bool
 ) -> Iterator[tuple[Seen, Seen]]:
     """Step by step, member by member: what the population makes, and the model by itself."""
-    graphs = of_dtype(mutag, dtype)
+    graphs = in_dtype(mutag, dtype)
     members = kind(graphs, dtype)
     held_out = folds(graphs, len(members)) if inductive else [None] * len(members)
     population = Ensemble(members, graphs, batch_size=64, held_out=held_out)
@@ -149,27 +151,29 @@ def along(
             losses.sum().backward()  # type: ignore[no-untyped-call]
             assert stacked.flat.grad is not None
             gradients = stacked.named(stacked.flat.grad)
-            for m, one in enumerate(members):
+            for m, member in enumerate(members):
                 with torch.no_grad():
-                    for name, parameter in one.named_parameters():
+                    for name, parameter in member.named_parameters():
                         parameter.copy_(weights[name][m])
-                gradient = torch.cat([gradients[n][m].flatten() for n, _ in one.named_parameters()])
+                gradient = torch.cat(
+                    [gradients[n][m].flatten() for n, _ in member.named_parameters()]
+                )
                 buffers = {name: value[m] for name, value in stacked.buffers.items()}
                 index = chunks[m][number]
                 yield (
-                    Seen(m, losses[m].detach(), gradient, buffers, one, index),
-                    at(one, index, graphs),
+                    Seen(m, losses[m].detach(), gradient, buffers, member, index),
+                    at(member, index, graphs),
                 )
             adam.step()
 
 
-def at(one: GraphModel, index: Tensor, graphs: GraphSet) -> Seen:
+def at(model_: GraphModel, index: Tensor, graphs: GraphSet) -> Seen:
     """What a model makes of a batch by itself; its normalisations move on."""
-    one.zero_grad()
-    loss: Tensor = one(graphs.batch(index))
+    model_.zero_grad()
+    loss: Tensor = model_(graphs.batch(index))
     loss.backward()  # type: ignore[no-untyped-call]
-    found = [p.grad.flatten() for p in one.parameters() if p.grad is not None]
-    return Seen(0, loss.detach(), torch.cat(found), dict(one.named_buffers()), one, index)
+    gradients = [p.grad.flatten() for p in model_.parameters() if p.grad is not None]
+    return Seen(0, loss.detach(), torch.cat(gradients), dict(model_.named_buffers()), model_, index)
 
 
 @pytest.mark.parametrize("inductive", [False, True])
@@ -177,13 +181,15 @@ def test_after_free_steps_losses_are_those_of_the_models_trained_by_the_plain_lo
     mutag: GraphSet, *, inductive: bool
 ) -> None:
     """At a small learning rate, where what rounding adds to Adam's steps stays small."""
-    graphs = of_dtype(mutag, torch.float64)
+    graphs = in_dtype(mutag, torch.float64)
     together, apart = models(graphs, torch.float64), models(graphs, torch.float64)
     held_out = folds(graphs, len(together)) if inductive else [None] * len(together)
-    how = Optimisation(epochs=-(-STEPS // 3), lr=1e-5, precision="64-true")
-    losses = train_ensemble(Ensemble(together, graphs, batch_size=64, held_out=held_out), how)
+    optimisation = Optimisation(epochs=-(-STEPS // 3), lr=1e-5, precision="64-true")
+    losses = train_ensemble(
+        Ensemble(together, graphs, batch_size=64, held_out=held_out), optimisation
+    )
     for m, alone in enumerate(apart):
-        plain = train(alone, lambda e, m=m: batches_of(graphs, 64, held_out[m], e), how)  # type: ignore[misc]
+        plain = train(alone, lambda e, m=m: batches_of(graphs, 64, held_out[m], e), optimisation)  # type: ignore[misc]
         assert losses[m] == pytest.approx(plain, rel=1e-6)  # means are kept in single precision
         batch = graphs.all()
         with torch.no_grad():
@@ -200,32 +206,34 @@ def test_features_of_held_out_graphs_reach_no_member(
     mutag: GraphSet, kind: Any, garbage: float, *, masks: bool
 ) -> None:
     """No bit, where all hold out the same; by masks only the rounding of longer sums."""
-    graphs = of_dtype(mutag, torch.float64)
+    graphs = in_dtype(mutag, torch.float64)
     held_out = torch.arange(0, graphs.n_graphs, 5)
     x = graphs.x.clone()
     owner = torch.repeat_interleave(torch.arange(graphs.n_graphs), graphs.node_ptr.diff())
     x[torch.isin(owner, held_out)] = garbage
     clean, dirty = kind(graphs, torch.float64), kind(graphs, torch.float64)
-    how = Optimisation(epochs=4, lr=1e-4, precision="64-true")
+    optimisation = Optimisation(epochs=4, lr=1e-4, precision="64-true")
     others = [torch.arange(1, 9), *[held_out] * (len(clean) - 1)] if masks else None
     losses = []
-    for members, of in ((clean, graphs), (dirty, replace(graphs, x=x))):
+    for members, graphs_ in ((clean, graphs), (dirty, replace(graphs, x=x))):
         apart = others or [held_out] * len(members)
-        population = Ensemble(members, of, batch_size=64, held_out=apart)
-        losses.append(train_ensemble(population, how))
+        population = Ensemble(members, graphs_, batch_size=64, held_out=apart)
+        losses.append(train_ensemble(population, optimisation))
     kept = torch.ones(graphs.n_graphs, dtype=torch.bool)
     kept[held_out] = False
     batch = graphs.batch(kept.nonzero().flatten())
-    for m, (one, other) in enumerate(zip(clean, dirty, strict=True)):
+    for m, (clean_model, dirty_model) in enumerate(zip(clean, dirty, strict=True)):
         if masks and m == 0:  # it does see them
             assert losses[1][m] != losses[0][m]
         elif masks:
             assert losses[1][m] == pytest.approx(losses[0][m], rel=1e-6)
             with torch.no_grad():
-                assert float(other.train()(batch)) == pytest.approx(float(one.train()(batch)), 1e-9)
+                assert float(dirty_model.train()(batch)) == pytest.approx(
+                    float(clean_model.train()(batch)), 1e-9
+                )
         else:
             assert losses[1][m] == losses[0][m]
-            assert same_bits(one, other)
+            assert same_bits(clean_model, dirty_model)
 
 
 @pytest.mark.parametrize("kind", [models, classifiers])
@@ -234,20 +242,20 @@ def test_labels_of_held_out_graphs_change_no_bit(mutag: GraphSet, kind: Any) -> 
     y = mutag.y.clone()
     y[held_out] = 1 - y[held_out]
     clean, dirty = kind(mutag, torch.float32), kind(mutag, torch.float32)
-    for members, of in ((clean, mutag), (dirty, replace(mutag, y=y))):
-        population = Ensemble(members, of, batch_size=64, held_out=[held_out] * len(members))
+    for members, graphs_ in ((clean, mutag), (dirty, replace(mutag, y=y))):
+        population = Ensemble(members, graphs_, batch_size=64, held_out=[held_out] * len(members))
         train_ensemble(population, Optimisation(epochs=3))
     assert all(map(same_bits, clean, dirty))
 
 
 def test_features_may_be_each_members_own(mutag: GraphSet) -> None:
-    graphs = of_dtype(mutag, torch.float64)
-    own = [graphs.x, graphs.x * 3]
+    graphs = in_dtype(mutag, torch.float64)
+    features = [graphs.x, graphs.x * 3]
     together, apart = (models(mutag, torch.float64)[:2] for _ in range(2))
-    how = Optimisation(epochs=3, lr=1e-4, precision="64-true")
-    losses = train_ensemble(Ensemble(together, graphs, features=own), how)
+    optimisation = Optimisation(epochs=3, lr=1e-4, precision="64-true")
+    losses = train_ensemble(Ensemble(together, graphs, features=features), optimisation)
     for m, alone in enumerate(apart):
-        (of_one,) = train_ensemble(Ensemble([alone], replace(graphs, x=own[m])), how)
+        (of_one,) = train_ensemble(Ensemble([alone], replace(graphs, x=features[m])), optimisation)
         assert losses[m] == pytest.approx(of_one, rel=1e-6)
     assert losses[0] != losses[1]
 
@@ -256,26 +264,26 @@ def test_features_may_be_each_members_own(mutag: GraphSet) -> None:
 
 
 def test_members_may_differ_in_rate_decay_schedule_and_epochs(mutag: GraphSet) -> None:
-    hows = [
+    optimisations = [
         Optimisation(epochs=2, lr=0.01),
         Optimisation(epochs=4, lr=0.001, weight_decay=0.1),
         Optimisation(epochs=3, lr=0.01, lr_schedule="cosine"),
         Optimisation(epochs=4, lr=0.01, lr_schedule="cosine"),
     ]
     together, apart = (models(mutag, torch.float64)[:4] for _ in range(2))
-    graphs = of_dtype(mutag, torch.float64)
-    hows = [replace(how, precision="64-true") for how in hows]
+    graphs = in_dtype(mutag, torch.float64)
+    optimisations = [replace(optimisation, precision="64-true") for optimisation in optimisations]
     seen: list[tuple[int, list[int]]] = []
     losses = train_ensemble(
-        Ensemble(together, graphs, batch_size=64), hows,
-        on_epoch=lambda epoch, of, means: seen.append((epoch, list(of))),
+        Ensemble(together, graphs, batch_size=64), optimisations,
+        on_epoch=lambda epoch, numbers, means: seen.append((epoch, list(numbers))),
     )  # fmt: skip
     assert seen == [(1, [0, 1, 2, 3]), (2, [0, 1, 2, 3]), (3, [1, 2, 3]), (4, [1, 3])]
-    for m, (alone, how) in enumerate(zip(apart, hows, strict=True)):
-        (of_one,) = train_ensemble(Ensemble([alone], graphs, batch_size=64), how)
+    for m, (alone, optimisation) in enumerate(zip(apart, optimisations, strict=True)):
+        (of_one,) = train_ensemble(Ensemble([alone], graphs, batch_size=64), optimisation)
         assert losses[m] == pytest.approx(of_one, rel=1e-6)
         plain = models(mutag, torch.float64)[m]
-        by_loop = train(plain, lambda e: batches_of(graphs, 64, None, e), how)
+        by_loop = train(plain, lambda e: batches_of(graphs, 64, None, e), optimisation)
         assert losses[m][:2] == pytest.approx(by_loop[:2], rel=1e-5)
 
 
@@ -283,17 +291,19 @@ def test_a_model_that_diverges_stops_and_the_others_are_what_they_would_be_witho
     mutag: GraphSet,
 ) -> None:
     """To 1e-9, as above: the others are in another company than without it."""
-    graphs = of_dtype(mutag, torch.float64)
+    graphs = in_dtype(mutag, torch.float64)
     together, apart = (models(mutag, torch.float64)[:3] for _ in range(2))
     torch.nn.init.constant_(together[1].encoder.norms[0].weight, math.nan)  # type: ignore
-    how = Optimisation(epochs=3, lr=RATE, precision="64-true")
+    optimisation = Optimisation(epochs=3, lr=RATE, precision="64-true")
     results = train_ensemble(
-        Ensemble(together, graphs, batch_size=64), how, settings=["first", "second", "third"]
+        Ensemble(together, graphs, batch_size=64),
+        optimisation,
+        settings=["first", "second", "third"],
     )
     assert isinstance(results[1], DivergenceError)
     assert says(str(results[1]), "loss", "nan", "epoch 1", "batch 1", 3, "(second)")
     for m in (0, 2):
-        train_ensemble(Ensemble([apart[m]], graphs, batch_size=64), how)
+        train_ensemble(Ensemble([apart[m]], graphs, batch_size=64), optimisation)
         assert_same_model(together[m], apart[m], graphs)
         assert isinstance(results[m], list)
 
@@ -306,21 +316,21 @@ def test_when_all_members_diverge_training_ends(mutag: GraphSet) -> None:
 
 def test_several_threads_give_the_same_bits_again(mutag: GraphSet) -> None:
     """On wide layers, where they add in parts."""
-    found = []
+    outputs = []
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         for _ in range(2):
-            members = [model(mutag, which, torch.float32, dim=128, layers=3) for which in range(2)]
+            members = [model(mutag, index, torch.float32, dim=128, layers=3) for index in range(2)]
             train_ensemble(Ensemble(members, mutag), Optimisation(epochs=1))
-            found.append(members)
+            outputs.append(members)
     finally:
         torch.set_num_threads(threads)
-    assert all(map(same_bits, *found))
+    assert all(map(same_bits, *outputs))
 
 
 def test_mean_readout_and_more_layers_are_those_of_the_plain_model(mutag: GraphSet) -> None:
-    graphs = of_dtype(mutag, torch.float64)
+    graphs = in_dtype(mutag, torch.float64)
 
     def mean() -> list[GraphModel]:
         torch.manual_seed(1)
@@ -328,10 +338,10 @@ def test_mean_readout_and_more_layers_are_those_of_the_plain_model(mutag: GraphS
         return [InfoGraph(gin, method="hscl").double() for gin in gins]
 
     together, apart = mean(), mean()
-    how = Optimisation(epochs=2, lr=1e-5, precision="64-true")
-    losses: Sequence[Any] = train_ensemble(Ensemble(together, graphs), how)
+    optimisation = Optimisation(epochs=2, lr=1e-5, precision="64-true")
+    losses: Sequence[Any] = train_ensemble(Ensemble(together, graphs), optimisation)
     for m, alone in enumerate(apart):
-        plain = train(alone, lambda e: batches_of(graphs, 128, None, e), how)
+        plain = train(alone, lambda e: batches_of(graphs, 128, None, e), optimisation)
         assert losses[m] == pytest.approx(plain, rel=1e-6)
 
 
@@ -340,10 +350,10 @@ def test_mean_readout_and_more_layers_are_those_of_the_plain_model(mutag: GraphS
 def test_on_a_gpu_losses_and_gradients_are_those_of_the_cpu(
     mutag: GraphSet, *, inductive: bool
 ) -> None:
-    found = []
+    outputs = []
     for device in ("cpu", "cuda"):
-        graphs = of_dtype(mutag, torch.float64).to(device)
-        members = [one.to(device) for one in models(mutag, torch.float64)]
+        graphs = in_dtype(mutag, torch.float64).to(device)
+        members = [member.to(device) for member in models(mutag, torch.float64)]
         held_out = folds(mutag, len(members)) if inductive else None
         population = Ensemble(members, graphs, batch_size=64, held_out=held_out)
         stacked = Stacked(members)
@@ -352,8 +362,8 @@ def test_on_a_gpu_losses_and_gradients_are_those_of_the_cpu(
             losses = population.losses(stacked.parameters, stacked.buffers, batch)
             losses.sum().backward()  # type: ignore[no-untyped-call]
         assert stacked.flat.grad is not None
-        found.append((losses.detach().cpu(), stacked.flat.grad.cpu(), stacked.buffers))
-    for on_cpu, on_gpu in zip(*(one[:2] for one in found), strict=True):
+        outputs.append((losses.detach().cpu(), stacked.flat.grad.cpu(), stacked.buffers))
+    for on_cpu, on_gpu in zip(*(output[:2] for output in outputs), strict=True):
         assert (on_gpu - on_cpu).norm() <= 1e-9 * on_cpu.norm()
     results = train_ensemble(population, Optimisation(epochs=2, precision="64-true"))
     assert all(isinstance(result, list) for result in results)

@@ -95,12 +95,12 @@ def test_why_a_model_trains_alone_is_said(make: Any, facts: list[str]) -> None:
 
 
 def spoilt(change: Any, make: Any = None) -> Any:
-    def made() -> GraphModel:
-        one = InfoGraph(GIN(7, dim=4)) if make is None else make()
-        change(one)
-        return one
+    def build() -> GraphModel:
+        model_ = InfoGraph(GIN(7, dim=4)) if make is None else make()
+        change(model_)
+        return model_
 
-    return made
+    return build
 
 
 class OwnLoss(ContrastiveLoss):
@@ -110,13 +110,15 @@ class OwnLoss(ContrastiveLoss):
 @pytest.mark.parametrize(
     "make",
     [
-        spoilt(lambda one: one.encoder.convs[0].requires_grad_(requires_grad=False)),
-        spoilt(lambda one: setattr(one, "loss", OwnLoss(NegativeSampler(), objective="jsd"))),
-        spoilt(lambda one: setattr(one, "node_head", nn.Linear(12, 12))),
-        spoilt(lambda one: one.encoder.convs[1].eps.fill_(0.5)),
-        spoilt(lambda one: one.encoder.norms.__setitem__(0, nn.LayerNorm(4))),
-        spoilt(lambda one: one.encoder.norms.__setitem__(0, nn.BatchNorm1d(4, momentum=None))),
-        spoilt(lambda one: one.encoder.norms.__setitem__(0, nn.BatchNorm1d(4, affine=False))),
+        spoilt(lambda model_: model_.encoder.convs[0].requires_grad_(requires_grad=False)),
+        spoilt(lambda model_: setattr(model_, "loss", OwnLoss(NegativeSampler(), objective="jsd"))),
+        spoilt(lambda model_: setattr(model_, "node_head", nn.Linear(12, 12))),
+        spoilt(lambda model_: model_.encoder.convs[1].eps.fill_(0.5)),
+        spoilt(lambda model_: model_.encoder.norms.__setitem__(0, nn.LayerNorm(4))),
+        spoilt(
+            lambda model_: model_.encoder.norms.__setitem__(0, nn.BatchNorm1d(4, momentum=None))
+        ),
+        spoilt(lambda model_: model_.encoder.norms.__setitem__(0, nn.BatchNorm1d(4, affine=False))),
     ],
 )
 def test_what_only_looks_like_our_model_trains_alone(mutag: GraphSet, make: Any) -> None:
@@ -124,10 +126,10 @@ def test_what_only_looks_like_our_model_trains_alone(mutag: GraphSet, make: Any)
     if isinstance(make().node_head, nn.Linear):
         return
     torch.manual_seed(0)
-    one = make()
+    look_alike = make()
     torch.manual_seed(0)
     other = make()
-    (losses,) = train_ensemble(Ensemble([one], mutag), Optimisation(epochs=2))
+    (losses,) = train_ensemble(Ensemble([look_alike], mutag), Optimisation(epochs=2))
     assert losses == train(other, lambda e: batches_of(mutag, 128, None, e), Optimisation(epochs=2))
 
 

@@ -30,7 +30,7 @@ class Net(nn.Module):
 
 
 def nets(n=4, width=4):
-    made = []
+    modules_ = []
     for seed in range(n):
         with torch.random.fork_rng():
             torch.manual_seed(seed)
@@ -38,8 +38,8 @@ def nets(n=4, width=4):
             nn.init.normal_(net.norm.weight, 1.0, 0.3)
             net.norm.running_mean.normal_()
             net.norm.num_batches_tracked.fill_(seed)
-            made.append(net)
-    return made
+            modules_.append(net)
+    return modules_
 
 
 def row_of(stacked, row):
@@ -72,8 +72,8 @@ def test_parameters_are_parts_of_the_table():
     with torch.no_grad():
         stacked.flat.copy_(torch.arange(stacked.flat.numel()).view_as(stacked.flat))
     parts = stacked.parameters.values()
-    found = torch.cat([part.detach().reshape(len(part), -1) for part in parts], 1)
-    assert torch.equal(found, stacked.flat.detach()[:, : found.shape[1]])
+    table = torch.cat([part.detach().reshape(len(part), -1) for part in parts], 1)
+    assert torch.equal(table, stacked.flat.detach()[:, : table.shape[1]])
     for name, part in stacked.named(stacked.flat.detach() + 1).items():
         assert torch.equal(part, stacked.parameters[name].detach() + 1)
 

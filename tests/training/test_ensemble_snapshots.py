@@ -19,8 +19,8 @@ from tests.training.ensembles import (
     assert_close,
     assert_same_model,
     batches_of,
+    in_dtype,
     model,
-    of_dtype,
     same_bits,
     stored,
 )
@@ -36,7 +36,7 @@ Bits = dict[str, Tensor]
 @pytest.fixture(scope="module")
 def mutag() -> GraphSet:
     """In double precision, where rounding stays below 1e-9."""
-    return of_dtype(load("MUTAG", download=False), torch.float64)
+    return in_dtype(load("MUTAG", download=False), torch.float64)
 
 
 class MyEncoder(nn.Module):
@@ -58,16 +58,16 @@ class MyEncoder(nn.Module):
 def members(graphs: GraphSet, kind: str) -> list[GraphModel]:
     """Untrained models, the same ones at every call."""
     if kind == "side by side":
-        return [model(graphs, which, torch.float64) for which in STACKED]
-    found: list[GraphModel] = []
-    for which in range(3):
-        torch.manual_seed(which)
+        return [model(graphs, index, torch.float64) for index in STACKED]
+    built: list[GraphModel] = []
+    for index in range(3):
+        torch.manual_seed(index)
         if kind == "beta 500":
             gin = GIN(graphs.n_features, dim=8, layers=2)
-            found.append(InfoGraph(gin, method="hscl", beta=500.0 + which, hardness_scale="cosine"))
+            built.append(InfoGraph(gin, method="hscl", beta=500.0 + index, hardness_scale="cosine"))
         else:
-            found.append(InfoGraph(MyEncoder(graphs.n_features), method="hscl", beta=1.0 + which))
-    return [one.double() for one in found]
+            built.append(InfoGraph(MyEncoder(graphs.n_features), method="hscl", beta=1.0 + index))
+    return [model_.double() for model_ in built]
 
 
 class Watch:
@@ -77,18 +77,18 @@ class Watch:
         self.graphs, self.leaving = graphs, leaving
         self.seen: dict[tuple[int, int], Bits] = {}
         self.order: list[tuple[int, list[int]]] = []
-        self.told: list[tuple[int, list[int]]] = []
+        self.reported: list[tuple[int, list[int]]] = []
 
     def see(self, epoch: int, models: Mapping[int, nn.Module]) -> Collection[int]:
         self.order.append((epoch, sorted(models)))
-        for member, one in models.items():
-            self.seen[epoch, member] = stored(one)
-            assert isinstance(one, InfoGraph)
-            one.embed(self.graphs.all())  # what a search does: it may change nothing
+        for member, model_ in models.items():
+            self.seen[epoch, member] = stored(model_)
+            assert isinstance(model_, InfoGraph)
+            model_.embed(self.graphs.all())  # what a search does: it may change nothing
         return [member for member in models if self.leaving.get(member) == epoch]
 
-    def on_epoch(self, epoch: int, of: Sequence[int], losses: Sequence[float]) -> None:
-        self.told.append((epoch, list(of)))
+    def on_epoch(self, epoch: int, numbers: Sequence[int], losses: Sequence[float]) -> None:
+        self.reported.append((epoch, list(numbers)))
 
 
 def together(
@@ -98,8 +98,8 @@ def together(
     watch: Watch,
     hows: Sequence[Optimisation] | Optimisation = HOW,
 ) -> tuple[list[GraphModel], list[Any]]:
-    found = members(graphs, kind)
-    population = Ensemble(found, graphs, batch_size=64)
+    built = members(graphs, kind)
+    population = Ensemble(built, graphs, batch_size=64)
     if kind == "side by side":
         assert population.alone is None
         results = train_ensemble(
@@ -111,32 +111,32 @@ def together(
             results = train_ensemble(
                 population, hows, on_epoch=watch.on_epoch, snapshots=Snapshots(looks, watch.see)
             )
-    return found, results
+    return built, results
 
 
 def by_itself(graphs: GraphSet, kind: str, member: int, epochs: int) -> tuple[GraphModel, Any]:
     """A member trained for so many epochs, with nobody beside it and nobody looking."""
-    how = replace(HOW, epochs=epochs)
-    one = members(graphs, kind)[member]
+    optimisation = replace(HOW, epochs=epochs)
+    model_ = members(graphs, kind)[member]
     if kind == "side by side":
-        (losses,) = train_ensemble(Ensemble([one], graphs, batch_size=64), how)
+        (losses,) = train_ensemble(Ensemble([model_], graphs, batch_size=64), optimisation)
     else:
-        losses = train(one, lambda epoch: batches_of(graphs, 64, None, epoch), how)
-    return one, losses
+        losses = train(model_, lambda epoch: batches_of(graphs, 64, None, epoch), optimisation)
+    return model_, losses
 
 
 def assert_trained_as(
-    found: GraphModel, results: Any, graphs: GraphSet, kind: str, *, member: int, epochs: int
+    actual: GraphModel, results: Any, graphs: GraphSet, kind: str, *, member: int, epochs: int
 ) -> None:
     """A member is what it is by itself: in other company to 1e-9, one by one to the bit."""
     alone, losses = by_itself(graphs, kind, member, epochs)
     assert len(losses) == epochs
     if kind == "side by side":
         assert results == pytest.approx(losses, rel=1e-6)  # means are kept in single precision
-        assert_same_model(found, alone, graphs)
+        assert_same_model(actual, alone, graphs)
     else:
         assert results == losses
-        assert same_bits(found, alone)
+        assert same_bits(actual, alone)
 
 
 KINDS = pytest.mark.parametrize("kind", ["side by side", *ALONE])
@@ -149,11 +149,13 @@ def test_a_model_that_leaves_is_that_of_shorter_training_and_the_others_do_not_c
 ) -> None:
     watch = Watch(mutag, leaving)
     n = len(members(mutag, kind))
-    found, results = together(mutag, kind, [range(1, EPOCHS)] * n, watch)
+    ensemble, results = together(mutag, kind, [range(1, EPOCHS)] * n, watch)
     for member in range(n):
         epochs = leaving.get(member, EPOCHS)
-        assert_trained_as(found[member], results[member], mutag, kind, member=member, epochs=epochs)
-    trained = {(epoch, member) for epoch, of in watch.told for member in of}
+        assert_trained_as(
+            ensemble[member], results[member], mutag, kind, member=member, epochs=epochs
+        )
+    trained = {(epoch, member) for epoch, numbers in watch.reported for member in numbers}
     assert trained == {(e, m) for m in range(n) for e in range(1, leaving.get(m, EPOCHS) + 1)}
 
 
@@ -186,16 +188,21 @@ def test_when_all_have_left_training_ends(mutag: GraphSet, kind: str) -> None:
     n = len(members(mutag, kind))
     _, results = together(mutag, kind, [(2,)] * n, watch)
     assert [len(losses) for losses in results] == [2] * n
-    assert max(epoch for epoch, _ in watch.told) == 2
+    assert max(epoch for epoch, _ in watch.reported) == 2
 
 
 def test_leaving_at_ones_last_epoch_is_no_different_from_ending(mutag: GraphSet) -> None:
-    hows = [replace(HOW, epochs=epochs) for epochs in (2, 4, 3, 4)]
+    optimisations = [replace(HOW, epochs=epochs) for epochs in (2, 4, 3, 4)]
     watch = Watch(mutag, {0: 2, 1: 4})
-    found, results = together(mutag, "side by side", [(2,), (4,), (), ()], watch, hows)
-    for member, how in enumerate(hows):
+    ensemble, results = together(mutag, "side by side", [(2,), (4,), (), ()], watch, optimisations)
+    for member, optimisation in enumerate(optimisations):
         assert_trained_as(
-            found[member], results[member], mutag, "side by side", member=member, epochs=how.epochs
+            ensemble[member],
+            results[member],
+            mutag,
+            "side by side",
+            member=member,
+            epochs=optimisation.epochs,
         )
 
 
@@ -203,24 +210,24 @@ def test_members_with_other_epochs_leave_by_their_own_numbers(mutag: GraphSet) -
     """Rows move up as members end and leave; the numbers that a look gives do not."""
     hows = [replace(HOW, epochs=epochs) for epochs in (1, 4, 4, 4)]
     watch = Watch(mutag, {1: 2, 3: 3})
-    found, results = together(mutag, "side by side", [(), (2,), (2, 3), (2, 3)], watch, hows)
+    ensemble, results = together(mutag, "side by side", [(), (2,), (2, 3), (2, 3)], watch, hows)
     assert watch.order == [(2, [1, 2, 3]), (3, [2, 3])]
     for member, epochs in enumerate((1, 2, 4, 3)):
         assert_trained_as(
-            found[member], results[member], mutag, "side by side", member=member, epochs=epochs
+            ensemble[member], results[member], mutag, "side by side", member=member, epochs=epochs
         )
 
 
 def test_who_diverged_is_not_looked_at(mutag: GraphSet) -> None:
-    found = members(mutag, "side by side")
-    torch.nn.init.constant_(found[1].encoder.norms[0].weight, torch.nan)  # type: ignore
+    ensemble = members(mutag, "side by side")
+    torch.nn.init.constant_(ensemble[1].encoder.norms[0].weight, torch.nan)  # type: ignore
     watch = Watch(mutag, {2: 1})
     results = train_ensemble(
-        Ensemble(found, mutag, batch_size=64), HOW, snapshots=Snapshots([(1,)] * 4, watch.see)
+        Ensemble(ensemble, mutag, batch_size=64), HOW, snapshots=Snapshots([(1,)] * 4, watch.see)
     )
     assert watch.order == [(1, [0, 2, 3])]
     assert isinstance(results[1], Exception)
     for member, epochs in ((0, EPOCHS), (2, 1), (3, EPOCHS)):
         assert_trained_as(
-            found[member], results[member], mutag, "side by side", member=member, epochs=epochs
+            ensemble[member], results[member], mutag, "side by side", member=member, epochs=epochs
         )

@@ -12,7 +12,7 @@ from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph, TwoView
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.training.ensemble import Stacked
 from tests.said import says
-from tests.training.ensembles import METHODS, mutag, of_dtype  # noqa: F401 (a fixture)
+from tests.training.ensembles import METHODS, in_dtype, mutag  # noqa: F401 (a fixture)
 
 SHARES = (0.0, 0.3, 1.0)
 
@@ -22,17 +22,17 @@ def labelled(graphs: GraphSet, share: float) -> GraphSet:
     order = torch.randperm(graphs.n_graphs, generator=torch.Generator().manual_seed(0))
     y = graphs.y.clone()
     y[order[: round(share * len(order))]] = -1
-    return replace(of_dtype(graphs, torch.float64), y=y)
+    return replace(in_dtype(graphs, torch.float64), y=y)
 
 
 def models_of(kind: type, graphs: GraphSet) -> list[GraphModel]:
-    found: list[GraphModel] = []
-    for which, (name, options) in enumerate(METHODS):
-        torch.manual_seed(which)
+    built: list[GraphModel] = []
+    for index, (name, options) in enumerate(METHODS):
+        torch.manual_seed(index)
         gin = GIN(graphs.n_features, dim=8, layers=2)
-        given = options if kind is InfoGraph else {}
-        found.append(kind(gin, method=name, unknown=-1, **given).double().train())
-    return found
+        loss_options = options if kind is InfoGraph else {}
+        built.append(kind(gin, method=name, unknown=-1, **loss_options).double().train())
+    return built
 
 
 @pytest.mark.filterwarnings("ignore:.*class_prior:UserWarning")
@@ -71,11 +71,11 @@ def test_a_batch_trains_the_models_that_have_a_negative(
     mutag: GraphSet,  # noqa: F811
 ) -> None:
     """One class, and no, one, or every graph that has no known one."""
-    of_class = mutag[(mutag.y == 1).nonzero()[:6, 0]]
+    one_class = mutag[(mutag.y == 1).nonzero()[:6, 0]]
     for marked, trains in ((0, False), (1, True), (6, True)):
-        y = of_class.y.clone()
+        y = one_class.y.clone()
         y[:marked] = mark
-        graphs = replace(of_class, y=y)
+        graphs = replace(one_class, y=y)
         models = [
             InfoGraph(GIN(graphs.n_features, dim=8, layers=2), method=name, unknown=mark)
             for name in ("ucl", "hscl")

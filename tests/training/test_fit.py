@@ -19,13 +19,13 @@ from gcl_hard.links import DistMult, LinkContrast, LinkSet
 from gcl_hard.nodes import Neighbourhoods, NodeSet
 from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation, train
-from tests.training.ensembles import of_dtype
+from tests.training.ensembles import in_dtype
 
 
 @pytest.fixture
 def mutag() -> GraphSet:
     # In double precision: Adam divides a gradient by its size, so that rounding grows by steps.
-    return of_dtype(load("MUTAG", download=False)[:60], torch.float64)
+    return in_dtype(load("MUTAG", download=False)[:60], torch.float64)
 
 
 def model(seed: int = 0) -> InfoGraph:
@@ -36,14 +36,14 @@ def model(seed: int = 0) -> InfoGraph:
 def by_hand(
     graphs: GraphSet, epochs: int, make: Any, schedule: Any = None, seed: int = 0
 ) -> list[float]:
-    one, means = model(), []
-    one.train()
-    optimizer = make(one.parameters())
+    net, means = model(), []
+    net.train()
+    optimizer = make(net.parameters())
     turning = schedule and schedule(optimizer)
     for epoch in range(1, epochs + 1):
         losses = []
         for index in epoch_batches(len(graphs), 20, seed=seed, epoch=epoch):
-            loss = one(graphs.batch(index))
+            loss = net(graphs.batch(index))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -77,7 +77,7 @@ def test_any_optimiser_and_schedule_do_what_they_do_by_hand(kind: Any, mutag: Gr
 def test_a_loader_is_trained_on(mutag: GraphSet) -> None:
     loader = DataLoader(list(mutag), batch_size=20)
     seen: list[tuple[int, float]] = []
-    losses = fit(model(), loader, epochs=2, on_epoch=lambda *given: seen.append(given))
+    losses = fit(model(), loader, epochs=2, on_epoch=lambda *args: seen.append(args))
     assert [loss for _, loss in seen] == losses
     assert losses == train(model(), loader, Optimisation(epochs=2))
 
@@ -161,10 +161,10 @@ def nodes() -> Neighbourhoods:
 
 @pytest.mark.parametrize("size", [0, -3, 2.5, "32", True])
 def test_every_set_refuses_a_size_of_batches_that_is_none(size: Any, mutag: GraphSet) -> None:
-    made = facts()
+    fact_set = facts()
     asked: list[Callable[[Any], Any]] = [
         lambda size: fit(model(), mutag, epochs=1, batch_size=size),
-        lambda size: fit(*made, epochs=1, batch_size=size),
+        lambda size: fit(*fact_set, epochs=1, batch_size=size),
         nodes().batches,
         lambda size: image_batches(torch.arange(30) % 3, size, seed=0, epoch=1),
     ]
@@ -172,4 +172,4 @@ def test_every_set_refuses_a_size_of_batches_that_is_none(size: Any, mutag: Grap
         ask(16)
         with pytest.raises(InputError, match=r"batch.size must be .*" + re.escape(repr(size))):
             ask(size)
-    assert len(fit(*made, epochs=1, batch_size=None)) == 1  # type: ignore[arg-type]
+    assert len(fit(*fact_set, epochs=1, batch_size=None)) == 1  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation, train
 from tests.said import says
-from tests.training.ensembles import of_dtype
+from tests.training.ensembles import in_dtype
 
 
 class Pairs(nn.Module):
@@ -33,8 +33,8 @@ class Pairs(nn.Module):
 
     def forward(self, batch: tuple[Tensor, Tensor]) -> Tensor:
         x, y = batch
-        found: Tensor = self.loss(self.net(x), self.net(x + 0.1), y)
-        return found
+        value: Tensor = self.loss(self.net(x), self.net(x + 0.1), y)
+        return value
 
 
 def batches(*classes: list[int]) -> list[tuple[Tensor, Tensor]]:
@@ -46,15 +46,15 @@ MIXED, ONE, OTHER = [0, 0, 1, 1], [1, 1, 1], [0, 1, 2, 2]
 
 
 def test_the_zeros_of_batches_without_negatives_are_counted_and_not_in_the_mean() -> None:
-    given = batches(MIXED, ONE, OTHER, ONE)
+    batch_list = batches(MIXED, ONE, OTHER, ONE)
     model = Pairs()
     before = copy.deepcopy(model)
     seen: list[float] = []
-    for batch in given:  # at a rate so small that the weights stay as they are
+    for batch in batch_list:  # at a rate so small that the weights stay as they are
         seen.append(before(batch).item())
     assert [loss > 0 for loss in seen] == [True, False, True, False]
     with pytest.warns(UserWarning, match=r"\b2\b.*\b4 batches\b") as caught:
-        means = train(model, given, Optimisation(epochs=2, lr=1e-12))
+        means = train(model, batch_list, Optimisation(epochs=2, lr=1e-12))
     assert len(caught) == 1
     assert means == pytest.approx([(seen[0] + seen[2]) / 2] * 2, rel=1e-6)
 
@@ -75,17 +75,19 @@ def test_batches_that_all_train_are_no_matter() -> None:
 
 
 def test_a_small_last_batch_is_no_matter_either_but_its_zero_is_not_in_the_mean() -> None:
-    given = batches([0, 1] * 3, [0, 1] * 3, [1, 1])
-    seen = [Pairs()(batch).item() for batch in given]
-    means = train(Pairs(), given, Optimisation(epochs=1, lr=1e-12))  # a warning would be an error
+    batch_list = batches([0, 1] * 3, [0, 1] * 3, [1, 1])
+    seen = [Pairs()(batch).item() for batch in batch_list]
+    means = train(
+        Pairs(), batch_list, Optimisation(epochs=1, lr=1e-12)
+    )  # a warning would be an error
     assert means == pytest.approx([(seen[0] + seen[1]) / 2], rel=1e-6)
 
 
 def test_a_resumed_run_keeps_what_trained(tmp_path: Path) -> None:
-    given = batches(ONE, MIXED, OTHER)
-    how = Optimisation(epochs=2, lr=0.01)
+    batch_list = batches(ONE, MIXED, OTHER)
+    optimisation = Optimisation(epochs=2, lr=0.01)
     with pytest.warns(UserWarning, match=r"\b1\b.*\b3 batches\b"):
-        expected = train(Pairs(), given, how)
+        expected = train(Pairs(), batch_list, optimisation)
     first = Checkpoint(tmp_path / "run.ckpt", {}, every=0)
 
     class Stopping(Pairs):
@@ -95,10 +97,10 @@ def test_a_resumed_run_keeps_what_trained(tmp_path: Path) -> None:
             return super().forward(batch)
 
     with pytest.raises(KeyboardInterrupt):
-        train(Stopping(), given, how, checkpoint=first)
+        train(Stopping(), batch_list, optimisation, checkpoint=first)
     again = Checkpoint(tmp_path / "run.ckpt", {}, resume=True, every=math.inf)
     with pytest.warns(UserWarning, match=r"\b1\b.*\b3 batches\b"):
-        assert train(Pairs(), given, how, checkpoint=again) == expected
+        assert train(Pairs(), batch_list, optimisation, checkpoint=again) == expected
 
 
 def skewed() -> GraphSet:
@@ -112,21 +114,21 @@ def skewed() -> GraphSet:
 @pytest.mark.filterwarnings("ignore:.*batches")
 @pytest.mark.parametrize("kind", [InfoGraph, TwoView])
 def test_an_ensemble_counts_them_as_its_models_do_alone(kind: Any) -> None:
-    graphs = of_dtype(skewed(), torch.float64)
+    graphs = in_dtype(skewed(), torch.float64)
     methods = ("hscl", "ucl", "scl") if kind is InfoGraph else ("hscl", "scl")
     held_out = [None, torch.tensor([0, 1, 2]), torch.tensor([10])] if kind is InfoGraph else None
-    how = Optimisation(epochs=1, lr=1e-9, precision="64-true")
+    optimisation = Optimisation(epochs=1, lr=1e-9, precision="64-true")
 
     def models() -> list[Any]:
         torch.manual_seed(2)
-        return [kind(GIN(7, dim=4, layers=1), method=one).double() for one in methods]
+        return [kind(GIN(7, dim=4, layers=1), method=method).double() for method in methods]
 
     together = Ensemble(models(), graphs, batch_size=3, held_out=held_out)
     with pytest.warns(UserWarning, match=r"\b[1-3]\b.*\b4 batches\b"):
-        found = train_ensemble(together, how)
+        results = train_ensemble(together, optimisation)
     for m, model in enumerate(models()):
-        alone = train(model, lambda epoch, m=m: together.batches_of(m, epoch), how)
-        assert found[m] == pytest.approx(alone, rel=1e-6)
+        alone = train(model, lambda epoch, m=m: together.batches_of(m, epoch), optimisation)
+        assert results[m] == pytest.approx(alone, rel=1e-6)
 
 
 class Halves(Pairs):
@@ -137,17 +139,17 @@ class Halves(Pairs):
         self.more = more
 
     def forward(self, batch: tuple[Tensor, Tensor]) -> Tensor:
-        parts = zip(*(of.chunk(2) for of in batch), strict=True)
-        found: Tensor = sum(super(Halves, self).forward(part) for part in parts)  # type: ignore[assignment]
-        return found + self.more * self.net.weight.square().sum()
+        parts = zip(*(tensor.chunk(2) for tensor in batch), strict=True)
+        value: Tensor = sum(super(Halves, self).forward(part) for part in parts)  # type: ignore[assignment]
+        return value + self.more * self.net.weight.square().sum()
 
 
 def test_a_batch_trains_if_any_part_of_its_loss_does() -> None:
-    how = Optimisation(epochs=1, lr=0.01)
-    assert train(Halves(), batches([0, 1, 0, 1, 0, 0, 0, 0]), how)[0] > 0
-    assert train(Halves(0.1), batches([0] * 8), how)[0] > 0
+    optimisation = Optimisation(epochs=1, lr=0.01)
+    assert train(Halves(), batches([0, 1, 0, 1, 0, 0, 0, 0]), optimisation)[0] > 0
+    assert train(Halves(0.1), batches([0] * 8), optimisation)[0] > 0
     with pytest.raises(InputError, match=r"\b1\b.*\b1 batches\b"):
-        train(Halves(), batches([0] * 8), how)
+        train(Halves(), batches([0] * 8), optimisation)
 
 
 def test_a_loss_that_training_cannot_see_is_told_by_its_zeros() -> None:
@@ -159,8 +161,8 @@ def test_a_loss_that_training_cannot_see_is_told_by_its_zeros() -> None:
 
         def forward(self, batch: tuple[Tensor, Tensor]) -> Tensor:
             x, y = batch
-            found: Tensor = self.hidden[0](self.net(x), self.net(x + 0.1), y)
-            return found
+            value: Tensor = self.hidden[0](self.net(x), self.net(x + 0.1), y)
+            return value
 
     with pytest.warns(UserWarning, match="every batch"):
         assert train(Hidden(), batches(ONE, ONE), Optimisation(epochs=2, lr=0.01)) == [0, 0]

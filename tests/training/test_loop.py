@@ -68,9 +68,11 @@ def test_equals_adam_by_hand(schedule):
 @pytest.mark.parametrize("accumulate", [2, 3, 4])
 def test_accumulated_gradients_equal_steps_on_mean_losses(accumulate):
     batches = [(x, 3 * x + 1) for x in X.split(2)]  # 4: groups of 2 + 2, 3 + 1 and 4
-    model, by_hand, epochs, how = line(), line(), 5, {"lr": 0.05, "weight_decay": 0.1}
-    losses = train(model, lambda epoch: batches, Optimisation(epochs, accumulate=accumulate, **how))
-    optimizer = torch.optim.Adam(by_hand.parameters(), **how)
+    model, by_hand, epochs, settings = line(), line(), 5, {"lr": 0.05, "weight_decay": 0.1}
+    losses = train(
+        model, lambda epoch: batches, Optimisation(epochs, accumulate=accumulate, **settings)
+    )
+    optimizer = torch.optim.Adam(by_hand.parameters(), **settings)
     expected = []
     for _ in range(epochs):
         values = []
@@ -142,9 +144,9 @@ def test_data_without_negatives_are_told():
     from gcl_hard.training.loop import fit
 
     mutag = load("MUTAG", download=False)
-    of_one = mutag[torch.nonzero(mutag.y == 1)[:20, 0]]
+    one_class = mutag[torch.nonzero(mutag.y == 1)[:20, 0]]
     with pytest.raises(InputError, match=r"\b20 items\b.*\bclass\b.*\bucl\b.*\bhucl\b"):
-        fit(InfoGraph(GIN(7, dim=4, layers=1), method="hscl"), of_one, epochs=2, batch_size=10)
+        fit(InfoGraph(GIN(7, dim=4, layers=1), method="hscl"), one_class, epochs=2, batch_size=10)
     with pytest.raises(InputError, match=r"\bmodel\b.*\bdata\b.*\bGraphSet\b"):
         fit(mutag, InfoGraph(GIN(7)))
 
@@ -190,9 +192,9 @@ def test_out_of_memory_says_where_and_what_to_lower(error, accumulate):
             Hungry(error), lambda epoch: batches, Optimisation(2, accumulate=accumulate),
             setting="CIFAR10 ucl, seed 3",
         )  # fmt: skip
-    said = str(caught.value)
-    assert says(said, "epoch 2, batch 2", "7 items", "(CIFAR10 ucl, seed 3)")
-    assert says(said, "batch-size", "accumulate", "negatives", "bf16", "encoder")
+    message = str(caught.value)
+    assert says(message, "epoch 2, batch 2", "7 items", "(CIFAR10 ucl, seed 3)")
+    assert says(message, "batch-size", "accumulate", "negatives", "bf16", "encoder")
     assert isinstance(caught.value.__cause__, (MemoryError, RuntimeError))
 
 
@@ -247,9 +249,9 @@ def test_bad_settings_are_named(arguments, message):
 
 
 def test_a_loader_is_iterated_over_once_an_epoch():
-    one, other = line(), line()
+    first, second = line(), line()
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, 3 * X + 1), batch_size=4)
-    by_loader = train(one, loader, Optimisation(3))
-    assert by_loader == train(other, lambda epoch: BATCHES, Optimisation(3))
+    by_loader = train(first, loader, Optimisation(3))
+    assert by_loader == train(second, lambda epoch: BATCHES, Optimisation(3))
     with pytest.raises(InputError, match=r"^batches\b.*\bloader\b.*\bint$"):
         train(line(), 3, Optimisation(1))

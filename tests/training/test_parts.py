@@ -44,8 +44,8 @@ class Pixels(nn.Module):
         self.linear = nn.Linear(3 * 8 * 8, 6)
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.linear(x.flatten(1)).tanh()
-        return found
+        z: Tensor = self.linear(x.flatten(1)).tanh()
+        return z
 
 
 @pytest.fixture(scope="module")
@@ -57,22 +57,22 @@ def mutag() -> GraphSet:
 def pairs() -> list[ViewPair]:
     views = torch.rand(2, 3, 14, 3, 8, 8, generator=torch.Generator().manual_seed(0)).double()
     labels = torch.arange(14) % 3
-    return [ViewPair(*one[:2], labels, (one[2],)) for one in views]
+    return [ViewPair(*view[:2], labels, (view[2],)) for view in views]
 
 
 def graph_models(graphs: GraphSet) -> dict[str, Any]:
     """Functions of new models, of all kinds of contrast."""
 
-    def of(kind: Any, **options: Any) -> Any:
+    def build(kind: Any, **options: Any) -> Any:
         return lambda: kind(Plain(graphs.n_features), **options)
 
     drawn = ["drop-nodes", "perturb-edges", "mask-attributes"]
     return {
-        "local-global": of(InfoGraph, method="hscl"),
-        "infonce": of(InfoGraph, method="hucl", objective="infonce"),
-        "two-view": of(TwoView, method="hcl", augmentations=drawn),
-        "passes": of(TwoView, method="hscl", augmentations=drawn, views=3, one_forward=False),
-        "hard": of(TwoView, method="spacl", augmentations=drawn, views=4),
+        "local-global": build(InfoGraph, method="hscl"),
+        "infonce": build(InfoGraph, method="hucl", objective="infonce"),
+        "two-view": build(TwoView, method="hcl", augmentations=drawn),
+        "passes": build(TwoView, method="hscl", augmentations=drawn, views=3, one_forward=False),
+        "hard": build(TwoView, method="spacl", augmentations=drawn, views=4),
     }
 
 
@@ -96,18 +96,18 @@ KINDS = [
 @pytest.mark.parametrize("kind", KINDS)
 def test_parts_train_the_weights_of_whole_batches(kind: str, mutag: GraphSet) -> None:
     make = (graph_models(mutag) | image_models())[kind]
-    of_graphs = kind in graph_models(mutag)
-    close = {"rtol": 1e-6, "atol": 1e-8 if of_graphs else 1e-5}  # projections are in float32
-    found = []
+    on_graphs = kind in graph_models(mutag)
+    close = {"rtol": 1e-6, "atol": 1e-8 if on_graphs else 1e-5}  # projections are in float32
+    outputs = []
     for parts in (1, 3, 99):
         torch.manual_seed(0)
         model = copy.deepcopy(make()).double()
-        if of_graphs:
+        if on_graphs:
             losses = fit(model, mutag, epochs=2, lr=0.01, parts=parts, batch_size=30)
         else:
             losses = fit(model, lambda epoch: pairs(), epochs=2, lr=0.01, parts=parts, accumulate=2)
-        found.append((losses, model))
-    (expected, whole), *others = found
+        outputs.append((losses, model))
+    (expected, whole), *others = outputs
     for losses, model in others:
         assert losses == pytest.approx(expected, rel=1e-6)
         for ours, theirs in zip(model.parameters(), whole.parameters(), strict=True):
@@ -120,8 +120,8 @@ def test_a_batch_is_split_into_the_graphs_that_it_has(mutag: GraphSet) -> None:
     for n, sizes in ((1, [7]), (3, [2, 2, 3]), (99, [1] * 7)):
         parts = whole.split(n)
         assert [part.n_graphs for part in parts] == sizes
-        for part, of in zip(parts, torch.tensor(ids).split(sizes), strict=True):
-            alone = load("MUTAG", download=False).batch(of)
+        for part, graph_ids in zip(parts, torch.tensor(ids).split(sizes), strict=True):
+            alone = load("MUTAG", download=False).batch(graph_ids)
             for name in ("x", "edge_index", "batch", "y", "edge_attr"):
                 torch.testing.assert_close(getattr(part, name), getattr(alone, name))
 
@@ -164,7 +164,7 @@ def test_encoders_in_parts_are_trained_one_by_one(make: Any) -> None:
     assert config.group_key is None
     assert config.optimisation().parts == 3
     encoders = [Encoder(config, graphs, seed, 0, torch.arange(20)) for seed in range(2)]
-    found = weights([*train_encoders(encoders, graphs, size=16)])
+    trained = weights([*train_encoders(encoders, graphs, size=16)])
     for number, encoder in enumerate(encoders):
         model = encoder.build()
 
@@ -175,7 +175,7 @@ def test_encoders_in_parts_are_trained_one_by_one(make: Any) -> None:
 
         train(model, batches, config.optimisation())
         for name, value in model.state_dict().items():
-            torch.testing.assert_close(found[number][name], value)
+            torch.testing.assert_close(trained[number][name], value)
     assert says(str(ensemble_of(encoders[:1], graphs).alone), "parts")
 
 
