@@ -74,9 +74,9 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     domain = domain_of(stated)
     config = CONFIGS[domain]
     usual = option_defaults(BenchOptions)
-    check_domain({name: one for name, one in stated.items() if name not in usual}, domain)
+    check_domain({name: value for name, value in stated.items() if name not in usual}, domain)
     stated = as_declared(config, stated, listed=True)
-    listed = [name for name, one in known(config).items() if one.setting.several]
+    listed = [name for name, field in known(config).items() if field.setting.several]
     values: dict[str, Any] = dict(usual)
     for name, default in defaults(config).items():
         values[name] = (default,) if name in listed else default
@@ -89,15 +89,11 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     values |= quick | stated
     values |= {name: (None,) for name in listed if name in values and values[name] is None}
     _check_bench(values, stated, config, table)
-    stated_or_small = quick | stated
-    given = {
-        name: stated_or_small[name] for name in options_of(RunOptions) if name in stated_or_small
-    }
     configs: list[RunConfig] = []
     if values["compact"] is None:
         configs = bench_configs(config, values, table, {*stated, *quick})
         warn_of_unread(configs, {n: values[n] for n in flags_in(arguments) & {*stated}})
-    run = _run_options(given)
+    run = _run_options(quick | stated)
     if printing:
         print_config(values)
     options = {name: values[name] for name in usual}
@@ -121,31 +117,32 @@ def _check_bench(
 
 def _check_selection(values: Mapping[str, Any], config: type[RunConfig]) -> None:
     for name, value in shortened(values).items():
-        option, own = flag(f"select_{name}"), known(config).get(name)
+        option, field = flag(f"select_{name}"), known(config).get(name)
         check_at_least(option, value, 1)
         if not values["select"]:
             raise InputError(f"{option} is how settings are chosen: give --select true too")
-        if own is None:
-            having = [domain for domain, one in CONFIGS.items() if name in known(one)]
+        if field is None:
+            having = [domain for domain, other in CONFIGS.items() if name in known(other)]
             raise InputError(
                 f"{option} applies to domains with a setting {name} ({', '.join(having)}); "
                 f"{config.domain} have none: leave it out"
             )
-        if own.setting.chosen and own.setting.several and len(values[name]) > 1:
+        if field.setting.chosen and field.setting.several and len(values[name]) > 1:
             raise InputError(
                 f"{option} compares settings after equally many {name}: give one {name}"
             )
 
 
-def _run_options(given: Mapping[str, Any]) -> RunOptions:
+def _run_options(stated: Mapping[str, Any]) -> RunOptions:
+    values = {name: stated[name] for name in options_of(RunOptions) if name in stated}
     for name in ("loader_workers", "monitor_every", "checkpoint_minutes", "diagnostics"):
-        if name in given and not 0 <= given[name] < float("inf"):
-            raise InputError(f"{flag(name)} must be at least 0, got {given[name]}")
-    return RunOptions(**given)
+        if name in values and not 0 <= values[name] < float("inf"):
+            raise InputError(f"{flag(name)} must be at least 0, got {values[name]}")
+    return RunOptions(**values)
 
 
 MOST_NAMED, LONGEST = 3, 60
-"""Settings and characters that the name of a result file has at most."""
+"""The most settings, and characters of settings, in the name of a result file."""
 
 
 SMOKE = "A smoke run with few seeds and epochs: not reportable."
@@ -215,7 +212,7 @@ def _show(options: BenchOptions, results: Results, console: Console, command: st
 def _name(options: BenchOptions, configs: Sequence[RunConfig]) -> str:
     """Stem of a command's result file: data sets, methods, protocols, and settings that differ.
 
-    Of many settings or sets there is a digest, so that two experiments have two files.
+    Many settings or sets become a digest, so that two experiments have two files.
     """
     digest = hashlib.sha256("".join(c.key() for c in configs).encode()).hexdigest()[:6]
     if options.table:
@@ -227,19 +224,22 @@ def _name(options: BenchOptions, configs: Sequence[RunConfig]) -> str:
     parts = ["+".join(values) for values in heads.values()]
     if max(map(len, parts)) > 2 * LONGEST:
         return "_".join([*(f"{len(values)}-{n}s" for n, values in heads.items()), digest])
-    stated = [one.stated() for one in configs]
-    names = sorted({name for one in stated for name in one})
-    values = {n: dict.fromkeys(_value(one[n]) for one in stated if n in one) for n in names}
-    text = "_".join(f"{name}={'+'.join(several)}" for name, several in values.items())
+    stated = [config.stated() for config in configs]
+    names = sorted({name for settings in stated for name in settings})
+    texts = {
+        name: dict.fromkeys(_value_text(settings[name]) for settings in stated if name in settings)
+        for name in names
+    }
+    text = "_".join(f"{name}={'+'.join(values)}" for name, values in texts.items())
     if names:
         parts.append(text if len(names) <= MOST_NAMED and len(text) <= LONGEST else digest)
     return "_".join(parts)
 
 
-def _value(given: Any) -> str:
+def _value_text(value: Any) -> str:
     """A value of a setting, as a part of a file's name."""
-    text = "-".join(map(_value, given)) if isinstance(given, tuple) else f"{given}"
-    text = f"{given:g}" if isinstance(given, float) else text
+    text = "-".join(map(_value_text, value)) if isinstance(value, tuple) else f"{value}"
+    text = f"{value:g}" if isinstance(value, float) else text
     return re.sub(r"[^\w.+@-]", "-", text)
 
 

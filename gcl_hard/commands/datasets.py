@@ -1,4 +1,4 @@
-"""Data sets as a command names them: by name or path, and the domain they belong to."""
+"""Data sets of a command, given by name or path, and the domain they belong to."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from gcl_hard.files.io import expanded
 DEFAULT: Domain = "graphs"
 """The domain where nothing says another."""
 SUFFIX = re.compile(r"\.(npz|tar|tar\.gz|tgz)$", re.IGNORECASE)
-"""Ending of files that are a data set by the rest of their names."""
+"""Suffix of a file that is a data set."""
 
 
 def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Data sets given as paths, ``--dataset some/folder/NAME``: their names and their folder.
+    """Names and folder of data sets given as paths, ``--dataset some/folder/NAME``.
 
-    A name alone is the path of a NAME.npz or folder in the working directory, unless a set has it.
-    Of a domain that reads its names itself it may be that of a file in the data folder.
+    A bare name is the path of a NAME.npz or folder in the working directory, unless a known set has
+    it; a domain that reads names itself may have such a file in the data folder.
     """
     names, domain, data_dir = _names(stated), stated.get("domain"), stated.get("data_dir")
     alone = isinstance(stated.get("dataset"), str)
@@ -64,10 +64,10 @@ def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _takes_paths(names: Sequence[str], domain: str | None) -> bool:
-    """Whether a command's data sets may be paths: not those of a domain that reads their names."""
+    """Whether a command's data sets may be paths; a domain may read its names itself."""
     if domain is not None and not _from_paths(import_domain(domain)):
         return False
-    return all(_from_paths(knowing) for name in names for knowing in _knowing(name))
+    return all(_from_paths(owner) for name in names for owner in _owners(name))
 
 
 def _from_paths(domain: Domain) -> bool:
@@ -75,7 +75,7 @@ def _from_paths(domain: Domain) -> bool:
 
 
 def _answers(function: str, *arguments: Any) -> dict[Domain, Any]:
-    """What a function of names returns, by the domains that have it."""
+    """Results of a function of the domains' packages, by domain; some lack it."""
     packages = {domain: namespace(domain) for domain in CONFIGS}
     return {
         domain: getattr(package, function)(*arguments)
@@ -84,9 +84,10 @@ def _answers(function: str, *arguments: Any) -> dict[Domain, Any]:
     }
 
 
-def _knowing(name: str, data_dir: Path | None = None) -> list[Domain]:
+def _owners(name: str, data_dir: Path | None = None) -> list[Domain]:
     """The domains that have a data set of a name."""
-    return [domain for domain, has in _answers("has_dataset", name, data_dir).items() if has]
+    answers = _answers("has_dataset", name, data_dir)
+    return [domain for domain, is_known in answers.items() if is_known]
 
 
 def _is_here(name: str) -> bool:
@@ -125,11 +126,11 @@ def _check_namesakes(name: str, data_dir: Path | None) -> None:
 
 def _is_available(name: str, data_dir: Path | None = None) -> bool:
     """Whether a known set, or one in the data folder or the cache, has this name."""
-    return not name or any(map(_from_paths, _knowing(name, data_dir)))
+    return not name or any(map(_from_paths, _owners(name, data_dir)))
 
 
 def _check_folder(path: Path) -> None:
-    """Refuse a folder that holds no set of any domain, or images under a known set's name."""
+    """Refuse a folder that holds no data set, or images under a known set's name."""
     if path not in _answers("own_file", path.name, path.parent).values() and path.is_dir():
         raise InputError(
             f"{path} holds no images in CLASS/ or train/CLASS/ (.png, .jpg and others), no "
@@ -138,7 +139,7 @@ def _check_folder(path: Path) -> None:
 
 
 def domain_of(stated: Mapping[str, Any]) -> Domain:
-    """The domain of a command: the one that is named, else that of its data sets or its table.
+    """The domain of a command: as stated, else that of its data sets or its table.
 
     Args:
         stated: values by name: ``domain``, ``dataset``, ``table``, ``data_dir``.
@@ -155,20 +156,20 @@ def domain_of(stated: Mapping[str, Any]) -> Domain:
         ('images', 'images', 'graphs')
     """
     names, table = _names(stated), stated.get("table")
-    asked = import_domain(stated["domain"]) if "domain" in stated else None
+    named = import_domain(stated["domain"]) if "domain" in stated else None
     by_domain: dict[Domain, list[str]] = {}
     for name in names:
-        by_domain.setdefault(asked or _domain(name, stated.get("data_dir")), []).append(name)
+        by_domain.setdefault(named or _domain(name, stated.get("data_dir")), []).append(name)
     if len(by_domain) > 1:
         several = " and ".join(
             f"{domain} ({', '.join(sets)})" for domain, sets in by_domain.items()
         )
         raise InputError(f"{several} have different settings: give each kind a command of its own")
-    domain = next(iter(by_domain), asked or DEFAULT)
+    domain = next(iter(by_domain), named or DEFAULT)
     if not table:
         return domain
     needed = domain_of_table(table)
-    if (names or asked) and domain != needed:
+    if (names or named) and domain != needed:
         raise InputError(f"--table {table} needs {needed}, not {domain} ({', '.join(names)})")
     return needed
 
@@ -197,7 +198,7 @@ def _domain(name: str, data_dir: Path | None) -> Domain:
     Raises:
         InputError: if several have one of the name.
     """
-    domains = _knowing(name, data_dir)
+    domains = _owners(name, data_dir)
     if len(domains) > 1:
         raise InputError(
             f"dataset {name!r} is the name of several, of {' and of '.join(domains)}: say which "

@@ -186,22 +186,22 @@ def embed(
 
     Example:
         >>> from gcl_hard.graphs import GIN, load
-        >>> found = embed(GIN(7), load("MUTAG", download=False), level="nodes")
-        >>> found.values.shape, found.ids[-1], found.columns["node"][:3]
+        >>> nodes = embed(GIN(7), load("MUTAG", download=False), level="nodes")
+        >>> nodes.values.shape, nodes.ids[-1], nodes.columns["node"][:3]
         ((3371, 96), np.int64(187), array([0, 1, 2]))
     """
     path = None if output is None else Path(output)
     if path is not None:
         check_target(path)
-    found = (
+    trained = (
         model_without_file(model, data) if isinstance(model, nn.Module)
         else model_of_file(Path(model), encoder, fold=fold, trust=trust)
     )  # fmt: skip
     reading = Reading(level, smiles, ids, batch_size)
-    items = items_of(found, data, reading, device=device, data_dir=data_dir, jobs=jobs)
+    items = items_of(trained, data, reading, device=device, data_dir=data_dir, jobs=jobs)
     if path is None:
-        return embed_items(items, found.digest)
-    embed_to_file(items, found.digest, path, force=force)
+        return embed_items(items, trained.digest)
+    embed_to_file(items, trained.digest, path, force=force)
     return path
 
 
@@ -214,7 +214,7 @@ def items_of(
     data_dir: str | Path | None,
     jobs: int,
 ) -> Items:
-    """What a model embeds of some data; arguments as of :func:`embed`."""
+    """The items of data that a model embeds; arguments as of :func:`embed`."""
     context = RunContext(
         output=Path(), data_dir=None if data_dir is None else Path(data_dir),
         device=str(hardware.choose_device(device)), threads=None, cores=jobs, versions={},
@@ -228,17 +228,17 @@ def items_of(
         raise InputError(f"level nodes applies to graphs and molecules, not to {model.domain}")
     encoder = model.encoder.to(context.device)
     try:
-        found = experiment.items(encoder, model.saved, data, context, reading)
+        items = experiment.items(encoder, model.saved, data, context, reading)
     except InputError:
         if isinstance(data, str | Path):
             _check_kind(model.domain, Path(data), table="smiles" in experiment.reading)
         raise
-    if not found.bounds[-1]:
+    if not items.bounds[-1]:
         raise InputError(
             f"there is nothing to embed in {data if isinstance(data, str) else 'these data'}"
         )
-    ids = digest_of_arrays(*found.columns.values())
-    return replace(found, digest=joined_digest(found.digest, ids, reading.level))
+    ids = digest_of_arrays(*items.columns.values())
+    return replace(items, digest=joined_digest(items.digest, ids, reading.level))
 
 
 def _check_kind(domain: str, path: Path, *, table: bool) -> None:
@@ -297,16 +297,16 @@ def run(options: EmbedOptions) -> None:
         raise InputError("give a model and data: gcl-hard embed MODEL DATA -o FILE")
     check_writable(options.output.absolute().parent)
     torch.set_num_threads(options.threads or hardware.available_cores())
-    own = None if options.encoder is None else named_object(options.encoder, "encoder")
-    model = model_of_file(options.model, own, fold=options.fold)
+    maker = None if options.encoder is None else named_object(options.encoder, "encoder")
+    model = model_of_file(options.model, maker, fold=options.fold)
     items = items_of(
         model, options.data, options.reading,
         device=options.device, data_dir=options.data_dir, jobs=options.jobs,
     )  # fmt: skip
     for note in items.notes:
         print(note, file=sys.stderr)
-    if several := repeated(items.columns["id"]) if len(items.columns) == 1 else 0:
-        print(f"{several} ids stand for several rows", file=sys.stderr)
+    if duplicates := repeated(items.columns["id"]) if len(items.columns) == 1 else 0:
+        print(f"{duplicates} ids stand for several rows", file=sys.stderr)
     if empty := int((items.columns["id"].astype(str) == "").sum()):
         print(f"{empty} rows have an empty id", file=sys.stderr)
     rows = int(items.bounds[-1])

@@ -1,4 +1,4 @@
-"""Trained encoders: what their files hold, the encoders made of it, and those without a file."""
+"""Trained encoders, read from files or given as modules."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from gcl_hard.files.stored import load_torch, with_weights
 
 
 class Model(NamedTuple):
-    """A trained encoder, with what its file says.
+    """A trained encoder, with the content of its file.
 
     Attributes:
         encoder: in evaluation mode.
-        domain: the data that it embeds.
-        saved: what the file says, ``config`` among it.
+        domain: domain of the data that it embeds.
+        saved: content of the file, with ``config``.
         digest: digest of the file, or of the weights of an encoder without one.
     """
 
@@ -53,7 +53,7 @@ def load_encoder(
     Args:
         path: file NAME.pt; it is read as data (``weights_only``).
         encoder: your own, as it was given when it was trained; not needed for ours.
-        fold: which encoder, where a run has one for each fold.
+        fold: fold of the encoder, where a run has one for each fold.
         trust: whether ``module:Name``, where the file names its encoder so, may be imported and
             called: it may be any code that Python finds, so trust your own files alone.
 
@@ -88,13 +88,13 @@ def encoder_in(
 
     Args:
         path: the file, for messages.
-        saved: what it holds.
-        maker: of the user's own encoder.
-        fold: which, if there are several; None is refused then.
+        saved: its content.
+        maker: makes the user's own encoder.
+        fold: its fold; None is refused if there are several.
         trust: whether a name in the file may be imported.
     """
-    if maker is None and trust and ":" in (named := _named(saved["config"])):
-        maker = named_object(named, "encoder")
+    if maker is None and trust and ":" in (name := _name(saved["config"])):
+        maker = named_object(name, "encoder")
     encoders = encoders_of(path, saved, maker)
     if fold is None and len(encoders) > 1:
         raise InputError(
@@ -106,13 +106,13 @@ def encoder_in(
     return encoders[fold or 0]
 
 
-def _named(config: Any) -> str:
-    """The user's own encoder by its name in a configuration, without the digest of its code."""
+def _name(config: Any) -> str:
+    """Name of the user's own encoder in a configuration, without the digest of its code."""
     return str(config.encoder).partition("@")[0] if is_own(config.encoder) else ""
 
 
 def read_encoders(path: Path) -> dict[str, Any]:
-    """What a file of encoders holds."""
+    """The content of a file of encoders."""
     saved: dict[str, Any] = load_torch(path, "a file of encoders", {
         "config": dict[str, Any], "encoders": list[dict[str, Any]] | None,
         "encoder": dict[str, Any] | None,
@@ -131,7 +131,7 @@ def read_encoders(path: Path) -> dict[str, Any]:
 def encoders_of(
     path: Path, saved: dict[str, Any], maker: Parts | EncoderMaker | None
 ) -> list[nn.Module]:
-    """The encoders in a file, made by the user's own or by its name among several."""
+    """The encoders in a file; the user's own are made by their maker, or by name among several."""
     config = saved["config"]
     layers = getattr(config, "layers", 0) if maker is None and not is_own(config.encoder) else None
     make = partial(_new, path, config, saved, maker)
@@ -143,15 +143,15 @@ def _new(
     path: Path, config: Any, saved: dict[str, Any], maker: Parts | EncoderMaker | None
 ) -> nn.Module:
     if maker is None and is_own(config.encoder):
-        named = _named(config)
-        if is_pretrained(named):
-            named = f"lambda n: gcl_hard.load_pretrained({named!r}).encoder"
-        elif ":" in named:
+        name = _name(config)
+        if is_pretrained(name):
+            name = f"lambda n: gcl_hard.load_pretrained({name!r}).encoder"
+        elif ":" in name:
             raise InputError(
-                f"{path} names its encoder {named}, code that would be imported and called: give "
-                f"it, as encoder={named.rpartition(':')[2]}, or if the file is yours trust=True"
+                f"{path} names its encoder {name}, code that would be imported and called: give "
+                f"it, as encoder={name.rpartition(':')[2]}, or if the file is yours trust=True"
             )
-        raise InputError(f"{path} holds encoders of {named}: give it, as encoder={named}")
+        raise InputError(f"{path} holds encoders of {name}: give it, as encoder={name}")
     parts: Any = maker
     if callable(maker):
         parts = {config.encoder: maker}
@@ -171,8 +171,8 @@ def model_of_file(
 
     Args:
         path: NAME.pt.
-        maker: of the user's own encoder.
-        fold: which encoder, if there are several.
+        maker: makes the user's own encoder.
+        fold: fold of the encoder, if there are several.
         trust: as of :func:`gcl_hard.load_encoder`.
     """
     digest = file_digest(path)
@@ -193,10 +193,10 @@ def model_of_file(
 
 
 def model_without_file(encoder: nn.Module, data: Any) -> Model:
-    """An encoder that is given with its data, which are read as they are.
+    """An encoder given with its data, which are read as they are.
 
     Raises:
-        InputError: for data that are named, or images, whose normalisation a file says.
+        InputError: for named data, or images, whose normalisation is in a file alone.
     """
     domains = domains_of_objects(data)
     if is_one_graph(data) and not _reads_batch(encoder):
@@ -215,7 +215,7 @@ def digest_of_encoder(encoder: nn.Module) -> str:
 
 
 def _plain(encoder: nn.Module) -> list[tuple[str, str, object]]:
-    """Numbers and words that are attributes of modules, such as a kind of readout."""
+    """Attributes of modules that are numbers or strings, such as a kind of readout."""
     return [
         (name, key, value)
         for name, module in encoder.named_modules()

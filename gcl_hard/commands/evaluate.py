@@ -102,7 +102,7 @@ def evaluate(
             nodes all.
         select: whether settings with several values are chosen inside training folds.
         metric: one or several scores that are shown, such as ``"balanced_accuracy"`` or
-            ``"f1_macro"``, computed of what runs predict; tests and ``select`` use the first. The
+            ``"f1_macro"``, computed from predictions; tests and ``select`` use the first. The
             usual one if None.
         name: name of your graphs in results, unless they are a set, which has one.
         output: folder of the results.
@@ -139,30 +139,34 @@ def evaluate(
         >>> import tempfile
         >>> from gcl_hard.graphs import GIN, load
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     found = evaluate(GIN, load("MUTAG"), "hscl", seeds=1, folds=2, epochs=1,
-        ...                      output=folder, progress=False)
-        ...     found.embeddings("hscl").shape, len(found.encoders("hscl"))
+        ...     evaluation = evaluate(GIN, load("MUTAG"), "hscl", seeds=1, folds=2, epochs=1,
+        ...                           output=folder, progress=False)
+        ...     evaluation.embeddings("hscl").shape, len(evaluation.encoders("hscl"))
         ((2, 188, 96), 2)
-        >>> found.table["method"].tolist()
+        >>> evaluation.table["method"].tolist()
         ['hscl', 'majority', 'untrained']
     """
     from rich.console import Console
 
-    own = UserParts()
+    user_parts = UserParts()
     graphs = str(graphs) if isinstance(graphs, Path) else graphs
     _check(name, jobs, threads, report)
-    kind = _kind(graphs, data_dir)
-    experiment = experiment_of(kind)
+    config_class = _config_class(graphs, data_dir)
+    experiment = experiment_of(config_class)
     beside = experiment.usual_baselines if baselines is None else baselines
-    values = _settings(kind, settings) | {"method": (*_words(method), *_words(beside))}
-    estimates = known(kind)["protocol"].usual({"method": kind.baselines[0]})
-    values["protocol"] = _words(estimates if protocol is None else protocol)
+    values = _settings(config_class, settings) | {
+        "method": (*_as_tuple(method), *_as_tuple(beside))
+    }
+    estimates = known(config_class)["protocol"].usual({"method": config_class.baselines[0]})
+    values["protocol"] = _as_tuple(estimates if protocol is None else protocol)
     if not values["method"]:
         raise InputError("method and baselines are empty: give at least one")
-    values["encoder"] = _named_encoders(encoder, own)
+    values["encoder"] = _encoder_names(encoder, user_parts)
     if values.get("augmentations"):
-        given = _words(values["augmentations"])
-        values["augmentations"] = tuple(own.add(a) if callable(a) else a for a in given)
+        values["augmentations"] = tuple(
+            user_parts.add(augmentation) if callable(augmentation) else augmentation
+            for augmentation in _as_tuple(values["augmentations"])
+        )
     if isinstance(graphs, str):
         where = _where(graphs, data_dir)
         values["dataset"], data_dir = where["dataset"], where.get("data_dir")
@@ -171,12 +175,12 @@ def evaluate(
         if not hasattr(user_set, "name"):
             raise InputError(f"{type(user_set).__name__} is no set of {experiment.item}s")
         values |= experiment.data_settings(user_set, settings)
-        values["dataset"], own.graphs[user_set.name] = (user_set.name,), user_set
+        values["dataset"], user_parts.graphs[user_set.name] = (user_set.name,), user_set
     try:
         chosen = as_seeds(int(seeds) if isinstance(seeds, Integral) else list(seeds))  # type: ignore[arg-type]
     except (ArgumentTypeError, TypeError) as error:
         raise InputError(f"seeds: {error}") from error
-    configs = bench_configs(kind, values, None, {*values})
+    configs = bench_configs(config_class, values, None, {*values})
     warn_of_unread(configs, {name: values[name] for name in settings})
     if save_encoders is None:
         save_encoders = "save_encoder" in experiment.options
@@ -189,7 +193,7 @@ def evaluate(
         data_dir=None if data_dir is None else Path(data_dir),
         report=None if report is None else Path(report),
     )  # fmt: skip
-    results, failures = execute(options, own, Console(quiet=not progress), logger)
+    results, failures = execute(options, user_parts, Console(quiet=not progress), logger)
     if not results.records:
         raise GclHardError("\n".join(failures))
     for failure in failures:
@@ -198,18 +202,18 @@ def evaluate(
         from gcl_hard.reports.page import write
 
         write(results, options.report, command="gcl_hard.evaluate(…)", quick=False)
-    return Evaluation(results, options.output, own)
+    return Evaluation(results, options.output, user_parts)
 
 
-def _named_encoders(given: Any, own: UserParts) -> tuple[str, ...]:
-    """Encoders as configurations name them; those of the user are added to the parts."""
-    several = given if isinstance(given, list | tuple) else (given,)
-    if not several:
+def _encoder_names(encoder: Any, user_parts: UserParts) -> tuple[str, ...]:
+    """Names of encoders in configurations; the user's own are added to the parts."""
+    makers = _as_tuple(encoder)
+    if not makers:
         raise InputError("encoder is empty: give at least one")
-    for one in several:
-        if not isinstance(one, str):
-            check_maker(one)
-    return tuple(one if isinstance(one, str) else own.add(one) for one in several)
+    for maker in makers:
+        if not isinstance(maker, str):
+            check_maker(maker)
+    return tuple(maker if isinstance(maker, str) else user_parts.add(maker) for maker in makers)
 
 
 def _check(name: object, jobs: int, threads: int | None, report: str | Path | None) -> None:
@@ -219,12 +223,12 @@ def _check(name: object, jobs: int, threads: int | None, report: str | Path | No
         raise InputError(f"name must be a word, got {name!r}")
 
 
-def _words(given: Any) -> tuple[Any, ...]:
-    return tuple(given) if isinstance(given, list | tuple) else (given,)
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
-def _kind(graphs: Any, data_dir: str | Path | None) -> type[RunConfig]:
-    """The configurations of some data."""
+def _config_class(graphs: Any, data_dir: str | Path | None) -> type[RunConfig]:
+    """The class of configurations for some data."""
     if isinstance(graphs, str):
         return CONFIGS[DEFAULT if ":" in graphs else domain_of(_where(graphs, data_dir))]
     if is_one_graph(graphs):
@@ -236,41 +240,41 @@ def _kind(graphs: Any, data_dir: str | Path | None) -> type[RunConfig]:
 
 
 def _where(name: str, data_dir: str | Path | None) -> dict[str, Any]:
-    """Name and folder of a set that is named, or given as a path."""
+    """Name and folder of a set given by name or path."""
     stated: dict[str, Any] = {"dataset": (name,)}
     if data_dir is not None:
         stated["data_dir"] = Path(data_dir)
     return stated | named_paths(stated)
 
 
-def _settings(kind: type[RunConfig], given: Mapping[str, Any]) -> dict[str, Any]:
-    """All settings of a domain, listed ones as tuples."""
-    usual = defaults(kind)
-    for name in given:
+def _settings(config_class: type[RunConfig], stated: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings of a domain; those that take several values as tuples."""
+    usual = defaults(config_class)
+    for name in stated:
         if name not in usual:
             raise unknown("setting", name, usual)
-    values: dict[str, Any] = {"table": None, "recipe": "paper", **usual, **given}
-    for name, one in known(kind).items():
-        if one.setting.several and not isinstance(values[name], list | tuple):
+    values: dict[str, Any] = {"table": None, "recipe": "paper", **usual, **stated}
+    for name, field in known(config_class).items():
+        if field.setting.several and not isinstance(values[name], list | tuple):
             values[name] = (values[name],)
-        if one.setting.several and get_origin(one.kinds[0]) is tuple:  # a text joins parts by +
+        if field.setting.several and get_origin(field.kinds[0]) is tuple:  # a text joins parts by +
             values[name] = tuple((x,) if isinstance(x, str) else x for x in values[name])
     return values
 
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """What :func:`evaluate` found.
+    """Results of :func:`evaluate`.
 
     Attributes:
         results: accuracies of all finished runs.
         folder: folder of the results.
-        own: your encoders and graphs.
+        user_parts: your encoders and graphs.
     """
 
     results: Results
     folder: Path
-    own: UserParts
+    user_parts: UserParts
 
     @cached_property
     def table(self) -> Any:
@@ -298,24 +302,24 @@ class Evaluation:
 
         Args:
             path: file to write, NAME.pdf, NAME.svg or NAME.png; None for none.
-            protocol: whose rows are drawn, if there are several.
+            protocol: protocol of the rows to draw, if there are several.
 
         Returns:
             Matplotlib's figure.
 
         Raises:
-            InputError: for several protocols of which none is named, or without a finished run.
+            InputError: for several protocols without a choice, or without a finished run.
         """
         from gcl_hard.reports import theme
         from gcl_hard.reports.result_figures import score_figure
         from gcl_hard.reports.rows import rows
 
-        found = rows(self.results)
-        names = [*dict.fromkeys(row.protocol for row in found)]
-        if protocol is None and len(names) > 1:
-            raise InputError(f"there are runs of {' and '.join(names)}: say which by protocol")
-        named = check_option("protocol", protocol or names[0], names)
-        figure = score_figure([row for row in found if row.protocol == named])
+        shown = rows(self.results)
+        protocols = [*dict.fromkeys(row.protocol for row in shown)]
+        if protocol is None and len(protocols) > 1:
+            raise InputError(f"there are runs of {' and '.join(protocols)}: say which by protocol")
+        protocol = check_option("protocol", protocol or protocols[0], protocols)
+        figure = score_figure([row for row in shown if row.protocol == protocol])
         if figure is None:
             raise InputError("no run is finished: there is nothing to draw")
         if path is not None:
@@ -330,7 +334,7 @@ class Evaluation:
         Args:
             method: a method, or ``"untrained"``; None for the first.
             seed: None for the first.
-            **settings: what tells it from other runs of the method, such as ``beta=2``.
+            **settings: those that tell it from other runs of the method, such as ``beta=2``.
 
         Returns:
             float32 [encoders, G, d]; under the protocol ``inductive`` encoder k has not seen the
@@ -342,8 +346,8 @@ class Evaluation:
         run, path = self._file(method, seed, settings, EMBEDDINGS)
         with np.load(path) as saved:
             self._check_data(run, path, str(saved["data"]))
-            found: NDArray[np.float32] = saved["embeddings"]
-        return found
+            embeddings: NDArray[np.float32] = saved["embeddings"]
+        return embeddings
 
     def encoders(
         self, method: str | None = None, seed: int | None = None, **settings: Any
@@ -352,14 +356,14 @@ class Evaluation:
         run, path = self._file(method, seed, settings, ENCODERS)
         saved = read_encoders(path)
         self._check_data(run, path, saved["data"])
-        return encoders_of(path, saved, self.own.parts)
+        return encoders_of(path, saved, self.user_parts.parts)
 
     def confusion(self, method: str | None = None, **settings: Any) -> Any:
-        """How often test items of each class are predicted as each, over all folds and seeds.
+        """Confusion matrix of the test items, over all folds and seeds.
 
         Args:
             method: a method or baseline; None for the first.
-            **settings: what tells it from other runs of the method, such as ``beta=2``.
+            **settings: those that tell it from other runs of the method, such as ``beta=2``.
 
         Returns:
             A pandas ``DataFrame`` of counts, true classes down and predicted ones across.
@@ -370,10 +374,10 @@ class Evaluation:
         from gcl_hard.reports.rows import confusion
 
         config = self._config(method, settings)
-        found = confusion(self.results.of(config))
-        if found is None:
+        counts = confusion(self.results.of(config))
+        if counts is None:
             raise InputError(f"{config} has no predicted classes")
-        return found
+        return counts
 
     def compare_items(
         self,
@@ -382,7 +386,7 @@ class Evaluation:
         *,
         metric: str | None = None,
     ) -> PairedTest:
-        """The paired test of two methods over test items, from what both predicted of each.
+        """The paired test of two methods over test items, from the predictions of both.
 
         Tables test over folds, which asks how methods do on other training data. This asks how
         these encoders do on other items: seeds and items vary, the training data do not.
@@ -390,7 +394,7 @@ class Evaluation:
         Args:
             ours: a method or baseline, or settings that tell one row, ``{"method": "hscl",
                 "beta": 2}``.
-            theirs: what it is compared with.
+            theirs: the row to compare with.
             metric: a mean over items, such as ``"accuracy"``; that of the table if None.
 
         Returns:
@@ -402,14 +406,14 @@ class Evaluation:
         """
         from gcl_hard.reports.frame import over_items
 
-        asked = [{"method": one} if isinstance(one, str) else dict(one) for one in (ours, theirs)]
-        a, b = (self.results.of(self._config(None, one)) for one in asked)
-        if not a or not b:
-            raise InputError(f"{asked[0 if not a else 1]} has no finished run")
-        return over_items(a, b, metric)
+        rows = [{"method": row} if isinstance(row, str) else dict(row) for row in (ours, theirs)]
+        first, second = (self.results.of(self._config(None, settings)) for settings in rows)
+        if not first or not second:
+            raise InputError(f"{rows[0 if not first else 1]} has no finished run")
+        return over_items(first, second, metric)
 
     def _check_data(self, run: Run, path: Path, digest: str) -> None:
-        """Refuse files of other data, which took the place of these since."""
+        """Refuse files that runs on other data have overwritten."""
         if digest != self.results.records[run].data["digest"]:
             raise InputError(
                 f"{path} now belongs to other graphs named {run.config.dataset}: give every set "
@@ -425,12 +429,14 @@ class Evaluation:
             raise InputError(f"{run} is not among the finished runs")
         path = Store(self.folder).file(self.results.records[run].run, suffix)
         if not path.exists():
-            what = "encoders" if suffix == ENCODERS else "embeddings"
+            content = "encoders" if suffix == ENCODERS else "embeddings"
             if suffix == ENCODERS and "save_encoder" not in experiment_of(run.config).options:
                 raise InputError(f"runs on {run.config.domain} {OPTIONS['save_encoder']}")
             if run.config.is_baseline:
-                raise InputError(f"{run}: {what} of baselines are not saved, those of methods are")
-            raise InputError(f"{run} has no saved {what}: evaluate with save_{what}=True")
+                raise InputError(
+                    f"{run}: {content} of baselines are not saved, those of methods are"
+                )
+            raise InputError(f"{run} has no saved {content}: evaluate with save_{content}=True")
         return run, path
 
     def _config(self, method: str | None, settings: dict[str, Any]) -> RunConfig:
@@ -438,23 +444,23 @@ class Evaluation:
         configs = [
             config
             for config in self.results.configs
-            if all(_has(config, key, value) for key, value in asked.items())
+            if all(_matches(config, key, value) for key, value in asked.items())
         ]
         if not configs:
-            what = ", ".join(f"{key} {value}" for key, value in asked.items())
-            known = "; ".join(dict.fromkeys(map(str, self.results.configs)))
-            raise InputError(f"no run has {what}; there are: {known}")
+            wanted = ", ".join(f"{key} {value}" for key, value in asked.items())
+            runs = "; ".join(dict.fromkeys(map(str, self.results.configs)))
+            raise InputError(f"no run has {wanted}; there are: {runs}")
         first = configs[0]
         alike = [config for config in configs if config.method == first.method]
         if len({encoder_name(config) for config in alike}) > 1:
-            found = "; ".join(dict.fromkeys(map(str, alike)))
-            raise InputError(f"several encoders were run: say encoder=… of {found}")
+            runs = "; ".join(dict.fromkeys(map(str, alike)))
+            raise InputError(f"several encoders were run: say encoder=… of {runs}")
         return first
 
 
-def _has(config: RunConfig, name: str, value: Any) -> bool:
-    """Whether a setting has a value; an encoder of one's own goes by its name, too."""
-    given = getattr(config, name, None)
-    if name == "encoder" and isinstance(given, str):
-        return value in (given, given.partition("@")[0])
-    return bool(given == value)
+def _matches(config: RunConfig, name: str, value: Any) -> bool:
+    """Whether a setting has a value; the user's own encoder goes by its name, too."""
+    setting = getattr(config, name, None)
+    if name == "encoder" and isinstance(setting, str):
+        return value in (setting, setting.partition("@")[0])
+    return bool(setting == value)

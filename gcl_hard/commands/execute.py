@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 
 def execute(
-    options: BenchOptions, own: UserParts, console: Console, logger: Logger | None = None
+    options: BenchOptions, user_parts: UserParts, console: Console, logger: Logger | None = None
 ) -> tuple[Results, list[str]]:
     """Execute the runs of a command that are not finished.
 
     Args:
-        options: which.
-        own: the user's own encoders and graphs; those that options name are added.
+        options: options of the command.
+        user_parts: the user's own encoders and graphs; those that options name are added.
         console: console for progress.
         logger: the user's own, which takes losses and scores as they come.
 
@@ -50,18 +50,18 @@ def execute(
     _check_targets(options)
     for name in options.metric or ():
         metric(name)  # refuses an unknown one
-    resolved = map(own.resolved, options.configs)
-    configs = [one if one.dataset in own.graphs else canonical(one) for one in resolved]
+    resolved = map(user_parts.resolved, options.configs)
+    configs = [c if c.dataset in user_parts.graphs else canonical(c) for c in resolved]
     configs = list(dict.fromkeys(configs))
     if options.select and options.table is None:  # a part of a table may have no choice
         _check_selection(configs)
     console.print("\n".join(protocol_lines(configs)), style="dim", highlight=False)
     with opened_log(options.log or (), options.output, logger) as log:
-        return _execute(options, configs, own, runner_of(options, own, console, log))
+        return _execute(options, configs, user_parts, runner_of(options, user_parts, console, log))
 
 
 def _execute(
-    options: BenchOptions, configs: list[RunConfig], own: UserParts, runner: Runner
+    options: BenchOptions, configs: list[RunConfig], user_parts: UserParts, runner: Runner
 ) -> tuple[Results, list[str]]:
     from gcl_hard.reports.frame import Results
 
@@ -71,25 +71,25 @@ def _execute(
         options.select and any(experiment_of(c).chooses_once for c in configs)
     ):
         shorter = _shorter_runs(options, configs)
-        tried, first_failures = _run(runner, own, [*shorter.values()])
+        tried, first_failures = _run(runner, user_parts, [*shorter.values()])
         tried, *_ = _by_metrics(tried, options.metric, chosen=True)
-        chosen = {one.best for one in choices(shorter, tried)}
+        chosen = {choice.best for choice in choices(shorter, tried)}
         configs = [c for c in configs if c not in shorter or c in chosen]
     select = options.select and not shorter
-    found, failures = _run(runner, own, plan(configs, options.seeds, select=select))
-    first, *further = _by_metrics(found, options.metric, chosen=select)
+    records, failures = _run(runner, user_parts, plan(configs, options.seeds, select=select))
+    first, *further = _by_metrics(records, options.metric, chosen=select)
     results = Results(
         configs, tuple(options.seeds), tried | first, select, shorter, options.against,
-        further=tuple(tried | one for one in further),
+        further=tuple(tried | scored for scored in further),
     )  # fmt: skip
     return results, first_failures + failures
 
 
 def _run(
-    runner: Runner, own: UserParts, runs: Sequence[Run]
+    runner: Runner, user_parts: UserParts, runs: Sequence[Run]
 ) -> tuple[dict[Run, RunResult], list[str]]:
-    """Results of runs, each with the file of its seed, by the runs that were asked for."""
-    stored = {run: own.resolved_run(run) for run in runs}
+    """Results by the runs asked for, each with the file of its seed; and failures."""
+    stored = {run: user_parts.resolved_run(run) for run in runs}
     records, failures = runner.run([*dict.fromkeys(stored.values())])
     return {run: records[key] for run, key in stored.items() if key in records}, failures
 
@@ -97,10 +97,10 @@ def _run(
 def _by_metrics(
     records: dict[Run, RunResult], names: Sequence[str] | None, *, chosen: bool
 ) -> list[dict[Run, RunResult]]:
-    """Results by each of some metrics, or by their own and those that are shown beside it.
+    """Results by each metric, or by their own and those shown beside it.
 
     Raises:
-        InputError: for a metric that none of them has.
+        InputError: for a metric that no result has.
     """
     if not records:
         return [records] * len(names or (None,))
@@ -117,21 +117,23 @@ def _by_metrics(
             for name in beside
         ]
         return [records, *filter(None, others)]
-    other = next((one for one in records.values() if one.metric != names[0]), None)
-    if chosen and other is not None and any(one.validation for one in records.values()):
+    other = next((record for record in records.values() if record.metric != names[0]), None)
+    if chosen and other is not None and any(record.validation for record in records.values()):
         raise InputError(
             f"settings of {other.domain} are chosen by validation scores, which are recorded by "
             f"{other.metric} alone: leave --metric {names[0]} or --select out"
         )
-    found = [{run: seen for run, one in records.items() if (seen := one.by(name)) is not None}
-             for name in names]  # fmt: skip
-    known = dict.fromkeys(one for record in records.values() for one in alike(record.metric))
-    for name, of_name in zip(names, found, strict=True):
-        if not of_name and name not in known:
+    by_name = [
+        {run: scored for run, record in records.items() if (scored := record.by(name)) is not None}
+        for name in names
+    ]
+    known = dict.fromkeys(other for record in records.values() for other in alike(record.metric))
+    for name, scored_runs in zip(names, by_name, strict=True):
+        if not scored_runs and name not in known:
             raise InputError(
                 f"these runs predict what is scored by {', '.join(known)}, and not by {name}"
             )
-        lacking = [run for run in records if run not in of_name]
+        lacking = [run for run in records if run not in scored_runs]
         if lacking:
             warnings.warn(
                 f"{len(lacking)} of {len(records)} results have neither a score by {name} nor "
@@ -139,11 +141,11 @@ def _by_metrics(
                 f"runs them again)",
                 stacklevel=2,
             )
-    return found
+    return by_name
 
 
 def _shorter_runs(options: BenchOptions, configs: Sequence[RunConfig]) -> dict[RunConfig, Run]:
-    """The run by which each candidate is compared, on its first seed."""
+    """The short run on its first seed by which each candidate is compared."""
     changed = shortened(vars(options))
     return {
         config: inner_run(
@@ -155,15 +157,15 @@ def _shorter_runs(options: BenchOptions, configs: Sequence[RunConfig]) -> dict[R
 
 
 def protocol_lines(configs: Sequence[RunConfig]) -> list[str]:
-    """What each protocol of a command measures, and what the other one is for."""
-    said = (experiment_of(c).protocol_notes.get(c.protocol) for c in configs if not c.is_baseline)
-    return [note for note in dict.fromkeys(said) if note]
+    """Notes on what each protocol of a command measures, and what the other one is for."""
+    notes = (experiment_of(c).protocol_notes.get(c.protocol) for c in configs if not c.is_baseline)
+    return [note for note in dict.fromkeys(notes) if note]
 
 
 def runner_of(
-    options: BenchOptions, own: UserParts, console: Console, log: Log | None = None
+    options: BenchOptions, user_parts: UserParts, console: Console, log: Log | None = None
 ) -> Runner:
-    """The runner of a command's options, for the user's own parts and graphs in ``own``."""
+    """The runner of a command's options, with the user's own parts and graphs."""
     context = RunContext(
         output=options.output,
         data_dir=options.data_dir,
@@ -173,17 +175,17 @@ def runner_of(
         versions=hardware.versions(),  # with the source as it is now, not when a run ends
         experiment_of=runnable,
         options=options.run,
-        parts=own.parts,
+        parts=user_parts.parts,
         processes=world_size(),
     )
     return Runner(
         context, console, jobs=options.jobs, scheduler=options.scheduler, force=options.force,
-        report_only=options.report_only, own_sets=own.graphs, log=log or Log(),
+        report_only=options.report_only, own_sets=user_parts.graphs, log=log or Log(),
     )  # fmt: skip
 
 
 def _check_selection(configs: Sequence[RunConfig]) -> None:
-    """Refuse a selection that would choose nothing."""
+    """Refuse a selection without anything to choose."""
     if candidate_groups(configs):
         return
     if not any(experiment_of(config).can_select(config) for config in configs):

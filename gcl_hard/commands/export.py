@@ -32,18 +32,18 @@ from gcl_hard.files.stored import SAFETENSORS, safetensors_of
 from gcl_hard.version import __version__
 
 SUFFIXES = (*WRITERS, SAFETENSORS)
-OF_WEIGHTS = {"encoder", "encoders", "held_out"}
-"""Fields of a file of encoders that are weights, or numbers of the data that they are from."""
+WEIGHTS = {"encoder", "encoders", "held_out"}
+"""Fields of a file of encoders that are weights, or numbers of their data."""
 
 
 class Exported(NamedTuple):
-    """What was exported.
+    """An exported encoder.
 
     Attributes:
         path: the file.
         model: digest of the encoder.
-        inputs: names of the program's inputs, in their order; none of weights alone.
-        outputs: names of what it returns.
+        inputs: names of the program's inputs, in their order; none for weights alone.
+        outputs: names of its outputs.
         checked: whether its embeddings were compared with those of the encoder.
     """
 
@@ -129,33 +129,33 @@ def export(
         raise InputError(f"{path} is there: give another name, or force=True (--force)")
     if like is not None and not isinstance(model, nn.Module):
         raise InputError(f"like is for an encoder by itself, and {model} says what it embeds")
-    found = (
+    trained = (
         _without_file(model, like) if isinstance(model, nn.Module)
         else model_of_file(Path(model), encoder, fold=fold, trust=trust)
     )  # fmt: skip
-    about = {"gcl_hard": __version__, "domain": found.domain, "model": found.digest}
+    about = {"gcl_hard": __version__, "domain": trained.domain, "model": trained.digest}
     if path.suffix == SAFETENSORS:
         if isinstance(model, nn.Module):
             raise InputError(
                 f"{path.name} has settings that make the encoder beside its weights, and "
                 f"{type(model).__name__} by itself has none: give its file NAME.pt"
             )
-        content = safetensors_of(found.encoder.state_dict(), _settings(found.saved), **about)
-        done = Exported(path, found.digest)
+        content = safetensors_of(trained.encoder.state_dict(), _facts(trained.saved), **about)
+        exported = Exported(path, trained.digest)
     else:
-        frozen = found.encoder.requires_grad_(False)
-        exportable = runnable(CONFIGS[found.domain]).exportable(frozen, found.saved)
+        frozen = trained.encoder.requires_grad_(False)
+        exportable = runnable(CONFIGS[trained.domain]).exportable(frozen, trained.saved)
         exportable = replace(exportable, facts={**about, **exportable.facts})
-        content, checked = WRITERS[path.suffix](exportable, _named(found))
+        content, checked = WRITERS[path.suffix](exportable, f"the encoder {type(frozen).__name__}")
         inputs, outputs = tuple(exportable.inputs), tuple(exportable.outputs)
-        done = Exported(path, found.digest, inputs, outputs, checked)
+        exported = Exported(path, trained.digest, inputs, outputs, checked)
     with atomic_write(path) as file:
         file.write(content)
-    return done
+    return exported
 
 
 def _check_suffix(path: Path) -> None:
-    """Refuse, before anything is read, what is not written here or lacks a library."""
+    """Refuse a kind of file that is not written here, or whose library is missing."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"encoders are exported to {', '.join(SUFFIXES)}, got {path}")
     if path.suffix == ".onnx":
@@ -164,18 +164,14 @@ def _check_suffix(path: Path) -> None:
         check_extra("onnx", f"writing {path.name}", "safetensors")
 
 
-def _settings(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file says beside weights."""
-    found = {name: one for name, one in saved.items() if name not in OF_WEIGHTS}
-    return found | ({"config": asdict(found["config"])} if "config" in found else {})
-
-
-def _named(model: Model) -> str:
-    return f"the encoder {type(model.encoder).__name__}"
+def _facts(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a file beside weights."""
+    facts = {name: value for name, value in saved.items() if name not in WEIGHTS}
+    return facts | ({"config": asdict(facts["config"])} if "config" in facts else {})
 
 
 def _without_file(encoder: nn.Module, like: Any) -> Model:
-    """An encoder by itself, with what data say of its inputs."""
+    """An encoder by itself, with the facts of its inputs that data state."""
     if hasattr(encoder, "query"):
         raise InputError(
             f"{type(encoder).__name__} is a model of links, which scores the entities that it was "
@@ -235,20 +231,20 @@ def run(options: ExportOptions) -> None:
     """
     if options.model is None:
         raise InputError("give a model: gcl-hard export MODEL -o FILE")
-    own = None if options.encoder is None else named_object(options.encoder, "encoder")
-    done = export(
-        options.model, options.output, encoder=own, fold=options.fold, force=options.force
+    maker = None if options.encoder is None else named_object(options.encoder, "encoder")
+    exported = export(
+        options.model, options.output, encoder=maker, fold=options.fold, force=options.force
     )
-    if not done.inputs:
-        what = "weights, and the settings that make the encoder"
+    if not exported.inputs:
+        content = "weights, and the settings that make the encoder"
     else:
-        what = f"{', '.join(done.inputs)} -> {', '.join(done.outputs)}; " + (
+        content = f"{', '.join(exported.inputs)} -> {', '.join(exported.outputs)}; " + (
             f"compared with the encoder on {' and '.join(map(str, CHECKED))} made at random: equal "
             f"within {TOLERANCE:g} of the largest value"
-            if done.checked
+            if exported.checked
             else "not compared with the encoder, for ONNX Runtime is not installed"
         )
-    print(f"{done.path}: {what}; model {done.model}")
+    print(f"{exported.path}: {content}; model {exported.model}")
 
 
 STOPPED = "stopped; nothing was written"

@@ -19,7 +19,7 @@ FIGURES = {
     "geometry": "alignment, uniformity, neural collapse and more, against epoch",
     "beta": "accuracy against β, and the effect of debiasing",
 }
-"""By name, what they show; each is a function of ``theory_figures``."""
+"""What each figure shows; each is a function of ``theory_figures``."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -78,27 +78,27 @@ def parse_figures(arguments: Sequence[str]) -> argparse.Namespace:
         'figures'
     """
     parser = figures_parser()
-    given, surplus = parser.parse_known_intermixed_args(list(arguments))
+    options, surplus = parser.parse_known_intermixed_args(list(arguments))
     if surplus:
         known = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
         raise unknown("flag", surplus[0].split("=")[0], known)
-    if given.figure is None:
+    if options.figure is None:
         raise InputError(f"missing FIGURE: one of {', '.join(FIGURES)}; --help shows an example")
-    if given.figure not in FIGURES:
-        raise unknown("figure", given.figure, FIGURES)
-    if not given.results:
+    if options.figure not in FIGURES:
+        raise unknown("figure", options.figure, FIGURES)
+    if not options.results:
         raise InputError(
-            f"{given.figure}: missing RESULTS: give the folder that python -m gcl_hard.bench "
+            f"{options.figure}: missing RESULTS: give the folder that python -m gcl_hard.bench "
             f"wrote to (--output), run files or result files"
         )
-    if given.output is None:
+    if options.output is None:
         raise InputError("no folder to write to: give -o DIR")
-    if given.name is not None and (not given.name or Path(given.name).name != given.name):
-        raise InputError(f"--name is a file's name without a folder, got {given.name!r}")
-    for module in given.domain:
+    if options.name is not None and (not options.name or Path(options.name).name != options.name):
+        raise InputError(f"--name is a file's name without a folder, got {options.name!r}")
+    for module in options.domain:
         import_domain(module)
-    given.only = parse_only(given.only)
-    return given
+    options.only = parse_only(options.only)
+    return options
 
 
 def parse_only(only: Iterable[str]) -> dict[str, list[str]]:
@@ -117,14 +117,14 @@ def parse_only(only: Iterable[str]) -> dict[str, list[str]]:
         >>> parse_only(["method=hscl,hucl", "batch-size=128"])
         {'method': ['hscl', 'hucl'], 'batch_size': ['128']}
     """
-    found: dict[str, list[str]] = {}
-    for item in only:
-        key, _, text = item.partition("=")
+    values: dict[str, list[str]] = {}
+    for condition in only:
+        key, _, text = condition.partition("=")
         texts = [value.strip() for value in text.split(",") if value.strip()]
         if not (key.strip() and texts):
-            raise InputError(f"--only takes KEY=VALUE or KEY=VALUE,VALUE, got {item!r}")
-        found.setdefault(key.strip().replace("-", "_"), []).extend(texts)
-    return found
+            raise InputError(f"--only takes KEY=VALUE or KEY=VALUE,VALUE, got {condition!r}")
+        values.setdefault(key.strip().replace("-", "_"), []).extend(texts)
+    return values
 
 
 STOPPED = "stopped; every file that was written is complete"
@@ -132,7 +132,7 @@ STOPPED = "stopped; every file that was written is complete"
 
 def command(arguments: Sequence[str]) -> int:
     """Run the command line, and return its exit status."""
-    options = parse_figures(arguments)  # before what draws is imported
+    options = parse_figures(arguments)  # before the modules that draw are imported
 
     from gcl_hard.reports import theory_figures
     from gcl_hard.reports.runs import read, select, stem

@@ -1,4 +1,4 @@
-"""What a ``bench`` runs: its options, and every combination of listed settings."""
+"""Options of ``bench``, and the configurations that it runs."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ class BenchOptions:
 
 
 def shortened(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of the runs by which settings are chosen that are not their own.
+    """Settings of the shorter runs by which settings are chosen.
 
     Args:
-        options: values by name, of which ``select_NAME`` are those.
+        options: values by name; those of ``select_NAME`` are read.
 
     Example:
         >>> shortened({"select": True, "select_epochs": 20, "select_subset": None})
@@ -108,21 +108,21 @@ def bench_configs(
     config: type[RunConfig],
     values: Mapping[str, Any],
     preset: Preset | None,
-    given: set[str],
+    stated: set[str],
 ) -> list[RunConfig]:
     """All combinations of the listed settings.
 
     Args:
         config: class of the configurations.
         values: values of all flags.
-        preset: the table that was asked for, or None.
-        given: names of settings that win over those of the preset or the recipe.
+        preset: the predefined table, or None.
+        stated: names of settings that win over those of the preset or the recipe.
     """
     if values["recipe"] not in ("paper", "best"):
         raise unknown("recipe", values["recipe"], ("paper", "best"))
     if preset and values["recipe"] != "paper":
         raise InputError(f"--table {values['table']} uses the paper's recipe: leave out recipe")
-    listed = [name for name, one in known(config).items() if one.setting.several]
+    listed = [name for name, field in known(config).items() if field.setting.several]
     shared = {name: values[name] for name in defaults(config) if name not in listed}
     rows = [METHODS[name] for name in map(str.casefold, values["method"]) if name in METHODS]
     if "contrast" in shared and any(row.infonce_only for row in rows):
@@ -131,22 +131,25 @@ def bench_configs(
     groups = getattr(namespace(config.domain), "GROUPS", {})
     sets = (groups.get(name.casefold(), (name,)) for name in values["dataset"])
     values = {**values, "dataset": tuple(itertools.chain.from_iterable(sets))}
-    found = []
+    configs = []
     for combination in itertools.product(*(values[name] for name in listed)):
-        one = dict(zip(listed, combination, strict=True))
-        usual = dict(preset.by_dataset.get(one["dataset"], {})) if preset else {}
+        settings = dict(zip(listed, combination, strict=True))
+        dataset, has_prior = settings["dataset"], settings["method"].casefold() in with_prior
+        usual = dict(preset.by_dataset.get(dataset, {})) if preset else {}
         if values["recipe"] == "best":
-            usual |= {"protocol": "inductive"} | experiment_of(config).recipe(one["dataset"])
-        stated = {n for n, f in known(config).items() if given & {n, *f.setting.follows}}
-        usual = {name: value for name, value in usual.items() if name not in stated}
-        settings = one | shared | usual
+            usual |= {"protocol": "inductive"} | experiment_of(config).recipe(dataset)
+        fixed = {n for n, f in known(config).items() if stated & {n, *f.setting.follows}}
+        usual = {name: value for name, value in usual.items() if name not in fixed}
+        settings |= shared | usual
         if len(values.get("encoder", ())) > 1:  # the others read what this one does not
             usual = {name: defaults(config)[name] for name in of_part(config, "gin")}
             unread = config(**settings | usual).unread
-            of_all = [config(**settings | usual | {"encoder": e}).unread for e in values["encoder"]]
-            read = {name for name in unread if not all(name in one for one in of_all)}
+            all_unread = [
+                config(**settings | usual | {"encoder": e}).unread for e in values["encoder"]
+            ]
+            read = {name for name in unread if not all(name in others for others in all_unread)}
             settings |= {name: value for name, value in usual.items() if name in read}
-        if one["method"].casefold() not in with_prior and (with_prior or "class_prior" in usual):
+        if not has_prior and (with_prior or "class_prior" in usual):
             settings["class_prior"] = None  # only for methods that have one
-        found.append(config(**settings))
-    return [*experiment_of(config).combined(found)]
+        configs.append(config(**settings))
+    return [*experiment_of(config).combined(configs)]

@@ -1,4 +1,4 @@
-"""What all commands share: how arguments are read."""
+"""Parsers of command lines, shared by all commands."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def public_command(arguments: Sequence[str], entry_point: str = "gcl_hard.bench"
         >>> public_command(["--dataset", "MUTAG,/home/me/MINE", "--output=/home/me/out"])
         'python -m gcl_hard.bench --dataset MUTAG,MINE --output=out'
     """
-    words, items = ["python", "-m", *entry_point.split()], iter(arguments)
-    for item in items:
-        name, given, _ = item.partition("=")
+    words, remaining = ["python", "-m", *entry_point.split()], iter(arguments)
+    for word in remaining:
+        name, has_value, _ = word.partition("=")
         if name in ("--data-dir", "--json", "--scheduler"):
-            if not given:
-                next(items, None)
+            if not has_value:
+                next(remaining, None)
             words += ["--data-dir", "DIR"] * (name == "--data-dir")
         elif name not in ("--report-only", "--force", "--compact"):
-            flag, equals, value = item.partition("=") if item.startswith("--") else ("", "", item)
+            flag, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
             words.append(flag + equals + ",".join(map(public_path, value.split(","))))
     return shlex.join(map(without_password, words))
 
@@ -71,11 +71,11 @@ class _HelpFlag(argparse._HelpAction):
         self.nargs, self.metavar = "?", "all"
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        flags = [one for one in parser._actions if one.help is not argparse.SUPPRESS]
-        hidden = [one for one in flags if not getattr(one, "common", False)]
+        shown = [action for action in parser._actions if action.help is not argparse.SUPPRESS]
+        hidden = [action for action in shown if not getattr(action, "common", False)]
         if values != "all" and hidden:
-            for one in hidden:
-                one.help = argparse.SUPPRESS
+            for action in hidden:
+                action.help = argparse.SUPPRESS
             parser.epilog = f"--help all lists {len(hidden)} more flags. {parser.epilog}"
         parser.print_help()
         parser.exit()
@@ -99,7 +99,7 @@ def entry_parser(
         description: what the command does.
         example: a command line, without ``python -m`` and the entry point.
         domains: whether it takes data of any domain.
-        usage: what the help shows first, if it is another one than that of training.
+        usage: first line of the help, if it is not that of training.
     """
     parser = ArgumentParser(
         prog=f"python -m {entry_point}",
@@ -122,8 +122,8 @@ def entry_parser(
     parser.add_argument(
         "--print-config", action="store_true", help="print the settings as YAML, and exit"
     )
-    for one in parser._actions:
-        one.common = True  # type: ignore[attr-defined]
+    for action in parser._actions:
+        action.common = True  # type: ignore[attr-defined]
     if domains:
         parser.add_argument(
             "--domain", metavar="NAME",
@@ -135,22 +135,22 @@ def entry_parser(
 
 def read_arguments(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
     """Values given by a command line and its YAML file; flags override a ``--config``."""
-    first, rest, items = [], [], iter(arguments)
-    for item in items:
-        if item == "--config":
-            first += [item, *itertools.islice(items, 1)]
-        elif item.startswith("--config="):
-            first.append(item)
+    first, rest, words = [], [], iter(arguments)
+    for word in words:
+        if word == "--config":
+            first += [word, *itertools.islice(words, 1)]
+        elif word.startswith("--config="):
+            first.append(word)
         else:
-            rest.append(item)
+            rest.append(word)
     try:
-        found = dict(vars(parser.parse_args(first + rest, defaults=False)))
+        values = dict(vars(parser.parse_args(first + rest, defaults=False)))
     except ArgumentError as error:
         raise InputError(explain(str(error), parser)) from error
     except UnicodeDecodeError as error:
         raise InputError(f"the file of {' '.join(first)} is not UTF-8: {error}") from error
-    found.pop("config", None)
-    return found
+    values.pop("config", None)
+    return values
 
 
 def flags_in(arguments: Sequence[str]) -> set[str]:
@@ -160,34 +160,35 @@ def flags_in(arguments: Sequence[str]) -> set[str]:
         >>> sorted(flags_in(["--lr=0.1", "--c-grid", "1", "2"]))
         ['c_grid', 'lr']
     """
-    flags = (one[2:].partition("=")[0] for one in arguments if one.startswith("--"))
-    return {one.replace("-", "_") for one in flags}
+    flags = (word[2:].partition("=")[0] for word in arguments if word.startswith("--"))
+    return {name.replace("-", "_") for name in flags}
 
 
 def words_as_flags(parser: ArgumentParser, arguments: Sequence[str], *names: str) -> list[str]:
-    """Arguments whose first words, which are no values of flags, are given their names.
+    """Arguments with their positional words turned into flags.
 
     Args:
-        parser: knows which flags have no value.
+        parser: knows the flags without a value.
         arguments: of the command line; ``-o`` is the output.
-        names: what the words are, in their order.
+        names: flags of the positional words, in their order.
     """
-    alone = {
-        option for one in parser._actions if one.nargs == 0 or isinstance(one, _HelpFlag)
-        for option in one.option_strings
+    without_value = {
+        option for action in parser._actions
+        if action.nargs == 0 or isinstance(action, _HelpFlag)
+        for option in action.option_strings
     }  # fmt: skip
-    found: list[str] = []
+    flags: list[str] = []
     left, words = [*names], iter(arguments)
-    for one in words:
-        if one.startswith("-"):
-            found.append("--output" if one == "-o" else one)
-            if one not in alone and "=" not in one:
-                found += itertools.islice(words, 1)
+    for word in words:
+        if word.startswith("-"):
+            flags.append("--output" if word == "-o" else word)
+            if word not in without_value and "=" not in word:
+                flags += itertools.islice(words, 1)
         elif left:
-            found += [f"--{left.pop(0)}", one]
+            flags += [f"--{left.pop(0)}", word]
         else:
-            found.append(one)
-    return found
+            flags.append(word)
+    return flags
 
 
 def option_defaults(options: type) -> dict[str, Any]:
@@ -210,8 +211,8 @@ def check_domain(stated: Mapping[str, Any], domain: Domain, options: type = RunO
 
     Args:
         stated: values of flags.
-        domain: the domain of the data sets that are given.
-        options: the command's options, of which some apply to one domain.
+        domain: domain of the data sets.
+        options: the command's options; some apply to one domain.
     """
     texts = {name: text for name, (_, text, _) in options_of(options).items()}
     for name in stated:
@@ -234,7 +235,7 @@ def check_domain(stated: Mapping[str, Any], domain: Domain, options: type = RunO
 
 
 def _check_baselines(stated: Mapping[str, Any], domain: Domain) -> None:
-    """Refuse baselines of other domains, which tell that a data set was taken for another kind."""
+    """Refuse baselines of other domains: the data set was taken for another kind."""
     names = stated.get("method", ())
     for name in [names] if isinstance(names, str) else names:
         if name.casefold() in (*METHODS, *CONFIGS[domain].baselines):
@@ -252,11 +253,11 @@ def _check_baselines(stated: Mapping[str, Any], domain: Domain) -> None:
 
 
 NAMING = ("domain", "dataset", "table", "data_dir")
-"""Flags that say what a command is about."""
+"""Flags that name the data of a command."""
 
 
 def _data_named(arguments: Sequence[str]) -> dict[str, Any]:
-    """What a command line, or else its YAML files, say of the data, before they are parsed.
+    """Flags on the data in a command line, or else its YAML files, before they are parsed.
 
     Raises:
         InputError: for a YAML file that cannot be read.
@@ -284,7 +285,7 @@ def _data_named(arguments: Sequence[str]) -> dict[str, Any]:
 def read_settings(
     make_parser: Callable[[Iterable[Domain]], ArgumentParser], arguments: Sequence[str]
 ) -> dict[str, Any]:
-    """As :func:`read_arguments`; of the domains only that of the data is loaded, if that will do.
+    """As :func:`read_arguments`, loading only the domain of the data where that suffices.
 
     Args:
         make_parser: a parser with the settings of some domains, or of all.

@@ -64,8 +64,8 @@ def pretrain_parser() -> ArgumentParser:
         for name, value in (defaults(config) | {**pretraining.settings}).items():
             usual.setdefault(name, {})[config.domain] = value
     changed = {name for c in _configs() for name in experiment_of(c).pretraining.settings}
-    own = {name: usual[name] for name in changed} | {"dataset": _default_source()}
-    flags: dict[str, Any] = {"listed": False, "own": own, "texts": texts, "names": names}
+    shown = {name: usual[name] for name in changed} | {"dataset": _default_source()}
+    flags: dict[str, Any] = {"listed": False, "own": shown, "texts": texts, "names": names}
     add_settings(parser, common=True, **flags)
     add_options(parser, "pre-training", PretrainOptions, options_of(PretrainOptions))
     add_settings(parser, common=False, **flags)
@@ -93,14 +93,14 @@ def parse_pretrain(arguments: Sequence[str]) -> PretrainOptions:
 
 
 def _options(
-    stated: Mapping[str, Any], explicit: Container[str] | None = None, **own: Any
+    stated: Mapping[str, Any], explicit: Container[str] | None = None, **user_objects: Any
 ) -> tuple[PretrainOptions, dict[str, Any]]:
-    """The options of what is stated, and all values that are read.
+    """The options of a command, and all values that are read.
 
     Args:
         stated: settings and options by name.
-        explicit: those of which it is said if they are not read; all if None.
-        **own: parts of the user's own.
+        explicit: those to warn of if they are not read; all if None.
+        **user_objects: logger and parts of the user's own.
     """
     rest = dict(stated)
     source = str(rest.get("dataset", _default_source()))
@@ -123,7 +123,7 @@ def _options(
         [read], {n: value for n, value in settings.items() if explicit is None or n in explicit}
     )
     return (
-        PretrainOptions(read, source, **rest, **own),
+        PretrainOptions(read, source, **rest, **user_objects),
         {name: value for name, value in values.items() if name not in unread},
     )
 
@@ -199,26 +199,23 @@ def pretrain_encoder(
             f"encoder makes an encoder: give its class, or a function without arguments, got a "
             f"module of {type(encoder).__name__}"
         )
-    given = dict[str, Any](settings)
-    if "dataset" in given:
+    if "dataset" in settings:
         raise InputError("dataset is what the first argument names: give one of them")
-    if isinstance(given.get("log"), str):
-        given["log"] = tuple(one.strip() for one in given["log"].split(","))
-    parts = UserParts()
-    named = (
-        {} if encoder is None else {"encoder": parts.add(encoder) if callable(encoder) else encoder}
-    )
+    parts, maker = UserParts(), encoder if callable(encoder) else None
     stated: dict[str, Any] = {
         "dataset": str(data), "method": method, "output": Path(output), "seed": seed,
         "device": device, "jobs": jobs, "loader_workers": loader_workers, "threads": threads,
         "checkpoint_minutes": checkpoint_minutes, "force": force, "smiles": smiles,
         "labels": None if labels is None else Path(labels), "subset": subset,
-        "data_dir": None if data_dir is None else Path(data_dir),
+        "data_dir": None if data_dir is None else Path(data_dir), **settings,
     }  # fmt: skip
-    found, _ = _options(stated | named | given, parts=parts, logger=logger)
-    _run(found)
-    own = encoder if callable(encoder) else None
-    return model_of_file(found.output, own, fold=None).encoder
+    if isinstance(stated.get("log"), str):
+        stated["log"] = tuple(kind.strip() for kind in stated["log"].split(","))
+    if encoder is not None:
+        stated["encoder"] = encoder if maker is None else parts.add(maker)
+    options, _ = _options(stated, parts=parts, logger=logger)
+    _run(options)
+    return model_of_file(options.output, maker, fold=None).encoder
 
 
 STOPPED = "stopped; the same command goes on from the last checkpoint"

@@ -1,4 +1,4 @@
-"""A command from its start to its exit status: whatever the console and the system do."""
+"""Entry points of commands: errors, signals, and consoles of any encoding."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ SPELT = {
     "–": "-", "—": "-", "×": "x", "≥": ">=", "≤": "<=", "→": "->", "…": "...", "†": "*",
     "’": "'", "“": '"', "”": '"', "·": ".", "√": "sqrt ", "Σ": "sum ", "²": "^2", "⁺": "+",
 }  # fmt: skip
-"""How signs are written where the console's encoding lacks them; others become question marks."""
+"""Replacements for signs that the console's encoding lacks; others become question marks."""
 
 
 def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> int:
     """Run an entry point and turn an error of this package or the system into one message.
 
-    A console that is closed, or lacks a letter, ends nothing: what cannot be shown is dropped.
+    A console that is closed or lacks a letter does not end the command: what it cannot show is
+    dropped.
 
     Args:
         command: returns the exit status.
@@ -44,7 +45,7 @@ def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> in
         try:
             return command()
         except GclHardError as error:
-            return _said(str(error))
+            return _failed(str(error))
         except KeyboardInterrupt as stop:
             print(f"\n{str(stop) or stopped()}", file=sys.stderr)
             return TERMINATED if termination.came else STOPPED
@@ -52,7 +53,7 @@ def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> in
             message = refusal(error)
             if message is None:
                 raise
-            return _said(message)
+            return _failed(message)
 
 
 def entry_point(name: str, extra: str) -> Callable[..., int]:
@@ -62,7 +63,7 @@ def entry_point(name: str, extra: str) -> Callable[..., int]:
     printed after a Ctrl-C that has no message.
 
     Args:
-        name: the command's.
+        name: name of the command.
         extra: the extra that it needs.
     """
 
@@ -76,14 +77,14 @@ def entry_point(name: str, extra: str) -> Callable[..., int]:
             Exit status: 0; 1 if no trial of a search has a score; 2 if something was wrong with the
             input, or a run failed; 130 after Ctrl-C.
         """
-        given, stopped = sys.argv[1:] if arguments is None else [*arguments], "stopped"
+        words, stopped = sys.argv[1:] if arguments is None else [*arguments], "stopped"
 
         def command() -> int:
             nonlocal stopped
             check_extra(extra, f"gcl_hard.{name}")
             module = import_module(f"gcl_hard.commands.{name}")
             stopped = module.STOPPED
-            status: int = module.command(given)
+            status: int = module.command(words)
             return status
 
         return run_command(command, stopped=lambda: stopped)
@@ -92,23 +93,24 @@ def entry_point(name: str, extra: str) -> Callable[..., int]:
     return main
 
 
-def _said(message: str) -> int:
-    if os.environ.get("RANK", "0") == "0":  # one of torchrun's processes says it
+def _failed(message: str) -> int:
+    """Print an error, and return the exit status."""
+    if os.environ.get("RANK", "0") == "0":  # by one of torchrun's processes
         print(f"error: {message}", file=sys.stderr)
     return 2
 
 
 @contextmanager
 def our_warnings() -> Iterator[None]:
-    """Show a warning of this package as a line without the place in its source."""
+    """Show a warning of this package as one line, without its place in the source."""
     # torch-geometric uses torch.jit at import; the user cannot change that.
     warnings.filterwarnings("ignore", message=".*torch.jit.* is deprecated")
     usual = warnings.formatwarning
 
-    def format_warning(message: Any, kind: Any, path: str, *of_line: Any) -> str:
+    def format_warning(message: Any, category: Any, path: str, *line: Any) -> str:
         if Path(path).is_relative_to(Path(__file__).parents[1]):
             return f"warning: {message}\n"
-        return usual(message, kind, path, *of_line)
+        return usual(message, category, path, *line)
 
     warnings.formatwarning = format_warning  # type: ignore[assignment]
     try:
@@ -119,27 +121,27 @@ def our_warnings() -> Iterator[None]:
 
 @contextmanager
 def steady_console() -> Iterator[None]:
-    """Standard output and error that take whatever is printed, and outlive who reads them."""
+    """Standard output and error that take any letter, also after their reader has gone."""
     before = sys.stdout, sys.stderr
     codecs.register_error("spelt", _spelt)
-    sys.stdout, sys.stderr = (one if one is None else _Steady(one) for one in before)
+    sys.stdout, sys.stderr = (stream if stream is None else _Steady(stream) for stream in before)
     try:
         yield
     finally:
-        for one in (sys.stdout, sys.stderr):
-            if isinstance(one, _Steady):
-                one.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, _Steady):
+                stream.flush()
         sys.stdout, sys.stderr = before
 
 
 def _spelt(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeEncodeError)
     letters = error.object[error.start : error.end]
-    return "".join(SPELT.get(one, "?") for one in letters), error.end
+    return "".join(SPELT.get(letter, "?") for letter in letters), error.end
 
 
 class _Steady(io.TextIOBase):
-    """A stream that drops what it cannot write, and works on after its reader has gone."""
+    """A stream that drops what it cannot write, also after its reader has gone."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -150,7 +152,7 @@ class _Steady(io.TextIOBase):
     def write(self, text: str) -> int:
         try:
             self._stream.write(text)
-        except UnicodeEncodeError:  # a lone surrogate, of a name that is no UTF-8
+        except UnicodeEncodeError:  # a lone surrogate, from a name that is not UTF-8
             self.write(text.encode("utf-8", "replace").decode("utf-8", "replace"))
         except (OSError, ValueError):
             self._lose()
@@ -163,7 +165,7 @@ class _Steady(io.TextIOBase):
             self._lose()
 
     def _lose(self) -> None:
-        """Send what is still buffered, and all that follows, nowhere."""
+        """Discard what is still buffered, and all that follows."""
         with suppress(OSError, ValueError, AttributeError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())

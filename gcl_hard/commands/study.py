@@ -69,16 +69,16 @@ def search(
     lines = protocol_lines([prepared.config])
     console.print("\n".join(lines), style="dim", highlight=False)
     url = prepared.url
-    own = options.own_storage if url.startswith(OWN) else None
+    user_storage = options.own_storage if url.startswith(OWN) else None
     if options.report_only:
         with reachable(url):
-            studies = prepared.studies(own or opened(url, create=False))
+            studies = prepared.studies(user_storage or opened(url, create=False))
     else:
         with (
             exclusive(url), reachable(url),
             opened_log(options.log or (), options.output, logger) as log,
         ):  # fmt: skip
-            storage = opened(url) if own is None else mended(own)
+            storage = opened(url) if user_storage is None else mended(user_storage)
             studies = prepared.studies(storage)
             _logged(prepared, log).run(studies, storage, console)
     with reachable(url):
@@ -146,7 +146,7 @@ def study(
     Args:
         dataset: a name, or your own graphs: what :meth:`GraphSet.from_graphs` takes.
         method: a name of ``METHODS``.
-        space: settings with what is searched of each: ``(low, high)``, a list of choices, a
+        space: settings and what is searched of each: ``(low, high)``, a list of choices, a
             distribution of Optuna, or a mapping as in a file (:meth:`Dimension.of`); a YAML file;
             or a name of those shipped; None for the one of the method. Names ``encoder.NAME`` go
             to your encoder.
@@ -182,7 +182,7 @@ def study(
         **settings: configuration settings that are not searched: ``epochs``, ``lr``, ``layers``, ….
 
     Returns:
-        What was found: ``result.best``, ``result.inner``, ``result.outer``, ``result.study``
+        The result: ``result.best``, ``result.inner``, ``result.outer``, ``result.study``
         (Optuna's), ``result.retrain_best()``.
 
     Raises:
@@ -191,34 +191,34 @@ def study(
         AllFailed: if no trial has a score.
 
     Source:
-        Akiba et al. (2019), *Optuna*; scoring chosen settings outside of what they were chosen on:
+        Akiba et al. (2019), *Optuna*; scoring settings on data that they were not chosen on:
         Cawley and Talbot (2010), *On Over-fitting in Model Selection*.
 
     Example:
         >>> import tempfile
         >>> lr = {"lr": {"type": "float", "low": 1e-3, "high": 1e-1, "log": True}}
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     found = study("MUTAG", "ucl", space=lr, trials=2, epochs=1, output=folder,
-        ...                   progress=False)
-        >>> 0.001 <= found.best.lr <= 0.1, round(found.inner - found.outer - found.optimism, 9)
+        ...     result = study("MUTAG", "ucl", space=lr, trials=2, epochs=1, output=folder,
+        ...                    progress=False)
+        >>> 0.001 <= result.best.lr <= 0.1, round(result.inner - result.outer - result.optimism, 9)
         (True, 0.0)
     """
     from rich.console import Console
 
-    graphs, given = None, dict[str, Any](settings)
+    graphs, stated = None, dict[str, Any](settings)
     if not isinstance(dataset, str | Path):
-        graphs = experiment_of(CONFIGS[DEFAULT]).user_data(dataset, "custom", given)
+        graphs = experiment_of(CONFIGS[DEFAULT]).user_data(dataset, "custom", stated)
     name = graphs.name if graphs is not None else str(dataset)
     if isinstance(encoder, str):
-        given["encoder"], encoder = encoder, None
+        stated["encoder"], encoder = encoder, None
     named = {} if graphs is not None else {"dataset": name, "data_dir": data_dir}
     domain = domain_of(named)
-    for key in given:
+    for key in stated:
         if key not in defaults(CONFIGS[domain]):
             names = inspect.signature(study).parameters
             raise unknown("setting", key, [*defaults(CONFIGS[domain]), *names])
     options = tune_options(
-        domain, given, usual={"dataset": name, "method": method}, space=space, encoder=encoder,
+        domain, stated, usual={"dataset": name, "method": method}, space=space, encoder=encoder,
         recipe=recipe, metric=metric, callbacks=tuple(callbacks), trials=trials, sampler=sampler,
         pruner=pruner,
         inner_folds=inner_folds, outer_folds=outer_folds, ensemble_size=ensemble_size, jobs=jobs,

@@ -46,11 +46,11 @@ def tune_parser(domains: Iterable[Domain] = CONFIGS) -> ArgumentParser:
         )
         for name in domains
     }
-    own = {"protocol": protocols}
+    shown = {"protocol": protocols}
     texts = {"method": all_settings(domains)["method"][2].partition(";")[0]}  # without baselines
-    add_settings(parser, listed=False, own=own, texts=texts, common=True, domains=domains)
+    add_settings(parser, listed=False, own=shown, texts=texts, common=True, domains=domains)
     add_options(parser, "the search", SearchOptions, options_of(SearchOptions))
-    add_settings(parser, listed=False, own=own, texts=texts, common=False, domains=domains)
+    add_settings(parser, listed=False, own=shown, texts=texts, common=False, domains=domains)
     return parser
 
 
