@@ -126,20 +126,20 @@ def test_the_test_share_counts_what_was_trained_on(share: float) -> None:
     (selection,) = filled(configs, select=True).selections
     for scores in (selection.scores, *selection.outer):
         assert scores.test_share == pytest.approx(n_test / n_train)
-        assert scores.of([2]).test_share == scores.test_share
+        assert scores.restricted([2]).test_share == scores.test_share
 
 
 def test_one_seed_has_folds_but_no_deviation_over_seeds() -> None:
-    scores = SCORES.of([0])
+    scores = SCORES.restricted([0])
     assert (scores.std, scores.means) == (None, [73.0])
     assert scores.fold_std == pytest.approx(np.std(TABLE[1], ddof=1))
 
 
 def test_some_seeds_keep_their_own_folds_in_the_order_asked_for() -> None:
-    assert SCORES.of([7, 5]) == Scores((7, 5), (tuple(TABLE[2]), tuple(TABLE[0])))
-    assert SCORES.of(SCORES.seeds) == SCORES
+    assert SCORES.restricted([7, 5]) == Scores((7, 5), (tuple(TABLE[2]), tuple(TABLE[0])))
+    assert SCORES.restricted(SCORES.seeds) == SCORES
     with pytest.raises(KeyError):
-        SCORES.of([5, 6])
+        SCORES.restricted([5, 6])
 
 
 # Selection

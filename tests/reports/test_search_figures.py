@@ -32,9 +32,9 @@ from tests.reports.made_study import SHARE, mirrored, searched, study, trial
 from tests.said import says
 
 
-def drawn(name: str, made: Study, **how: Any) -> Figure:
-    given = {"step": "epoch", "grid": "the grid", "how": SHARE, **how}
-    return figures(readable(made), **given)[name][1]
+def drawn(name: str, searches: Study, **changed: Any) -> Figure:
+    options = {"step": "epoch", "grid": "the grid", "metric": SHARE, **changed}
+    return figures(readable(searches), **options)[name][1]
 
 
 def places(figure: Figure, word: str, panel: int = 0, *, but: str = "-") -> list[list[float]]:
@@ -50,7 +50,7 @@ def labels(figure: Figure) -> list[str]:
 
 
 def names(made: Study, folder: Path) -> list[str]:
-    written = write_figures(made, folder / "a.b", title="hscl on MUTAG", how=SHARE)
+    written = write_figures(made, folder / "a.b", title="hscl on MUTAG", metric=SHARE)
     assert sorted(folder.iterdir()) == sorted(written)
     return [path.name.removeprefix("a.b-").removesuffix(".png") for path in written]
 
@@ -96,7 +96,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     plt.switch_backend("svg")
     mine = plt.figure()
     style = dict(mpl.rcParams)
-    write_figures(study(trial(50.0, {"beta": 1.0})), tmp_path / "a", title="t", how=SHARE)
+    write_figures(study(trial(50.0, {"beta": 1.0})), tmp_path / "a", title="t", metric=SHARE)
     assert plt.get_fignums() == [mine.number]
     assert dict(mpl.rcParams) == style
     assert mpl.get_backend() == "svg"
@@ -107,7 +107,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
 def test_a_place_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="file"):
-        write_figures(searched(), tmp_path / "file" / "a", title="t", how=SHARE)
+        write_figures(searched(), tmp_path / "file" / "a", title="t", metric=SHARE)
 
 
 def test_the_history_has_all_scores_and_marks_grid_and_best() -> None:
@@ -126,12 +126,12 @@ def test_the_history_has_all_scores_and_marks_grid_and_best() -> None:
 
 def test_figures_of_a_search_by_an_error_are_those_by_what_is_right_turned_over() -> None:
     made = mirrored(searched())
-    figure = drawn("history", made, how=ERROR)
+    figure = drawn("history", made, metric=ERROR)
     assert places(figure, "best") == [[3, 30]]
     (line,) = figure.axes[0].lines
     assert list(line.get_ydata()) == [40, 35, 35, 30, 30, 30, 30, 30, 30]
     for name in ("history", "slices", "intermediate"):
-        label = drawn(name, made, how=ERROR).axes[0].get_ylabel()
+        label = drawn(name, made, metric=ERROR).axes[0].get_ylabel()
         assert says(label, "inner", "RMSE, cm"), name
     shares, errors = (importances(readable(one)) for one in (searched(), made))
     assert errors == pytest.approx(shares)
