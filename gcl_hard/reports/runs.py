@@ -15,6 +15,7 @@ from typing import Any, get_args
 import pandas as pd
 
 from gcl_hard.errors import InputError, unknown
+from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.record import ACCURACY, RunResult
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.run import Run
@@ -261,7 +262,7 @@ def _check(
 
 
 def _matches(record: RunResult, key: str, text: str) -> bool:
-    word, text = _word(record, key), _canonical(type(record.run.config), key, text)
+    word, text = _word(record, key), _canonical(record.run.config.domain, key, text)
     if word.casefold() == text.casefold():
         return True
     try:
@@ -271,8 +272,9 @@ def _matches(record: RunResult, key: str, text: str) -> bool:
 
 
 @cache
-def _canonical(config: type[RunConfig], key: str, text: str) -> str:
+def _canonical(domain: str, key: str, text: str) -> str:
     """The one spelling of the name of a data set or a protocol, if the domain knows it."""
+    config = CONFIGS[domain]
     if key == "dataset":
         return experiment_of(config).canonical_dataset(config(dataset=text))
     canonical = known(config)[key].setting.canonical if key == "protocol" else None
