@@ -577,7 +577,7 @@ class Results:
         return [Run(config, seed) for seed in used]
 
     def of(self, config: RunConfig, *, seeds: Sequence[int] | None = None) -> list[RunResult]:
-        """A configuration's results in the order of the seeds, of those with defined scores."""
+        """A configuration's results with defined scores, in the order of the seeds."""
         return [self.scored[run] for run in self.runs(config, seeds) if run in self.scored]
 
     def undefined(self, config: RunConfig) -> int:

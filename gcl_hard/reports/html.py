@@ -85,7 +85,7 @@ def _as_html(text: str, pictures: Mapping[str, str]) -> str:
     inside = list[str]()
 
     def kept(html: str) -> str:
-        """A word that stands for HTML until the rest is made."""
+        """A placeholder for HTML until the rest is rendered."""
         inside.append(html)
         return f"KEPT{len(inside) - 1}END"
 

@@ -13,7 +13,7 @@ VARIED = {
     "folds": "seeds and folds", "splits": "seeds and splits",
     "seeds": "seeds, on these test items", "items": "seeds and test items",
 }  # fmt: skip
-"""What intervals are over, by what varies in them."""
+"""Sources of variation in intervals."""
 TESTS = {
     "folds": "corrected resampled t-test", "splits": "corrected resampled t-test",
     "seeds": "paired t-test", "items": "t-test of Obuchowski and Rockette",
@@ -21,7 +21,7 @@ TESTS = {
 
 
 def varied(row: Row) -> str:
-    """What varies in a row's intervals, a key of :data:`VARIED`."""
+    """Source of variation in a row's intervals, a key of :data:`VARIED`."""
     if row.unit and (row.scores is None or row.scores.samples):
         return "items"
     return "seeds" if row.one_split else "splits" if row.common_splits else "folds"

@@ -175,9 +175,7 @@ TITLED, MOST_IN_TITLE = {*HEAD, "beta"}, 3
 
 
 def _shorter(results: Results) -> dict[str, Any]:
-    """The seeds, epochs and whatever else is not their own of the runs that settings are chosen by,
-    as text.
-    """
+    """Seeds, epochs and other changed settings of the runs that choose settings, as text."""
     runs = [*results.shorter.values()]
     changed = {
         name

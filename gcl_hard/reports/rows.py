@@ -81,7 +81,7 @@ class Row:
         chosen_on: number of the splits on which its setting was chosen, if those are not all.
         unit: what intervals are over beside seeds; empty for nothing.
         undefined: finished seeds that are left out, since their score is not defined.
-        name: what it is called, if not by its method.
+        name: its name, if that is not its method.
         representation: of molecules, the encoder and what is joined with it.
         share: of molecules, the share of the training part that is used.
         split: name of its split, or of several whose scores it has.
@@ -534,7 +534,7 @@ def confusion(records: Sequence[RunResult]) -> DataFrame | None:
 
 
 def _split_columns(rows: Sequence[Row]) -> dict[str, Any]:
-    """What rows on common splits have beside: their number, what ± is, and what tests are on."""
+    """Further columns of rows on common splits: number, deviation, seeds and splits of tests."""
     from pandas import Series
 
     columns: dict[str, Any] = {

@@ -482,7 +482,7 @@ def same_seeds(
 
     Args:
         records: runs of the configurations in ``lines``; each configuration is a point.
-        lines: what the line of each configuration is called.
+        lines: name of each configuration's line.
 
     Returns:
         The runs, and which seeds they have, in words. A line whose points share no seed keeps

@@ -158,12 +158,12 @@ def settings(params: Mapping[str, Any]) -> str:
 
 
 def fold_name(rows: Iterable[Row | Experiment[Any, Any]]) -> str:
-    """What one of several test parts is called: a split where it is the same for all, or a fold."""
+    """Word for one of several test parts: a split where all rows share them, else a fold."""
     return "split" if any(row.common_splits for row in rows) else "fold"
 
 
 def extent(row: Row) -> str:
-    """The finished seeds of a row, – if none changes it, and its splits where all rows share them.
+    """Finished seeds of a row, – where none changes it, and its splits where all rows share them.
 
     Example:
         >>> extent(Row("Cora", "ucl", "split", "fixed", "", None, 3, n_folds=20,
@@ -738,7 +738,7 @@ def remarks(rows: Iterable[Row]) -> list[str]:
 def legend_of(
     rows: Sequence[Row], *shown: DataFrame | None, heads: Iterable[str] = ()
 ) -> list[tuple[str, str]]:
-    """The signs in tables of some rows, and in what is written above them."""
+    """The legend of tables of some rows and of their headings."""
     frames = [frame for frame in shown if frame is not None and not frame.empty]
     texts = [text for frame in frames for text in (*frame.columns, *frame.to_numpy().flat)]
     return legend(rows, [*heads, *texts])

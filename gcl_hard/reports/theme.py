@@ -184,7 +184,7 @@ def heading(figure: Figure, text: str) -> None:
 UNDATED: dict[str, dict[str, Any] | None] = {
     ".png": None, ".svg": {"Date": None}, ".pdf": {"CreationDate": None},
 }  # fmt: skip
-"""Kinds of files of figures, with what keeps their date out."""
+"""Formats of figures, with metadata that keep the date out."""
 
 
 @themed
@@ -193,7 +193,7 @@ def save(figure: Figure, path: Path, *, dpi: int = DPI) -> None:
 
     Args:
         figure: the picture; text outside it is kept.
-        path: path of the file, whose suffix says which; it is written whole or not at all.
+        path: path of the file, whose suffix decides the format; it is written whole or not at all.
         dpi: dpi of a PNG.
 
     Raises:

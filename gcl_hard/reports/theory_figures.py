@@ -47,7 +47,7 @@ class ScoreRows(NamedTuple):
     """Scores, and the runs that they come from.
 
     Attributes:
-        data: rows of the figure, with ``mean`` and ``std`` of scores and what they are ``on``.
+        data: rows of the figure, with ``mean`` and ``std`` of scores and the data they are ``on``.
         kept: the runs that the numbers are over.
         seeds: description of their seeds.
         metric: name of the metric.
