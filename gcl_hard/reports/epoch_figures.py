@@ -91,15 +91,15 @@ def diagnostics(records: Sequence[RunResult]) -> MeasuredEpochs:
     return MeasuredEpochs(frame, kept, methods, facts)
 
 
-def _defined(frame: pd.DataFrame, count: str, what: str) -> None:
+def _defined(frame: pd.DataFrame, count: str, condition: str) -> None:
     """Check that some anchor of a snapshot is defined."""
     if frame[count].any():
         return
     if not frame["finite"].any():
         raise InputError("embeddings were not finite at any snapshot: there is nothing to draw")
     raise InputError(
-        f"at no snapshot has an anchor {what}: batches are too small or of one class; train with a "
-        f"larger --batch-size, or draw geometry"
+        f"at no snapshot has an anchor {condition}: batches are too small or of one class; train "
+        f"with a larger --batch-size, or draw geometry"
     )
 
 
@@ -129,22 +129,22 @@ def _epoch_panels(n: int, across: int, height: float, sharey: Any) -> tuple[Any,
     return figure, panels
 
 
-def _plot(panel: Axes, own: pd.DataFrame, style: dict[str, Any], offset: float) -> None:
+def _plot(panel: Axes, curve: pd.DataFrame, style: dict[str, Any], offset: float) -> None:
     """A line of means and a band; ``offset`` in [0, 1) moves the markers of lines that coincide."""
-    epochs = own.index.get_level_values("epoch")
-    every = len(own) // 6 if len(own) > 12 else 1
-    panel.plot(epochs, own["mean"], markevery=(int(offset * every), every), **style)
-    panel.fill_between(epochs, own["min"], own["max"], color=style["color"], alpha=0.15, lw=0)
+    epochs = curve.index.get_level_values("epoch")
+    every = len(curve) // 6 if len(curve) > 12 else 1
+    panel.plot(epochs, curve["mean"], markevery=(int(offset * every), every), **style)
+    panel.fill_between(epochs, curve["min"], curve["max"], color=style["color"], alpha=0.15, lw=0)
 
 
 def _lines(
     panel: Axes, frame: pd.DataFrame, value: str, styles: dict[str, dict[str, Any]]
 ) -> list[pd.DataFrame]:
     """A number against epoch, a line and band for each training; returns what is drawn."""
-    found = over_seeds(frame, value).groupby("line", sort=False)
-    for index, (line, own) in enumerate(found):
-        _plot(panel, own, styles[str(line)], index / len(found))
-    return [own for _, own in found]
+    groups = over_seeds(frame, value).groupby("line", sort=False)
+    for index, (line, curve) in enumerate(groups):
+        _plot(panel, curve, styles[str(line)], index / len(groups))
+    return [curve for _, curve in groups]
 
 
 def _cut(lines: Sequence[pd.DataFrame]) -> float:
@@ -152,7 +152,7 @@ def _cut(lines: Sequence[pd.DataFrame]) -> float:
     means = pd.concat(lines)["mean"].dropna().sort_values()
     if means.empty:
         return math.inf
-    first = [own["mean"].dropna().iloc[0] for own in lines if own["mean"].notna().any()]
+    first = [line["mean"].dropna().iloc[0] for line in lines if line["mean"].notna().any()]
     usual = max(1.0, means.iloc[int(0.95 * (len(means) - 1))], *first)
     return 2 * usual if means.iloc[-1] > 10 * usual else math.inf
 
@@ -175,8 +175,10 @@ def assumption_data(frame: pd.DataFrame, records: Sequence[RunResult]) -> pd.Dat
     Returns:
         A row for each seed, epoch and panel; for the training's own hardening, if all runs have it.
     """
-    own = all(any(OWN in one["settings"] for one in record.diagnostics) for record in records)
-    shown = frame[(frame["panel"] != OWN) | own]
+    with_own = all(
+        any(OWN in snapshot["settings"] for snapshot in record.diagnostics) for record in records
+    )
+    shown = frame[(frame["panel"] != OWN) | with_own]
     panel = shown["panel"].where(shown["setting"] == "", f"{OWN} (" + shown["setting"] + ")")
     shown = shown.assign(fraction=shown["assumption_1"], panel=panel)
     return shown[["dataset", "method", "trained_with", "seed", "epoch", "panel", "fraction",
@@ -205,8 +207,12 @@ def fig4(records: Sequence[RunResult]) -> Drawn:
     _defined(frame, "defined", "at which Assumption 1 says something")
     data, titles = assumption_data(frame, records), _titles(records)
     if data["panel"].str.startswith(OWN).any():
-        own = sorted({*frame["setting"]} - {""})
-        words = f": {own[0]}".replace("=", " = ").replace("beta", "β") if len(own) == 1 else ""
+        hardenings = sorted({*frame["setting"]} - {""})
+        words = (
+            f": {hardenings[0]}".replace("=", " = ").replace("beta", "β")
+            if len(hardenings) == 1
+            else ""
+        )
         titles[OWN] = f"as trained{words}"
     frame = frame[frame["panel"].isin(titles)]
     figure, panels = _epoch_panels(len(titles), len(titles), 2.4, "all")
@@ -217,7 +223,7 @@ def fig4(records: Sequence[RunResult]) -> Drawn:
         panel.set_title(title)
         panel.axhline(CLAIMED, **rule)
         drawn = _lines(panel, frame[frame["panel"] == name], "assumption_1", styles)
-        low = min([low, *(one["min"].min() for one in drawn if one["min"].notna().any())])
+        low = min([low, *(curve["min"].min() for curve in drawn if curve["min"].notna().any())])
     bottom = next(edge for edge in (0.8, 0.5, 0.0) if edge < low or edge == 0)
     panels[0].set_ylim(bottom, 1 + 0.02 * (1 - bottom))
     panels[0].set_ylabel("share of anchors")
@@ -285,16 +291,18 @@ def fig5(records: Sequence[RunResult], *, every: bool = False) -> Drawn:
         )
     }  # fmt: skip
     for row, line in enumerate(methods):
-        own, drawn = frame[frame["line"] == line], []
+        line_frame, drawn = frame[frame["line"] == line], []
         for panel, (name, title) in zip(panels[4 * row :], titles.items(), strict=False):
             panel.set_title("" if row else title)
             for index, loss in enumerate(LOSSES):
-                drawn.append(over_seeds(own[own["panel"] == name], loss))
+                drawn.append(over_seeds(line_frame[line_frame["panel"] == name], loss))
                 _plot(panel, drawn[-1], styles[loss], index / len(LOSSES))
         first, top = panels[4 * row], _cut(drawn)
-        means = [one["mean"].dropna().clip(upper=top) for one in drawn if one["mean"].notna().any()]
+        means = [
+            curve["mean"].dropna().clip(upper=top) for curve in drawn if curve["mean"].notna().any()
+        ]
         # a linear axis would hide where lines end that begin at many times as much
-        last = min(float(one.iloc[-1]) for one in means)
+        last = min(float(curve.iloc[-1]) for curve in means)
         wide = float(max(map(max, means))) > 10 * max(1.0, last)
         if wide:
             first.set_yscale("symlog", linthresh=1.0)
@@ -304,7 +312,7 @@ def fig5(records: Sequence[RunResult], *, every: bool = False) -> Drawn:
             first.yaxis.set_major_formatter(FormatStrFormatter("%g"))
         if math.isfinite(top):
             first.set_ylim(*((None, top) if wide else _limits(drawn, top)))
-            cut.append(f"{line}, up to {max(one['mean'].max() for one in drawn):.2g}")
+            cut.append(f"{line}, up to {max(curve['mean'].max() for curve in drawn):.2g}")
         first.set_ylabel(
             f"trained with\n{textwrap.fill(line, 24)}\nloss, nats{', logarithmic' * wide}"
         )
@@ -320,10 +328,10 @@ def fig5(records: Sequence[RunResult], *, every: bool = False) -> Drawn:
 
 def held(frame: pd.DataFrame) -> dict[str, str]:
     """Number of snapshots with Lemma 1's order of means, by hardening: ``117 of 120``."""
-    found = losses_data(frame).dropna(subset="hscl_at_most_hucl")
-    counts = found.groupby("panel")["hscl_at_most_hucl"].agg(["sum", "count"])
+    ordered = losses_data(frame).dropna(subset="hscl_at_most_hucl")
+    counts = ordered.groupby("panel")["hscl_at_most_hucl"].agg(["sum", "count"])
     counts = counts.reindex(list(SETTINGS), fill_value=0)
-    return {str(name): f"{one['sum']} of {one['count']}" for name, one in counts.iterrows()}
+    return {str(name): f"{row['sum']} of {row['count']}" for name, row in counts.iterrows()}
 
 
 MEASURES = {
@@ -391,7 +399,7 @@ def geometry(records: Sequence[RunResult]) -> Drawn:
         drawn = _lines(panel, frame, name, styles)
         if math.isfinite(top := _cut(drawn)):
             panel.set_ylim(*_limits(drawn, top))
-            highest = max(own["mean"].max() for own in drawn)
+            highest = max(curve["mean"].max() for curve in drawn)
             cut.append(f"{name.replace('_', ' ')}, up to {highest:.2g}")
     if len(widest := data["widest_angle"].dropna().unique()):
         rules.append({"color": theme.INK, "linestyle": (0, (2, 2)), "linewidth": 1,

@@ -130,7 +130,7 @@ class Scores:
         fixed = all(row.is_deterministic for row in scores)
         drawn = [row.seeds for row in scores if fixed or not row.is_deterministic]
         seeds = [seed for seed in drawn[0] if all(seed in others for others in drawn)]
-        rows = [row.of(seeds) for row in scores]
+        rows = [row.restricted(seeds) for row in scores]
         by_seed = zip(*(row.folds for row in rows), strict=True)
         folds = (tuple(chain(*x)) if splits else (fmean(map(fmean, x)),) for x in by_seed)
         samples = [row.samples for row in rows if row.samples]
@@ -153,8 +153,8 @@ class Scores:
     @cached_property
     def std(self) -> float | None:
         """Sample standard deviation over seeds, and over splits where they are the same for all."""
-        of = self.flat if self.common_splits else self.means
-        return statistics.stdev(of) if len(of) > 1 else None
+        scores = self.flat if self.common_splits else self.means
+        return statistics.stdev(scores) if len(scores) > 1 else None
 
     @cached_property
     def seed_std(self) -> float | None:
@@ -205,15 +205,15 @@ class Scores:
             test = unit_test(self)
             if math.isnan(test.p):  # not defined on enough draws
                 return None
-            found = Interval(test.difference, test.low, test.high)
+            interval = Interval(test.difference, test.low, test.high)
         elif len(self.flat) < 2:
             return None
         else:
-            found = corrected_interval(self.flat, test_share=self.test_share)
-        how = metric(self.metric)
-        return Interval(found.mean, how.within(found.low), how.within(found.high))
+            interval = corrected_interval(self.flat, test_share=self.test_share)
+        measure = metric(self.metric)
+        return Interval(interval.mean, measure.within(interval.low), measure.within(interval.high))
 
-    def of(self, seeds: Sequence[int], n_folds: int | None = None) -> Scores:
+    def restricted(self, seeds: Sequence[int], n_folds: int | None = None) -> Scores:
         """The same scores for some of the seeds and, if ``n_folds`` is given, the first folds.
 
         What does not depend on the seed has its scores for any.
@@ -255,8 +255,8 @@ def unit_test(ours: Scores, theirs: Scores | None = None) -> PairedTest:
         return crossed_test(*(np.stack([sample.values for (sample,) in row]) for row in rows))
 
     def score_of(part: int) -> Callable[[NDArray[Any], int], NDArray[Any]]:
-        def score(ids: NDArray[Any], which: int) -> NDArray[Any]:
-            row = ours if which else theirs
+        def score(ids: NDArray[Any], is_ours: int) -> NDArray[Any]:
+            row = ours if is_ours else theirs
             scores = [np.zeros(len(ids)) if row is None else row.samples[seed][part].resampled(ids)
                       for seed in range(n)]  # fmt: skip
             return scores[0] if n == 1 else np.stack(scores, axis=1)
@@ -339,7 +339,7 @@ def compare(ours: Scores | None, theirs: Scores | None) -> Comparison | None:
         return None
     if ours.common_splits and theirs.common_splits:
         n_folds = min(ours.n_folds, theirs.n_folds)
-    a, b = ours.of(seeds, n_folds), theirs.of(seeds, n_folds)
+    a, b = ours.restricted(seeds, n_folds), theirs.restricted(seeds, n_folds)
     over_units = a.samples and b.samples and a.metric == b.metric
     if len(a.flat) < 2 and not over_units:
         return None
@@ -377,15 +377,18 @@ def over_items(
     name = check_option("metric", name or ours[0].metric, known)
     each = metric(name).each
     if each is None:
-        can = [one for one in known if metric(one).each is not None]
+        others = [other for other in known if metric(other).each is not None]
         raise InputError(
             f"{name} is no mean over items, so that it has no paired test over them"
-            + (f": give metric={' or '.join(map(repr, can))}" if can else "")
+            + (f": give metric={' or '.join(map(repr, others))}" if others else "")
         )
-    a, b = ({one.seed: _of_items(one, each) for one in some} for some in (ours, theirs))
-    for some, values in ((ours, a), (theirs, b)):
-        if some[0].run.config.is_deterministic:  # one run stands for all seeds
-            values.update(dict.fromkeys({*a} | {*b}, values[some[0].seed]))
+    a, b = (
+        {record.seed: _item_values(record, each) for record in records}
+        for records in (ours, theirs)
+    )
+    for records, values in ((ours, a), (theirs, b)):
+        if records[0].run.config.is_deterministic:  # one run stands for all seeds
+            values.update(dict.fromkeys({*a} | {*b}, values[records[0].seed]))
     seeds = [seed for seed in a if seed in b]
     if not seeds:
         raise InputError("the two rows have no seed in common")
@@ -395,20 +398,20 @@ def over_items(
             f"again by --force"
         )
     items = [*a[seeds[0]]]
-    pairs = ([[of[seed][item] for item in items] for seed in seeds] for of in (a, b))
+    pairs = ([[by_seed[seed][item] for item in items] for seed in seeds] for by_seed in (a, b))
     return crossed_test(*pairs)
 
 
-def _of_items(record: RunResult, each: Callable[[Any, Any], Any]) -> dict[int, float]:
+def _item_values(record: RunResult, each: Callable[[Any, Any], Any]) -> dict[int, float]:
     """The value of each test item, or unit of them, the mean over the folds that have it."""
-    found: dict[int, list[float]] = {}
+    by_item: dict[int, list[float]] = {}
     config = record.run.config
     for fold in record.tested():
         values = experiment_of(config).unit_values(each(fold.targets, fold.predicted))
         items = range(len(values)) if experiment_of(config).unit else fold.items
         for item, value in zip(items, values, strict=True):
-            found.setdefault(int(item), []).append(float(value))
-    return {item: fmean(found[item]) for item in sorted(found)}
+            by_item.setdefault(int(item), []).append(float(value))
+    return {item: fmean(by_item[item]) for item in sorted(by_item)}
 
 
 def _seeds_of_both(ours: Scores, theirs: Scores) -> Sequence[int]:
@@ -420,11 +423,11 @@ def _seeds_of_both(ours: Scores, theirs: Scores) -> Sequence[int]:
 
 def corrected(family: Sequence[Comparison]) -> list[Comparison]:
     """Comparisons of one family with Holm's correction, separately for each test."""
-    p = holm([one.p for one in family])
-    p_wilcoxon = holm([one.p_wilcoxon for one in family])
+    p = holm([comparison.p for comparison in family])
+    p_wilcoxon = holm([comparison.p_wilcoxon for comparison in family])
     return [
-        replace(one, p=0.0 if first is None else first, p_wilcoxon=second)
-        for one, first, second in zip(family, p, p_wilcoxon, strict=True)
+        replace(comparison, p=0.0 if first is None else first, p_wilcoxon=second)
+        for comparison, first, second in zip(family, p, p_wilcoxon, strict=True)
     ]
 
 
@@ -459,7 +462,7 @@ class Selection:
     @cached_property
     def scores(self) -> Scores:
         """Test scores of the chosen settings."""
-        taken = self.choice.taken([one.folds for one in self.outer])
+        taken = self.choice.taken([row.folds for row in self.outer])
         samples = tuple(
             tuple(self.outer[index].samples[k][fold] for fold, index in enumerate(chosen))
             for k, chosen in enumerate(self.chosen)
@@ -472,21 +475,20 @@ class Selection:
 
         None where candidates differ in epochs: there is no maximum over epochs of a test score.
         """
-        one = len({config.epochs for config in self.candidates}) == 1
-        return best_on_test(self.outer) if one else None
+        comparable = len({config.epochs for config in self.candidates}) == 1
+        return best_on_test(self.outer) if comparable else None
 
     @property
     def optimism(self) -> float | None:
         """By how much the best on test is better than what was chosen inside."""
         if self.best is None:
             return None
-        how = metric(self.scores.metric)
-        return how.gain(self.outer[self.best].mean, self.scores.mean)
+        return metric(self.scores.metric).gain(self.outer[self.best].mean, self.scores.mean)
 
 
 def best_on_test(scores: Sequence[Scores]) -> int:
     """Index of the best mean; on a tie the first."""
-    return best([one.mean for one in scores], higher=metric(scores[0].metric).higher)
+    return best([row.mean for row in scores], higher=metric(scores[0].metric).higher)
 
 
 @dataclass(frozen=True)
@@ -546,7 +548,7 @@ class Results:
     @property
     def undecided(self) -> list[Choice]:
         """The choices with an open run."""
-        return [one for one in self.choices if one.best is None]
+        return [choice for choice in self.choices if choice.best is None]
 
     @property
     def tested(self) -> bool:
@@ -556,7 +558,7 @@ class Results:
     @property
     def shown(self) -> list[RunConfig]:
         """Configurations with a line in a table; the first of a group not yet chosen from."""
-        return [*self.configs, *(one.candidates[0] for one in self.undecided)]
+        return [*self.configs, *(choice.candidates[0] for choice in self.undecided)]
 
     @property
     def planned(self) -> list[Run]:
@@ -575,7 +577,7 @@ class Results:
         return [Run(config, seed) for seed in used]
 
     def of(self, config: RunConfig, *, seeds: Sequence[int] | None = None) -> list[RunResult]:
-        """A configuration's results in the order of the seeds, of those with defined scores."""
+        """A configuration's results with defined scores, in the order of the seeds."""
         return [self.scored[run] for run in self.runs(config, seeds) if run in self.scored]
 
     def undefined(self, config: RunConfig) -> int:
@@ -584,14 +586,14 @@ class Results:
 
     def scores(self, config: RunConfig, *, seeds: Sequence[int] | None = None) -> Scores | None:
         """A configuration's test scores; None without a finished seed."""
-        found = self.of(config, seeds=seeds)
-        return Scores.of_records(found, config) if found else None
+        records = self.of(config, seeds=seeds)
+        return Scores.of_records(records, config) if records else None
 
     @cached_property
     def selections(self) -> list[Selection]:
         """One per group of candidates with a seed that is finished for all of them."""
         groups = candidate_groups(self.configs) if self.select else []
-        return [found for group in groups if (found := self.selection(group)) is not None]
+        return [selection for group in groups if (selection := self.selection(group)) is not None]
 
     def selection(self, candidates: Sequence[RunConfig]) -> Selection | None:
         """The selection among candidates; None while no seed is finished for all of them."""
@@ -599,10 +601,15 @@ class Results:
         if not seeds:
             return None
         runs = {c: [inner_run(c, seed) for seed in seeds] for c in candidates}
-        made = choice(candidates, runs, self._choosing)
+        inner_choice = choice(candidates, runs, self._choosing)
         outer = tuple(Scores.of_records(self.of(c, seeds=seeds), c) for c in candidates)
-        spent = {run: self._choosing[run] for own in runs.values() for run in own if run.inner}
-        return Selection(made, outer, seconds(spent.values()))
+        spent = {
+            run: self._choosing[run]
+            for config_runs in runs.values()
+            for run in config_runs
+            if run.inner
+        }
+        return Selection(inner_choice, outer, seconds(spent.values()))
 
     def shared_seeds(self, candidates: Sequence[RunConfig], *, inner: bool = False) -> list[int]:
         """Seeds that are finished for all configurations, and their inner scores if ``inner``."""
@@ -694,7 +701,7 @@ def _scores_json(scores: Scores) -> dict[str, Any]:
 
 def _config_json(config: RunConfig, records: Sequence[RunResult]) -> dict[str, Any]:
     first = records[0]
-    found = {
+    content = {
         "dataset": config.dataset,
         "method": config.method,
         "protocol": config.protocol,
@@ -711,13 +718,13 @@ def _config_json(config: RunConfig, records: Sequence[RunResult]) -> dict[str, A
         "seconds_eval": math.fsum(r.seconds_eval for r in records),
     }
     if any(r.knn is not None for r in records):
-        found["knn"] = [r.knn for r in records]
+        content["knn"] = [r.knn for r in records]
     if any(r.curve for r in records):
-        found["curves"] = [r.curve for r in records]
+        content["curves"] = [r.curve for r in records]
     if any(r.diagnostics for r in records):
-        found["diagnostics"] = [r.diagnostics for r in records]
-        found["seconds_diagnostics"] = math.fsum(r.seconds_diagnostics for r in records)
-    return found
+        content["diagnostics"] = [r.diagnostics for r in records]
+        content["seconds_diagnostics"] = math.fsum(r.seconds_diagnostics for r in records)
+    return content
 
 
 def _selection_json(selection: Selection) -> dict[str, Any]:

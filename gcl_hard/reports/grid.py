@@ -46,24 +46,24 @@ def grid(results: Results) -> pd.DataFrame:
         last epoch in percent of their number, NaN without ``--diagnostics``. A cell that only
         differs in other settings is left out with all its like.
     """
-    found = []
+    lines = []
     for config in results.shorter or results.configs:
         pair = next((p for p in PAIRS.items() if config.method in p), None)
         compared = [results.shorter[config]] if results.shorter else results.runs(config)
         records = [results.records[run] for run in compared if run in results.records]
         if pair is None or not records or config.temperature is None:
             continue
-        scores = [inner_scores(one) if results.shorter else one.values for one in records]
+        scores = [inner_scores(record) if results.shorter else record.values for record in records]
         if not all(scores):
             continue
-        found.append({
+        lines.append({
             "dataset": set_name(config), "metric": metric_of(records), "pair": ", ".join(pair),
             "gamma": config.temperature, "beta": config.beta or 0.0,
             "score": fmean(map(fmean, scores)), "effective": effective(records[0], config),
             "others": _others(config),
         })  # fmt: skip
     columns = ["dataset", "metric", "pair", "gamma", "beta", "score", "effective", "others"]
-    data = pd.DataFrame(found, columns=columns)
+    data = pd.DataFrame(lines, columns=columns)
     several = data.groupby("dataset")["others"].transform("nunique") > 1
     return data[~several].drop(columns="others")
 
@@ -84,8 +84,8 @@ def effective(record: RunResult, config: RunConfig) -> float | None:
         return 100.0
     kind, total = ("hscl", "other_labels") if config.reads_labels else ("hucl", "others")
     values = own_hardening(record, config)
-    of, among = values.get(f"effective_{kind}"), values.get(total)
-    return 100 * of / among if of and among else None
+    count, among = values.get(f"effective_{kind}"), values.get(total)
+    return 100 * count / among if count and among else None
 
 
 def own_hardening(record: RunResult, config: RunConfig) -> dict[str, Any]:
@@ -112,23 +112,25 @@ def negatives_table(results: Results, protocol: str, datasets: Sequence[str]) ->
         methods alone have the first two. Empty without diagnostics.
     """
     lines = []
-    records = {
-        config: found
+    by_config = {
+        config: records
         for config in results.shown
         if config.protocol == protocol
         and set_name(config) in datasets
-        and (found := [record for record in results.of(config) if record.diagnostics])
+        and (records := [record for record in results.of(config) if record.diagnostics])
     }
     usual = ("temperature", "beta", "threshold_start", "threshold_end")
-    named = dict.fromkeys([*usual, *_varied([*records])])
-    for config, found in records.items():
+    named = dict.fromkeys([*usual, *_varied([*by_config])])
+    for config, records in by_config.items():
         hardened = method(config.method).hardening is not None
-        own = [own_hardening(record, config) for record in found] if hardened else []
+        hardenings = [own_hardening(record, config) for record in records] if hardened else []
         measured = {
-            "effective negatives": _mean(effective(r, config) for r in found if hardened),
-            "Assumption 1 holds": _mean(_percent(one.get("assumption_1")) for one in own),
+            "effective negatives": _mean(effective(r, config) for r in records if hardened),
+            "Assumption 1 holds": _mean(
+                _percent(hardening.get("assumption_1")) for hardening in hardenings
+            ),
             "overlap of classes": _mean(
-                _percent(r.diagnostics[-1]["geometry"].get("overlap")) for r in found
+                _percent(r.diagnostics[-1]["geometry"].get("overlap")) for r in records
             ),
         }
         lines.append(
@@ -143,8 +145,8 @@ def _varied(configs: Sequence[RunConfig]) -> list[str]:
     apart = (*HEAD, "classes")
     return [
         name
-        for name, one in (known(type(configs[0])).items() if configs else ())
-        if one.setting.several
+        for name, declared in (known(type(configs[0])).items() if configs else ())
+        if declared.setting.several
         and name not in apart
         and len({getattr(config, name) for config in configs}) > 1
     ]
@@ -174,7 +176,7 @@ def gains(results: Results) -> pd.DataFrame:
     """
     hardened, asked = {method: plain for plain, method in PAIRS.items()}, {*results.configs}
     compared = [
-        (config, hardened[config.method], ours.metric, found)
+        (config, hardened[config.method], ours.metric, difference)
         for config in results.configs
         if config.method in hardened
         and not experiment_of(config).row_fields(
@@ -182,13 +184,13 @@ def gains(results: Results) -> pd.DataFrame:
         )  # of molecules, scl is a control with equal settings
         and (plain := replace(config, method=hardened[config.method])) in asked
         and (ours := results.scores(config)) is not None
-        and (found := compare(ours, results.scores(plain))) is not None
+        and (difference := compare(ours, results.scores(plain))) is not None
     ]
     varied = _varied([config for config, *_ in compared])
     lines = [
         (set_name(config), name, f"{config.method} − {plain}", in_symbols(config, varied),
-         found.mean, found.low, found.high)
-        for config, plain, name, found in compared
+         difference.mean, difference.low, difference.high)
+        for config, plain, name, difference in compared
     ]  # fmt: skip
     columns = ["dataset", "metric", "gain", "setting", "mean", "low", "high"]
     return pd.DataFrame(lines if {*varied} - {"beta"} else [], columns=columns)
@@ -206,10 +208,10 @@ def gain_table(data: pd.DataFrame) -> pd.DataFrame:
     """
     names = [*data["metric"].unique()]
     lines = (
-        (one.dataset, one.gain, one.setting,
-         *(interval(Interval(one.mean, one.low, one.high), name) if name == one.metric else NOTHING
+        (row.dataset, row.gain, row.setting,
+         *(interval(Interval(row.mean, row.low, row.high), name) if name == row.metric else NOTHING
            for name in names))
-        for one in data.itertuples()
+        for row in data.itertuples()
     )  # fmt: skip
     units = [metric(name).points for name in names]
     if len(names) > 1:
@@ -234,21 +236,22 @@ def gain_figure(data: pd.DataFrame) -> Figure | None:
     figure, panels = theme.panels(
         len(groups), height=1.1 + 0.19 * len(settings), top=0.1, grid="x", sharey=True
     )
-    for panel, ((dataset, gain), own) in zip(panels, groups, strict=True):
+    for panel, ((dataset, gain), group) in zip(panels, groups, strict=True):
         hue = theme.colour(gain.partition(" ")[0])
-        y = [settings.index(one) for one in own["setting"]]
+        y = [settings.index(setting) for setting in group["setting"]]
         panel.axvline(0, color=theme.INK, linewidth=0.8)
-        panel.hlines(y, own["low"], own["high"], color=hue)
-        panel.plot(own["mean"], y, "o", color=hue, markersize=4.5, label=gain)
+        panel.hlines(y, group["low"], group["high"], color=hue)
+        panel.plot(group["mean"], y, "o", color=hue, markersize=4.5, label=gain)
         panel.set_title(f"{dataset}\n{gain}")
     panels[0].set_yticks(range(len(settings)), settings)
     panels[0].set_ylim(len(settings) - 0.4, -0.6)
-    named = [metric(name) for name in data["metric"].unique()]
-    what = " and ".join(
-        f"{'gain' if how.higher else 'difference (less is better)'} in {how.title}, {how.points}"
-        for how in named
+    measures = [metric(name) for name in data["metric"].unique()]
+    label = " and ".join(
+        f"{'gain' if measure.higher else 'difference (less is better)'} in {measure.title}, "
+        f"{measure.points}"
+        for measure in measures
     )
-    figure.supxlabel(f"{what}, with 95 % interval", fontsize=theme.TEXT)
+    figure.supxlabel(f"{label}, with 95 % interval", fontsize=theme.TEXT)
     return figure
 
 
@@ -269,11 +272,11 @@ def grid_figure(data: pd.DataFrame) -> Figure | None:
     """
     if data["gamma"].nunique() < 2 or data["beta"].nunique() < 2:
         return None
-    measures = [name for name in ("score", "effective") if data[name].notna().any()]
+    quantities = [name for name in ("score", "effective") if data[name].notna().any()]
     maps = [(d, p) for (d, p), _ in data.groupby(["dataset", "pair"], sort=False)]
     across = len(maps)
     figure, panels = theme.panels(
-        across * (len(measures) + 1), across=across, height=0.9 + 0.24 * data["gamma"].nunique()
+        across * (len(quantities) + 1), across=across, height=0.9 + 0.24 * data["gamma"].nunique()
     )
     betas = sorted(data["beta"].unique())
     styles = [
@@ -285,27 +288,27 @@ def grid_figure(data: pd.DataFrame) -> Figure | None:
     ]  # fmt: skip
     for index, panel in enumerate(panels):
         dataset, pair = maps[index % across]
-        own = data[(data["dataset"] == dataset) & (data["pair"] == pair)]
-        how = metric(own["metric"].iloc[0])
-        if index // across == len(measures):
+        cells = data[(data["dataset"] == dataset) & (data["pair"] == pair)]
+        measure = metric(cells["metric"].iloc[0])
+        if index // across == len(quantities):
             for beta, style in zip(betas, styles, strict=True):
-                line = own[own["beta"] == beta].sort_values("gamma")
+                line = cells[cells["beta"] == beta].sort_values("gamma")
                 panel.plot(line["gamma"] / (1 + beta), line["score"], **style)
             panel.set(xscale="log", xlabel="γ / (1 + β)",
-                      ylabel=how.label if index % across == 0 else "")  # fmt: skip
+                      ylabel=measure.label if index % across == 0 else "")  # fmt: skip
             panel.set_xticks(ticks := (0.03, 0.1, 0.3, 1.0), [f"{x:g}" for x in ticks])
             panel.minorticks_off()
             continue
-        measure = measures[index // across]
-        shown = own.pivot(index="gamma", columns="beta", values=measure)
+        quantity = quantities[index // across]
+        shown = cells.pivot(index="gamma", columns="beta", values=quantity)
         sns.heatmap(
             shown, ax=panel, annot=True,
-            fmt=f".{how.digits if measure == 'score' else 1}f", cmap="viridis", cbar=False,
+            fmt=f".{measure.digits if quantity == 'score' else 1}f", cmap="viridis", cbar=False,
             annot_kws={"size": theme.SMALL}, linewidths=0.5,
             xticklabels=[f"{b:g}" for b in shown.columns],
             yticklabels=[f"{g:g}" for g in shown.index],
         )  # fmt: skip
-        panel.set_title(f"{dataset}: {pair}\n{how.label if measure == 'score' else EFFECTIVE}")
+        panel.set_title(f"{dataset}: {pair}\n{measure.label if quantity == 'score' else EFFECTIVE}")
         panel.set(xlabel="β", ylabel="temperature γ" if index % across == 0 else "")
         panel.tick_params(length=0, rotation=0)
     theme.legend(figure, styles)
@@ -323,7 +326,7 @@ def choice_lines(results: Results) -> pd.DataFrame:
         compared, the held-out score, such as ``held-out accuracy, %``, and the number of
         ``settings tried``.
     """
-    how = metric(metric_of(results.records[run] for run in results.shorter.values()
+    measure = metric(metric_of(results.records[run] for run in results.shorter.values()
                            if run in results.records))  # fmt: skip
     lines = []
     for choice in results.choices:
@@ -338,7 +341,7 @@ def choice_lines(results: Results) -> pd.DataFrame:
         ]
         named = f"{config.method} {in_symbols(config, apart(alike))}".strip()
         chosen = in_symbols(config, symbols_that_differ(rivals), ends=choice.ends)
-        held_out = how.text(choice.score(config) or 0.0)
+        held_out = measure.text(choice.score(config) or 0.0)
         lines.append((set_name(config), named, chosen, held_out, str(len(rivals))))
-    heads = ["data set", "method", "chosen", f"held-out {how.label}", "settings tried"]
+    heads = ["data set", "method", "chosen", f"held-out {measure.label}", "settings tried"]
     return text_frame(heads, lines)

@@ -46,12 +46,12 @@ def write_html(
         for file, figure in figures.items()
         if figure is not None
     }
-    found = environment(html=True).get_template("results.html.j2").render(
+    page = environment(html=True).get_template("results.html.j2").render(
         title=heading.removeprefix("# "), every="" if every is None else tables.html(every),
         body=_as_html(rest, pictures),
     )  # fmt: skip
     with atomic_write(path) as file:
-        file.write(found.encode())
+        file.write(page.encode())
     return [path]
 
 
@@ -72,8 +72,10 @@ def all_rows(rows: Sequence[Row]) -> DataFrame:
     heads = ["data set", "protocol", "metric", "method", "choice", "mean ± std", "seeds"]
     heads += [head for control in names for head in (f"− {control}", f"p {control}")]
     table = tables.text_frame([*heads, "seconds"], body)
-    told = [name for name in table if name not in ("metric", "choice") or table[name].nunique() > 1]
-    return table[[name for name in told if (table[name] != "").any()]]
+    columns = [
+        name for name in table if name not in ("metric", "choice") or table[name].nunique() > 1
+    ]
+    return table[[name for name in columns if (table[name] != "").any()]]
 
 
 def _as_html(text: str, pictures: Mapping[str, str]) -> str:
@@ -83,14 +85,14 @@ def _as_html(text: str, pictures: Mapping[str, str]) -> str:
     inside = list[str]()
 
     def kept(html: str) -> str:
-        """A word that stands for HTML until the rest is made."""
+        """A placeholder for HTML until the rest is rendered."""
         inside.append(html)
         return f"KEPT{len(inside) - 1}END"
 
     for name, data in pictures.items():
         text = text.replace(f"]({name})", f"]({kept(data)})")
-    text = FOLDED.sub(lambda of: kept(f"<details><summary>{escape(of[1])}</summary>"), text)
+    text = FOLDED.sub(lambda match: kept(f"<details><summary>{escape(match[1])}</summary>"), text)
     text = text.replace("</details>", kept("</details>"))
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    found = re.sub(r"<p>(KEPT\d+END)</p>", r"\1", str(parser.render(text)))
-    return re.sub(r"KEPT(\d+)END", lambda of: inside[int(of[1])], found)
+    body = re.sub(r"<p>(KEPT\d+END)</p>", r"\1", str(parser.render(text)))
+    return re.sub(r"KEPT(\d+)END", lambda match: inside[int(match[1])], body)

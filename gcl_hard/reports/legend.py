@@ -13,7 +13,7 @@ VARIED = {
     "folds": "seeds and folds", "splits": "seeds and splits",
     "seeds": "seeds, on these test items", "items": "seeds and test items",
 }  # fmt: skip
-"""What intervals are over, by what varies in them."""
+"""Sources of variation in intervals."""
 TESTS = {
     "folds": "corrected resampled t-test", "splits": "corrected resampled t-test",
     "seeds": "paired t-test", "items": "t-test of Obuchowski and Rockette",
@@ -21,7 +21,7 @@ TESTS = {
 
 
 def varied(row: Row) -> str:
-    """What varies in a row's intervals, a key of :data:`VARIED`."""
+    """Source of variation in a row's intervals, a key of :data:`VARIED`."""
     if row.unit and (row.scores is None or row.scores.samples):
         return "items"
     return "seeds" if row.one_split else "splits" if row.common_splits else "folds"
@@ -107,9 +107,9 @@ LINES = (
     Line("− NAME", "difference from it, in points or the unit of the metric", "^− "),
     Line("− frozen", "difference from the same encoder, and what is joined, without training",
          "^− frozen$"),
-    *(Line("[a, b]", f"95 % interval over {what}, not corrected for the number of comparisons",
-           r"\[[+-]", _over(key)) for key, what in VARIED.items()),
-    *(Line("p", f"{TESTS[key]} over {what}", "^p ", _over(key)) for key, what in VARIED.items()),
+    *(Line("[a, b]", f"95 % interval over {words}, not corrected for the number of comparisons",
+           r"\[[+-]", _over(key)) for key, words in VARIED.items()),
+    *(Line("p", f"{TESTS[key]} over {words}", "^p ", _over(key)) for key, words in VARIED.items()),
     Line("p", "may be too small where the folds of a seed share an encoder", "^p ",
          lambda row: row.protocol == "transductive" and varied(row) == "folds"),
     Line("(p)", "Wilcoxon's signed-rank test over seeds, never below .05 with fewer than six",

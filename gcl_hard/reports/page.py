@@ -69,9 +69,9 @@ def write(
     draws = result_figures.FIGURES | transfer_figures.FIGURES
     drawn = {
         path.with_name(f"{path.stem}-{slug(key, sections)}-{figure_name(name, key)}.png"): figure
-        for key, own in sections.items()
+        for key, section_rows in sections.items()
         for name, draw in draws.items()
-        if (figure := draw(own)) is not None
+        if (figure := draw(section_rows)) is not None
     }
     if len({config.protocol for config in results.shown}) == 1:
         of_hardness = {"grid": grid_figure(grid(results)), "gain": gain_figure(gains(results))}
@@ -99,7 +99,7 @@ Section = tuple[str, str]
 def slug(section: Section, sections: Iterable[Section]) -> str:
     """A section in the names of files: its protocol, with the metric where there are several."""
     protocol, name = section
-    several = [one for one, _ in sections].count(protocol) > 1
+    several = [other for other, _ in sections].count(protocol) > 1
     return (f"{protocol}-{name}" if several else protocol).replace(" ", "-")
 
 
@@ -143,9 +143,9 @@ def page(
         origin=origin(results),
         tried=choice_lines(results) if results.shorter else None,
         undecided=[
-            f"{one.candidates[0].method} on {set_name(one.candidates[0])} "
-            f"({one.finished} of {len(one.candidates)})"
-            for one in results.undecided
+            f"{choice.candidates[0].method} on {set_name(choice.candidates[0])} "
+            f"({choice.finished} of {len(choice.candidates)})"
+            for choice in results.undecided
         ],
         shorter=_shorter(results),
     )
@@ -158,9 +158,9 @@ def title(results: Results) -> str:
     """
     trained = [config for config in results.configs if not config.is_baseline]
     stated = dict.fromkeys(name for config in trained for name in config.stated())
-    found = {name: tables.values(trained, name) for name in stated if name not in TITLED}
-    several = {name: text for name, text in found.items() if "," in text}
-    settings = [*(several or found).items()][:MOST_IN_TITLE]
+    values = {name: tables.values(trained, name) for name in stated if name not in TITLED}
+    several = {name: text for name, text in values.items() if "," in text}
+    settings = [*(several or values).items()][:MOST_IN_TITLE]
     sets = [*dict.fromkeys(set_name(config) for config in results.configs)]
     protocols = dict.fromkeys(config.protocol for config in results.configs)
     shown = sets if len(sets) <= MOST_IN_TITLE else [f"{len(sets)} data sets"]
@@ -175,9 +175,7 @@ TITLED, MOST_IN_TITLE = {*HEAD, "beta"}, 3
 
 
 def _shorter(results: Results) -> dict[str, Any]:
-    """The seeds, epochs and whatever else is not their own of the runs that settings are chosen by,
-    as text.
-    """
+    """Seeds, epochs and other changed settings of the runs that choose settings, as text."""
     runs = [*results.shorter.values()]
     changed = {
         name
@@ -186,21 +184,22 @@ def _shorter(results: Results) -> dict[str, Any]:
         if value != getattr(config, name)
     }
     changed |= {"epochs", "subset"}.intersection(*(run.config.values for run in runs))
-    found = {name: tables.values((run.config for run in runs), name) for name in sorted(changed)}
+    values = {name: tables.values((run.config for run in runs), name) for name in sorted(changed)}
     seeds = dict.fromkeys(run.seed for run in runs)
-    return {"seed": " and ".join(map(str, seeds))} | {k: v for k, v in found.items() if v}
+    return {"seed": " and ".join(map(str, seeds))} | {k: v for k, v in values.items() if v}
 
 
 def _compared(shown: Sequence[Row]) -> list[dict[str, Any]]:
     """Tables over all protocols, of each metric with a comparison."""
     return [
         {
-            "how": metric(name), "significance": significance,
-            "baselines": tables.baseline_table(own), "protocols": tables.protocol_table(own),
-            "optimism": tables.optimism_table(own),
+            "metric": metric(name), "significance": significance,
+            "baselines": tables.baseline_table(metric_rows),
+            "protocols": tables.protocol_table(metric_rows),
+            "optimism": tables.optimism_table(metric_rows),
         }
-        for name, own in tables.by_metric(shown).items()
-        if not (significance := tables.significance_table(own)).empty
+        for name, metric_rows in tables.by_metric(shown).items()
+        if not (significance := tables.significance_table(metric_rows)).empty
     ]  # fmt: skip
 
 
@@ -226,33 +225,35 @@ def section_context(
     from gcl_hard.reports.grid import gain_table, gains, negatives_table
 
     protocol, name = section
-    own = [row for row in shown if (row.protocol, row.metric) == section]
-    experiment, how = experiment_of(results.shown[0]), metric(name)
-    source, means = experiment.published_means(name, max(row.sets for row in own))
+    section_rows = [row for row in shown if (row.protocol, row.metric) == section]
+    experiment, measure = experiment_of(results.shown[0]), metric(name)
+    source, means = experiment.published_means(name, max(row.sets for row in section_rows))
     chosen = [
-        one
-        for one in results.selections
-        if (one.candidates[0].protocol, one.scores.metric) == section
+        selection
+        for selection in results.selections
+        if (selection.candidates[0].protocol, selection.scores.metric) == section
     ]
-    found = {
-        "means": tables.difference_table([row for row in own if row.sets > 1]),
+    further = {
+        "means": tables.difference_table([row for row in section_rows if row.sets > 1]),
         "published": tables.text_frame(
-            ["", how.label], [(label, how.text(mean)) for label, mean in means.items()]
+            ["", measure.label], [(label, measure.text(mean)) for label, mean in means.items()]
         ),
-        "differences": tables.difference_table([row for row in own if row.sets == 1]),
-        "negatives": negatives_table(results, protocol, tables.names(own, "dataset")),
+        "differences": tables.difference_table([row for row in section_rows if row.sets == 1]),
+        "negatives": negatives_table(results, protocol, tables.names(section_rows, "dataset")),
         "gains": gain_table(gains(results)) if any("-gain." in name for name in figures) else None,
         "choices": tables.choice_table(chosen) if chosen else None,
     }
-    single = [record for row in own if row.sets == 1 for record in row.records]
-    scores = tables.score_tables(own)
-    scored = how.label + tables.LESS * (not how.higher)
+    single = [record for row in section_rows if row.sets == 1 for record in row.records]
+    scores = tables.score_tables(section_rows)
+    scored = measure.label + tables.LESS * (not measure.higher)
     return {
         "protocol": protocol, "scored": scored, "scores": scores, "figures": figures,
-        "remarks": [*tables.remarks(own), *experiment.page_remarks(single)], "source": source,
-        "controls": " and ".join(tables.controls(own)),
-        "legend": tables.legend_of(own, *scores, *found.values(), heads=(protocol, scored)),
-    } | found  # fmt: skip
+        "source": source, "controls": " and ".join(tables.controls(section_rows)),
+        "remarks": [*tables.remarks(section_rows), *experiment.page_remarks(single)],
+        "legend": tables.legend_of(
+            section_rows, *scores, *further.values(), heads=(protocol, scored)
+        ),
+    } | further  # fmt: skip
 
 
 def _sizes(results: Results) -> list[dict[str, Any]]:
@@ -260,8 +261,8 @@ def _sizes(results: Results) -> list[dict[str, Any]]:
     known: dict[tuple[Any, ...], dict[str, Any]] = {}
     for config in results.configs:
         for data in (r.data for r in results.of(config) if {"n_train", "n_test"} <= r.data.keys()):
-            one = known.setdefault((set_name(config), data["n_train"], data["n_test"]), {})
-            one |= {"dataset": set_name(config)} | {k: data[k] for k in SIZES if k in data}
+            sizes = known.setdefault((set_name(config), data["n_train"], data["n_test"]), {})
+            sizes |= {"dataset": set_name(config)} | {k: data[k] for k in SIZES if k in data}
     return [*known.values()]
 
 
@@ -286,7 +287,7 @@ def origin(results: Results) -> dict[str, Any] | None:
         "sources": len(versions.pop("source", ())),
         "without_source": sum("source" not in record.versions for record in records),
         "devices": sorted({record.device for record in records}),
-        "versions": {name: sorted(found) for name, found in versions.items()},
+        "versions": {name: sorted(releases) for name, releases in versions.items()},
         "settings": {
             name.replace("_", "-"): value
             for name in vars(next(iter(asked)))

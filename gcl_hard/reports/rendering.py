@@ -29,16 +29,16 @@ def environment(*, html: bool = False, folder: Path = TEMPLATES) -> Environment:
     """The templates of a folder, and those of this package, with filters for numbers and tables."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    found = Environment(
+    templates = Environment(
         loader=FileSystemLoader([folder, TEMPLATES]), undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, autoescape=html,
     )  # fmt: skip
-    own = ("markdown", "html", "points", "interval", "score", "count", "settings", "escaped",
+    filters = ("markdown", "html", "points", "interval", "score", "count", "settings", "escaped",
            "duration", "between")  # fmt: skip
-    found.filters |= {name: getattr(tables, name) for name in own}
-    found.filters["best"] = lambda scores, how: scores[best(scores, higher=how.higher)]
-    found.globals |= {"QUICK": QUICK, "legend": tables.legend_of}
-    return found
+    templates.filters |= {name: getattr(tables, name) for name in filters}
+    templates.filters["best"] = lambda scores, measure: scores[best(scores, higher=measure.higher)]
+    templates.globals |= {"QUICK": QUICK, "legend": tables.legend_of}
+    return templates
 
 
 def rendered(template: str, *, folder: Path = TEMPLATES, **context: Any) -> str:
@@ -49,8 +49,8 @@ def rendered(template: str, *, folder: Path = TEMPLATES, **context: Any) -> str:
         folder: where it is.
         **context: variables of the template.
     """
-    made = environment(folder=folder).get_template(template).render(**context)
-    return re.sub(r"\n{3,}", "\n\n", made).strip() + "\n"
+    text = environment(folder=folder).get_template(template).render(**context)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
 def caption(figure: str, **facts: Any) -> str:
@@ -71,10 +71,10 @@ def check_target(path: Path, *, quick: bool) -> None:
     """
     check_regular(path)
     try:
-        there = path.read_text(encoding="utf-8")
+        content = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return
-    if quick and there.strip() and QUICK.strip("*") not in there:
+    if quick and content.strip() and QUICK.strip("*") not in content:
         raise InputError(f"{path} holds results: give a smoke run another --report")
 
 

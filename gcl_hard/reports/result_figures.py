@@ -33,9 +33,10 @@ def frame(lines: Sequence[Row]) -> pd.DataFrame:
         ``low`` and ``high`` of :attr:`Row.interval` (NaN of one score), ``paper``.
     """
     shown = [line for line in lines if line.scores]
-    own = {"label": [line.entry for line in shown], "beta": [line.beta for line in shown]}
     numbers = ["beta", "mean", "low", "high", "paper"]
-    data = rows_frame(shown).assign(**own)
+    data = rows_frame(shown).assign(
+        label=[line.entry for line in shown], beta=[line.beta for line in shown]
+    )
     columns = ["dataset", "method", "kind", "label", *numbers]
     return data.reindex(columns=columns).astype(dict.fromkeys(numbers, float))
 
@@ -88,7 +89,7 @@ def score_figure(lines: Sequence[Row]) -> Figure | None:
         ((~data["method"].isin(METHODS)).any(),
          {**dot, "color": theme.GREY, "label": "baseline"}),
     ]  # fmt: skip
-    theme.legend(figure, [key for there, key in keys if there])
+    theme.legend(figure, [key for applies, key in keys if applies])
     return figure
 
 
@@ -121,11 +122,13 @@ def beta_figure(lines: Sequence[Row]) -> Figure | None:
     for panel, name in zip(panels, sets, strict=True):
         for row in theme.rows(rules[rules["dataset"] == name]):
             panel.axhline(row.mean, **_style(row.method, rule=True))
-        for index, own in enumerate(methods):
-            points = hard[(hard["dataset"] == name) & (hard["method"] == own)].sort_values("beta")
+        for index, method in enumerate(methods):
+            points = hard[(hard["dataset"] == name) & (hard["method"] == method)].sort_values(
+                "beta"
+            )
             x = [betas.index(b) + 0.12 * (index - (len(methods) - 1) / 2) for b in points["beta"]]
-            panel.vlines(x, points["low"], points["high"], color=theme.colour(own), alpha=0.7)
-            panel.plot(x, points["mean"], **_style(own))
+            panel.vlines(x, points["low"], points["high"], color=theme.colour(method), alpha=0.7)
+            panel.plot(x, points["mean"], **_style(method))
         panel.set_title(name)
         panel.set_xticks(range(len(betas)), [f"{b:g}" for b in betas])
         panel.set_xlim(-0.4, len(betas) - 0.6)
@@ -166,9 +169,9 @@ def curve_figure(lines: Sequence[Row]) -> Figure | None:
     keys = dict[str, dict[str, Any]]()
     figure, panels = theme.panels(len(sets), height=2.6)
     for panel, name in zip(panels, sets, strict=True):
-        own = [line for line in shown if line.dataset == name]
-        for line in own:
-            same = [one.label for one in own if one.method == line.method]
+        set_lines = [line for line in shown if line.dataset == name]
+        for line in set_lines:
+            same = [other.label for other in set_lines if other.method == line.method]
             dashes = theme.DASHES[same.index(line.label) % len(theme.DASHES)]
             style = {
                 "color": theme.colour(line.method), "label": line.label, "linestyle": dashes
@@ -225,19 +228,21 @@ def ranks(lines: Sequence[Row]) -> Ranks | None:
         return None
     scores = np.array([[s.mean for row in rows if (s := row[d].scores)] for d in sets])
     scores = scores if metric(lines[0].metric).higher else -scores
-    found, critical = average_ranks(scores), critical_difference(len(rows), len(sets))
+    averages, critical = average_ranks(scores), critical_difference(len(rows), len(sets))
     p = friedman(scores)
-    return Ranks([row[sets[0]] for row in rows], sets, found, critical, cliques(found, critical),
-                 0.0 if p is None else p)  # fmt: skip
+    return Ranks([row[sets[0]] for row in rows], sets, averages, critical,
+                 cliques(averages, critical), 0.0 if p is None else p)  # fmt: skip
 
 
 def _representative(lines: Sequence[Row], method: str, dataset: str) -> Row | None:
     """A method's row: chosen inside if there is one, else its only one, else β = 1."""
-    own = [x for x in lines if (x.method, x.dataset) == (method, dataset) and x.kind != "best"]
-    inside = [line for line in own if line.kind == "inside"]
-    if inside or len(own) == 1:
-        return (inside or own)[0]
-    return next((line for line in own if line.beta == 1), None)
+    candidates = [
+        x for x in lines if (x.method, x.dataset) == (method, dataset) and x.kind != "best"
+    ]
+    inside = [line for line in candidates if line.kind == "inside"]
+    if inside or len(candidates) == 1:
+        return (inside or candidates)[0]
+    return next((line for line in candidates if line.beta == 1), None)
 
 
 @theme.themed
@@ -256,32 +261,32 @@ def rank_figure(lines: Sequence[Row]) -> Figure | None:
     Source: Demšar, Statistical Comparisons of Classifiers over Multiple Data Sets, JMLR 7, 2006,
         Figure 1.
     """
-    found = ranks(lines)
-    if found is None:
+    ranked = ranks(lines)
+    if ranked is None:
         return None
-    k, cd, order = len(found.lines), found.critical, np.argsort(found.ranks, kind="stable")
-    half, first = (k + 1) // 2, 0.6 + 0.35 * len(found.cliques)
+    k, cd, order = len(ranked.lines), ranked.critical, np.argsort(ranked.ranks, kind="stable")
+    half, first = (k + 1) // 2, 0.6 + 0.35 * len(ranked.cliques)
     depth, last = first + 0.6 * half, max(k, 1 + cd)
     figure = Figure(figsize=(theme.WIDTH, 1.3 + 0.4 * depth), layout="constrained")
     axes = figure.add_subplot(frame_on=False, xticks=[], yticks=[], ylim=(depth, -1.9))
     axes.set_xlim(1 - 0.28 * (last - 1), last + 0.28 * (last - 1))
     _scale(axes, k, cd)
     for position, index in enumerate(order):
-        left, line, rank = position < half, found.lines[index], float(found.ranks[index])
+        left, line, rank = position < half, ranked.lines[index], float(ranked.ranks[index])
         end = 1.0 if left else last
         y = first + 0.6 * (position if left else k - 1 - position)
         axes.plot([rank, rank, end], [0, y, y], color=theme.colour(line.method), linewidth=1.3,
                   label=line.label)  # fmt: skip
         axes.annotate(f"{line.label}  {rank:.2f}", (end, y), (-5 if left else 5, 0), va="center",
                       textcoords="offset points", ha="right" if left else "left")  # fmt: skip
-    for level, (one, other) in enumerate(found.cliques):
-        span = [found.ranks[order[one]] - 0.03, found.ranks[order[other]] + 0.03]
+    for level, (low, high) in enumerate(ranked.cliques):
+        span = [ranked.ranks[order[low]] - 0.03, ranked.ranks[order[high]] + 0.03]
         axes.plot(span, [0.35 + 0.35 * level] * 2, color=theme.INK, linewidth=3.5,
                   solid_capstyle="butt", label="clique")  # fmt: skip
     axes.set_xlabel(
-        f"Average rank over {len(found.datasets)} data sets ({', '.join(found.datasets)}), 1 is "
-        f"best; Friedman p = {found.p:.2g}.\nA bar joins what the Nemenyi test does not tell apart "
-        f"at 5 %: ranks at most CD = {cd:.2f} apart.", fontsize=theme.SMALL,
+        f"Average rank over {len(ranked.datasets)} data sets ({', '.join(ranked.datasets)}), 1 is "
+        f"best; Friedman p = {ranked.p:.2g}.\nA bar joins what the Nemenyi test does not tell "
+        f"apart at 5 %: ranks at most CD = {cd:.2f} apart.", fontsize=theme.SMALL,
     )  # fmt: skip
     return figure
 

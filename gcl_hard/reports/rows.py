@@ -81,7 +81,7 @@ class Row:
         chosen_on: number of the splits on which its setting was chosen, if those are not all.
         unit: what intervals are over beside seeds; empty for nothing.
         undefined: finished seeds that are left out, since their score is not defined.
-        name: what it is called, if not by its method.
+        name: its name, if that is not its method.
         representation: of molecules, the encoder and what is joined with it.
         share: of molecules, the share of the training part that is used.
         split: name of its split, or of several whose scores it has.
@@ -189,14 +189,14 @@ def rows(results: Results) -> list[Row]:
     Raises:
         InputError: for scores of one data set by two metrics, or a control that is no row.
     """
-    found = [row for one in results.by_metric for row in _by_metric(one)]
-    labels = dict.fromkeys(row.label for row in found)
+    table = [row for metric_results in results.by_metric for row in _by_metric(metric_results)]
+    labels = dict.fromkeys(row.label for row in table)
     if results.against is not None and results.against not in labels:
         raise InputError(
             f"against is the label of a row, one of {'; '.join(map(repr, labels))}; got "
             f"{results.against!r}"
         )
-    return found
+    return table
 
 
 def _by_metric(results: Results) -> list[Row]:
@@ -208,15 +208,17 @@ def _by_metric(results: Results) -> list[Row]:
         """Whether a baseline, which trains no encoder, is tested on the folds of a protocol."""
         common = experiment_of(config).common_splits
         return config.is_baseline and not config.encoders and any(
-            one.protocol == protocol
-            and (one.n_scores == config.n_scores or common)
-            for one in trained
+            other.protocol == protocol
+            and (other.n_scores == config.n_scores or common)
+            for other in trained
         )  # fmt: skip
 
     first = dict.fromkeys(c.protocol for c in trained)
-    own = [c.protocol for c in asked if not any(shared(c, protocol) for protocol in first)]
-    found, usual = [], next(iter(results.records.values())).metric if results.records else ACCURACY
-    for protocol in dict.fromkeys([*first, *own]):
+    other_protocols = [
+        c.protocol for c in asked if not any(shared(c, protocol) for protocol in first)
+    ]
+    table, usual = [], next(iter(results.records.values())).metric if results.records else ACCURACY
+    for protocol in dict.fromkeys([*first, *other_protocols]):
         blocks = []
         for dataset in dict.fromkeys(set_name(c) for c in asked):
             # A baseline is shown under every protocol; one that trains encoders under its own.
@@ -248,10 +250,10 @@ def _by_metric(results: Results) -> list[Row]:
             alike = [block for block in averaged if block[0].metric == metric_name]
             if len(alike) > 1:
                 means = _merged([row for block in alike for row in block if row.kind != "best"])
-                found += _tested([row for row in means if row.sets == len(alike)], results.against)
+                table += _tested([row for row in means if row.sets == len(alike)], results.against)
         for block in blocks:
-            found += _tested(block, results.against)
-    return found
+            table += _tested(block, results.against)
+    return table
 
 
 def _merged(rows: Sequence[Row]) -> list[Row]:
@@ -282,7 +284,7 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
     first = configs[0]
     experiment = experiment_of(first)
     finished = [(c, records) for c in configs if (records := results.of(c))]
-    in_paper = all(published(*one) is not None for one in finished)
+    in_paper = all(published(c, records) is not None for c, records in finished)
     paper = experiment.published(first) if in_paper else None
     empty = Row(
         dataset=experiment.set_name(first),
@@ -302,10 +304,10 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         config=first,
         **experiment.row_fields(first),
     )
-    chosen = {config: one for one in results.choices for config in one.candidates}
-    varied = {id(one): _varied(one.candidates) for one in results.choices}
+    chosen = {config: choice for choice in results.choices for config in choice.candidates}
+    varied = {id(choice): _varied(choice.candidates) for choice in results.choices}
     all_varied = _varied(configs)
-    found = []
+    method_rows = []
     for config in configs:
         by = chosen.get(config)
         names = all_varied if by is None else varied[id(by)]
@@ -320,31 +322,31 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
             row = replace(row, kind="inside", paper=paper, group=named,
                           chosen_on=results.chosen_on(config))  # fmt: skip
         is_open = by is not None and by.best is None
-        found.append(replace(row, setting="", beta=None) if is_open else row)
+        method_rows.append(replace(row, setting="", beta=None) if is_open else row)
     if any(config in chosen for config in configs):
-        return found
+        return method_rows
     if len(configs) == 1:
-        return [replace(found[0], paper=paper)]
+        return [replace(method_rows[0], paper=paper)]
     groups = candidate_groups(configs) if results.select else []
-    made = [results.selection(group) for group in groups]
-    for group, one in zip(groups, made, strict=True):
+    selections = [results.selection(group) for group in groups]
+    for group, selection in zip(groups, selections, strict=True):
         inside = replace(empty, kind="inside", group=in_symbols(group[0], apart(configs)))
-        if one is not None:
-            made_on = one.scores.seeds
+        if selection is not None:
+            scores = selection.scores
             inside = replace(
-                inside, scores=one.scores, seconds=one.seconds, config=group[0],
-                records=tuple(results.of(group[index], seeds=[seed])[0]
-                              for seed, (index, *_) in zip(made_on, one.chosen, strict=True)),
+                inside, scores=scores, seconds=selection.seconds, config=group[0],
+                records=tuple(results.of(group[index], seeds=[seed])[0] for seed, (index, *_)
+                              in zip(scores.seeds, selection.chosen, strict=True)),
             )  # fmt: skip
-        found.append(inside)
-    selection = made[0] if len(made) == 1 and len(groups[0]) == len(configs) else None
+        method_rows.append(inside)
+    selection = selections[0] if len(selections) == 1 and len(groups[0]) == len(configs) else None
     conditions = {
         (c.epochs, c.without, *(getattr(c, name, None) for name in CONDITIONS)) for c in configs
     }
     if experiment.chooses_once:  # not even the paper's way
-        return found
+        return method_rows
     if len(conditions) > 1:  # a maximum of test scores over them is the best of nothing to choose
-        return found
+        return method_rows
     best = replace(empty, kind="best", paper=paper)
     # On the seeds that all candidates have: those of the selection, where there is one.
     seeds = list(selection.scores.seeds) if selection else results.shared_seeds(configs)
@@ -352,15 +354,15 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         outer = [Scores.of_records(results.of(c, seeds=seeds), c) for c in configs]
         at = best_on_test(outer)
         best = replace(_filled(best, configs[at], all_varied, []), scores=outer[at])
-    return [*found, replace(best, optimism=selection.optimism if selection else None)]
+    return [*method_rows, replace(best, optimism=selection.optimism if selection else None)]
 
 
 def _varied(configs: Sequence[RunConfig]) -> list[str]:
     """β, and whatever else differs between rows of a method."""
     return [
         name
-        for name, one in known(type(configs[0])).items()
-        if one.setting.several
+        for name, declared in known(type(configs[0])).items()
+        if declared.setting.several
         and (name == "beta" or len({getattr(config, name) for config in configs}) > 1)
     ]
 
@@ -376,8 +378,8 @@ def _filled(
         setting=in_symbols(config, names),
         beta=config.beta if names == ["beta"] else None,
         changed=tuple(
-            f"{name}={shown(given)}"
-            for name, given in config.stated().items()
+            f"{name}={shown(value)}"
+            for name, value in config.stated().items()
             if name not in (*names, "classes", *(IN_NAME if row.representation else ()))
         ),
     )  # fmt: skip
@@ -393,15 +395,15 @@ def _filled(
     )  # fmt: skip
 
 
-def shown(given: Any) -> str:
+def shown(value: Any) -> str:
     """A value of a setting, as flags spell it; for the user's own encoder, its name."""
-    if isinstance(given, tuple):
-        return "+".join(map(shown, given))
-    if isinstance(given, str):
-        return given.partition("@")[0]
-    if isinstance(given, bool):
-        return str(given).lower()
-    return f"{given:g}" if isinstance(given, float) else str(given)
+    if isinstance(value, tuple):
+        return "+".join(map(shown, value))
+    if isinstance(value, str):
+        return value.partition("@")[0]
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def in_symbols(config: RunConfig, names: Iterable[str], *, ends: Collection[str] = ()) -> str:
@@ -422,9 +424,9 @@ def apart(configs: Sequence[RunConfig]) -> list[str]:
     """Settings that differ among configurations of one domain and are not chosen inside."""
     return [
         name
-        for name, one in known(type(configs[0])).items()
-        if one.setting.several
-        and not one.setting.chosen
+        for name, declared in known(type(configs[0])).items()
+        if declared.setting.several
+        and not declared.setting.chosen
         and not (name in IN_NAME and experiment_of(configs[0]).row_fields(configs[0]))
         and len({getattr(config, name) for config in configs}) > 1
     ]
@@ -433,7 +435,7 @@ def apart(configs: Sequence[RunConfig]) -> list[str]:
 def symbols_that_differ(configs: Sequence[RunConfig]) -> list[str]:
     """Settings with a symbol that differ among configurations of one domain."""
     named = symbols(type(configs[0]))
-    return [name for name in named if len({getattr(one, name) for one in configs}) > 1]
+    return [name for name in named if len({getattr(config, name) for config in configs}) > 1]
 
 
 def _tested(block: Sequence[Row], against: str | None) -> list[Row]:
@@ -449,7 +451,7 @@ def _tested(block: Sequence[Row], against: str | None) -> list[Row]:
     """
     if not block:
         return []
-    found, encoders = list(block), {row.encoder for row in block if row.encoder}
+    tested, encoders = list(block), {row.encoder for row in block if row.encoder}
     experiment = experiment_of(block[0].config)
     controls = experiment.controls
     for name in (*controls, *([against] if against else [])):
@@ -475,8 +477,8 @@ def _tested(block: Sequence[Row], against: str | None) -> list[Row]:
                 families.setdefault(id(beside[0]), {})[index] = test
         for family in families.values():
             for index, test in zip(family, corrected([*family.values()]), strict=True):
-                found[index] = replace(found[index], tests={**found[index].tests, name: test})
-    return found
+                tested[index] = replace(tested[index], tests={**tested[index].tests, name: test})
+    return tested
 
 
 def rows_frame(rows: Sequence[Row]) -> DataFrame:
@@ -524,7 +526,7 @@ def confusion(records: Sequence[RunResult]) -> DataFrame | None:
     classes = np.unique(np.concatenate([x for f in folds for x in (f.targets, f.predicted)]))
     counts = np.zeros((len(classes), len(classes)), np.int64)
     for fold in folds:
-        at = (np.searchsorted(classes, of) for of in (fold.targets, fold.predicted))
+        at = (np.searchsorted(classes, values) for values in (fold.targets, fold.predicted))
         np.add.at(counts, tuple(at), 1)
     labels = [names[k] for k in classes] if names else classes
     heads = [Index(labels, name=name) for name in ("class", "predicted")]
@@ -532,19 +534,19 @@ def confusion(records: Sequence[RunResult]) -> DataFrame | None:
 
 
 def _split_columns(rows: Sequence[Row]) -> dict[str, Any]:
-    """What rows on common splits have beside: their number, what ± is, and what tests are on."""
+    """Further columns of rows on common splits: number, deviation, seeds and splits of tests."""
     from pandas import Series
 
-    scores = [row.scores for row in rows]
-    found: dict[str, Any] = {
-        "splits": [row.n_folds for row in rows], "std": [one and one.std for one in scores],
+    columns: dict[str, Any] = {
+        "splits": [row.n_folds for row in rows],
+        "std": [row.scores and row.scores.std for row in rows],
     }  # fmt: skip
     for control in CONTROLS:
         tests = [row.tests.get(control) for row in rows]
-        for name, of in (("seeds", "seeds"), ("splits", "folds")):
-            counts = [test and getattr(test, of) for test in tests]
-            found[f"{name}_vs_{control}"] = Series(counts, dtype="Int64")
-    return found
+        for name, attribute in (("seeds", "seeds"), ("splits", "folds")):
+            counts = [test and getattr(test, attribute) for test in tests]
+            columns[f"{name}_vs_{control}"] = Series(counts, dtype="Int64")
+    return columns
 
 
 def _row_line(row: Row, controls: Iterable[str]) -> dict[str, Any]:

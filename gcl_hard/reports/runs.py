@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
@@ -47,10 +48,10 @@ GEOMETRY = (
 
 def by_config(records: Sequence[RunResult]) -> dict[RunConfig, list[RunResult]]:
     """The runs of each configuration, in their order."""
-    found: dict[RunConfig, list[RunResult]] = {}
+    groups: dict[RunConfig, list[RunResult]] = {}
     for record in records:
-        found.setdefault(record.run.config, []).append(record)
-    return found
+        groups.setdefault(record.run.config, []).append(record)
+    return groups
 
 
 # Reading
@@ -72,9 +73,9 @@ def read(paths: Iterable[Path]) -> list[RunResult]:
         InputError: for a path that is missing, damaged, of another version or without a finished
             run; names it.
     """
-    found: dict[Run, tuple[Any, RunResult]] = {}
+    ranked: dict[Run, tuple[Any, RunResult]] = {}
     undefined: dict[Run, None] = {}
-    for source, record in (one for path in paths for one in _results(path)):
+    for source, record in chain.from_iterable(map(_results, paths)):
         if record.inner:
             continue
         with _damage(source):
@@ -84,36 +85,38 @@ def read(paths: Iterable[Path]) -> list[RunResult]:
                 continue
             kept = len(record.diagnostics), len(record.curve), record.finished
             rank = *kept, record.values, record.versions.get("source", ""), str(source)
-        known = found.get(record.run)
+        known = ranked.get(record.run)
         if known is None or rank > known[0]:
-            found[record.run] = rank, record
+            ranked[record.run] = rank, record
     if undefined:
         warnings.warn(
             f"{count(len(undefined), 'run')} without a defined score left out, the first "
             f"{next(iter(undefined))}", stacklevel=2,
         )  # fmt: skip
-    if not found:
+    if not ranked:
         raise InputError(
             "these results come from inner hold-outs alone, or have no defined score: no figure "
             "shows those"
         )
-    return [found[run][1] for run in sorted(found, key=_order)]
+    return [ranked[run][1] for run in sorted(ranked, key=_order)]
 
 
 def _order(run: Run) -> tuple[Any, ...]:
     config, known = run.config, list(METHODS)
     index = known.index(config.method) if config.method in known else len(known)
-    own = index, config.beta or 0.0, config.epochs, config.key(), run.seed
-    return config.dataset, config.protocol, *own
+    return (
+        config.dataset, config.protocol, index, config.beta or 0.0, config.epochs, config.key(),
+        run.seed,
+    )  # fmt: skip
 
 
 def _results(path: Path) -> Iterable[tuple[Path, RunResult]]:
     """The results in a folder or file, each with the file that it is in."""
     if path.is_dir():
-        found = list(Store(path).files())
-        if not found:
+        results = list(Store(path).files())
+        if not results:
             raise InputError(f"{path} has no result of a finished run; {WANTED}")
-        return found
+        return results
     if not path.exists():
         raise InputError(f"{path} does not exist; {WANTED}")
     if path.name.endswith((".jsonl", ".jsonl.gz")):
@@ -135,10 +138,10 @@ def _results(path: Path) -> Iterable[tuple[Path, RunResult]]:
             f"{path} has schema {schema}, and this version reads {SCHEMA_VERSION}: make it again"
         )
     with _damage(path):
-        found = [(path, one) for stored in content["configs"] for one in _of_config(stored)]
-    if not found:
+        results = [(path, result) for stored in content["configs"] for result in _of_config(stored)]
+    if not results:
         raise InputError(f"{path} has no finished run")
-    return found
+    return results
 
 
 @contextmanager
@@ -182,14 +185,14 @@ def _check_values(record: RunResult) -> None:
 def _is_whole(snapshot: Mapping[str, Any]) -> bool:
     """Whether a snapshot has all numbers that figures need; the first version lacks two."""
     needed = {"assumption_1", "lemma_1", "losses", *COUNTS, *WEIGHTS} - {"others", "other_labels"}
-    found = snapshot["settings"]
+    hardenings = snapshot["settings"]
     return (
         isinstance(snapshot["epoch"], int)
         and isinstance(snapshot["anchors"], int)
         and isinstance(snapshot["geometry"], Mapping)
         and all(
-            needed <= found[name].keys() and set(LOSSES) <= found[name]["losses"].keys()
-            for name in (SETTINGS if found else ())
+            needed <= hardenings[name].keys() and set(LOSSES) <= hardenings[name]["losses"].keys()
+            for name in (SETTINGS if hardenings else ())
         )
     )
 
@@ -233,10 +236,10 @@ def select(
     if measured and (known := {record.run.config for record in left if record.diagnostics}):
         left = [record for record in left if record.run.config in known]
     for name, plural in ONE.items():
-        if len(found := _present(left, name)) > 1:
+        if len(present := _present(left, name)) > 1:
             raise InputError(
-                f"these results have several {plural} ({', '.join(found)}), and a figure shows "
-                f"one: choose it, as --only {name}={found[0]}"
+                f"these results have several {plural} ({', '.join(present)}), and a figure shows "
+                f"one: choose it, as --only {name}={present[0]}"
             )
     return left
 
@@ -317,14 +320,16 @@ def settings(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
     names = dict.fromkeys(name for config in configs for name in config.values)
     first = dict.fromkeys(n for config in configs for n in selectable(type(config)))
     ordered = [*first, *(n for n in names if n not in (*first, *ONE, "method"))]
-    shown = [n for n in ordered if n == "beta" or len({_own(c, n) for c in configs} - {None}) > 1]
+    shown = [
+        n for n in ordered if n == "beta" or len({_shown_value(c, n) for c in configs} - {None}) > 1
+    ]
     return {
         config: " ".join(filter(None, (_setting(config, n) for n in shown))) for config in configs
     }
 
 
 def _setting(config: RunConfig, name: str) -> str:
-    value = _own(config, name)
+    value = _shown_value(config, name)
     if value is None:
         return ""
     if name == "beta_changes":
@@ -333,7 +338,7 @@ def _setting(config: RunConfig, name: str) -> str:
     return f"{shown}={values([config], name)}"
 
 
-def _own(config: RunConfig, name: str) -> object:
+def _shown_value(config: RunConfig, name: str) -> object:
     """A setting; None if it does not apply or is the method's own."""
     value = getattr(config, name, None)
     if name == "beta_changes" and config.beta is None:
@@ -351,7 +356,7 @@ def labels(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
         >>> list(labels([GraphConfig(), GraphConfig(method="scl", epochs=20)]).values())
         ['hscl β=1 epochs=200', 'scl epochs=20']
     """
-    return {config: f"{config.method} {own}".strip() for config, own in settings(configs).items()}
+    return {config: f"{config.method} {text}".strip() for config, text in settings(configs).items()}
 
 
 def subject(records: Sequence[RunResult]) -> str:
@@ -424,16 +429,16 @@ def snapshots(records: Sequence[RunResult]) -> pd.DataFrame:
         Assumption 1 and Lemma 1, the counts, the losses, the weights, and the geometry, which is
         the same for all hardenings of an epoch. What is not defined is NaN.
     """
-    label, own = labels(by_config(records)), settings(by_config(records))
+    label, trained_with = labels(by_config(records)), settings(by_config(records))
     rows = [
         {
             "dataset": record.run.config.dataset, "method": record.run.config.method,
-            "trained_with": own[record.run.config],
+            "trained_with": trained_with[record.run.config],
             "line": label[record.run.config], "seed": record.seed, "epoch": snapshot["epoch"],
             "last": snapshot is record.diagnostics[-1], "panel": panel,
             "anchors": snapshot["anchors"], "finite": bool(snapshot["settings"]),
-            **(found := snapshot["settings"].get(panel, {})), **found.get("losses", {}),
-            **snapshot["geometry"], "setting": found.get("setting", ""),
+            **(hardening := snapshot["settings"].get(panel, {})), **hardening.get("losses", {}),
+            **snapshot["geometry"], "setting": hardening.get("setting", ""),
         }
         for record in records
         for snapshot in record.diagnostics
@@ -477,16 +482,18 @@ def same_seeds(
 
     Args:
         records: runs of the configurations in ``lines``; each configuration is a point.
-        lines: what the line of each configuration is called.
+        lines: name of each configuration's line.
 
     Returns:
         The runs, and which seeds they have, in words. A line whose points share no seed keeps
         all of its own.
     """
-    seeds = {config: {record.seed for record in own} for config, own in by_config(records).items()}
+    seeds = {
+        config: {record.seed for record in group} for config, group in by_config(records).items()
+    }
     names = list(dict.fromkeys(lines.values()))
-    own = {n: set.intersection(*(seeds[c] for c in seeds if lines[c] == n)) for n in names}
-    every, n_all = set.intersection(*own.values()), len(set.union(*seeds.values()))
+    common = {n: set.intersection(*(seeds[c] for c in seeds if lines[c] == n)) for n in names}
+    every, n_all = set.intersection(*common.values()), len(set.union(*seeds.values()))
     if every:
         left = f", all that they share of {n_all}" if len(every) < n_all else ""
         words = f"{count(len(every), 'seed')}{left}"
@@ -494,6 +501,6 @@ def same_seeds(
     kept = [
         record
         for record in records
-        if record.seed in (own[lines[record.run.config]] or {record.seed})
+        if record.seed in (common[lines[record.run.config]] or {record.seed})
     ]
     return kept, "seeds that differ between lines"

@@ -60,8 +60,8 @@ def trials(study: Study) -> pd.DataFrame:
         {
             "number": t.number, "value": t.value, "grid": bool(t.user_attrs.get(GRID)),
             "best": t.number == study.best_trial.number,
-            **{name: value(given) if _is_word(t.distributions[name]) else given
-               for name, given in t.params.items()},
+            **{name: value(param) if _is_word(t.distributions[name]) else param
+               for name, param in t.params.items()},
         }
         for t in complete(study)
     ]  # fmt: skip
@@ -74,7 +74,7 @@ def _is_word(distribution: object) -> bool:
 
 def write_figures(
     study: Study, stem: Path, *, title: str, step: str = "epoch", grid: str = "the paper's grid",
-    how: Metric,
+    metric: Metric,
 ) -> list[Path]:  # fmt: skip
     """Draw a study's figures as PNG.
 
@@ -85,7 +85,7 @@ def write_figures(
         title: what was searched; the heading of every figure.
         step: unit of intermediate scores, ``epoch`` or ``fold``.
         grid: name of the settings that were tried first.
-        how: the metric of the scores.
+        metric: the metric of the scores.
 
     Returns:
         The files; figures that the trials do not support are left out.
@@ -94,7 +94,9 @@ def write_figures(
         InputError: if the path cannot be written to.
     """
     written = []
-    for name, (caption, figure) in figures(readable(study), step=step, grid=grid, how=how).items():
+    for name, (caption, figure) in figures(
+        readable(study), step=step, grid=grid, metric=metric
+    ).items():
         theme.heading(figure, f"{title}: {caption}")
         written.append(stem.with_name(f"{stem.name}-{name}.png"))
         theme.save(figure, written[-1], dpi=120)
@@ -102,33 +104,36 @@ def write_figures(
 
 
 @theme.themed
-def figures(study: Study, *, step: str, grid: str, how: Metric) -> dict[str, tuple[str, Figure]]:
+def figures(study: Study, *, step: str, grid: str, metric: Metric) -> dict[str, tuple[str, Figure]]:
     """The figures of a study, by name, with captions; those that the trials give.
 
     Args:
         study: whose settings have their readable names.
         step: unit of intermediate scores.
         grid: name of the settings that were tried first.
-        how: the metric of the scores.
+        metric: the metric of the scores.
     """
     data = trials(study)
     if data.empty:
         return {}
-    names, shares, inner = sorted(data.columns[4:]), importances(study), f"inner {how.title}"
-    found = {"history": ("trials in their order", history(data, len(study.trials), grid, how))}
+    names, shares, inner = sorted(data.columns[4:]), importances(study), f"inner {metric.title}"
+    drawn = {"history": ("trials in their order", history(data, len(study.trials), grid, metric))}
     if shares:
-        found["importances"] = ("how much each setting matters", importance(shares))
+        drawn["importances"] = ("how much each setting matters", importance(shares))
     if names:
-        found["slices"] = (f"{inner} against each setting", slices(study, data, names, grid, how))
+        drawn["slices"] = (
+            f"{inner} against each setting",
+            slices(study, data, names, grid, metric),
+        )
     if (pair := plane(study)) is not None:
         caption = f"{inner} over {pair[0]} and {pair[1]}; between trials interpolated"
-        found["contour"] = (caption, contour(study, data, pair, grid, how))
+        drawn["contour"] = (caption, contour(study, data, pair, grid, metric))
     if any(trial.intermediate_values for trial in study.trials):
-        found["intermediate"] = (f"{inner} while training", intermediate(study, step, how))
-    return found
+        drawn["intermediate"] = (f"{inner} while training", intermediate(study, step, metric))
+    return drawn
 
 
-def history(data: pd.DataFrame, n: int, grid: str, how: Metric) -> Figure:
+def history(data: pd.DataFrame, n: int, grid: str, metric: Metric) -> Figure:
     """Scores in the order of the trials, and the best so far.
 
     Args:
@@ -139,10 +144,10 @@ def history(data: pd.DataFrame, n: int, grid: str, how: Metric) -> Figure:
     figure, (axes,) = theme.panels(1, height=3.4)
     axes.scatter(data["number"], data["value"], color=BLUE, alpha=0.8, s=26, label="a trial")
     scores = data.set_index("number")["value"].reindex(range(n))
-    best = (scores.cummax() if how.higher else scores.cummin()).ffill()
+    best = (scores.cummax() if metric.higher else scores.cummin()).ffill()
     axes.step(best.index, best, where="post", color=theme.INK, lw=1.4, label="best so far")
     _mark(axes, data, "number", "value", grid)
-    axes.set(xlabel="trial", ylabel=f"inner {how.label}", xlim=(-0.8, n - 0.2))
+    axes.set(xlabel="trial", ylabel=f"inner {metric.label}", xlim=(-0.8, n - 0.2))
     axes.xaxis.set_major_locator(MaxNLocator(**WHOLE))
     _key(figure, [axes])
     return figure
@@ -164,7 +169,7 @@ def importance(shares: dict[str, float]) -> Figure:
 
 def slices(
     study: Study, data: pd.DataFrame, names: Sequence[str], grid: str,
-    how: Metric,
+    metric: Metric,
 ) -> Figure:  # fmt: skip
     """Inner scores against each setting, a panel each; colours are the order of trials.
 
@@ -176,13 +181,13 @@ def slices(
     """
     figure, panels = theme.panels(len(names), across=3, height=2.4, sharey=True)
     for index, (panel, name) in enumerate(zip(panels, names, strict=True)):
-        own = data.dropna(subset=[name])
-        panel.set(xlabel=name, ylabel="" if index % 3 else f"inner {how.label}")
-        positions = _scale(panel, study, own, name, "x")
-        points = panel.scatter(positions, own["value"], c=own["number"], cmap="Blues", s=26,
+        tried = data.dropna(subset=[name])
+        panel.set(xlabel=name, ylabel="" if index % 3 else f"inner {metric.label}")
+        positions = _scale(panel, study, tried, name, "x")
+        points = panel.scatter(positions, tried["value"], c=tried["number"], cmap="Blues", s=26,
                                edgecolors=theme.GREY, linewidths=0.4, vmin=0,
                                vmax=max(1, len(study.trials) - 1))  # fmt: skip
-        _mark(panel, own.assign(position=positions), "position", "value", grid)
+        _mark(panel, tried.assign(position=positions), "position", "value", grid)
     bar = figure.colorbar(points, ax=panels, label="trial", pad=0.02, aspect=30)
     bar.ax.yaxis.set_major_locator(MaxNLocator(**WHOLE))
     _key(figure, panels)
@@ -191,7 +196,7 @@ def slices(
 
 def contour(
     study: Study, data: pd.DataFrame, pair: Sequence[str], grid: str,
-    how: Metric,
+    metric: Metric,
 ) -> Figure:  # fmt: skip
     """Inner scores over two settings, interpolated by Optuna.
 
@@ -202,7 +207,7 @@ def contour(
         grid: name of the settings that were tried first.
     """
     with _pyplot(), quiet():
-        label = f"inner {how.label}"
+        label = f"inner {metric.label}"
         axes: Any = optuna_matplotlib.plot_contour(study, params=list(pair), target_name=label)
     figure: Figure = axes.figure
     filled = next(c for c in axes.collections if c.colorbar)
@@ -211,26 +216,26 @@ def contour(
     figure.set_size_inches(theme.WIDTH, 4.6)
     figure.suptitle("")
     bar = figure.colorbar(filled, ax=axes, label=label, pad=0.02)
-    for one in (axes, bar.ax):
-        one.tick_params(which="both", colors=theme.INK, labelsize=theme.SMALL)
-        for axis in (one.xaxis, one.yaxis):
+    for panel in (axes, bar.ax):
+        panel.tick_params(which="both", colors=theme.INK, labelsize=theme.SMALL)
+        for axis in (panel.xaxis, panel.yaxis):
             axis.label.set(color=theme.INK, fontsize=theme.TEXT)
     axes.spines[["left", "bottom"]].set(visible=True, edgecolor=theme.INK)
     axes.set(title="", facecolor="white")
     axes.grid(visible=False)
     for drawn in axes.collections:
         drawn.set_label("_")
-    own = data.dropna(subset=list(pair))
+    tried = data.dropna(subset=list(pair))
     x, y = axes.get_xlabel(), axes.get_ylabel()
-    axes.scatter(own[x], own[y], color="black", s=18, label="a trial")
-    for name, which in ((x, "x"), (y, "y")):
-        _scale(axes, study, own, name, which)
-    _mark(axes, own, x, y, grid)
+    axes.scatter(tried[x], tried[y], color="black", s=18, label="a trial")
+    for name, letter in ((x, "x"), (y, "y")):
+        _scale(axes, study, tried, name, letter)
+    _mark(axes, tried, x, y, grid)
     _key(figure, [axes])
     return figure
 
 
-def intermediate(study: Study, step: str, how: Metric) -> Figure:
+def intermediate(study: Study, step: str, metric: Metric) -> Figure:
     """Inner scores while training, one line per trial.
 
     Args:
@@ -244,7 +249,7 @@ def intermediate(study: Study, step: str, how: Metric) -> Figure:
         if trial.intermediate_values:
             axes.plot(*zip(*sorted(trial.intermediate_values.items()), strict=True), marker="o",
                       markersize=2.5, label=label, **style)  # fmt: skip
-    axes.set(xlabel=step, ylabel=f"inner {how.label}")
+    axes.set(xlabel=step, ylabel=f"inner {metric.label}")
     axes.locator_params(axis="x", integer=True)
     _key(figure, [axes])
     return figure
@@ -253,13 +258,13 @@ def intermediate(study: Study, step: str, how: Metric) -> Figure:
 @contextmanager
 def _pyplot() -> Iterator[None]:
     """Draw with pyplot without a screen; leave no figure or backend behind."""
-    backend, there = plt.get_backend(), set(plt.get_fignums())
+    backend, open_figures = plt.get_backend(), set(plt.get_fignums())
     plt.switch_backend("agg")
     try:
         with mpl.rc_context():  # Optuna sets a style
             yield
     finally:
-        for number in set(plt.get_fignums()) - there:
+        for number in set(plt.get_fignums()) - open_figures:
             plt.close(number)
         plt.switch_backend(backend)
 
@@ -267,37 +272,40 @@ def _pyplot() -> Iterator[None]:
 def _mark(axes: Axes, data: pd.DataFrame, x: str, y: str, grid: str) -> None:
     """A ring around trials of the grid and a star on the best one, if they are there."""
     for column, label in (("grid", grid), ("best", "the best trial")):
-        if len(own := data[data[column]]):
-            axes.scatter(own[x], own[y], label=label, **MARKS[column])
+        if len(marked := data[data[column]]):
+            axes.scatter(marked[x], marked[y], label=label, **MARKS[column])
 
 
 def _key(figure: Figure, panels: Sequence[Axes]) -> None:
-    handles = {label: one for panel in panels
-               for one, label in zip(*panel.get_legend_handles_labels(), strict=True)}  # fmt: skip
+    handles = {
+        label: handle
+        for panel in panels
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
     if handles:
         theme.legend(figure, list(handles.values()))
 
 
-def _scale(axes: Axes, study: Study, data: pd.DataFrame, name: str, which: str) -> Any:
+def _scale(axes: Axes, study: Study, data: pd.DataFrame, name: str, letter: str) -> Any:
     """Set an axis to the search range with few, plain ticks; returns their positions."""
     trial = next(t for t in reversed(complete(study)) if name in t.params)
-    distribution, axis = trial.distributions[name], getattr(axes, f"{which}axis")
+    distribution, axis = trial.distributions[name], getattr(axes, f"{letter}axis")
     if isinstance(distribution, CategoricalDistribution):
         seen = [w for w in map(value, distribution.choices) if w in set(data[name])]
         axis.set_ticks(range(len(seen)), seen)
-        axes.set(**{f"{which}lim": (-0.5, len(seen) - 0.5)})
+        axes.set(**{f"{letter}lim": (-0.5, len(seen) - 0.5)})
         return data[name].map(seen.index)
     assert isinstance(distribution, FloatDistribution | IntDistribution)
     low, high = float(distribution.low), float(distribution.high)
     if distribution.log:
         share = (high / low) ** 0.06 if high > low else 1.1
-        axes.set(**{f"{which}scale": "log", f"{which}lim": (low / share, high * share)})
+        axes.set(**{f"{letter}scale": "log", f"{letter}lim": (low / share, high * share)})
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 50 else (1.0,)))
         axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
         axis.set_minor_formatter(NullFormatter())
     else:
         pad = 0.06 * (high - low) or 0.5
-        axes.set(**{f"{which}lim": (low - pad, high + pad)})
+        axes.set(**{f"{letter}lim": (low - pad, high + pad)})
         whole = isinstance(distribution, IntDistribution)
         axis.set_major_locator(MaxNLocator(5, integer=whole, steps=[1, 2, 5, 10]))
     return data[name]
@@ -306,41 +314,42 @@ def _scale(axes: Axes, study: Study, data: pd.DataFrame, name: str, which: str) 
 # The figures of the HTML page
 
 
-def interactive(study: Study, step: str, how: Metric) -> dict[str, tuple[str, Any]]:
+def interactive(study: Study, step: str, metric: Metric) -> dict[str, tuple[str, Any]]:
     """Plotly figures of a study, by name, with captions; the first is always there.
 
     Args:
         study: whose settings have their readable names.
         step: unit of intermediate scores.
-        how: the metric of the scores.
+        metric: the metric of the scores.
     """
-    named: dict[str, Any] = {"target_name": f"inner {how.label}"}
+    named: dict[str, Any] = {"target_name": f"inner {metric.label}"}
     with quiet():
         figure = visualization.plot_optimization_history(study, **named)
         figure.update_traces(name="best so far", selector={"name": "Best Value"})
-        found = {"history": ("The trials in their order", figure)}
+        drawn = {"history": ("The trials in their order", figure)}
         if complete(study):
-            found["slice"] = (
-                f"Inner {how.title} against each setting", visualization.plot_slice(study, **named),
-            )  # fmt: skip
-            found["parallel"] = (
+            drawn["slice"] = (
+                f"Inner {metric.title} against each setting",
+                visualization.plot_slice(study, **named),
+            )
+            drawn["parallel"] = (
                 "All settings of every trial",
                 visualization.plot_parallel_coordinate(study, **named),
             )
         if importances(study):
             figure = visualization.plot_param_importances(study, **named)
             figure.update_layout(xaxis_title="share (together 1)", yaxis_title=None)
-            found["importances"] = ("How much each setting matters", figure)
+            drawn["importances"] = ("How much each setting matters", figure)
         if pair := plane(study):
-            found["contour"] = (
-                f"Inner {how.title} over {pair[0]} and {pair[1]}; between trials interpolated",
+            drawn["contour"] = (
+                f"Inner {metric.title} over {pair[0]} and {pair[1]}; between trials interpolated",
                 visualization.plot_contour(study, params=list(pair), **named),
             )
         if any(trial.intermediate_values for trial in study.get_trials(deepcopy=False)):
             figure = visualization.plot_intermediate_values(study)
-            figure.update_layout(xaxis_title=step, yaxis_title=f"inner {how.label}")
-            found["intermediate"] = (f"Inner {how.title} while training", figure)
-        found["timeline"] = ("When trials ran", visualization.plot_timeline(study))
+            figure.update_layout(xaxis_title=step, yaxis_title=f"inner {metric.label}")
+            drawn["intermediate"] = (f"Inner {metric.title} while training", figure)
+        drawn["timeline"] = ("When trials ran", visualization.plot_timeline(study))
     decades = {
         name: [math.log10(d.low) - 0.1, math.log10(d.high) + 0.1]
         for trial in study.get_trials(deepcopy=False)
@@ -354,11 +363,11 @@ def interactive(study: Study, step: str, how: Metric) -> dict[str, tuple[str, An
             axis.update(range=decades[axis.title.text], dtick=1, tickformat="~g")
 
     font = {"family": "system-ui, sans-serif", "color": theme.INK, "size": 13}
-    for _, figure in found.values():
+    for _, figure in drawn.values():
         figure.update_layout(title=None, font=font, margin={"t": 40, "r": 20})
         figure.for_each_xaxis(plain)
         figure.for_each_yaxis(plain)
-    return found
+    return drawn
 
 
 # Studies as figures show them
@@ -399,7 +408,7 @@ def readable(study: Study) -> Study:
 
 def _readable(trial: FrozenTrial) -> FrozenTrial:
     shown = copy.copy(trial)
-    shown.params = {setting(name): given for name, given in trial.params.items()}
+    shown.params = {setting(name): param for name, param in trial.params.items()}
     shown.distributions = {setting(name): d for name, d in trial.distributions.items()}
     shown.user_attrs = {GRID: True} if trial.user_attrs.get(GRID) else {}
     shown.system_attrs = {}
@@ -416,8 +425,8 @@ def importances(study: Study) -> dict[str, float]:
     if len({trial.value for trial in trials}) < 2:
         return {}
     with quiet():
-        found = optuna.importance.get_param_importances(study)
-    return found if len(set(found.values())) > 1 else {}
+        shares = optuna.importance.get_param_importances(study)
+    return shares if len(set(shares.values())) > 1 else {}
 
 
 def plane(study: Study) -> tuple[str, str] | None:
@@ -441,6 +450,6 @@ def plane(study: Study) -> tuple[str, str] | None:
     for pair in itertools.combinations([name for name in ranked if name in numbers], 2):
         both = [trial for trial in trials if {*pair} <= set(trial.params)]
         seen = [{trial.params[name] for trial in both} for name in pair]
-        if all(len(found) > 1 for found in [*seen, {trial.value for trial in both}]):
+        if all(len(values) > 1 for values in [*seen, {trial.value for trial in both}]):
             return pair
     return None

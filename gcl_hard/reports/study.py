@@ -100,25 +100,25 @@ def numbers(result: SearchResult) -> DataFrame:
         As texts: ``number``, its name; ``of``, the trials and items that it is of, or the size of
         an optimism; ``value``; and ``standard error`` in the unit of the metric, where known.
     """
-    inner, outer, how = inner_error(result), outer_error(result), result.metric
-    metric = result.findings[0].metric
-    what = "score" if metric == ACCURACY else how.title
+    inner, outer, metric = inner_error(result), outer_error(result), result.metric
+    metric_name = result.findings[0].metric
+    score_name = "score" if metric_name == ACCURACY else metric.title
     trials = ", ".join(map(str, dict.fromkeys(len(complete(f.study)) for f in result.findings)))
     several = [f"mean of {len(result.findings)} studies"] * (len(result.findings) > 1)
     basis = [f"best of {trials} trials", *several, *_part(result, "inner")]
-    name = f"{what} on the test folds" if on_test(result) else f"inner {what}"
-    rows = [(name, basis, score(result.inner, metric), inner)]
+    name = f"{score_name} on the test folds" if on_test(result) else f"inner {score_name}"
+    rows = [(name, basis, score(result.inner, metric_name), inner)]
     if result.outer is not None and result.optimism is not None:
         error = None if inner is None or outer is None else math.hypot(inner, outer)
         again = max(finding.n_outer for finding in result.findings)
         basis = [f"best of {again} scored there"] * (again > 1) + _part(result, "outer")
         size = [f"{abs(result.optimism) / error:.1f} standard errors"] if error else []
         rows += [
-            (f"outer {what}", basis, score(result.outer, metric), outer),
-            ("optimism", size, f"{how.difference(result.optimism)} {how.points}", error),
+            (f"outer {score_name}", basis, score(result.outer, metric_name), outer),
+            ("optimism", size, f"{metric.difference(result.optimism)} {metric.points}", error),
         ]
     elif result.outer_missing is not None:
-        rows.append((f"outer {what}", [result.outer_missing], "none yet", None))
+        rows.append((f"outer {score_name}", [result.outer_missing], "none yet", None))
     texts = (
         (name, "; ".join(basis), value, NOTHING if error is None else f"{error:.1f}")
         for name, basis, value, error in rows
@@ -147,14 +147,17 @@ def chosen_on_test(result: SearchResult) -> str | None:
 def space(studies: Sequence[Study]) -> DataFrame:
     """Every searched setting with its range; the number of trials that have it, if not all."""
     trials = [trial for study in studies for trial in study.get_trials(deepcopy=False)]
-    found = {name: d for trial in trials for name, d in trial.distributions.items()}
+    distributions = {name: d for trial in trials for name, d in trial.distributions.items()}
     drawn = sum(bool(trial.params) for trial in trials)
     have = Counter(name for trial in trials for name in trial.params)
-    rows = [[setting(name), *_range(d)] for name, d in found.items()]
+    rows = [[setting(name), *_range(d)] for name, d in distributions.items()]
     heads = ["setting", "values", "low", "high"]
-    if any(have[name] < drawn for name in found):
+    if any(have[name] < drawn for name in distributions):
         heads.append("trials with it")
-        rows = [[*row, f"{have[name]} of {drawn}"] for row, name in zip(rows, found, strict=True)]
+        rows = [
+            [*row, f"{have[name]} of {drawn}"]
+            for row, name in zip(rows, distributions, strict=True)
+        ]
     return text_frame(heads, rows)
 
 
@@ -169,26 +172,26 @@ def _range(distribution: BaseDistribution) -> list[str]:
     return [", ".join(scale), value(distribution.low), value(distribution.high)]
 
 
-def best_trials(study: Study, best: FrozenTrial, how: Metric) -> DataFrame:
+def best_trials(study: Study, best: FrozenTrial, metric: Metric) -> DataFrame:
     """The five best trials with their settings: the best one first, then by score and age."""
     shown = sorted(
         complete(study),
-        key=lambda t: (t.number != best.number, how.gain(0.0, t.value or 0.0), t.number),
+        key=lambda t: (t.number != best.number, metric.gain(0.0, t.value or 0.0), t.number),
     )[:BEST]
     names = _names(shown)
     rows = [
         [
             f"{trial.number}{' (grid)' if trial.user_attrs.get(GRID) else ''}",
             *_values(trial, names),
-            how.text(trial.value or 0.0),
+            metric.text(trial.value or 0.0),
         ]
         for trial in shown
     ]
-    return text_frame(["trial", *map(setting, names), f"inner {how.label}"], rows)
+    return text_frame(["trial", *map(setting, names), f"inner {metric.label}"], rows)
 
 
 def grid_table(
-    study: Study, best: FrozenTrial, error: float | None, how: Metric
+    study: Study, best: FrozenTrial, error: float | None, metric: Metric
 ) -> DataFrame | None:
     """The grid trials, and the best trial of all.
 
@@ -196,7 +199,7 @@ def grid_table(
         study: the search.
         best: its best trial.
         error: the standard error of one inner score, points; None if it is not known.
-        how: the metric.
+        metric: the metric.
 
     Returns:
         The table; None where no trial belongs to the grid.
@@ -215,15 +218,15 @@ def grid_table(
         if trial.value is None or trial.state.name != "COMPLETE":
             row += [STATES[trial.state.name], NOTHING, NOTHING]
         elif is_best:
-            row += [how.text(trial.value), NOTHING, NOTHING]
+            row += [metric.text(trial.value), NOTHING, NOTHING]
         else:
-            gap = how.gain(best.value, trial.value)
+            gap = metric.gain(best.value, trial.value)
             in_errors = f"{gap / error:.1f}" if error else NOTHING
-            row += [how.text(trial.value), how.difference(gap), in_errors]
+            row += [metric.text(trial.value), metric.difference(gap), in_errors]
         rows.append(row)
-    less = "best less this" if how.higher else "this less best"
-    own = [f"{less}, {how.points}", "in standard errors"]
-    return text_frame(["trial", *map(setting, names), f"inner {how.label}", *own], rows)
+    less = "best less this" if metric.higher else "this less best"
+    gaps = [f"{less}, {metric.points}", "in standard errors"]
+    return text_frame(["trial", *map(setting, names), f"inner {metric.label}", *gaps], rows)
 
 
 def states(study: Study) -> DataFrame:
@@ -285,10 +288,12 @@ def write(result: SearchResult, path: Path, *, command: str) -> list[Path]:
 
     check_target(path)
     stems = _stems(result, path)
-    own: dict[str, Any] = {"title": title(result), "step": step_of(result), "grid": grid_of(result),
-           "how": result.metric}  # fmt: skip
+    options: dict[str, Any] = {
+        "title": title(result), "step": step_of(result), "grid": grid_of(result),
+        "metric": result.metric,
+    }  # fmt: skip
     both = list(zip(result.findings, stems, strict=True))
-    drawn = [write_figures(finding.study, stem, **own) for finding, stem in both]
+    drawn = [write_figures(finding.study, stem, **options) for finding, stem in both]
     texts = {
         path: page(result, path, command=command, figures=drawn),
         path.with_suffix(".html"): html(result),
@@ -321,12 +326,12 @@ def check_target(path: Path) -> None:
         raise InputError(f"cannot write {path}: give a file in a folder that can be written to")
     check_regular(path)
     try:
-        there = path.read_text(encoding="utf-8")
+        content = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return
     except (OSError, UnicodeDecodeError):
-        there = "something else"
-    if there.strip() and not there.startswith(HEAD):
+        content = "something else"
+    if content.strip() and not content.startswith(HEAD):
         raise InputError(f"{path} is not a search report: give the report another name")
 
 
@@ -342,7 +347,7 @@ def page(
         figures: files of every study.
     """
     counts = [TrialCounts.of(f.study) for f in result.findings]
-    done = [one.finished for one in counts]
+    done = [count.finished for count in counts]
     files = [
         {
             "config": Path(public_path(_config(stem))),
@@ -359,7 +364,7 @@ def page(
         asked=result.asked,
         done=done,
         finished=min(done) >= result.asked,
-        over=all(one.over(result.asked) for one in counts),
+        over=all(count.over(result.asked) for count in counts),
         took=sum(finding.seconds for finding in result.findings),
         html=path.with_suffix(".html").name,
         files=files,
@@ -464,10 +469,12 @@ def _not_in_config(result: SearchResult, finding: Finding) -> str:
     facts, missing = result.facts, []
     if facts.get("graphs_own") and not facts.get("graphs_name"):
         missing.append(f"the graphs of {facts['dataset']}, which are your own")
-    own = {k: v for k, v in finding.best.params.items() if k.startswith("encoder.")}
-    if facts.get("encoder_own") and (own or ":" not in facts["encoder"]):
-        given = ", ".join(f"{name.removeprefix('encoder.')}={v!r}" for name, v in own.items())
-        missing.append(f"your own encoder {facts.get('encoder')}({given})")
+    params = {k: v for k, v in finding.best.params.items() if k.startswith("encoder.")}
+    if facts.get("encoder_own") and (params or ":" not in facts["encoder"]):
+        arguments = ", ".join(
+            f"{name.removeprefix('encoder.')}={v!r}" for name, v in params.items()
+        )
+        missing.append(f"your own encoder {facts.get('encoder')}({arguments})")
     return f"Not in it, as no config has them: {' and '.join(missing)}." if missing else ""
 
 
@@ -499,13 +506,15 @@ def best_yaml(config: RunConfig, head: str, named: Mapping[str, Any] | None = No
     stated: dict[str, Any] = {} if module is None else {"domain": module}
     declared = known(type(config))
     for name in sorted(declared, key=lambda name: not declared[name].setting.common):
-        given, applies = getattr(config, name), declared[name].setting.applies
-        if given is not None and applies is not None and not applies(config.values):
+        setting_value, applies = getattr(config, name), declared[name].setting.applies
+        if setting_value is not None and applies is not None and not applies(config.values):
             continue  # another method that is added has its own
         if not declared[name].setting.several:
-            stated[name] = list(given) if isinstance(given, tuple) else given
-        elif given is not None:
-            stated[name] = [given]
+            stated[name] = (
+                list(setting_value) if isinstance(setting_value, tuple) else setting_value
+            )
+        elif setting_value is not None:
+            stated[name] = [setting_value]
     stated |= named or {}
     comment = "\n".join(f"# {line}".rstrip() for line in head.splitlines())
     body = yaml.safe_dump(
@@ -526,17 +535,17 @@ def terminal(result: SearchResult) -> RenderableType:
     table = RichTable.grid(padding=(0, 2), pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
-    rows = [(finding.study.study_name, _found(finding)) for finding in result.findings]
-    found = numbers(result)
-    rows += [(f"{name} {value}", basis) for name, basis, value, _ in found.to_numpy()]
-    rows += legend([], found["number"])
+    rows = [(finding.study.study_name, _summary(finding)) for finding in result.findings]
+    scores = numbers(result)
+    rows += [(f"{name} {value}", basis) for name, basis, value, _ in scores.to_numpy()]
+    rows += legend([], scores["number"])
     for row in rows:
         table.add_row(*map(Text, row))  # reasons may have brackets, which rich would read
     warning = chosen_on_test(result)
     return Group(table, *([Text(warning, style="bold yellow")] if warning else []))
 
 
-def _found(finding: Finding) -> str:
+def _summary(finding: Finding) -> str:
     counts = TrialCounts.of(finding.study)
     failed = "; ".join(f"{n} x {reason}" for reason, n in counts.failures.most_common())
     inside = (

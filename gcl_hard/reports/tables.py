@@ -51,15 +51,15 @@ def points(value: float, name: str = ACCURACY) -> str:
     return metric(name).difference(value)
 
 
-def interval(one: Interval, name: str = ACCURACY) -> str:
+def interval(difference: Interval, name: str = ACCURACY) -> str:
     """A difference of a metric's values with its interval, without line breaks.
 
     Example:
         >>> interval(Interval(1.25, -0.01, 3.0)).replace(NBSP, " ")
         '+1.2 [-0.0, +3.0]'
     """
-    low, high = points(one.low, name), points(one.high, name)
-    return f"{points(one.mean, name)} [{low},{NBSP}{high}]"
+    low, high = points(difference.low, name), points(difference.high, name)
+    return f"{points(difference.mean, name)} [{low},{NBSP}{high}]"
 
 
 def score(value: float | None, name: str = ACCURACY) -> str:
@@ -106,8 +106,8 @@ def count(n: int, word: str) -> str:
 def values(configs: Iterable[RunConfig], name: str) -> str:
     """The distinct values of a setting, in order, as flags spell them."""
     read = (config for config in configs if name not in config.unread)
-    found = dict.fromkeys(getattr(config, name) for config in read)
-    return ", ".join(shown(value) for value in found if value is not None)
+    distinct = dict.fromkeys(getattr(config, name) for config in read)
+    return ", ".join(shown(value) for value in distinct if value is not None)
 
 
 def between(numbers: Iterable[float]) -> str:
@@ -129,22 +129,22 @@ def setting(name: str) -> str:
         ('learning rate', 'weight decay', 'encoder hidden dim')
     """
     declared = (known(config).get(name) for config in CONFIGS.values())
-    title = next((one.setting.title for one in declared if one and one.setting.title), "")
+    title = next((field.setting.title for field in declared if field and field.setting.title), "")
     return title or name.replace(".", " ").replace("_", " ")
 
 
-def value(given: Any) -> str:
+def value(setting_value: Any) -> str:
     """A value of a setting, in three digits.
 
     Example:
         >>> value(0.012345), value(3), value(True), value(None)
         ('0.0123', '3', 'true', '–')
     """
-    if given is None:
+    if setting_value is None:
         return "–"
-    if isinstance(given, bool):
-        return str(given).lower()
-    return f"{given:.3g}" if isinstance(given, float) else str(given)
+    if isinstance(setting_value, bool):
+        return str(setting_value).lower()
+    return f"{setting_value:.3g}" if isinstance(setting_value, float) else str(setting_value)
 
 
 def settings(params: Mapping[str, Any]) -> str:
@@ -154,16 +154,16 @@ def settings(params: Mapping[str, Any]) -> str:
         >>> settings({"beta": 2.0, "lr": 0.001})
         'β 2, learning rate 0.001'
     """
-    return ", ".join(f"{setting(name)} {value(given)}" for name, given in params.items())
+    return ", ".join(f"{setting(name)} {value(param)}" for name, param in params.items())
 
 
-def fold_name(of: Iterable[Row | Experiment[Any, Any]]) -> str:
-    """What one of several test parts is called: a split where it is the same for all, or a fold."""
-    return "split" if any(one.common_splits for one in of) else "fold"
+def fold_name(rows: Iterable[Row | Experiment[Any, Any]]) -> str:
+    """Word for one of several test parts: a split where all rows share them, else a fold."""
+    return "split" if any(row.common_splits for row in rows) else "fold"
 
 
 def extent(row: Row) -> str:
-    """The finished seeds of a row, – if none changes it, and its splits where all rows share them.
+    """Finished seeds of a row, – where none changes it, and its splits where all rows share them.
 
     Example:
         >>> extent(Row("Cora", "ucl", "split", "fixed", "", None, 3, n_folds=20,
@@ -244,9 +244,9 @@ def mean_std(scores: Scores | None) -> str:
     """Mean ± standard deviation, in the unit of the metric."""
     if scores is None:
         return OPEN
-    how = metric(scores.metric)
-    spread = "" if scores.std is None else f" ± {how.text(scores.std)}"
-    return how.text(scores.mean) + spread
+    measure = metric(scores.metric)
+    spread = "" if scores.std is None else f" ± {measure.text(scores.std)}"
+    return measure.text(scores.mean) + spread
 
 
 def names(rows: Iterable[Row], attribute: str) -> list[str]:
@@ -256,18 +256,18 @@ def names(rows: Iterable[Row], attribute: str) -> list[str]:
 
 def sections(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
     """Rows by protocol and metric, whose numbers never share a table."""
-    found: dict[tuple[str, str], list[Row]] = {}
+    groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        found.setdefault((row.protocol, row.metric), []).append(row)
-    return found
+        groups.setdefault((row.protocol, row.metric), []).append(row)
+    return groups
 
 
 def by_metric(rows: Iterable[Row]) -> dict[str, list[Row]]:
     """Rows by metric, in order."""
-    found: dict[str, list[Row]] = {}
+    groups: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row.metric, []).append(row)
-    return found
+        groups.setdefault(row.metric, []).append(row)
+    return groups
 
 
 def by_label(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
@@ -280,10 +280,10 @@ def by_label(rows: Iterable[Row]) -> dict[str, dict[str, Row]]:
         In the order of the rows; what was best on the test folds is one label, whatever the
         setting was that was best.
     """
-    found: dict[str, dict[str, Row]] = {}
+    groups: dict[str, dict[str, Row]] = {}
     for row in rows:
-        found.setdefault(row.entry, {})[row.dataset] = row
-    return found
+        groups.setdefault(row.entry, {})[row.dataset] = row
+    return groups
 
 
 def best_trained(rows: Iterable[Row]) -> Row | None:
@@ -440,21 +440,21 @@ def baseline_table(rows: Sequence[Row]) -> DataFrame:
     Args:
         rows: of one metric.
     """
-    how = metric(rows[0].metric if rows else ACCURACY)
+    measure = metric(rows[0].metric if rows else ACCURACY)
     blocks: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         blocks.setdefault((row.protocol, row.dataset), []).append(row)
     lines = []
-    for block, own in blocks.items():
-        trained = best_trained(own)
-        baseline = _best(row for row in own if row.is_baseline and row.whole)
+    for block, block_rows in blocks.items():
+        trained = best_trained(block_rows)
+        baseline = _best(row for row in block_rows if row.is_baseline and row.whole)
         if trained and trained.scores and baseline and baseline.scores:
             means = trained.scores.mean, baseline.scores.mean
-            lines.append((*block, trained.label, baseline.label, *map(how.text, means),
-                          how.difference(means[0] - means[1])))  # fmt: skip
-    most, unit = "highest" if how.higher else "lowest", how.unit or how.title
+            lines.append((*block, trained.label, baseline.label, *map(measure.text, means),
+                          measure.difference(means[0] - means[1])))  # fmt: skip
+    most, unit = "highest" if measure.higher else "lowest", measure.unit or measure.title
     heads = ("protocol", "data set", f"{most} trained method", f"{most} baseline",
-             f"trained, {unit}", f"baseline, {unit}", f"difference, {how.points}")  # fmt: skip
+             f"trained, {unit}", f"baseline, {unit}", f"difference, {measure.points}")  # fmt: skip
     return text_frame(heads, lines)
 
 
@@ -471,7 +471,11 @@ def protocol_table(rows: Sequence[Row]) -> DataFrame:
         if protocol == "transductive" and other is not None and row.scores and other.scores:
             seeds = [seed for seed in row.scores.seeds if seed in other.scores.seeds]
             aware = "label-aware" if row.reads_labels else "label-free"
-            gain = row.scores.of(seeds).mean - other.scores.of(seeds).mean if seeds else None
+            gain = (
+                row.scores.restricted(seeds).mean - other.scores.restricted(seeds).mean
+                if seeds
+                else None
+            )
             lines += [(aware, dataset, gain)] * bool(seeds)
     mean = "mean over methods and sets"
     lines += [(aware, mean, gain) for aware, _, gain in lines]
@@ -505,13 +509,13 @@ def _points_across(
 
 def choice_table(selections: Sequence[Selection]) -> DataFrame:
     """How many folds chose which setting; for one split, how many seeds."""
-    of_splits = any(one.scores.common_splits for one in selections)
+    of_splits = any(selection.scores.common_splits for selection in selections)
     unit = "splits" if of_splits else "folds"
-    unit = "seeds" if any(one.scores.one_split for one in selections) else unit
+    unit = "seeds" if any(selection.scores.one_split for selection in selections) else unit
     lines = []
-    for one in selections:
-        chosen = Counter(index for row in one.chosen for index in row)
-        first = one.candidates[0]
+    for selection in selections:
+        chosen = Counter(index for row in selection.chosen for index in row)
+        first = selection.candidates[0]
         others = [
             config
             for other in selections
@@ -519,7 +523,7 @@ def choice_table(selections: Sequence[Selection]) -> DataFrame:
             if (set_name(config), experiment_of(config).row_name(config))
             == (set_name(first), experiment_of(first).row_name(first))
         ]
-        varied = [*apart(others), *symbols_that_differ(one.candidates)]
+        varied = [*apart(others), *symbols_that_differ(selection.candidates)]
         lines += [
             (
                 set_name(config),
@@ -527,7 +531,7 @@ def choice_table(selections: Sequence[Selection]) -> DataFrame:
                 in_symbols(config, varied),
                 str(chosen[index]),
             )
-            for index, config in enumerate(one.candidates)
+            for index, config in enumerate(selection.candidates)
         ]
     return text_frame(["data set", "method", "setting", f"chosen by {unit}"], lines)
 
@@ -567,8 +571,8 @@ def to_latex(rows: Sequence[Row]) -> str:
     Returns:
         The source of the tables; the preamble needs ``\\usepackage{booktabs}``.
     """
-    found = [_latex(own) for own in sections(rows).values()]
-    return "% needs \\usepackage{booktabs}\n" + "\n".join(found)
+    sources = [_latex(section) for section in sections(rows).values()]
+    return "% needs \\usepackage{booktabs}\n" + "\n".join(sources)
 
 
 def _latex(rows: Sequence[Row]) -> str:
@@ -579,12 +583,14 @@ def _latex(rows: Sequence[Row]) -> str:
     body = [[_latex_entry(of_set.get(d), best[d]) for d in sets] for of_set in labels.values()]
     plain = [_entry(of_set.get(d), plain=True) for of_set in labels.values() for d in sets]
     texts = [rows[0].protocol, *labels, *plain, *(cell for line in body for cell in line)]
-    said = [f"{sign}: {meaning}" for sign, meaning in legend(rows, texts)]
-    how = metric(rows[0].metric)
+    meanings = [f"{sign}: {meaning}" for sign, meaning in legend(rows, texts)]
+    measure = metric(rows[0].metric)
     style = DataFrame(body, index=map(latex, labels), columns=map(latex, sets)).style
     lines = style.to_latex(
         column_format="l" + "c" * len(sets), position_float="centering", hrules=True,
-        caption=latex(". ".join([f"{how.label}, protocol {rows[0].protocol}", *said, ""]).strip()),
+        caption=latex(
+            ". ".join([f"{measure.label}, protocol {rows[0].protocol}", *meanings, ""]).strip()
+        ),
     ).splitlines(keepends=True)  # fmt: skip
     trained = sum(not next(iter(of_set.values())).is_baseline for of_set in labels.values())
     if 0 < trained < len(labels):  # a rule above the baselines, which are last
@@ -625,9 +631,9 @@ def terminal(rows: Sequence[Row]) -> RenderableType:
     from rich.text import Text
 
     parts, texts = list[Any](), list[str]()
-    for name, own in by_metric(rows).items():
-        tables = [_filled(_heads(own, name), [_texts(row) for row in own])]
-        compared = [row for row in own if row.tests]
+    for name, metric_rows in by_metric(rows).items():
+        tables = [_filled(_heads(metric_rows, name), [_texts(row) for row in metric_rows])]
+        compared = [row for row in metric_rows if row.tests]
         compared = [row for row in compared if row.sets > 1] or compared
         against = controls(compared)
         for start in range(0, len(against), 2):  # more than two are wider than a terminal
@@ -640,17 +646,17 @@ def terminal(rows: Sequence[Row]) -> RenderableType:
     signs = Table.grid(padding=(0, 2), pad_edge=False)
     for line in legend(rows, texts):
         signs.add_row(*(Text(text, style="dim") for text in line))
-    said = [*_settings(rows), *remarks(rows)]
-    return Group(*parts, *(Text(note, style="dim") for note in said), signs)
+    notes = [*_settings(rows), *remarks(rows)]
+    return Group(*parts, *(Text(note, style="dim") for note in notes), signs)
 
 
 def _settings(rows: Iterable[Row]) -> list[str]:
     """The settings that are not usual, with the rows that have them."""
-    found: dict[str, dict[str, None]] = {}
+    by_change: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.changed:
-            found.setdefault(" ".join(row.changed), {})[_plain(row)] = None
-    return [f"{', '.join(labels)}: {changed}" for changed, labels in found.items()]
+            by_change.setdefault(" ".join(row.changed), {})[_plain(row)] = None
+    return [f"{', '.join(labels)}: {changed}" for changed, labels in by_change.items()]
 
 
 def _filled(
@@ -666,24 +672,24 @@ def _filled(
 def _heads(rows: Sequence[Row], name: str) -> tuple[str, ...]:
     """Heads of the terminal's table; of one test part, s.e. is its standard error."""
     split = any(row.scores and row.scores.one_split for row in rows)
-    fold, how = f"{fold_name(rows)}s", metric(name)
+    fold, measure = f"{fold_name(rows)}s", metric(name)
     return ("data set", "method", "protocol",
-            f"{how.title} {how.unit}".strip() + LESS * (not how.higher),
+            f"{measure.title} {measure.unit}".strip() + LESS * (not measure.higher),
             "s.e." if split else fold, "paper", "gap", "optimism",
             SEEDS_SPLITS if fold == "splits" else "seeds", "s")  # fmt: skip
 
 
 def _texts(row: Row) -> tuple[str, ...]:
-    scores, spread, how = row.scores, None, metric(row.metric)
+    scores, spread, measure = row.scores, None, metric(row.metric)
     if scores is not None:
         spread = scores.test_error if scores.one_split else scores.fold_std
     return (
         row.dataset, _name(row), row.protocol,
         NOTHING if scores is None and row.undefined else mean_std(scores),
-        NOTHING if spread is None else how.text(spread),
+        NOTHING if spread is None else measure.text(spread),
         NOTHING if row.paper is None else f"{row.paper:.1f}",
         NOTHING if row.gap is None else f"{row.gap:+.1f}",
-        NOTHING if row.optimism is None else how.difference(row.optimism),
+        NOTHING if row.optimism is None else measure.difference(row.optimism),
         extent(row),
         f"{row.seconds:.0f}" if row.seconds else NOTHING,
     )  # fmt: skip
@@ -720,19 +726,19 @@ def rich_table(
 
 def remarks(rows: Iterable[Row]) -> list[str]:
     """What was changed and left out as data were read, and what intervals leave out."""
-    found: dict[str, None] = {}
+    lines: dict[str, None] = {}
     for row in rows:
         alone = row.unit and row.scores is not None and not row.scores.samples
         lost = [f"{row.label}: over seeds alone, as some results have no predictions"] * bool(alone)
         for note in (*row.notes, *lost):
-            found[note if note.startswith(row.dataset) else f"{row.dataset}: {note}"] = None
-    return [*found]
+            lines[note if note.startswith(row.dataset) else f"{row.dataset}: {note}"] = None
+    return [*lines]
 
 
 def legend_of(
     rows: Sequence[Row], *shown: DataFrame | None, heads: Iterable[str] = ()
 ) -> list[tuple[str, str]]:
-    """The signs in tables of some rows, and in what is written above them."""
-    frames = [one for one in shown if one is not None and not one.empty]
-    texts = [text for one in frames for text in (*one.columns, *one.to_numpy().flat)]
+    """The legend of tables of some rows and of their headings."""
+    frames = [frame for frame in shown if frame is not None and not frame.empty]
+    texts = [text for frame in frames for text in (*frame.columns, *frame.to_numpy().flat)]
     return legend(rows, [*heads, *texts])

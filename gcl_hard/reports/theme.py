@@ -121,18 +121,18 @@ def panels(
     across = min(n, across)
     down = -(-n // across)
     figure = Figure(figsize=(WIDTH, top + height * down), layout="constrained")
-    found = list(figure.subplots(down, across, squeeze=False, **shared).flat)
-    for surplus in found[n:]:
+    axes = list(figure.subplots(down, across, squeeze=False, **shared).flat)
+    for surplus in axes[n:]:
         surplus.remove()
-    for panel in found[:n]:
+    for panel in axes[:n]:
         panel.grid(visible=False, axis="x" if grid == "y" else "y")
-    return figure, found[:n]
+    return figure, axes[:n]
 
 
 def rows(frame: pd.DataFrame) -> Iterable[Any]:
     """The rows of a frame, their columns as attributes."""
-    found: Iterable[Any] = frame.itertuples()
-    return found
+    tuples: Iterable[Any] = frame.itertuples()
+    return tuples
 
 
 def line_styles(names: dict[str, str]) -> dict[str, dict[str, Any]]:
@@ -160,7 +160,7 @@ def legend(
         entries: handles, or the keywords of lines.
         title: title of the legend.
     """
-    handles = [Line2D([], [], **one) if isinstance(one, dict) else one for one in entries]
+    handles = [Line2D([], [], **entry) if isinstance(entry, dict) else entry for entry in entries]
     labels = np.array([str(handle.get_label()) for handle in handles])
     columns = next(
         (n for n in range(len(labels), 1, -1) if _legend_width(np.array_split(labels, n)) <= WIDTH),
@@ -184,7 +184,7 @@ def heading(figure: Figure, text: str) -> None:
 UNDATED: dict[str, dict[str, Any] | None] = {
     ".png": None, ".svg": {"Date": None}, ".pdf": {"CreationDate": None},
 }  # fmt: skip
-"""Kinds of files of figures, with what keeps their date out."""
+"""Formats of figures, with metadata that keep the date out."""
 
 
 @themed
@@ -193,7 +193,7 @@ def save(figure: Figure, path: Path, *, dpi: int = DPI) -> None:
 
     Args:
         figure: the picture; text outside it is kept.
-        path: path of the file, whose suffix says which; it is written whole or not at all.
+        path: path of the file, whose suffix decides the format; it is written whole or not at all.
         dpi: dpi of a PNG.
 
     Raises:
@@ -221,9 +221,9 @@ def drawn_as(figure: Figure, suffix: str, *, dpi: int = DPI) -> bytes:
         return drawn.getvalue()
     # in 256 colours, which look the same in a third of the bytes
     image = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    made = io.BytesIO()
-    image.save(made, "png", optimize=True, dpi=(dpi, dpi))
-    return made.getvalue()
+    compressed = io.BytesIO()
+    image.save(compressed, "png", optimize=True, dpi=(dpi, dpi))
+    return compressed.getvalue()
 
 
 @themed

@@ -47,7 +47,7 @@ class ScoreRows(NamedTuple):
     """Scores, and the runs that they come from.
 
     Attributes:
-        data: rows of the figure, with ``mean`` and ``std`` of scores and what they are ``on``.
+        data: rows of the figure, with ``mean`` and ``std`` of scores and the data they are ``on``.
         kept: the runs that the numbers are over.
         seeds: description of their seeds.
         metric: name of the metric.
@@ -64,9 +64,9 @@ class ScoreRows(NamedTuple):
         return self.data.rename(columns={n: f"{self.metric}_{n}" for n in ("on", "mean", "std")})
 
 
-def _on(how: Metric, on: str) -> str:
+def _on(measure: Metric, on: str) -> str:
     """The label of an axis of scores on some data."""
-    return f"{how.title} on {on}" + (f", {how.unit}" if how.unit else "")
+    return f"{measure.title} on {on}" + (f", {measure.unit}" if measure.unit else "")
 
 
 def _folds(kept: Sequence[RunResult]) -> str:
@@ -98,17 +98,22 @@ def epochs_data(records: Sequence[RunResult]) -> ScoreRows:
     names = {config: called[line] for config, line in lines.items()}
     kept, words = same_seeds(shown, names) if shown else ([], "")
     rows = []
-    for config, own in by_config(kept).items():
+    for config, config_records in by_config(kept).items():
         if tested:
             rows.append(
-                _row(names[config], config, Scores.of_records(own, config), epoch=config.epochs)
+                _row(
+                    names[config],
+                    config,
+                    Scores.of_records(config_records, config),
+                    epoch=config.epochs,
+                )
             )
             continue
-        curves = [{int(epoch): value for epoch, value in record.curve} for record in own]
+        curves = [{int(epoch): value for epoch, value in record.curve} for record in config_records]
         epochs = sorted(set.intersection(*map(set, curves)))
         for epoch in epochs if len(epochs) > 1 else ():
             scores = Scores(
-                tuple(record.seed for record in own), tuple((c[epoch],) for c in curves)
+                tuple(record.seed for record in config_records), tuple((c[epoch],) for c in curves)
             )
             rows.append(_row(names[config], config, scores, epoch=epoch))
     if not rows:
@@ -152,17 +157,17 @@ def fig1(records: Sequence[RunResult]) -> Drawn:
     Source: H-SCL paper, Fig. 1.
     """
     rows = epochs_data(records)
-    data, kept, how = rows.data, rows.kept, metric(rows.metric)
+    data, kept, measure = rows.data, rows.kept, metric(rows.metric)
     methods = dict(zip(data["line"], data["method"], strict=True))
     on = data["on"].iloc[0]
     tested = "monitoring" not in on
     band = not tested and len(methods) <= 4  # more of them would hide each other
     figure, (panel,) = theme.panels(1, height=3.4, top=0.6)
     styles = theme.line_styles(methods)
-    for line, own in data.groupby("line", sort=False):
-        style, epochs, mean = styles[str(line)], own["epoch"], own["mean"]
-        low, high = (mean + sign * own["std"].fillna(0) for sign in (-1, 1))
-        panel.plot(epochs, mean, markevery=1 if tested else max(1, len(own) // 10), **style)
+    for line, points in data.groupby("line", sort=False):
+        style, epochs, mean = styles[str(line)], points["epoch"], points["mean"]
+        low, high = (mean + sign * points["std"].fillna(0) for sign in (-1, 1))
+        panel.plot(epochs, mean, markevery=1 if tested else max(1, len(points) // 10), **style)
         if tested:
             panel.vlines(epochs, low, high, color=style["color"], linewidth=1.2, alpha=0.7)
         elif band:
@@ -171,10 +176,10 @@ def fig1(records: Sequence[RunResult]) -> Drawn:
     if len(ticks := sorted(data["epoch"].unique())) <= 8:
         panel.set_xticks(ticks)
     panel.set_xlabel("epochs trained" if tested else "epoch")
-    panel.set_ylabel(_on(how, on) if tested else f"monitoring {how.label}")
+    panel.set_ylabel(_on(measure, on) if tested else f"monitoring {measure.label}")
     theme.legend(figure, list(styles.values()))
-    what = f"{'Test' if tested else 'Monitoring, not test,'} {how.title}"
-    theme.heading(figure, f"{what} against epochs. {subject(kept)}")
+    title = f"{'Test' if tested else 'Monitoring, not test,'} {measure.title}"
+    theme.heading(figure, f"{title} against epochs. {subject(kept)}")
     note = caption(
         "fig1", tested=tested, band=band, folds=_folds(kept), seeds=rows.seeds,
         readers=label_readers(kept), versions=versions(kept),
@@ -186,9 +191,9 @@ def fig1(records: Sequence[RunResult]) -> Drawn:
 def label_readers(records: Sequence[RunResult]) -> list[str]:
     """Methods trained on labels of test samples."""
     readers = {
-        one.run.config.method
-        for one in records
-        if experiment_of(one.run.config).sees_test_labels(one.run.config)
+        record.run.config.method
+        for record in records
+        if experiment_of(record.run.config).sees_test_labels(record.run.config)
     }
     return [name for name in METHODS if name in readers]
 
@@ -207,8 +212,8 @@ def beta_data(records: Sequence[RunResult]) -> ScoreRows:
             not.
     """
     configs = list(by_config(records))
-    one: dict[str, Any] = {"beta": 1.0}
-    lines = {config: replace(config, **one) for config in configs if config.beta is not None}
+    beta_one: dict[str, Any] = {"beta": 1.0}
+    lines = {config: replace(config, **beta_one) for config in configs if config.beta is not None}
     if len(set(lines.values())) == len(lines):
         lines = {}
     lines |= {config: config for config in configs if config.method in WITHOUT_BETA and lines}
@@ -221,16 +226,16 @@ def beta_data(records: Sequence[RunResult]) -> ScoreRows:
     names, called = _beta_names(lines), labels(dots)
     shown = [record for record in records if record.run.config in {*lines, *dots}]
     kept, words = same_seeds(shown, called | names)
-    found, order = by_config(kept), [*lines.values()]
+    grouped, order = by_config(kept), [*lines.values()]
     ranked = sorted(lines, key=lambda c: (c.beta is not None, order.index(lines[c]), c.beta or 0))
-    rows = [_beta_row("beta", names[config], found[config]) for config in ranked]
+    rows = [_beta_row("beta", names[config], grouped[config]) for config in ranked]
     weights = [
-        _collision_row(names[config], found[config])
+        _collision_row(names[config], grouped[config])
         for config in ranked
-        if not config.reads_labels and all(map(_has_weight, found[config]))
+        if not config.reads_labels and all(map(_has_weight, grouped[config]))
     ]
     rows += weights if sum(row["beta"] is not None for row in weights) > 1 else []
-    rows += [_beta_row("ablation", called[config], found[config]) for config in dots]
+    rows += [_beta_row("ablation", called[config], grouped[config]) for config in dots]
     data = pd.DataFrame(rows).assign(
         dataset=configs[0].dataset,
         on=test_part(
@@ -270,8 +275,8 @@ def _ablation(configs: Iterable[RunConfig]) -> list[RunConfig]:
     configs = [c for c in configs if c.method in PARTS and not c.beta_changes and c.beta != 0]
     each = [{c.beta for c in configs if c.method == name} for name in ("hucl", "hcl")]
     shared = set.intersection(*filter(None, each)) if any(each) else set()
-    one = 1.0 if 1.0 in shared else min((beta for beta in shared if beta), default=None)
-    kept = [config for config in configs if config.beta in (None, one)]
+    common = 1.0 if 1.0 in shared else min((beta for beta in shared if beta), default=None)
+    kept = [config for config in configs if config.beta in (None, common)]
     kept.sort(key=lambda config: [*PARTS].index(config.method))
     return kept if len({method(config.method).debias for config in kept}) == 2 else []
 
@@ -337,23 +342,21 @@ def beta(records: Sequence[RunResult]) -> Drawn:
     Source: Robinson et al. (2021), Fig. 2 and appendix C.
     """
     rows = beta_data(records)
-    data, kept, how = rows.data, rows.kept, metric(rows.metric)
+    data, kept, measure = rows.data, rows.kept, metric(rows.metric)
     parts = ("beta", "collisions", "ablation")
     curves, weights, dots = (data[data["panel"] == name] for name in parts)
-    there = [(own, width) for own, width in ((curves, 5), (weights, 4), (dots, 3)) if len(own)]
+    widths = [width for rows, width in ((curves, 5), (weights, 4), (dots, 3)) if len(rows)]
     slanted = len(dots) > len(PARTS)
-    figure, panels = theme.panels(
-        len(there), height=3.6 + 0.9 * slanted, width_ratios=[width for _, width in there]
-    )
+    figure, panels = theme.panels(len(widths), height=3.6 + 0.9 * slanted, width_ratios=widths)
     on = data["on"].iloc[0]
-    panels[0].set_ylabel(_on(how, on))
+    panels[0].set_ylabel(_on(measure, on))
     shown = []
     if len(curves):
         lines = curves.sort_values("beta", key=pd.Series.isna, kind="stable")
         styles = theme.line_styles(dict(zip(lines["line"], lines["method"], strict=True)))
         _draw_curves(panels[0], curves, styles)
         theme.legend(figure, list(styles.values()))
-        shown.append(f"{how.title} against β")
+        shown.append(f"{measure.title} against β")
     if len(weights):
         mean, std = (weights[name] for name in WEIGHTS)
         _draw_curves(panels[1], weights.assign(mean=mean, std=std), styles)
@@ -363,7 +366,7 @@ def beta(records: Sequence[RunResult]) -> Drawn:
         _draw_ablation(panels[-1], dots, slanted=slanted)
         shown.append("debiasing ablation")
     scored = [panel for panel in panels if not len(weights) or panel is not panels[1]]
-    for panel in scored if how.share else ():  # an interval may go beyond what a share can be
+    for panel in scored if measure.share else ():  # an interval may go beyond what a share can be
         panel.set_ylim(top=min(100.5, panel.get_ylim()[1]))
     heading = " and ".join(shown)
     theme.heading(figure, f"{heading[0].upper()}{heading[1:]}. {subject(kept)}")
@@ -385,18 +388,18 @@ def _draw_curves(panel: Axes, curves: pd.DataFrame, styles: dict[str, dict[str, 
         style |= {"marker": "", "linestyle": theme.DASHES[1:][index % 4]}
         panel.axhline(row.mean, **style)
         _bar(panel, len(ticks) - 0.55 + 0.09 * index, rules.iloc[[index]], style)
-    for index, (line, own) in enumerate(lines):
-        x = [ticks.index(b) + dodge * (index - (len(lines) - 1) / 2) for b in own["beta"]]
-        panel.plot(x, own["mean"], **styles[str(line)])
-        _bar(panel, x, own, styles[str(line)])
+    for index, (line, points) in enumerate(lines):
+        x = [ticks.index(b) + dodge * (index - (len(lines) - 1) / 2) for b in points["beta"]]
+        panel.plot(x, points["mean"], **styles[str(line)])
+        _bar(panel, x, points, styles[str(line)])
     panel.set_xticks(range(len(ticks)), [f"{tick:g}" for tick in ticks])
     panel.set_xlim(-0.5, len(ticks) - 0.55 + 0.09 * len(rules))
     panel.set_xlabel("β")
 
 
-def _bar(panel: Axes, x: Any, own: pd.DataFrame, style: Mapping[str, Any]) -> None:
-    low, high = (own["mean"] + sign * own["std"] for sign in (-1, 1))
-    if own["std"].notna().any():
+def _bar(panel: Axes, x: Any, points: pd.DataFrame, style: Mapping[str, Any]) -> None:
+    low, high = (points["mean"] + sign * points["std"] for sign in (-1, 1))
+    if points["std"].notna().any():
         panel.vlines(x, low, high, color=style["color"], linewidth=1.2)
 
 
@@ -436,17 +439,19 @@ def histogram_data(records: Sequence[RunResult]) -> pd.DataFrame:
         InputError: if a last snapshot has no histograms, or only one kind of pair.
     """
     rows, called = [], labels(by_config(records))
-    for config, own in by_config(records).items():
-        each = [_histograms(record) for record in own]
-        shares = [overlap(*(torch.from_numpy(one[k]) for k in KINDS)).item() for one in each]
+    for config, config_records in by_config(records).items():
+        each = [_histograms(record) for record in config_records]
+        shares = [
+            overlap(*(torch.from_numpy(histogram[k]) for k in KINDS)).item() for histogram in each
+        ]
         std = stdev(shares) if len(shares) > 1 else math.nan
         for kind in KINDS:
-            counts = np.sum([one[kind] for one in each], axis=0)
+            counts = np.sum([histogram[kind] for histogram in each], axis=0)
             edges = np.linspace(-1, 1, len(counts) + 1)
             rows.append(pd.DataFrame({
                 "dataset": config.dataset, "method": config.method, "line": called[config],
                 "pairs": kind, "cosine_from": edges[:-1], "cosine_to": edges[1:], "count": counts,
-                "density": counts / counts.sum() * len(counts) / 2, "seeds": len(own),
+                "density": counts / counts.sum() * len(counts) / 2, "seeds": len(config_records),
                 "overlap_mean": fmean(shares), "overlap_std": std,
             }))  # fmt: skip
     return pd.concat(rows, ignore_index=True)
@@ -502,9 +507,9 @@ def histograms(records: Sequence[RunResult]) -> Drawn:
             f"{', '.join(variants)}; choose with --only"
         )
     words = {
-        line: f"overlap {own['overlap_mean'].iloc[0]:.2f}"
-        + (f" ± {own['overlap_std'].iloc[0]:.2f}" if own["seeds"].iloc[0] > 1 else "")
-        for line, own in data.groupby("line")
+        line: f"overlap {line_rows['overlap_mean'].iloc[0]:.2f}"
+        + (f" ± {line_rows['overlap_std'].iloc[0]:.2f}" if line_rows["seeds"].iloc[0] > 1 else "")
+        for line, line_rows in data.groupby("line")
     }
     n = len(variants)
     figure, panels = theme.panels(2 * n, across=n, height=1.9, sharex=True, sharey="row")
@@ -512,13 +517,13 @@ def histograms(records: Sequence[RunResult]) -> Drawn:
         kind, line = [*KINDS][index // n], variants[index % n]
         panel.set_title("" if index // n else f"{line}\n{words[line]}")
         for shown in dict.fromkeys((first, line)):
-            own = data[(data["line"] == shown) & (data["pairs"] == kind)]
-            edges = np.linspace(-1, 1, len(own) + 1)
+            line_rows = data[(data["line"] == shown) & (data["pairs"] == kind)]
+            edges = np.linspace(-1, 1, len(line_rows) + 1)
             over = shown == line
-            hue = theme.colour(own["method"].iloc[0]) if over else theme.GREY
+            hue = theme.colour(line_rows["method"].iloc[0]) if over else theme.GREY
             panel.stairs(
-                own["density"], edges, color=hue, fill=not over, alpha=1 if over else 0.4, lw=1.6,
-                label="over" if over else "under",
+                line_rows["density"], edges, color=hue, fill=not over, alpha=1 if over else 0.4,
+                lw=1.6, label="over" if over else "under",
             )  # fmt: skip
         if not index % n:
             panel.set_ylim(0, 1.05 * data.loc[data["pairs"] == kind, "density"].max())

@@ -85,9 +85,9 @@ def shown(*configs: GraphConfig, n_seeds: int = 3, select: bool = False) -> list
 def cells_of(table: str) -> list[list[str]]:
     """Cells of a Markdown table, its rule left out."""
     lines = [line for line in table.splitlines() if line.startswith("|")]
-    parts = [[one.strip() for one in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    parts = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
     assert len({len(line) for line in parts}) == 1
-    assert all(set(one) <= {"-", ":"} for one in parts[1])
+    assert all(set(cell) <= {"-", ":"} for cell in parts[1])
     return parts[:1] + parts[2:]
 
 

@@ -28,10 +28,10 @@ class Shown(NamedTuple):
 def shown(draw: Callable[..., Drawn]) -> Callable[..., Shown]:
     """A figure's function, giving :class:`Shown`."""
 
-    def drawn(*given: Any, **own: Any) -> Shown:
-        found = draw(*given, **own)
-        data = found.data.astype(object).where(found.data.notna(), None)
-        return Shown(found.figure, data.to_dict("records"), found.note)
+    def drawn(*arguments: Any, **options: Any) -> Shown:
+        figure = draw(*arguments, **options)
+        data = figure.data.astype(object).where(figure.data.notna(), None)
+        return Shown(figure.figure, data.to_dict("records"), figure.note)
 
     return drawn
 
@@ -44,24 +44,24 @@ GEOMETRY = (
 
 
 def snapshot(
-    epoch: int, *, seed: int = 0, own: str | None = None, histograms: bool = False,
+    epoch: int, *, seed: int = 0, hardening: str | None = None, histograms: bool = False,
     anchors: int = 64,
 ) -> dict[str, Any]:  # fmt: skip
     """One epoch's snapshot, different for every epoch and seed; H-SCL below H-UCL by 0.2."""
     rng = np.random.default_rng([seed, epoch])
     settings = {name: _setting(rng, anchors) for name in SETTINGS}
-    if own is not None:
-        settings["own"] = {**_setting(rng, anchors), "setting": own}
-    found: dict[str, Any] = {
+    if hardening is not None:
+        settings["own"] = {**_setting(rng, anchors), "setting": hardening}
+    content: dict[str, Any] = {
         "epoch": epoch, "anchors": anchors, "settings": settings,
         "geometry": {name: float(rng.uniform(0, 1)) for name in GEOMETRY},
     }  # fmt: skip
     if histograms:
-        found["histograms"] = {
+        content["histograms"] = {
             "same": rng.multinomial(500, _bell(0.6)).tolist(),
             "different": rng.multinomial(900, _bell(0.1)).tolist(),
         }
-    return found
+    return content
 
 
 def _setting(rng: np.random.Generator, anchors: int) -> dict[str, Any]:
@@ -83,21 +83,21 @@ def _bell(middle: float) -> Any:
 
 
 def snapshots(
-    epochs: Sequence[int], *, seed: int = 0, own: str | None = None
+    epochs: Sequence[int], *, seed: int = 0, hardening: str | None = None
 ) -> list[dict[str, Any]]:
     """Snapshots of a run; the last has the histograms."""
-    return [snapshot(e, seed=seed, own=own, histograms=e == epochs[-1]) for e in epochs]
+    return [snapshot(e, seed=seed, hardening=hardening, histograms=e == epochs[-1]) for e in epochs]
 
 
 def run(
     config: RunConfig, seed: int = 0, *, epochs: Sequence[int] = (),
-    accuracies: Sequence[float] = (80.0,),
-    curve: Sequence[tuple[int, float]] = (), own: str | None = None, version: str | None = None,
+    accuracies: Sequence[float] = (80.0,), curve: Sequence[tuple[int, float]] = (),
+    hardening: str | None = None, version: str | None = None,
 ) -> RunResult:  # fmt: skip
     """A run without a file."""
     return record(
         config, seed, list(accuracies), curve=[list(point) for point in curve],
-        diagnostics=snapshots(epochs, seed=seed, own=own),
+        diagnostics=snapshots(epochs, seed=seed, hardening=hardening),
         versions={} if version is None else {"source": version},
     )  # fmt: skip
 
@@ -105,21 +105,21 @@ def run(
 def stored(
     config: RunConfig, seed: int = 0, *, epochs: Sequence[int] = (),
     accuracies: Sequence[float] = (80.0,),
-    curve: Sequence[Sequence[float]] = (), own: str | None = None, inner: bool = False,
+    curve: Sequence[Sequence[float]] = (), hardening: str | None = None, inner: bool = False,
     version: str = "0a", finished: str = "2026-01-01T00:00:00+00:00",
 ) -> dict[str, Any]:  # fmt: skip
     """A run's result as its file holds it."""
-    found = record(
+    result = record(
         config, seed, list(accuracies), data={}, versions={"source": version}, finished=finished,
         inner=inner, curve=[list(point) for point in curve],
-        diagnostics=snapshots(epochs, seed=seed, own=own),
+        diagnostics=snapshots(epochs, seed=seed, hardening=hardening),
     )  # fmt: skip
-    return found.stored()
+    return result.stored()
 
 
-def save(folder: Path, config: RunConfig, seed: int = 0, **given: Any) -> Path:
+def save(folder: Path, config: RunConfig, seed: int = 0, **options: Any) -> Path:
     """Store a result made by :func:`stored`; gives its file."""
-    content = stored(config, seed, **given)
-    store, one = Store(folder), Run(config, seed, given.get("inner", False))
-    store.put(one, RunResult.read(content))
-    return store.path(one)
+    content = stored(config, seed, **options)
+    store, key = Store(folder), Run(config, seed, options.get("inner", False))
+    store.put(key, RunResult.read(content))
+    return store.path(key)

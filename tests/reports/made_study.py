@@ -70,8 +70,8 @@ def study(*trials: FrozenTrial) -> Study:
     storage = optuna.storages.InMemoryStorage()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     number = storage.create_new_study([StudyDirection.MAXIMIZE], "made")
-    for one in trials:
-        storage.create_new_trial(number, one)
+    for frozen in trials:
+        storage.create_new_trial(number, frozen)
     return optuna.load_study(study_name="made", storage=storage)
 
 
@@ -90,26 +90,28 @@ def searched() -> Study:
     )
 
 
-def mirrored(made: Study) -> Study:
+def mirrored(original: Study) -> Study:
     """The same search by 100 less each score, of which less is better."""
     storage = optuna.storages.InMemoryStorage()
     number = storage.create_new_study([StudyDirection.MINIMIZE], "mirrored")
-    for one in made.get_trials():
-        one.value = None if one.value is None else 100 - one.value
-        one.intermediate_values = {k: 100 - v for k, v in one.intermediate_values.items()}
-        storage.create_new_trial(number, one)
+    for frozen in original.get_trials():
+        frozen.value = None if frozen.value is None else 100 - frozen.value
+        frozen.intermediate_values = {k: 100 - v for k, v in frozen.intermediate_values.items()}
+        storage.create_new_trial(number, frozen)
     return optuna.load_study(study_name="mirrored", storage=storage)
 
 
-def finding(of: Study, *, outer: float | None = 61.0, config: RunConfig | None = None,
+def finding(searches: Study, *, outer: float | None = 61.0, config: RunConfig | None = None,
             why: str | None = None, n_outer: int = 1,
             metric: str = "accuracy") -> Finding:  # fmt: skip
-    best = best_trial(of.trials, higher=is_maximised(of))
+    best = best_trial(searches.trials, higher=is_maximised(searches))
     assert best is not None
     assert best.value is not None
-    own = {"beta": best.params["beta"]} if "beta" in best.params else {}
-    made = config or GraphConfig(dataset="PTC_MR", method="hscl", protocol="inductive", **own)
-    return Finding(of, best, made, best.value, outer, why, n_outer, metric)
+    settings = {"beta": best.params["beta"]} if "beta" in best.params else {}
+    chosen = config or GraphConfig(
+        dataset="PTC_MR", method="hscl", protocol="inductive", **settings
+    )
+    return Finding(searches, best, chosen, best.value, outer, why, n_outer, metric)
 
 
 PAPER = GraphConfig(dataset="PTC_MR", method="hscl", protocol="transductive")

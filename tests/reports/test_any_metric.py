@@ -50,9 +50,9 @@ def known() -> Iterator[None]:
 def errors(config: RunConfig, seed: int, n: int = 3) -> list[float]:
     """Errors around the level of a method, harder or easier by fold for all of them."""
     rng = np.random.default_rng([seed, len(config.dataset)])
-    own = np.random.default_rng([seed, len(config.method), int(10 * (config.beta or 0))])
+    noise = np.random.default_rng([seed, len(config.method), int(10 * (config.beta or 0))])
     level = LEVEL[config.method] + 0.1 * abs((config.beta or 1) - 2)
-    folds = level + 0.05 * rng.normal(size=n) + 0.01 * own.normal(size=n)
+    folds = level + 0.05 * rng.normal(size=n) + 0.01 * noise.normal(size=n)
     return [float(error) for error in folds]
 
 
@@ -72,8 +72,8 @@ def printed(shown: Sequence[Row]) -> str:
 
 
 def test_numbers_have_the_metrics_title_unit_and_digits() -> None:
-    found = results(configs())
-    text = printed(rows(found))
+    outcome = results(configs())
+    text = printed(rows(outcome))
     assert says(text, "RMSE cm")
     assert "accuracy" not in text
     assert "%" not in text.replace("5%", "")
@@ -84,16 +84,16 @@ def test_numbers_have_the_metrics_title_unit_and_digits() -> None:
 
 def test_differences_are_paired_by_fold_as_in_any_domain() -> None:
     """By the corrected test over seeds and folds."""
-    found = {row.method: row for row in rows(results(configs()))}
+    table = {row.method: row for row in rows(results(configs()))}
     flat = {
         name: np.ravel([errors(config, seed) for seed in SEEDS])
         for name, config in zip(LEVEL, configs(), strict=True)
     }
     expected = corrected_t_test(flat["hscl"], flat["ucl"], test_share=1 / 2)
-    test = found["hscl"].tests["ucl"]
+    test = table["hscl"].tests["ucl"]
     assert test.mean == pytest.approx(np.mean(flat["hscl"] - flat["ucl"]))
     assert (test.low, test.high) == pytest.approx((expected.low, expected.high))
-    assert {name for name, row in found.items() if row.is_baseline} == {"mean"}
+    assert {name for name, row in table.items() if row.is_baseline} == {"mean"}
 
 
 def test_the_least_error_is_the_best_row() -> None:
@@ -118,8 +118,8 @@ def test_settings_are_chosen_by_less_error_and_optimism_is_above_zero() -> None:
     for config, seed, inner in product(asked, SEEDS, (False, True)):
         level = {1.0: 3.0, 2.0: 2.0, 4.0: 1.0}[config.beta] if inner else errors(config, seed)[0]
         records[Run(config, seed, inner)] = scored(config, seed, [level] * 3, inner=inner)
-    found = rows(Results(asked, SEEDS, records, select=True))
-    inside, best = (next(row for row in found if row.kind == kind) for kind in ("inside", "best"))
+    table = rows(Results(asked, SEEDS, records, select=True))
+    inside, best = (next(row for row in table if row.kind == kind) for kind in ("inside", "best"))
     assert inside.scores is not None
     assert inside.scores.mean == pytest.approx(
         np.mean([errors(asked[2], seed)[0] for seed in SEEDS])
@@ -132,15 +132,15 @@ def test_settings_are_chosen_by_less_error_and_optimism_is_above_zero() -> None:
 
 def test_errors_are_ranked_from_the_least() -> None:
     shown = rows(results([*configs(), *configs("lake"), *configs("sea")]))
-    found = ranks(shown)
-    assert found is not None
-    expected = stats.rankdata([LEVEL[line.method] for line in found.lines])
-    assert found.ranks == pytest.approx(expected)
+    table = ranks(shown)
+    assert table is not None
+    expected = stats.rankdata([LEVEL[line.method] for line in table.lines])
+    assert table.ranks == pytest.approx(expected)
 
 
 def test_the_page_and_its_files_are_in_the_metrics_words(tmp_path: Path) -> None:
-    found = results([*configs(), ReadingConfig(beta=2.0)])
-    page, table, *others = write(found, tmp_path / "out.md", command="a command", quick=False)
+    outcome = results([*configs(), ReadingConfig(beta=2.0)])
+    page, table, *others = write(outcome, tmp_path / "out.md", command="a command", quick=False)
     text = page.read_text(encoding="utf-8")
     assert says(text, "## Protocol", "RMSE, cm ↓")
     assert says(text, "↓", "less", "better")
@@ -163,9 +163,9 @@ def test_a_page_about_one_test_part_speaks_of_the_items_of_its_domain(tmp_path: 
     records = {Run(c, s, inner): scored(c, s, errors(c, s, 1), inner=inner)
                for c in asked for s in SEEDS
                for inner in {False, experiment_of(c).can_select(c)}}  # fmt: skip
-    found = Results(asked, SEEDS, records, select=True)
-    page, *_ = write(found, tmp_path / "out.md", command="a command", quick=False)
-    text = page.read_text(encoding="utf-8") + printed(rows(found))
+    outcome = Results(asked, SEEDS, records, select=True)
+    page, *_ = write(outcome, tmp_path / "out.md", command="a command", quick=False)
+    text = page.read_text(encoding="utf-8") + printed(rows(outcome))
     assert says(text, "inside", "chosen", "training")
     assert says(text, "best", "test", "no estimate")
     assert says(text, "paired t-test", "seeds", "test items")
@@ -179,21 +179,23 @@ def test_seeds_whose_choice_is_not_defined_are_left_out_of_what_was_chosen() -> 
         Run(c, s, inner): scored(c, s, errors(c, s), inner=inner)
         for c in asked for s in SEEDS for inner in (False, True)
     }  # fmt: skip
-    without = {run: one for run, one in records.items() if run.seed != 1}
+    without = {run: result for run, result in records.items() if run.seed != 1}
     records[Run(asked[0], 1, inner=True)] = scored(asked[0], 1, [math.nan] * 3, inner=True)
-    whole, two = (Results(asked, SEEDS, one, select=True) for one in (records, without))
-    assert [one.scores for one in whole.selections] == [one.scores for one in two.selections]
+    whole, two = (Results(asked, SEEDS, result, select=True) for result in (records, without))
+    assert [result.scores for result in whole.selections] == [
+        result.scores for result in two.selections
+    ]
     assert whole.selections[0].scores.seeds == (0, 2)
 
 
 def test_two_metrics_have_tables_of_their_own(tmp_path: Path) -> None:
     """One set is scored by an error, another one by accuracy."""
     other = configs("lake")
-    found = results(configs())
+    outcome = results(configs())
     accuracies = {
         Run(c, s): record(c, s, [90 - 10 * e for e in errors(c, s)]) for c in other for s in SEEDS
     }
-    both = Results([*configs(), *other], SEEDS, {**found.records, **accuracies})
+    both = Results([*configs(), *other], SEEDS, {**outcome.records, **accuracies})
     text = printed(rows(both))
     heads = [line for line in text.splitlines() if "data set" in line and "seeds" in line]
     assert len(heads) == 2
@@ -206,11 +208,11 @@ def test_two_metrics_have_tables_of_their_own(tmp_path: Path) -> None:
 
 def test_encoders_that_have_seen_test_labels_are_named_in_any_domain(tmp_path: Path) -> None:
     for protocol, seen in (("in turn", False), ("transductive", True)):
-        found = results(configs(protocol=protocol))
-        page, *_ = write(found, tmp_path / "out.md", command="a command", quick=False)
-        marked = {row.method for row in rows(found) if marks(row)}
+        outcome = results(configs(protocol=protocol))
+        page, *_ = write(outcome, tmp_path / "out.md", command="a command", quick=False)
+        marked = {row.method for row in rows(outcome) if marks(row)}
         assert marked == ({"scl", "hscl"} if seen else set())
-        for text in (page.read_text(encoding="utf-8"), printed(rows(found))):
+        for text in (page.read_text(encoding="utf-8"), printed(rows(outcome))):
             assert says(text, "§", "seen", "labels", "test") == seen
 
 
@@ -218,11 +220,11 @@ def test_what_was_chosen_is_shown_with_its_own_metric(tmp_path: Path) -> None:
     asked = [ReadingConfig(dataset=d, beta=b) for d in ("river", "lake") for b in (1.0, 2.0)]
     records = {}
     for c, s, inner in product(asked, SEEDS, (False, True)):
-        made = errors(c, s)
+        run_errors = errors(c, s)
         records[Run(c, s, inner)] = (
-            scored(c, s, made, inner=inner)
+            scored(c, s, run_errors, inner=inner)
             if c.dataset == "river"
-            else record(c, s, [90 - e for e in made], inner=inner)
+            else record(c, s, [90 - e for e in run_errors], inner=inner)
         )
     page, *_ = write(Results(asked, SEEDS, records, select=True), tmp_path / "out.md",
                      command="a command", quick=False)  # fmt: skip
@@ -247,8 +249,8 @@ def test_a_baseline_on_other_folds_is_not_compared_with_a_protocol() -> None:
     base = ReadingConfig(method="mean")
     records = {Run(c, s): scored(c, s, errors(c, s, c.n_scores)) for c in (*once, base)
                for s in SEEDS}  # fmt: skip
-    found = rows(Results([*once, base], SEEDS, records))
-    assert [(row.protocol, row.method) for row in found] == [
+    table = rows(Results([*once, base], SEEDS, records))
+    assert [(row.protocol, row.method) for row in table] == [
         ("once", "ucl"), ("once", "hscl"), (base.protocol, "mean")
     ]  # fmt: skip
 
@@ -259,11 +261,11 @@ def test_one_test_part_has_no_standard_error_of_a_share() -> None:
         Run(c, s): scored(c, s, errors(c, s, 1), data={"n_test": 40, "digest": "ab"})
         for c in asked for s in SEEDS
     }  # fmt: skip
-    found = rows(Results(asked, SEEDS, records))
-    assert all(row.scores is not None and row.scores.test_error is None for row in found)
+    table = rows(Results(asked, SEEDS, records))
+    assert all(row.scores is not None and row.scores.test_error is None for row in table)
     x = np.subtract(*([errors(c, s, 1)[0] for s in SEEDS] for c in reversed(asked)))
     half = stats.t.ppf(0.975, 2) * x.std(ddof=1) / np.sqrt(3)
-    test = found[1].tests["ucl"]
+    test = table[1].tests["ucl"]
     assert (test.low, test.high) == pytest.approx((x.mean() - half, x.mean() + half))
 
 
@@ -272,13 +274,13 @@ def test_the_result_file_is_named_by_the_metric_and_read_again(tmp_path: Path) -
     content = result_json(results(asked))
     path = tmp_path / "all.json"
     path.write_text(json.dumps(content), encoding="utf-8")
-    for one, config in zip(content["configs"], asked, strict=True):
+    for result, config in zip(content["configs"], asked, strict=True):
         folds = [errors(config, seed) for seed in SEEDS]
-        assert one["fold_error"] == folds
-        assert one["error_mean"] == pytest.approx(np.mean(folds))
-        assert not [key for key in one if "accurac" in key and not key.startswith("paper")]
-    found = read([path])
-    assert {(r.run, tuple(r.values), r.metric) for r in found} == {
+        assert result["fold_error"] == folds
+        assert result["error_mean"] == pytest.approx(np.mean(folds))
+        assert not [key for key in result if "accurac" in key and not key.startswith("paper")]
+    records = read([path])
+    assert {(r.run, tuple(r.values), r.metric) for r in records} == {
         (Run(c, s), tuple(errors(c, s)), "error") for c in asked for s in SEEDS
     }
 
@@ -292,14 +294,14 @@ def test_an_error_of_any_size_is_kept_by_the_store(tmp_path: Path) -> None:
 
 def test_figures_of_records_have_the_metric_on_their_axes() -> None:
     betas = [ReadingConfig(beta=beta) for beta in (1.0, 2.0)]
-    found: list[RunResult] = [*results(betas).records.values()]
-    drawn = theory_figures.beta(select(found))
+    records: list[RunResult] = [*results(betas).records.values()]
+    drawn = theory_figures.beta(select(records))
     (panel,) = drawn.figure.axes
     assert says(panel.get_ylabel(), "RMSE", "cm")
     assert "error_mean" in drawn.data
     assert not [name for name in drawn.data if "accuracy" in name]
     assert stem("beta", betas[0]) == "beta-river"
-    assert says(subject(found), "river", "InfoNCE", "in turn", 3, "seeds")
+    assert says(subject(records), "river", "InfoNCE", "in turn", 3, "seeds")
 
 
 def test_the_axis_of_scores_is_named_by_the_metric() -> None:
@@ -310,12 +312,12 @@ def test_the_axis_of_scores_is_named_by_the_metric() -> None:
 
 def test_seeds_without_a_defined_score_are_left_out_named_and_counted(tmp_path: Path) -> None:
     """Of all methods one seed is left out; of scl all are, and the rest is as without them."""
-    found, asked = results(configs()), configs()
+    outcome, asked = results(configs()), configs()
     records = {
         run: scored(run.config, run.seed, [1.0, math.nan, 1.0])
         if run.seed == 1 or run.config == asked[0]
-        else one
-        for run, one in found.records.items()
+        else result
+        for run, result in outcome.records.items()
     }
     shown = {row.method: row for row in rows(Results(asked, SEEDS, records))}
     two = rows(Results(asked[1:], (0, 2), records))
@@ -341,8 +343,8 @@ def test_figures_leave_out_runs_without_a_defined_score(tmp_path: Path) -> None:
     path = tmp_path / "all.json"
     path.write_text(json.dumps(content), encoding="utf-8")
     with pytest.warns(UserWarning, match="river") as warned:
-        found = read([path])
-    assert len(found) == 2 * len(SEEDS) - 1
+        records = read([path])
+    assert len(records) == 2 * len(SEEDS) - 1
     assert says(str(warned[0].message), 1, "run", "river scl", "seed 1")
 
 
@@ -351,6 +353,6 @@ def test_a_baseline_without_choices_is_tested_whatever_its_name() -> None:
     asked = [ReadingConfig(method=name) for name in ("ucl", "wl")]
     records = {Run(c, s): scored(c, s, errors(configs()[k], s)) for k, c in enumerate(asked)
                for s in SEEDS}  # fmt: skip
-    found = rows(Results(asked, SEEDS, records))
-    assert found[1].is_baseline
-    assert found[1].tests.keys() == {"ucl"}
+    table = rows(Results(asked, SEEDS, records))
+    assert table[1].is_baseline
+    assert table[1].tests.keys() == {"ucl"}

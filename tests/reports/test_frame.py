@@ -95,8 +95,8 @@ def test_the_test_share_is_that_of_equal_folds(n_folds: int, train_share: float)
     n_graphs = 60 * n_folds
     n_test = n_graphs // n_folds
     n_train = train_share * (n_graphs - n_test)
-    of = config("ucl", folds=n_folds, train_share=train_share)
-    assert experiment_of(of).test_share(of, {}) == pytest.approx(n_test / n_train)
+    asked = config("ucl", folds=n_folds, train_share=train_share)
+    assert experiment_of(asked).test_share(asked, {}) == pytest.approx(n_test / n_train)
 
 
 def test_differences_between_rows_trained_on_a_share_have_its_wider_interval() -> None:
@@ -126,20 +126,20 @@ def test_the_test_share_counts_what_was_trained_on(share: float) -> None:
     (selection,) = filled(configs, select=True).selections
     for scores in (selection.scores, *selection.outer):
         assert scores.test_share == pytest.approx(n_test / n_train)
-        assert scores.of([2]).test_share == scores.test_share
+        assert scores.restricted([2]).test_share == scores.test_share
 
 
 def test_one_seed_has_folds_but_no_deviation_over_seeds() -> None:
-    scores = SCORES.of([0])
+    scores = SCORES.restricted([0])
     assert (scores.std, scores.means) == (None, [73.0])
     assert scores.fold_std == pytest.approx(np.std(TABLE[1], ddof=1))
 
 
 def test_some_seeds_keep_their_own_folds_in_the_order_asked_for() -> None:
-    assert SCORES.of([7, 5]) == Scores((7, 5), (tuple(TABLE[2]), tuple(TABLE[0])))
-    assert SCORES.of(SCORES.seeds) == SCORES
+    assert SCORES.restricted([7, 5]) == Scores((7, 5), (tuple(TABLE[2]), tuple(TABLE[0])))
+    assert SCORES.restricted(SCORES.seeds) == SCORES
     with pytest.raises(KeyError):
-        SCORES.of([5, 6])
+        SCORES.restricted([5, 6])
 
 
 # Selection
@@ -173,9 +173,9 @@ def test_choosing_can_beat_any_one_candidate() -> None:
 
 def test_test_folds_do_not_take_part_in_the_choice() -> None:
     inner = [[[60, 80, 70]], [[70, 70, 70]]]
-    one = selection_of([[[1, 2, 3]], [[11, 12, 13]]], inner)
+    nested = selection_of([[[1, 2, 3]], [[11, 12, 13]]], inner)
     other = selection_of([[[99, 0, 99]], [[0, 99, 0]]], inner)
-    assert one.chosen == other.chosen == ((1, 0, 0),)
+    assert nested.chosen == other.chosen == ((1, 0, 0),)
 
 
 def test_of_equal_means_the_first_is_the_best() -> None:
@@ -255,8 +255,8 @@ def test_a_seed_that_one_candidate_lacks_counts_nowhere(candidate: int, inner: b
     """The seed is the best by far for all that have it: it would show."""
     whole = filled(BETAS, select=True)
     records = {
-        run: record(run.config, 1, [99.0] * FOLDS, inner=run.inner) if run.seed == 1 else found
-        for run, found in whole.records.items()
+        run: record(run.config, 1, [99.0] * FOLDS, inner=run.inner) if run.seed == 1 else result
+        for run, result in whole.records.items()
     }
     del records[Run(BETAS[candidate], 1, inner)]
     whole, without = (Results(BETAS, s, records, select=True) for s in ((0, 1, 2), (0, 2)))
@@ -271,8 +271,8 @@ def test_each_group_of_candidates_has_its_selection() -> None:
     paper = [config(protocol="transductive", beta=beta) for beta in (1.0, 2.0)]
     configs = [*BETAS, *paper, config("ucl"), *others, config("majority")]
     results = filled(configs, select=True)
-    found = [[*selection.candidates] for selection in results.selections]
-    assert found == [BETAS, others]
+    scores_by_config = [[*selection.candidates] for selection in results.selections]
+    assert scores_by_config == [BETAS, others]
     not_asked_for = Results(configs, results.seeds, results.records)
     assert not_asked_for.selections == []
 
@@ -280,8 +280,8 @@ def test_each_group_of_candidates_has_its_selection() -> None:
 def test_a_selection_without_a_seed_that_all_have_is_open() -> None:
     missing = [Run(BETAS[0], 0), Run(BETAS[1], 1, inner=True), Run(BETAS[2], 2)]
     assert filled(BETAS, select=True, missing=missing).selections == []
-    (one,) = filled(BETAS, select=True, missing=missing[1:]).selections
-    assert one.scores.seeds == (0,)
+    (selection,) = filled(BETAS, select=True, missing=missing[1:]).selections
+    assert selection.scores.seeds == (0,)
 
 
 # What is finished and what is open
@@ -302,14 +302,17 @@ def test_finished_configs_keep_their_order_and_the_order_of_the_seeds() -> None:
     configs = [config("ucl"), config("majority"), config("dcl")]
     missing = [Run(configs[0], 4), *(Run(configs[1], seed) for seed in (4, 0, 2))]
     results = filled(configs, (4, 0, 2), missing=missing)
-    found = {one: scores for one in configs if (scores := results.scores(one)) is not None}
-    assert [(one.method, scores.seeds) for one, scores in found.items()] == [
+    by_config = {c: scores for c in configs if (scores := results.scores(c)) is not None}
+    assert [(c.method, scores.seeds) for c, scores in by_config.items()] == [
         ("ucl", (0, 2)), ("dcl", (4, 0, 2)),
     ]  # fmt: skip
-    for one, scores in found.items():
-        expected = [noise(Run(one, seed)) for seed in scores.seeds]
+    for run_config, scores in by_config.items():
+        expected = [noise(Run(run_config, seed)) for seed in scores.seeds]
         assert [list(folds) for folds in scores.folds] == expected
-    assert [one["method"] for one in result_json(results)["configs"]] == ["ucl", "dcl"]
+    assert [run_config["method"] for run_config in result_json(results)["configs"]] == [
+        "ucl",
+        "dcl",
+    ]
 
 
 def test_hold_outs_are_no_results() -> None:
@@ -322,7 +325,7 @@ def test_hold_outs_are_no_results() -> None:
 def test_records_of_seeds_and_configs_that_were_not_asked_for_do_not_count() -> None:
     more = filled(BETAS, (0, 1, 2, 3))
     results = Results(BETAS[:1], (3, 1), more.records)
-    assert [one["beta"] for one in result_json(results)["configs"]] == [BETAS[0].beta]
+    assert [run_config["beta"] for run_config in result_json(results)["configs"]] == [BETAS[0].beta]
     scores = results.scores(BETAS[0])
     assert scores is not None
     assert scores.seeds == (3, 1)
@@ -330,12 +333,12 @@ def test_records_of_seeds_and_configs_that_were_not_asked_for_do_not_count() -> 
 
 
 def test_shared_seeds_are_those_of_every_part() -> None:
-    one, two = BETAS[:2]
-    missing = [Run(one, 4), Run(two, 0), Run(two, 7, inner=True)]
-    results = filled([one, two], (9, 4, 0, 7), select=True, missing=missing)
-    assert results.shared_seeds([one]) == [9, 0, 7]
-    assert results.shared_seeds([one, two]) == [9, 7]
-    assert results.shared_seeds([one, two], inner=True) == [9]
+    first, two = BETAS[:2]
+    missing = [Run(first, 4), Run(two, 0), Run(two, 7, inner=True)]
+    results = filled([first, two], (9, 4, 0, 7), select=True, missing=missing)
+    assert results.shared_seeds([first]) == [9, 0, 7]
+    assert results.shared_seeds([first, two]) == [9, 7]
+    assert results.shared_seeds([first, two], inner=True) == [9]
     assert results.shared_seeds([config("ucl")]) == []
 
 
@@ -361,26 +364,32 @@ def test_the_result_file_survives_json_and_gives_everything_back() -> None:
     assert read == content
     assert (read["schema_version"], read["quick"]) == (SCHEMA_VERSION, False)
     assert result_json(results, quick=True) == {**content, "quick": True}
-    assert [from_dict(one["config"]) for one in read["configs"]] == configs
-    for one, asked in zip(read["configs"], configs, strict=True):
+    assert [from_dict(run_config["config"]) for run_config in read["configs"]] == configs
+    for run_config, asked in zip(read["configs"], configs, strict=True):
         expected = {s: noise(Run(asked, s)) for s in (3, 1) if Run(asked, s) in results.records}
-        assert dict(zip(one["seeds"], one["fold_accuracies"], strict=True)) == expected
+        assert (
+            dict(zip(run_config["seeds"], run_config["fold_accuracies"], strict=True)) == expected
+        )
         means = [np.mean(folds) for folds in expected.values()]
-        assert one["accuracies"] == pytest.approx(means)
-        assert one["accuracy_mean"] == pytest.approx(np.mean(means))
+        assert run_config["accuracies"] == pytest.approx(means)
+        assert run_config["accuracy_mean"] == pytest.approx(np.mean(means))
         if len(means) == 1:
-            assert one["accuracy_std"] is None
+            assert run_config["accuracy_std"] is None
         else:
-            assert one["accuracy_std"] == pytest.approx(np.std(means, ddof=1))
+            assert run_config["accuracy_std"] == pytest.approx(np.std(means, ddof=1))
         for name in ("dataset", "method", "protocol", "beta"):
-            assert one[name] == one["config"][name]
+            assert run_config[name] == run_config["config"][name]
 
 
 def test_a_config_in_the_result_file_has_the_keys_of_its_schema() -> None:
-    one = config("hscl", "transductive")
+    run_config = config("hscl", "transductive")
     data = {"n_graphs": 188, "n_classes": 2, "n_features": 7, "features": "labels", "digest": "ab"}
     (content,) = result_json(
-        Results([one], (0, 1), {Run(one, s): record(one, s, TABLE[s], data=data) for s in (0, 1)})
+        Results(
+            [run_config],
+            (0, 1),
+            {Run(run_config, s): record(run_config, s, TABLE[s], data=data) for s in (0, 1)},
+        )
     )["configs"]
     assert list(content) == [
         "dataset", "method", "protocol", "beta", "seeds", "accuracies", "fold_accuracies",

@@ -55,7 +55,7 @@ def results(**changed: Any) -> Results:
 def by_trials() -> Results:
     runs = {config: Run(config, 0, inner=True) for config in configs()}
     records = {run: result(run) for run in runs.values()}
-    chosen = [best for one in choices(runs, records) if (best := one.best) is not None]
+    chosen = [best for choice in choices(runs, records) if (best := choice.best) is not None]
     return Results(chosen, (0,), records, shorter=runs)
 
 
@@ -63,8 +63,8 @@ def test_a_cell_is_the_mean_of_its_runs() -> None:
     data = grid(results())
     assert len(data) == 6
     for line in data.itertuples():
-        of = "scl" if line.beta == 0 else "hscl"
-        config = ImageConfig(method=of, temperature=line.gamma, beta=line.beta or 1.0)
+        name = "scl" if line.beta == 0 else "hscl"
+        config = ImageConfig(method=name, temperature=line.gamma, beta=line.beta or 1.0)
         assert line.score == pytest.approx(accuracy(config) + 0.5)
     assert set(data["pair"]) == {"scl, hscl"}
 
@@ -97,12 +97,12 @@ def test_the_table_of_negatives_has_means_over_seeds_of_the_last_epoch() -> None
     records = {
         Run(c, seed): result(Run(c, seed), diagnostics=[
             {"epoch": 1, "settings": {}, "geometry": {}},
-            {"epoch": 2, "settings": {OWN: own}, "geometry": {"overlap": 0.2 + 0.4 * seed}},
+            {"epoch": 2, "settings": {OWN: accuracies}, "geometry": {"overlap": 0.2 + 0.4 * seed}},
         ])
-        for c in asked for seed, own in enumerate((first, second))
+        for c in asked for seed, accuracies in enumerate((first, second))
     }  # fmt: skip
-    found = negatives_table(Results(asked, (0, 1), records), "split", [asked[0].dataset])
-    assert found.drop(columns=["data set", "setting"]).to_numpy().tolist() == [
+    table = negatives_table(Results(asked, (0, 1), records), "split", [asked[0].dataset])
+    assert table.drop(columns=["data set", "setting"]).to_numpy().tolist() == [
         ["scl", "–", "–", "40.0 %"], ["hscl", "37.5 %", "50.0 %", "40.0 %"],
     ]  # fmt: skip
     assert negatives_table(results(), "split", ["CIFAR10"]).empty
@@ -112,17 +112,17 @@ def test_lines_of_negatives_that_differ_in_epochs_alone_are_told_apart() -> None
     asked = [ImageConfig(method="scl", epochs=n) for n in (15, 30)]
     snapshot = {"epoch": 1, "settings": {}, "geometry": {"overlap": 0.5}}
     records = {Run(c, 0): result(Run(c, 0), diagnostics=[snapshot]) for c in asked}
-    found = negatives_table(Results(asked, (0,), records), "split", [asked[0].dataset])
-    assert len({*found["setting"]}) == 2
+    table = negatives_table(Results(asked, (0,), records), "split", [asked[0].dataset])
+    assert len({*table["setting"]}) == 2
 
 
 def test_the_best_of_the_shorter_runs_is_chosen() -> None:
-    found = by_trials()
-    best = [(c.method, c.temperature, c.beta) for c in found.configs]
+    outcome = by_trials()
+    best = [(c.method, c.temperature, c.beta) for c in outcome.configs]
     assert best == [("scl", 0.5, None), ("hscl", 0.5, 0.25)]
-    lines = choice_lines(found)
+    lines = choice_lines(outcome)
     assert list(lines["settings tried"]) == ["2", "4"]
-    assert len(grid(found)) == 6
+    assert len(grid(outcome)) == 6
 
 
 @pytest.mark.parametrize(
@@ -146,14 +146,14 @@ def test_a_chosen_value_at_an_end_of_what_was_compared_is_marked(
         run: record(config, 0, [50.0 - abs(config.bias - chosen) - config.n3], inner=True)
         for config, run in runs.items()
     }
-    found = Results([], (0,), records, shorter=runs)
-    assert choice_lines(found)["chosen"].tolist() == [f"{text} λ=0".strip()]
+    outcome = Results([], (0,), records, shorter=runs)
+    assert choice_lines(outcome)["chosen"].tolist() == [f"{text} λ=0".strip()]
     assert choices(runs, {})[0].ends == set()
 
 
 def test_what_is_open_is_not_chosen() -> None:
     whole = by_trials()
-    records = {run: one for run, one in whole.records.items() if run.config.beta != 1.0}
+    records = {run: entry for run, entry in whole.records.items() if run.config.beta != 1.0}
     scl, hscl = Results([], (0,), records, shorter=whole.shorter).choices
     assert (scl.best, hscl.best) == (whole.configs[0], None)
     assert (scl.finished, hscl.finished) == (2, 2)
@@ -174,9 +174,9 @@ def test_the_figure_shows_every_cell() -> None:
     assert shown == {f"{value:.1f}" for value in data["score"]}
     for line in lines.get_lines():
         beta = float(str(line.get_label()).partition("= ")[2])
-        own = data[data["beta"] == beta].sort_values("gamma")
-        assert list(line.get_xdata()) == pytest.approx(list(own["gamma"] / (1 + beta)))
-        assert list(line.get_ydata()) == pytest.approx(list(own["score"]))
+        cells = data[data["beta"] == beta].sort_values("gamma")
+        assert list(line.get_xdata()) == pytest.approx(list(cells["gamma"] / (1 + beta)))
+        assert list(line.get_ydata()) == pytest.approx(list(cells["score"]))
 
 
 def test_a_single_temperature_has_no_figure() -> None:
@@ -209,7 +209,7 @@ def test_a_gain_is_the_paired_difference_at_equal_settings() -> None:
     figure = gain_figure(data)
     assert figure is not None
     (panel,) = figure.axes
-    (points,) = [one for one in panel.get_lines() if one.get_label() == "hscl − scl"]
+    (points,) = [line for line in panel.get_lines() if line.get_label() == "hscl − scl"]
     assert list(points.get_xdata()) == pytest.approx([9.0] * 4)
     assert [tick.get_text() for tick in panel.get_yticklabels()] == list(data["setting"])
 

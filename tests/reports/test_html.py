@@ -23,7 +23,7 @@ CONFIGS = (
     config("ucl"), config("hscl", beta=1), config("hscl", beta=2), config("untrained"),
     config("ucl", dataset="PTC_MR"), config("hscl", dataset="PTC_MR", beta=1),
 )  # fmt: skip
-SHIFT = {one: 2.0 * number for number, one in enumerate(CONFIGS)}
+SHIFT = {cell: 2.0 * number for number, cell in enumerate(CONFIGS)}
 
 
 class Tables(HTMLParser):
@@ -38,14 +38,14 @@ class Tables(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        own = dict(attrs)
-        self.loaded += [own[name] or "" for name in ("src", "href") if name in own]
+        attributes = dict(attrs)
+        self.loaded += [attributes[name] or "" for name in ("src", "href") if name in attributes]
         if tag == "table":
             self.tables.append([])
             self.hidden.append([])
         elif tag == "tr":
             self.tables[-1].append([])
-            self.hidden[-1].append("hidden" in own)
+            self.hidden[-1].append("hidden" in attributes)
         elif tag in ("td", "th"):
             self.tables[-1][-1].append("")
             self._cell = True
@@ -60,31 +60,31 @@ class Tables(HTMLParser):
     def column(self, name: str, table: int = 0) -> list[str]:
         """A column's cells that are not hidden."""
         head, *body = self.tables[table]
-        where = [one.strip() for one in head].index(name)
+        where = [cell.strip() for cell in head].index(name)
         shown = zip(body, self.hidden[table][1:], strict=True)
         cells = [row[where] for row, hidden in shown if not hidden]
-        return [one.replace("\N{NO-BREAK SPACE}", " ") for one in cells]
+        return [cell.replace("\N{NO-BREAK SPACE}", " ") for cell in cells]
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "page.html"
-    found = write(results(*CONFIGS, shift=SHIFT), path, command="python -m x <y>", quick=False)
-    assert found == [path] == [*path.parent.iterdir()]
+    written = write(results(*CONFIGS, shift=SHIFT), path, command="python -m x <y>", quick=False)
+    assert written == [path] == [*path.parent.iterdir()]
     return path
 
 
 def test_one_file_has_all_rows_and_loads_nothing(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    found = Tables(text)
+    written = Tables(text)
     shown = rows(results(*CONFIGS, shift=SHIFT))
-    assert found.column("data set") == [row.dataset for row in shown]
-    how = metric("accuracy")
-    means = [row.scores and how.text(row.scores.mean) for row in shown]
-    assert [one.split(" ")[0] for one in found.column("mean ± std")] == means
-    assert len(found.tables) > 2
-    assert found.loaded
-    assert all(one.startswith("data:image/") for one in found.loaded)
+    assert written.column("data set") == [row.dataset for row in shown]
+    measure = metric("accuracy")
+    means = [row.scores and measure.text(row.scores.mean) for row in shown]
+    assert [cell.split(" ")[0] for cell in written.column("mean ± std")] == means
+    assert len(written.tables) > 2
+    assert written.loaded
+    assert all(cell.startswith("data:image/") for cell in written.loaded)
     assert "python -m x &lt;y&gt;" in text
 
 
@@ -106,17 +106,17 @@ def test_names_and_commands_are_texts(tmp_path: Path) -> None:
     assert "<i>" not in text
     assert "<b>" not in text
     assert r"o$\frac$" in text
-    found = Tables(text)
-    assert {*found.column("data set")} == {name}
+    written = Tables(text)
+    assert {*written.column("data set")} == {name}
     assert "<details>" in text
 
 
 def test_a_smoke_run_says_so_first_and_never_replaces_results(tmp_path: Path) -> None:
-    path, made = tmp_path / "page.html", results(CONFIGS[0])
+    path, outcome = tmp_path / "page.html", results(CONFIGS[0])
     for quick in (True, True, False):  # a smoke run replaces a smoke run
-        write(made, path, command="x", quick=quick)
+        write(outcome, path, command="x", quick=quick)
     with pytest.raises(ValueError, match=r"page\.html\b.*\bsmoke\b"):
-        write(made, path, command="x", quick=True)
+        write(outcome, path, command="x", quick=True)
 
 
 def in_browser(page: Path, **state: str) -> Tables:

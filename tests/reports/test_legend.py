@@ -56,8 +56,8 @@ def explained(format: str, sign: str, *rows: Row) -> bool:
 @pytest.mark.parametrize("sign", SIGNS)
 @pytest.mark.parametrize("format", ["m", "t", "x"])
 def test_a_sign_is_explained_exactly_where_it_is(sign: str, format: str) -> None:
-    own, formats = SIGNS[sign]
-    assert explained(format, sign, own) == (format in formats)
+    example, formats = SIGNS[sign]
+    assert explained(format, sign, example) == (format in formats)
     assert not explained(format, sign, PLAIN) or sign == "inductive"
 
 
@@ -65,7 +65,7 @@ UNITS = Scores((0, 1), ((80.0,), (70.0,)), samples=((), ()))
 
 
 @pytest.mark.parametrize(
-    ("own", "over"),
+    ("example", "over"),
     [
         (row("hucl", tests=differs(0.5)), "seeds and folds"),
         (row("hucl", common_splits=True, tests=differs(0.5)), "seeds and splits"),
@@ -76,10 +76,10 @@ UNITS = Scores((0, 1), ((80.0,), (70.0,)), samples=((), ()))
          "seeds, on these test items"),  # whose predictions are not stored
     ],
 )  # fmt: skip
-def test_intervals_and_tests_say_what_they_are_over(own: Row, over: str) -> None:
+def test_intervals_and_tests_say_what_they_are_over(example: Row, over: str) -> None:
     texts = ["− ucl", "p ucl", "+4.2 [+3.2, +5.2] ns"]
-    said = [meaning for sign, meaning in legend([own], texts) if sign in ("[a, b]", "p")]
-    whose = [meaning for meaning in said if "over" in meaning]
+    meanings = [meaning for sign, meaning in legend([example], texts) if sign in ("[a, b]", "p")]
+    whose = [meaning for meaning in meanings if "over" in meaning]
     assert len(whose) == 2
     assert all(over in meaning for meaning in whose)
 

@@ -51,25 +51,25 @@ def results(
                    select=select)  # fmt: skip
 
 
-def text(found: Results, *figures: str, quick: bool = False) -> str:
-    return page(found, rows(found), command=COMMAND, quick=quick, figures=figures)
+def text(outcome: Results, *figures: str, quick: bool = False) -> str:
+    return page(outcome, rows(outcome), command=COMMAND, quick=quick, figures=figures)
 
 
-def origin_of(found: str) -> str:
+def origin_of(content: str) -> str:
     """The last section: where the numbers come from."""
-    return found.rpartition("\n## ")[2]
+    return content.rpartition("\n## ")[2]
 
 
 # The page
 
 
 def test_a_smoke_run_is_marked_first_and_only_it() -> None:
-    found = results([config("ucl", epochs=3)])
-    first, second = text(found, quick=True).split("\n\n")[:2]
+    outcome = results([config("ucl", epochs=3)])
+    first, second = text(outcome, quick=True).split("\n\n")[:2]
     assert says(first, "MUTAG", "transductive", "epochs", 3)
     assert second.startswith(f"> {QUICK}")
     assert says(second, "smoke", 2, "seeds", 3, "epochs")
-    assert not says(text(found), "smoke")
+    assert not says(text(outcome), "smoke")
 
 
 def test_the_title_tells_pages_apart_by_what_varies() -> None:
@@ -84,8 +84,8 @@ def test_the_title_tells_pages_apart_by_what_varies() -> None:
         )
     }
     assert len(titles) == 5
-    assert any(says(one, "lr", 0.1, 0.001) for one in titles)
-    assert any(says(one, "dim", 8, 16) and "lr" not in one for one in titles)
+    assert any(says(title, "lr", 0.1, 0.001) for title in titles)
+    assert any(says(title, "dim", 8, 16) and "lr" not in title for title in titles)
 
 
 def test_the_page_counts_what_is_open_and_names_the_command() -> None:
@@ -102,18 +102,18 @@ def test_the_papers_accuracy_is_shown_where_a_row_has_one_and_only_there(
     protocol: str, tmp_path: Path
 ) -> None:
     configs = [config(m, protocol=protocol) for m in ("ucl", "dcl", "hscl")]  # no dcl in Table II
-    found, console = results(configs), Console(width=400, record=True, file=StringIO())
-    console.print(terminal(rows(found)))
+    outcome, console = results(configs), Console(width=400, record=True, file=StringIO())
+    console.print(terminal(rows(outcome)))
     head = next(line for line in console.export_text().splitlines() if "data set" in line)
-    files = write(found, tmp_path / "out.md", command=COMMAND, quick=False)
+    files = write(outcome, tmp_path / "out.md", command=COMMAND, quick=False)
     texts = {path.suffix: path.read_text("utf-8") for path in files if path.suffix != ".png"}
     lines = [*csv.DictReader(StringIO(texts[".csv"]))]
-    stored = result_json(found)
+    stored = result_json(outcome)
     if protocol == "transductive":
         assert {"paper", "gap"} <= {*head.split()}
         assert [line["paper"] for line in lines] == ["86.8000", "", "87.2000"]
         assert [line["gap"] for line in lines] == ["-7.8000", "", "-8.2000"]
-        assert [one["paper_accuracy"] for one in stored["configs"]] == [86.8, None, 87.2]
+        assert [line["paper_accuracy"] for line in stored["configs"]] == [86.8, None, 87.2]
         assert "(-7.8)" in texts[".md"]
         return
     assert not {"paper", "gap"} & ({*head.split()} | {*lines[0]})
@@ -123,10 +123,10 @@ def test_the_papers_accuracy_is_shown_where_a_row_has_one_and_only_there(
 
 
 def test_a_page_of_nothing_says_so() -> None:
-    found = text(results([config("ucl")], seeds=()))
-    assert ["ucl", "open"] in cells_of(found.split("## Protocol")[1])
-    assert not re.search(r"\d|^- ", origin_of(found), flags=re.M)
-    assert "\n| protocol" not in found
+    content = text(results([config("ucl")], seeds=()))
+    assert ["ucl", "open"] in cells_of(content.split("## Protocol")[1])
+    assert not re.search(r"\d|^- ", origin_of(content), flags=re.M)
+    assert "\n| protocol" not in content
 
 
 @pytest.mark.parametrize(
@@ -139,10 +139,10 @@ def test_a_page_of_nothing_says_so() -> None:
 def test_the_page_says_which_encoders_have_seen_test_labels(
     method: str, protocol: str, seen: bool
 ) -> None:
-    found = text(results([config(method, protocol=protocol)]))
-    assert f"## Protocol `{protocol}`" in found
-    assert ("8.5§" in found) == seen
-    assert says(found, "§", "seen", "labels", "test") == seen
+    content = text(results([config(method, protocol=protocol)]))
+    assert f"## Protocol `{protocol}`" in content
+    assert ("8.5§" in content) == seen
+    assert says(content, "§", "seen", "labels", "test") == seen
 
 
 def test_every_table_is_whole_and_stands_alone() -> None:
@@ -150,32 +150,34 @@ def test_every_table_is_whole_and_stands_alone() -> None:
         config(m, beta=b, protocol="inductive") for m in ("ucl", "hscl") for b in (1.0, 10.0)
     ]
     configs += [config(m, dataset=d) for m in ("majority", "wl") for d in ("MUTAG", "PTC_MR")]
-    found = text(results(list(dict.fromkeys(configs)), select=True))
-    tables = [block for block in found.split("\n\n") if block.startswith("|")]
+    content = text(results(list(dict.fromkeys(configs)), select=True))
+    tables = [block for block in content.split("\n\n") if block.startswith("|")]
     assert len(tables) == 6  # counts, baselines, optimism; accuracies, tests, choices
     assert all(len(cells_of(table)) > 1 for table in tables)
-    assert found.count("<details") == found.count("</details>") == found.count("<summary>") == 1
-    assert "</summary>\n\n" in found
-    assert "\n\n</details>" in found
-    assert found.count("```") == 2
+    assert (
+        content.count("<details") == content.count("</details>") == content.count("<summary>") == 1
+    )
+    assert "</summary>\n\n" in content
+    assert "\n\n</details>" in content
+    assert content.count("```") == 2
 
 
 def test_only_figures_that_are_there_are_shown() -> None:
-    found = text(results([config("ucl")]), "r-transductive-accuracy.png", "r-inductive-beta.png")
-    ((alt, name),) = re.findall(r"!\[(.*?)\]\((.*?)\)", found)
+    content = text(results([config("ucl")]), "r-transductive-accuracy.png", "r-inductive-beta.png")
+    ((alt, name),) = re.findall(r"!\[(.*?)\]\((.*?)\)", content)
     assert name == "r-transductive-accuracy.png"
     assert "accuracies" in alt
     assert "transductive" in alt
 
 
 def test_the_origin_is_that_of_the_records() -> None:
-    found = results([config("ucl"), config("hscl")])
-    one, *_ = found.records
-    records = dict(found.records) | {
-        one: record(one.config, one.seed, [80.0] * 3, device="H200", finished="2026-03-04T00:00",
+    outcome = results([config("ucl"), config("hscl")])
+    run, *_ = outcome.records
+    records = dict(outcome.records) | {
+        run: record(run.config, run.seed, [80.0] * 3, device="H200", finished="2026-03-04T00:00",
                     versions={"torch": "2.9", "source": "abc"})
     }  # fmt: skip
-    origin = origin_of(text(Results(found.configs, found.seeds, records)))
+    origin = origin_of(text(Results(outcome.configs, outcome.seeds, records)))
     assert says(origin, 4, "runs", "2026-01-01", "2026-03-04", 1, "source", 3)
     assert says(origin, "CPU", "H200")
     assert says(origin, "torch 2.8, 2.9")
@@ -185,8 +187,8 @@ def test_the_origin_is_that_of_the_records() -> None:
 
 def test_what_the_comparison_shows_is_counted_from_the_rows() -> None:
     ucl, far = config("ucl"), config("hucl")
-    found = text(results([ucl, far, config("majority")], shift={far: -40.0}))
-    counts, highest = (cells_of(block)[1:] for block in found.split("\n\n")
+    content = text(results([ucl, far, config("majority")], shift={far: -40.0}))
+    counts, highest = (cells_of(block)[1:] for block in content.split("\n\n")
                        if block.startswith("| protocol"))  # fmt: skip
     assert counts == [["transductive", "trained methods", "ucl", "1", "0", "1"],
                       ["transductive", "baselines", "ucl", "1", "0", "0"]]  # fmt: skip
@@ -202,8 +204,8 @@ def test_everything_is_written_beside_the_page(tmp_path: Path) -> None:
         *dict.fromkeys(configs),
         *(config(m, dataset="PTC_MR") for m in ("ucl", "hucl", "scl")),
     ]
-    found, path = results(configs), tmp_path / "docs" / "out.md"
-    written = write(found, path, command=COMMAND, quick=False)
+    outcome, path = results(configs), tmp_path / "docs" / "out.md"
+    written = write(outcome, path, command=COMMAND, quick=False)
     assert [p.name for p in written] == [
         "out.md", "out.csv", "out.tex",
         "out-transductive-accuracy.png", "out-transductive-ranks.png", "out-transductive-beta.png",
@@ -213,10 +215,10 @@ def test_everything_is_written_beside_the_page(tmp_path: Path) -> None:
     assert re.findall(r"!\[.*?\]\((.*?)\)", shown) == [p.name for p in written[3:]]
     lines = list(csv.DictReader(StringIO(written[1].read_text(encoding="utf-8"))))
     assert [float(r["mean"]) for r in lines] == [
-        x.scores.mean for x in rows(found) if x.scores
+        x.scores.mean for x in rows(outcome) if x.scores
     ] == [79.0] * len(lines)  # fmt: skip
     before = [p.read_bytes() for p in written]
-    write(found, path, command=COMMAND, quick=False)
+    write(outcome, path, command=COMMAND, quick=False)
     assert [p.read_bytes() for p in written] == before
 
 

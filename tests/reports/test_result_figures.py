@@ -39,7 +39,7 @@ def line(
     method: str, mean: float | None, kind: Kind = "fixed", *, dataset: str = "MUTAG",
     setting: str = "", beta: float | None = None, paper: float | None = None, n: int = 2,
 ) -> Row:  # fmt: skip
-    found = None if mean is None else scores(mean, n)
+    row_scores = None if mean is None else scores(mean, n)
     setting = setting if beta is None else f"β={beta:g}"
     curve = () if mean is None else ((1, mean - 5.0), (2, mean))
     return Row(
@@ -48,7 +48,7 @@ def line(
         "transductive",
         kind,
         setting,
-        found,
+        row_scores,
         2,
         paper=paper,
         beta=beta,
@@ -63,7 +63,7 @@ def drawn(axes: Axes) -> dict[str, tuple[list[float], list[float]]]:
     }
 
 
-def made(figure: Figure | None) -> Figure:
+def existing(figure: Figure | None) -> Figure:
     assert figure is not None
     return figure
 
@@ -75,12 +75,12 @@ MEANS = {"ucl": (80.0, 60.0, 50.0), "scl": (82.0, 61.0, 49.0), "hucl": (79.0, 59
 
 
 def ranked(changed: Sequence[Row] = (), **means: Sequence[float | None]) -> list[Row]:
-    found = [
+    expected = [
         line(method, mean, "baseline" if method == "wl" else "fixed", dataset=dataset)
         for method, row in {**MEANS, **means}.items()
         for dataset, mean in zip(SETS, row, strict=True)
     ]
-    return [*found, *changed]
+    return [*expected, *changed]
 
 
 # Accuracies
@@ -93,9 +93,9 @@ def test_a_frame_has_the_finished_lines() -> None:
     assert (plain, best) == ("ucl", shown[1].entry)
     assert says(best, "hucl", "best")
     assert data["mean"].tolist() == [85.0, 84.0]
-    for (_, row), one in zip(data.iterrows(), shown, strict=False):
-        assert one.interval is not None
-        assert (row["low"], row["high"]) == (one.interval.low, one.interval.high)
+    for (_, row), shown_line in zip(data.iterrows(), shown, strict=False):
+        assert shown_line.interval is not None
+        assert (row["low"], row["high"]) == (shown_line.interval.low, shown_line.interval.high)
     assert data["paper"].isna().tolist() == [False, True]
     assert frame(shown[2:]).empty
 
@@ -108,29 +108,29 @@ def test_accuracies_and_intervals_are_those_of_the_lines() -> None:
         line("majority", 66.0, "baseline"),
         line("ucl", 60.0, dataset="PTC_MR"),
     ]
-    figure = made(score_figure(shown))
+    figure = existing(score_figure(shown))
     first, second = figure.axes
     assert [axes.get_title() for axes in figure.axes] == ["MUTAG", "PTC_MR"]
     labels = [tick.get_text() for tick in first.get_yticklabels()]
     best = shown[2].entry
     assert labels == ["ucl", "hucl β=1", best, "majority"]
-    found = drawn(first)
-    for y, (label, own) in enumerate(zip(labels, shown, strict=False)):
-        interval = own.interval
+    points = drawn(first)
+    for y, (label, shown_line) in enumerate(zip(labels, shown, strict=False)):
+        interval = shown_line.interval
         assert interval is not None
-        assert found[label] == ([interval.mean], [y])
-        assert found[f"{label} interval"] == ([interval.low, interval.high], [y, y])
-    assert found["ucl paper"] == ([86.8], [0])
-    assert found[f"{best} paper"] == ([87.2], [2])
-    assert len(found) == 4 * 2 + 2
+        assert points[label] == ([interval.mean], [y])
+        assert points[f"{label} interval"] == ([interval.low, interval.high], [y, y])
+    assert points["ucl paper"] == ([86.8], [0])
+    assert points[f"{best} paper"] == ([87.2], [2])
+    assert len(points) == 4 * 2 + 2
     assert set(drawn(second)) == {"ucl", "ucl interval"}
 
 
 def test_what_was_best_on_test_is_hollow_and_baselines_are_grey() -> None:
     shown = [line("hucl", 84.0, "inside"), line("hucl", 87.0, "best"), line("wl", 86.0, "baseline")]
-    (axes,) = made(score_figure(shown)).axes
+    (axes,) = existing(score_figure(shown)).axes
     faces = {str(a.get_label()): to_hex(a.get_markerfacecolor()) for a in axes.get_lines()}
-    inside, best = (one.entry for one in shown[:2])
+    inside, best = (shown_line.entry for shown_line in shown[:2])
     assert faces[inside] == COLOURS["hucl"].lower()
     assert faces[best] == "#ffffff"
     assert faces["wl"] == GREY.lower()
@@ -138,12 +138,12 @@ def test_what_was_best_on_test_is_hollow_and_baselines_are_grey() -> None:
 
 def test_open_lines_are_absent() -> None:
     assert score_figure([line("ucl", None)]) is None
-    (axes,) = made(score_figure([line("ucl", 80.0), line("scl", None)])).axes
+    (axes,) = existing(score_figure([line("ucl", 80.0), line("scl", None)])).axes
     assert set(drawn(axes)) == {"ucl", "ucl interval"}
 
 
 def test_six_data_sets_stand_in_two_rows() -> None:
-    figure = made(score_figure([line("ucl", 80.0, dataset=f"S{n}") for n in range(6)]))
+    figure = existing(score_figure([line("ucl", 80.0, dataset=f"S{n}") for n in range(6)]))
     shown = [axes for axes in figure.axes if axes.axison]
     assert [axes.get_title() for axes in shown] == [f"S{n}" for n in range(6)]
     assert len({axes.get_subplotspec().rowspan.start for axes in shown}) == 2  # type: ignore[union-attr]
@@ -158,11 +158,11 @@ def test_curves_are_the_means_and_intervals_of_each_beta() -> None:
         line("hucl", 83.0, beta=10), line("hucl", 82.0, beta=1),
         line("hucl", 99.0, "best", beta=10), line("hucl", 70.0, "inside"),
     ]  # fmt: skip
-    (axes,) = made(beta_figure(shown)).axes
-    found = drawn(axes)
-    assert found["hucl"] == ([0, 1], [82.0, 83.0])
-    assert found["ucl"][1] == [80.0, 80.0]
-    assert found["scl"][1] == [81.0, 81.0]
+    (axes,) = existing(beta_figure(shown)).axes
+    points = drawn(axes)
+    assert points["hucl"] == ([0, 1], [82.0, 83.0])
+    assert points["ucl"][1] == [80.0, 80.0]
+    assert points["scl"][1] == [81.0, 81.0]
     bars = [s[:, 1].tolist() for c in axes.collections for s in c.get_segments()]  # type: ignore[attr-defined]
     intervals = [x.interval for x in (shown[3], shown[2])]
     assert bars == [[i.low, i.high] for i in intervals if i]
@@ -172,7 +172,7 @@ def test_curves_are_the_means_and_intervals_of_each_beta() -> None:
 def test_a_missing_beta_is_left_out_and_keeps_its_place() -> None:
     shown = [line("hucl", m, beta=b) for b, m in ((1, 80.0), (2, 81.0), (10, 82.0))]
     shown += [line("hscl", m, beta=b) for b, m in ((1, 70.0), (2, None), (10, 72.0))]
-    (axes,) = made(beta_figure(shown)).axes
+    (axes,) = existing(beta_figure(shown)).axes
     x, y = drawn(axes)["hscl"]
     assert y == [70.0, 72.0]
     assert np.round(x).tolist() == [0, 2]
@@ -201,29 +201,29 @@ def texts(figure: Figure) -> list[str]:
 
 
 def test_ranks_are_those_of_scipy() -> None:
-    found = ranks(ranked())
-    assert found is not None
+    ranking = ranks(ranked())
+    assert ranking is not None
     matrix = np.array(list(MEANS.values())).T
     expected = rankdata(-matrix, axis=1).mean(axis=0)
-    assert [line.method for line in found.lines] == list(MEANS)
-    assert found.ranks == pytest.approx(expected)
-    assert found.p == pytest.approx(friedmanchisquare(*matrix.T).pvalue)
+    assert [line.method for line in ranking.lines] == list(MEANS)
+    assert ranking.ranks == pytest.approx(expected)
+    assert ranking.p == pytest.approx(friedmanchisquare(*matrix.T).pvalue)
     # Demšar's Table 5: q = 2.569 for four methods at 5 %
-    assert found.critical == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 3)), abs=2e-3)
-    (axes,) = made(rank_figure(ranked())).axes
+    assert ranking.critical == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 3)), abs=2e-3)
+    (axes,) = existing(rank_figure(ranked())).axes
     shown = drawn(axes)
     for method, rank in zip(MEANS, expected, strict=True):
         assert shown[method][0][0] == pytest.approx(rank)
         assert f"{method}  {rank:.2f}" in texts(axes.figure)  # type: ignore[arg-type]
-    assert np.diff(shown["CD"][0]) == pytest.approx(found.critical)
-    assert says(axes.get_xlabel(), f"p = {found.p:.2g}")
+    assert np.diff(shown["CD"][0]) == pytest.approx(ranking.critical)
+    assert says(axes.get_xlabel(), f"p = {ranking.p:.2g}")
 
 
 def test_a_clique_joins_exactly_what_is_not_told_apart() -> None:
     sets = [f"S{n}" for n in range(20)]
     order = {"ucl": 90.0, "scl": 89.0, "hucl": 50.0, "hscl": 49.0}
     shown = [line(m, mean, dataset=d) for m, mean in order.items() for d in sets]
-    (axes,) = made(rank_figure(shown)).axes
+    (axes,) = existing(rank_figure(shown)).axes
     bars = [list(a.get_xdata()) for a in axes.get_lines() if a.get_label() == "clique"]  # type: ignore[arg-type]
     # Ranks 1, 2, 3, 4 and CD 2.569 √(20 / 120) = 1.05: neighbours alone are joined.
     assert np.allclose(bars, [[0.97, 2.03], [1.97, 3.03], [2.97, 4.03]])
@@ -235,22 +235,22 @@ def test_one_line_a_method_is_ranked() -> None:
     best = [line("hucl", 99.0, "best", dataset=d) for d in SETS]
     inside = [line("hucl", 20.0, "inside", dataset=d) for d in SETS]
     without = [x for x in ranked() if x.method != "hucl"]
-    assert "hucl β=1  4.00" in texts(made(rank_figure([*without, *several, *best])))
-    found = texts(made(rank_figure([*without, *several, *inside, *best])))
-    assert f"{inside[0].label}  4.00" in found
-    assert sum(text.startswith("hucl") for text in found) == 1
+    assert "hucl β=1  4.00" in texts(existing(rank_figure([*without, *several, *best])))
+    words = texts(existing(rank_figure([*without, *several, *inside, *best])))
+    assert f"{inside[0].label}  4.00" in words
+    assert sum(text.startswith("hucl") for text in words) == 1
 
 
 def test_only_data_sets_where_trained_methods_are_finished_are_ranked() -> None:
-    found = ranks(ranked(scl=(82.0, None, 49.0)))
-    assert found is not None
-    assert found.datasets == ["MUTAG", "ENZYMES"]
+    ranking = ranks(ranked(scl=(82.0, None, 49.0)))
+    assert ranking is not None
+    assert ranking.datasets == ["MUTAG", "ENZYMES"]
     assert ranks(ranked(scl=(82.0, None, None))) is None
     partly = [*ranked()[:-1], line("wl", 30.0, "baseline", dataset="ENZYMES", n=1)]
-    found = ranks(partly)  # the baseline is left out, not the data set
-    assert found is not None
-    assert found.datasets == list(SETS)
-    assert [x.method for x in found.lines] == ["ucl", "scl", "hucl"]
+    ranking = ranks(partly)  # the baseline is left out, not the data set
+    assert ranking is not None
+    assert ranking.datasets == list(SETS)
+    assert [x.method for x in ranking.lines] == ["ucl", "scl", "hucl"]
 
 
 def test_two_methods_or_one_data_set_have_no_ranks() -> None:
@@ -267,9 +267,9 @@ def test_every_method_has_a_colour_of_its_own(monkeypatch: pytest.MonkeyPatch) -
     before = {name: colour(name) for name in METHODS}
     for name in ("new", "newer"):
         monkeypatch.setitem(METHODS, name, replace(METHODS["hscl"], name=name))
-    found = {name: colour(name) for name in METHODS}
-    assert len({*found.values(), GREY}) == len(METHODS) + 1
-    assert found.items() >= before.items()
+    colours = {name: colour(name) for name in METHODS}
+    assert len({*colours.values(), GREY}) == len(METHODS) + 1
+    assert colours.items() >= before.items()
     assert colour("majority") == GREY
 
 
@@ -280,8 +280,8 @@ def test_the_same_lines_give_the_same_bytes(tmp_path: Path) -> None:
     ]
     for name, draw in FIGURES.items():
         first, second = tmp_path / f"{name}1.svg", tmp_path / f"{name}2.svg"
-        save(made(draw(shown)), first)
-        save(made(draw(shown)), second)
+        save(existing(draw(shown)), first)
+        save(existing(draw(shown)), second)
         assert first.read_bytes() == second.read_bytes()
         root = Xml.parse(first).getroot()
         assert root.tag.endswith("svg")

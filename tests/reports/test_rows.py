@@ -44,8 +44,8 @@ def shown(results: Results) -> list[tuple[str, str]]:
     return [(row.kind, name(row)) for row in rows(results)]
 
 
-def row_of(found: Sequence[Row], label: str, protocol: str | None = None) -> Row:
-    (row,) = [row for row in found if name(row) == label and protocol in (None, row.protocol)]
+def row_of(table: Sequence[Row], label: str, protocol: str | None = None) -> Row:
+    (row,) = [row for row in table if name(row) == label and protocol in (None, row.protocol)]
     return row
 
 
@@ -85,11 +85,11 @@ def test_a_label_names_what_differs_between_rows_of_its_method() -> None:
     configs = [
         config("hscl", "transductive", hardness_scale=scale) for scale in ("rank", "batch-max")
     ]
-    found = rows(filled(configs))
-    assert [row.label for row in found if row.kind == "fixed"] == [
+    table = rows(filled(configs))
+    assert [row.label for row in table if row.kind == "fixed"] == [
         "hscl β=1 rank", "hscl β=1 batch-max"
     ]  # fmt: skip
-    assert {row.beta for row in found} == {None}
+    assert {row.beta for row in table} == {None}
     configs = [config("ucl", "transductive", batch_size=size) for size in (32, 128)]
     fixed = [row.label for row in rows(filled(configs)) if row.kind == "fixed"]
     assert fixed == ["ucl batch-size=32", "ucl batch-size=128"]
@@ -103,7 +103,7 @@ def test_each_group_of_candidates_chooses_for_itself() -> None:
         "hscl chosen inside (batch-size=32)", "hscl chosen inside (batch-size=128)",
     ]  # fmt: skip
     for row, group in zip(inside, (configs[:2], configs[2:]), strict=True):
-        alone = [one for one in rows(replace(results, configs=group)) if one.kind == "inside"]
+        alone = [row for row in rows(replace(results, configs=group)) if row.kind == "inside"]
         assert row.scores == alone[0].scores
     table = choice_table(results.selections)
     assert [text.split()[0] for text in table["setting"]] == [
@@ -118,8 +118,8 @@ def test_a_row_has_a_beta_where_its_setting_is_beta_alone() -> None:
         config("hcl", beta=3.0),
         config("majority"),
     ]
-    found = rows(filled(configs, select=True))
-    assert {name(row): row.beta for row in found} == {
+    table = rows(filled(configs, select=True))
+    assert {name(row): row.beta for row in table} == {
         "ucl": None, "hscl β=0.125": 0.125, "hscl β=10": 10.0, "hscl inside": None,
         "hscl best β=10": 10.0, "hcl β=3": 3.0, "majority": None,
     }  # fmt: skip
@@ -151,11 +151,11 @@ def test_supervised_has_an_inductive_table_whatever_is_asked(asked: list[str]) -
         config("supervised"),
         config("majority"),
     ]
-    found = rows(filled(configs))
-    assert all(row.is_baseline == (row.method != "ucl") for row in found)
-    assert [row.protocol for row in found if row.method == "supervised"] == ["inductive"]
+    table = rows(filled(configs))
+    assert all(row.is_baseline == (row.method != "ucl") for row in table)
+    assert [row.protocol for row in table if row.method == "supervised"] == ["inductive"]
     tables = list(dict.fromkeys((*asked, "inductive")))
-    assert [row.protocol for row in found if row.method == "majority"] == tables
+    assert [row.protocol for row in table if row.method == "majority"] == tables
 
 
 @pytest.mark.parametrize(("protocol", "inside"), [("transductive", []), ("inductive", [INSIDE])])
@@ -171,14 +171,18 @@ def test_sets_of_other_classes_are_other_sets_and_wrong_labels_are_nothing_to_ch
         for n in (2, 10)
         for size in (64, 512)
     ]
-    found = rows(with_accuracies({Run(one, seed): 50.0 for one in clean for seed in (0, 1)}))
-    assert [(row.dataset, row.kind) for row in found] == [
+    table = rows(
+        with_accuracies({Run(run_config, seed): 50.0 for run_config in clean for seed in (0, 1)})
+    )
+    assert [(row.dataset, row.kind) for row in table] == [
         (f"CIFAR10, {n} classes", kind) for n in (2, 10) for kind in ("fixed", "fixed", "best")
     ]
-    assert not any("classes" in " ".join([row.label, *row.changed]) for row in found)
+    assert not any("classes" in " ".join([row.label, *row.changed]) for row in table)
     noisy = [ImageConfig("CIFAR10", "scl", label_noise=share) for share in (0.0, 0.4)]
-    found = rows(with_accuracies({Run(one, seed): 50.0 for one in noisy for seed in (0, 1)}))
-    assert [row.kind for row in found] == ["fixed", "fixed"]
+    table = rows(
+        with_accuracies({Run(run_config, seed): 50.0 for run_config in noisy for seed in (0, 1)})
+    )
+    assert [row.kind for row in table] == ["fixed", "fixed"]
 
 
 def test_rows_go_by_protocol_data_set_and_method_with_baselines_last() -> None:
@@ -188,7 +192,7 @@ def test_rows_go_by_protocol_data_set_and_method_with_baselines_last() -> None:
         for method in ("majority", "scl", "supervised", "ucl")
         for protocol in ("inductive", "transductive")
     ]
-    found = rows(filled(list(dict.fromkeys(configs))))
+    table = rows(filled(list(dict.fromkeys(configs))))
     inductive = [
         ("scl", "fixed"),
         ("ucl", "fixed"),
@@ -196,7 +200,7 @@ def test_rows_go_by_protocol_data_set_and_method_with_baselines_last() -> None:
         ("supervised", "baseline"),
     ]
     paper = [("scl", "fixed"), ("ucl", "fixed"), ("majority", "baseline")]
-    assert [(row.protocol, row.dataset, row.method, row.kind) for row in found] == [
+    assert [(row.protocol, row.dataset, row.method, row.kind) for row in table] == [
         (protocol, dataset, *rest)
         for protocol, block in (("inductive", inductive), ("transductive", paper))
         for dataset in ("PTC_MR", "MUTAG")
@@ -206,22 +210,22 @@ def test_rows_go_by_protocol_data_set_and_method_with_baselines_last() -> None:
 
 def test_baselines_alone_stand_in_a_table_of_their_own_protocol() -> None:
     names = ("majority", "untrained", "supervised")
-    found = rows(filled([config(name) for name in names], SEEDS))
+    table = rows(filled([config(name) for name in names], SEEDS))
     expected = [("baseline", name, "inductive") for name in names]
-    assert [(row.kind, row.label, row.protocol) for row in found] == expected
-    assert all(row.tests == {} for row in found)
+    assert [(row.kind, row.label, row.protocol) for row in table] == expected
+    assert all(row.tests == {} for row in table)
     assert rows(Results([], SEEDS, {})) == []
 
 
 @pytest.mark.parametrize("protocol", ["transductive", "inductive"])
 def test_a_command_that_has_not_begun_shows_its_rows_open(protocol: str) -> None:
     configs = [config("ucl", protocol), *hscl(protocol), config("majority")]
-    found = rows(Results(configs, SEEDS, {}, select=True))
+    table = rows(Results(configs, SEEDS, {}, select=True))
     inside = [INSIDE] if protocol == "inductive" else []
-    assert [(row.kind, name(row)) for row in found] == [
+    assert [(row.kind, name(row)) for row in table] == [
         ("fixed", "ucl"), *FIXED, *inside, ("best", "hscl best"), ("baseline", "majority"),
     ]  # fmt: skip
-    for row in found:
+    for row in table:
         assert (row.scores, row.interval, row.gap, row.tests) == (None, None, None, {})
         assert (row.expected, row.seconds, row.optimism) == (7, 0.0, None)
 
@@ -231,12 +235,12 @@ def test_a_command_that_has_not_begun_shows_its_rows_open(protocol: str) -> None
 
 def test_a_row_holds_the_records_of_its_config() -> None:
     configs = [config("ucl"), *hscl("inductive"), config("ucl", "transductive"), config("majority")]
-    found = rows(filled(configs, (4, 0, 2), missing=[Run(configs[1], 4)]))
+    table = rows(filled(configs, (4, 0, 2), missing=[Run(configs[1], 4)]))
     labels = ("ucl", "hscl β=1", "hscl β=2", "hscl β=10", "ucl", "majority")
     expected = [(label, c.protocol, c) for label, c in zip(labels, configs, strict=True)]
     for label, protocol, asked in [*expected, ("majority", "transductive", configs[-1])]:
         seeds = (0, 2) if asked == configs[1] else (4, 0, 2)
-        row = row_of(found, label, protocol)
+        row = row_of(table, label, protocol)
         assert row.scores is not None
         assert row.scores.seeds == seeds
         assert row.scores.flat == [a for seed in seeds for a in noise(Run(asked, seed))]
@@ -259,17 +263,17 @@ def test_fewer_training_graphs_widen_intervals_and_raise_p(share: float) -> None
     """n_test / n_train counts the graphs trained on; of two rows, those of the one with fewer."""
     control, other = config("ucl", train_share=share), config("majority")
     assert other.train_share == 1
-    found = rows(filled([control, other], SEEDS))
+    table = rows(filled([control, other], SEEDS))
     a, b = (np.ravel([noise(Run(c, seed)) for seed in SEEDS]) for c in (other, control))
     to_train = 1 / ((FOLDS - 1) * share)
     error = math.sqrt((1 / len(b) + to_train) * b.var(ddof=1))
-    interval = row_of(found, "ucl").interval
+    interval = row_of(table, "ucl").interval
     assert interval is not None
     assert interval.high - interval.mean == pytest.approx(stats.t.ppf(0.975, len(b) - 1) * error)
     d = a - b
     t = d.mean() / math.sqrt((1 / len(d) + to_train) * d.var(ddof=1))
     p = 2 * stats.t.sf(abs(t), len(d) - 1)
-    assert row_of(found, "majority").tests["ucl"].p == pytest.approx(p)
+    assert row_of(table, "majority").tests["ucl"].p == pytest.approx(p)
 
 
 def with_accuracies(table: Mapping[Run, float], **settings: Any) -> Results:
@@ -281,42 +285,42 @@ def with_accuracies(table: Mapping[Run, float], **settings: Any) -> Results:
 @pytest.mark.parametrize("protocol", ["transductive", "inductive"])
 def test_best_on_test_is_found_on_the_seeds_that_all_candidates_have(protocol: str) -> None:
     """β = 1 has a seed of 99 % that the others lack; without it, β = 2 is the best."""
-    one, two, ten = hscl(protocol)
+    first, two, ten = hscl(protocol)
     table = {
-        **{Run(one, seed): a for seed, a in enumerate([99.0, 70.0, 71.0])},
+        **{Run(first, seed): a for seed, a in enumerate([99.0, 70.0, 71.0])},
         **{Run(two, seed): a for seed, a in enumerate([60.0, 75.0, 74.0])},
         **{Run(ten, seed): 50.0 for seed in (1, 2)},
     }
-    found = rows(with_accuracies(table))
-    best = row_of(found, "hscl best β=2")
+    shown_rows = rows(with_accuracies(table))
+    best = row_of(shown_rows, "hscl best β=2")
     assert best.scores is not None
     assert (best.scores.seeds, best.scores.means) == ((1, 2), [75.0, 74.0])
 
 
 def test_what_was_chosen_inside_and_the_best_on_test_are_of_the_same_seeds() -> None:
     """Seed 0 lacks one hold-out. The hold-outs choose β = 2 in seed 1, β = 1 in seed 2."""
-    one, two = hscl("inductive", 1.0, 2.0)
+    first, two = hscl("inductive", 1.0, 2.0)
     table = {
-        **{Run(one, seed): a for seed, a in enumerate([99.0, 70.0, 72.0])},
+        **{Run(first, seed): a for seed, a in enumerate([99.0, 70.0, 72.0])},
         **{Run(two, seed): a for seed, a in enumerate([10.0, 80.0, 90.0])},
-        **{Run(one, seed, inner=True): a for seed, a in enumerate([1.0, 1.0, 3.0])},
+        **{Run(first, seed, inner=True): a for seed, a in enumerate([1.0, 1.0, 3.0])},
         **{Run(two, seed, inner=True): 2.0 for seed in (1, 2)},
     }
-    found = rows(with_accuracies(table, select=True))
-    inside, best = row_of(found, "hscl inside"), row_of(found, "hscl best β=2")
+    shown_rows = rows(with_accuracies(table, select=True))
+    inside, best = row_of(shown_rows, "hscl inside"), row_of(shown_rows, "hscl best β=2")
     assert inside.scores is not None
     assert best.scores is not None
     assert (inside.scores.seeds, inside.scores.means) == ((1, 2), [80.0, 72.0])
     assert (best.scores.seeds, best.scores.means) == ((1, 2), [80.0, 90.0])
     assert best.optimism == pytest.approx(85.0 - 76.0)
-    assert [row.optimism for row in found if row is not best] == [None] * 3
+    assert [row.optimism for row in shown_rows if row is not best] == [None] * 3
 
 
 def test_the_time_of_every_record_is_shown_once() -> None:
     configs = [config("ucl"), *hscl("inductive"), config("majority")]
-    found = rows(filled(configs, SEEDS, select=True))
+    table = rows(filled(configs, SEEDS, select=True))
     seconds = [23.0, *[23.0] * 3, 3 * 10.0, 0.0, 23.0]  # ucl, fixed, inside, best, majority
-    assert [row.seconds for row in found] == pytest.approx([7 * each for each in seconds])
+    assert [row.seconds for row in table] == pytest.approx([7 * each for each in seconds])
 
 
 # The paper's figure
@@ -328,8 +332,8 @@ def test_the_papers_figure_stands_beside_the_row_made_as_the_paper_made_it() -> 
     best = several[-1]
     assert best.scores is not None
     assert best.gap == pytest.approx(np.mean(best.scores.flat) - 87.2)
-    (one,) = rows(filled(hscl("transductive", 2.0), SEEDS))
-    assert (one.kind, one.paper) == ("fixed", 87.2)
+    (only,) = rows(filled(hscl("transductive", 2.0), SEEDS))
+    assert (only.kind, only.paper) == ("fixed", 87.2)
     assert rows(filled([config("ucl", "transductive", dataset="PTC_MR")]))[0].paper == 55.3
 
 
@@ -384,8 +388,8 @@ def check_tests(block: Sequence[Row], controls: Mapping[str, Row]) -> None:
             row for row in block if row.kind != "best" and row.method != control and row.scores
         ]
         ours, theirs = [accuracies(row) for row in family], accuracies(reference)
-        differences, raw = zip(*(t_test(one, theirs) for one in ours), strict=True)
-        p, p_ranks = holm(raw), holm([signed_ranks(one, theirs) for one in ours])
+        differences, raw = zip(*(t_test(ours_scores, theirs) for ours_scores in ours), strict=True)
+        p, p_ranks = holm(raw), holm([signed_ranks(ours_scores, theirs) for ours_scores in ours])
         for i, row in enumerate(family):
             test = row.tests[control]
             assert test.seeds == len(ours[i].keys() & theirs.keys())
@@ -411,8 +415,8 @@ def everything(*datasets: str) -> Results:
     return filled(list(dict.fromkeys(configs)), SEEDS, select=True)
 
 
-def block_of(found: Sequence[Row], dataset: str, protocol: str) -> list[Row]:
-    return [row for row in found if (row.dataset, row.protocol) == (dataset, protocol)]
+def block_of(table: Sequence[Row], dataset: str, protocol: str) -> list[Row]:
+    return [row for row in table if (row.dataset, row.protocol) == (dataset, protocol)]
 
 
 @pytest.mark.parametrize("protocol", ["transductive", "inductive"])
@@ -441,46 +445,50 @@ def test_a_family_does_not_spill_over_protocols(protocol: str) -> None:
     configs = [config(m, p) for m in METHODS for p in ("transductive", "inductive")] + [
         config("majority")
     ]
-    own = [c for c in configs if c.is_baseline or c.protocol == protocol]
+    expected = [c for c in configs if c.is_baseline or c.protocol == protocol]
     both = rows(filled(configs, SEEDS))
-    assert block_of(both, "MUTAG", protocol) == rows(filled(own, SEEDS))
+    assert block_of(both, "MUTAG", protocol) == rows(filled(expected, SEEDS))
 
 
 @pytest.mark.parametrize("control", [[], [config("ucl")]])
 def test_a_table_whose_control_is_absent_or_open_has_no_tests(control: list[GraphConfig]) -> None:
     configs = [*control, config("dcl"), *hscl("inductive"), config("majority")]
     missing = [Run(c, seed) for c in control for seed in SEEDS]
-    found = rows(filled(configs, SEEDS, select=True, missing=missing))
-    assert all(row.tests == {} for row in found)
+    table = rows(filled(configs, SEEDS, select=True, missing=missing))
+    assert all(row.tests == {} for row in table)
 
 
 @pytest.mark.parametrize("method", ["wl", "wl-oa", "graph-size", "label-histogram"])
 def test_a_baseline_that_chose_no_c_is_not_tested_and_a_note_says_so(method: str) -> None:
     configs = [config("ucl"), config("hucl"), config(method), config("majority")]
     results = filled(configs, SEEDS)
-    others = {run: one for run, one in results.records.items() if run.config.method != method}
-    blind = {
-        run: replace(one, fold_c=[]) if run.config.method == method else one
-        for run, one in results.records.items()
+    others = {
+        run: run_record
+        for run, run_record in results.records.items()
+        if run.config.method != method
     }
-    found = rows(replace(results, records=blind))
-    row = row_of(found, method)
+    blind = {
+        run: replace(run_record, fold_c=[]) if run.config.method == method else run_record
+        for run, run_record in results.records.items()
+    }
+    shown_rows = rows(replace(results, records=blind))
+    row = row_of(shown_rows, method)
     without = rows(replace(results, records=others))
     assert row.tests == {}
     assert row.scores == row_of(rows(results), method).scores
     for name in ("hucl β=1", "majority"):  # which are corrected for one comparison fewer
-        assert row_of(found, name).tests == row_of(without, name).tests != {}
-    assert {one.method for one in found if marks(one) == "°"} == {method}
+        assert row_of(shown_rows, name).tests == row_of(without, name).tests != {}
+    assert {run_record.method for run_record in shown_rows if marks(run_record) == "°"} == {method}
     assert not any(map(marks, rows(results)))
-    assert all(says(table.to_string(), method) for table in score_tables(found))
+    assert all(says(table.to_string(), method) for table in score_tables(shown_rows))
 
 
 def test_what_wl_starts_from_is_noted_where_it_is_not_the_features() -> None:
     configs = [config("ucl"), config("wl"), config("hucl", kernel="rbf+wl-oa")]
     results = filled(configs)
     degrees = {
-        run: replace(one, data={**one.data, "wl_start": "degrees"})
-        for run, one in results.records.items()
+        run: replace(run_record, data={**run_record.data, "wl_start": "degrees"})
+        for run, run_record in results.records.items()
     }
     (remark,) = remarks(rows(replace(results, records=degrees)))
     assert says(remark, "MUTAG", "WL", "degrees")
@@ -539,23 +547,23 @@ def test_open_rows_and_rows_without_a_shared_seed_have_no_tests_and_do_not_count
 
 
 def test_a_row_is_compared_with_the_control_of_its_own_encoder_alone() -> None:
-    own = "mine:Net@1f"
-    both = [made.config(method=m, encoder=e) for m in ("ucl", "hucl") for e in ("gin", own)]
+    encoder = "mine:Net@1f"
+    both = [made.config(method=m, encoder=e) for m in ("ucl", "hucl") for e in ("gin", encoder)]
     for configs, tested in (
-        (both, {"gin", own}),
-        (both[1:], {own}),
+        (both, {"gin", encoder}),
+        (both[1:], {encoder}),
         ([*both[:1], *both[2:]], {"gin"}),
     ):
-        found = {row.encoder: row for row in rows(made.results(*configs)) if row.method == "hucl"}
-        assert {encoder for encoder, row in found.items() if "ucl" in row.tests} == tested
-        assert not any(row.kind == "best" for row in found.values())
+        table = {row.encoder: row for row in rows(made.results(*configs)) if row.method == "hucl"}
+        assert {encoder for encoder, row in table.items() if "ucl" in row.tests} == tested
+        assert not any(row.kind == "best" for row in table.values())
 
 
 def test_a_baseline_beside_several_encoders_is_not_tested() -> None:
     both = [made.config(method=m, encoder=e) for m in ("ucl", "hucl") for e in ("gin", "mine:N@1")]
     majority = made.config("majority")
     results = made.results(*both, majority)
-    found = rows(results)
-    assert row_of(found, "majority").tests == {}
+    table = rows(results)
+    assert row_of(table, "majority").tests == {}
     with_one = rows(made.results(*both[::2], majority))
     assert row_of(with_one, "majority").tests.keys() == {"ucl"}

@@ -30,7 +30,7 @@ from gcl_hard.reports.runs import (
     subject,
     versions,
 )
-from tests.reports import made_runs as made
+from tests.reports import made_runs
 from tests.said import says
 
 HSCL, UCL = GraphConfig(folds=2), GraphConfig(folds=2, method="ucl")
@@ -54,24 +54,24 @@ def result_file(path: Path, *records: dict[str, Any]) -> Path:
 
 def test_a_record_keeps_what_a_figure_needs(tmp_path: Path) -> None:
     config = ImageConfig(method="scl", epochs=4)
-    path = made.save(
+    path = made_runs.save(
         tmp_path, config, 3, epochs=(2, 4), accuracies=[71.5], curve=[[2, 50], [4, 60]]
     )
     (run,) = read([path])
     assert (run.run.config, run.seed, run.values) == (config, 3, [71.5])
     assert run.curve == [[2, 50], [4, 60]]
-    assert run.diagnostics == made.snapshots((2, 4), seed=3)
+    assert run.diagnostics == made_runs.snapshots((2, 4), seed=3)
 
 
 def test_a_folder_gives_its_records_and_nothing_else(tmp_path: Path) -> None:
     for seed in (1, 0):
-        made.save(tmp_path, UCL, seed)
-    made.save(tmp_path, HSCL, 0)
-    made.save(tmp_path, HSCL, 1, inner=True)
+        made_runs.save(tmp_path, UCL, seed)
+    made_runs.save(tmp_path, HSCL, 0)
+    made_runs.save(tmp_path, HSCL, 1, inner=True)
     (tmp_path / ".hidden_seed0.json").write_text("{", encoding="utf-8")
     (tmp_path / "notes.json").write_text("{", encoding="utf-8")
     (tmp_path / "list.json").write_text("[1]", encoding="utf-8")
-    result_file(tmp_path / "results.json", made.stored(HSCL, 9, accuracies=[80, 90]))
+    result_file(tmp_path / "results.json", made_runs.stored(HSCL, 9, accuracies=[80, 90]))
     assert [(run.run.config, run.seed) for run in read([tmp_path])] == [
         (UCL, 0),
         (UCL, 1),
@@ -80,22 +80,26 @@ def test_a_folder_gives_its_records_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_a_result_file_gives_what_its_records_gave(tmp_path: Path) -> None:
-    given: list[dict[str, Any]] = [
+    stored_runs: list[dict[str, Any]] = [
         {"config": config, "seed": seed, "epochs": (5, 10), "accuracies": [80.0 + seed, 90.0],
          "curve": [[5, 40.0 + seed]]}
         for config in (UCL, HSCL) for seed in (0, 2)
     ]  # fmt: skip
-    single = read([made.save(tmp_path / "records", **each) for each in given])
-    whole = read([result_file(tmp_path / "all.json", *(made.stored(**each) for each in given))])
+    single = read([made_runs.save(tmp_path / "records", **each) for each in stored_runs])
+    whole = read(
+        [result_file(tmp_path / "all.json", *(made_runs.stored(**each) for each in stored_runs))]
+    )
     assert len(single) == len(whole) == 4
     kept = ("config", "seed", "scores", "curve", "diagnostics", "versions")
-    for one, other in zip(whole, single, strict=True):
-        assert all(getattr(one, name) == getattr(other, name) for name in kept)
+    for result, other in zip(whole, single, strict=True):
+        assert all(getattr(result, name) == getattr(other, name) for name in kept)
     assert {run.versions["source"] for run in whole} == {"0a"}
 
 
 def test_a_result_file_without_snapshots_is_read(tmp_path: Path) -> None:
-    (run,) = read([result_file(tmp_path / "a.json", made.stored(HSCL, 1, accuracies=[80, 90]))])
+    (run,) = read(
+        [result_file(tmp_path / "a.json", made_runs.stored(HSCL, 1, accuracies=[80, 90]))]
+    )
     assert (run.seed, run.values, run.diagnostics, run.curve) == (1, [80, 90], [], [])
 
 
@@ -103,7 +107,10 @@ def test_a_result_file_without_snapshots_is_read(tmp_path: Path) -> None:
 def test_a_seed_that_is_there_twice_counts_once_with_its_snapshots(
     order: tuple[int, int], tmp_path: Path
 ) -> None:
-    places = [made.save(tmp_path / "a", HSCL), made.save(tmp_path / "b", HSCL, epochs=(1, 2))]
+    places = [
+        made_runs.save(tmp_path / "a", HSCL),
+        made_runs.save(tmp_path / "b", HSCL, epochs=(1, 2)),
+    ]
     (run,) = read([places[i] for i in order])
     assert len(run.diagnostics) == 2
 
@@ -112,22 +119,22 @@ def test_a_seed_that_is_there_twice_counts_once_with_its_snapshots(
 def test_of_two_without_snapshots_the_later_counts(order: tuple[int, int], tmp_path: Path) -> None:
     days = [(90.0, "2026-01-02T00:00:00+00:00"), (80.0, "2026-01-03T00:00:00+00:00")]
     places = [
-        made.save(tmp_path / str(i), HSCL, accuracies=[accuracy], finished=day, version=str(i))
+        made_runs.save(tmp_path / str(i), HSCL, accuracies=[accuracy], finished=day, version=str(i))
         for i, (accuracy, day) in enumerate(days)
     ]
     (run,) = read([places[i] for i in order])
     assert (run.values, run.versions) == ([80.0], {"source": "1"})
-    made.save(tmp_path / "0", HSCL, accuracies=[90.0], finished=days[1][1])
+    made_runs.save(tmp_path / "0", HSCL, accuracies=[90.0], finished=days[1][1])
     (run,) = read([places[i] for i in order])  # of one moment: still the same of the two
     assert run.values == [90.0]
 
 
 def test_the_order_of_places_does_not_matter(tmp_path: Path) -> None:
     configs = [GraphConfig(method=m) for m in ("hscl", "ucl", "scl")] + [GraphConfig(beta=0.5)]
-    paths = [made.save(tmp_path, config, seed) for config in configs for seed in (10, 2)]
-    found = read(paths)
-    assert found == read(reversed(paths))
-    assert [(r.run.config.method, r.run.config.beta, r.seed) for r in found] == [
+    paths = [made_runs.save(tmp_path, config, seed) for config in configs for seed in (10, 2)]
+    kept = read(paths)
+    assert kept == read(reversed(paths))
+    assert [(r.run.config.method, r.run.config.beta, r.seed) for r in kept] == [
         ("ucl", None, 2), ("ucl", None, 10), ("scl", None, 2), ("scl", None, 10),
         ("hscl", 0.5, 2), ("hscl", 0.5, 10), ("hscl", 1.0, 2), ("hscl", 1.0, 10),
     ]  # fmt: skip
@@ -145,7 +152,7 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
     assert says(refusal(other), "neither", "run's", "result file", *wanted)
     assert refusal(tmp_path).startswith(f"{tmp_path} ")
     assert says(refusal(tmp_path), "finished", *wanted)
-    made.save(tmp_path, GraphConfig(protocol="inductive"), inner=True)
+    made_runs.save(tmp_path, GraphConfig(protocol="inductive"), inner=True)
     assert says(refusal(tmp_path), "inner", "hold-outs")
 
 
@@ -157,7 +164,7 @@ def test_an_empty_result_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "words"),
     [
         ({"seed": "x"}, ["damaged"]),
         ({"scores": None}, ["damaged"]),
@@ -166,30 +173,30 @@ def test_an_empty_result_file_is_refused(tmp_path: Path) -> None:
         ({"diagnostics": [3]}, ["damaged"]),
         ({"diagnostics": [{"epoch": 1, "anchors": 3, "settings": {"beta=1": {}}}]}, ["damaged"]),
         (
-            {"diagnostics": [{k: v for k, v in made.snapshot(1).items() if k != "geometry"}]},
+            {"diagnostics": [{k: v for k, v in made_runs.snapshot(1).items() if k != "geometry"}]},
             ["damaged"],
         ),
-        ({"diagnostics": [{**made.snapshot(1), "geometry": None}]}, ["damaged"]),
-        ({"diagnostics": [{**made.snapshot(1), "epoch": "1"}]}, ["damaged"]),
-        ({"diagnostics": [{**made.snapshot(1), "settings": {"beta=1": None}}]}, ["damaged"]),
+        ({"diagnostics": [{**made_runs.snapshot(1), "geometry": None}]}, ["damaged"]),
+        ({"diagnostics": [{**made_runs.snapshot(1), "epoch": "1"}]}, ["damaged"]),
+        ({"diagnostics": [{**made_runs.snapshot(1), "settings": {"beta=1": None}}]}, ["damaged"]),
         ({"versions": 3}, ["damaged"]),
     ],
 )
 def test_a_record_that_cannot_be_used_is_refused(
-    changes: dict[str, Any], said: list[object], tmp_path: Path
+    changes: dict[str, Any], words: list[object], tmp_path: Path
 ) -> None:
-    path = made.save(tmp_path, HSCL, epochs=(1,))
+    path = made_runs.save(tmp_path, HSCL, epochs=(1,))
     stored = json.loads(path.read_text(encoding="utf-8"))
     del stored["digest"]
     path.write_text(json.dumps(stored | changes), encoding="utf-8")
     for place in (path, tmp_path):
         message = refusal(place)
         assert message.startswith(str(path))
-        assert says(message.removeprefix(str(path)), *said)
+        assert says(message.removeprefix(str(path)), *words)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "words"),
     [
         *(({"schema_version": n}, ["schema", n]) for n in (0, 2, 99)),
         ({"config": {"gamma": 3}}, ["unknown", "settings", "gamma"]),
@@ -198,22 +205,22 @@ def test_a_record_that_cannot_be_used_is_refused(
     ],
 )
 def test_a_record_that_another_version_wrote_is_named_and_left_out(
-    changes: dict[str, Any], said: list[object], tmp_path: Path
+    changes: dict[str, Any], words: list[object], tmp_path: Path
 ) -> None:
-    path = made.save(tmp_path, HSCL, epochs=(1,))
+    path = made_runs.save(tmp_path, HSCL, epochs=(1,))
     stored = json.loads(path.read_text(encoding="utf-8"))
     del stored["digest"]
     path.write_text(json.dumps(stored | changes), encoding="utf-8")
-    assert says(refusal(path), str(path), *said)
-    other = made.save(tmp_path, HSCL, 1, epochs=(1,))
+    assert says(refusal(path), str(path), *words)
+    other = made_runs.save(tmp_path, HSCL, 1, epochs=(1,))
     with pytest.warns(UserWarning, match=path.name) as warned:
         (run,) = read([tmp_path])
-    assert says(str(warned[0].message), 1, *said)
+    assert says(str(warned[0].message), 1, *words)
     assert (run.run, other.stem) == (Run(HSCL, 1), run.name)
 
 
 def test_a_half_written_record_is_refused_in_a_folder_too(tmp_path: Path) -> None:
-    made.save(tmp_path, HSCL)
+    made_runs.save(tmp_path, HSCL)
     broken = tmp_path / f"{Run(HSCL, 1).key}.json"
     broken.write_text('{"config": {', encoding="utf-8")
     for place in (broken, tmp_path):
@@ -222,7 +229,9 @@ def test_a_half_written_record_is_refused_in_a_folder_too(tmp_path: Path) -> Non
 
 
 def test_a_damaged_result_file_is_refused(tmp_path: Path) -> None:
-    path = result_file(tmp_path / "a.json", made.stored(HSCL, accuracies=[80, 90], epochs=(1,)))
+    path = result_file(
+        tmp_path / "a.json", made_runs.stored(HSCL, accuracies=[80, 90], epochs=(1,))
+    )
     stored = json.loads(path.read_text(encoding="utf-8"))
     stored["configs"][0]["diagnostics"] = []  # of one seed too few
     path.write_text(json.dumps(stored), encoding="utf-8")
@@ -231,7 +240,10 @@ def test_a_damaged_result_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_runs_without_snapshots_are_named() -> None:
-    with_one, without = made.run(HSCL, epochs=(1,)), [made.run(UCL, seed) for seed in (4, 5)]
+    with_one, without = (
+        made_runs.run(HSCL, epochs=(1,)),
+        [made_runs.run(UCL, seed) for seed in (4, 5)],
+    )
     require_snapshots([with_one])
     with pytest.raises(InputError, match=r"^\D*--diagnostics 1\b"):
         require_snapshots(without)
@@ -243,7 +255,7 @@ def test_runs_without_snapshots_are_named() -> None:
 
 
 def test_a_snapshot_of_what_was_not_finite_defines_nothing() -> None:
-    run = made.run(HSCL, epochs=(1, 2))
+    run = made_runs.run(HSCL, epochs=(1, 2))
     run.diagnostics[0].update(anchors=0, settings={}, geometry={})
     frame = snapshots([run])
     first, second = (
@@ -251,7 +263,7 @@ def test_a_snapshot_of_what_was_not_finite_defines_nothing() -> None:
     )
     assert (first["finite"], first["defined"], first["common"]) == (False, 0, 0)
     assert first[["assumption_1", "ucl", "others", "nc1"]].isna().all()
-    whole = made.snapshot(2)
+    whole = made_runs.snapshot(2)
     for name, value in whole["settings"]["beta=1"].items():
         if name != "losses":
             assert second[name] == value
@@ -261,22 +273,23 @@ def test_a_snapshot_of_what_was_not_finite_defines_nothing() -> None:
 
 def test_numbers_against_epoch_are_over_the_seeds_that_define_them() -> None:
     runs = [
-        made.run(HSCL, seed, epochs=epochs) for seed, epochs in enumerate([(1, 2), (2, 3), (2,)])
+        made_runs.run(HSCL, seed, epochs=epochs)
+        for seed, epochs in enumerate([(1, 2), (2, 3), (2,)])
     ]
     shares = [
         run.diagnostics[i]["settings"]["beta=1"] for run, i in zip(runs, (1, 0, 0), strict=True)
     ]
     shares[2]["assumption_1"] = None
     frame = snapshots(runs)
-    found = over_seeds(frame[frame["panel"] == "beta=1"], "assumption_1")
-    both = [one["assumption_1"] for one in shares[:2]]
-    assert found.to_dict("index") == {
+    means = over_seeds(frame[frame["panel"] == "beta=1"], "assumption_1")
+    both = [share["assumption_1"] for share in shares[:2]]
+    assert means.to_dict("index") == {
         ("hscl β=1", 2): {"mean": pytest.approx(sum(both) / 2), "min": min(both), "max": max(both)}
     }
 
 
 def test_snapshots_that_do_not_count_others_are_read(tmp_path: Path) -> None:
-    path = made.save(tmp_path, HSCL, epochs=(1,))
+    path = made_runs.save(tmp_path, HSCL, epochs=(1,))
     stored = json.loads(path.read_text(encoding="utf-8"))
     for setting in stored["diagnostics"][0]["settings"].values():
         del setting["others"], setting["other_labels"]
@@ -289,7 +302,9 @@ def test_snapshots_that_do_not_count_others_are_read(tmp_path: Path) -> None:
 
 
 def test_versions_are_said_if_they_differ() -> None:
-    runs = [made.run(HSCL, seed, version=name) for seed, name in enumerate(("a", "b", None, "a"))]
+    runs = [
+        made_runs.run(HSCL, seed, version=name) for seed, name in enumerate(("a", "b", None, "a"))
+    ]
     assert (versions(runs), versions(runs[2:]), versions([])) == (2, 1, 0)
 
 
@@ -300,12 +315,16 @@ def test_seeds_that_all_points_share_are_kept_or_else_those_of_a_line() -> None:
             GraphConfig(epochs=20),
             GraphConfig(method="ucl", epochs=20),
         ]
-        return [made.run(c, seed) for c, own in zip(configs, seeds, strict=False) for seed in own]
+        return [
+            made_runs.run(c, seed)
+            for c, own_seeds in zip(configs, seeds, strict=False)
+            for seed in own_seeds
+        ]
 
     def kept(runs: list[RunResult]) -> list[tuple[int, int]]:
-        found, words = same_seeds(runs, {run.run.config: run.run.config.method for run in runs})
+        shared, words = same_seeds(runs, {run.run.config: run.run.config.method for run in runs})
         assert words
-        return [(run.run.config.epochs, run.seed) for run in found]
+        return [(run.run.config.epochs, run.seed) for run in shared]
 
     assert kept(points((0, 1, 2), (1, 2), (1, 2, 3))) == [
         (10, 1), (10, 2), (20, 1), (20, 2), (20, 1), (20, 2)
@@ -325,7 +344,7 @@ CONFIGS = (
     GraphConfig(dataset="PTC_MR", method="ucl"),
     GraphConfig(method="wl"),
 )
-RUNS = [made.run(config, seed) for config in CONFIGS for seed in (0, 1)]
+RUNS = [made_runs.run(config, seed) for config in CONFIGS for seed in (0, 1)]
 
 
 def chosen(*only: str) -> list[tuple[RunConfig, int]]:
@@ -361,7 +380,7 @@ def test_a_seed_chooses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("only", "said"),
+    ("only", "words"),
     [
         ([], ["MUTAG, PTC_MR", "--only dataset=MUTAG"]),
         (["methd=ucl"], ["--only", "'methd'", "method", "method", "batch-size"]),
@@ -374,12 +393,12 @@ def test_a_seed_chooses() -> None:
         (["method=,"], ["--only", "KEY=VALUE", "'method=,'"]),
     ],
 )
-def test_what_does_not_choose_is_refused(only: list[str], said: list[object]) -> None:
-    assert says(refusal_of(*only), *said)
+def test_what_does_not_choose_is_refused(only: list[str], words: list[object]) -> None:
+    assert says(refusal_of(*only), *words)
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "said"),
+    ("first", "other", "words"),
     [
         (
             GraphConfig(),
@@ -395,18 +414,19 @@ def test_what_does_not_choose_is_refused(only: list[str], said: list[object]) ->
         (GraphConfig(), ImageConfig(), ["MUTAG, digits", "--only dataset=MUTAG"]),
     ],
 )
-def test_a_mixture_is_refused(one: RunConfig, other: RunConfig, said: list[str]) -> None:
+def test_a_mixture_is_refused(first: RunConfig, other: RunConfig, words: list[str]) -> None:
     with pytest.raises(InputError) as caught:
-        select([made.run(one), made.run(other)])
-    assert says(str(caught.value), *said)
+        select([made_runs.run(first), made_runs.run(other)])
+    assert says(str(caught.value), *words)
     name = str(caught.value).rpartition("--only ")[2]
-    assert [r.run.config for r in select([made.run(one), made.run(other)], parse_only([name]))] == [
-        one
-    ]
+    assert [
+        r.run.config
+        for r in select([made_runs.run(first), made_runs.run(other)], parse_only([name]))
+    ] == [first]
 
 
 def test_baselines_are_passed_over_whatever_their_protocol() -> None:
-    runs = [made.run(GraphConfig()), made.run(GraphConfig(method="untrained"))]
+    runs = [made_runs.run(GraphConfig()), made_runs.run(GraphConfig(method="untrained"))]
     assert [run.run.config for run in select(runs)] == [GraphConfig()]
     with pytest.raises(InputError, match=r"baselines.*\(untrained\)"):
         select(runs[1:])
@@ -429,18 +449,18 @@ def test_positives_that_are_the_methods_own_are_not_said() -> None:
     configs = [ImageConfig(method="ucl"), ImageConfig(method="scl")]
     assert list(labels(configs).values()) == ["ucl", "scl"]
     configs += [ImageConfig(method="hucl", positives="class"), ImageConfig(positives="view")]
-    said = list(labels(configs).values())
-    assert said[2:] == ["hucl β=1 positives=class", "hscl β=1 positives=view"]
+    names = list(labels(configs).values())
+    assert names[2:] == ["hucl β=1 positives=class", "hscl β=1 positives=view"]
 
 
 def test_a_picture_says_what_it_is_of() -> None:
     runs = [
-        made.run(ImageConfig(), 0),
-        made.run(ImageConfig(), 1),
-        made.run(ImageConfig(method="ucl")),
+        made_runs.run(ImageConfig(), 0),
+        made_runs.run(ImageConfig(), 1),
+        made_runs.run(ImageConfig(method="ucl")),
     ]
     assert says(subject(runs[:2]), "digits", "2 views", "InfoNCE", "2 seeds")
-    part = made.run(ImageConfig(subset=4000))
+    part = made_runs.run(ImageConfig(subset=4000))
     assert says(subject([part]), "digits", 4000, "images", "2 views", "1 seed")
     assert says(subject(runs), "digits", "2 views", "InfoNCE", 1, "2 seeds")
     assert not says(subject(runs[:2]), 1)
@@ -463,7 +483,7 @@ def test_a_file_is_called_by_what_is_not_usual(config: RunConfig, name: str) -> 
 
 def test_what_has_no_diagnostics_is_left_out_where_others_have_them() -> None:
     configs = [GraphConfig(method="ucl", protocol="inductive"), GraphConfig(), GraphConfig(beta=2)]
-    runs = [made.run(config, epochs=(1,) * (k > 0)) for k, config in enumerate(configs)]
+    runs = [made_runs.run(config, epochs=(1,) * (k > 0)) for k, config in enumerate(configs)]
     assert select(runs, measured=True) == runs[1:]
     with pytest.raises(InputError, match=r"inductive, transductive.*--only protocol=inductive"):
         select(runs)

@@ -32,15 +32,17 @@ from tests.reports.made_study import SHARE, mirrored, searched, study, trial
 from tests.said import says
 
 
-def drawn(name: str, made: Study, **how: Any) -> Figure:
-    given = {"step": "epoch", "grid": "the grid", "how": SHARE, **how}
-    return figures(readable(made), **given)[name][1]
+def drawn(name: str, searches: Study, **changed: Any) -> Figure:
+    options = {"step": "epoch", "grid": "the grid", "metric": SHARE, **changed}
+    return figures(readable(searches), **options)[name][1]
 
 
 def places(figure: Figure, word: str, panel: int = 0, *, but: str = "-") -> list[list[float]]:
     """Of the marks whose label has a word, and not another."""
-    told = [(str(marks.get_label()), marks) for marks in figure.axes[panel].collections]
-    (marks,) = (own for label, own in told if says(label, word) and not says(label, but))
+    labelled = [(str(marks.get_label()), marks) for marks in figure.axes[panel].collections]
+    (marks,) = (
+        collection for label, collection in labelled if says(label, word) and not says(label, but)
+    )
     assert isinstance(marks, PathCollection)
     return np.asarray(marks.get_offsets()).tolist()
 
@@ -49,8 +51,8 @@ def labels(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-def names(made: Study, folder: Path) -> list[str]:
-    written = write_figures(made, folder / "a.b", title="hscl on MUTAG", how=SHARE)
+def names(searches: Study, folder: Path) -> list[str]:
+    written = write_figures(searches, folder / "a.b", title="hscl on MUTAG", metric=SHARE)
     assert sorted(folder.iterdir()) == sorted(written)
     return [path.name.removeprefix("a.b-").removesuffix(".png") for path in written]
 
@@ -66,7 +68,7 @@ def test_all_figures_of_a_search_are_readable_pictures(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "expected"),
+    ("searches", "expected"),
     [
         (study(), []),
         (study(trial(None, {"beta": 1.0}), trial("diverged", {"beta": 2.0})), []),
@@ -87,8 +89,10 @@ def test_all_figures_of_a_search_are_readable_pictures(tmp_path: Path) -> None:
     ids=["empty", "no score", "one trial", "no setting", "one setting", "equal scores",
          "conditional", "out of range"],
 )  # fmt: skip
-def test_what_cannot_be_drawn_is_left_out(made: Study, expected: list[str], tmp_path: Path) -> None:
-    assert names(made, tmp_path) == expected
+def test_what_cannot_be_drawn_is_left_out(
+    searches: Study, expected: list[str], tmp_path: Path
+) -> None:
+    assert names(searches, tmp_path) == expected
 
 
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
@@ -96,7 +100,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     plt.switch_backend("svg")
     mine = plt.figure()
     style = dict(mpl.rcParams)
-    write_figures(study(trial(50.0, {"beta": 1.0})), tmp_path / "a", title="t", how=SHARE)
+    write_figures(study(trial(50.0, {"beta": 1.0})), tmp_path / "a", title="t", metric=SHARE)
     assert plt.get_fignums() == [mine.number]
     assert dict(mpl.rcParams) == style
     assert mpl.get_backend() == "svg"
@@ -107,7 +111,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
 def test_a_place_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="file"):
-        write_figures(searched(), tmp_path / "file" / "a", title="t", how=SHARE)
+        write_figures(searched(), tmp_path / "file" / "a", title="t", metric=SHARE)
 
 
 def test_the_history_has_all_scores_and_marks_grid_and_best() -> None:
@@ -125,45 +129,45 @@ def test_the_history_has_all_scores_and_marks_grid_and_best() -> None:
 
 
 def test_figures_of_a_search_by_an_error_are_those_by_what_is_right_turned_over() -> None:
-    made = mirrored(searched())
-    figure = drawn("history", made, how=ERROR)
+    searches = mirrored(searched())
+    figure = drawn("history", searches, metric=ERROR)
     assert places(figure, "best") == [[3, 30]]
     (line,) = figure.axes[0].lines
     assert list(line.get_ydata()) == [40, 35, 35, 30, 30, 30, 30, 30, 30]
     for name in ("history", "slices", "intermediate"):
-        label = drawn(name, made, how=ERROR).axes[0].get_ylabel()
+        label = drawn(name, searches, metric=ERROR).axes[0].get_ylabel()
         assert says(label, "inner", "RMSE, cm"), name
-    shares, errors = (importances(readable(one)) for one in (searched(), made))
+    shares, errors = (importances(readable(made_study)) for made_study in (searched(), searches))
     assert errors == pytest.approx(shares)
 
 
 def test_without_a_grid_no_legend_speaks_of_one() -> None:
-    made = study(trial(50.0, {"beta": 1.0}), trial(51.0, {"beta": 2.0}))
-    figure = drawn("slices", made, grid="the grid")
+    searches = study(trial(50.0, {"beta": 1.0}), trial(51.0, {"beta": 2.0}))
+    figure = drawn("slices", searches, grid="the grid")
     (label,) = labels(figure)
     assert says(label, "best", "trial")
 
 
 @pytest.mark.parametrize("name", ["history", "slices", "contour"])
 def test_a_grid_of_one_s_own_is_not_the_paper_s(name: str) -> None:
-    found = labels(drawn(name, searched(), grid="the grid"))
-    assert "the grid" in found
-    assert not any("paper" in label for label in found)
+    words = labels(drawn(name, searched(), grid="the grid"))
+    assert "the grid" in words
+    assert not any("paper" in label for label in words)
 
 
 def test_of_equal_trials_the_oldest_is_marked() -> None:
-    made = study(*(trial(50.0, {"beta": b}) for b in (1.0, 2.0, 3.0)))
-    figure = drawn("history", made, grid="the grid")
+    searches = study(*(trial(50.0, {"beta": b}) for b in (1.0, 2.0, 3.0)))
+    figure = drawn("history", searches, grid="the grid")
     assert places(figure, "best") == [[0, 50]]
 
 
 def test_slices_have_the_scales_of_the_search_and_people_s_words() -> None:
-    made = study(
+    searches = study(
         trial(60.0, {"beta": 1.0, "temperature": 0.5, "layers": 2, "readout": "sum"}, grid=True),
         trial(50.0, {"beta": 3.0, "temperature": 0.7, "layers": 3, "readout": "mean"}),
         trial(52.0, {"beta": 3.0, "layers": 3, "readout": "mean"}),
     )
-    figure = drawn("slices", made, grid="the paper's grid")
+    figure = drawn("slices", searches, grid="the paper's grid")
     panels = {axes.get_xlabel(): axes for axes in figure.axes[:4]}
     assert list(panels) == ["layers", "readout", "temperature γ", "β"]
     assert [axes.get_xscale() for axes in panels.values()] == ["linear"] * 3 + ["log"]
@@ -200,13 +204,13 @@ def test_scores_while_training_tell_best_complete_and_pruned_apart() -> None:
 
 
 def test_trials_are_those_with_a_score_and_words_of_categories() -> None:
-    made = study(
+    searches = study(
         trial(60.0, {"beta": 1.0, "readout": "sum"}, grid=True),
         trial("diverged", {"beta": 2.0}),
         trial(None, {"beta": 3.0}),
         trial(70.0, {"beta": 4.0, "encoder.hidden": 16}),
     )
-    data = trials(readable(made))
+    data = trials(readable(searches))
     assert data["number"].tolist() == [0, 3]
     assert data["value"].tolist() == [60.0, 70.0]
     assert data["grid"].tolist() == [True, False]
@@ -243,14 +247,14 @@ def test_a_value_outside_its_range_is_copied_too() -> None:
 
 def test_importances_find_the_setting_that_decides() -> None:
     rows = [(b / 2, 0.0001 * 1.6**k) for k, b in enumerate([1, 9, 3, 12, 5, 2, 8, 4, 11, 7, 6, 10])]
-    made = study(*(trial(70 - abs(b - 2.5), {"beta": b, "lr": lr}) for b, lr in rows))
-    found = importances(made)
-    assert next(iter(found)) == "beta"
-    assert math.isclose(sum(found.values()), 1)
+    searches = study(*(trial(70 - abs(b - 2.5), {"beta": b, "lr": lr}) for b, lr in rows))
+    shares = importances(searches)
+    assert next(iter(shares)) == "beta"
+    assert math.isclose(sum(shares.values()), 1)
 
 
 @pytest.mark.parametrize(
-    "made",
+    "searches",
     [
         study(),
         study(trial(50.0, {"beta": 1.0, "lr": 0.01})),
@@ -260,8 +264,8 @@ def test_importances_find_the_setting_that_decides() -> None:
     ],
     ids=["no trial", "one trial", "equal scores", "one setting", "no score"],
 )
-def test_importances_are_empty_where_nothing_is_told_apart(made: optuna.Study) -> None:
-    assert importances(made) == {}
+def test_importances_are_empty_where_nothing_is_told_apart(searches: optuna.Study) -> None:
+    assert importances(searches) == {}
 
 
 def test_a_contour_is_of_beta_and_temperature_if_it_can() -> None:
@@ -284,11 +288,11 @@ def test_a_contour_needs_two_numbers_that_vary_together() -> None:
 
 def test_a_contour_passes_over_settings_that_never_meet() -> None:
     """β and the temperature vary, but the trials with both have one β."""
-    made = readable(study(
+    searches = readable(study(
         *(trial(50 + t, {"beta": 1.0, "temperature": t, "layers": int(2 * t)}) for t in (0.5, 1.5)),
         *(trial(50 + b, {"beta": b}) for b in (2.0, 3.0)),
     ))  # fmt: skip
-    assert {*(plane(made) or ())} == {"temperature γ", "layers"}
+    assert {*(plane(searches) or ())} == {"temperature γ", "layers"}
 
 
 def test_quiet_gives_the_log_back(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import gcl_hard.experiments as of
-from gcl_hard import bench
+from gcl_hard import bench, experiments
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.registry import EXPERIMENTS
@@ -34,20 +33,22 @@ ALL = ["--method=ucl,hucl,scl,majority", "--seeds=3"]
 
 
 @dataclass(frozen=True)
-class PointConfig(of.RunConfig):
+class PointConfig(experiments.RunConfig):
     """Points, of which label-aware methods see 2 splits by one seed, and others 4 by all."""
 
     domain: ClassVar[str] = "points"
     baselines: ClassVar[tuple[str, ...]] = ("majority",)
 
-    dataset: Annotated[Literal["line", "circle"], of.Setting("which", "data", several=True)] = (
-        "line"
+    dataset: Annotated[
+        Literal["line", "circle"], experiments.Setting("which", "data", several=True)
+    ] = "line"
+    method: Annotated[str, experiments.method_setting(("majority",))] = "ucl"
+    protocol: Annotated[Literal["transductive"], experiments.Setting("all points", "split")] = (
+        "transductive"
     )
-    method: Annotated[str, of.method_setting(("majority",))] = "ucl"
-    protocol: Annotated[Literal["transductive"], of.Setting("all points", "split")] = "transductive"
     splits: Annotated[
         int | None,
-        of.Setting(
+        experiments.Setting(
             "number of splits", "split", least=1, read_by=("majority",),
             usual=lambda above: 2 if above["method"] in ("scl", "hscl") else 4,
         ),
@@ -66,7 +67,7 @@ class PointConfig(of.RunConfig):
         return self.is_baseline
 
 
-class Points(of.Experiment[PointConfig, None]):
+class Points(experiments.Experiment[PointConfig, None]):
     """Predictions that depend on the method, its β, the seed and the split alone."""
 
     item: ClassVar[str] = "point"
@@ -91,30 +92,32 @@ class Points(of.Experiment[PointConfig, None]):
     def facts(self, data: None) -> dict[str, Any]:
         return {"n_train": TRAIN, "n_test": N_TEST, "digest": "0"}
 
-    def train_run(self, run: Any, data: None, context: Any, report: Any) -> of.TrainedRun:
-        return of.TrainedRun(run)
+    def train_run(self, run: Any, data: None, context: Any, report: Any) -> experiments.TrainedRun:
+        return experiments.TrainedRun(run)
 
-    def score(self, trained: of.TrainedRun, data: None, context: Any) -> of.Scored:
+    def score(
+        self, trained: experiments.TrainedRun, data: None, context: Any
+    ) -> experiments.Scored:
         config, seed = trained.run.config, trained.run.seed
         folds = []
         for split in range(config.splits):
             items = np.sort(np.random.default_rng(split).permutation(N)[-N_TEST:])
-            own = f"{config.method} {config.beta} {0 if config.is_baseline else seed} {split}"
-            wrong = np.random.default_rng(zlib.crc32(own.encode())).random(N_TEST) < WRONG.get(
+            point = f"{config.method} {config.beta} {0 if config.is_baseline else seed} {split}"
+            wrong = np.random.default_rng(zlib.crc32(point.encode())).random(N_TEST) < WRONG.get(
                 config.method, 0.2
             )
-            folds.append(of.Tested(items, items % 3, (items + wrong) % 3))
+            folds.append(experiments.Tested(items, items % 3, (items + wrong) % 3))
         beta = config.beta or 0.0
         validation = [
             60 + 10 * beta if split == 0 else 90 - 10 * beta for split in range(len(folds))
         ]
-        return of.Scored(tuple(folds), validation=tuple(validation))
+        return experiments.Scored(tuple(folds), validation=tuple(validation))
 
 
 @pytest.fixture(autouse=True)
 def domain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The domain, known while a test runs, in an empty working folder."""
-    of.register(PointConfig, Points)
+    experiments.register(PointConfig, Points)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
     yield
@@ -128,13 +131,13 @@ def run(*arguments: str) -> int:
 
 def scores(method: str) -> np.ndarray[Any, Any]:
     """Accuracies [seeds, splits] of a method, from the predictions that are stored."""
-    found = {}
+    numbers = {}
     for record in Store(Path("out")).rows():
         if record.run.config.method == method:
-            found[record.seed] = [
-                100 * float(np.mean(one.targets == one.predicted)) for one in record.tested()
+            numbers[record.seed] = [
+                100 * float(np.mean(fold.targets == fold.predicted)) for fold in record.tested()
             ]
-    return np.array([found[seed] for seed in sorted(found)])
+    return np.array([numbers[seed] for seed in sorted(numbers)])
 
 
 def corrected(d: np.ndarray[Any, Any], share: float = SHARE) -> tuple[float, float, float]:
@@ -148,11 +151,11 @@ def corrected(d: np.ndarray[Any, Any], share: float = SHARE) -> tuple[float, flo
 
 def holm(raw: dict[str, float]) -> dict[str, float]:
     """p-values, corrected by Holm's steps."""
-    found, least = {}, 0.0
-    for rank, (name, p) in enumerate(sorted(raw.items(), key=lambda one: one[1])):
+    numbers, least = {}, 0.0
+    for rank, (name, p) in enumerate(sorted(raw.items(), key=lambda pair: pair[1])):
         least = max(least, min(1.0, p * (len(raw) - rank)))
-        found[name] = least
-    return found
+        numbers[name] = least
+    return numbers
 
 
 def lines() -> dict[str, dict[str, str]]:
@@ -170,18 +173,18 @@ def test_runs_are_those_of_the_seeds_that_a_configuration_uses() -> None:
 def test_rows_are_means_and_deviations_over_seeds_and_splits() -> None:
     assert run(*ALL, "--report=page.md") == 0
     for method, line in lines().items():
-        own = scores(method)
-        assert float(line["mean"]) == pytest.approx(own.mean(), abs=1e-4)
-        assert float(line["std"]) == pytest.approx(own.std(ddof=1), abs=1e-4)
-        assert int(line["splits"]) == own.shape[1]
-        _, low, high = corrected(own)
+        values = scores(method)
+        assert float(line["mean"]) == pytest.approx(values.mean(), abs=1e-4)
+        assert float(line["std"]) == pytest.approx(values.std(ddof=1), abs=1e-4)
+        assert int(line["splits"]) == values.shape[1]
+        _, low, high = corrected(values)
         inside = np.clip([low, high], 0, 100)  # of what an accuracy can be
-        found = float(line["low"]), float(line["high"])
-        assert found == pytest.approx(tuple(inside), abs=1e-4)
+        ends = float(line["low"]), float(line["high"])
+        assert ends == pytest.approx(tuple(inside), abs=1e-4)
         assert line["se_test"] == ""
     (result,) = (json.loads(p.read_text("utf-8")) for p in Path("out").glob("*ajority*.json")
                  if "seed" not in p.name)  # fmt: skip
-    stds = {one["method"]: one["accuracy_std"] for one in result["configs"]}
+    stds = {run_result["method"]: run_result["accuracy_std"] for run_result in result["configs"]}
     assert stds["scl"] == pytest.approx(scores("scl").std(ddof=1))
 
 
@@ -193,15 +196,17 @@ def test_rows_are_compared_on_the_seeds_and_splits_that_both_have() -> None:
         ("majority", "ucl"): majority - ucl, ("majority", "scl"): majority[:, :2] - scl,
         ("ucl", "scl"): ucl[:1, :2] - scl,
     }  # fmt: skip
-    found = lines()
+    numbers = lines()
     for (method, control), d in differences.items():
-        line = found[method]
+        line = numbers[method]
         assert float(line[f"vs_{control}"]) == pytest.approx(d.mean(), abs=1e-4)
         shape = int(line[f"seeds_vs_{control}"]), int(line[f"splits_vs_{control}"])
         assert shape == d.shape
-    raw = {method: corrected(d)[0] for (method, of), d in differences.items() if of == "ucl"}
+    raw = {
+        method: corrected(d)[0] for (method, control), d in differences.items() if control == "ucl"
+    }
     expected = pytest.approx(holm(raw), rel=1e-3)
-    assert {method: float(found[method]["p_ucl"]) for method in raw} == expected
+    assert {method: float(numbers[method]["p_ucl"]) for method in raw} == expected
 
 
 def test_the_terminal_says_on_what_rows_stand(capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,11 +250,15 @@ def test_settings_are_chosen_on_the_first_splits_and_fixed(
     chosen = {}
     for n in (1, 4):
         assert run(*asked, f"--select-splits={n}", f"--report=page{n}.md", f"--output=out{n}") == 0
-        records = [one for one in Store(Path(f"out{n}")).rows() if one.run.config.method == "hucl"]
-        whole = [one for one in records if one.seed == 1]
-        assert {one.run.config.splits for one in records} == {n, 4}
-        (chosen[n],) = {one.run.config.beta for one in whole}
-        assert all(one.run.config.splits == 4 for one in whole)
+        records = [
+            run_result
+            for run_result in Store(Path(f"out{n}")).rows()
+            if run_result.run.config.method == "hucl"
+        ]
+        whole = [run_result for run_result in records if run_result.seed == 1]
+        assert {run_result.run.config.splits for run_result in records} == {n, 4}
+        (chosen[n],) = {run_result.run.config.beta for run_result in whole}
+        assert all(run_result.run.config.splits == 4 for run_result in whole)
     # The first validation score rises by β, their mean falls.
     assert chosen == {1: 2.0, 4: 1.0}
     pages = {n: Path(f"page{n}.md").read_text("utf-8") for n in chosen}
@@ -261,9 +270,13 @@ def test_settings_are_chosen_on_the_first_splits_and_fixed(
 
 def test_without_shorter_runs_every_split_chooses() -> None:
     assert run("--method=hucl", "--beta=1,2", "--select=true", "--seeds=2", "--report=page.md") == 0
-    own = {one.run.config.beta: one for one in Store(Path("out")).rows() if one.seed == 1}
-    taken = [100 * float(np.mean(own[beta].tested()[k].targets == own[beta].tested()[k].predicted))
-             for k, beta in enumerate((2, 1, 1, 1))]  # fmt: skip
+    by_beta = {
+        run_result.run.config.beta: run_result
+        for run_result in Store(Path("out")).rows()
+        if run_result.seed == 1
+    }
+    folds = [by_beta[beta].tested()[k] for k, beta in enumerate((2, 1, 1, 1))]
+    taken = [100 * float(np.mean(fold.targets == fold.predicted)) for fold in folds]
     page = json.loads(
         next(p for p in Path("out").glob("*.json") if "seed" not in p.name).read_text()
     )
@@ -281,7 +294,7 @@ def test_the_grid_of_shorter_runs_shows_what_chose(monkeypatch: pytest.MonkeyPat
     asked = ["--method=ucl,hucl", "--beta=1,2", "--temperature=0.5,1", "--select=true"]
     assert run(*asked, "--select-splits=1", "--seeds=1", "--report=page.md") == 0
     (data,) = seen
-    assert {(one.beta, one.score) for one in data.itertuples()} == {(0, 60), (1, 70), (2, 80)}
+    assert {(row.beta, row.score) for row in data.itertuples()} == {(0, 60), (1, 70), (2, 80)}
 
 
 @pytest.mark.parametrize(
@@ -320,7 +333,7 @@ def test_one_common_split_is_a_test_over_seeds() -> None:
     asked = ["--method=ucl,hucl,majority", "--splits=1", "--seeds=3", "--report=page.md"]
     assert run(*asked) == 0
     line = lines()["hucl"]
-    ucl, hucl, majority = (scores(one)[:, 0] for one in ("ucl", "hucl", "majority"))
+    ucl, hucl, majority = (scores(method)[:, 0] for method in ("ucl", "hucl", "majority"))
     raw = {"hucl": stats.ttest_rel(hucl, ucl).pvalue,
            "majority": stats.ttest_1samp(ucl, majority.item()).pvalue}  # fmt: skip
     assert float(line["p_ucl"]) == pytest.approx(holm(raw)["hucl"], rel=1e-3)

@@ -53,16 +53,16 @@ def test_three_numbers_with_their_errors() -> None:
 
 
 def test_without_sizes_there_are_no_errors() -> None:
-    found = texts(result_of(n_inner_test=None, n_outer_test=None))
-    assert [row[2:] for row in found] == [["70.0 %", "–"], ["61.0 %", "–"], ["+9.0 points", "–"]]
+    shown = texts(result_of(n_inner_test=None, n_outer_test=None))
+    assert [row[2:] for row in shown] == [["70.0 %", "–"], ["61.0 %", "–"], ["+9.0 points", "–"]]
 
 
 def test_several_studies_are_averaged_and_their_outer_parts_joined() -> None:
-    made = result_of(finding(searched(), outer=60.0), finding(searched(), outer=64.0))
-    inner, outer, optimism = texts(made)
+    result = result_of(finding(searched(), outer=60.0), finding(searched(), outer=64.0))
+    inner, outer, optimism = texts(result)
     assert says(inner[1], "mean", 2, "studies", "best", 6, "trials")
     assert (outer[2], optimism[2]) == ("62.0 %", "+8.0 points")
-    error = outer_error(made)
+    error = outer_error(result)
     assert error is not None
     assert math.isclose(error, standard_error(62.0, 206))
 
@@ -70,13 +70,13 @@ def test_several_studies_are_averaged_and_their_outer_parts_joined() -> None:
 def test_a_mean_over_studies_is_said_to_have_at_most_the_error_of_one() -> None:
     """Their hold-outs may share graphs: only where none is shared would it be smaller."""
     better = study(trial(90.0, {"beta": 1.0}))
-    made = result_of(finding(searched()), finding(better), n_inner_test=50)
-    error = inner_error(made)
+    result = result_of(finding(searched()), finding(better), n_inner_test=50)
+    error = inner_error(result)
     assert error is not None
     assert math.isclose(error, standard_error(80.0, 50))
     apart = 100 * np.concatenate([np.arange(50) < 35, np.arange(50) < 45])
     assert error > apart.std() / math.sqrt(100)
-    of_one = inner_error(made, made.findings[1])
+    of_one = inner_error(result, result.findings[1])
     assert of_one is not None
     assert math.isclose(of_one, standard_error(90.0, 50))
 
@@ -89,10 +89,10 @@ def test_an_outer_score_that_is_missing_says_why() -> None:
 
 def test_a_mean_of_some_outer_parts_is_none() -> None:
     failed = "on the whole part its settings failed: diverged"
-    made = result_of(finding(searched()), finding(searched(), outer=None, why=failed))
-    assert made.outer is made.optimism is outer_error(made) is None
-    assert made.outer_missing == failed
-    assert texts(made)[1][1] == failed
+    result = result_of(finding(searched()), finding(searched(), outer=None, why=failed))
+    assert result.outer is result.optimism is outer_error(result) is None
+    assert result.outer_missing == failed
+    assert texts(result)[1][1] == failed
     assert result_of(finding(searched()), finding(searched())).outer_missing is None
 
 
@@ -102,12 +102,12 @@ def test_a_second_look_at_the_outer_part_is_told() -> None:
 
 
 def test_the_paper_s_protocol_has_one_number_and_a_warning() -> None:
-    made = result_of(finding(searched(), outer=None, config=PAPER), protocol="transductive")
-    (score,) = texts(made)
+    result = result_of(finding(searched(), outer=None, config=PAPER), protocol="transductive")
+    (score,) = texts(result)
     assert says(score[0], "test folds")
     assert score[2:] == ["70.0 %", "6.6"]
-    said = chosen_on_test(made) or ""
-    assert says(said, "no estimate", "test folds", "labels", "seen")
+    warning = chosen_on_test(result) or ""
+    assert says(warning, "no estimate", "test folds", "labels", "seen")
     assert chosen_on_test(result_of()) is None
 
 
@@ -115,8 +115,8 @@ def test_the_paper_s_protocol_has_one_number_and_a_warning() -> None:
 
 
 def took(*spans: tuple[float, float]) -> float:
-    made = study(*(trial(50.0, {"beta": 1.0}, begun=b, seconds=s) for b, s in spans))
-    return finding(made).seconds
+    searches = study(*(trial(50.0, {"beta": 1.0}, begun=b, seconds=s) for b, s in spans))
+    return finding(searches).seconds
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def numbered(cell: str) -> tuple[int, bool]:
 
 
 def test_the_space_names_every_setting_with_its_range() -> None:
-    made = study(trial(50.0, {"lr": 0.01, "layers": 2, "readout": "sum", "encoder.hidden": 16}))
-    table = space([made])
+    searches = study(trial(50.0, {"lr": 0.01, "layers": 2, "readout": "sum", "encoder.hidden": 16}))
+    table = space([searches])
     rows = [(name, *ends) for name, _, *ends in lines_of(table)]
     assert rows == [
         ("learning rate", "0.0001", "0.1"), ("layers", "1", "5"), ("readout", "–", "–"),
@@ -166,8 +166,8 @@ def test_the_space_names_every_setting_with_its_range() -> None:
 
 
 def test_settings_that_not_every_trial_has_are_counted() -> None:
-    made = study(trial(50.0, {"beta": 1.0}), trial(50.0, {"beta": 1.0, "class_prior": 0.1}))
-    table = space([made, made])
+    searches = study(trial(50.0, {"beta": 1.0}), trial(50.0, {"beta": 1.0, "class_prior": 0.1}))
+    table = space([searches, searches])
     assert says([*table.columns][-1], "trials")
     assert [counts(row[-1]) for row in lines_of(table)] == [[4, 4], [2, 4]]
 
@@ -182,8 +182,12 @@ def test_the_best_five_trials_are_in_order() -> None:
 
 
 def test_of_equal_trials_the_one_that_was_taken_comes_first() -> None:
-    made = study(*(trial(50.0, {"beta": b}) for b in (1.0, 2.0, 3.0)))
-    assert [row[0] for row in lines_of(best_trials(made, made.trials[1], SHARE))] == ["1", "0", "2"]
+    searches = study(*(trial(50.0, {"beta": b}) for b in (1.0, 2.0, 3.0)))
+    assert [row[0] for row in lines_of(best_trials(searches, searches.trials[1], SHARE))] == [
+        "1",
+        "0",
+        "2",
+    ]
 
 
 def test_the_grid_has_the_best_beside_it() -> None:
@@ -197,22 +201,22 @@ def test_the_grid_has_the_best_beside_it() -> None:
 
 
 def test_a_best_trial_of_the_grid_is_shown_once_and_a_failed_one_by_its_state() -> None:
-    made = study(
+    searches = study(
         trial(60.0, {"beta": 1.0}, grid=True), trial("diverged", {"beta": 10.0}, grid=True),
         trial(50.0, {"beta": 3.0}),
     )  # fmt: skip
-    table = grid_table(made, made.best_trial, None, SHARE)
+    table = grid_table(searches, searches.best_trial, None, SHARE)
     assert table is not None
     assert [[*numbered(name), *row] for name, *row in lines_of(table)] == [
         [0, True, "1", "60.0", "–", "–"],
         [1, False, "10", "failed", "–", "–"],
     ]
-    assert grid_table(study(made.trials[2]), made.best_trial, None, SHARE) is None
+    assert grid_table(study(searches.trials[2]), searches.best_trial, None, SHARE) is None
 
 
 def test_states_are_counted_with_the_reasons_of_failure() -> None:
-    made = study(*searched().trials, trial("out of memory", {"beta": 1.0}))
-    assert lines_of(states(made)) == [
+    searches = study(*searched().trials, trial("out of memory", {"beta": 1.0}))
+    assert lines_of(states(searches)) == [
         ["complete", "", "6"],
         ["pruned", "", "1"],
         ["failed", "diverged: 2, out of memory: 1", "3"],
@@ -222,22 +226,22 @@ def test_states_are_counted_with_the_reasons_of_failure() -> None:
 def test_a_trial_whose_worker_ended_is_counted_but_its_repetition_shown() -> None:
     lost = trial("", {"beta": 1.0}, grid=True)
     del lost.user_attrs["failure"]
-    made = study(lost, trial(60.0, {"beta": 1.0}, grid=True))
-    assert ["failed", f"{INTERRUPTED}: 1", "1"] in lines_of(states(made))
-    table = grid_table(made, made.best_trial, None, SHARE)
+    searches = study(lost, trial(60.0, {"beta": 1.0}, grid=True))
+    assert ["failed", f"{INTERRUPTED}: 1", "1"] in lines_of(states(searches))
+    table = grid_table(searches, searches.best_trial, None, SHARE)
     assert table is not None
     assert [numbered(row[0]) for row in lines_of(table)] == [(1, True)]
 
 
 def test_a_trial_that_was_too_many_is_no_failure() -> None:
     """Two workers asked at once; the one too many is a trial of the grid, and waits again."""
-    made = study(
+    searches = study(
         trial(60.0, {"beta": 2.0}), trial(SURPLUS, {"beta": 1.0}, grid=True),
         trial(61.0, {"beta": 1.0}, grid=True, again=1),
     )  # fmt: skip
-    assert TrialCounts.of(made).failures == {}
-    assert lines_of(states(made)) == [["complete", "", "2"]]
-    table = grid_table(made, made.best_trial, None, SHARE)
+    assert TrialCounts.of(searches).failures == {}
+    assert lines_of(states(searches)) == [["complete", "", "2"]]
+    table = grid_table(searches, searches.best_trial, None, SHARE)
     assert table is not None
     assert [numbered(row[0]) for row in lines_of(table)] == [(2, True)]
 
@@ -246,10 +250,10 @@ def test_settings_that_cost_two_workers_are_shown_once_with_the_reason() -> None
     lost = trial("", {"beta": 1.0}, grid=True)
     del lost.user_attrs["failure"]
     given_up = trial("its worker died, 2 times", {"beta": 1.0}, grid=True, again=0, deaths=1)
-    made = study(lost, given_up, trial(60.0, {"beta": 2.0}))
+    searches = study(lost, given_up, trial(60.0, {"beta": 2.0}))
     reasons = f"{INTERRUPTED}: 1, its worker died, 2 times: 1"
-    assert lines_of(states(made)) == [["complete", "", "1"], ["failed", reasons, "2"]]
-    table = grid_table(made, made.best_trial, None, SHARE)
+    assert lines_of(states(searches)) == [["complete", "", "1"], ["failed", reasons, "2"]]
+    table = grid_table(searches, searches.best_trial, None, SHARE)
     assert table is not None
     assert [[*numbered(row[0]), row[-3]] for row in lines_of(table)] == [
         [1, False, "failed"], [2, True, "60.0"],
@@ -261,28 +265,30 @@ def test_complete_leaves_out_pruned_and_failed() -> None:
 
 
 def test_the_settings_of_a_trial_in_a_line() -> None:
-    made = trial(50.0, {"beta": 1.2345, "layers": 3, "readout": "sum"})
-    assert settings(made.params) == "β 1.23, layers 3, readout sum"
+    searches = trial(50.0, {"beta": 1.2345, "layers": 3, "readout": "sum"})
+    assert settings(searches.params) == "β 1.23, layers 3, readout sum"
 
 
 def test_a_search_by_an_error_reads_like_one_by_what_is_right_turned_over() -> None:
-    shares, made = searched(), mirrored(searched())
+    shares, searches = searched(), mirrored(searched())
     with readings.known():
-        one = finding(made, outer=39.0, metric="error")
-        result = result_of(one)
+        score = finding(searches, outer=39.0, metric="error")
+        result = result_of(score)
         inner, outer, optimism = texts(result)
         assert chosen_on_test(result) is None
     assert inner[2:] == ["30.000 cm", "–"]
     assert outer[2:] == ["39.000 cm", "–"]
     assert optimism[2:] == ["+9.000 cm", "–"]
-    best = [best_trials(a, a.best_trial, b) for a, b in ((shares, SHARE), (made, readings.ERROR))]
+    best = [
+        best_trials(a, a.best_trial, b) for a, b in ((shares, SHARE), (searches, readings.ERROR))
+    ]
     assert best[0]["trial"].tolist() == best[1]["trial"].tolist()
-    assert [100 - float(one) for one in best[0]["inner accuracy, %"]] == [
-        float(one) for one in best[1]["inner RMSE, cm"]
+    assert [100 - float(score) for score in best[0]["inner accuracy, %"]] == [
+        float(score) for score in best[1]["inner RMSE, cm"]
     ]
     grids = [
         lines_of(grid_table(a, a.best_trial, 4.0, b))
-        for a, b in ((shares, SHARE), (made, readings.ERROR))
+        for a, b in ((shares, SHARE), (searches, readings.ERROR))
     ]
     for (*_, gap, ratio), (*_, gap_of_errors, same) in zip(*grids, strict=True):
         assert gap == "–" or float(gap) == float(gap_of_errors)

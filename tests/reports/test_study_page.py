@@ -28,15 +28,15 @@ from tests.said import says
 COMMAND = "python -m gcl_hard.tune --dataset PTC --method hscl --trials 7"
 
 
-def text(made: SearchResult, path: Path = Path("search.md")) -> str:
+def text(result: SearchResult, path: Path = Path("search.md")) -> str:
     """The page, tables without padding."""
-    found = page(made, path, command=COMMAND, figures=[[] for _ in made.findings])
-    return re.sub(r"(?<=\|) +| +(?=\|)", " ", found)
+    lines = page(result, path, command=COMMAND, figures=[[] for _ in result.findings])
+    return re.sub(r"(?<=\|) +| +(?=\|)", " ", lines)
 
 
 def in_order(text: str, patterns: Sequence[str]) -> bool:
     """Whether a text has all the patterns, the first of each behind that of the one before."""
-    where = [found.start() for one in patterns if (found := re.search(one, text))]
+    where = [match.start() for pattern in patterns if (match := re.search(pattern, text))]
     return len(where) == len(patterns) and where == sorted(where)
 
 
@@ -57,24 +57,26 @@ def test_everything_is_written_and_every_link_leads_somewhere(tmp_path: Path) ->
 
 def test_several_studies_have_files_of_their_own(tmp_path: Path) -> None:
     first = study(trial(70.0, {"beta": 5.0, "lr": 0.02, "temperature": 0.4}))
-    made = result_of(finding(first, outer=60.0), finding(study(trial(50.0, {"beta": 3.0}))))
-    written = {p.name for p in write(made, tmp_path / "s.md", command=COMMAND)}
+    result = result_of(finding(first, outer=60.0), finding(study(trial(50.0, {"beta": 3.0}))))
+    written = {p.name for p in write(result, tmp_path / "s.md", command=COMMAND)}
     assert {"s.md", "s.html", "s-outer1-best.yaml", "s-outer2-best.yaml"} < written
     assert {"s-outer1-history.png", "s-outer2-history.png"} < written
     assert not any(name.startswith("s-best") for name in written)
-    said = re.sub(" +", " ", (tmp_path / "s.md").read_text(encoding="utf-8"))
-    assert "| 1 | 70.0 % | 60.0 % | +10.0 | β 5, learning rate 0.02, temperature γ 0.4 |" in said
-    assert "| 2 | 50.0 % | 61.0 % | -11.0 | β 3 |" in said
+    content = re.sub(" +", " ", (tmp_path / "s.md").read_text(encoding="utf-8"))
+    assert "| 1 | 70.0 % | 60.0 % | +10.0 | β 5, learning rate 0.02, temperature γ 0.4 |" in content
+    assert "| 2 | 50.0 % | 61.0 % | -11.0 | β 3 |" in content
     assert (
-        said.index("## Outer part 1") < said.index("s-outer1-best") < said.index("## Outer part 2")
+        content.index("## Outer part 1")
+        < content.index("s-outer1-best")
+        < content.index("## Outer part 2")
     )
 
 
 def test_the_config_beside_the_page_is_the_best_config(tmp_path: Path) -> None:
-    made = result_of(finding(study(trial(70.0, {"beta": 5.0, "lr": 0.02}))))
-    write(made, tmp_path / "s.md", command=COMMAND)
+    result = result_of(finding(study(trial(70.0, {"beta": 5.0, "lr": 0.02}))))
+    write(result, tmp_path / "s.md", command=COMMAND)
     config = tmp_path / "s-best.yaml"
-    assert parse_bench(["--config", str(config)]).configs == (made.findings[0].config,)
+    assert parse_bench(["--config", str(config)]).configs == (result.findings[0].config,)
     head = config.read_text(encoding="utf-8").split("\n\n")[0]
     assert f"#   python -m gcl_hard.bench --config {config.name}" in head
     assert f"#   {COMMAND}" in head
@@ -83,13 +85,13 @@ def test_the_config_beside_the_page_is_the_best_config(tmp_path: Path) -> None:
 
 def test_a_page_is_written_again_but_over_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "s.md"
-    made = finding(study(trial(50.0, {"beta": 1.0})))
-    write(result_of(made), path, command=COMMAND)
-    write(result_of(made, asked=99), path, command=COMMAND)
+    best_finding = finding(study(trial(50.0, {"beta": 1.0})))
+    write(result_of(best_finding), path, command=COMMAND)
+    write(result_of(best_finding, asked=99), path, command=COMMAND)
     assert says(path.read_text(encoding="utf-8"), 1, 99, "trials")
     path.write_text("# Results\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"/s\.md\b.*\bsearch report\b.*\bname\b"):
-        write(result_of(made), path, command=COMMAND)
+        write(result_of(best_finding), path, command=COMMAND)
     assert path.read_text(encoding="utf-8") == "# Results\n"
 
 
@@ -110,28 +112,28 @@ def test_an_empty_or_missing_file_is_taken(tmp_path: Path) -> None:
 
 
 def test_the_page_begins_with_the_numbers_and_the_command() -> None:
-    said = text(result_of())
-    first, second, *_ = said.split("\n\n")
+    content = text(result_of())
+    first, second, *_ = content.split("\n\n")
     assert says(first, "search", "hscl", "PTC_MR", "inductive")
     assert says(second, 7, "trials")
     order = [rf"```bash\n{re.escape(COMMAND)}\n```", r"inner.*\b70\.0 %", r"outer.*\b61\.0 %",
              r"optimism.*\+9\.0", r"\n## .*\bsearched\b"]  # fmt: skip
-    assert in_order(said, order)
-    heads = re.findall(r"^## .*", said, flags=re.M)
+    assert in_order(content, order)
+    heads = re.findall(r"^## .*", content, flags=re.M)
     words = ("found", "searched", "best", "the paper's grid", "trials", "searched")
     for head, word in zip(heads, words, strict=True):
         assert says(head, word)
-    assert "| β | logarithmic | 0.1 | 20 |" in said
-    assert "| failed | diverged: 2 | 2 |" in said
-    assert says(said, "inner score", 48)
-    assert "pruner" not in said  # there was none
+    assert "| β | logarithmic | 0.1 | 20 |" in content
+    assert "| failed | diverged: 2 | 2 |" in content
+    assert says(content, "inner score", 48)
+    assert "pruner" not in content  # there was none
 
 
 def test_facts_are_told_in_words() -> None:
-    said = text(
+    content = text(
         result_of(settings={"batch_size": 64, "lr": 1e-4}, dimensions={"beta": "{"}, none={})
     )
-    assert said.endswith("- settings: batch size 64, lr 0.0001\n")
+    assert content.endswith("- settings: batch size 64, lr 0.0001\n")
 
 
 def test_a_search_that_is_not_at_its_end_says_so() -> None:
@@ -141,12 +143,14 @@ def test_a_search_that_is_not_at_its_end_says_so() -> None:
 
 
 def test_the_paper_s_protocol_is_labelled_before_its_number() -> None:
-    said = text(result_of(finding(searched(), outer=None, config=PAPER), protocol="transductive"))
-    _, _, rest = said.partition("\n> ")
+    content = text(
+        result_of(finding(searched(), outer=None, config=PAPER), protocol="transductive")
+    )
+    _, _, rest = content.partition("\n> ")
     warning, _, rest = rest.partition("\n\n")
     assert says(warning, "no estimate", "test folds")
     assert says(rest, "test folds", "70.0 %")
-    assert re.findall(r"^\| (inner|outer)\b", said, flags=re.M) == []
+    assert re.findall(r"^\| (inner|outer)\b", content, flags=re.M) == []
     plain = text(result_of())
     assert re.findall(r"^\| (inner|outer)\b", plain, flags=re.M) == ["inner", "outer"]
     assert not says(plain, "no estimate")
@@ -154,8 +158,10 @@ def test_the_paper_s_protocol_is_labelled_before_its_number() -> None:
 
 
 def test_without_a_grid_there_is_no_word_of_it() -> None:
-    said = text(result_of(finding(study(trial(50.0, {"beta": 1.0}), trial(51.0, {"beta": 2.0})))))
-    assert "grid" not in said
+    content = text(
+        result_of(finding(study(trial(50.0, {"beta": 1.0}), trial(51.0, {"beta": 2.0}))))
+    )
+    assert "grid" not in content
 
 
 OWN = {"encoder_own": True, "encoder": "Mine"}
@@ -163,7 +169,7 @@ GRAPHS = {"graphs_own": True, "dataset": "mine"}
 
 
 @pytest.mark.parametrize(
-    ("facts", "told"),
+    ("facts", "words"),
     [
         (OWN, ["own", "encoder", "Mine(hidden=16)"]),
         (GRAPHS, ["own", "graphs", "mine"]),
@@ -171,51 +177,51 @@ GRAPHS = {"graphs_own": True, "dataset": "mine"}
     ],
 )
 def test_what_no_config_has_is_told_and_not_run(
-    facts: dict[str, object], told: list[str], tmp_path: Path
+    facts: dict[str, object], words: list[str], tmp_path: Path
 ) -> None:
-    made = result_of(finding(study(trial(50.0, {"beta": 1.0, "encoder.hidden": 16}))), **facts)
-    said = text(made)
-    assert says(said, "config", *told)
-    assert "gcl_hard.bench" not in said
-    write(made, tmp_path / "s.md", command=COMMAND)
+    result = result_of(finding(study(trial(50.0, {"beta": 1.0, "encoder.hidden": 16}))), **facts)
+    content = text(result)
+    assert says(content, "config", *words)
+    assert "gcl_hard.bench" not in content
+    write(result, tmp_path / "s.md", command=COMMAND)
     config = (tmp_path / "s-best.yaml").read_text(encoding="utf-8")
-    assert says("\n\n".join(re.findall(r"^# (.*)", config, flags=re.M)), "config", *told)
+    assert says("\n\n".join(re.findall(r"^# (.*)", config, flags=re.M)), "config", *words)
     assert "hidden" not in yaml.safe_load(config)
 
 
 def test_what_a_config_has_is_run() -> None:
-    said = text(result_of())
-    assert not says(said, "own")
-    assert "```bash\npython -m gcl_hard.bench --config search-best.yaml\n```" in said
+    content = text(result_of())
+    assert not says(content, "own")
+    assert "```bash\npython -m gcl_hard.bench --config search-best.yaml\n```" in content
 
 
 def test_a_grid_of_one_s_own_is_not_the_paper_s() -> None:
-    said = text(result_of(grid="the grid"))
-    assert "| 1 | 2 | 0.01 | 0.5 | 65.0 |" in said.partition("\n## The grid\n\n")[2]
-    assert "paper" not in said
+    content = text(result_of(grid="the grid"))
+    assert "| 1 | 2 | 0.01 | 0.5 | 65.0 |" in content.partition("\n## The grid\n\n")[2]
+    assert "paper" not in content
 
 
 def test_how_things_are_stored_is_no_fact_for_people() -> None:
-    said = text(result_of())
+    content = text(result_of())
     for fact in ("encoder_own", "encoder own", "graphs own", "grid: ", "dimensions"):
-        assert fact not in said
+        assert fact not in content
 
 
 def test_an_outer_score_that_is_missing_says_why() -> None:
     why = "the search is not over"
-    one = finding(searched(), outer=None, why=why)
-    said = text(result_of(one, asked=64))
-    assert says(said, "outer", "none", why)
-    assert "optimism" not in said
-    both = text(result_of(finding(searched()), one, asked=64))
+    unscored = finding(searched(), outer=None, why=why)
+    content = text(result_of(unscored, asked=64))
+    assert says(content, "outer", "none", why)
+    assert "optimism" not in content
+    both = text(result_of(finding(searched()), unscored, asked=64))
     assert "| 1 | 70.0 % | 61.0 % | +9.0 | β 5" in both
     assert "| 2 | 70.0 % | – | – | β 5" in both
     assert says(both, "outer", "none", why)
 
 
 def test_words_of_users_break_no_table() -> None:
-    made = study(trial(50.0, {"beta": 1.0}), trial("a|b <i>", {"beta": 1.0}))
-    assert "| failed | a\\|b &lt;i>: 1 | 1 |" in text(result_of(finding(made)))
+    searches = study(trial(50.0, {"beta": 1.0}), trial("a|b <i>", {"beta": 1.0}))
+    assert "| failed | a\\|b &lt;i>: 1 | 1 |" in text(result_of(finding(searches)))
 
 
 # The best settings as a config
@@ -262,10 +268,10 @@ def test_every_yaml_reader_reads_the_same_numbers(
         if name not in read:  # it does not apply
             assert value is None or value == getattr(bare, name)
             continue
-        found = read[name]
+        lines = read[name]
         if known(kind)[name].setting.several:
-            (found,) = found
-        same = tuple(found) if isinstance(found, list) else found
+            (lines,) = lines
+        same = tuple(lines) if isinstance(lines, list) else lines
         assert (same, type(same)) == (value, type(value)), name
 
 
@@ -283,20 +289,22 @@ def test_names_that_yaml_takes_for_something_else_stay_names() -> None:
 # The terminal
 
 
-def shown(made: SearchResult) -> str:
+def shown(result: SearchResult) -> str:
     """The text, each row in a line."""
     console = Console(width=500, color_system=None)
     with console.capture() as seen:
-        console.print(terminal(made), highlight=False)
+        console.print(terminal(result), highlight=False)
     return seen.get()
 
 
 def test_the_best_settings_and_the_three_numbers() -> None:
-    found, inner, outer, optimism, *_ = shown(result_of()).splitlines()
+    trials_line, inner, outer, optimism, *_ = shown(result_of()).splitlines()
     settings = "β 5, learning rate 0.02, temperature γ 0.4"
-    assert found.split("  ")[0] == "made"
-    assert says(found, "6 complete", "1 pruned", "2 failed (2 x diverged)", "trial 3", settings)
-    assert re.findall(r"[\d.]+ % \w+", found) == ["70.0 % inside", "61.0 % outside"]
+    assert trials_line.split("  ")[0] == "made"
+    assert says(
+        trials_line, "6 complete", "1 pruned", "2 failed (2 x diverged)", "trial 3", settings
+    )
+    assert re.findall(r"[\d.]+ % \w+", trials_line) == ["70.0 % inside", "61.0 % outside"]
     for line, facts in (
         (inner, ["inner", "70.0 %"]), (outer, ["outer", "61.0 %"]), (optimism, ["optimism", "+9.0"])
     ):  # fmt: skip
@@ -305,8 +313,8 @@ def test_the_best_settings_and_the_three_numbers() -> None:
 
 def test_every_study_has_a_row() -> None:
     why = "the search is not over"
-    one = finding(study(trial(50.0, {"beta": 1.0})), outer=None, why=why)
-    rows = shown(result_of(finding(searched()), one)).splitlines()
+    unscored = finding(study(trial(50.0, {"beta": 1.0})), outer=None, why=why)
+    rows = shown(result_of(finding(searched()), unscored)).splitlines()
     assert re.findall(r"[\d.]+ % \w+", rows[0]) == ["70.0 % inside", "61.0 % outside"]
     assert says(rows[1], "1 complete", "0 pruned", "trial 0", "β 1")
     assert re.findall(r"[\d.]+ % \w+", rows[1]) == ["50.0 % inside"]
@@ -314,16 +322,16 @@ def test_every_study_has_a_row() -> None:
 
 
 def test_the_paper_s_protocol_is_labelled() -> None:
-    made = result_of(finding(searched(), outer=None, config=PAPER), protocol="transductive")
-    *_, score, warning = shown(made).splitlines()
+    result = result_of(finding(searched(), outer=None, config=PAPER), protocol="transductive")
+    *_, score, warning = shown(result).splitlines()
     assert says(score.partition("  ")[0], "test folds", "70.0 %")
     assert says(warning, "chosen", "test folds", "estimate")
 
 
 @pytest.mark.parametrize("reason", ["RuntimeError: no file [/data/x]", "expected [batch, d]"])
 def test_reasons_are_shown_as_they_are(reason: str) -> None:
-    made = study(trial(50.0, {"beta": 1.0}), trial(reason, {"beta": 2.0}))
-    assert f"1 failed (1 x {reason})" in shown(result_of(finding(made)))
+    searches = study(trial(50.0, {"beta": 1.0}), trial(reason, {"beta": 2.0}))
+    assert f"1 failed (1 x {reason})" in shown(result_of(finding(searches)))
 
 
 # HTML
@@ -352,7 +360,7 @@ def test_nothing_is_loaded_and_nothing_can_be_sent() -> None:
     assert "http" not in without_scripts(page)
     configs = re.findall(r'\{[^{}]*"displaylogo"[^{}]*\}', page)
     assert len(configs) == 7
-    assert all(json.loads(one)["showSendToCloud"] is False for one in configs)
+    assert all(json.loads(settings)["showSendToCloud"] is False for settings in configs)
 
 
 def test_the_numbers_stand_on_top_and_the_reasons_of_failure_below() -> None:
@@ -364,8 +372,8 @@ def test_the_numbers_stand_on_top_and_the_reasons_of_failure_below() -> None:
 
 def test_words_of_users_are_escaped() -> None:
     bad = "<script>alert('x')</script>&"
-    made = study(trial(50.0, {"beta": 1.0}), trial(bad, {"beta": 2.0}))
-    page = html(result_of(finding(made), inner=bad, dataset=bad))
+    searches = study(trial(50.0, {"beta": 1.0}), trial(bad, {"beta": 2.0}))
+    page = html(result_of(finding(searches), inner=bad, dataset=bad))
     assert "<script>alert" not in page
     assert without_scripts(page).count("&lt;script&gt;alert(") == 4
     # title, heading, the items of the inner score, the reason

@@ -87,7 +87,7 @@ def test_markdown_tells_texts_from_numbers_and_keeps_them_as_they_are() -> None:
     table = markdown(text_frame(["a", "b"], [["x", "1.50"], ["y", "007"]]))
     assert cells_of(table) == [["a", "b"], ["x", "1.50"], ["y", "007"]]
     rule = table.splitlines()[1].strip("|").split("|")
-    assert [one.endswith(":") for one in rule] == [False, True]
+    assert [text.endswith(":") for text in rule] == [False, True]
     assert markdown(text_frame(["a"], [])) == ""
 
 
@@ -99,8 +99,8 @@ def test_names_are_text_wherever_they_are_shown() -> None:
     rendering = pytest.importorskip("markdown")
     name = "=1+1<script>alert(1)</script>\n# x"
     row = Row(name, "+ucl", "transductive", "fixed", "@", None, expected=1)
-    found = list(csv.reader(StringIO(to_csv([row]))))[1]
-    assert [one[:2] for one in found[:5] if one[:1] == "'"] == ["'=", "'+", "'@"]
+    line = list(csv.reader(StringIO(to_csv([row]))))[1]
+    assert [text[:2] for text in line[:5] if text[:1] == "'"] == ["'=", "'+", "'@"]
     page = rendering.markdown(markdown(text_frame([name], [[name]])), extensions=["tables"])
     assert "<script" not in page
     assert "<h1" not in page
@@ -116,20 +116,20 @@ def test_a_bar_in_a_name_is_no_edge_of_a_cell() -> None:
 
 def test_what_was_best_on_test_is_one_label_whatever_was_best() -> None:
     other = row(kind="best", setting="β=10", dataset="MUTAG")
-    found = by_label([BEST, other, row(setting="β=2")])
-    best, fixed = found
+    line = by_label([BEST, other, row(setting="β=2")])
+    best, fixed = line
     assert says(best, "hscl", "best")
-    assert found[best] == {"PTC_MR": BEST, "MUTAG": other}
+    assert line[best] == {"PTC_MR": BEST, "MUTAG": other}
     assert fixed == "hscl β=2"
 
 
 def test_the_best_trained_row_is_whole_no_baseline_and_was_not_chosen_on_test() -> None:
     low = row("ucl", scores=at(50.0, 1), expected=1)
     inside = row(kind="inside")
-    there = [low, inside, OPEN, row(kind="best", scores=at(99.0, 1), expected=1)]
-    there += [row("wl", "baseline", scores=at(99.0, 1), expected=1)]
-    there += [row("scl", scores=at(99.0, 1), expected=2)]
-    assert best_trained(there) is inside
+    shown_rows = [low, inside, OPEN, row(kind="best", scores=at(99.0, 1), expected=1)]
+    shown_rows += [row("wl", "baseline", scores=at(99.0, 1), expected=1)]
+    shown_rows += [row("scl", scores=at(99.0, 1), expected=2)]
+    assert best_trained(shown_rows) is inside
     assert best_trained([OPEN]) is None
 
 
@@ -137,8 +137,8 @@ def test_the_best_trained_row_is_whole_no_baseline_and_was_not_chosen_on_test() 
 
 
 def test_an_entry_has_mean_mark_gap_setting_and_seeds() -> None:
-    there = [row("ucl", paper=78.0), row("scl", tests=differs(0.01)), OPEN, BEST]
-    (table,) = score_tables(there)
+    shown_rows = [row("ucl", paper=78.0), row("scl", tests=differs(0.01)), OPEN, BEST]
+    (table,) = score_tables(shown_rows)
     *others, (label, entry) = cells_of(markdown(table))
     assert others == [
         ["", "PTC_MR"],
@@ -164,20 +164,20 @@ def test_choices_count_the_folds_of_each_candidate() -> None:
     configs = [GraphConfig(protocol="inductive", beta=beta, folds=3) for beta in (1.0, 10.0)]
     inner = ([[50.0, 60.0, 70.0], [80.0] * 3], [[55.0, 59.0, 69.0], [80.0, 80.0, 90.0]])
     # The second is better in fold 0 of seed 0 and in fold 2 of seed 1; a tie is the first's.
-    scores = tuple(Scores((0, 1), tuple(map(tuple, one))) for one in inner)
+    scores = tuple(Scores((0, 1), tuple(map(tuple, scores_of_seeds))) for scores_of_seeds in inner)
     table = choice_table([Selection(Choice(tuple(configs), inner), scores, 0.0)])
     assert says([*table.columns][-1], "folds")
     assert lines_of(table) == [["MUTAG", "hscl", "β=1", "4"], ["MUTAG", "hscl", "β=10", "2"]]
 
 
 def test_comparisons_are_counted_by_protocol_control_and_kind() -> None:
-    there = [
+    shown_rows = [
         row("ucl"), row("scl", tests=differs(0.05, 1.0)), row("hucl", tests=differs(0.049, -4.0)),
         row("hcl", tests=differs(0.01, 9.0)), row("hucl", "best", tests={}),
         row("wl", "baseline", tests=differs(0.001, 10.0)),
         row("dcl", protocol="inductive", tests=differs(0.5)),
     ]  # fmt: skip
-    assert lines_of(significance_table(there)) == [
+    assert lines_of(significance_table(shown_rows)) == [
         ["transductive", "trained methods", "ucl", "3", "1", "1"],
         ["transductive", "baselines", "ucl", "1", "1", "0"],
         ["inductive", "trained methods", "ucl", "1", "0", "0"],
@@ -230,8 +230,8 @@ def test_optimism_stands_by_method_and_set() -> None:
 def test_differences_are_shown_and_what_is_not_significant() -> None:
     ucl, scl, far = config(method="ucl"), config(method="scl"), config(method="hucl")
     table = difference_table(rows(results(ucl, scl, far, shift={far: -40.0, scl: 0.5})))
-    found = table[["method", "− ucl", "− scl"]].replace(NBSP, " ", regex=True)
-    assert found.to_numpy().tolist() == [
+    run_record = table[["method", "− ucl", "− scl"]].replace(NBSP, " ", regex=True)
+    assert run_record.to_numpy().tolist() == [
         ["ucl", "–", "-0.5 [-0.5, -0.5]"], ["scl §", "+0.5 [+0.5, +0.5]", "–"],
         ["hucl β=1", "-40.0 [-40.0, -40.0]", "-40.5 [-40.5, -40.5]"],
     ]  # fmt: skip
@@ -239,8 +239,8 @@ def test_differences_are_shown_and_what_is_not_significant() -> None:
     other = {
         run: record(run.config, run.seed, [80.0, 85.0, 84.0])
         if run.config.method == "dcl"
-        else found
-        for run, found in noisy.records.items()
+        else run_record
+        for run, run_record in noisy.records.items()
     }
     ((*_, difference, p),) = lines_of(difference_table(rows(Results(noisy.configs, SEEDS, other))))
     assert re.fullmatch(r"\+[\d.]+ \[-[\d.]+, \+[\d.]+\] ns", difference.replace(NBSP, " "))
@@ -268,7 +268,7 @@ def test_csv_has_a_line_a_row_and_unix_ends() -> None:
 
 
 def test_csv_parses_back_to_the_numbers() -> None:
-    found = csv_lines()[0]
+    line = csv_lines()[0]
     span = FULL.interval
     assert FULL.scores is not None
     assert span is not None
@@ -279,34 +279,34 @@ def test_csv_parses_back_to_the_numbers() -> None:
         "seeds_expected": 2,
         "std_folds": np.mean([np.std(f, ddof=1) for f in FULL.scores.folds]),
     }  # fmt: skip
-    assert {name: float(found[name]) for name in expected} == pytest.approx(expected, abs=5e-5)
+    assert {name: float(line[name]) for name in expected} == pytest.approx(expected, abs=5e-5)
 
 
 def test_an_open_row_has_a_kind_and_no_numbers() -> None:
-    found = csv_lines()[1]
-    assert (found["kind"], found["seeds"], found["seeds_expected"]) == ("fixed", "0", "2")
+    line = csv_lines()[1]
+    assert (line["kind"], line["seeds"], line["seeds_expected"]) == ("fixed", "0", "2")
     known = {"dataset", "protocol", "method", "kind", "choice", "seeds", "seeds_expected", "paper"}
-    assert {name for name, value in found.items() if value} == known
+    assert {name for name, value in line.items() if value} == known
 
 
 def test_csv_tells_what_is_zero_from_what_is_not_there() -> None:
     zero = row("dcl", tests=differs(0.0, mean=-0.00001), optimism=0.0)
-    (found,) = csv.DictReader(StringIO(to_csv([zero])))
-    assert (found["p_ucl"], found["vs_ucl"], found["optimism"]) == ("0", "0.0000", "0.0000")
-    assert (found["p_scl"], found["seconds"]) == ("", "")
+    (line,) = csv.DictReader(StringIO(to_csv([zero])))
+    assert (line["p_ucl"], line["vs_ucl"], line["optimism"]) == ("0", "0.0000", "0.0000")
+    assert (line["p_scl"], line["seconds"]) == ("", "")
 
 
 # LaTeX
 
 
-def latex(*there: Row) -> str:
-    return to_latex(there)
+def latex(*shown_rows: Row) -> str:
+    return to_latex(shown_rows)
 
 
 def body(source: str) -> dict[str, list[str]]:
     """The entries of each line by its label."""
-    found = [line.removesuffix(r" \\").split(" & ") for line in source.splitlines() if "&" in line]
-    return {label.strip(): rest for label, *rest in found}
+    cells = [line.removesuffix(r" \\").split(" & ") for line in source.splitlines() if "&" in line]
+    return {label.strip(): rest for label, *rest in cells}
 
 
 def test_latex_is_balanced_and_every_line_has_an_entry_a_data_set() -> None:
@@ -332,13 +332,13 @@ def test_latex_shows_means_stars_what_is_open_and_a_rule_above_baselines() -> No
         row("ucl"), row("scl", tests=differs(0.2)), OPEN, row("hscl", setting="β=1", expected=5),
         row("majority", "baseline", tests=differs(0.01, -4.0)),
     )  # fmt: skip
-    found = body(source)
+    entries = body(source)
     number = r"79.0~$\pm$~8.5"
-    assert found["ucl"] == [number]
-    assert found["scl"] == [rf"{number}$^\S$"]
-    assert found["majority"] == [rf"{number}$^\dagger$"]
-    assert found[r"hscl $\beta$=10"] == ["open"]
-    assert found[r"hscl $\beta$=1"] == [rf"{number}$^\S$ [2~of~5]"]
+    assert entries["ucl"] == [number]
+    assert entries["scl"] == [rf"{number}$^\S$"]
+    assert entries["majority"] == [rf"{number}$^\dagger$"]
+    assert entries[r"hscl $\beta$=10"] == ["open"]
+    assert entries[r"hscl $\beta$=1"] == [rf"{number}$^\S$ [2~of~5]"]
     lines = source.splitlines()
     above = lines.index(next(line for line in lines if line.startswith("majority"))) - 1
     assert lines[above] == r"\midrule"
@@ -364,10 +364,10 @@ def test_latex_escapes_what_it_must() -> None:
 # The terminal
 
 
-def text_of(found: list[Row], width: int) -> str:
+def text_of(line: list[Row], width: int) -> str:
     console = Console(width=width, color_system=None)
     with console.capture() as seen:
-        console.print(terminal(found))
+        console.print(terminal(line))
     return seen.get()
 
 
@@ -393,26 +393,26 @@ def test_a_line_of_the_terminal_shows_what_the_records_hold() -> None:
 
 
 def test_a_line_of_the_terminal_has_a_dash_for_what_there_is_not() -> None:
-    found = text_of(shown(config(method="dcl", protocol="inductive"), n_seeds=1), 400)
-    line = next(x for x in found.splitlines() if "MUTAG" in x).split()
+    printed = text_of(shown(config(method="dcl", protocol="inductive"), n_seeds=1), 400)
+    line = next(x for x in printed.splitlines() if "MUTAG" in x).split()
     assert line == ["MUTAG", "dcl", "inductive", "85.0", "5.0", "1/3", "23"]
-    found = text_of(shown(config(), n_seeds=0), 400)
-    line = next(x for x in found.splitlines() if "MUTAG" in x).split()
+    printed = text_of(shown(config(), n_seeds=0), 400)
+    line = next(x for x in printed.splitlines() if "MUTAG" in x).split()
     assert line == ["MUTAG", "hscl", "β=1", "§", "transductive", "open", "87.2", "0/3"]
 
 
 def test_lines_keep_the_order_of_the_rows_and_name_how_a_setting_came_to_be() -> None:
     configs = [config(beta=beta, protocol="inductive") for beta in (10.0, 0.5)]
-    found = [x for x in text_of(shown(*configs, select=True), 400).splitlines() if "MUTAG" in x]
-    assert [x.partition("inductive")[0].split("MUTAG")[1].strip() for x in found[:4]] == [
+    line = [x for x in text_of(shown(*configs, select=True), 400).splitlines() if "MUTAG" in x]
+    assert [x.partition("inductive")[0].split("MUTAG")[1].strip() for x in line[:4]] == [
         "hscl β=10", "hscl β=0.5", "hscl inside", "hscl best β=10",
     ]  # fmt: skip
 
 
 def test_the_terminal_shows_every_head_and_difference() -> None:
-    found = shown(config(), config(method="ucl"), config(method="ucl", protocol="inductive"))
-    text = text_of(found, 400)
-    table = difference_table(found)
+    table = shown(config(), config(method="ucl"), config(method="ucl", protocol="inductive"))
+    text = text_of(table, 400)
+    table = difference_table(table)
     heads = ("data set", "method", "protocol", "accuracy %", "folds", "paper", "gap", "seeds")
     for line in (*lines_of(table), heads, (*table.columns, "protocol")):
         assert all(part.partition(" [")[0] in text for part in line)  # no intervals
@@ -430,18 +430,18 @@ def test_both_tables_are_whole_in_a_terminal_of_80_columns() -> None:
 
 
 def test_optimism_is_best_less_inside() -> None:
-    one, other = (config(beta=beta, protocol="inductive") for beta in (1.0, 2.0))
-    made = results(one, other, select=True, shift={other: 2.0})
+    first, other = (config(beta=beta, protocol="inductive") for beta in (1.0, 2.0))
+    outcome = results(first, other, select=True, shift={other: 2.0})
     records = {  # hold-outs prefer the worse candidate
         run: record(run.config, run.seed, [100.0 - a for a in r.values], inner=True)
         if run.inner
         else r
-        for run, r in made.records.items()
+        for run, r in outcome.records.items()
     }
-    found = rows(Results(made.configs, SEEDS, records, select=True))
-    assert [r.optimism for r in found] == [None, None, None, pytest.approx(2.0)]
-    text = text_of(found, 400)
-    (line,) = (one for one in text.splitlines() if says(one, "MUTAG", "hscl best"))
+    table = rows(Results(outcome.configs, SEEDS, records, select=True))
+    assert [r.optimism for r in table] == [None, None, None, pytest.approx(2.0)]
+    text = text_of(table, 400)
+    (line,) = (first for first in text.splitlines() if says(first, "MUTAG", "hscl best"))
     assert says(text, "data set", "optimism")
     assert says(line, "+2.0")
 

@@ -16,22 +16,22 @@ from gcl_hard.experiments.record import RunResult
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.reports import theory_figures
-from tests.reports import made_runs as made
+from tests.reports import made_runs
 from tests.reports.made import sentences
 from tests.said import says
 
-draw = made.shown(theory_figures.beta)
+draw = made_runs.shown(theory_figures.beta)
 
 
 def config(method: str, beta: float = 1.0, steps: int = 0, lr: float = 0.01) -> GraphConfig:
     return GraphConfig(method=method, beta=beta, beta_changes=steps, lr=lr, folds=2)
 
 
-def seeds(of: GraphConfig, mean: float) -> list[RunResult]:
+def seeds(run_config: GraphConfig, mean: float) -> list[RunResult]:
     """Two seeds of two folds each, with means one below and one above."""
     return [
-        made.run(of, 0, accuracies=(mean - 4, mean + 2)),
-        made.run(of, 1, accuracies=(mean - 1, mean + 3)),
+        made_runs.run(run_config, 0, accuracies=(mean - 4, mean + 2)),
+        made_runs.run(run_config, 1, accuracies=(mean - 1, mean + 3)),
     ]
 
 
@@ -40,23 +40,23 @@ MEANS = {
     config("hucl", 10): 73.0, config("hucl", 1): 75.0,
     config("hcl", 2): 78.0, config("hcl", 1): 77.0, config("hcl", 1, 4): 79.0,
 }  # fmt: skip
-RUNS = [run for of, mean in MEANS.items() for run in seeds(of, mean)]
+RUNS = [run for run_config, mean in MEANS.items() for run in seeds(run_config, mean)]
 
 
 def curves(axes: Axes) -> dict[str, tuple[list[float], list[float]]]:
-    found: dict[str, tuple[list[float], list[float]]] = {}
+    points: dict[str, tuple[list[float], list[float]]] = {}
     for line in axes.get_lines():
         x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
-        found[str(line.get_label())] = (np.round(x).tolist(), y.tolist())
-    return found
+        points[str(line.get_label())] = (np.round(x).tolist(), y.tolist())
+    return points
 
 
 def test_curves_and_rules_are_means_over_seeds() -> None:
     left, _ = draw(RUNS).figure.axes
     assert [tick.get_text() for tick in left.get_xticklabels()] == ["1", "2", "10"]
-    found = curves(left)
-    (annealed,) = (name for name in found if says(name, "hcl", "annealed", 4))
-    assert found == {
+    points = curves(left)
+    (annealed,) = (name for name in points if says(name, "hcl", "annealed", 4))
+    assert points == {
         "hucl": ([0, 2], [75.0, 73.0]),
         "hcl": ([0, 1], [77.0, 78.0]),
         annealed: ([0], [79.0]),
@@ -97,13 +97,13 @@ def test_dots_are_at_one_beta_with_corrected_intervals() -> None:
         corrected_interval([mean - 4, mean + 2, mean - 1, mean + 3], test_share=1)
         for mean in (70.0, 72.0, 75.0, 77.0)
     ]
-    found = [
+    drawn_intervals = [
         collection.get_segments()[0][:, 1].tolist()  # type: ignore[attr-defined]
         for collection in right.collections
     ]
-    assert found == [pytest.approx([one.low, one.high]) for one in wanted]
+    assert drawn_intervals == [pytest.approx([interval.low, interval.high]) for interval in wanted]
     rows = [row for row in drawn.rows if row["panel"] == "ablation"]
-    assert [[row["interval_low"], row["interval_high"]] for row in rows] == found
+    assert [[row["interval_low"], row["interval_high"]] for row in rows] == drawn_intervals
     assert [row["beta"] for row in rows] == [None, None, 1.0, 1.0]
 
 
@@ -112,10 +112,10 @@ def test_intervals_of_dots_count_the_graphs_trained_on() -> None:
         GraphConfig(method=name, protocol="inductive", folds=2, train_share=0.1)
         for name in ("ucl", "dcl")
     ]
-    for row in draw([run for of in configs for run in seeds(of, 70.0)]).rows:
-        one = corrected_interval([66, 72, 69, 73], test_share=1 / 0.1)
+    for row in draw([run for run_config in configs for run in seeds(run_config, 70.0)]).rows:
+        interval = corrected_interval([66, 72, 69, 73], test_share=1 / 0.1)
         assert [row["interval_low"], row["interval_high"]] == pytest.approx(
-            [one.low, min(one.high, 100.0)]
+            [interval.low, min(interval.high, 100.0)]
         )
 
 
@@ -134,7 +134,7 @@ def test_the_ablation_takes_a_beta_that_both_have(
 ) -> None:
     configs = [config("ucl"), config("dcl"), *(config("hucl", b) for b in hucl)]
     configs += [config("hcl", b) for b in hcl]
-    drawn = draw([run for of in configs for run in seeds(of, 70.0)])
+    drawn = draw([run for run_config in configs for run in seeds(run_config, 70.0)])
     dots = [row for row in drawn.rows if row["panel"] == "ablation"]
     assert [row["beta"] for row in dots] == [None, None, *chosen]
 
@@ -144,7 +144,10 @@ def test_rows_are_what_is_drawn() -> None:
     drawn = {
         (row["method"], row["beta"], row["beta_changes"]): row["accuracy_mean"] for row in rows
     }
-    assert drawn == {(of.method, of.beta, of.beta_changes): mean for of, mean in MEANS.items()}
+    assert drawn == {
+        (run_config.method, run_config.beta, run_config.beta_changes): mean
+        for run_config, mean in MEANS.items()
+    }
     for row in rows:
         plain = row["line"] == row["method"]
         assert plain or says(row["line"], row["method"], "annealed", row["beta_changes"])
@@ -164,7 +167,7 @@ def test_either_half_is_drawn_alone() -> None:
 
 def test_lines_of_a_method_are_told_apart_by_what_else_differs() -> None:
     configs = [config("hucl", b, lr=lr) for b in (1, 2) for lr in (0.01, 0.1)]
-    (axes,) = draw([run for of in configs for run in seeds(of, 70.0)]).figure.axes
+    (axes,) = draw([run for run_config in configs for run in seeds(run_config, 70.0)]).figure.axes
     assert list(curves(axes)) == ["hucl lr=0.01", "hucl lr=0.1"]
 
 
@@ -174,14 +177,18 @@ def test_one_seed_on_one_split_has_neither_bar_nor_interval() -> None:
         ImageConfig(method="hcl"),
         ImageConfig(method="hcl", beta=2),
     ]
-    drawn = draw([made.run(of, accuracies=(90.0,)) for of in configs])
+    drawn = draw([made_runs.run(run_config, accuracies=(90.0,)) for run_config in configs])
     assert all(row["accuracy_std"] is None is row["interval_low"] for row in drawn.rows)
     assert says(drawn.figure.axes[0].get_ylabel(), "test", "images")
     assert len(drawn.figure.axes[1].collections) == 0
 
 
 def test_halves_are_over_the_seeds_that_all_have() -> None:
-    more = [made.run(of, 7, accuracies=(0.0, 0.0)) for of in MEANS if of.method != "scl"]
+    more = [
+        made_runs.run(run_config, 7, accuracies=(0.0, 0.0))
+        for run_config in MEANS
+        if run_config.method != "scl"
+    ]
     drawn, plain = draw([*RUNS, *more]), draw(RUNS)
     assert drawn.rows == plain.rows
     assert says(sentences(drawn.note), 2, "seeds", 3)
@@ -201,7 +208,7 @@ def test_versions_are_counted_of_what_is_drawn() -> None:
         draw([replace(run, versions={"source": "one"}) for run in runs]).note, "versions"
     )
     few = [run for run in runs if run.run.config.method in {"ucl", "dcl"}]
-    unseen = [made.run(config("scl"), seed, version="another") for seed in (0, 1)]
+    unseen = [made_runs.run(config("scl"), seed, version="another") for seed in (0, 1)]
     assert says(sentences(draw([*few, *unseen]).note), 2, "versions")
 
 
@@ -209,7 +216,9 @@ def test_many_lines_differ_in_dashes_and_marker_and_keep_to_their_beta() -> None
     configs = [
         config(m, b, lr=lr) for m in ("hucl", "hcl") for lr in (0.1, 0.2, 0.3, 0.4) for b in (1, 2)
     ]
-    (axes, *_) = draw([run for of in configs for run in seeds(of, 70.0)]).figure.axes
+    (axes, *_) = draw(
+        [run for run_config in configs for run in seeds(run_config, 70.0)]
+    ).figure.axes
     lines = axes.get_lines()
     shown = {(line.get_linestyle(), line.get_marker(), line.get_color()) for line in lines}
     assert len(shown) == len(lines) == 8
@@ -219,7 +228,9 @@ def test_many_lines_differ_in_dashes_and_marker_and_keep_to_their_beta() -> None
 
 def test_accuracies_end_at_a_hundred() -> None:
     configs = [GraphConfig(method="ucl", folds=2), GraphConfig(method="dcl", folds=2)]
-    (axes,) = draw([made.run(of, accuracies=(100.0, 60.0)) for of in configs]).figure.axes
+    (axes,) = draw(
+        [made_runs.run(run_config, accuracies=(100.0, 60.0)) for run_config in configs]
+    ).figure.axes
     assert axes.get_ylim()[1] == 100.5
 
 
@@ -229,17 +240,20 @@ def test_neither_half_says_what_gives_one(kept: set[str]) -> None:
         draw([run for run in RUNS if run.run.config.method in kept])
 
 
-def measured(of: GraphConfig, weights: tuple[float, float]) -> list[RunResult]:
+def measured(run_config: GraphConfig, weights: tuple[float, float]) -> list[RunResult]:
     """Two seeds with a snapshot in which q has some weight on the anchor's class."""
 
     def snapshot(weight: float) -> dict[str, object]:
         seen = {"same_label_weight": weight, "others": 10.0, "other_labels": 6.0}
-        named = "own" if of.beta == 5 else f"beta={of.beta or 1:g}"
-        return {"epoch": 1, "settings": {named: {**seen, "setting": f"beta={of.beta or 0:g}"}}}
+        named = "own" if run_config.beta == 5 else f"beta={run_config.beta or 1:g}"
+        return {
+            "epoch": 1,
+            "settings": {named: {**seen, "setting": f"beta={run_config.beta or 0:g}"}},
+        }
 
     return [
         replace(run, diagnostics=[snapshot(weight)])
-        for run, weight in zip(seeds(of, 70.0), weights, strict=True)
+        for run, weight in zip(seeds(run_config, 70.0), weights, strict=True)
     ]
 
 
@@ -249,10 +263,10 @@ def test_the_weight_on_the_anchors_class_stands_beside() -> None:
     drawn = draw(runs)
     left, right = drawn.figure.axes
     assert set(curves(left)) == {"hucl", "ucl", "scl"}
-    found = curves(right)
-    assert found["hucl"] == ([0, 1], pytest.approx([55.0, 80.0]))
-    assert found["ucl"][1] == pytest.approx([40.0, 40.0])
-    assert set(found) == {"hucl", "ucl"}
+    points = curves(right)
+    assert points["hucl"] == ([0, 1], pytest.approx([55.0, 80.0]))
+    assert points["ucl"][1] == pytest.approx([40.0, 40.0])
+    assert set(points) == {"hucl", "ucl"}
     rows = [row for row in drawn.rows if row["panel"] == "collisions"]
     assert [row["weight_std"] for row in rows] == pytest.approx(
         [0.0, 10 / math.sqrt(2), 20 / math.sqrt(2)], abs=1e-9

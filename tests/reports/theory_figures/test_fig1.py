@@ -14,11 +14,11 @@ from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.reports import theory_figures
-from tests.reports import made_runs as made
+from tests.reports import made_runs
 from tests.reports.made import sentences
 from tests.said import says
 
-draw = made.shown(theory_figures.fig1)
+draw = made_runs.shown(theory_figures.fig1)
 
 FOLDS = {
     ("scl", 10): [(60.0, 64.0), (66.0, 66.0)],
@@ -31,23 +31,23 @@ FOLDS = {
 
 def trained(**changed: Any) -> list[RunResult]:
     return [
-        made.run(GraphConfig(method=method, epochs=epochs, **changed), seed, accuracies=folds)
+        made_runs.run(GraphConfig(method=method, epochs=epochs, **changed), seed, accuracies=folds)
         for (method, epochs), seeds in FOLDS.items()
         for seed, folds in enumerate(seeds)
     ]
 
 
 def curve(config: RunConfig, seed: int, points: dict[int, float]) -> RunResult:
-    return made.run(config, seed, curve=list(points.items()))
+    return made_runs.run(config, seed, curve=list(points.items()))
 
 
-def lines(drawn: made.Shown) -> dict[str, tuple[list[float], list[float]]]:
+def lines(drawn: made_runs.Shown) -> dict[str, tuple[list[float], list[float]]]:
     (axes,) = drawn.figure.axes
-    found: dict[str, tuple[list[float], list[float]]] = {}
+    points: dict[str, tuple[list[float], list[float]]] = {}
     for line in axes.get_lines():
         x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
-        found[str(line.get_label())] = (x.tolist(), y.tolist())
-    return found
+        points[str(line.get_label())] = (x.tolist(), y.tolist())
+    return points
 
 
 def test_test_accuracies_are_means_over_seeds_of_means_over_folds() -> None:
@@ -70,9 +70,9 @@ def test_test_accuracies_are_means_over_seeds_of_means_over_folds() -> None:
 def test_rows_are_the_points_drawn() -> None:
     drawn = draw(trained())
     for label, (x, y) in lines(drawn).items():
-        own = [row for row in drawn.rows if row["line"] == label]
-        assert [row["epoch"] for row in own] == x
-        assert [row["accuracy_mean"] for row in own] == y
+        line_rows = [row for row in drawn.rows if row["line"] == label]
+        assert [row["epoch"] for row in line_rows] == x
+        assert [row["accuracy_mean"] for row in line_rows] == y
     (where,) = {row["accuracy_on"] for row in drawn.rows}
     assert says(where, "test", "folds")
     assert {row["seeds"] for row in drawn.rows} == {2}
@@ -80,7 +80,7 @@ def test_rows_are_the_points_drawn() -> None:
 
 def test_every_point_is_over_the_seeds_that_all_share() -> None:
     plain = trained()
-    more = [made.run(GraphConfig(method="scl", epochs=10), 7, accuracies=(0.0,))]
+    more = [made_runs.run(GraphConfig(method="scl", epochs=10), 7, accuracies=(0.0,))]
     drawn = draw([*plain, *more])
     assert drawn.rows == draw(plain).rows
     assert says(sentences(drawn.note), 2, "seeds", 3)
@@ -90,7 +90,7 @@ def test_every_point_is_over_the_seeds_that_all_share() -> None:
 
 def test_lines_that_share_no_seed_are_over_their_own_and_it_is_said() -> None:
     runs = [
-        made.run(GraphConfig(method=method, epochs=epochs), seed, accuracies=(70.0 + seed,))
+        made_runs.run(GraphConfig(method=method, epochs=epochs), seed, accuracies=(70.0 + seed,))
         for method, seeds in (("scl", (0, 1, 2, 8)), ("hscl", (4, 6)))
         for epochs in (10, 50)
         for seed in seeds
@@ -99,7 +99,9 @@ def test_lines_that_share_no_seed_are_over_their_own_and_it_is_said() -> None:
     drawn = draw(runs)
     assert says(sentences(drawn.note), "seeds", "differ")
     assert lines(drawn) == {"scl": ([10, 50], [71.0, 71.0]), "hscl β=1": ([10, 50], [75.0, 75.0])}
-    apart = [made.run(GraphConfig(epochs=e), s, accuracies=(70.0,)) for s, e in ((0, 10), (1, 50))]
+    apart = [
+        made_runs.run(GraphConfig(epochs=e), s, accuracies=(70.0,)) for s, e in ((0, 10), (1, 50))
+    ]
     assert says(sentences(draw(apart).note), "seeds", "differ")
     assert len(draw(apart).rows) == 2
 
@@ -110,7 +112,7 @@ def test_labels_of_test_folds_are_seen_in_protocol_paper_alone() -> None:
 
 
 def test_settings_of_a_method_are_lines_of_their_own() -> None:
-    runs = [made.run(GraphConfig(beta=b, epochs=e), accuracies=(80 + b,)) for b in (1, 2)
+    runs = [made_runs.run(GraphConfig(beta=b, epochs=e), accuracies=(80 + b,)) for b in (1, 2)
             for e in (10, 50)]  # fmt: skip
     assert lines(draw(runs)) == {
         "hscl β=1": ([10, 50], [81.0, 81.0]), "hscl β=2": ([10, 50], [82.0, 82.0]),
@@ -138,7 +140,7 @@ def test_monitoring_is_drawn_where_no_number_of_epochs_varies() -> None:
 
 def test_sources_are_never_mixed() -> None:
     runs = [
-        made.run(ImageConfig(epochs=e), accuracies=(80.0,), curve=[(1, 10.0), (e, 20.0)])
+        made_runs.run(ImageConfig(epochs=e), accuracies=(80.0,), curve=[(1, 10.0), (e, 20.0)])
         for e in (10, 50)
     ]
     drawn = draw(runs)
@@ -160,7 +162,7 @@ def test_bands_are_drawn_of_a_few_lines_only() -> None:
 @pytest.mark.parametrize(
     "runs",
     [
-        [made.run(GraphConfig(method=m), s) for m in ("ucl", "scl") for s in (0, 1)],
+        [made_runs.run(GraphConfig(method=m), s) for m in ("ucl", "scl") for s in (0, 1)],
         [curve(ImageConfig(), 0, {200: 50.0})],
         [curve(ImageConfig(), 0, {100: 50.0}), curve(ImageConfig(), 1, {200: 50.0})],
     ],

@@ -14,14 +14,14 @@ from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.reports import theory_figures
-from tests.reports import made_runs as made
+from tests.reports import made_runs
 from tests.said import says
 
-draw = made.shown(theory_figures.histograms)
+draw = made_runs.shown(theory_figures.histograms)
 
 METHODS = ("ucl", "hucl", "hscl")
 RUNS = [
-    made.run(GraphConfig(method=method), seed, epochs=(10, 20))
+    made_runs.run(GraphConfig(method=method), seed, epochs=(10, 20))
     for i, method in enumerate(METHODS)
     for seed in (2 * i, 2 * i + 1)  # what they showed depends on the seed alone
 ]
@@ -41,11 +41,11 @@ def density(method: str, kind: str) -> list[float]:
 
 
 def overlaps(method: str) -> list[float]:
-    found = []
+    steps = []
     for same, different in zip(counts(method, "same"), counts(method, "different"), strict=True):
         p, q = ([n / sum(row) for n in row] for row in (same, different))
-        found.append(sum(min(a, b) for a, b in zip(p, q, strict=True)))
-    return found
+        steps.append(sum(min(a, b) for a, b in zip(p, q, strict=True)))
+    return steps
 
 
 def stairs(axes: Axes) -> dict[str, list[float]]:
@@ -55,7 +55,7 @@ def stairs(axes: Axes) -> dict[str, list[float]]:
     }
 
 
-def panels(drawn: made.Shown) -> list[list[Axes]]:
+def panels(drawn: made_runs.Shown) -> list[list[Axes]]:
     axes = drawn.figure.axes
     return [axes[: len(axes) // 2], axes[len(axes) // 2 :]]
 
@@ -67,9 +67,9 @@ def changed(run: RunResult, **last: Any) -> RunResult:
 def test_every_column_lays_a_variant_over_the_reference() -> None:
     for row, kind in zip(panels(draw(RUNS)), ("same", "different"), strict=True):
         for axes, method in zip(row, METHODS[1:], strict=True):
-            found = stairs(axes)
-            assert found["under"] == pytest.approx(density("ucl", kind))
-            assert found["over"] == pytest.approx(density(method, kind))
+            steps = stairs(axes)
+            assert steps["under"] == pytest.approx(density("ucl", kind))
+            assert steps["over"] == pytest.approx(density(method, kind))
             edges = axes.patches[0].get_data().edges  # type: ignore[attr-defined]
             assert edges.tolist() == pytest.approx([-1 + 0.04 * i for i in range(51)])
 
@@ -95,9 +95,9 @@ def test_rows_are_the_bins_of_every_variant() -> None:
     assert len(rows) == len(METHODS) * 2 * 50
     for method in METHODS:
         for kind in ("same", "different"):
-            own = [row for row in rows if (row["method"], row["pairs"]) == (method, kind)]
-            assert [row["density"] for row in own] == pytest.approx(density(method, kind))
-            assert [row["count"] for row in own] == [
+            line_rows = [row for row in rows if (row["method"], row["pairs"]) == (method, kind)]
+            assert [row["density"] for row in line_rows] == pytest.approx(density(method, kind))
+            assert [row["count"] for row in line_rows] == [
                 sum(bins) for bins in zip(*counts(method, kind), strict=True)
             ]
 
@@ -126,7 +126,7 @@ def test_nothing_drawn_is_cut_off() -> None:
 def test_the_reference_is_ucl_or_of_the_least_beta(
     configs: list[RunConfig], reference: str, columns: list[str]
 ) -> None:
-    drawn = draw([made.run(config, epochs=(5,)) for config in configs])
+    drawn = draw([made_runs.run(config, epochs=(5,)) for config in configs])
     assert [axes.get_title().split("\n")[0] for axes in panels(drawn)[0]] == columns
     assert reference in drawn.figure.legends[0].get_texts()[0].get_text()
 
@@ -148,7 +148,7 @@ EMPTY = {"same": [3] * 50, "different": [0] * 50}
 
 
 @pytest.mark.parametrize(
-    ("runs", "said"),
+    ("runs", "words"),
     [
         ([replace(RUNS[0], diagnostics=[])], r"^\D*--diagnostics 1\b"),
         (
@@ -168,11 +168,11 @@ EMPTY = {"same": [3] * 50, "different": [0] * 50}
             r"MUTAG ucl.*seed 0\b.*\btwo labels\b.*seed0\.json\).*classes",
         ),
         (
-            [made.run(GraphConfig(beta=b), epochs=(5,)) for b in range(1, 9)],
+            [made_runs.run(GraphConfig(beta=b), epochs=(5,)) for b in range(1, 9)],
             r"\b6\b.*hscl β=1\b.*\b7\b.*hscl β=2, .*--only",
         ),
     ],
 )
-def test_what_cannot_be_compared_is_refused(runs: list[RunResult], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_cannot_be_compared_is_refused(runs: list[RunResult], words: str) -> None:
+    with pytest.raises(InputError, match=words):
         draw(runs)
