@@ -49,7 +49,7 @@ def save_points(
     np.savez(
         path, anchors=anchors.astype(np.float32), candidates=candidates.astype(np.float32),
         anchor_labels=anchor_labels, candidate_labels=candidate_labels, positive=positive,
-        anchor_columns=anchor_columns, temperature=0.5, objective=objective, **more,
+        own=anchor_columns, temperature=0.5, objective=objective, **more,
     )  # fmt: skip
     return path
 
