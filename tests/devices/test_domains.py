@@ -35,7 +35,7 @@ def more(run: Callable[[int], object]) -> Record:
 
 
 def places(asked: Record, kind: str) -> set[str]:
-    return {where.partition(":")[0] for _, where in asked.of(kind)}
+    return {where.partition(":")[0] for _, where in asked.tally(kind)}
 
 
 @pytest.mark.parametrize("queue", [None, 16])

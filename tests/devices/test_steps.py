@@ -92,7 +92,7 @@ def test_launches_of_a_step_do_not_grow_with_the_models(kind: Any, mutag: GraphS
 
 def test_a_model_trained_by_itself_waits_once_an_epoch(mutag: GraphSet) -> None:
     _, _, record = on_both(info, mutag, [{"method": "hucl", "objective": "infonce"}])
-    assert record.count("wait") == 2, record.of("wait")
+    assert record.count("wait") == 2, record.tally("wait")
 
 
 def test_what_goes_to_a_device_goes_in_one_copy_and_keeps_types_shapes_and_sparsity() -> None:
