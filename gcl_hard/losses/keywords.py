@@ -82,6 +82,9 @@ class SharedSettings(TypedDict, total=False):
     lr_schedule: Literal["constant", "cosine"]
     weight_decay: float | None
     data_seed: int | None
+    patience: int
+    supervised_epochs: int | None
+    supervised_lr: float | None
     augmentations: Callable[..., Any] | Sequence[str | Callable[..., Any]] | Sequence[str] | None
     strength: float | None
     layers: int | None
@@ -98,9 +101,7 @@ class SharedSettings(TypedDict, total=False):
     kernel: Literal["linear", "rbf", "rbf+wl", "rbf+wl-oa"]
     c_grid: Sequence[float] | None
     parts: int
-    patience: int
-    supervised_epochs: int | None
-    supervised_lr: float | None
+    adaptive: bool
     neighbours: int | Sequence[int] | None
     activation: Literal["prelu", "relu"]
     dropout: float | None
@@ -108,19 +109,23 @@ class SharedSettings(TypedDict, total=False):
     splits: int | None
     score: Literal["accuracy", "auc"] | None
     hops: Sequence[int] | None
-    adaptive: bool
     candidate_pool: Literal["all", "batch", "uniform"]
     rare: bool
     sparse: bool
     positives: Literal["class", "hard", "view"] | None
     class_pairs: bool
     balanced: bool
+    crop: float
+    flip: float | None
+    jitter: float
+    grayscale: float
+    blur: float
+    noise: float
     width: int | None
     stem: Literal["auto", "cifar", "imagenet"]
     size: int | None
     pretrain_split: str
     probe_split: str
-    flip: float | None
     forward: Literal["fused", "split"]
     precision: Literal["bf16", "fp16", "fp32"]
     channels_last: bool
@@ -133,11 +138,6 @@ class SharedSettings(TypedDict, total=False):
     probe_weight_decay: float
     probe_epochs: int
     probe_batch_size: int
-    crop: float
-    jitter: float
-    grayscale: float
-    blur: float
-    noise: float
     label_gap: Sequence[float] | None
     targets: Sequence[str] | None
 
@@ -158,14 +158,14 @@ class RunSettings(SharedSettings, total=False):
     batch_size: int
     train_share: float
     reduction: Literal["anchors", "pairs"]
-    anchors: int | None
-    degrees: Literal["graph", "part"]
-    known_labels: float
-    split: str | None
     drop_edges: float
     mask_columns: float
     second_drop_edges: float | None
     second_mask_columns: float | None
+    anchors: int | None
+    degrees: Literal["graph", "part"]
+    known_labels: float
+    split: str | None
     bias: float | None
     candidates: int | None
     n3: float
@@ -211,14 +211,14 @@ class EvaluateSettings(SharedSettings, total=False):
     batch_size: int | Sequence[int]
     train_share: float | Sequence[float]
     reduction: Literal["anchors", "pairs"] | Sequence[Literal["anchors", "pairs"]]
-    anchors: int | Sequence[int] | None
-    degrees: Literal["graph", "part"] | Sequence[Literal["graph", "part"]]
-    known_labels: float | Sequence[float]
-    split: str | Sequence[str] | None
     drop_edges: float | Sequence[float]
     mask_columns: float | Sequence[float]
     second_drop_edges: float | Sequence[float] | None
     second_mask_columns: float | Sequence[float] | None
+    anchors: int | Sequence[int] | None
+    degrees: Literal["graph", "part"] | Sequence[Literal["graph", "part"]]
+    known_labels: float | Sequence[float]
+    split: str | Sequence[str] | None
     bias: float | Sequence[float] | None
     candidates: int | Sequence[int] | None
     n3: float | Sequence[float]

@@ -31,7 +31,7 @@ from gcl_hard.molecules import MoleculeGIN, finetuning, from_smiles, labelled, r
 from gcl_hard.molecules import experiment as molecules
 from gcl_hard.molecules.experiment import MoleculeExperiment
 from gcl_hard.molecules.labelled import Labelled
-from gcl_hard.molecules.settings import MoleculeConfig
+from gcl_hard.molecules.settings import MoleculeConfig, representation
 from tests.said import says
 
 pytest.importorskip("rdkit")
@@ -321,7 +321,7 @@ def test_a_pretrained_encoder_is_known_by_its_content(tmp_path: Path) -> None:
     encoder = f"--encoder={tmp_path}/own-{{seed}}.pt"
     page = tmp_path / "page.md"
     assert main([*command, "--method=untrained", encoder, "--report", str(page)]) == 0
-    representations = {result.seed: config_of(result).representation for result in results(output)}
+    representations = {result.seed: representation(config_of(result)) for result in results(output)}
     assert representations == {0: "own-0", 1: "own-1"}
     (row,) = csv_of(page)
     assert (row["representation"], row["seeds"]) == ("own", "2")
@@ -558,7 +558,7 @@ def test_another_probe_is_another_run(kind: str, tmp_path: Path) -> None:
     finished = results(tmp_path / "results")
     assert len(finished) == 12
     by_probe = {
-        (config_of(result).representation, config_of(result).probe): predictions(result).tolist()
+        (representation(config_of(result)), config_of(result).probe): predictions(result).tolist()
         for result in finished
     }
     for name in ("untrained", "ecfp", "untrained+counts+ecfp"):
@@ -585,7 +585,7 @@ def test_what_is_joined_with_an_encoder_trains_it_once(
     assert main([*common, "--joined=none,ecfp", f"--output={tmp_path}/two"]) == 0
     assert len(batches) == 2 * alone
     first, second = (results(tmp_path / name) for name in ("one", "two"))
-    again = [result.predicted for result in second if config_of(result).representation == joined]
+    again = [result.predicted for result in second if representation(config_of(result)) == joined]
     assert again == [result.predicted for result in first]
 
 
@@ -720,7 +720,7 @@ def test_encoders_of_several_sizes_give_a_curve(tmp_path: Path) -> None:
     assert curve.exists()
     assert curve.name in page.read_text()
     done = results(output)
-    subsets = {config_of(r).representation: r.data.get("pretrained") for r in done}
+    subsets = {representation(config_of(r)): r.data.get("pretrained") for r in done}
     assert subsets == {"untrained": 0, "of-20": 20, "of-60": 60, "ecfp": None}
     seeds = {row["representation"]: row["seeds"] for row in csv_of(page)}
     assert seeds == {"untrained": "2", "of-20": "1", "of-60": "1", "ecfp": "1"}

@@ -86,7 +86,7 @@ class Points(experiments.Experiment[PointConfig, None]):
     def test_share(self, config: PointConfig, facts: Any) -> float:
         return float(facts["n_test"] / facts["n_train"])
 
-    def load(self, config: PointConfig, context: Any, own: Any = None) -> None:
+    def load(self, config: PointConfig, context: Any, user_data: Any = None) -> None:
         return None
 
     def facts(self, data: None) -> dict[str, Any]:
