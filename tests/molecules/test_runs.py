@@ -219,18 +219,18 @@ def test_rows_are_compared_with_controls_of_the_same_settings(tmp_path: Path) ->
         ours, theirs = float(rows[row]["mean"]), float(rows[control]["mean"])
         assert float(rows[row][f"vs_{name}"]) == pytest.approx(ours - theirs, abs=2e-4)
 
-    for representation in ("untrained", "untrained+ecfp"):
+    for features in ("untrained", "untrained+ecfp"):
         for kappa in ("κ=0", "κ=2"):
             for beta in ("β=0.5", "β=4"):
                 less(
-                    (representation, "hscl", f"{kappa} {beta}"),
-                    (representation, "scl", kappa),
+                    (features, "hscl", f"{kappa} {beta}"),
+                    (features, "scl", kappa),
                     "scl",
                 )
-                untrained = (representation, "untrained", "")
-                less((representation, "hscl", f"{kappa} {beta}"), untrained, "frozen")
-        chosen = (representation, "hscl", "chosen inside")
-        less(chosen, (representation, "scl", "chosen inside"), "scl")
+                untrained = (features, "untrained", "")
+                less((features, "hscl", f"{kappa} {beta}"), untrained, "frozen")
+        chosen = (features, "hscl", "chosen inside")
+        less(chosen, (features, "scl", "chosen inside"), "scl")
         less(chosen, ("ecfp", "ecfp", ""), "ecfp")
         less(chosen, ("untrained", "untrained", ""), "untrained")
     less(("ecfp", "ecfp", ""), ("untrained", "hscl", "chosen inside"),
