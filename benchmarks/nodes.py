@@ -39,7 +39,7 @@ from gcl_hard.nodes import (
     embed_nodes,
     load_nodes,
 )
-from gcl_hard.nodes.neighbours import DegreesOf
+from gcl_hard.nodes.views import DegreesOf
 
 DIM, GAMMA = 128, 0.4
 NODES = {"Cora": 2708, "Photo": 7650, "CS": 18_333, "Physics": 34_493}

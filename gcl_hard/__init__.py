@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from gcl_hard.commands.export import export
     from gcl_hard.commands.pretrain import pretrain_encoder
     from gcl_hard.commands.study import study
-    from gcl_hard.molecules.pretrained import load_pretrained
+    from gcl_hard.molecules.pretraining import load_pretrained
     from gcl_hard.training.loop import fit
 
 __all__ = [
@@ -98,7 +98,7 @@ _LAZY = {
     "export": ("gcl_hard.commands.export", "bench"),
     "fit": ("gcl_hard.training.loop", ""),
     "load_encoder": ("gcl_hard.commands.encoders", "bench"),
-    "load_pretrained": ("gcl_hard.molecules.pretrained", "graphs"),
+    "load_pretrained": ("gcl_hard.molecules.pretraining", "graphs"),
     "pretrain_encoder": ("gcl_hard.commands.pretrain", "bench"),
     "study": ("gcl_hard.commands.study", "tune"),
 }

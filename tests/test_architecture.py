@@ -181,7 +181,7 @@ LOWER = {
         "features", "layers", "models", "order", "parts", "pointers", "refinement",
         "sparse", "tudataset", "view_losses",
     },
-    "nodes": {"data", "encoders", "files", "models", "neighbours", "sources", "views"},
+    "nodes": {"data", "encoders", "files", "models", "sources", "views"},
     "links": {"data", "files", "models", "reversed_facts"},
     "molecules": {"data", "encoders", "files"},
     "images": {

@@ -49,7 +49,7 @@ DOMAINS: dict[str, Package] = {
         "gcl_hard.images", "images", trials=True, pretrains=True,
         tables={"1": "Table I, images, with baselines, grids and tests"},
     ),
-    "molecules": Package("gcl_hard.molecules", "molecules", encoders="pretrained"),
+    "molecules": Package("gcl_hard.molecules", "molecules", encoders="pretraining"),
 }  # fmt: skip
 """The domains of this package; :func:`gcl_hard.experiments.register` adds others."""
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from gcl_hard.evaluation.transfer import (
 )
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.custom import UserParts
+from gcl_hard.experiments.domains import lent_encoders
 from gcl_hard.experiments.embedding import Items, Reading
 from gcl_hard.experiments.engine import on_interrupt
 from gcl_hard.experiments.experiment import (
@@ -43,7 +44,7 @@ from gcl_hard.experiments.experiment import (
 from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.experiments.record import RunResult, Scored, Tested
 from gcl_hard.experiments.run import Run
-from gcl_hard.experiments.settings import as_json
+from gcl_hard.experiments.settings import RunConfig, as_json
 from gcl_hard.files.io import digest_of_arrays, file_digest
 from gcl_hard.graphs import embed
 from gcl_hard.graphs.embedded import items_of_graphs
@@ -51,9 +52,7 @@ from gcl_hard.molecules import Molecules, canonical, load_molecules
 from gcl_hard.molecules.files import locate, split_checked_later
 from gcl_hard.molecules.finetuning import diverged, finetune, new_encoder, train_head
 from gcl_hard.molecules.labelled import Labelled, kernels_of
-from gcl_hard.molecules.own import OwnTable, named
-from gcl_hard.molecules.pretrained import FileEncoder
-from gcl_hard.molecules.pretraining import digest_of_smiles, loaded
+from gcl_hard.molecules.pretraining import FileEncoder, digest_of_smiles, loaded
 from gcl_hard.molecules.settings import (
     AWARE,
     CHIRALITY,
@@ -95,6 +94,13 @@ CLIFF_MEANS = {
         "SVM, ECFP": 0.758, "LSTM, SMILES": 0.882, "GCN": 0.983, "GAT": 1.011, "MPNN": 1.145,
     },
 }  # fmt: skip
+
+
+class OwnTable(NamedTuple):
+    """A table of molecules: its path, and the digest of its file at the start of the command."""
+
+    path: str
+    digest: str
 
 
 class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
@@ -200,7 +206,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
 
     def user_names(self, config: MoleculeConfig, parts: UserParts) -> dict[str, Any]:
         """The names of the set and of the encoder, with digests of their files."""
-        return named(config, parts)
+        return {"dataset": _table(config.dataset, parts), "encoder": _file(config, parts)}
 
     def metrics(self, config: MoleculeConfig, data: Labelled) -> tuple[str, ...]:
         """ROC-AUC for classes; for numbers the RMSE, also that of molecules with a cliff."""
@@ -486,6 +492,41 @@ def _too_large(run: Run, labelled: Labelled, free: str = "") -> OutOfMemory:
         f"{_kernel_bytes(run, labelled) / 1e9:.3g} GB{free}: give --probe linear, or nystroem, "
         f"which stands for an RBF kernel" + ", and leave out wl" * ("wl" in _config(run).parts)
     )
+
+
+def _table(name: str, parts: UserParts) -> str:
+    """The name of a set of molecules; ``NAME@digest`` for a table."""
+    if not is_table(name) or name in parts.graphs or name in parts.names:
+        return parts.names.get(name, name)
+    table = OwnTable(name, file_digest(name))
+    key = f"{Path(name).name.partition('.')[0]}@{table.digest}"
+    stem = key.partition("@")[0]
+    for other, known in parts.graphs.items():
+        if isinstance(known, OwnTable) and other.partition("@")[0] == stem:
+            raise InputError(
+                f"{known.path} and {name} are both named {stem}, and results are told apart by "
+                f"this name: rename one"
+            )
+    parts.graphs[key], parts.names[name] = table, key
+    return key
+
+
+def _file(config: RunConfig, parts: UserParts) -> str:
+    """The name of an encoder of molecules; with its shape if its weights are new."""
+    name: str = config.encoder
+    if name in {UNTRAINED, *parts.parts, *parts.names} or config.shape or SEED in name:
+        return parts.names.get(name, name)
+    weights, _, path = name.rpartition(":")
+    if not Path(path.partition("@")[0]).is_file():
+        raise InputError(
+            f"{path} is not there: an encoder is {UNTRAINED}, or a file of python -m "
+            f"gcl_hard.pretrain"
+        )
+    if weights == UNTRAINED:
+        parts.names[name] = lent_encoders().shape_of(path)
+    else:
+        parts.add_file(name, path, digits=16)
+    return parts.names[name]
 
 
 EXPERIMENT = MoleculeExperiment

@@ -8,7 +8,7 @@ from gcl_hard.nodes.files import load_nodes as load_nodes
 from gcl_hard.nodes.models import NodeClassifier as NodeClassifier
 from gcl_hard.nodes.models import NodeContrast as NodeContrast
 from gcl_hard.nodes.models import embed_nodes as embed_nodes
-from gcl_hard.nodes.neighbours import Neighbourhoods as Neighbourhoods
+from gcl_hard.nodes.views import Neighbourhoods as Neighbourhoods
 from gcl_hard.nodes.views import NodeBatch as NodeBatch
 from gcl_hard.nodes.views import NodeViews as NodeViews
 

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from gcl_hard.core.seeds import seed_for, seeded
 from gcl_hard.errors import DivergenceError, InputError, calling_own
 from gcl_hard.evaluation.folds import ThreeWaySplit
 from gcl_hard.evaluation.metrics import metric, predicted_by, score_of_logits
@@ -41,8 +42,11 @@ from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.experiments.record import Scored, Tested
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.training import TrainedEncoders, Training
+from gcl_hard.functional.negatives import all_finite
 from gcl_hard.graphs.embedded import IN_ORDER, check_columns, named_as
 from gcl_hard.graphs.sparse import to_scipy
+from gcl_hard.losses.pairing import ClassPairs
+from gcl_hard.models import evaluating
 from gcl_hard.nodes import canonical_name, given_splits_of
 from gcl_hard.nodes.data import NodeSet, own_nodes
 from gcl_hard.nodes.files import load_nodes, paths
@@ -53,7 +57,6 @@ from gcl_hard.nodes.models import (
     NodeModel,
     embed_nodes,
 )
-from gcl_hard.nodes.neighbours import Neighbourhoods
 from gcl_hard.nodes.settings import (
     NODE_BASELINES,
     NODE_METHODS,
@@ -63,12 +66,15 @@ from gcl_hard.nodes.settings import (
     UNTRAINED,
     NodeConfig,
 )
-from gcl_hard.nodes.views import NodeBatch, transformed_by
+from gcl_hard.nodes.views import Neighbourhoods, NodeBatch, transformed_by
 from gcl_hard.training.loop import memory_for
 from gcl_hard.training.stopping import EarlyStopping
 
 if TYPE_CHECKING:
     from gcl_hard.theory.diagnostics import Sampler
+
+NODES = 1024
+"""Maximum number of nodes in a snapshot; both views of each are anchors."""
 
 
 class NodeExperiment(Experiment[NodeConfig, NodeSet]):
@@ -427,8 +433,6 @@ class _Encoders(TrainedEncoders):
         self.remarks: list[str] = []
 
     def _sampler(self) -> Sampler[NodeContrast]:
-        from gcl_hard.nodes.snapshots import node_sampler
-
         return node_sampler(self.config, self.data)
 
     def train(self) -> TrainedRun:
@@ -626,6 +630,44 @@ def _representations(trained: TrainedRun, data: NodeSet) -> Iterator[tuple[int |
         while done < hops:
             x, done = dense_if_full(by @ x), done + 1
         yield hops, x
+
+
+def node_sampler(config: NodeConfig, data: NodeSet) -> Sampler[NodeContrast]:
+    """Sampler of views of some nodes, and of other nodes of their classes.
+
+    The classes are those of the data, whatever labels the encoder is trained with.
+
+    Args:
+        config: its ``data_seed`` decides what is drawn: all methods and seeds are measured on the
+            same nodes.
+        data: the graph.
+
+    Returns:
+        A function from a model to a :class:`Sample`.
+    """
+    from gcl_hard.theory.diagnostics import SALT, Batch, Sample
+
+    draws = seeded(config.data_seed, SALT)
+    labels = data.y.cpu()
+    known = (labels != UNKNOWN).nonzero().flatten()
+    index = torch.randperm(len(known), generator=draws)[:NODES]
+    partners = known[ClassPairs(labels[known]).draw(index, draws)]
+    index = known[index]
+    device, graph = data.x.device, NodeBatch.of(data)
+    seed = seed_for(config.data_seed, SALT, 1)
+
+    def sample(model: NodeContrast) -> Sample | None:
+        views = model.views_of(graph, torch.Generator(device).manual_seed(seed))
+        with evaluating(model):
+            z1, z2 = (model.project(view) for view in views)
+        embedded = torch.from_numpy(model.embed(graph))[index].to(device)
+        if not all_finite([embedded, z1, z2]):
+            return None
+        y = data.y[index.to(device)]
+        batch = Batch.two_view(model.loss, z1[index], z2[partners], y)
+        return Sample([batch], embedded, y)
+
+    return sample
 
 
 EXPERIMENT = NodeExperiment

@@ -22,8 +22,7 @@ from gcl_hard.graphs import TwoView, embed, load
 from gcl_hard.graphs.features import vocabulary
 from gcl_hard.molecules import MoleculeGIN, from_smiles, from_tu
 from gcl_hard.molecules import pretraining as molecule_pretraining
-from gcl_hard.molecules.pretrained import load_pretrained
-from gcl_hard.molecules.pretraining import GROUP_SIZE, order
+from gcl_hard.molecules.pretraining import GROUP_SIZE, load_pretrained, order
 from gcl_hard.pretrain import main
 from tests.said import says
 
