@@ -30,7 +30,7 @@ from gcl_hard.errors import GclHardError, InputError
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.experiment import RunOptions
 from gcl_hard.experiments.flags import all_settings
-from gcl_hard.experiments.settings import OwnTraining
+from gcl_hard.experiments.settings import OwnTraining, flag, known
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.losses.methods import SETTINGS
@@ -156,6 +156,20 @@ def test_help_is_one_screen_of_what_people_set(capsys: pytest.CaptureFixture[str
     more = len(flags_in(helped(capsys, "--help", "all"))) - len(shown)
     assert says(text, "--help all", more)
     assert len(text.splitlines()) <= 76
+
+
+def test_help_on_some_data_has_the_flags_of_their_domain_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    every = flags_in(helped(capsys, "--help", "all"))
+    nodes = flags_in(helped(capsys, "--domain=nodes", "--help", "all"))
+    assert nodes == flags_in(helped(capsys, "--dataset=Cora", "--help", "all"))
+    settings = {
+        name: {f"--{flag(setting)}" for setting in known(CONFIGS[name])} for name in CONFIGS
+    }
+    assert settings["nodes"] <= {*nodes} < {*every}
+    assert not {*nodes} & (set().union(*settings.values()) - settings["nodes"])
+    assert "--dataset" in flags_in(helped(capsys, "--domain=nodes", "--help"))
 
 
 def test_help_states_defaults(capsys: pytest.CaptureFixture[str]) -> None:

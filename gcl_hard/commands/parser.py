@@ -104,7 +104,8 @@ def entry_parser(
     parser = ArgumentParser(
         prog=f"python -m {entry_point}",
         description=description,
-        epilog=f"Example: python -m {entry_point} {example}",
+        epilog="--domain NAME --help lists the flags of one domain. " * domains
+        + f"Example: python -m {entry_point} {example}",
         usage=usage or f"python -m {entry_point} [--dataset NAME] [--method NAME] [...]",
         formatter_class=_Help,
         allow_abbrev=False,
@@ -285,7 +286,8 @@ def _data_named(arguments: Sequence[str]) -> dict[str, Any]:
 def read_settings(
     make_parser: Callable[[Iterable[Domain]], ArgumentParser], arguments: Sequence[str]
 ) -> dict[str, Any]:
-    """As :func:`read_arguments`, loading only the domain of the data where that suffices.
+    """As :func:`read_arguments`, loading only the domain of the data where that suffices: help on
+    no data lists the flags of all domains.
 
     Args:
         make_parser: a parser with the settings of some domains, or of all.
@@ -298,7 +300,8 @@ def read_settings(
     named = _data_named(arguments)
     if "domain" in named:
         import_domain(named["domain"])
-    if not {"-h", "--help"} & {word.partition("=")[0] for word in arguments}:
+    named_any = named["dataset"] or {"domain", "table"} & named.keys()
+    if named_any or not {"-h", "--help"} & {word.partition("=")[0] for word in arguments}:
         with suppress(InputError):  # which is raised again, about all domains
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -347,20 +347,20 @@ def method_setting(
         refused: methods that it does not have, and why.
     """
     without = refused or {}
+    methods = [name for name in METHODS if name not in without]
 
     def canonical(spelling: str, above: Values) -> str:
         name = spelling.casefold()
         if name in without:
-            others = [other for other in METHODS if other not in without]
             raise InputError(
-                f"{name} {without[name]}: methods of {items} are {', '.join(others)}, or a "
+                f"{name} {without[name]}: methods of {items} are {', '.join(methods)}, or a "
                 f"baseline, {', '.join(baselines)}"
             )
         if name not in METHODS and name not in baselines:
             raise unknown("method", spelling, (*METHODS, *baselines))
         return name
 
-    text = f"{', '.join(METHODS)}; or a baseline: {', '.join(baselines)}"
+    text = f"{', '.join(methods)}; or a baseline: {', '.join(baselines)}"
     return Setting(text, common=True, several=True, canonical=canonical)
 
 

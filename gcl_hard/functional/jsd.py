@@ -390,17 +390,17 @@ class _Terms(NamedTuple):
 
 def _scale(scores: Tensor, pairs: Pairs, weight: Tensor, kept: Tensor | None) -> Tensor:
     """m, the largest |t| over others, [p, 1, 1]; +inf if they are all 0."""
-    size = scores.abs()
+    magnitude = scores.abs()
     nodes = weight.new_zeros(len(scores), scores.shape[1])
     nodes.index_add_(1, pairs.colour, weight)
     # A colour in a single graph has no anchor for which that graph is among the others.
     sole = weight == nodes[:, pairs.colour]
     at = pairs.colour * scores.shape[2] + pairs.graph
-    flat = size.flatten(1)
+    flat = magnitude.flatten(1)
     flat[:, at] = flat[:, at].masked_fill(sole, 0.0)
     if kept is not None:
-        size = size.masked_fill(~kept[:, None, :] | (nodes == 0)[:, :, None], 0.0)
-    largest = size.amax((1, 2))[:, None, None]
+        magnitude = magnitude.masked_fill(~kept[:, None, :] | (nodes == 0)[:, :, None], 0.0)
+    largest = magnitude.amax((1, 2))[:, None, None]
     return torch.where(largest == 0, math.inf, largest)
 
 

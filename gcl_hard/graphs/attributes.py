@@ -104,8 +104,8 @@ def _rows(graph: Any, i: int, name: str, n: int, level: str) -> NDArray[Any]:
             f"{level} attribute {name} of graph {i} cannot be read: {error}"
         ) from error
     most = 1 if array.dtype.kind == "U" else 2
-    types = {type(value) for value in values} if isinstance(values, list) else set()
-    if str in types and len(types) > 1:
+    value_types = {type(value) for value in values} if isinstance(values, list) else set()
+    if str in value_types and len(value_types) > 1:
         raise InputError(
             f"{level} attribute {name} of graph {i} mixes words and numbers; expected one kind"
         )

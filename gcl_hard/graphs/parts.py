@@ -71,9 +71,9 @@ def undirected(ends: Any, n: int, where: str, *, weight: Any = None, once: bool 
     if n_loops:
         pairs = pairs[:, keep]
         weights = weights if weights is None else weights[keep]
-    one_way = _matrix(pairs, n, np.ones(pairs.shape[1], np.bool_))
-    adjacency = one_way.maximum(one_way.T.tocsr())
-    n_single, n_repeats = adjacency.nnz - one_way.nnz, pairs.shape[1] - one_way.nnz
+    directed = _matrix(pairs, n, np.ones(pairs.shape[1], np.bool_))
+    adjacency = directed.maximum(directed.T.tocsr())
+    n_single, n_repeats = adjacency.nnz - directed.nnz, pairs.shape[1] - directed.nnz
     symmetric_weights = None if weights is None else _symmetric_weights(pairs, weights, n, where)
     adjacency.sort_indices()
     sizes = np.diff(adjacency.indptr)
@@ -183,7 +183,7 @@ def features(x: Any, where: str) -> Tensor:
     """
     from scipy import sparse
 
-    stored = _as_matrix(x, f"{where}: features x")
+    stored = _numpy_or_csr(x, f"{where}: features x")
     if stored.ndim != 2 or stored.dtype.kind not in "biuf" or not all(stored.shape):
         raise InputError(
             f"{where}: features x are {stored.dtype} {[*stored.shape]}; expected numbers [N, F], "
@@ -224,7 +224,7 @@ def _tensor(values: NDArray[Any]) -> Tensor:
     return torch.from_numpy(np.require(values, requirements=["C", "W"]))
 
 
-def _as_matrix(x: Any, name: str) -> Any:
+def _numpy_or_csr(x: Any, name: str) -> Any:
     """Any matrix as a NumPy array or a SciPy CSR array."""
     from scipy import sparse
 

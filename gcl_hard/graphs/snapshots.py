@@ -128,12 +128,12 @@ def _joined(
                 return None
             sampled.append(batch)
         parts, z = zip(*sampled, strict=True)
-        return Sample(parts, _as_scored(torch.cat(z), config), labels)
+        return Sample(parts, _standardised(torch.cat(z), config), labels)
 
     return sample
 
 
-def _as_scored(z: Tensor, config: GraphConfig) -> Tensor:
+def _standardised(z: Tensor, config: GraphConfig) -> Tensor:
     """Standardised embeddings as the SVM uses them; constant columns are 0."""
     z = z.detach().double()
     if not config.standardise:

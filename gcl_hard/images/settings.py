@@ -81,7 +81,7 @@ def _rates(rates: tuple[float, ...], above: Values) -> tuple[float, ...]:
     return distinct
 
 
-def _of_adam(above: Values) -> bool:
+def _probe_is_adam(above: Values) -> bool:
     return bool(above["probe"] == "adam")
 
 
@@ -126,6 +126,7 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
         Setting(
             "digits, CIFAR10, CIFAR100, STL10, TinyImageNet, NAME of NAME.npz or NAME/train/CLASS/",
             "data",
+            common=True,
             several=True,
         ),
     ] = "digits"
@@ -279,19 +280,19 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
             "learning rates of adam, chosen on a part of the training images",
             "probe",
             read_by=PROBED,
-            applies=_of_adam,
+            applies=_probe_is_adam,
             canonical=_rates,
         ),
     ] = (0.0001, 0.001, 0.01)
     probe_weight_decay: Annotated[
         float,
-        Setting("weight decay of adam", "probe", least=0, read_by=PROBED, applies=_of_adam),
+        Setting("weight decay of adam", "probe", least=0, read_by=PROBED, applies=_probe_is_adam),
     ] = 1e-6
     probe_epochs: Annotated[
-        int, Setting("epochs of adam", "probe", least=1, read_by=PROBED, applies=_of_adam)
+        int, Setting("epochs of adam", "probe", least=1, read_by=PROBED, applies=_probe_is_adam)
     ] = 100
     probe_batch_size: Annotated[
-        int, Setting("batch size of adam", "probe", least=1, read_by=PROBED, applies=_of_adam)
+        int, Setting("batch size of adam", "probe", least=1, read_by=PROBED, applies=_probe_is_adam)
     ] = 512
 
     def check(self) -> None:

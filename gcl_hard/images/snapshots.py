@@ -35,25 +35,25 @@ def image_sampler(
         A function from a model to a :class:`Sample`.
     """
     draws = seeded(config.data_seed, SALT)
-    size = min(config.batch_size, len(split))
-    n = min(max(1, ANCHORS // (2 * size)), len(split) // size)
-    index = torch.randperm(len(split), generator=draws)[: n * size]
+    batch_size = min(config.batch_size, len(split))
+    n = min(max(1, ANCHORS // (2 * batch_size)), len(split) // batch_size)
+    index = torch.randperm(len(split), generator=draws)[: n * batch_size]
     partners = ClassPairs(split.labels).draw(index, draws)
     device = views.mean.device
     images, labels = (part.to(device) for part in (split.images[index], split.labels[index]))
     both = torch.cat([images, split.images[partners].to(device)])
-    view_parts = torch.split(views(both, seed=seed_for(config.data_seed, SALT, 1)), size)
+    view_parts = torch.split(views(both, seed=seed_for(config.data_seed, SALT, 1)), batch_size)
 
     def sample(model: ImageContrast) -> Sample | None:
         half = precision != torch.float32
         with evaluating(model), torch.autocast(device.type, dtype=precision, enabled=half):
             z: list[Tensor] = [model.project(view) for view in view_parts]
-        embedded = model.embed(images, views, batch_size=size, precision=precision)
+        embedded = model.embed(images, views, batch_size=batch_size, precision=precision)
         if not all_finite([embedded, *z]):
             return None
         batches = [
             Batch.two_view(model.loss, z1, z2, y)
-            for z1, z2, y in zip(z[:n], z[n:], torch.split(labels, size), strict=True)
+            for z1, z2, y in zip(z[:n], z[n:], torch.split(labels, batch_size), strict=True)
         ]
         return Sample(batches, embedded, labels)
 

@@ -330,16 +330,17 @@ class LinkSet:
                 notes.append(f"{part}: {count(repeated, 'repeated fact')} counted once")
             parts.append(facts[torch.from_numpy(np.sort(first))] if repeated else facts)
         links = cls(parts[0], parts[1], parts[2], tuple(entities), tuple(relations), name)
-        unseen = len(entities) - len(torch.unique(links.train[:, [0, 2]]))
-        new = len(relations) - len(torch.unique(links.train[:, 1]))
-        if unseen:
-            verbs = ("has", "it is") if unseen == 1 else ("have", "they are")
+        n_unseen_entities = len(entities) - len(torch.unique(links.train[:, [0, 2]]))
+        n_unseen_relations = len(relations) - len(torch.unique(links.train[:, 1]))
+        if n_unseen_entities:
+            verbs = ("has", "it is") if n_unseen_entities == 1 else ("have", "they are")
             notes.append(
-                f"{count(unseen, 'entity', 'entities')} {verbs[0]} no training fact: "
+                f"{count(n_unseen_entities, 'entity', 'entities')} {verbs[0]} no training fact: "
                 f"{verbs[1]} ranked like others"
             )
-        if new:
-            notes.append(f"{count(new, 'relation')} {'has' if new == 1 else 'have'} no training "
+        if n_unseen_relations:
+            verb = "has" if n_unseen_relations == 1 else "have"
+            notes.append(f"{count(n_unseen_relations, 'relation')} {verb} no training "
                          f"fact")  # fmt: skip
         notes += alike_notes(links.entities, "entities")
         notes += alike_notes(links.relations, "relations")

@@ -98,7 +98,7 @@ class LinkConfig(RunConfig, LinkLoss):
 
     dataset: Annotated[
         str,
-        Setting("FB15k-237, …, or a folder of triples", "data", several=True),
+        Setting("FB15k-237, …, or a folder of triples", "data", common=True, several=True),
     ] = "FB15k-237"
     method: Annotated[str, method_setting(LINK_BASELINES, items="links", refused=_REFUSED)] = "hscl"
     protocol: Annotated[LinkProtocol, Setting("split, tested once", "split", several=True)] = (

@@ -136,5 +136,5 @@ def name_or_path(
 
 def in_folder(folder: Path, names: Sequence[str]) -> Path | None:
     """The first file with one of these names in a folder, its folders, or theirs."""
-    patterns = (above + glob.escape(name) for above in ("", "*/", "*/*/") for name in names)
+    patterns = (levels + glob.escape(name) for levels in ("", "*/", "*/*/") for name in names)
     return next((path for pattern in patterns for path in sorted(folder.glob(pattern))), None)

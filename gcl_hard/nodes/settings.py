@@ -133,6 +133,7 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
         Setting(
             "Cora, …, NAME of NAME.npz",
             "data",
+            common=True,
             several=True,
         ),
     ] = "Cora"

@@ -81,8 +81,8 @@ class Degrees(NamedTuple):
             after: the part with the edges of the view.
             kept: [N] or for all nodes, share of the edges outside of the part that is kept.
         """
-        outside = (self.weight - weights_to(before)).clamp(min=0)
-        return self._replace(weight=weights_to(after) + kept * outside)
+        outside_weight = (self.weight - weights_to(before)).clamp(min=0)
+        return self._replace(weight=weights_to(after) + kept * outside_weight)
 
 
 class NodeBatch(NamedTuple):
@@ -266,12 +266,12 @@ def dropped(
     )
     if degrees is None:
         return view
-    outside = (degrees.edges - degrees.drawn).to(degrees.weight)
-    share = torch.as_tensor(1 - drops).to(outside).expand_as(outside)
+    undrawn = (degrees.edges - degrees.drawn).to(degrees.weight)
+    share = torch.as_tensor(1 - drops).to(undrawn).expand_as(undrawn)
     device = generator.device
-    left = torch.binomial(outside.to(device), share.to(device), generator=generator)
-    left = left.to(outside.device)
-    return view._replace(degrees=degrees.changed(batch, view, left / outside.clamp(min=1)))
+    left = torch.binomial(undrawn.to(device), share.to(device), generator=generator)
+    left = left.to(undrawn.device)
+    return view._replace(degrees=degrees.changed(batch, view, left / undrawn.clamp(min=1)))
 
 
 def masked(x: Tensor, p: float, generator: torch.Generator, rate: Tensor | None = None) -> Tensor:

@@ -655,7 +655,7 @@ def _settings(rows: Iterable[Row]) -> list[str]:
     by_change: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.changed:
-            by_change.setdefault(" ".join(row.changed), {})[_plain(row)] = None
+            by_change.setdefault(" ".join(row.changed), {})[_unmarked_name(row)] = None
     return [f"{', '.join(labels)}: {changed}" for changed, labels in by_change.items()]
 
 
@@ -695,7 +695,7 @@ def _texts(row: Row) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _plain(row: Row) -> str:
+def _unmarked_name(row: Row) -> str:
     """Method and setting, short enough for a terminal."""
     kind = row.kind if row.kind in ("inside", "best") else ""
     group = row.group if kind == "inside" else ""
@@ -703,7 +703,7 @@ def _plain(row: Row) -> str:
 
 
 def _name(row: Row) -> str:
-    return f"{_plain(row)} {marks(row)}".strip()
+    return f"{_unmarked_name(row)} {marks(row)}".strip()
 
 
 def rich_table(
