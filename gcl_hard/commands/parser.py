@@ -104,7 +104,7 @@ def entry_parser(
     parser = ArgumentParser(
         prog=f"python -m {entry_point}",
         description=description,
-        epilog="--domain NAME --help lists the flags of one domain. " * domains
+        epilog="--domain NAME --help: those of a domain. " * domains
         + f"Example: python -m {entry_point} {example}",
         usage=usage or f"python -m {entry_point} [--dataset NAME] [--method NAME] [...]",
         formatter_class=_Help,

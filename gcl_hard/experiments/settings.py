@@ -360,7 +360,7 @@ def method_setting(
             raise unknown("method", spelling, (*METHODS, *baselines))
         return name
 
-    text = f"{', '.join(methods)}; or a baseline: {', '.join(baselines)}"
+    text = f"{', '.join(METHODS)}; or a baseline: {', '.join(baselines)}"
     return Setting(text, common=True, several=True, canonical=canonical)
 
 

@@ -110,10 +110,10 @@ class Queue(nn.Module):
         try:
             known = None if labels is None else torch.as_tensor(labels)
         except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(f"a queue keeps class labels, integers [{len(z)}]: {error}") from error
+            raise InputError(f"a queue keeps classes, integers [{len(z)}]: {error}") from error
         if known is not None and (known.is_floating_point() or known.shape != z.shape[:1]):
             raise InputError(
-                f"a queue keeps class labels, integers [{len(z)}], got {known.dtype} "
+                f"a queue keeps classes, integers [{len(z)}], got {known.dtype} "
                 f"{list(known.shape)}: keep other labels yourself, as candidate_labels"
             )
         if len(z) > size:
