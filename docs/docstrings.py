@@ -39,8 +39,12 @@ def _display(match: re.Match[str]) -> str:
     return "".join(f"{match[1]}{line}\n" for line in lines)
 
 
-def shown(default: str, module: str) -> str:
+def shown(default: str, *modules: str) -> str:
     """A default as a signature shows it: the value of a constant, anything else as it is.
+
+    Args:
+        default: as it is written.
+        modules: that of the function, and those of the classes that its class inherits from.
 
     Example:
         >>> shown("MAX_ITER", "gcl_hard.evaluation.probes")
@@ -50,7 +54,8 @@ def shown(default: str, module: str) -> str:
     """
     if not CONSTANT.fullmatch(default):
         return default
-    value = getattr(importlib.import_module(module), default)
+    imported = map(importlib.import_module, modules)
+    value = next(vars(module)[default] for module in imported if default in vars(module))
     simple = isinstance(value, int | float | str | tuple)
     return repr(value) if simple else f"{type(value).__name__}()"
 
@@ -65,6 +70,8 @@ class Docstrings(griffe.Extension):
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
         for parameter in func.parameters:
             if CONSTANT.fullmatch(str(parameter.default)):
-                parameter.default = shown(str(parameter.default), func.module.path)
+                bases = func.parent.mro() if isinstance(func.parent, griffe.Class) else []
+                modules = (func.module.path, *(base.module.path for base in bases))
+                parameter.default = shown(str(parameter.default), *modules)
             if str(parameter.annotation).startswith("Unpack["):
                 parameter.annotation = "Any"  # the docstring names the options

@@ -15,8 +15,9 @@ from gcl_hard.errors import InputError
 from gcl_hard.experiments.embedding import Items, Reading, set_named
 from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.settings import Config
-from gcl_hard.graphs import GIN, GraphSet, embed
-from gcl_hard.graphs.models import embedded_together
+from gcl_hard.graphs.data import GraphSet
+from gcl_hard.graphs.encoders import GIN
+from gcl_hard.graphs.models import embed, embedded_together
 
 IN_ORDER = "the columns of node features have no names: they are matched by their order"
 

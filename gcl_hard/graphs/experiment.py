@@ -16,8 +16,7 @@ from torch import nn
 
 from gcl_hard.core.setting import declared
 from gcl_hard.errors import DivergenceError, InputError
-from gcl_hard.evaluation import FoldScore
-from gcl_hard.evaluation.folds import inner_folds, stopping_holdout
+from gcl_hard.evaluation.folds import FoldScore, inner_folds, stopping_holdout
 from gcl_hard.evaluation.metrics import score_of_logits
 from gcl_hard.experiments.custom import own_part
 from gcl_hard.experiments.domains import lent_encoders
@@ -37,10 +36,11 @@ from gcl_hard.experiments.record import RunResult, Scored
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import OwnTraining, of_part
 from gcl_hard.experiments.training import TrainedEncoders
-from gcl_hard.graphs import GraphSet, Supervised, canonical_name, protocols, training, tudataset
+from gcl_hard.graphs import canonical_name, protocols, training, tudataset
+from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.embedded import items_of_graphs, named_as, with_columns_of
 from gcl_hard.graphs.features import CODES, KINDS
-from gcl_hard.graphs.models import GraphContrast, GraphModel
+from gcl_hard.graphs.models import GraphContrast, GraphModel, Supervised
 from gcl_hard.graphs.own import graphs_named, named, own_graphs
 from gcl_hard.graphs.protocols import (
     check_classes,

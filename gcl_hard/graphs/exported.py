@@ -12,7 +12,7 @@ from torch.export import Dim
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.exporting import Exportable
-from gcl_hard.graphs import GIN
+from gcl_hard.graphs.encoders import GIN
 from gcl_hard.graphs.features import ATOMS, BONDS, CODES, vocabulary
 from gcl_hard.graphs.pointers import PointerEncoder, paths
 

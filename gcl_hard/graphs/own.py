@@ -12,7 +12,7 @@ from gcl_hard.experiments.settings import RunConfig
 
 if TYPE_CHECKING:
     from gcl_hard.experiments.custom import UserParts
-    from gcl_hard.graphs import GraphSet
+    from gcl_hard.graphs.data import GraphSet
 
 
 def own_graphs(data: Any, *, name: str, features: str = "auto") -> GraphSet:
@@ -28,7 +28,8 @@ def own_graphs(data: Any, *, name: str, features: str = "auto") -> GraphSet:
     Raises:
         InputError: for graphs that make no set, or an invalid file name.
     """
-    from gcl_hard.graphs import MANIFEST, GraphSet, canonical_name
+    from gcl_hard.graphs import MANIFEST, canonical_name
+    from gcl_hard.graphs.data import GraphSet
 
     graphs: GraphSet = (
         data

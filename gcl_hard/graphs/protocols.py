@@ -13,23 +13,22 @@ from numpy.typing import NDArray
 from torch import nn
 
 from gcl_hard.errors import DivergenceError, InputError
-from gcl_hard.evaluation import (
+from gcl_hard.evaluation.folds import (
     Fold,
     FoldScore,
+    cross_validate,
     inner_holdout,
-    kernel_fold,
+    majority_fold,
     outer_folds,
-    svm_cross_validation,
-    svm_fold,
 )
-from gcl_hard.evaluation.folds import cross_validate, majority_fold
 from gcl_hard.evaluation.probing import PROBES
-from gcl_hard.evaluation.svm import C_GRID
+from gcl_hard.evaluation.svm import C_GRID, kernel_fold, svm_cross_validation, svm_fold
 from gcl_hard.experiments.custom import EncoderMaker, make_encoder, own_part
 from gcl_hard.experiments.domains import lent_encoders
 from gcl_hard.experiments.experiment import Parts, seeded_weights
-from gcl_hard.graphs import GIN, GraphSet, InfoGraph, Supervised, TwoView
-from gcl_hard.graphs.models import GraphModel
+from gcl_hard.graphs.data import GraphSet
+from gcl_hard.graphs.encoders import GIN
+from gcl_hard.graphs.models import GraphModel, InfoGraph, Supervised, TwoView
 from gcl_hard.graphs.refinement import wl_kernel
 from gcl_hard.graphs.settings import MOLECULE_GIN, GraphConfig
 

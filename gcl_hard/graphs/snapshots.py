@@ -9,9 +9,8 @@ from torch import Tensor
 
 from gcl_hard.core.seeds import seed_for, seeded
 from gcl_hard.functional.negatives import all_finite
-from gcl_hard.graphs import GraphSet, InfoGraph, TwoView
-from gcl_hard.graphs.data import GraphBatch
-from gcl_hard.graphs.models import GraphModel, encode
+from gcl_hard.graphs.data import GraphBatch, GraphSet
+from gcl_hard.graphs.models import GraphModel, InfoGraph, TwoView, encode
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.losses.pairing import ClassPairs
 from gcl_hard.models import evaluating

@@ -13,13 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from gcl_hard.errors import DivergenceError, OutOfMemory
-from gcl_hard.evaluation import Fold
+from gcl_hard.evaluation.folds import Fold
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.experiment import Parts, RunContext
 from gcl_hard.experiments.plan import equal_parts, usual_size
-from gcl_hard.graphs import Ensemble, GraphSet, protocols
+from gcl_hard.graphs import protocols
+from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.encoders import GIN
-from gcl_hard.graphs.ensemble import refusal
+from gcl_hard.graphs.ensemble import Ensemble, refusal
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.order import epoch_chunks
 from gcl_hard.graphs.refinement import ColouredSet, coloured

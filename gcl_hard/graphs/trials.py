@@ -9,11 +9,11 @@ from typing import ClassVar
 import torch
 
 from gcl_hard.errors import DivergenceError, InputError, OutOfMemory
-from gcl_hard.evaluation import Fold
-from gcl_hard.evaluation.folds import inner_folds
+from gcl_hard.evaluation.folds import Fold, inner_folds
 from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.trials import Inner, Outer, Part, TrialSplit, split
-from gcl_hard.graphs import GraphSet, protocols
+from gcl_hard.graphs import protocols
+from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.graphs.training import Encoder, GivenFold

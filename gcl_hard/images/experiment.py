@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from gcl_hard.core.extras import check_extra
 from gcl_hard.core.setting import declared
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation import inner_holdout
-from gcl_hard.evaluation.folds import stopping_holdout
+from gcl_hard.evaluation.folds import inner_holdout, stopping_holdout
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.embedding import Items, Reading, set_named
 from gcl_hard.experiments.experiment import (
@@ -33,18 +32,10 @@ from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.experiments.record import Scored
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import OwnTraining, of_part
-from gcl_hard.images import (
-    KNOWN,
-    ImageContrast,
-    ImageSet,
-    Split,
-    Views,
-    canonical_name,
-    has_dataset,
-    is_misspelt,
-    training,
-)
-from gcl_hard.images.datasets import load, load_folder, paths
+from gcl_hard.images import KNOWN, canonical_name, has_dataset, is_misspelt, training
+from gcl_hard.images.augment import Views
+from gcl_hard.images.datasets import ImageSet, Split, load, load_folder, paths
+from gcl_hard.images.models import ImageContrast
 from gcl_hard.images.parts import (
     ImageData,
     digest_of_images,

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from gcl_hard.core.seeds import seeded
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation import inner_holdout
-from gcl_hard.images import KNOWN, ImageSet, Split
-from gcl_hard.images.datasets import load
+from gcl_hard.evaluation.folds import inner_holdout
+from gcl_hard.images import KNOWN
+from gcl_hard.images.datasets import ImageSet, Split, load
 from gcl_hard.images.settings import ImageConfig
 
 SUBSET_SEED = 0

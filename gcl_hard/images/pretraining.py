@@ -14,8 +14,7 @@ from gcl_hard.experiments.custom import UserParts
 from gcl_hard.experiments.pretraining import CHECKED, Prepared, Pretraining, drawn
 from gcl_hard.experiments.pretraining_settings import PretrainOptions
 from gcl_hard.experiments.run import Run
-from gcl_hard.images import Split
-from gcl_hard.images.datasets import load, load_folder
+from gcl_hard.images.datasets import Split, load, load_folder
 from gcl_hard.images.folders import UNLABELLED
 from gcl_hard.images.parts import ImageData, digest_of_images
 from gcl_hard.images.settings import RESNETS, ImageConfig

@@ -323,7 +323,7 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
 
     def stem_at(self, size: int) -> Literal["cifar", "imagenet"]:
         """The stem for views of a size in pixels."""
-        from gcl_hard.images import stem_for
+        from gcl_hard.images.models import stem_for
 
         return stem_for(size) if self.stem == "auto" else self.stem
 

@@ -7,7 +7,9 @@ from torch import Tensor
 
 from gcl_hard.core.seeds import seed_for, seeded
 from gcl_hard.functional.negatives import all_finite
-from gcl_hard.images import ImageContrast, Split, Views
+from gcl_hard.images.augment import Views
+from gcl_hard.images.datasets import Split
+from gcl_hard.images.models import ImageContrast
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.losses.pairing import ClassPairs
 from gcl_hard.models import evaluating

@@ -15,9 +15,9 @@ from torch.export import Dim
 
 from gcl_hard.core.seeds import seed_for
 from gcl_hard.errors import DivergenceError, GclHardError, InputError, calling_own
-from gcl_hard.evaluation import FoldScore, ProbeRecipe, inner_holdout, linear_probe, weighted_knn
-from gcl_hard.evaluation.folds import stopping_holdout
+from gcl_hard.evaluation.folds import FoldScore, inner_holdout, stopping_holdout
 from gcl_hard.evaluation.metrics import score_of_logits
+from gcl_hard.evaluation.probes import ProbeRecipe, linear_probe, weighted_knn
 from gcl_hard.experiments.custom import check_call, own_part
 from gcl_hard.experiments.experiment import (
     ENCODERS,
@@ -32,17 +32,16 @@ from gcl_hard.experiments.experiment import (
 from gcl_hard.experiments.exporting import Exportable
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.training import Training
-from gcl_hard.images import (
+from gcl_hard.images.augment import ViewRecipe, Views, channel_statistics
+from gcl_hard.images.batching import ViewPairs
+from gcl_hard.images.datasets import Split
+from gcl_hard.images.models import (
+    PROJECTED,
     ImageClassifier,
     ImageContrast,
-    Split,
-    ViewPairs,
-    ViewRecipe,
-    Views,
-    channel_statistics,
+    PixelEncoder,
     image_encoder,
 )
-from gcl_hard.images.models import PROJECTED, PixelEncoder
 from gcl_hard.images.parts import ImageData
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.losses.gathering import of_first, rank, world_size

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gcl_hard.evaluation import inner_holdout
+from gcl_hard.evaluation.folds import inner_holdout
 from gcl_hard.experiments.experiment import RunContext
 from gcl_hard.experiments.trials import (
     Candidate,

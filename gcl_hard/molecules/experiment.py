@@ -46,10 +46,11 @@ from gcl_hard.experiments.record import RunResult, Scored, Tested
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig, as_json
 from gcl_hard.files.io import digest_of_arrays, file_digest
-from gcl_hard.graphs import embed
 from gcl_hard.graphs.embedded import items_of_graphs
-from gcl_hard.molecules import Molecules, canonical, load_molecules
-from gcl_hard.molecules.files import locate, split_checked_later
+from gcl_hard.graphs.models import embed
+from gcl_hard.molecules import canonical
+from gcl_hard.molecules.data import Molecules
+from gcl_hard.molecules.files import load_molecules, locate, split_checked_later
 from gcl_hard.molecules.finetuning import diverged, finetune, new_encoder, train_head
 from gcl_hard.molecules.labelled import Labelled, kernels_of
 from gcl_hard.molecules.pretraining import FileEncoder, digest_of_smiles, loaded

@@ -16,13 +16,12 @@ from gcl_hard.experiments.custom import own_part
 from gcl_hard.experiments.experiment import Parts, seeded_weights
 from gcl_hard.experiments.run import Run
 from gcl_hard.functional.labels import check_gap
-from gcl_hard.graphs import TwoView
 from gcl_hard.graphs.data import GraphBatch
-from gcl_hard.graphs.models import GraphModel, encode
+from gcl_hard.graphs.models import GraphModel, TwoView, encode
 from gcl_hard.graphs.order import cluster_order, epoch_batches
 from gcl_hard.models import evaluating
-from gcl_hard.molecules import MoleculeGIN, tanimoto
-from gcl_hard.molecules.data import most_similar
+from gcl_hard.molecules.data import most_similar, tanimoto
+from gcl_hard.molecules.encoders import MoleculeGIN
 from gcl_hard.molecules.labelled import Labelled
 from gcl_hard.molecules.settings import PROBED, MoleculeConfig, label_gap
 from gcl_hard.training.loop import OnEpoch, train

@@ -13,8 +13,8 @@ from gcl_hard.evaluation.folds import ThreeWaySplit, scaffold_split
 from gcl_hard.evaluation.transfer import LARGE
 from gcl_hard.experiments.run import Run
 from gcl_hard.graphs.refinement import wl_kernel
-from gcl_hard.molecules import MoleculeData, fingerprints, scaffolds, tanimoto
-from gcl_hard.molecules.data import molecule, rdkit
+from gcl_hard.molecules.data import fingerprints, molecule, rdkit, scaffolds, tanimoto
+from gcl_hard.molecules.files import MoleculeData
 from gcl_hard.molecules.settings import CHIRALITY, MoleculeConfig
 
 DRAWN = 0.1

@@ -29,15 +29,14 @@ from gcl_hard.experiments.progress import bar_of
 from gcl_hard.experiments.run import Run
 from gcl_hard.files.io import file_digest, reading
 from gcl_hard.files.stored import load_torch, with_weights
-from gcl_hard.graphs import embed
 from gcl_hard.graphs.data import GraphBatch, GraphSet
 from gcl_hard.graphs.features import vocabulary
+from gcl_hard.graphs.models import embed
 from gcl_hard.graphs.protocols import build
 from gcl_hard.graphs.settings import GraphConfig
-from gcl_hard.molecules import MoleculeData, Molecules, load_molecules, scaffolds
-from gcl_hard.molecules.data import from_tu
+from gcl_hard.molecules.data import Molecules, from_tu, scaffolds
 from gcl_hard.molecules.encoders import MoleculeGIN
-from gcl_hard.molecules.files import split_checked_later
+from gcl_hard.molecules.files import MoleculeData, load_molecules, split_checked_later
 from gcl_hard.molecules.settings import UNTRAINED
 
 GROUP_SIZE = 4
