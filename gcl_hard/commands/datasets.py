@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.domains import CONFIGS, DOMAINS, namespace
+from gcl_hard.experiments.domains import CONFIGS, DOMAINS, groups_of, namespace
 from gcl_hard.experiments.outside import import_domain
 from gcl_hard.experiments.presets import domain_of_table
 from gcl_hard.experiments.settings import Domain
@@ -34,13 +34,13 @@ def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
     if not _takes_paths(names, domain):
         if domain is None or not names:
             return {}
-        package = namespace(import_domain(domain))
-        if hasattr(package, "name_or_path"):
+        asked = import_domain(domain)
+        if hasattr(package := namespace(asked), "name_or_path"):
+            groups = groups_of(asked)
             names = [
-                name if name.casefold() in package.GROUPS
-                else package.name_or_path(name, data_dir=data_dir)
+                name if name.casefold() in groups else package.name_or_path(name, data_dir=data_dir)
                 for name in names
-            ]  # fmt: skip
+            ]
         return {"dataset": names[0] if alone else tuple(names)}
     here = data_dir is None
     for name in names:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from gcl_hard.errors import InputError, unknown
-from gcl_hard.experiments.domains import namespace
+from gcl_hard.experiments.domains import groups_of
 from gcl_hard.experiments.experiment import RunOptions
 from gcl_hard.experiments.presets import Preset, tables
 from gcl_hard.experiments.registry import experiment_of
@@ -128,7 +128,7 @@ def bench_configs(
     if "contrast" in shared and any(row.infonce_only for row in rows):
         shared["contrast"] = shared["contrast"] or "two-view"  # for all, so that they compare
     with_prior = [row.name for row in rows if row.takes_prior]
-    groups = getattr(namespace(config.domain), "GROUPS", {})
+    groups = groups_of(config.domain)
     sets = (groups.get(name.casefold(), (name,)) for name in values["dataset"])
     values = {**values, "dataset": tuple(itertools.chain.from_iterable(sets))}
     configs = []

@@ -64,6 +64,12 @@ def namespace(domain: str) -> Any:
     return import_module(package.name if package else CONFIGS[domain].__module__)
 
 
+def groups_of(domain: str) -> Mapping[str, tuple[str, ...]]:
+    """Data sets that a domain has under one name, by that name in small letters."""
+    groups: Mapping[str, tuple[str, ...]] = getattr(namespace(domain), "GROUPS", {})
+    return groups
+
+
 def lent_encoders() -> Any:
     """The module of the encoders that a domain lends to others."""
     check_extra("graphs", "an encoder of molecules")

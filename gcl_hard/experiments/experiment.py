@@ -254,6 +254,8 @@ class Experiment(ABC, Generic[C, D]):
         methods: its contrastive methods.
         options: which of ``diagnostics`` (:attr:`TrainedRun.snapshots`) and ``save_encoder``
             (:attr:`TrainedRun.encoders`) it supports; the others are refused.
+        reading: fields of :class:`~gcl_hard.experiments.embedding.Reading` that apply to some
+            domains alone and that :meth:`items` reads: ``level``, ``smiles`` and ``ids``.
         shape: fields of an encoder file that give the encoder's shape, for :meth:`new_encoder`.
         scores_on_cpu: whether :meth:`score` works on the CPU, so that other processes can score
             while a GPU trains.
@@ -283,6 +285,7 @@ class Experiment(ABC, Generic[C, D]):
     """
 
     methods: ClassVar[tuple[str, ...]] = tuple(METHODS)
+    reading: ClassVar[frozenset[str]] = frozenset()
     options: ClassVar[frozenset[str]] = frozenset()
     shape: ClassVar[frozenset[str]] = frozenset()
     scores_on_cpu: ClassVar[bool] = False
@@ -542,10 +545,6 @@ class Experiment(ABC, Generic[C, D]):
     def check_encoder(self, make: Callable[..., nn.Module], data: D) -> None:
         """Raise InputError for an encoder of the user's own with other outputs than are read."""
         return
-
-    reading: ClassVar[frozenset[str]] = frozenset()
-    """Fields of :class:`~gcl_hard.experiments.embedding.Reading` that apply to some domains alone
-    and that :meth:`items` reads: ``level``, ``smiles`` and ``ids``."""
 
     def user_data(self, data: Any, name: str, settings: Mapping[str, Any]) -> D:
         """A set of the user's own data.

@@ -9,7 +9,7 @@ from typing import Any
 from gcl_hard.errors import InputError
 from gcl_hard.evaluation.metrics import METRICS
 from gcl_hard.experiments.custom import named_object
-from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.domains import CONFIGS, namespace
 from gcl_hard.experiments.registry import EXPERIMENTS
 from gcl_hard.experiments.settings import RunConfig
 
@@ -39,11 +39,7 @@ def import_domain(name: str) -> str:
     before = {*CONFIGS}
     named_object(module, "domain")
     if module not in _REGISTERED:
-        inside = [
-            domain
-            for domain, config in CONFIGS.items()
-            if f"{config.__module__}.".startswith(f"{module}.")
-        ]
+        inside = [d for d in CONFIGS if f"{namespace(d).__name__}.".startswith(f"{module}.")]
         _REGISTERED[module] = inside or [domain for domain in CONFIGS if domain not in before]
     domains = [domain for domain in _REGISTERED[module] if chosen in ("", domain)]
     if len(domains) == 1:

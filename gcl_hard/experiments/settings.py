@@ -439,7 +439,7 @@ class RunConfig(_Training, _MethodSettings, _Loss, ConfigHead):  # type: ignore[
         self.optimisation()
         self.check()
         if not self.is_baseline:
-            _check_thresholds(self, stated_values)
+            _check_loss_settings(self, stated_values)
             _check_once(self)
 
     def check(self) -> None:
@@ -608,7 +608,7 @@ def changed(config: RunConfig) -> dict[str, Any]:
     return {name: value for name, value in config.values.items() if value != usual[name]}
 
 
-def _check_thresholds(config: RunConfig, stated_values: Values) -> None:
+def _check_loss_settings(config: RunConfig, stated_values: Values) -> None:
     scale = getattr(config, "hardness_scale", None)
     if scale is None or bounded(scale):
         for name in ("threshold_start", "threshold_end"):
@@ -643,6 +643,23 @@ def _key(config: RunConfig) -> str:
     content = {"domain": config.domain, **stated_values}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
     return f"{config.dataset}_{config.method}_{config.protocol}_{digest}"
+
+
+def check_unread(
+    config: RunConfig, encoder: str, advice: str = "give yours a setting of its own"
+) -> None:
+    """Refuse settings of our encoder that the user's own, which replaces it, does not read.
+
+    Args:
+        config: with the user's own encoder.
+        encoder: our encoder, in words.
+        advice: what to do instead.
+    """
+    usual = defaults(type(config))
+    if unread := sorted(name for name in config.unread if getattr(config, name) != usual[name]):
+        raise InputError(
+            f"{flag(unread[0])} is a setting of {encoder}, which your encoder replaces: {advice}"
+        )
 
 
 def is_own(name: str) -> bool:

@@ -41,7 +41,7 @@ from gcl_hard.graphs.data import GraphSet
 from gcl_hard.graphs.embedded import items_of_graphs, named_as, with_columns_of
 from gcl_hard.graphs.features import CODES, KINDS
 from gcl_hard.graphs.models import GraphContrast, GraphModel, Supervised
-from gcl_hard.graphs.own import graphs_named, named, own_graphs
+from gcl_hard.graphs.own import graphs_named, own_graphs
 from gcl_hard.graphs.protocols import (
     check_classes,
     check_encoder,
@@ -92,6 +92,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
          "augmentations": ("mask-attributes", "mask-columns", "drop-nodes"), "layers": 4, "dim": 64,
          "epochs": 1, "batch_size": 256, "lr": 0.001},
     )  # fmt: skip
+    reading: ClassVar[frozenset[str]] = frozenset({"level"})
     options: ClassVar[frozenset[str]] = frozenset({"diagnostics", "save_encoder"})
     shape: ClassVar[frozenset[str]] = frozenset({"n_features", "edge_dim"})
     searches_user_parts: ClassVar[bool] = True
@@ -147,7 +148,13 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
 
     def user_names(self, config: GraphConfig, parts: UserParts) -> dict[str, Any]:
         """The name of the set; a ``module:Name`` is imported."""
-        return named(config, parts)
+        dataset, names = config.dataset, parts.names
+        if ":" in dataset and dataset not in names:
+            graphs = graphs_named(dataset, config.features)
+            if parts.graphs.setdefault(graphs.name, graphs) is not graphs:
+                raise InputError(f"two sets are named {graphs.name}: give each a name of its own")
+            names[dataset] = graphs.name
+        return {"dataset": names.get(dataset, dataset)}
 
     def published(self, config: GraphConfig) -> float | None:
         """The accuracy in Table II."""
@@ -294,8 +301,6 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
     def check_encoder(self, make: EncoderMaker, data: GraphSet) -> None:
         """Embed two graphs with it."""
         check_encoder(make, data)
-
-    reading: ClassVar[frozenset[str]] = frozenset({"level"})
 
     def user_data(self, data: Any, name: str, settings: Mapping[str, Any]) -> GraphSet:
         """As :func:`gcl_hard.graphs.own.own_graphs`."""

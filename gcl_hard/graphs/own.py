@@ -6,12 +6,9 @@ import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gcl_hard.errors import InputError
 from gcl_hard.experiments.custom import check_call, name_of, named_object
-from gcl_hard.experiments.settings import RunConfig
 
 if TYPE_CHECKING:
-    from gcl_hard.experiments.custom import UserParts
     from gcl_hard.graphs.data import GraphSet
 
 
@@ -53,18 +50,3 @@ def graphs_named(name: str, features: str = "auto") -> GraphSet:
         check_call(graphs, f"{name_of(graphs)}()")
         graphs = graphs()
     return own_graphs(graphs, name=name.partition(":")[2], features=features)
-
-
-def named(config: RunConfig, parts: UserParts) -> dict[str, Any]:
-    """The name of the set; a ``module:Name`` is imported.
-
-    Raises:
-        InputError: if the name cannot be imported, or two sets have the same name.
-    """
-    dataset, names = config.dataset, parts.names
-    if ":" in dataset and dataset not in names:
-        graphs = graphs_named(dataset, config.features)
-        if parts.graphs.setdefault(graphs.name, graphs) is not graphs:
-            raise InputError(f"two sets are named {graphs.name}: give each a name of its own")
-        names[dataset] = graphs.name
-    return {"dataset": names.get(dataset, dataset)}

@@ -19,6 +19,7 @@ from gcl_hard.experiments.settings import (
     OwnTraining,
     RunConfig,
     Values,
+    check_unread,
     defaults,
     flag,
     is_own,
@@ -430,12 +431,7 @@ def _check_encoder(config: GraphConfig) -> None:
             f"module:Name, with the module in the working folder or installed, got "
             f"{config.encoder!r}"
         )
-    usual = defaults(type(config))
-    if unread := sorted(name for name in config.unread if getattr(config, name) != usual[name]):
-        raise InputError(
-            f"{flag(unread[0])} is a setting of the GIN, which your encoder replaces: "
-            f"{'leave it out' if config.of_molecules else 'give yours a setting of its own'}"
-        )
+    check_unread(config, "the GIN", *["leave it out"] * config.of_molecules)
 
 
 def reads_wl(config: GraphConfig) -> bool:

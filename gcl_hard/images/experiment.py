@@ -108,7 +108,7 @@ class ImageExperiment(Experiment[ImageConfig, ImageData]):
         return image_facts(data)
 
     def canonical_dataset(self, config: ImageConfig) -> str:
-        """As :func:`gcl_hard.images.files.canonical_name`."""
+        """As :func:`gcl_hard.images.canonical_name`."""
         return canonical_name(config.dataset)
 
     def files(self, config: ImageConfig, data_dir: Path | None) -> list[Path]:

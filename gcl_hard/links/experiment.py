@@ -95,7 +95,7 @@ class LinkExperiment(Experiment[LinkConfig, LinkSet]):
         }
 
     def canonical_dataset(self, config: LinkConfig) -> str:
-        """As :func:`gcl_hard.links.files.canonical_name`."""
+        """As :func:`gcl_hard.links.canonical_name`."""
         return canonical_name(config.dataset)
 
     def files(self, config: LinkConfig, data_dir: Path | None) -> list[Path]:

@@ -119,6 +119,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         SUPERVISED: SUPERVISED,
     }  # fmt: skip
     averages_sets: ClassVar[bool] = True
+    reading: ClassVar[frozenset[str]] = frozenset({"level", "smiles", "ids"})
     options: ClassVar[frozenset[str]] = frozenset({"save_encoder"})
 
     def load(self, config: MoleculeConfig, context: RunContext, user_data: Any = None) -> Labelled:
@@ -150,7 +151,7 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
         }
 
     def canonical_dataset(self, config: MoleculeConfig) -> str:
-        """As :func:`gcl_hard.molecules.files.canonical`."""
+        """As :func:`gcl_hard.molecules.canonical`."""
         return config.dataset if is_table(config.dataset) else canonical(config.dataset)
 
     def files(self, config: MoleculeConfig, data_dir: Path | None) -> list[Path]:
@@ -345,8 +346,6 @@ class MoleculeExperiment(Experiment[MoleculeConfig, Any]):
             "embeddings": np.asarray(trained.embeddings), "ids": data.molecules.names,
             "labels": data.y, "part": part,
         }  # fmt: skip
-
-    reading: ClassVar[frozenset[str]] = frozenset({"level", "smiles", "ids"})
 
     def file_facts(self, data: Any) -> dict[str, Any]:
         """Molecules have the features that the encoder reads."""

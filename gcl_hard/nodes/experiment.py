@@ -119,7 +119,7 @@ class NodeExperiment(Experiment[NodeConfig, NodeSet]):
         }
 
     def canonical_dataset(self, config: NodeConfig) -> str:
-        """As :func:`gcl_hard.nodes.files.canonical_name`."""
+        """As :func:`gcl_hard.nodes.canonical_name`."""
         return canonical_name(config.dataset)
 
     def files(self, config: NodeConfig, data_dir: Path | None) -> list[Path]:

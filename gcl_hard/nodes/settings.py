@@ -18,8 +18,8 @@ from gcl_hard.experiments.settings import (
     RunConfig,
     Values,
     by_method,
+    check_unread,
     defaults,
-    flag,
     is_own,
     method_setting,
     of_part,
@@ -337,12 +337,7 @@ class NodeConfig(OwnTraining, _Views, RunConfig, NodeLoss):  # type: ignore[misc
                 f"encoder is gcn, sage or your own module:Name, with the module in the working "
                 f"folder or installed, got {self.encoder!r}"
             )
-        usual = defaults(type(self))
-        if unread := sorted(name for name in self.unread if getattr(self, name) != usual[name]):
-            raise InputError(
-                f"{flag(unread[0])} is a setting of gcn and sage, which your encoder replaces: "
-                f"give yours a setting of its own"
-            )
+        check_unread(self, "gcn and sage")
 
     @property
     def unread(self) -> frozenset[str]:
