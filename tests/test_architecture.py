@@ -52,6 +52,7 @@ OWNERS = {
     "onnx": {"experiments"},
     "onnxruntime": {"experiments"},
     "safetensors": {"files"},
+    "pooch": {"files"},
     "torchvision": {"images"},
     "kornia": {"images"},
     "timm": {"images"},

@@ -133,10 +133,9 @@ def encoders_of(
 ) -> list[nn.Module]:
     """The encoders in a file; the user's own are made by their maker, or by name among several."""
     config = saved["config"]
-    layers = getattr(config, "layers", 0) if maker is None and not is_own(config.encoder) else None
     make = partial(_new, path, config, saved, maker)
     with torch.random.fork_rng(devices=[]):
-        return [with_weights(path, state, make, layers=layers) for state in saved["encoders"]]
+        return [with_weights(path, state, make) for state in saved["encoders"]]
 
 
 def _new(

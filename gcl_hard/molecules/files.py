@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import hashlib
-import io
 import math
 import re
 import warnings
@@ -22,7 +21,6 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.files import locating
-from gcl_hard.files.io import check_regular, largest_unpacked
 from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.molecules import SOURCES, Kind, in_folder, is_file, name_or_path
 from gcl_hard.molecules.data import Molecules, Progress, from_smiles
@@ -55,7 +53,6 @@ TRAIN, VALID, TEST = ("train", "training"), ("valid", "validation", "val"), ("te
 """What the column ``split`` says of a molecule, in any case."""
 CLIFF = ("1", "1.0", "true", "yes")
 """What the column ``cliff_mol`` says of a molecule with an activity cliff, in any case."""
-LONGEST_LINE = 2**24  # characters
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +183,7 @@ def locate(
         look=partial(in_folder, names=sorted(names)),
         lacks=lambda folder: f"no {source.file}, also not in its folders",
         headline=f"set of molecules {name!r} is not available",
-        put=((url if source.downloads else _origin(name), source.file),),
+        put=[(url if source.downloads else _origin(name), source.file)],
         hint="a CSV file of your own is named by its path",
         download=Download(url, source.downloads) if source.downloads else None,
     )
@@ -571,36 +568,15 @@ def _opened(path: Path) -> Iterator[Iterator[str]]:
     try:
         opened: Any = gzip.open if _is_gzipped(path) else open
         with opened(path, "rt", encoding="utf-8-sig", newline="") as text:
-            yield _lines(text, path)
+            yield text
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         why = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read {path}: {why}") from error
 
 
 def _is_gzipped(path: Path) -> bool:
-    check_regular(path)
     with path.open("rb") as file:
         return file.read(2) == b"\x1f\x8b"
-
-
-def _lines(text: io.TextIOBase, path: Path) -> Iterator[str]:
-    while line := text.readline(LONGEST_LINE):
-        if len(line) == LONGEST_LINE:
-            raise InputError(f"{path} has a line of more than {LONGEST_LINE:,} characters")
-        yield line
-
-
-def _refuse_bomb(path: Path) -> None:
-    """Refuse a gzipped file that unpacks to far more than a table does; it is not parsed."""
-    left = largest_unpacked(path)
-    with gzip.open(path) as file:
-        while piece := file.read(2**20):
-            left -= len(piece)
-            if left < 0:
-                raise InputError(
-                    f"{path} would unpack from {path.stat().st_size:,} to more than "
-                    f"{largest_unpacked(path):,} bytes, which no table does: unpack it yourself"
-                )
 
 
 def _header(path: Path) -> list[str]:
@@ -627,8 +603,6 @@ def _rows(
 ) -> Iterator[list[str]]:
     at = [columns.index(column) for column in wanted]
     with _opened(path) as text:
-        if limit is None and _is_gzipped(path):
-            _refuse_bomb(path)
         lines = csv.reader(text)
         next(lines)
         for i, row in enumerate(lines):
