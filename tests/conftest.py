@@ -108,6 +108,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GCL_HARD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setattr("gcl_hard.files.locating.RETRIES", 0)  # which would wait for seconds
         yield
 
 

@@ -390,7 +390,8 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
         []
     """
     parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(parent, f"{SCRATCH}*")
+    for pattern in (f"{SCRATCH}*", f".*{PARTIAL}"):
+        _remove_leftovers(parent, pattern)
     with tempfile.TemporaryDirectory(dir=parent, prefix=SCRATCH) as folder:
         yield Path(folder)
 
