@@ -293,10 +293,12 @@ def texts_of(stored: NpzFile, path: Path, key: str) -> tuple[str, ...]:
         InputError: as for :func:`array_of`, and for bytes that are not UTF-8.
     """
     names = array_of(stored, path, key).ravel()
-    with reading(path, f"a file whose {key} are text in UTF-8"):
+    try:
         return tuple(
             (np.char.decode(names) if names.dtype.kind == "S" else names.astype(str)).tolist()
         )
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {key} are no text in UTF-8 ({error})") from error
 
 
 @contextmanager

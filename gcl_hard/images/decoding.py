@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -93,26 +93,27 @@ def decoded(
     where, state = _digest(str(path.resolve()), *key), _state(listed, path, others)
     kept = cache / f"{name}-{where}-{state}"
 
-    def squares() -> tuple[int, str, dict[str, Iterator[Images]]]:
-        """The side of the images, a note on them, and the images by split."""
-        final, note = side or scale_to, ""
+    def squares() -> tuple[int, str, Iterator[Images]]:
+        """The side of the images, a note on them, and the images of all splits."""
+        every, final, note = [*chain(*listed.values())], side or scale_to, ""
         if final is None:
-            final, note = _common_side([*chain(*listed.values())], name)
-        square = partial(_square, side=final, fit=side is None)
-        return final, note, {s: _mapped(part, square, f"{name} {s}") for s, part in listed.items()}
+            final, note = _common_side(every, name)
+        return final, note, _mapped(every, partial(_square, side=final, fit=side is None), name)
 
     def write(folder: Path) -> None:
         final, note, images = squares()
         (folder / NOTE).write_text(note, encoding="utf-8", errors="surrogateescape")
         for split, part in listed.items():
-            _write(images[split], folder / f"{split}.npy", (len(part), 3, final, final))
+            shape = (len(part), 3, final, final)
+            _write(islice(images, len(part)), folder / f"{split}.npy", shape)
 
     try:
         cached_folder(kept, write)
     except OSError:  # the cache cannot be written
         _, note, images = squares()
         _warn(note)
-        return {s: _stored(np.stack([*images[s]]), part, path) for s, part in listed.items()}
+        stacks = {split: np.stack([*islice(images, len(part))]) for split, part in listed.items()}
+        return {split: _stored(stacks[split], part, path) for split, part in listed.items()}
     for earlier in cache.glob(f"{glob.escape(f'{name}-{where}')}-*"):
         if earlier != kept:
             shutil.rmtree(earlier, ignore_errors=True)
