@@ -95,6 +95,8 @@ def _absence(folder: Path, name: str) -> str:
     """What is missing in a folder, and what it has instead."""
     known = KNOWN.get(name)
     lacks = f"no {name}.npz" + (f", no {known.folder}/" if known else f", no images in {name}/")
+    if locating.npz_kind(folder / f"{name}.npz") == "nodes":
+        lacks += f"; {name}.npz holds a graph, see gcl_hard.nodes.load_nodes"
     return lacks + "".join(f"; {path} is spelt otherwise" for path in nearly_named(folder, name))
 
 

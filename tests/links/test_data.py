@@ -180,7 +180,7 @@ def test_damaged_missing_and_unknown_sets_are_one_message(tmp_path: Path) -> Non
     with pytest.raises(InputError, match=r"FB15k-237\b"):
         load_links("FB15k-273", data_dir=tmp_path, cache_dir=tmp_path, download=False)
     (path / "test.txt").unlink()
-    with pytest.raises(InputError, match=r"test\.txt\b"):
+    with pytest.raises(FileNotFoundError, match=r"test\.txt\b"):
         read_links(path)
     with pytest.raises(InputError, match=r"no set of facts"):
         load_links(str(path))
