@@ -75,7 +75,10 @@ def first_damaged(path: Path) -> Path | None:
     record = path / CONTENTS if path.is_dir() else _record(path)
     if not path.exists() or not record.exists():
         return None
-    digests: dict[str, list[str]] = json.loads(record.read_text(encoding="utf-8"))["files"]
+    try:
+        digests: dict[str, list[str]] = json.loads(record.read_text(encoding="utf-8"))["files"]
+    except (ValueError, LookupError):
+        return record
     stamps = [file_stamp(path / name) for name in digests]
     if _compared.get(path) != stamps:
         for (name, (_, digest)), stamp in zip(digests.items(), stamps, strict=True):

@@ -282,8 +282,8 @@ def array_of(stored: NpzFile, path: Path, key: str) -> Any:
         return stored[key]
     except Exception as error:  # from zip and its decompressors, or of Python objects
         raise InputError(
-            f"{path}: {key} is damaged, or holds Python objects ({error}); words are saved as text, "
-            f"such as .to_numpy(dtype='U') of pandas"
+            f"{path}: {key} is damaged, or holds Python objects ({error}); text is saved by pandas' "
+            f".to_numpy(dtype='U')"
         ) from error
 
 

@@ -19,7 +19,7 @@ RETRIES = 3
 """How often a known file is asked for again; one of any name, which may not exist, once."""
 
 NPZ_KINDS = {
-    "images": ({"train_images"}, {"test_images"}, {"train_webp"}),
+    "images": ({"train_images"}, {"test_images"}),
     "nodes": ({"adj_indptr"}, {"node_features"}, {"node_labels"}, {"edges"}),
 }
 """Kinds of sets that are a single ``.npz`` file, with alternative sets of arrays that mark them."""

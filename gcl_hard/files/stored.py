@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -117,41 +116,6 @@ def unlike(content: object, declared: Mapping[str, Any]) -> str | None:
         elif not conforms(content[name], kind):
             return f"{name} is a {type(content[name]).__name__}"
     return None
-
-
-def unlike_ours(stored: object, ours: object) -> str | None:
-    """How a stored state differs in its types and shapes from ours; None if it does not.
-
-    Numbers must be finite. Dictionaries may have other fields, and a None of ours may be a stored
-    number.
-
-    Example:
-        >>> unlike_ours({"lr": 0.1, "more": 1}, {"lr": 0.2})
-        >>> unlike_ours([{"lr": "fast"}], [{"lr": 0.2}])
-        '0: lr: it is a str'
-    """
-    pairs: list[tuple[Any, object, object]] = []
-    if isinstance(ours, Mapping) and isinstance(stored, Mapping):
-        pairs = [(name, stored[name], field) for name, field in ours.items() if name in stored]
-    elif isinstance(ours, list | tuple) and isinstance(stored, list | tuple):
-        if len(stored) != len(ours):
-            return f"it has {len(stored)} values, not {len(ours)}"
-        pairs = [*zip(range(len(ours)), stored, ours, strict=True)]
-    elif not _is_like(stored, ours):
-        return f"it is a {type(stored).__name__}"
-    differences = ((name, unlike_ours(part, our_part)) for name, part, our_part in pairs)
-    return next((f"{name}: {why}" for name, why in differences if why is not None), None)
-
-
-def _is_like(stored: Any, ours: Any) -> bool:
-    if hasattr(ours, "dtype"):
-        return hasattr(stored, "dtype") and (stored.dtype, stored.shape) == (ours.dtype, ours.shape)
-    is_number = isinstance(stored, int | float) and not isinstance(stored, bool)
-    if ours is None:
-        return stored is None or is_number
-    if isinstance(ours, int | float) and not isinstance(ours, bool):
-        return is_number and math.isfinite(stored)
-    return isinstance(stored, type(ours))
 
 
 def conforms(value: object, kind: Any) -> bool:

@@ -374,28 +374,12 @@ def checked(images: Images, labels: Labels, n_classes: int, where: str) -> tuple
 
 
 def _check_pixels(images: Images, where: str) -> None:
-    got = f"got {images.dtype} {list(images.shape)}"
-    if images.dtype != np.uint8:
+    square = images.ndim == 4 and images.shape[3] == 3 and images.shape[1] == images.shape[2]
+    if images.dtype != np.uint8 or not square or not images.size:
         raise InputError(
-            f"{where}: images must be uint8, 0 to 255, {got}; if values are in 0..1: "
-            f"(255 * images).round().astype(numpy.uint8)"
+            f"{where}: images must be square and uint8, [n, S, S, 3], got {images.dtype} "
+            f"{list(images.shape)}: numpy.repeat(images[..., None], 3, axis=-1) of grey ones, "
+            f"numpy.moveaxis(images, 1, -1) of channels first, (255 * images).round() of 0..1"
         )
-    if images.ndim == 3 or (images.ndim == 4 and images.shape[-1] == 1):
-        last = "images[..., None]" if images.ndim == 3 else "images"
-        raise InputError(
-            f"{where}: images must be [n, S, S, 3], {got}, which is grey; repeat the channel: "
-            f"numpy.repeat({last}, 3, axis=-1)"
-        )
-    if images.shape[1:] == (3, 3, 3):
-        raise InputError(
-            f"{where}: images must be [n, S, S, 3], {got}; channels might be the "
-            f"last or the second axis: give images of at least 4 × 4 pixels"
-        )
-    if images.ndim != 4 or images.shape[-1] != 3:
-        first = images.ndim == 4 and images.shape[1] == 3
-        remedy = "; channels come last: numpy.moveaxis(images, 1, -1)" if first else ""
-        raise InputError(f"{where}: images must be [n, S, S, 3], {got}{remedy}")
-    if images.shape[1] != images.shape[2]:
-        raise InputError(f"{where}: images must be square, {got}; crop or pad them")
-    if not images.size:
-        raise InputError(f"{where}: there are no images, {got}")
+    if images.shape[1] == 3:
+        raise InputError(f"{where}: channels of 3 × 3 pixels might be the last or the second axis")

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
@@ -138,13 +137,6 @@ def _fixed_split(labels: Labels, where: str) -> dict[str, Labels]:
 def from_npz(path: Path, name: str, splits: Sequence[str]) -> tuple[Arrays, tuple[str, ...]]:
     """A NAME.npz: ``SPLIT_images``, ``SPLIT_labels``, and optionally ``class_names``."""
     with opened_npz(path) as stored:
-        if "train_webp" in stored.files:
-            raise InputError(
-                f"{path} is packed; unpack it with the unpack.py next to it: python "
-                f"unpack.py {name.lower().removesuffix('_rest')} OUT (with --full if a "
-                f"{name.lower().removesuffix('_rest')}_rest.npz exists: the full set), then "
-                f"--data-dir OUT"
-            )
         also = [key.removesuffix("_images") for key in stored.files if key.endswith("_images")]
         if "unlabeled" in also:
             also.append("train+unlabeled")
@@ -202,28 +194,10 @@ def from_torchvision(
                 arrays[split] = Stored(data_set.data, np.asarray(data_set.targets))
             names = tuple(data_set.classes)
     except (RuntimeError, OSError, AttributeError) as error:  # AttributeError: no list of classes
-        faults = _faults(path, kind)
         raise InputError(
-            f"{path} is incomplete or damaged: {', '.join(faults) or error}; "
-            f"unpack {kind.url} again"
+            f"{path} is incomplete or damaged ({error}): unpack {kind.url} again"
         ) from error
     return arrays, names
-
-
-def _faults(path: Path, kind: Any) -> list[str]:
-    """Missing or changed files by torchvision's checksums."""
-    from torchvision.datasets.utils import check_integrity
-
-    listed = [*kind.train_list, *kind.test_list]
-    if hasattr(kind, "meta"):
-        listed.append((kind.meta["filename"], kind.meta["md5"]))
-    else:
-        listed.append((kind.class_names_file, None))
-    return [
-        f"{file} has another checksum" if (path / file).is_file() else f"no {file}"
-        for file, md5 in listed
-        if not check_integrity(path / file, md5)
-    ]
 
 
 def _labels_of(path: Path) -> list[Path]:

@@ -28,7 +28,6 @@ from gcl_hard.errors import (
     check_option,
     unknown,
 )
-from gcl_hard.files.stored import unlike, unlike_ours
 from gcl_hard.functional.negatives import all_finite
 from gcl_hard.losses.caching import cached_backward
 from gcl_hard.losses.gathering import InStep, summed, world_size
@@ -592,7 +591,6 @@ class _Run:
                 raise ValueError("only one of them has early stopping")
             if self.stopping is not None and kept is not None:
                 self.stopping.set_run_state(kept)
-            _check_state(state, self.optimizer, self.scheduler)
             self.optimizer.load_state_dict(state["optimizer"])
             if self.scheduler is not None:
                 self.scheduler.load_state_dict(state["scheduler"])
@@ -620,36 +618,6 @@ def _fabric(device: torch.device, world: int, local: int, precision: Precision) 
     )  # fmt: skip
     fabric.launch()
     return fabric
-
-
-def _check_state(state: State, optimizer: Any, scheduler: Any) -> None:
-    """ValueError for states that optimisers accept, but whose compiled code would overrun."""
-    ours = {
-        "optimizer": {"param_groups": [
-            {name: value for name, value in group.items() if name != "params"}
-            for group in optimizer.param_groups
-        ]},
-        "random": (random := {**random_state(), "cuda": []}), "random_at_epoch": random,
-        "scheduler": None if scheduler is None else scheduler.state_dict(),
-    }  # fmt: skip
-    without_cuda = {name: {**state[name], "cuda": []} for name in ("random", "random_at_epoch")}
-    why = unlike(state, {
-        "epoch": int, "step": int, "means": list[float], "sizes": list[int],
-        "losses": list[Tensor], "trained": list[Tensor],
-    }) or unlike_ours({**state, **without_cuda}, ours)  # fmt: skip
-    if why is not None:
-        raise ValueError(why)
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-    moments_by_weight = state["optimizer"]["state"]
-    for key, moments in moments_by_weight.items():
-        for name, moment in moments.items():
-            if torch.is_tensor(moment) and not (
-                moment.shape in (weights[key].shape, ())
-                and moment.is_floating_point()
-                and moment.layout == torch.strided
-                and (moment.numel() == 1 or all(moment.stride()))
-            ):
-                raise ValueError(f"{name} of weight {key} is no state of this optimiser")
 
 
 def _with_run_state(model: nn.Module) -> Iterator[tuple[str, Any]]:

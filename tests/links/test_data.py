@@ -179,8 +179,8 @@ def test_damaged_missing_and_unknown_sets_are_one_message(tmp_path: Path) -> Non
         read_links(archive)
     with pytest.raises(InputError, match=r"FB15k-237\b"):
         load_links("FB15k-273", data_dir=tmp_path, cache_dir=tmp_path, download=False)
-    (path / "test.txt").unlink()
-    with pytest.raises(FileNotFoundError, match=r"test\.txt\b"):
+    (path / "train.txt").unlink()
+    with pytest.raises(FileNotFoundError, match=r"train\.txt\b"):
         read_links(path)
     with pytest.raises(InputError, match=r"no set of facts"):
         load_links(str(path))
