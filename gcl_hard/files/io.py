@@ -282,7 +282,7 @@ def array_of(stored: NpzFile, path: Path, key: str) -> Any:
         return stored[key]
     except Exception as error:  # from zip and its decompressors, or of Python objects
         raise InputError(
-            f"{path}: {key} is damaged, or holds Python objects ({error}); text is saved by pandas' "
+            f"{path}: {key} is damaged, or holds Python objects ({error}): save text of pandas by "
             f".to_numpy(dtype='U')"
         ) from error
 

@@ -84,17 +84,6 @@ def test_early_stopping_begins_with_a_training(tmp_path):
             fit(Checkpoint(path, RUN, resume=True), stops=then)
 
 
-def test_best_weights_of_another_shape_are_refused(tmp_path):
-    path = tmp_path / "run"
-    fit(Checkpoint(path, RUN), stops=stopping)
-    whole = read(path)
-    weights = whole["state"]["stopping"]["weights"]
-    weights["net.0.weight"] = weights["net.0.weight"][:1]
-    torch.save(whole, path)
-    with pytest.raises(InputError, match=r"net\.0\.weight"):
-        fit(Checkpoint(path, RUN, resume=True), stops=stopping)
-
-
 def test_early_stopping_is_for_one_training():
     kept = []
 

@@ -67,7 +67,7 @@ def test_what_is_truncated_is_refused(tmp_path, part):
 
 
 def test_what_cannot_be_opened_is_named(tmp_path):
-    with pytest.raises(InputError, match=rf"{tmp_path} is a folder"):
+    with pytest.raises(InputError, match=rf"{tmp_path}: Is a directory"):
         Checkpoint(tmp_path, RUN, resume=True).load()
 
 
