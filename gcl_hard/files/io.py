@@ -39,8 +39,8 @@ def cache_root(cache_dir: str | Path | None = None) -> Path:
 
     Returns:
         The folder; graph sets are in its subfolder ``tu``, graphs with classes of nodes in
-        ``nodes``, image sets in ``images``. A user without a home, as in a container, has it in the
-        folder of temporary files.
+        ``nodes``, image sets in ``images``. Where no home can be entered, as in a container, it
+        is in the folder of temporary files.
 
     Example:
         >>> cache_root("a/b").as_posix()
@@ -52,11 +52,9 @@ def cache_root(cache_dir: str | Path | None = None) -> Path:
     shared = os.environ.get("XDG_CACHE_HOME")
     if shared:
         return Path(shared) / "gcl_hard"
-    try:
-        home = Path.home()
-    except RuntimeError:
-        home = Path(tempfile.gettempdir())
-    return home / ".cache" / "gcl_hard"
+    home = expanded("~")
+    usable = os.access(home, os.X_OK)
+    return (home if usable else Path(tempfile.gettempdir())) / ".cache" / "gcl_hard"
 
 
 def expanded(path: str | Path) -> Path:

@@ -107,13 +107,9 @@ def test_what_the_system_refuses_is_one_message(
 
 def test_users_without_a_home_and_unknown_ones_have_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     assert expanded("~nosuchuser/x") == Path("~nosuchuser/x")
-
-    def homeless() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
     for name in ("GCL_HARD_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Path, "home", homeless)
+    monkeypatch.setenv("HOME", "/nonexistent")
     assert cache_root() == Path(tempfile.gettempdir(), ".cache", "gcl_hard")
 
 
