@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import errno
 import math
 import os
 import re
@@ -257,57 +256,6 @@ def without_password(text: str) -> str:
     for pattern, shown in SECRETS:
         text = pattern.sub(shown, text)
     return text
-
-
-TRACEBACK = "GCL_HARD_TRACEBACK"
-"""An environment variable; if set, system errors are shown with their traceback."""
-LONGEST = 200
-"""Characters of a path that a message shows."""
-
-
-def refusal(error: Exception) -> str | None:
-    """Message for an error of the system, with a remedy; None for any other error.
-
-    Args:
-        error: an error of Python or PyTorch.
-
-    Example:
-        >>> refusal(FileNotFoundError(errno.ENOENT, "No such file or directory", "a/b.txt"))
-        'a/b.txt: No such file or directory (GCL_HARD_TRACEBACK=1 shows where)'
-        >>> refusal(KeyError("x")) is None
-        True
-    """
-    message = None if os.environ.get(TRACEBACK) else _refusal(error)
-    return None if message is None else f"{message} ({TRACEBACK}=1 shows where)"
-
-
-def _refusal(error: Exception) -> str | None:
-    text = str(error)
-    if isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and "allocate memory" in text
-    ):
-        return (
-            f"memory ran out{f' ({text.splitlines()[0][:LONGEST]})' if text else ''}: take a "
-            f"smaller --dim, --batch-size or data set, or fewer --jobs"
-        )
-    if isinstance(error, RecursionError):
-        return "an input, such as the lists of a file, is nested too deeply"
-    if isinstance(error, OverflowError):
-        return f"an input number is too large ({text})"
-    if isinstance(error, ValueError) and ("null byte" in text or "null character" in text):
-        return "a path or name has a null byte: write it without"
-    if not isinstance(error, OSError):
-        return None
-    reason = error.strerror or text or type(error).__name__
-    paths = [os.fsdecode(path) for path in (error.filename, error.filename2) if _is_path(path)]
-    where = " and ".join(path if len(path) <= LONGEST else f"{path[:LONGEST]}…" for path in paths)
-    if error.errno == errno.ENOSPC:
-        reason += ": free some space, or name a folder on another disk"
-    return f"{where}: {reason}" if where else f"the system refuses: {reason}"
-
-
-def _is_path(value: object) -> bool:
-    return isinstance(value, (str, bytes, os.PathLike))
 
 
 @contextmanager

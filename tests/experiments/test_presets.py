@@ -239,7 +239,7 @@ def test_the_papers_tables_are_of_the_papers_recipe(table: str) -> None:
         ("lr: [", r"\.yaml\b.*YAML"),
         ("", r"\.yaml\b.*settings.* None$"),
         ("lrr: 1", r"\.yaml\b.*'lrr'[^,]*\blr\b"),
-        ("protocol: inductive", r"\.yaml\b.*\bprotocol\b.*\brecipe\b"),
+        ("protocol: inductive", r"\.yaml\b.*'protocol'"),
         ("lr: fast", r"\.yaml\b.*\blr\b.*number.* fast$"),
     ],
 )
