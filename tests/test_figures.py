@@ -146,6 +146,11 @@ def test_places_that_give_nothing_are_named(command: Command) -> None:
     assert says(command.refuses("fig4", str(broken)), str(broken), "schema", 99)
 
 
+def test_a_wrong_command_is_one_message(command: Command) -> None:
+    assert says(command.refuses("fgi4", "a"), "'fgi4'", "fig4", "fig4")
+    assert says(command.refuses("fig4", "a", "--onyl", "b"), "flag", "'--onyl'", "--only")
+
+
 def test_a_place_that_cannot_be_written_to_is_named(command: Command) -> None:
     runs.save(command.results, GraphConfig(), epochs=EPOCHS)
     command.output.write_text("a file", encoding="utf-8")
@@ -154,10 +159,23 @@ def test_a_place_that_cannot_be_written_to_is_named(command: Command) -> None:
     assert says(command.err, "write", str(command.output / "fig4-MUTAG-jsd.png"))
 
 
+def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        figures.main(["--help"])
+    assert stopped.value.code == 0
+    assert "python -m gcl_hard.figures fig4 results -o figures" in capsys.readouterr().out
+
+
 # The command line
 
 
 PLAIN = ["fig4", "a", "b.json", "-o", "out"]
+
+
+def refusal(*arguments: str) -> str:
+    with pytest.raises(InputError) as caught:
+        parse_figures(arguments)
+    return str(caught.value)
 
 
 def test_what_is_given_is_read() -> None:
@@ -176,17 +194,19 @@ def test_flags_may_stand_anywhere() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["fig4", "a"], ["--output"]),
-        (["fig4", "-o", "b"], ["results"]),
-        (["fig44", "a", "-o", "b"], ["figure", "'fig44'", "'fig4'"]),
-        ([*PLAIN, "--onyl", "x=y"], ["--onyl"]),
+        ([], ["figure", ", ".join(FIGURES), "--help"]),
+        (["fig44", "a", "-o", "b"], ["figure", "'fig44'", "fig4", "fig4"]),
+        (["fig4", "-o", "b"], ["fig4", "results", "python -m gcl_hard.bench", "--output"]),
+        (["fig4", "a"], ["-o DIR"]),
+        ([*PLAIN, "--onyl", "x=y"], ["flag", "'--onyl'", "--only", "--only"]),
+        ([*PLAIN, "--onyl=x"], ["flag", "'--onyl'", "--only", "--only"]),
+        ([*PLAIN, "--only"], ["--only", "argument"]),
         ([*PLAIN, "--name", "a/b"], ["--name", "folder", "'a/b'"]),
+        ([*PLAIN, "--name", ""], ["--name", "folder", "''"]),
     ],
 )
 def test_what_cannot_be_read_is_refused(arguments: list[str], words: list[str]) -> None:
-    with pytest.raises(InputError) as caught:
-        parse_figures(arguments)
-    assert says(str(caught.value), *words)
+    assert says(refusal(*arguments), *words)
 
 
 def test_help_names_every_figure() -> None:

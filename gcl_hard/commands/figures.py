@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
-from gcl_hard.commands.parser import RaisingParser, add_version
-from gcl_hard.errors import InputError
+from gcl_hard.commands.parser import add_version
+from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.outside import import_domain
 
 FIGURES = {
@@ -21,11 +22,16 @@ FIGURES = {
 """What each figure shows; each is a function of ``theory_figures``."""
 
 
-def figures_parser() -> RaisingParser:
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InputError(message.replace("argument ", "", 1))
+
+
+def figures_parser() -> argparse.ArgumentParser:
     """The parser of ``python -m gcl_hard.figures``."""
-    parser = RaisingParser(
+    parser = _Parser(
         prog="python -m gcl_hard.figures",
-        usage=f"%(prog)s {'|'.join(FIGURES)} RESULTS... -o DIR [...]",
+        usage=f"python -m gcl_hard.figures {'|'.join(FIGURES)} RESULTS... -o DIR [...]",
         description="Draw a figure of the papers from results: PNG, SVG, and its numbers as CSV.\n"
         "Neither the data set nor a GPU is needed.\n\n"
         + "\n".join(f"  {name:11} {words}" for name, words in FIGURES.items()),
@@ -33,16 +39,15 @@ def figures_parser() -> RaisingParser:
         "  python -m gcl_hard.bench --dataset MUTAG --method hscl,hucl --diagnostics 1\n"
         "  python -m gcl_hard.figures fig4 results -o figures --only dataset=MUTAG",
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     add_version(parser)
-    parser.add_argument("figure", choices=FIGURES, metavar="FIGURE", help=", ".join(FIGURES))
+    parser.add_argument("figure", nargs="?", metavar="FIGURE", help=", ".join(FIGURES))
     parser.add_argument(
-        "results", nargs="+", type=Path, metavar="RESULTS",
+        "results", nargs="*", type=Path, metavar="RESULTS",
         help="from python -m gcl_hard.bench: folders (--output), run files, result files (--json)",
     )  # fmt: skip
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="DIR", required=True, help="folder to write to"
-    )
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder to write to")
     parser.add_argument(
         "--only", action="append", default=[], metavar="KEY=VALUE",
         help="show only results with these settings: dataset=PTC_MR, method=hscl,hucl, seed=0; "
@@ -52,9 +57,7 @@ def figures_parser() -> RaisingParser:
         "--domain", action="append", default=[], metavar="MODULE",
         help="module that registers the domain of results; may be repeated",
     )  # fmt: skip
-    parser.add_argument(
-        "--name", default=None, help="name of the files, without a suffix; chosen if not given"
-    )
+    parser.add_argument("--name", help="name of the files, without a suffix; chosen if not given")
     return parser
 
 
@@ -68,13 +71,28 @@ def parse_figures(arguments: Sequence[str]) -> argparse.Namespace:
         ``figure``, ``results``, ``output``, ``only`` (by setting, the values to keep) and ``name``.
 
     Raises:
-        InputError: for anything that cannot be drawn.
+        InputError: for anything that cannot be drawn; names the flag and the nearest ones.
 
     Example:
         >>> parse_figures(["fig4", "results", "-o", "figures"]).output.as_posix()
         'figures'
     """
-    options = figures_parser().parse_intermixed_args(list(arguments))
+    parser = figures_parser()
+    options, surplus = parser.parse_known_intermixed_args(list(arguments))
+    if surplus:
+        known = [o for a in parser._actions for o in a.option_strings if o.startswith("--")]
+        raise unknown("flag", surplus[0].split("=")[0], known)
+    if options.figure is None:
+        raise InputError(f"missing FIGURE: one of {', '.join(FIGURES)}; --help shows an example")
+    if options.figure not in FIGURES:
+        raise unknown("figure", options.figure, FIGURES)
+    if not options.results:
+        raise InputError(
+            f"{options.figure}: missing RESULTS: give the folder that python -m gcl_hard.bench "
+            f"wrote to (--output), run files or result files"
+        )
+    if options.output is None:
+        raise InputError("no folder to write to: give -o DIR")
     if options.name is not None and (not options.name or Path(options.name).name != options.name):
         raise InputError(f"--name is a file's name without a folder, got {options.name!r}")
     for module in options.domain:
