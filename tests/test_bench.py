@@ -160,14 +160,9 @@ def test_help_and_a_printed_config_end_with_status_0(
             ["'ENZYMES'", "ENZYMES.zip", "--data-dir"],
         ),
         (["--dataset=../MUTAG"], ["dataset", "'../MUTAG'"]),
-        (["--method=hslc"], ["'hslc'", "hscl", "hscl", "hscl"]),
-        (["--epochs=0"], ["epochs", 1, 0]),
-        (["--seeds=0"], ["--seeds", 1, 0, 0]),
-        (["--epoch=3"], ["--epoch", "--epochs"]),
         (["--tau=0.1"], ["--tau", "--temperature"]),
         (["--device=gpu"], ["device", "auto", "cpu", "cuda", "cuda:N", "'gpu'"]),
         (["--data-dir=/no/such/folder"], ["'/no/such/folder'", "NAME.zip"]),
-        (["--config=gone.yaml"], ["gone.yaml"]),
         (["--features=attributes"], ["'attributes'", "labels"]),
         (["--folds=64"], ["class 0", 63, 64]),
     ],
@@ -452,15 +447,6 @@ def test_a_smoke_run_is_not_written_over_results_and_that_is_known_before(
 
 def start(*arguments: str) -> Any:
     return tasks.process(*tasks.command("gcl_hard.bench"), *TINY, *arguments)
-
-
-def test_a_process_with_a_mistyped_method_exits_with_2_and_no_traceback(tmp_path: Path) -> None:
-    with start("--method=hslc", f"--output={tmp_path}") as process:
-        out, err = process.communicate()
-    assert (process.returncode, out) == (2, "")
-    assert err.startswith("error: ")
-    assert says(err, "'hslc'", "hscl", "hscl", "hscl")
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ from gcl_hard.experiments.embedding import (
     embed_to_file,
 )
 from gcl_hard.experiments.experiment import RunContext
-from gcl_hard.experiments.options import Execution, as_path
+from gcl_hard.experiments.options import ExecutionOptions, as_path
 from gcl_hard.experiments.progress import bar_of
 from gcl_hard.experiments.registry import runnable
 from gcl_hard.files.io import check_writable, digest_of_arrays, joined_digest
@@ -39,47 +39,9 @@ OUTPUT = "embeddings.npz"
 
 
 @overload
-def embed(
-    model: str | Path | nn.Module,
-    data: Any,
-    *,
-    output: None = None,
-    level: Level = ...,
-    smiles: str | None = ...,
-    ids: str | None = ...,
-    encoder: EncoderMaker | str | None = ...,
-    fold: int | None = ...,
-    trust: bool = ...,
-    batch_size: int | None = ...,
-    data_dir: str | Path | None = ...,
-    device: str = ...,
-    jobs: int = ...,
-    threads: int | None = ...,
-    force: bool = ...,
-) -> Embeddings: ...
-
-
+def embed(model: Any, data: Any, *, output: None = None, **options: Any) -> Embeddings: ...
 @overload
-def embed(
-    model: str | Path | nn.Module,
-    data: Any,
-    *,
-    output: str | Path,
-    level: Level = ...,
-    smiles: str | None = ...,
-    ids: str | None = ...,
-    encoder: EncoderMaker | str | None = ...,
-    fold: int | None = ...,
-    trust: bool = ...,
-    batch_size: int | None = ...,
-    data_dir: str | Path | None = ...,
-    device: str = ...,
-    jobs: int = ...,
-    threads: int | None = ...,
-    force: bool = ...,
-) -> Path: ...
-
-
+def embed(model: Any, data: Any, *, output: str | Path, **options: Any) -> Path: ...
 def embed(
     model: str | Path | nn.Module,
     data: Any,
@@ -151,7 +113,9 @@ def embed(
         else model_of_file(Path(model), encoder, fold=fold, trust=trust)
     )  # fmt: skip
     reading = Reading(level, smiles, ids, batch_size)
-    execution = Execution(device=device, jobs=jobs, threads=threads, data_dir=as_path(data_dir))
+    execution = ExecutionOptions(
+        device=device, jobs=jobs, threads=threads, data_dir=as_path(data_dir)
+    )
     items = items_of(trained, data, reading, execution)
     if path is None:
         return embed_items(items, trained.digest)
@@ -159,7 +123,7 @@ def embed(
     return path
 
 
-def items_of(model: Model, data: Any, reading: Reading, execution: Execution) -> Items:
+def items_of(model: Model, data: Any, reading: Reading, execution: ExecutionOptions) -> Items:
     """The items of data that a model embeds."""
     if execution.threads is not None:
         torch.set_num_threads(execution.threads)
@@ -174,28 +138,13 @@ def items_of(model: Model, data: Any, reading: Reading, execution: Execution) ->
     if reading.level == "nodes" and "level" not in experiment.reading:
         raise InputError(f"level nodes applies to graphs and molecules, not to {model.domain}")
     encoder = model.encoder.to(context.device)
-    try:
-        items = experiment.items(encoder, model.saved, data, context, reading)
-    except InputError:
-        if isinstance(data, str | Path):
-            _check_kind(model.domain, Path(data), table="smiles" in experiment.reading)
-        raise
+    items = experiment.items(encoder, model.saved, data, context, reading)
     if not items.bounds[-1]:
         raise InputError(
             f"there is nothing to embed in {data if isinstance(data, str) else 'these data'}"
         )
     ids = digest_of_arrays(*items.columns.values())
     return replace(items, digest=joined_digest(items.digest, ids, reading.level))
-
-
-def _check_kind(domain: str, path: Path, *, table: bool) -> None:
-    """Refuse a folder for a domain that reads tables, and a table for one that does not."""
-    if path.suffix.lower() == ".csv" and path.is_file() and not table:
-        raise InputError(
-            f"{path} is a CSV, which molecules are read from, and this encodes {domain}"
-        )
-    if path.is_dir() and table:
-        raise InputError(f"{path} is a folder, and this encodes {domain}: give a CSV of SMILES")
 
 
 def embed_parser() -> Parser:
@@ -234,7 +183,7 @@ def command(arguments: Sequence[str]) -> int:
     check_writable(path.absolute().parent)
     model = model_of_file(Path(options.model), options.encoder, fold=options.fold)
     reading = Reading(options.level, options.smiles, options.ids, options.batch_size)
-    execution = Execution(
+    execution = ExecutionOptions(
         device=options.device, jobs=options.jobs, threads=options.threads,
         data_dir=as_path(options.data_dir),
     )  # fmt: skip

@@ -420,11 +420,9 @@ class Evaluation:
             content = "encoders" if suffix == ENCODERS else "embeddings"
             if suffix == ENCODERS and "save_encoder" not in experiment_of(run.config).options:
                 raise InputError(f"runs on {run.config.domain} {OPTIONS['save_encoder']}")
-            if run.config.is_baseline:
-                raise InputError(
-                    f"{run}: {content} of baselines are not saved, those of methods are"
-                )
-            raise InputError(f"{run} has no saved {content}: evaluate with save_{content}=True")
+            raise InputError(
+                f"{run} has no saved {content}: methods have, with save_{content}=True"
+            )
         return run, path
 
     def _config(self, method: str | None, settings: dict[str, Any]) -> RunConfig:

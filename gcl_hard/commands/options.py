@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.domains import groups_of
 from gcl_hard.experiments.experiment import RunOptions
-from gcl_hard.experiments.options import Execution
+from gcl_hard.experiments.options import ExecutionOptions
 from gcl_hard.experiments.presets import Preset
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import LogKind, RunConfig, defaults, known, of_part
@@ -20,7 +20,7 @@ from gcl_hard.losses.methods import METHODS
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchOptions(Execution):
+class BenchOptions(ExecutionOptions):
     """The options of ``python -m gcl_hard.bench``.
 
     Attributes:

@@ -14,7 +14,7 @@ def as_path(path: str | Path | None) -> Path | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Execution:
+class ExecutionOptions:
     """Where and on what a command runs.
 
     Attributes:

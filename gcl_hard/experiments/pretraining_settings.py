@@ -13,7 +13,7 @@ from gcl_hard.errors import (
     check_option,
     check_processes,
 )
-from gcl_hard.experiments.options import Execution
+from gcl_hard.experiments.options import ExecutionOptions
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import LogKind, RunConfig, flag
 from gcl_hard.losses.methods import method
@@ -29,7 +29,7 @@ def settings_read(config: RunConfig) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainOptions(Execution):
+class PretrainOptions(ExecutionOptions):
     """The options of ``python -m gcl_hard.pretrain``.
 
     Attributes:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from gcl_hard.errors import InputError, check_at_least, check_option
-from gcl_hard.experiments.options import Execution
+from gcl_hard.experiments.options import ExecutionOptions
 from gcl_hard.experiments.settings import LogKind
 from gcl_hard.experiments.values import check_report
 
@@ -31,7 +31,7 @@ def shipped() -> dict[str, Path]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchOptions(Execution):
+class SearchOptions(ExecutionOptions):
     """Options of a search, each a flag of the command line.
 
     Attributes:

@@ -114,11 +114,6 @@ def as_seeds(value: Any) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-def not_of_recipes(config: type[RunConfig]) -> list[str]:
-    """Settings that a command or a search states, and that no recipe has."""
-    return list(dict.fromkeys([*HEAD, *of_part(config, "split")]))
-
-
 def settings_from(config: type[RunConfig], settings: Any, where: str) -> dict[str, Any]:
     """Settings of a recipe from YAML.
 
@@ -135,7 +130,7 @@ def settings_from(config: type[RunConfig], settings: Any, where: str) -> dict[st
         >>> settings_from(CONFIGS["graphs"], {"lr": 1, "c_grid": [1, 10]}, "mine.yaml")
         {'lr': 1.0, 'c_grid': (1.0, 10.0)}
     """
-    excluded = not_of_recipes(config)
+    excluded = {*HEAD, *of_part(config, "split")}
     names = [name for name in known(config) if name not in excluded]
     if not isinstance(settings, dict):
         raise InputError(f"{where}: expected settings, got {settings!r}")
