@@ -42,7 +42,7 @@ OUTPUT = "embeddings.npz"
 def embed(model: Any, data: Any, *, output: None = None, **options: Any) -> Embeddings: ...
 @overload
 def embed(model: Any, data: Any, *, output: str | Path, **options: Any) -> Path: ...
-def embed(
+def embed(  # type: ignore[misc]
     model: str | Path | nn.Module,
     data: Any,
     *,

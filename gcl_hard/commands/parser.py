@@ -195,9 +195,10 @@ class Parser(RaisingParser):
             **defaults: in place of the owner's.
         """
         group = self.add_argument_group(title)
+        others = {*CONFIGS} - {self.data} if self.data else set()
         for name, (kind, default, text) in options_of(owner).items():
             data = text.partition(":")[0]  # "images: …" applies to images
-            if self.data and data in CONFIGS and data != self.data:
+            if data in others:
                 self.elsewhere[name] = data
             elif name not in without:
                 shown = text if common or self.full else argparse.SUPPRESS

@@ -73,8 +73,8 @@ class PretrainOptions(ExecutionOptions):
         for field in fields(self):
             if field.name in pretraining.refused and getattr(self, field.name) != field.default:
                 raise InputError(
-                    f"{flag(field.name)} does not apply to {pretraining.data}, and {self.source} "
-                    f"was taken for {pretraining.data}"
+                    f"{flag(field.name)} does not apply to {pretraining.data}, which {self.source} "
+                    f"was taken for"
                 )
         if self.subset is not None:
             check_at_least("subset", self.subset, 2)
