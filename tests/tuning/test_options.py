@@ -12,7 +12,7 @@ import pytest
 from torch import nn
 
 from gcl_hard.commands.parser import public_command
-from gcl_hard.commands.tune import parse_tune, tune_parser
+from gcl_hard.commands.tune import parse_tune
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.trials import Inner
 from gcl_hard.graphs.settings import GRAPH_BASELINES, GraphConfig
@@ -42,12 +42,6 @@ def space_of(tmp_path: Path) -> Any:
     return write
 
 
-FLAGS = [
-    "--dataset", "--method", "--protocol", "--beta", "--lr", "--epochs", "--layers", "--space",
-    "--trials", "--sampler", "--pruner", "--inner-folds", "--outer-folds", "--ensemble-size",
-    "--jobs", "--seed", "--storage", "--study-name", "--output", "--report", "--report-only",
-    "--device", "--data-dir", "--threads", "--config", "--help",
-]  # fmt: skip
 EPOCHS = "epochs: {type: int, low: 1, high: 50}"
 
 
@@ -70,11 +64,6 @@ def test_no_arguments_search_beta_and_lr_of_hscl() -> None:
     assert (options.inner_folds, options.outer_folds, options.jobs) == (1, 1, 1)
     assert (options.ensemble_size, options.threads, options.storage, options.report) == (None,) * 4
     assert (options.output, options.device, options.report_only) == (Path("results"), "auto", False)
-
-
-def test_every_promised_flag_is_there() -> None:
-    known = {option for action in tune_parser()._actions for option in action.option_strings}
-    assert {*FLAGS} <= known
 
 
 def test_graphs_are_searched_inductively_unless_the_paper_is_asked_for() -> None:
