@@ -459,7 +459,7 @@ def test_a_config_file_says_it_too_and_flags_win(tmp_path: Path) -> None:
     [
         (["--dataset=digits,MUTAG"], ["images", "digits", "graphs", "MUTAG"]),
         (["--table=1", "--dataset=MUTAG"], ["--table 1", "images", "MUTAG", "graphs"]),
-        (["--dataset=digits", "--layers=3"], ["layers", "graphs", "images"]),
+        (["--dataset=digits", "--layers=3"], ["--layers", "graphs", "images"]),
         (["--dataset=digits", "--ensemble-size=3"], ["--ensemble-size", "graphs", "images"]),
         (["--dataset=digits", "--encodr=resnet18"], ["--encodr", "--encoder"]),
         (["--encoder=resnet18"], ["'resnet18'", "molecule-gin"]),

@@ -267,7 +267,7 @@ class Parser(RaisingParser):
             if name in known(self.config):
                 return InputError(f"{word} is not read by this command: leave it out")
             if any(name in known(config) for config in CONFIGS.values()):
-                return unknown_setting(name, self.config)
+                return InputError(f"--{unknown_setting(name, self.config)}")
         close = nearest(f"--{flag(name)}", self._option_string_actions)
         hint = f"did you mean {' or '.join(close)}?" if close else "--help lists them"
         return InputError(f"unknown flag {word}; {hint}")
