@@ -13,7 +13,7 @@ IMAGES = (
     *EVALUATION, "torchvision", "PIL", "kornia", "lightning_fabric", "pooch", "filelock", "tqdm",
 )  # fmt: skip
 BENCH = (
-    *EVALUATION, "jsonargparse", "yaml", "rich", "threadpoolctl", "pandas", "matplotlib",
+    *EVALUATION, "yaml", "rich", "threadpoolctl", "pandas", "matplotlib",
     "seaborn", "tabulate", "jinja2", "markdown_it", "PIL", "filelock", "tqdm",
 )  # fmt: skip
 TUNE = (*BENCH, "optuna", "cmaes", "plotly")

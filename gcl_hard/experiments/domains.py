@@ -21,7 +21,7 @@ class Package(NamedTuple):
             ``EXPERIMENT``.
         extra: the extra that its runs need.
         trials: whether its module ``trials`` splits data for searches itself, by ``outer_parts``.
-        tables: descriptions of the paper's tables in its module ``presets``, by name.
+        tables: names of the paper's tables in its module ``presets``.
         encoders: its module of the encoders that it lends to other domains; empty without.
         pretrains: whether its configurations are those of a pre-training.
     """
@@ -29,7 +29,7 @@ class Package(NamedTuple):
     name: str
     extra: str
     trials: bool = False
-    tables: Mapping[str, str] = {}
+    tables: tuple[str, ...] = ()
     encoders: str = ""
     pretrains: bool = False
 
@@ -39,16 +39,10 @@ class Package(NamedTuple):
 
 
 DOMAINS: dict[str, Package] = {
-    "graphs": Package(
-        "gcl_hard.graphs", "graphs", trials=True, pretrains=True,
-        tables={"2": "Table II, graphs, with baselines, both protocols and tests"},
-    ),
+    "graphs": Package("gcl_hard.graphs", "graphs", trials=True, pretrains=True, tables=("2",)),
     "nodes": Package("gcl_hard.nodes", "graphs"),
     "links": Package("gcl_hard.links", "graphs"),
-    "images": Package(
-        "gcl_hard.images", "images", trials=True, pretrains=True,
-        tables={"1": "Table I, images, with baselines, grids and tests"},
-    ),
+    "images": Package("gcl_hard.images", "images", trials=True, pretrains=True, tables=("1",)),
     "molecules": Package("gcl_hard.molecules", "molecules", encoders="pretraining"),
 }  # fmt: skip
 """The domains of this package; :func:`gcl_hard.experiments.register` adds others."""

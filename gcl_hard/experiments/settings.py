@@ -41,14 +41,7 @@ Domain = str
 """Name of a domain."""
 CONTROLS = ("ucl", "scl")
 """Methods that all others of their data set and protocol are tested against."""
-COMMON = "common"
-"""Marks an option of a command, ``Annotated[type, help, COMMON]``, that most people set."""
 LogKind = Literal["csv", "tensorboard", "wandb"]
-LogKinds = Annotated[
-    tuple[LogKind, ...] | None,
-    "write losses and scores as they come: csv, tensorboard, wandb, or several",
-]
-"""Type and help of the option ``log``."""
 Config = TypeVar("Config", bound="RunConfig")
 Values = Mapping[str, Any]
 

@@ -19,16 +19,12 @@ import pandas as pd
 import pytest
 import torch
 from PIL import Image
-from torch import nn
 from torch_geometric.data import Data
 
 import gcl_hard
 from gcl_hard import InputError, bench
 from gcl_hard.__main__ import main as gcl_hard_main
-from gcl_hard.commands.embed import items_of
-from gcl_hard.commands.encoders import Model
 from gcl_hard.experiments import embedding
-from gcl_hard.experiments.embedding import Reading
 from gcl_hard.graphs import GIN, GraphSet, InfoGraph, load
 from gcl_hard.nodes import NodeSet, load_nodes
 from gcl_hard.pretrain import main as pretrain
@@ -487,18 +483,6 @@ def test_sigterm_keeps_what_was_embedded(tmp_path: Path) -> None:
         np.testing.assert_allclose(
             saved["embeddings"], gcl_hard.embed("e.pt", "photos", batch_size=1).values, atol=1e-6
         )
-
-
-@pytest.mark.parametrize(("domain", "data"), [("images", "m.csv"), ("molecules", "photos")])
-def test_data_of_another_kind_than_the_encoders_are_named(
-    domain: str, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("m.csv").write_text("smiles\nCC\n")
-    Path("photos").mkdir()
-    model = Model(nn.Linear(1, 1), domain, {}, "")
-    with pytest.raises(InputError, match=rf"{data} is .*{domain}"):
-        items_of(model, data, Reading("graphs", None, None, 8), device="cpu", data_dir=None, jobs=1)
 
 
 def test_an_embedding_that_is_not_finite_names_its_item() -> None:
