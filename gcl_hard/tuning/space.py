@@ -220,14 +220,12 @@ def _range(
 
 def _number(name: str, key: str, value: Any, *, whole: bool) -> float:
     """A number, even if YAML 1.1 reads it as text, such as 1e-4."""
-    kind = "a whole number" if whole else "a finite number"
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number) or (whole and number != int(number)):
-        raise InputError(f"{name}: {key} must be {kind}, got {value!r}")
-    return int(number) if whole else number
+    number = as_number(value)
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    if not is_number or not math.isfinite(number) or (whole and number != int(number)):
+        kind = "a whole" if whole else "a finite"
+        raise InputError(f"{name}: {key} must be {kind} number, got {value!r}")
+    return int(number) if whole else float(number)
 
 
 @dataclass(frozen=True)
