@@ -260,9 +260,6 @@ class PreparedSearch:
             bars = StudyBars(shown, console, studies, self)
             trials: dict[tuple[int, int], Trial] = {}
             beats = stack.enter_context(Heartbeats(storage, self.url, trials))
-            if not beats.needed:
-                for study in studies:
-                    retry_orphans(study)
             driver = _Driver(self, studies, trials, beats, bars)
             workers = engine(options.jobs, options.scheduler, driver.on_report)
             driver.run(stack.enter_context(workers))
@@ -321,6 +318,9 @@ class _Driver:
         for k, study in enumerate(self.studies):
             # Optuna's own stops nothing but study.optimize.
             study.stop = partial(self._stopping.add, k)  # type: ignore[method-assign]
+            if not self.beats.needed:
+                retry_orphans(study)
+                self._stopping.discard(k)
             tried = [trial for trial in study.get_trials(deepcopy=False) if trial.params]
             # Samplers that try all settings once stop a search after its last trial.
             ends = isinstance(study.sampler, GridSampler | BruteForceSampler)
