@@ -231,7 +231,7 @@ def opened(url: str, *, create: bool = True) -> BaseStorage:
             return _database(url, engine_kwargs={"connect_args": {"timeout": LOCK_SECONDS}})
     except InputError:
         raise
-    except (ImportError, RuntimeError, ValueError) as error:  # RuntimeError: of another Optuna
+    except Exception as error:  # Optuna's reader raises anything for a damaged file
         if isinstance(error, ImportError) and "psycopg" in url:
             check_extra("postgres", "PostgreSQL", "psycopg")
         raise _unusable(url, error) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import re
@@ -16,7 +15,7 @@ from rich.console import Console
 
 from gcl_hard.commands.bench import parse_bench
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.settings import RunConfig, known
+from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig
 from gcl_hard.losses.methods import METHODS
@@ -243,24 +242,6 @@ def test_bench_reads_exactly_this_config(
     file = tmp_path / "best.yaml"
     file.write_text(best_yaml(config, "head"), encoding="utf-8")
     assert parse_bench(["--config", str(file)]).configs == (config,)
-
-
-@pytest.mark.parametrize(("kind", "settings"), SETTINGS)
-def test_every_yaml_reader_reads_the_same_numbers(
-    kind: type[RunConfig], settings: dict[str, Any]
-) -> None:
-    config = kind(method="hcl", class_prior=0.1234567890123456, **settings)  # type: ignore[call-arg]
-    read = yaml.safe_load(best_yaml(config, "head"))
-    bare = kind(method="hcl")  # type: ignore[call-arg]
-    for name, value in dataclasses.asdict(config).items():
-        if name not in read:  # it does not apply
-            assert value is None or value == getattr(bare, name)
-            continue
-        lines = read[name]
-        if known(kind)[name].setting.several:
-            (lines,) = lines
-        same = tuple(lines) if isinstance(lines, list) else lines
-        assert (same, type(same)) == (value, type(value)), name
 
 
 def test_the_head_is_a_comment_of_as_many_lines() -> None:

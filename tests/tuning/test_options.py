@@ -113,9 +113,7 @@ def test_everything_that_is_asked_for_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a/b: c?%20", "a\\b", "../a", "a:b", "a@b", "<a>", "a\0b", "a\n"])
 def test_a_study_name_that_would_be_the_file_of_another_is_refused(name: str) -> None:
     message = refusal(f"--study-name={name}")
-    before = re.sub(r"[/\\:@<>]", "-", name)  # by which earlier versions have stored it
     assert says(message, "study_name", repr(name), "file")
-    assert before == name or says(message, repr(before))
 
 
 @pytest.mark.parametrize(
