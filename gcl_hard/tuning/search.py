@@ -312,6 +312,9 @@ class _Driver:
             if not isinstance(error, OSError):  # nothing is written behind a failed write
                 self._put_back()
             raise
+        finally:
+            for study in self.studies:
+                vars(study).pop("stop", None)
 
     def _search(self) -> None:
         asked = self.search.options.trials

@@ -121,6 +121,7 @@ class Dimension:
         if _kind(value) in map(_kind, self.ends):
             with suppress(ValueError):
                 internal = distribution.to_internal_repr(value)
+        # Optuna has no public test of whether a value is in a range, at a step.
         if internal is None or not distribution._contains(internal):
             whose = "of the grid" if in_grid else "of the command, which the grid keeps,"
             space = (" to " if self.numeric else ", ").join(map(str, self.ends))

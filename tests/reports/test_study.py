@@ -18,9 +18,8 @@ from gcl_hard.reports.study import (
     space,
     states,
 )
-from gcl_hard.reports.tables import settings
 from gcl_hard.tuning.result import SearchResult
-from gcl_hard.tuning.storage import INTERRUPTED, complete
+from gcl_hard.tuning.storage import INTERRUPTED
 from tests.experiments import readings
 from tests.reports.made import counts, lines_of
 from tests.reports.made_study import (
@@ -78,12 +77,6 @@ def test_a_mean_over_studies_is_said_to_have_at_most_the_error_of_one() -> None:
     of_one = inner_error(result, result.findings[1])
     assert of_one is not None
     assert math.isclose(of_one, standard_error(90.0, 50))
-
-
-def test_an_outer_score_that_is_missing_says_why() -> None:
-    why = "the search is not over"
-    _, outer = texts(result_of(finding(searched(), outer=None, why=why)))
-    assert outer == ["outer score", why, "none yet", "–"]
 
 
 def test_a_mean_of_some_outer_parts_is_none() -> None:
@@ -216,15 +209,6 @@ def test_a_trial_whose_worker_ended_is_counted_but_its_repetition_shown() -> Non
     table = grid_table(searches, searches.best_trial, None, SHARE)
     assert table is not None
     assert [numbered(row[0]) for row in lines_of(table)] == [(1, True)]
-
-
-def test_complete_leaves_out_pruned_and_failed() -> None:
-    assert [t.number for t in complete(searched())] == [0, 1, 2, 3, 6, 8]
-
-
-def test_the_settings_of_a_trial_in_a_line() -> None:
-    searches = trial(50.0, {"beta": 1.2345, "layers": 3, "readout": "sum"})
-    assert settings(searches.params) == "β 1.23, layers 3, readout sum"
 
 
 def test_a_search_by_an_error_reads_like_one_by_what_is_right_turned_over() -> None:

@@ -122,13 +122,6 @@ def test_the_page_begins_with_the_numbers_and_the_command() -> None:
     assert "pruner" not in content  # there was none
 
 
-def test_facts_are_told_in_words() -> None:
-    content = text(
-        result_of(settings={"batch_size": 64, "lr": 1e-4}, dimensions={"beta": "{"}, none={})
-    )
-    assert content.endswith("- settings: batch size 64, lr 0.0001\n")
-
-
 def test_a_search_that_is_not_at_its_end_says_so() -> None:
     assert says(text(result_of(asked=64)), 7, 64, "trials", "complete", "pruned")
     several = result_of(finding(searched()), finding(study(trial(50.0, {"beta": 1.0}))), asked=7)
@@ -148,13 +141,6 @@ def test_the_paper_s_protocol_is_labelled_before_its_number() -> None:
     assert re.findall(r"^\| (inner|outer)\b", plain, flags=re.M) == ["inner", "outer"]
     assert not says(plain, "no estimate")
     assert "\n> " not in plain
-
-
-def test_without_a_grid_there_is_no_word_of_it() -> None:
-    content = text(
-        result_of(finding(study(trial(50.0, {"beta": 1.0}), trial(51.0, {"beta": 2.0}))))
-    )
-    assert "grid" not in content
 
 
 OWN = {"encoder_own": True, "encoder": "Mine"}
@@ -186,12 +172,6 @@ def test_what_a_config_has_is_run() -> None:
     content = text(result_of())
     assert not says(content, "own")
     assert "```bash\npython -m gcl_hard.bench --config search-best.yaml\n```" in content
-
-
-def test_a_grid_of_one_s_own_is_not_the_paper_s() -> None:
-    content = text(result_of(grid="the grid"))
-    assert "| 2 | 0.01 | 0.5 | 65.0 | +5.0 |" in content.partition("\n## The grid\n\n")[2]
-    assert "paper" not in content
 
 
 def test_an_outer_score_that_is_missing_says_why() -> None:
@@ -242,17 +222,6 @@ def test_bench_reads_exactly_this_config(
     file = tmp_path / "best.yaml"
     file.write_text(best_yaml(config, "head"), encoding="utf-8")
     assert parse_bench(["--config", str(file)]).configs == (config,)
-
-
-def test_the_head_is_a_comment_of_as_many_lines() -> None:
-    text = best_yaml(GraphConfig(), "one\n\n  two: [")
-    assert text.startswith("# one\n#\n#   two: [\n\ndataset: [MUTAG]\n")
-
-
-def test_names_that_yaml_takes_for_something_else_stay_names() -> None:
-    read = yaml.safe_load(best_yaml(GraphConfig(dataset="1e5"), "head"))
-    assert read["dataset"] == ["1e5"]
-    assert yaml.safe_load(best_yaml(GraphConfig(dataset="no"), "head"))["dataset"] == ["no"]
 
 
 # The terminal

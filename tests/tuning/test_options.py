@@ -12,7 +12,7 @@ import pytest
 from torch import nn
 
 from gcl_hard.commands.parser import public_command
-from gcl_hard.commands.tune import parse_tune, tune_parser
+from gcl_hard.commands.tune import parse_tune
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.trials import Inner
 from gcl_hard.graphs.settings import GRAPH_BASELINES, GraphConfig
@@ -42,12 +42,6 @@ def space_of(tmp_path: Path) -> Any:
     return write
 
 
-FLAGS = [
-    "--dataset", "--method", "--protocol", "--beta", "--lr", "--epochs", "--layers", "--space",
-    "--trials", "--sampler", "--pruner", "--inner-folds", "--outer-folds", "--ensemble-size",
-    "--jobs", "--seed", "--storage", "--study-name", "--output", "--report", "--report-only",
-    "--device", "--data-dir", "--threads", "--config", "--help",
-]  # fmt: skip
 EPOCHS = "epochs: {type: int, low: 1, high: 50}"
 
 
@@ -70,11 +64,6 @@ def test_no_arguments_search_beta_and_lr_of_hscl() -> None:
     assert (options.inner_folds, options.outer_folds, options.jobs) == (1, 1, 1)
     assert (options.ensemble_size, options.threads, options.storage, options.report) == (None,) * 4
     assert (options.output, options.device, options.report_only) == (Path("results"), "auto", False)
-
-
-def test_every_promised_flag_is_there() -> None:
-    known = {option for action in tune_parser()._actions for option in action.option_strings}
-    assert {*FLAGS} <= known
 
 
 def test_graphs_are_searched_inductively_unless_the_paper_is_asked_for() -> None:
@@ -283,12 +272,6 @@ def test_the_paper_has_no_folds_to_search_in(folds: str) -> None:
     assert says(message, "transductive", "test", "folds", "--protocol inductive")
 
 
-def test_the_paper_has_nothing_for_wilcoxon() -> None:
-    message = refusal("--protocol=paper", "--pruner=wilcoxon", "--inner-folds=5")
-    assert says(message, "transductive", "test", "folds", "--protocol inductive")
-    assert parse_tune(["--protocol=paper", "--pruner=median"]).pruner == "median"
-
-
 @pytest.mark.parametrize("floor", [*GRAPH_BASELINES, "pixels"])
 def test_a_command_for_a_floor_is_refused(floor: str) -> None:
     dataset = "MUTAG" if floor in GRAPH_BASELINES else "digits"
@@ -313,25 +296,6 @@ def test_numbers_are_whole(name: str, value: Any) -> None:
     with pytest.raises(InputError) as caught:
         options(**{name: value})
     assert says(str(caught.value), name.replace("_", "-"), "whole", repr(value))
-
-
-@pytest.mark.parametrize("name", ["trials", "jobs"])
-def test_numbers_are_given(name: str) -> None:
-    with pytest.raises(InputError, match=rf"\b{name}\b.*\bwhole\b.*\bNone\b"):
-        options(**{name: None})
-
-
-@pytest.mark.parametrize(
-    ("stated", "named"),
-    [
-        ({"sampler": "tpa"}, r"\bsampler 'tpa'.*\btpe\b.*\btpe\b"),
-        ({"pruner": None}, r"\bpruner 'None'.*\bnone\b.*\bnone\b"),
-        ({"pruner": "medain"}, r"\bpruner 'medain'.*\bmedian\b.*\bnone\b"),
-    ],
-)
-def test_names_are_known(stated: dict[str, Any], named: str) -> None:
-    with pytest.raises(InputError, match=named):
-        options(**stated)
 
 
 # The command as pages show it
@@ -381,26 +345,10 @@ def test_a_file_gives_too(space_of: Any, tmp_path: Path) -> None:
     assert says(message, "lr", "searched", "given")
 
 
-def test_a_method_that_is_searched_is_not_given_too(space_of: Any) -> None:
-    space = f"--space={space_of('method: {type: categorical, choices: [ucl, hscl]}', LR)}"
-    assert says(refusal(space, "--method=hscl"), "method", "searched", "given")
-    assert parse_tune([space]).search_space.methods(parse_tune([space]).base) == ("ucl", "hscl")
-
-
 def test_a_grid_tries_what_is_given() -> None:
     options = parse_tune(["--space=beta", "--lr=0.02"])
     grid = options.search_space.grid_of(options.base)
     assert grid == [{"beta": beta, "lr": 0.02} for beta in (1, 2, 10)]
-
-
-def test_a_grid_of_other_methods_tries_nothing() -> None:
-    message = refusal("--space=beta", "--method=ucl", "--lr=0.02")
-    assert says(message, "lr", "searched", "given")
-
-
-def test_a_grid_with_values_of_its_own_does_not_try_what_is_given(space_of: Any) -> None:
-    space = space_of(LR, grid="grid: {lr: [0.001, 0.01]}\n")
-    assert says(refusal(f"--space={space}", "--lr=0.02"), "lr", "searched", "given")
 
 
 def test_what_a_grid_names_is_not_given_and_the_rest_is_tried(space_of: Any) -> None:
@@ -409,13 +357,6 @@ def test_what_a_grid_names_is_not_given_and_the_rest_is_tried(space_of: Any) -> 
     assert says(refusal(space, "--beta=2"), "beta", "searched", "given")
     options = parse_tune([space, "--lr=0.02"])
     assert options.search_space.grid_of(options.base) == [{"lr": 0.02, "beta": b} for b in (1, 4)]
-
-
-def test_a_method_that_is_searched_is_not_given_where_a_grid_is_either(space_of: Any) -> None:
-    methods = "method: {type: categorical, choices: [hucl, hscl]}"
-    space = space_of(methods, "beta: {type: float, low: 0.1, high: 20}", grid="grid: paper")
-    message = refusal(f"--space={space}", "--method=hucl")
-    assert says(message, "method", "searched", "given")
 
 
 def test_a_given_value_outside_the_space_is_refused() -> None:

@@ -138,16 +138,6 @@ def test_a_task_holds_neither_the_data_nor_the_place_of_its_study(
         assert b"of-the-driver" not in task
 
 
-def test_the_group_size_changes_no_random_trial(
-    scorer: Scorer, searched: Any, tmp_path: Path
-) -> None:
-    drawn = [
-        rates(searched(10, batch, seed=5, storage=str(tmp_path / f"{batch}.journal")).study)
-        for batch in (1, 7)
-    ]
-    assert drawn[0] == drawn[1]
-
-
 @pytest.mark.parametrize("sampler", ["tpe", "cmaes"])
 def test_going_on_asks_for_the_rest_and_repeats_nothing(
     scorer: Scorer, searched: Any, sampler: str
@@ -415,19 +405,6 @@ def test_a_task_that_is_repeated_scores_no_trial_twice(
     result = searched(3, 3)
     assert result.study.trials[0].value == formula(scorer.seen[0])
     assert states(tmp_path) == {COMPLETE: 3}
-
-
-def test_a_pruner_may_end_the_search(scorer: Scorer, searched: Any) -> None:
-    class Patient(optuna.pruners.BasePruner):
-        def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
-            if trial.number == 1:
-                study.stop()
-            return False
-
-    scorer.event = lambda candidate, report: report(
-        "intermediate", 0, candidate.number, 1, 50.0, wait=True
-    )
-    assert len(searched(4, pruner=Patient()).study.trials) == 2
 
 
 # A torn journal, and a full disk
