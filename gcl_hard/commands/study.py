@@ -19,11 +19,10 @@ from gcl_hard.experiments.searches import PrunerName, SamplerName
 from gcl_hard.experiments.settings import defaults
 from gcl_hard.experiments.values import unknown_setting
 from gcl_hard.files.io import check_writable, write_json
-from gcl_hard.tuning.journal import mended
 from gcl_hard.tuning.options import Callback, TuneOptions, tune_options, warn_of_untried
 from gcl_hard.tuning.result import Finding, SearchResult
 from gcl_hard.tuning.search import PreparedSearch
-from gcl_hard.tuning.storage import OWN, exclusive, opened, reachable
+from gcl_hard.tuning.storage import OWN, exclusive, opened, own_opened, reachable
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -79,7 +78,7 @@ def search(
             exclusive(url), reachable(url),
             opened_log(options.log or (), options.output, logger) as log,
         ):  # fmt: skip
-            storage = opened(url) if user_storage is None else mended(user_storage)
+            storage = opened(url) if user_storage is None else own_opened(user_storage)
             studies = prepared.studies(storage)
             _logged(prepared, log).run(studies, storage, console)
     with reachable(url):
