@@ -208,12 +208,12 @@ class Store:
                 raise InputError(f"{self.folder} is being compacted by another command")
             newest = {result.name: result for result in self.rows()}
             others = {name: row for name, row in self._archive().items() if name not in newest}
-            rows = {name: _row(result) for name, result in newest.items()}
-            with (
-                atomic_write(self.folder / COMPACT) as file,
-                gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as zipped,
-            ):
-                zipped.writelines(f"{line}\n".encode() for line in _lines(rows | others))
+            if rows := others | {name: _row(result) for name, result in newest.items()}:
+                with (
+                    atomic_write(self.folder / COMPACT) as file,
+                    gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as zipped,
+                ):
+                    zipped.writelines(f"{line}\n".encode() for line in _lines(rows))
             for path in self.folder.glob(SINGLES):
                 with _lock(path) as free:  # not while a command trains the run again
                     record = _read(path) if free else None

@@ -168,18 +168,6 @@ def test_other_graphs_of_the_same_name_do_not_meet_old_numbers(
     assert says(ran.shown, 1, "data", "MUTAG", "--output")
 
 
-def test_a_changed_setting_never_meets_old_numbers(tmp_path: Path, started: Started) -> None:
-    (run,) = runs(seeds=1)
-    Ran(tmp_path, [run])
-    before = (tmp_path / f"{run.key}.json").read_bytes()
-    for done, changed in enumerate(
-        ({"epochs": 2}, {"lr": 0.02}, {"folds": 3}, {"data_seed": 1}), 1
-    ):
-        Ran(tmp_path, runs(seeds=1, **changed))
-        assert len(started) == done + 1
-    assert (tmp_path / f"{run.key}.json").read_bytes() == before
-
-
 def test_force_runs_everything_once_more(tmp_path: Path, started: Started) -> None:
     todo = runs()
     first = Ran(tmp_path, todo).results
@@ -485,27 +473,6 @@ def test_workers_end_with_a_killed_driver_and_the_same_command_goes_on(tmp_path:
         _, err = driver.communicate()
         assert driver.returncode == 0, err
     assert numbers(out) == expected(tmp_path / "one")
-    assert not list(out.glob(".*"))
-
-
-@pytest.mark.slow
-def test_without_its_scheduler_a_command_says_so_and_keeps_what_is_finished(
-    tmp_path: Path,
-) -> None:
-    out = tmp_path / "out"
-    with (
-        tasks.scheduler(tmp_path) as (address, of_scheduler),
-        tasks.process(*bench(out, "--seeds=50", "--epochs=60", f"--scheduler={address}")) as driver,
-    ):
-        tasks.wait_for(lambda: list(out.glob("*_seed*.json")))
-        of_scheduler.kill()
-        _, err = driver.communicate()
-        assert driver.returncode == 2
-        assert says(err, "scheduler", "lost", "command")
-        assert "Traceback" not in err
-    kept = numbers(out)
-    assert kept
-    assert all(len(stored["scores"]["accuracy"]) == 2 for stored in kept.values())
     assert not list(out.glob(".*"))
 
 
