@@ -125,7 +125,7 @@ class Store:
         self, run: Run, arrays: Mapping[str, NDArray[Any]] | None, suffix: str = POINTS
     ) -> None:
         """Store arrays of the last snapshot next to the result; None removes old ones."""
-        path = self.path(run).with_suffix(suffix)
+        path = self.file(run, suffix)
         if arrays is None:
             path.unlink(missing_ok=True)
             return
@@ -138,7 +138,7 @@ class Store:
 
         They are read by ``torch.load(…, weights_only=True)``.
         """
-        path = self.path(run).with_suffix(ENCODERS)
+        path = self.file(run, ENCODERS)
         if state is None:
             path.unlink(missing_ok=True)
             return
@@ -263,7 +263,7 @@ def _record(name: str, row: Mapping[str, Any]) -> RunResult | Unread:
     if (version := row.get("schema_version", SCHEMA_VERSION)) != SCHEMA_VERSION:
         return Unread(name, f"it has schema {version}, not {SCHEMA_VERSION}", row)
     try:
-        return RunResult.read(row)
+        return RunResult.read(row, checked=True)
     except InputError as error:
         return Unread(name, str(error), row)
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -36,7 +36,7 @@ def result_of(scored: Scored, *metrics: str, seed: int = 0) -> RunResult:
 
 
 def read_again(result: RunResult) -> RunResult:
-    return RunResult.read(json.loads(json.dumps(result.stored(), allow_nan=False)))
+    return RunResult.read(json.loads(json.dumps(result.stored(), allow_nan=False)), checked=True)
 
 
 def test_several_tasks_with_unknown_targets_keep_predictions_of_known_ones() -> None:

@@ -29,8 +29,9 @@ from gcl_hard.graphs import protocols
 from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.graphs.settings import GraphConfig
 from tests.experiments import engine_tasks as tasks
+from tests.experiments import rewrite
 from tests.experiments.made import Ran, numbers
-from tests.experiments.test_store import held_elsewhere, lock_of, rewrite
+from tests.experiments.test_store import held_elsewhere, lock_of
 from tests.said import says
 
 Started = list[tuple[str, int]]

@@ -26,7 +26,6 @@ from gcl_hard.experiments.record import (
     SCHEMA_VERSION,
     RunResult,
     Scored,
-    digest_of,
     packed,
     unpacked,
 )
@@ -36,7 +35,7 @@ from gcl_hard.experiments.store import COMPACT, Store
 from gcl_hard.files.io import check_writable, write_json
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig
-from tests.experiments import record, small
+from tests.experiments import record, rewrite, small
 from tests.said import says
 
 CONFIG = GraphConfig(method="hucl", folds=3)
@@ -55,14 +54,6 @@ def store(tmp_path: Path) -> Store:
     store = Store(tmp_path / "results")
     store.put(RUN, RESULT)
     return store
-
-
-def rewrite(path: Path, **changed: Any) -> None:
-    """Write a single file as another version would, with a digest."""
-    content = json.loads(path.read_text(encoding="utf-8")) | changed
-    content = {name: value for name, value in content.items() if value is not None}
-    del content["digest"]
-    path.write_text(json.dumps({**content, "digest": digest_of(content)}))
 
 
 def left(store: Store) -> set[str]:
