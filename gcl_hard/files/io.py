@@ -176,39 +176,6 @@ class Seen(NamedTuple):
         return cls(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def unlink_seen(path: Path, seen: Seen) -> bool:
-    """Remove a file, unless it has been replaced since it was seen.
-
-    Args:
-        path: the file.
-        seen: its identity when it was read.
-
-    Returns:
-        Whether that content is gone; a replacement stays.
-
-    Example:
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "a.txt"
-        ...     _ = path.write_text("old")
-        ...     seen = Seen.of(path)
-        ...     _ = path.write_text("newer")
-        ...     unlink_seen(path, seen), path.read_text()
-        (False, 'newer')
-    """
-    if Seen.of(path) != seen:
-        return not path.exists()
-    aside = path.with_name(f".{path.name}.{uuid4().hex}{PARTIAL}")
-    try:
-        path.rename(aside)  # so that the compared file is the removed one
-    except FileNotFoundError:
-        return True
-    if same := Seen.of(aside) == seen or path.exists():
-        aside.unlink()
-    else:
-        aside.rename(path)
-    return same
-
-
 def given_folder(data_dir: str | Path | None, *, files: str) -> Path | None:
     """The offline mirror of data sets: ``data_dir``, else the folder that ``GCL_HARD_DATA`` names.
 

@@ -20,7 +20,7 @@ from gcl_hard.experiments.record import ACCURACY, RunResult
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig, flag, known, selectable, symbols
-from gcl_hard.experiments.store import Store, Unread, read_compact, read_result
+from gcl_hard.experiments.store import Store, read_compact, read_result
 from gcl_hard.files.io import check_regular
 from gcl_hard.losses.methods import METHODS, method
 from gcl_hard.reports.frame import SCHEMA_VERSION, defined, scores_key
@@ -127,10 +127,7 @@ def _results(path: Path) -> Iterable[tuple[Path, RunResult]]:
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is damaged or not JSON; {WANTED}") from error
     if isinstance(content, dict) and {"config", "seed"} <= content.keys():
-        result = read_result(path)
-        if isinstance(result, Unread):
-            raise InputError(f"{path} is not read: {result.why}")
-        return [(path, result)]
+        return [(path, read_result(path))]
     if not isinstance(content, dict) or not isinstance(content.get("configs"), list):
         raise InputError(f"{path} is neither a run's result nor a result file; {WANTED}")
     if (schema := content.get("schema_version")) != SCHEMA_VERSION:

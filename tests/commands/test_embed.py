@@ -442,8 +442,10 @@ def test_a_stopped_embedding_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(
         embedding, "_batch", lambda items, k: (computed.append(k), first(items, k))[1]
     )
+    (kept,) = Path().glob(".z.npz.*.rows")
+    kept.write_bytes(kept.read_bytes()[:-50])  # as a process that was killed leaves it
     gcl_hard.embed(encoder, mutag, output="z.npz", batch_size=20)
-    assert computed == [*range(10)]
+    assert computed == [0, 1, 2, 3, 0, *range(3, 10)]  # the first tells the width
     with np.load("z.npz") as saved:
         np.testing.assert_array_equal(saved["embeddings"], whole.values)
     assert [path.name for path in Path().iterdir() if "rows" in path.name] == []
@@ -476,8 +478,8 @@ def test_sigterm_keeps_what_was_embedded(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         process.stdout.read()
     assert process.returncode == 143
-    (state,) = Path().glob(".z.npz.rows/state.json")
-    assert json.loads(state.read_text())["done"] >= 5
+    (kept,) = Path().glob(".z.npz.*.rows")
+    assert kept.stat().st_size > 0
     assert embed("e.pt", "photos", "-o", "z.npz", "--batch-size", "1") == 0
     with np.load("z.npz") as saved:
         np.testing.assert_allclose(
@@ -533,46 +535,6 @@ def test_what_columns_mean_is_part_of_the_data() -> None:
     first, second = (gcl_hard.embed(file, graphs, encoder=GIN, fold=0) for graphs in alike)
     assert first.data != second.data
     assert not np.allclose(first.values, second.values)
-
-
-@pytest.mark.parametrize("damage", ["short rows", "no rows", "odd state", "far state", "a file"])
-def test_rows_that_were_damaged_are_made_again(
-    damage: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mutag, encoder = load("MUTAG", download=False), GIN(7, dim=4, layers=2)
-    whole = gcl_hard.embed(encoder, mutag, batch_size=20)
-    first, computed = embedding._batch, list[int]()
-
-    def stopped(items: embedding.Items, k: int) -> Any:
-        if k == 4:
-            raise KeyboardInterrupt
-        return first(items, k)
-
-    monkeypatch.setattr(embedding, "_batch", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        gcl_hard.embed(encoder, mutag, output="z.npz", batch_size=20)
-    folder = Path(".z.npz.rows")
-    state, kept = folder / "state.json", folder / "rows.npy"
-    if damage == "short rows":
-        kept.write_bytes(kept.read_bytes()[:150])
-    elif damage == "no rows":
-        kept.unlink()
-    elif damage == "odd state":
-        state.write_text('{"done": "x"}')
-    elif damage == "far state":
-        state.write_text(json.dumps(json.loads(state.read_text()) | {"done": 99}))
-    else:
-        for path in (state, kept):
-            path.unlink()
-        folder.rmdir()
-        folder.write_text("x")
-    monkeypatch.setattr(
-        embedding, "_batch", lambda items, k: (computed.append(k), first(items, k))[1]
-    )
-    gcl_hard.embed(encoder, mutag, output="z.npz", batch_size=20)
-    assert computed == [*range(10)]
-    with np.load("z.npz") as saved:
-        np.testing.assert_array_equal(saved["embeddings"], whole.values)
 
 
 def test_odd_ids_come_back_from_every_kind_of_file() -> None:

@@ -30,6 +30,7 @@ from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.graphs.protocols import folds_of
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig
+from tests.experiments import rewrite
 from tests.said import says
 
 SMALL: dict[str, Any] = {"seeds": 1, "folds": 2, "epochs": 1, "threads": 1, "progress": False}
@@ -137,10 +138,7 @@ def test_further_scores_come_of_what_runs_predicted(tmp_path: Path, mutag: Graph
     first = evaluated(tmp_path, Sums, mutag, ["ucl", "hscl"], seeds=2)
     files = {path: path.read_bytes() for path in tmp_path.glob("*.json")}
     for path, content in files.items():  # a result that recorded its accuracies alone
-        stored = json.loads(content)
-        stored["scores"] = {"accuracy": stored["scores"]["accuracy"]}
-        del stored["digest"]
-        path.write_text(json.dumps(stored), encoding="utf-8")
+        rewrite(path, scores={"accuracy": json.loads(content)["scores"]["accuracy"]})
     again = evaluated(tmp_path, Sums, mutag, ["ucl", "hscl"], seeds=2,
                       metric=["f1_macro", "accuracy"])  # fmt: skip
     assert {record.data["digest"] for record in again.results.records.values()}
@@ -187,10 +185,8 @@ def test_further_scores_come_of_what_runs_predicted(tmp_path: Path, mutag: Graph
 def test_results_without_predictions_are_named_and_counted(tmp_path: Path, mutag: GraphSet) -> None:
     evaluated(tmp_path, Sums, mutag, "ucl", seeds=2)
     (path, *_) = sorted(tmp_path.glob("*ucl*.json"))
-    stored = json.loads(path.read_text())
-    stored |= {"scores": {"accuracy": stored["scores"]["accuracy"]}, "test": None}
-    del stored["digest"], stored["predicted"]
-    path.write_text(json.dumps(stored), encoding="utf-8")
+    scores = {"accuracy": json.loads(path.read_text())["scores"]["accuracy"]}
+    rewrite(path, scores=scores, test=None, predicted=None)
     with pytest.warns(UserWarning, match=r"\b1 of 6\b.*balanced_accuracy.*\bucl\b.*--force"):
         evaluation = evaluated(tmp_path, Sums, mutag, "ucl", seeds=2, metric="balanced_accuracy")
     assert evaluation.table.set_index("method")["seeds"]["ucl"] == 1

@@ -30,6 +30,7 @@ from gcl_hard.reports.runs import (
     subject,
     versions,
 )
+from tests.experiments import rewrite
 from tests.reports import made_runs
 from tests.said import says
 
@@ -164,35 +165,21 @@ def test_an_empty_result_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    "snapshot",
     [
-        ({"seed": "x"}, ["damaged"]),
-        ({"scores": None}, ["damaged"]),
-        ({"scores": {"accuracy": ["high"]}}, ["damaged"]),
-        ({"curve": [[1]]}, ["damaged"]),
-        ({"diagnostics": [3]}, ["damaged"]),
-        ({"diagnostics": [{"epoch": 1, "anchors": 3, "settings": {"beta=1": {}}}]}, ["damaged"]),
-        (
-            {"diagnostics": [{k: v for k, v in made_runs.snapshot(1).items() if k != "geometry"}]},
-            ["damaged"],
-        ),
-        ({"diagnostics": [{**made_runs.snapshot(1), "geometry": None}]}, ["damaged"]),
-        ({"diagnostics": [{**made_runs.snapshot(1), "epoch": "1"}]}, ["damaged"]),
-        ({"diagnostics": [{**made_runs.snapshot(1), "settings": {"beta=1": None}}]}, ["damaged"]),
-        ({"versions": 3}, ["damaged"]),
+        3,
+        {"epoch": 1, "anchors": 3, "settings": {"beta=1": {}}},
+        {k: v for k, v in made_runs.snapshot(1).items() if k != "geometry"},
+        {**made_runs.snapshot(1), "settings": {"beta=1": None}},
     ],
 )
-def test_a_record_that_cannot_be_used_is_refused(
-    changes: dict[str, Any], words: list[object], tmp_path: Path
-) -> None:
+def test_snapshots_that_cannot_be_used_are_refused(snapshot: Any, tmp_path: Path) -> None:
     path = made_runs.save(tmp_path, HSCL, epochs=(1,))
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    del stored["digest"]
-    path.write_text(json.dumps(stored | changes), encoding="utf-8")
+    rewrite(path, diagnostics=[snapshot])
     for place in (path, tmp_path):
         message = refusal(place)
         assert message.startswith(str(path))
-        assert says(message.removeprefix(str(path)), *words)
+        assert says(message.removeprefix(str(path)), "damaged")
 
 
 @pytest.mark.parametrize(
@@ -208,9 +195,7 @@ def test_a_record_that_another_version_wrote_is_named_and_left_out(
     changes: dict[str, Any], words: list[object], tmp_path: Path
 ) -> None:
     path = made_runs.save(tmp_path, HSCL, epochs=(1,))
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    del stored["digest"]
-    path.write_text(json.dumps(stored | changes), encoding="utf-8")
+    rewrite(path, **changes)
     assert says(refusal(path), str(path), *words)
     other = made_runs.save(tmp_path, HSCL, 1, epochs=(1,))
     with pytest.warns(UserWarning, match=path.name) as warned:
@@ -219,13 +204,14 @@ def test_a_record_that_another_version_wrote_is_named_and_left_out(
     assert (run.run, other.stem) == (Run(HSCL, 1), run.name)
 
 
-def test_a_half_written_record_is_refused_in_a_folder_too(tmp_path: Path) -> None:
+def test_a_half_written_record_is_refused_and_left_out_of_a_folder(tmp_path: Path) -> None:
     made_runs.save(tmp_path, HSCL)
     broken = tmp_path / f"{Run(HSCL, 1).key}.json"
     broken.write_text('{"config": {', encoding="utf-8")
-    for place in (broken, tmp_path):
-        assert refusal(place).startswith(str(broken))
-        assert says(refusal(place), "damaged")
+    assert says(refusal(broken), str(broken), "damaged")
+    with pytest.warns(UserWarning, match=rf"1 .*{broken.name}.*damaged"):
+        (run,) = read([tmp_path])
+    assert run.run == Run(HSCL, 0)
 
 
 def test_a_damaged_result_file_is_refused(tmp_path: Path) -> None:
@@ -293,8 +279,7 @@ def test_snapshots_that_do_not_count_others_are_read(tmp_path: Path) -> None:
     stored = json.loads(path.read_text(encoding="utf-8"))
     for setting in stored["diagnostics"][0]["settings"].values():
         del setting["others"], setting["other_labels"]
-    del stored["digest"]
-    path.write_text(json.dumps(stored), encoding="utf-8")
+    rewrite(path, diagnostics=stored["diagnostics"])
     (run,) = read([path])
     frame = snapshots([run]).set_index("panel")
     assert frame["others"].isna().all()
