@@ -165,8 +165,6 @@ def test_what_does_not_fit_is_refused() -> None:
     encoder = nn.Linear(3, 2)
     calls: list[tuple[Any, tuple[Any, ...]]] = [
         (lambda: MomentumEncoder(encoder, 1.0), ("momentum", 1)),
-        (lambda: MomentumEncoder(encoder).update(nn.Linear(3, 4)), ("Linear", 2)),
-        (lambda: MomentumEncoder(encoder).update(nn.ReLU()), ("ReLU", 0)),
         (lambda: images("spacl"), ("hard", "momentum")),
         (lambda: ImageClassifier(Pixels(), 3, momentum=0.9), ("momentum", "classifier")),
         (lambda: small("spacl", queue=4096), ("queue", 4096, "spacl")),

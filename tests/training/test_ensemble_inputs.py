@@ -134,12 +134,7 @@ def test_what_only_looks_like_our_model_trains_alone(mutag: GraphSet, make: Any)
 
 def test_what_no_ensemble_can_be_made_of_or_trained_with_is_refused(mutag: GraphSet) -> None:
     first, two = InfoGraph(GIN(7, dim=8, layers=2)), models(mutag, torch.float32)[:2]
-    wrong = (
-        torch.tensor([999]),
-        torch.tensor([-1]),
-        torch.tensor([0.5]),
-        torch.ones(187).bool(),
-    )
+    wrong = torch.tensor([999]), torch.tensor([-1]), torch.tensor([0.5]), torch.ones(187).bool()
 
     def beside(other: Any) -> Any:
         return lambda: train_ensemble(Ensemble([first, other], mutag), Optimisation(epochs=1))

@@ -147,8 +147,6 @@ def test_data_without_negatives_are_told():
     one_class = mutag[torch.nonzero(mutag.y == 1)[:20, 0]]
     with pytest.raises(InputError, match=r"\b20 items\b.*\bclass\b.*\bucl\b.*\bhucl\b"):
         fit(InfoGraph(GIN(7, dim=4, layers=1), method="hscl"), one_class, epochs=2, batch_size=10)
-    with pytest.raises(InputError, match=r"\bmodel\b.*\bdata\b.*\bGraphSet\b"):
-        fit(mutag, InfoGraph(GIN(7)))
 
 
 def test_an_epoch_without_batches_is_an_error():
@@ -244,5 +242,3 @@ def test_a_loader_is_iterated_over_once_an_epoch():
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, 3 * X + 1), batch_size=4)
     by_loader = train(first, loader, Optimisation(3))
     assert by_loader == train(second, lambda epoch: BATCHES, Optimisation(3))
-    with pytest.raises(InputError, match=r"^batches\b.*\bloader\b.*\bint$"):
-        train(line(), 3, Optimisation(1))
