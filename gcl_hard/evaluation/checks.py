@@ -207,8 +207,8 @@ def check_numbers(
     usable = (top < largest) & (bottom > -largest)  # false for NaN too
     if not usable.all():
         raise InputError(
-            f"{name}: expected finite numbers below {largest:g}, and {np.count_nonzero(~usable)} of "
-            f"{n} rows hold others, the first at index {usable.argmin()}"
+            f"{name}: expected finite numbers below {largest:g}, and {(~usable).sum()} of {n} "
+            f"rows hold others, the first at index {usable.argmin()}"
         )
     dtype = dtype or (np.float32 if array.dtype == np.float32 else np.float64)
     if not isinstance(array, np.ndarray):

@@ -446,7 +446,7 @@ class ContrastiveLoss(nn.Module):
         if scores.dim() != 2 or not scores.is_floating_point():
             raise InputError(f"scores must be float [B, C], got {neg.described(scores)}")
         batch = self._checked(
-            (scores.shape[0], scores.shape[1]), positive, known=known, anchor_weights=anchor_weights,
+            (len(scores), scores.shape[1]), positive, known=known, anchor_weights=anchor_weights,
             log_proposal=log_proposal, repeated=repeated,
         )  # fmt: skip
         plan = self._scored_plan(batch)._replace(reduction="none")

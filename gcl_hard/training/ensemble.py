@@ -413,7 +413,7 @@ def _check_equal(modules: Sequence[nn.Module]) -> None:
         other, shapes = type(module).__name__, _shapes(module)
         if other != kind:
             raise InputError(f"models of an ensemble must be equal, got {kind} and {other}")
-        for name, _ in sorted({*first.items()} ^ {*shapes.items()}):
+        for name in (name for name in first | shapes if first.get(name) != shapes.get(name)):
             raise InputError(
                 f"models of an ensemble must have equal shapes: {name} is {first.get(name)} in the "
                 f"first and {shapes.get(name)} in number {m}"
