@@ -14,7 +14,6 @@ from sklearn.svm import SVC
 
 from gcl_hard.evaluation import (
     C_GRID,
-    kernel_cross_validation,
     outer_folds,
     svm_cross_validation,
     svm_fold,
@@ -167,27 +166,6 @@ def test_an_added_kernel_scores_as_a_precomputed_one(kernel, standardise):
     assert ours.accuracy == accuracies(fold.train, fold.test)[best]
 
 
-@KERNELS
-def test_a_heavy_added_kernel_is_alone_and_a_light_one_is_not_there(kernel):
-    X, y = CASES["2 classes overlapping"]
-    A = trees(X)
-    settings: dict[str, Any] = {"seed": 2, "n_folds": 3}
-    alone = kernel_cross_validation(A, y, **settings)
-    without = svm_cross_validation(X, y, kernel=kernel, **settings)
-    assert alone.fold_accuracies != without.fold_accuracies
-    settings |= {"kernel": kernel, "added": A}
-    heavy = svm_cross_validation(
-        X, y, weight=2.0**40, C_grid=[C / 2.0**40 for C in C_GRID], **settings
-    )
-    assert heavy.fold_accuracies == alone.fold_accuracies
-    for heavy_fold, alone_fold in zip(heavy.folds, alone.folds, strict=True):
-        assert (heavy_fold.chosen * 2.0**40, heavy_fold.inner_accuracy) == (
-            alone_fold.chosen,
-            alone_fold.inner_accuracy,
-        )
-    assert svm_cross_validation(X, y, weight=1e-12, **settings) == without
-
-
 def test_a_large_offset_of_raw_embeddings_changes_nothing_in_the_linear_kernel():
     X, y = blobs(60, 2, 2.0, 6)
     X = np.round(X * 64) / 64  # so that the offset is exact
@@ -239,18 +217,3 @@ def test_folds_alone_and_two_at_a_time_score_as_within_the_cross_validation(kern
     alone = [svm_fold(X, y, fold, **settings) for fold in outer_folds(y, seed=5, n_folds=3)]
     assert list(whole.folds) == alone
     assert svm_cross_validation(X, y, n_folds=3, n_jobs=2, **settings) == whole
-
-
-def test_a_kernel_that_knows_more_lifts_the_score():
-    rng = np.random.default_rng(4)
-    y = np.arange(120) % 4
-    first, second = (
-        np.eye(2)[part] + 0.2 * rng.standard_normal((120, 2)) for part in (y % 2, y // 2)
-    )
-    A = np.exp(-((second[:, None] - second) ** 2).sum(axis=2))
-    half = svm_cross_validation(first, y, seed=0, n_folds=3).accuracy
-    assert half < 0.7
-    assert kernel_cross_validation(A, y, seed=0, n_folds=3).accuracy < 0.7
-    for kernel in ("rbf", "linear"):
-        both = svm_cross_validation(first, y, seed=0, n_folds=3, kernel=kernel, added=A)
-        assert both.accuracy > 0.9

@@ -130,19 +130,6 @@ def test_a_kernel_of_raw_embeddings_is_as_wide_as_scikit_learns_scale():
     assert ours.accuracy == model.score(centred[test], y[test])
 
 
-def test_cosine_ignores_length_and_euclidean_does_not():
-    rng = np.random.default_rng(1)
-    y = np.arange(80) % 2
-    angle = np.where(y, 0.2, 1.2) + 0.05 * rng.standard_normal(80)
-    X = np.column_stack([np.cos(angle), np.sin(angle)]) * rng.lognormal(0, 3, (80, 1))
-    cosine, euclidean = (
-        knn_cross_validation(X, y, seed=0, metric=metric, standardise=False, n_folds=4)
-        for metric in ("cosine", "euclidean")
-    )
-    assert cosine.accuracy == 1.0
-    assert euclidean.accuracy < 1.0
-
-
 @pytest.mark.parametrize("probe", CROSS_VALIDATED)
 def test_shuffled_labels_score_about_chance_and_the_fold_sizes_are_the_svm_s(probe):
     X, y = overlapping(n=100, n_classes=2)

@@ -370,25 +370,6 @@ def test_scores_of_draws_are_those_of_each_draw_alone(n: int, tasks: int, seed: 
         )
 
 
-def test_the_bootstrap_covers_a_known_difference() -> None:
-    """Of means of normal differences; an interval is 2 × 1.645 σ / √n wide."""
-    rng = np.random.default_rng(0)
-    covered, widths = 0, []
-    for seed in range(100):
-        a = rng.normal(size=80)
-        b = a + 0.3 + rng.normal(size=80)
-        values = np.stack([a, b])
-        test = paired_bootstrap(
-            [(lambda ids, index, v=values: v[index, ids].mean(1), 80)],
-            level=0.9, draws=200, seed=seed,
-        )  # fmt: skip
-        covered += test.low <= 0.3 <= test.high
-        widths.append(test.high - test.low)
-        assert test.difference == pytest.approx((b - a).mean())
-    assert 80 <= covered <= 98
-    assert np.mean(widths) == pytest.approx(2 * 1.645 / np.sqrt(80), rel=0.1)
-
-
 def test_the_bootstrap_covers_a_difference_of_which_seeds_and_molecules_are_draws() -> None:
     """Of three seeds that differ by as much as the molecules move their mean."""
     rng = np.random.default_rng(0)

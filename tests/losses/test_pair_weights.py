@@ -21,20 +21,6 @@ from tests.reference import loops
 LABELS = torch.tensor([0, 1, 1, 2, 0, 3, 1])
 
 
-@pytest.mark.parametrize("method", ["ucl", "hcl", "hscl", "hscl-tau"])
-def test_weights_of_one_change_no_bit(method):
-    z1, z2 = (numbers(9, 4, seed=s).requires_grad_() for s in (0, 1))
-    y = torch.arange(9) % 3
-    outputs = []
-    for weights in (None, lambda rows, columns: torch.zeros(len(rows), len(columns))):
-        loss = contrastive_loss(method, detach_weights=False)
-        loss.sampler.pair_weights = weights
-        value = loss(z1, z2, y)
-        outputs.append((value, *torch.autograd.grad(value, (z1, z2))))
-    for plain, other in zip(*outputs, strict=True):
-        assert torch.equal(plain, other)
-
-
 @pytest.mark.parametrize(
     "weights",
     [

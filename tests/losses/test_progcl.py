@@ -21,9 +21,7 @@ from gcl_hard import (
 )
 from gcl_hard.functional import mixture
 from gcl_hard.functional.mixture import BetaMixture
-from gcl_hard.graphs import GIN, Ensemble, InfoGraph, TwoView, load
 from gcl_hard.training.checkpoint import Checkpoint
-from gcl_hard.training.ensemble import train_ensemble
 from gcl_hard.training.loop import Optimisation, train
 from tests.losses.cases import numbers
 from tests.reference import loops
@@ -243,44 +241,6 @@ def test_what_does_not_go_with_its_weights_is_refused():
         contrastive_loss("progcl", objective="jsd", hardness_scale="rank")
     with pytest.raises(InputError, match="class_prior"):
         ContrastiveLoss(NegativeSampler(hardening=MixturePosterior()), class_prior=0.1)
-
-
-def test_diagnostics_are_those_of_the_weights():
-    z, y = (numbers(8, 4), numbers(8, 4, seed=1)), torch.arange(8) % 3
-    loss = contrastive_loss("progcl")
-    seen = loss.with_diagnostics(*z, y)[1]
-    item = torch.arange(16) % 8
-    other = item[:, None] != item
-    s = nn.functional.normalize(torch.cat(z), dim=1)
-    weights = torch.tensor(np.vectorize(eta_of(mixture_of(loss), 1.0))((s @ s.T).numpy())) * other
-    q = weights / weights.sum(1, keepdim=True)
-    torch.testing.assert_close(seen.effective_negatives, 1 / q.square().sum(1))
-    same = (y[item][:, None] == y[item]) & other
-    torch.testing.assert_close(seen.own_label_weight, (q * same).sum(1))
-
-
-def test_two_views_of_graphs_train_in_an_ensemble_as_alone():
-    mutag = load("MUTAG", download=False)
-    outputs = []
-    for together in (True, False):
-        torch.manual_seed(0)
-        models = [TwoView(GIN(7, dim=8, layers=2), method=name) for name in ("progcl", "ucl")]
-        sets = [models] if together else [[model] for model in models]
-        losses = []
-        for group in sets:
-            ensemble = Ensemble(group, mutag, batch_size=64)
-            assert ensemble.alone is None
-            losses += train_ensemble(ensemble, Optimisation(3, lr=0.01))
-        outputs.append((losses, mixture_of(models[0].loss)))
-    np.testing.assert_allclose(outputs[0][0], outputs[1][0], rtol=1e-4)
-    np.testing.assert_allclose(outputs[0][1], outputs[1][1], rtol=1e-2)
-
-
-def test_nodes_against_graphs_are_trained_one_by_one():
-    model = InfoGraph(GIN(7, dim=8, layers=2), method="progcl")
-    alone = Ensemble([model], load("MUTAG", download=False)).alone
-    assert alone is not None
-    assert "MixturePosterior" in alone
 
 
 def test_vmap_is_refused_until_it_is_fitted():

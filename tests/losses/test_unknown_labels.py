@@ -33,16 +33,6 @@ def assert_same(value, inputs, other, other_inputs, tolerance=1e-10):
     torch.testing.assert_close(*gradients, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("objective", ["infonce", "jsd"])
-def test_where_no_label_is_known_they_are_the_losses_without_labels(objective):
-    options = {"objective": objective, "reduction": "none"}
-    z = [numbers(150, 6, seed=v).requires_grad_() for v in range(2)]
-    y = torch.full((150,), -1)
-    for aware, free in (("hscl", "hucl"), ("scl", "ucl")):
-        ours, other = build_loss(aware, unknown=-1, **options), build_loss(free, **options)
-        assert_same(ours(*z, y), z, other(*z), z)
-
-
 @pytest.mark.parametrize(("aware", "free"), [("hscl", "hucl"), ("scl", "ucl")])
 def test_an_anchor_of_unknown_label_has_the_loss_without_labels_among_any_others(aware, free):
     z, y = [numbers(30, 5, seed=v) for v in range(2)], labels_of(30, 0.4)

@@ -16,11 +16,9 @@ from scipy.optimize import nnls
 from torch import Tensor
 
 from gcl_hard import (
-    Annealed,
     ContrastiveLoss,
     Custom,
     Exponential,
-    Linear,
     MeanThreshold,
     NegativeSampler,
     Threshold,
@@ -279,9 +277,6 @@ def test_whatever_is_snapshot_epochs_can_be_saved_and_read(
     assert store.get(Run(config, 0)) == saved
 
 
-# The embeddings that are kept
-
-
 # What is measured, under which names, and when
 
 
@@ -305,19 +300,6 @@ def test_another_hardening_is_measured_beside_under_its_name(
     assert with_own(hardening) == {**SETTINGS, OWN: hardening}
     assert OWN not in SETTINGS
     assert name_of(hardening) == name
-
-
-@pytest.mark.parametrize(
-    ("hardening", "name"),
-    [
-        (Exponential(Annealed(10.0, 5)).at(4, 5), "beta=2"),
-        (Threshold(Linear(-0.6, 0.2)).at(4, 5), "l=0"),
-        (Threshold(-1e-17), "l=0"),
-    ],
-)
-def test_what_a_schedule_rounds_to_is_called_by_its_value(hardening: Hardening, name: str) -> None:
-    assert name_of(hardening) == name
-    assert (name in SETTINGS) == (list(with_own(hardening)) == list(SETTINGS))
 
 
 # Runs: measuring changes nothing
@@ -469,33 +451,6 @@ def test_snapshots_of_a_training_that_began_anew_are_those_of_the_second(tmp_pat
     for epoch in (1, 2, 1, 2, 3):
         measured(epoch, None, Uniform())
     assert [taken["epoch"] for taken in measured.snapshots] == [1, 2, 3]
-
-
-def test_an_encoder_that_is_not_finite_has_an_empty_snapshot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = protocols.build
-    seen: list[bool] = []
-
-    def broken(head: torch.nn.Module, _: Any, out: Tensor) -> Tensor:
-        if head.training:
-            return out
-        seen.append(True)
-        return out * float("nan") if len(seen) <= 2 else out
-
-    def build(*arguments: Any, **more: Any) -> Any:
-        model = real(*arguments, **more)
-        model.graph_head.register_forward_hook(broken)
-        return model
-
-    monkeypatch.setattr(protocols, "build", build)
-    go(tmp_path, "--seeds=1", "--diagnostics=2")
-    (run_record,) = stored(tmp_path).values()
-    empty = {"anchors": 0, "settings": {}, "geometry": {}}
-    assert run_record["diagnostics"][:2] == [{"epoch": 2, **empty}, {"epoch": 4, **empty}]
-    assert run_record["diagnostics"][2]["anchors"] > 0
-    assert len(run_record["scores"]["accuracy"]) == 2
-    assert len(points_in(tmp_path)) == 1
 
 
 # Stored results

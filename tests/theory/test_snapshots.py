@@ -255,21 +255,6 @@ def test_second_views_are_of_another_graph_of_the_class(
     assert_scores(sample, list(anchors), config)
 
 
-def test_a_class_of_one_is_its_own_partner(mutag: GraphSet, drawn: list[Tensor]) -> None:
-    y = mutag.y.clone()
-    y[17] = 2
-    lonely = replace(mutag, y=y, n_classes=3)
-    config = small(contrast="two-view", batch_size=188)
-    model = warm(config, lonely)
-    drawn.clear()
-    sample_of(config, lonely, model)
-    index, partners = drawn
-    assert sorted(index.tolist()) == list(range(188))
-    alone = index == partners
-    assert index[alone].tolist() == [17]
-    assert torch.equal(y[index], y[partners])
-
-
 def test_views_are_augmented_as_in_training(
     mutag: GraphSet, drawn: list[Tensor], views: list[GraphBatch]
 ) -> None:
@@ -340,19 +325,6 @@ def test_what_is_seen_is_the_same_at_every_snapshot_for_all_methods_and_seeds(
         for other in others[1:]:
             for actual, same in zip(others[0], other, strict=True):
                 assert torch.equal(actual, same)
-
-
-@pytest.mark.parametrize("contrast", CONTRASTS)
-def test_the_data_seed_decides_what_is_seen(
-    mutag: GraphSet, drawn: list[Tensor], contrast: str
-) -> None:
-    samples = []
-    for data_seed in (0, 1):
-        config = small(contrast=contrast, data_seed=data_seed)
-        graph_sampler(config, mutag, None)
-        samples.append(drawn.pop(0))
-        drawn.clear()
-    assert not torch.equal(*samples)
 
 
 def garbage(graphs: GraphSet, ids: Tensor, value: float) -> GraphSet:

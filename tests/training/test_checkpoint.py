@@ -161,16 +161,6 @@ def test_asked_to_stop_after_its_last_step_it_ends_as_usual(tmp_path):
     assert fit(checkpoint, batches=last)[1] == fit(None)[1]
 
 
-def test_stopped_twice(tmp_path):
-    path = tmp_path / "run.ckpt"
-    _, losses = fit(None)
-    with pytest.raises(Stopped):
-        fit(Checkpoint(path, RUN, every=0), stop_at=PER_EPOCH + 3)
-    with pytest.raises(Stopped):  # in the same epoch
-        fit(Checkpoint(path, RUN, resume=True, every=0), seed=1, stop_at=3)
-    assert fit(Checkpoint(path, RUN, resume=True), seed=2)[1] == losses
-
-
 def test_saving_does_not_change_training(tmp_path):
     plain, losses = fit(None)
     saved, saved_losses = fit(Checkpoint(tmp_path / "run.ckpt", RUN, every=0))

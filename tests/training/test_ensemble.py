@@ -29,7 +29,6 @@ from tests.training.ensembles import (
     classifiers,
     folds,
     in_dtype,
-    model,
     models,
     mutag,
     same_bits,
@@ -176,26 +175,6 @@ def at(model_: GraphModel, index: Tensor, graphs: GraphSet) -> Seen:
     return Seen(0, loss.detach(), torch.cat(gradients), dict(model_.named_buffers()), model_, index)
 
 
-@pytest.mark.parametrize("inductive", [True])
-def test_after_free_steps_losses_are_those_of_the_models_trained_by_the_plain_loop(
-    mutag: GraphSet, *, inductive: bool
-) -> None:
-    """At a small learning rate, where what rounding adds to Adam's steps stays small."""
-    graphs = in_dtype(mutag, torch.float64)
-    together, apart = models(graphs, torch.float64), models(graphs, torch.float64)
-    held_out = folds(graphs, len(together)) if inductive else [None] * len(together)
-    optimisation = Optimisation(epochs=-(-STEPS // 3), lr=1e-5, precision="64-true")
-    losses = train_ensemble(
-        Ensemble(together, graphs, batch_size=64, held_out=held_out), optimisation
-    )
-    for m, alone in enumerate(apart):
-        plain = train(alone, lambda e, m=m: batches_of(graphs, 64, held_out[m], e), optimisation)  # type: ignore[misc]
-        assert losses[m] == pytest.approx(plain, rel=1e-6)  # means are kept in single precision
-        batch = graphs.all()
-        with torch.no_grad():
-            assert float(together[m](batch)) == pytest.approx(float(alone(batch)), rel=1e-9)
-
-
 # Held-out graphs
 
 
@@ -311,21 +290,6 @@ def test_when_all_members_diverge_training_ends(mutag: GraphSet) -> None:
     members = models(mutag, torch.float32)[:2]
     results = train_ensemble(Ensemble(members, mutag), Optimisation(epochs=50, lr=1e30))
     assert all(isinstance(result, DivergenceError) for result in results)
-
-
-def test_several_threads_give_the_same_bits_again(mutag: GraphSet) -> None:
-    """On wide layers, where they add in parts."""
-    outputs = []
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        for _ in range(2):
-            members = [model(mutag, index, torch.float32, dim=128, layers=3) for index in range(2)]
-            train_ensemble(Ensemble(members, mutag), Optimisation(epochs=1))
-            outputs.append(members)
-    finally:
-        torch.set_num_threads(threads)
-    assert all(map(same_bits, *outputs))
 
 
 @pytest.mark.gpu
