@@ -296,4 +296,5 @@ def _class_prior(row: Method, class_prior: float | None, *, incomplete: bool) ->
     if class_prior is None or (row.label_aware and incomplete):
         return class_prior
     others = ", ".join(m.name for m in METHODS.values() if m.takes_prior)
-    raise InputError(f"class prior {class_prior} with {row.name}: it is of {others}")
+    kind = "label-aware " if row.label_aware else ""
+    raise InputError(f"class prior {class_prior} with {kind}{row.name}: it is of {others}")
