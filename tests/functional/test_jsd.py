@@ -112,7 +112,7 @@ def some_kept(n_graphs):
     return kept
 
 
-@settings(max_examples=150)
+@settings(max_examples=120)
 @given(data=st.data())
 @pytest.mark.filterwarnings("ignore:.*class_prior:UserWarning")
 def test_counted_nodes_equal_single_nodes_in_value_and_gradient(data):

@@ -61,7 +61,7 @@ def check(case: Case, rows: list[list[Tensor]], outputs: list[Any], inputs: list
         )
 
 
-@settings(max_examples=250)
+@settings(max_examples=200)
 @given(case=losses_of_views())
 def test_views_equal_the_loops(case: Case) -> None:
     """By the table of all scores, in blocks, and by half of them where that applies."""
@@ -83,7 +83,7 @@ def test_views_equal_the_loops(case: Case) -> None:
     check(case, case.oracle(table), outputs, [*case.inputs, *([] if extra is None else [extra])])
 
 
-@settings(max_examples=200)
+@settings(max_examples=150)
 @given(case=losses_of_nodes())
 def test_nodes_against_graphs_equal_the_loops(case: Case) -> None:
     """By the table of all scores, fused, and in blocks."""
@@ -108,7 +108,7 @@ def test_nodes_against_graphs_equal_the_loops(case: Case) -> None:
     check(case, case.oracle(table), outputs, case.inputs)
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(case=losses_of_scores())
 def test_queries_against_candidates_equal_the_loops(case: Case) -> None:
     """Scores, or vectors whose products they are; all at once and in blocks; facts in any form."""

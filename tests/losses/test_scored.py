@@ -12,7 +12,7 @@ from torch.nn.functional import logsigmoid
 from torch.profiler import ProfilerActivity, profile
 
 from gcl_hard import ContrastiveLoss, InputError, NegativeSampler, contrastive_loss
-from gcl_hard.functional.hardening import Exponential, Threshold, Uniform
+from gcl_hard.functional.hardening import Threshold
 from tests.losses.cases import numbers
 
 METHODS = ("ucl", "hucl", "scl", "hscl")
@@ -137,25 +137,6 @@ def test_the_weight_on_known_facts_is_that_of_q() -> None:
     assert seen.own_label_weight is not None
     torch.testing.assert_close(seen.own_label_weight, expected)
     torch.testing.assert_close(seen.effective_negatives, 1 / q.square().sum(1))
-
-
-def test_thresholds_are_scores_and_draws_tend_to_the_expectation() -> None:
-    t = scores(7)
-    kept = ContrastiveLoss(
-        NegativeSampler(hardening=Threshold(cosine=-2.0)), reduction="none", temperature=1.0
-    )
-    plain = ContrastiveLoss(NegativeSampler(hardening=Uniform()), temperature=1.0,
-                            reduction="none")  # fmt: skip
-    facts = t < -2
-    filtered = ContrastiveLoss(NegativeSampler("other_labels"), temperature=1.0, reduction="none")
-    torch.testing.assert_close(
-        kept.scored(t, OWN), filtered.scored(t, OWN, known=facts), rtol=1e-12, atol=0
-    )
-    assert (kept.scored(t, OWN) >= plain.scored(t, OWN)).all()
-    exact = loss("hucl", "infonce", temperature=4.0).scored(t, OWN)
-    sampler = NegativeSampler(hardening=Exponential(beta=1.3), draws=20_000)
-    drawn = ContrastiveLoss(sampler, temperature=4.0).scored(t, OWN)
-    assert drawn.item() == pytest.approx(exact.item(), rel=0.01)
 
 
 def test_half_precision_is_computed_in_single_and_an_empty_batch_is_0() -> None:

@@ -34,7 +34,6 @@ from gcl_hard.graphs import load, protocols
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.graphs.snapshots import graph_sampler
 from gcl_hard.images import Split
-from gcl_hard.images import training as image_training
 from gcl_hard.images.snapshots import image_sampler
 from gcl_hard.images.training import build
 from gcl_hard.theory.diagnostics import (
@@ -470,15 +469,6 @@ def test_a_finished_run_without_the_snapshots_is_run_again(tmp_path: Path) -> No
         assert run_record["scores"] == before[key]["scores"]
 
 
-def test_points_of_another_run_do_not_stay(tmp_path: Path) -> None:
-    go(tmp_path, "--seeds=1", "--diagnostics=1")
-    ((key, _),) = stored(tmp_path).items()
-    assert points_in(tmp_path) == {key}
-    (tmp_path / f"{key}.json").unlink()
-    go(tmp_path, "--seeds=1")
-    assert points_in(tmp_path) == set()
-
-
 def softmax_means(weights: np.ndarray, h: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """E_q[h], q ∝ weights on ``mask``; NaN where that is empty."""
     kept = weights * mask
@@ -631,28 +621,6 @@ def test_a_resumed_run_has_the_snapshots_of_an_undisturbed_one(step: int, comman
         command
     )
     assert run_record["seconds_diagnostics"] > 0
-
-
-def stop_while_scored(command: Command, monkeypatch: pytest.MonkeyPatch, *flags: str) -> None:
-    def stop(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(image_training, "linear_probe", stop)
-        assert command(*SAVING, *flags) == 130
-    assert len(command.files("*.ckpt")) == 1
-
-
-def test_a_seed_stopped_while_it_is_scored_keeps_its_snapshots(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stop_while_scored(command, monkeypatch, "--diagnostics=1")
-    assert command(*SAVING, "--diagnostics=1") == 0
-    assert command.steps == 0
-    run_record = only(command)
-    assert (run_record["diagnostics"], points(command), unmeasured(run_record)) == undisturbed(
-        command
-    )
 
 
 def refused(command: Command, flags: tuple[str, ...]) -> None:
