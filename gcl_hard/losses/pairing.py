@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -62,7 +62,7 @@ def views_of(
     z1: Tensor | Sequence[Tensor], z2: Tensor | Labels | None, labels: Labels | None
 ) -> ViewBatch:
     """The arguments of a loss of views, checked."""
-    views = [z1] if isinstance(z1, Tensor) else [*z1]
+    views: list[Any] = [z1] if hasattr(z1, "ndim") else [*z1]
     if len(views) == 1 and isinstance(z1, Tensor) and z1.dim() == 3:
         views = list(z1.unbind(1))
     if isinstance(z1, Tensor) and isinstance(z2, Tensor) and _is_view(z2):

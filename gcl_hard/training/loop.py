@@ -149,9 +149,8 @@ def train(
         Mean loss per epoch, nats, over all processes, including epochs before a resume.
 
     Raises:
-        InputError: for batches of another type, a checkpoint that is damaged or belongs to another
-            run, or a model that does not return a loss; on all processes, if they have unequal
-            numbers of batches.
+        InputError: for a checkpoint that is damaged or belongs to another run; on all processes,
+            if they have unequal numbers of batches.
         OutOfMemory: if memory runs out; says what to lower.
         DivergenceError: if a loss, or a weight at the end, is not finite; names epoch, batch and
             setting.
@@ -224,7 +223,7 @@ def fit(
         Mean loss per epoch, nats.
 
     Raises:
-        InputError: for data of another type, unusable settings, or data that the model's
+        InputError: for data of another type, settings out of range, or data that the model's
             ``check_data`` refuses.
         DivergenceError: if a loss, or a weight at the end, is not finite.
 
