@@ -132,12 +132,11 @@ class Totals(NamedTuple):
 
 def divisor(gamma: float | Tensor) -> Tensor | float:
     """The temperature; for a learned one that has left (0, ∞) an error, or NaN on a GPU."""
-    learned = isinstance(gamma, nn.Parameter)
-    if (not learned or readable(gamma)) and gamma <= 0:
+    if (not isinstance(gamma, nn.Parameter) or readable(gamma)) and gamma <= 0:
         raise InputError(
             f"temperature must be above 0, got {float(gamma):.3g}: clamp a learned one after a step"
         )
-    return torch.where(gamma > 0, gamma, math.nan) if learned else gamma
+    return torch.where(gamma > 0, gamma, math.nan) if isinstance(gamma, nn.Parameter) else gamma
 
 
 def unit(z: Tensor) -> Tensor:

@@ -167,7 +167,7 @@ def _item_ids(anchors: Tensor | Sequence[int], n_items: int, device: torch.devic
     if len(ids) and readable(ids):
         if not within(ids, n_items):
             raise InputError(f"anchors must be ids of items from 0 to {n_items - 1}")
-        if len(ids.unique()) < len(ids):
+        if int(ids.bincount().max()) > 1:
             raise InputError("anchors must be different items")
     return ids.long().to(device)
 
