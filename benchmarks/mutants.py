@@ -232,6 +232,21 @@ MUTANTS = tuple(Mutant(*fields) for fields in (
     ("progcl is fitted to what has no weight, too", "functional/dense.py",
      "[(log_q > -math.inf) & ~empty[:, None]]", "[scores.others]",
      "losses/test_progcl.py::test_only_negatives_with_weight_are_fitted"),
+    ("half the scores: the other end of a tile gets no gradient", "functional/symmetric.py",
+     "slopes[columns].addmm_(both.T, x[rows])", "pass",
+     "losses/test_oracle.py::test_views_equal_the_loops"),
+    ("streamed: those of the own label count among the kept", "functional/streaming.py",
+     "kept = t.shape[1] - barred.sum(1)", "kept = t.shape[1] - 0 * barred.sum(1)",
+     "losses/test_oracle.py::test_views_equal_the_loops"),
+    ("scores: further columns of the positive are candidates", "functional/scored.py",
+     "others = others & ~_mask(self.repeated, self.shape)", "others = others.clone()",
+     "losses/test_oracle.py::test_queries_against_candidates_equal_the_loops"),
+    ("a distance at the end of the gap is a negative", "functional/labels.py",
+     "~(distance > gap[1] + slack)", "~(distance > gap[1] - slack)",
+     "functional/test_labels.py::test_a_gap_is_that_of_the_decimals_whatever_their_rounding"),
+    ("counted JSD: a clamped anchor keeps its negatives' gradient", "functional/jsd.py",
+     "to_negative = weight * (raw > 0) /", "to_negative = weight /",
+     "functional/test_jsd.py::test_counted_nodes_equal_single_nodes_in_value_and_gradient"),
 ))
 # fmt: on
 
