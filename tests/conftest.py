@@ -13,11 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests.perturbation import perturbed
 
 ROOT = Path(__file__).parents[1]
+hypothesis.settings.register_profile("same", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("same")
 
 
 SHARES = {"slow": 5, "faults": 10}
