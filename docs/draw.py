@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from gcl_hard.commands.figures import FIGURES
 from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.store import Store
@@ -67,8 +68,9 @@ def draw(folder: Path) -> int:
 
     status = 0
     for kind, where, dataset, only, name in figures():
-        selected = [f"--only={one}" for one in (f"dataset={dataset}", *only)]
-        status |= main([kind, str(where), "-o", str(folder), "--name", name, *selected])
+        selected = [f"--only={condition}" for condition in (f"dataset={dataset}", *only)]
+        draws = main if kind in FIGURES else paper
+        status |= draws([kind, str(where), "-o", str(folder), "--name", name, *selected])
     for name in (*GRAPHS, "digits"):
         status |= paper(["fig3", "--dataset", name, "-o", str(folder)])
     for metric in ("auc", "rmse"):

@@ -1,20 +1,17 @@
-"""Figures against the epoch, of snapshots: Assumption 1, the four losses, and the geometry."""
+"""Figures of snapshots: Assumption 1 and the geometry against the epoch, and cosines of pairs."""
 
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
+from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+import torch
 from matplotlib.axes import Axes
-from matplotlib.ticker import (
-    FormatStrFormatter,
-    MaxNLocator,
-    ScalarFormatter,
-    SymmetricalLogLocator,
-)
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.record import RunResult
@@ -22,7 +19,7 @@ from gcl_hard.reports import theme
 from gcl_hard.reports.rendering import caption
 from gcl_hard.reports.runs import (
     COUNTS,
-    LOSSES,
+    RERUN,
     by_config,
     labels,
     over_seeds,
@@ -34,7 +31,8 @@ from gcl_hard.reports.runs import (
 )
 from gcl_hard.reports.tables import between
 from gcl_hard.reports.theme import Drawn, themed
-from gcl_hard.theory.snapshots import OWN, SETTINGS
+from gcl_hard.theory.similarity import overlap
+from gcl_hard.theory.snapshots import OWN
 
 PANELS = {
     "l=-0.25": (r"$l = -0.25$", r"  ($\tau = e^{-0.5}$)"),
@@ -91,24 +89,23 @@ def diagnostics(records: Sequence[RunResult]) -> MeasuredEpochs:
     return MeasuredEpochs(frame, kept, methods, facts)
 
 
-def _defined(frame: pd.DataFrame, count: str, condition: str) -> None:
+def check_defined(frame: pd.DataFrame, count: str, condition: str) -> None:
     """Check that some anchor of a snapshot is defined."""
-    if frame[count].any():
-        return
-    if not frame["finite"].any():
-        raise InputError("embeddings were not finite at any snapshot: there is nothing to draw")
-    raise InputError(
-        f"at no snapshot has an anchor {condition}: batches are too small or of one class; train "
-        f"with a larger --batch-size, or draw geometry"
-    )
+    if not frame[count].any():
+        raise InputError(
+            f"at no snapshot has an anchor {condition}: batches are too small or of one class, or "
+            f"embeddings were not finite"
+        )
 
 
-def _anchors(frame: pd.DataFrame) -> str:
+def anchors_text(frame: pd.DataFrame) -> str:
+    """The number of anchors of snapshots."""
     numbers = frame.loc[frame["anchors"] > 0, "anchors"]
     return f"{between(numbers) if len(numbers) else 0} anchors"
 
 
-def _titles(records: Sequence[RunResult]) -> dict[str, str]:
+def panel_titles(records: Sequence[RunResult]) -> dict[str, str]:
+    """Titles of the hardenings' panels, with τ where it has the papers' meaning."""
     return {n: title + tau * usual_temperature(records) for n, (title, tau) in PANELS.items()}
 
 
@@ -119,7 +116,8 @@ def epoch_axis(panel: Axes) -> None:
     )
 
 
-def _epoch_panels(n: int, across: int, height: float, sharey: Any) -> tuple[Any, list[Axes]]:
+def epoch_panels(n: int, across: int, height: float, sharey: Any) -> tuple[Any, list[Axes]]:
+    """Panels that share an axis of epochs, ``across`` in a row."""
     figure, panels = theme.panels(
         n, across=across, height=height, top=0.7, sharex=True, sharey=sharey
     )
@@ -129,7 +127,7 @@ def _epoch_panels(n: int, across: int, height: float, sharey: Any) -> tuple[Any,
     return figure, panels
 
 
-def _plot(panel: Axes, curve: pd.DataFrame, style: dict[str, Any], offset: float) -> None:
+def plot_line(panel: Axes, curve: pd.DataFrame, style: dict[str, Any], offset: float) -> None:
     """A line of means and a band; ``offset`` in [0, 1) moves the markers of lines that coincide."""
     epochs = curve.index.get_level_values("epoch")
     every = len(curve) // 6 if len(curve) > 12 else 1
@@ -143,11 +141,11 @@ def _lines(
     """A number against epoch, a line and band for each training; returns what is drawn."""
     groups = over_seeds(frame, value).groupby("line", sort=False)
     for index, (line, curve) in enumerate(groups):
-        _plot(panel, curve, styles[str(line)], index / len(groups))
+        plot_line(panel, curve, styles[str(line)], index / len(groups))
     return [curve for _, curve in groups]
 
 
-def _cut(lines: Sequence[pd.DataFrame]) -> float:
+def upper_limit(lines: Sequence[pd.DataFrame]) -> float:
     """Upper limit of an axis dominated by a few peaks, else infinity."""
     means = pd.concat(lines)["mean"].dropna().sort_values()
     if means.empty:
@@ -157,7 +155,7 @@ def _cut(lines: Sequence[pd.DataFrame]) -> float:
     return 2 * usual if means.iloc[-1] > 10 * usual else math.inf
 
 
-def _limits(lines: Sequence[pd.DataFrame], top: float) -> tuple[float, float]:
+def axis_limits(lines: Sequence[pd.DataFrame], top: float) -> tuple[float, float]:
     """Both ends of an axis that holds all up to ``top``, with a margin."""
     values = pd.concat(lines).to_numpy()
     low, high = float(values[values <= top].min()), float(values[values <= top].max())
@@ -204,8 +202,8 @@ def fig4(records: Sequence[RunResult]) -> Drawn:
     Source: H-SCL paper, section V-B and Fig. 4.
     """
     frame, records, methods, facts = diagnostics(records)
-    _defined(frame, "defined", "at which Assumption 1 says something")
-    data, titles = assumption_data(frame, records), _titles(records)
+    check_defined(frame, "defined", "at which Assumption 1 says something")
+    data, titles = assumption_data(frame, records), panel_titles(records)
     if data["panel"].str.startswith(OWN).any():
         hardenings = sorted({*frame["setting"]} - {""})
         words = (
@@ -215,7 +213,7 @@ def fig4(records: Sequence[RunResult]) -> Drawn:
         )
         titles[OWN] = f"as trained{words}"
     frame = frame[frame["panel"].isin(titles)]
-    figure, panels = _epoch_panels(len(titles), len(titles), 2.4, "all")
+    figure, panels = epoch_panels(len(titles), len(titles), 2.4, "all")
     styles, low = theme.line_styles(methods), 1.0
     rule: dict[str, Any] = {"color": theme.INK, "linestyle": (0, (2, 2)), "linewidth": 1,
             "label": f"the paper, CIFAR100: above {CLAIMED}"}  # fmt: skip
@@ -228,110 +226,12 @@ def fig4(records: Sequence[RunResult]) -> Drawn:
     panels[0].set_ylim(bottom, 1 + 0.02 * (1 - bottom))
     panels[0].set_ylabel("share of anchors")
     theme.legend(figure, [*styles.values(), rule], "trained with")
-    theme.heading(figure, f"Assumption 1 while training. {subject(records)}, {_anchors(frame)}")
+    theme.heading(figure, f"Assumption 1 while training. {subject(records)}, {anchors_text(frame)}")
     note = caption(
         "fig4", facts=facts, last=frame[frame["last"]], shares=data["fraction"].dropna(),
         claimed=CLAIMED, bottom=bottom, versions=versions(records),
     )  # fmt: skip
     return Drawn(figure, data, note)
-
-
-def losses_data(frame: pd.DataFrame) -> pd.DataFrame:
-    """The numbers of :func:`fig5`: four losses of every seed, epoch and hardening.
-
-    Args:
-        frame: output of :func:`gcl_hard.reports.runs.snapshots`.
-
-    Returns:
-        The rows; ``hscl_at_most_hucl`` says whether Lemma 1 holds of the means, None if there
-        are none.
-    """
-    frame = frame[frame["panel"].isin(SETTINGS)]
-    holds = (frame["hscl"] <= frame["hucl"]).astype(object)
-    holds[frame[["hscl", "hucl"]].isna().any(axis=1)] = None
-    columns = ["dataset", "method", "trained_with", "seed", "epoch", "panel", *LOSSES, "common",
-               "anchors", "hscl_at_most_hucl"]  # fmt: skip
-    return frame.assign(hscl_at_most_hucl=holds)[columns].reset_index(drop=True)
-
-
-@themed
-def fig5(records: Sequence[RunResult], *, every: bool = False) -> Drawn:
-    """UCL, H-UCL, SCL and H-SCL on one encoder against epoch: one column per hardening.
-
-    A row is the method that the encoder was trained with; lines are means over seeds, with bands
-    from the lowest to the highest.
-
-    Args:
-        records: runs of one data set, protocol, contrast and objective.
-        every: whether all methods have a row, not only hscl and hucl if they are there.
-
-    Returns:
-        The figure; its rows hold every seed, epoch and hardening.
-
-    Raises:
-        InputError: if a run has no snapshots, or no anchor of any of them has all four losses.
-
-    Source: H-SCL paper, section V-B and Fig. 5.
-    """
-    usual = [
-        record
-        for name in ("hscl", "hucl")
-        for record in records
-        if record.run.config.method == name
-    ]
-    frame, records, methods, facts = diagnostics(usual if usual and not every else records)
-    _defined(frame, "common", "with all four losses")
-    data, titles, cut = losses_data(frame), _titles(records), list[str]()
-    figure, panels = _epoch_panels(4 * len(methods), 4, 2.0, "row")
-    styles = {
-        name: {"color": theme.colour(name), "label": label, "linestyle": dashes, "marker": marker}
-        for (name, label), dashes, marker in zip(
-            (("ucl", "UCL"), ("hucl", "H-UCL"), ("scl", "SCL"), ("hscl", "H-SCL")),
-            (":", "--", "-.", "-"), theme.MARKERS, strict=False,
-        )
-    }  # fmt: skip
-    for row, line in enumerate(methods):
-        line_frame, drawn = frame[frame["line"] == line], []
-        for panel, (name, title) in zip(panels[4 * row :], titles.items(), strict=False):
-            panel.set_title("" if row else title)
-            for index, loss in enumerate(LOSSES):
-                drawn.append(over_seeds(line_frame[line_frame["panel"] == name], loss))
-                _plot(panel, drawn[-1], styles[loss], index / len(LOSSES))
-        first, top = panels[4 * row], _cut(drawn)
-        means = [
-            curve["mean"].dropna().clip(upper=top) for curve in drawn if curve["mean"].notna().any()
-        ]
-        # a linear axis would hide where lines end that begin at many times as much
-        last = min(float(curve.iloc[-1]) for curve in means)
-        wide = float(max(map(max, means))) > 10 * max(1.0, last)
-        if wide:
-            first.set_yscale("symlog", linthresh=1.0)
-            first.yaxis.set_major_locator(
-                SymmetricalLogLocator(base=10, linthresh=1, subs=[1, 2, 5])
-            )
-            first.yaxis.set_major_formatter(FormatStrFormatter("%g"))
-        if math.isfinite(top):
-            first.set_ylim(*((None, top) if wide else _limits(drawn, top)))
-            cut.append(f"{line}, up to {max(curve['mean'].max() for curve in drawn):.2g}")
-        first.set_ylabel(
-            f"trained with\n{textwrap.fill(line, 24)}\nloss, nats{', logarithmic' * wide}"
-        )
-    theme.legend(figure, list(styles.values()))
-    theme.heading(figure, f"Four losses of one encoder. {subject(records)}, {_anchors(frame)}")
-    note = caption(
-        "fig5", facts=facts, last=frame[frame["last"] & frame["panel"].isin(SETTINGS)],
-        held={line: held(frame[frame["line"] == line]) for line in methods},
-        cut=cut, versions=versions(records),
-    )  # fmt: skip
-    return Drawn(figure, data, note)
-
-
-def held(frame: pd.DataFrame) -> dict[str, str]:
-    """Number of snapshots with Lemma 1's order of means, by hardening: ``117 of 120``."""
-    ordered = losses_data(frame).dropna(subset="hscl_at_most_hucl")
-    counts = ordered.groupby("panel")["hscl_at_most_hucl"].agg(["sum", "count"])
-    counts = counts.reindex(list(SETTINGS), fill_value=0)
-    return {str(name): f"{row['sum']} of {row['count']}" for name, row in counts.iterrows()}
 
 
 MEASURES = {
@@ -392,13 +292,13 @@ def geometry(records: Sequence[RunResult]) -> Drawn:
     frame, records, methods, facts = diagnostics(records)
     data, frame, cut = geometry_data(frame), frame[frame["panel"] == "beta=1"], list[str]()
     measures = _measures(frame)
-    figure, panels = _epoch_panels(len(measures), 4, 1.7, "none")
+    figure, panels = epoch_panels(len(measures), 4, 1.7, "none")
     styles, rules = theme.line_styles(methods), list[dict[str, Any]]()
     for panel, (name, title) in zip(panels, measures.items(), strict=True):
         panel.set_title(title)
         drawn = _lines(panel, frame, name, styles)
-        if math.isfinite(top := _cut(drawn)):
-            panel.set_ylim(*_limits(drawn, top))
+        if math.isfinite(top := upper_limit(drawn)):
+            panel.set_ylim(*axis_limits(drawn, top))
             highest = max(curve["mean"].max() for curve in drawn)
             cut.append(f"{name.replace('_', ' ')}, up to {highest:.2g}")
     if len(widest := data["widest_angle"].dropna().unique()):
@@ -414,7 +314,7 @@ def geometry(records: Sequence[RunResult]) -> Drawn:
     for panel in panels:
         _plain_ticks(panel)
     theme.legend(figure, [*styles.values(), *rules], "trained with")
-    theme.heading(figure, f"How embeddings lie. {subject(records)}, {_anchors(frame)}")
+    theme.heading(figure, f"How embeddings lie. {subject(records)}, {anchors_text(frame)}")
     note = caption(
         "geometry", facts=facts, cut=cut, versions=versions(records),
         optimality=len(measures) > len(MEASURES),
@@ -431,3 +331,117 @@ def _plain_ticks(panel: Axes) -> None:
     lacking = 1e-3 * max(abs(low), abs(high)) - (high - low)
     if lacking > 0:
         panel.set_ylim(low - lacking / 2, high + lacking / 2)
+
+
+KINDS = {"same": "pairs of one label", "different": "pairs of two labels"}
+
+
+def histogram_data(records: Sequence[RunResult]) -> pd.DataFrame:
+    """The numbers of :func:`histograms`: cosines of pairs at the last snapshot.
+
+    Args:
+        records: with snapshots.
+
+    Returns:
+        A row for each line, kind of pairs and bin: the count over all seeds, the density of
+        cosines (its integral over [−1, 1] is 1), and the overlap coefficient of the two kinds,
+        mean and standard deviation over seeds.
+
+    Raises:
+        InputError: if a last snapshot has no histograms, or only one kind of pair.
+    """
+    rows, called = [], labels(by_config(records))
+    for config, config_records in by_config(records).items():
+        each = [_histograms(record) for record in config_records]
+        shares = [
+            overlap(*(torch.from_numpy(histogram[k]) for k in KINDS)).item() for histogram in each
+        ]
+        std = stdev(shares) if len(shares) > 1 else math.nan
+        for kind in KINDS:
+            counts = np.sum([histogram[kind] for histogram in each], axis=0)
+            edges = np.linspace(-1, 1, len(counts) + 1)
+            rows.append(pd.DataFrame({
+                "dataset": config.dataset, "method": config.method, "line": called[config],
+                "pairs": kind, "cosine_from": edges[:-1], "cosine_to": edges[1:], "count": counts,
+                "density": counts / counts.sum() * len(counts) / 2, "seeds": len(config_records),
+                "overlap_mean": fmean(shares), "overlap_std": std,
+            }))  # fmt: skip
+    return pd.concat(rows, ignore_index=True)
+
+
+def _histograms(record: RunResult) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+    stored = record.diagnostics[-1].get("histograms")
+    counts = {kind: np.array(stored[kind] if stored else 0, dtype=np.int64) for kind in KINDS}
+    if not all(kind_counts.sum() for kind_counts in counts.values()):
+        raise InputError(
+            f"the last snapshot of {record.run} lacks pairs of one label or of two, or its "
+            f"embeddings were not finite: leave it out with --only, or {RERUN}"
+        )
+    return counts
+
+
+@themed
+def histograms(records: Sequence[RunResult]) -> Drawn:
+    """Densities of cosines at the last snapshot, one column per variant.
+
+    Every column shows a variant and the reference: ucl, or else the first of the least β.
+
+    Args:
+        records: runs of one data set, protocol, contrast and objective.
+
+    Returns:
+        The figure, a row for each bin, and of which embeddings it is.
+
+    Raises:
+        InputError: if runs have no snapshots, the variants are more than six, or a run has
+            only one kind of pair.
+
+    Source: Robinson et al. (2021), Fig. 3 and 4, which show the overlap without a number.
+    """
+    require_snapshots(records)
+    data, called = histogram_data(records), labels(by_config(records))
+    first = called[min(called, key=lambda config: (config.method != "ucl", config.beta or 0.0))]
+    variants = [name for name in called.values() if name != first] or [first]
+    if len(variants) > 6:
+        raise InputError(
+            f"at most 6 variants can be laid over {first}, and these are {len(variants)}: "
+            f"{', '.join(variants)}; choose with --only"
+        )
+    words = {
+        line: f"overlap {line_rows['overlap_mean'].iloc[0]:.2f}"
+        + (f" ± {line_rows['overlap_std'].iloc[0]:.2f}" if line_rows["seeds"].iloc[0] > 1 else "")
+        for line, line_rows in data.groupby("line")
+    }
+    n = len(variants)
+    figure, panels = theme.panels(2 * n, across=n, height=1.9, sharex=True, sharey="row")
+    for index, panel in enumerate(panels):
+        kind, line = [*KINDS][index // n], variants[index % n]
+        panel.set_title("" if index // n else f"{line}\n{words[line]}")
+        for shown in dict.fromkeys((first, line)):
+            line_rows = data[(data["line"] == shown) & (data["pairs"] == kind)]
+            edges = np.linspace(-1, 1, len(line_rows) + 1)
+            over = shown == line
+            hue = theme.colour(line_rows["method"].iloc[0]) if over else theme.GREY
+            panel.stairs(
+                line_rows["density"], edges, color=hue, fill=not over, alpha=1 if over else 0.4,
+                lw=1.6, label="over" if over else "under",
+            )  # fmt: skip
+        if not index % n:
+            panel.set_ylim(0, 1.05 * data.loc[data["pairs"] == kind, "density"].max())
+            panel.set_ylabel(f"density,\n{KINDS[kind]}")
+        panel.locator_params(axis="x", nbins=3)
+    held = data[data["count"] > 0]
+    panels[0].set_xlim(held["cosine_from"].min() - 0.02, held["cosine_to"].max() + 0.02)
+    figure.supxlabel("cosine", fontsize=theme.TEXT)
+    if variants != [first]:
+        theme.legend(
+            figure,
+            [{"color": theme.GREY, "alpha": 0.4, "linewidth": 8,
+              "label": f"in all columns: {first}, {words[first]}"},
+             {"color": theme.INK, "linewidth": 1.6, "label": "line: as the column says"}],
+        )  # fmt: skip
+    last = between(int(record.diagnostics[-1]["epoch"]) for record in records)
+    theme.heading(
+        figure, f"Cosines of pairs of one label and of two. {subject(records)}, epoch {last}"
+    )
+    return Drawn(figure, data, caption("histograms", versions=versions(records)))
