@@ -4,6 +4,7 @@
   fig3  the sets of hard negatives of one anchor, in two dimensions
   fig5  the four losses on one encoder, against epoch
   beta  accuracy against β, and the effect of debiasing
+  histograms  cosines of pairs of one label and of two
 
 Example:
     python -m benchmarks.paper fig3 --dataset MUTAG -o figures
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from benchmarks.paper.accuracy import beta, fig1
 from benchmarks.paper.anchor_sets import AXES, encoder, fig3
+from benchmarks.paper.histograms import histograms
 from benchmarks.paper.losses import fig5
 from gcl_hard.commands.figures import parse_only
 from gcl_hard.errors import InputError
@@ -26,7 +28,9 @@ from gcl_hard.reports.runs import read, select, stem
 from gcl_hard.reports.theme import Drawn, write
 
 RESULTS = Path(__file__).parents[1] / "results/figures"
-FIGURES: dict[str, Callable[..., Drawn]] = {"fig1": fig1, "fig3": fig3, "fig5": fig5, "beta": beta}
+FIGURES: dict[str, Callable[..., Drawn]] = {
+    "fig1": fig1, "fig3": fig3, "fig5": fig5, "beta": beta, "histograms": histograms,
+}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,7 +63,7 @@ def _draw(options: argparse.Namespace) -> tuple[RunResult, Drawn]:
         record, path = encoder(results, only)
         style = {name: getattr(options, name) for name in ("anchor", "projection", "threshold")}
         return record, fig3(record, path, **style)
-    records = select(read(results), only, measured=options.figure == "fig5")
+    records = select(read(results), only, measured=options.figure in ("fig5", "histograms"))
     every = {"every": "method" in only} if options.figure == "fig5" else {}
     return records[0], FIGURES[options.figure](records, **every)
 

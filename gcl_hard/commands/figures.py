@@ -14,7 +14,6 @@ from gcl_hard.experiments.outside import import_domain
 FIGURES = {
     "fig4": "share of anchors at which Assumption 1 holds, against epoch",
     "geometry": "alignment, uniformity, neural collapse and more, against epoch",
-    "histograms": "cosines of pairs of one label and of two",
 }
 """What each figure shows; each is a function of ``snapshot_figures``."""
 
@@ -30,7 +29,7 @@ def figures_parser() -> argparse.ArgumentParser:
         prog="python -m gcl_hard.figures",
         description="Draw what --diagnostics measured: PNG, SVG, and its numbers as CSV.\n"
         "Neither the data set nor a GPU is needed.\n\n"
-        + "\n".join(f"  {name:11} {text}" for name, text in FIGURES.items()),
+        + "\n".join(f"  {name:9} {text}" for name, text in FIGURES.items()),
         epilog="Example:\n"
         "  python -m gcl_hard.bench --dataset MUTAG --method hscl,hucl --diagnostics 1\n"
         "  python -m gcl_hard.figures fig4 results -o figures --only dataset=MUTAG",

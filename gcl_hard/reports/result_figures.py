@@ -305,7 +305,6 @@ def _scale(axes: Axes, k: int, cd: float) -> None:
     axes.text(1 + cd / 2, -1.5, f"CD = {cd:.2f}", ha="center", fontsize=theme.SMALL)
 
 
-@theme.themed
 def part_figure(rows: Sequence[Row]) -> Figure | None:
     """Differences from scl by a further metric, of a part of the test items: sets from the smallest
     share of such items upwards, a panel for each row.
@@ -323,25 +322,44 @@ def part_figure(rows: Sequence[Row]) -> Figure | None:
     if compared[0].metric not in experiment_of(compared[0].config).further_metrics:
         return None
     share = {row.dataset: float(row.records[0].tested()[0].masks[mask].mean()) for row in compared}
-    sets, labels = sorted(share, key=lambda name: share[name]), {row.label for row in compared}
+    ordered = sorted(compared, key=lambda row: (row.label, -share[row.dataset]))
+    data = pd.DataFrame(
+        [
+            (row.label.replace(" ", "\n", 1), f"{row.dataset}, {100 * share[row.dataset]:.0f} %",
+             row.method, test.mean, test.low, test.high)
+            for row in ordered for test in [row.tests["scl"]]
+        ],
+        columns=DIFFERENCES,
+    )  # fmt: skip
+    title = metric(compared[0].metric).title
+    return difference_figure(data, f"{title} (their share of the test part), less that of scl")
+
+
+DIFFERENCES = ["panel", "label", "method", "mean", "low", "high"]
+
+
+@theme.themed
+def difference_figure(data: pd.DataFrame, title: str) -> Figure:
+    """Differences with their intervals.
+
+    Args:
+        data: with the columns of :data:`DIFFERENCES`; labels go down, in their order.
+        title: of the axis.
+    """
+    labels, groups = [*data["label"].unique()], [*data.groupby("panel", sort=False)]
     figure, panels = theme.panels(
-        len(labels), height=1.2 + 0.19 * len(sets), top=0.3, grid="x", sharey=True
+        len(groups), height=1.1 + 0.19 * len(labels), top=0.3, grid="x", sharey=True
     )
-    for panel, label in zip(panels, sorted(labels), strict=True):
-        shown = [row for row in compared if row.label == label]
-        y, hue = [sets.index(row.dataset) for row in shown], theme.colour(shown[0].method)
-        tests = [row.tests["scl"] for row in shown]
+    for panel, (name, group) in zip(panels, groups, strict=True):
+        y, hue = [labels.index(label) for label in group["label"]], theme.colour(group.iloc[0, 2])
         panel.axvline(0, color=theme.INK, linewidth=0.8)
-        panel.hlines(y, [test.low for test in tests], [test.high for test in tests], color=hue)
-        panel.plot([test.mean for test in tests], y, "o", color=hue, markersize=4.5)
-        panel.set_title(label.replace(" ", "\n", 1))
+        panel.hlines(y, group["low"], group["high"], color=hue)
+        panel.plot(group["mean"], y, "o", color=hue, markersize=4.5, label=name)
+        panel.set_title(name)
         panel.locator_params(axis="x", nbins=5)  # more run into each other where panels are narrow
-    panels[0].set_yticks(range(len(sets)), [f"{name}, {100 * share[name]:.0f} %" for name in sets])
-    panels[0].set_ylim(-0.6, len(sets) - 0.4)
-    figure.supxlabel(
-        f"{metric(compared[0].metric).title} (their share of the test part), less that of scl",
-        fontsize=theme.TEXT,
-    )
+    panels[0].set_yticks(range(len(labels)), labels)
+    panels[0].set_ylim(len(labels) - 0.4, -0.6)
+    figure.supxlabel(title, fontsize=theme.TEXT)
     return figure
 
 

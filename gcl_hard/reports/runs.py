@@ -15,10 +15,11 @@ from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.run import Run
-from gcl_hard.experiments.settings import RunConfig, flag, known, selectable, symbols
+from gcl_hard.experiments.settings import RunConfig, flag, known, selectable
 from gcl_hard.experiments.store import Store
 from gcl_hard.losses.methods import METHODS, method
 from gcl_hard.reports.frame import defined
+from gcl_hard.reports.rows import in_symbols
 from gcl_hard.reports.tables import between, count, values
 from gcl_hard.theory.snapshots import OWN, SETTINGS
 
@@ -199,32 +200,22 @@ def settings(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
     names = dict.fromkeys(name for config in configs for name in config.values)
     first = dict.fromkeys(n for config in configs for n in selectable(type(config)))
     ordered = [*first, *(n for n in names if n not in (*first, *ONE, "method"))]
-    shown = [
-        n for n in ordered if n == "beta" or len({_shown_value(c, n) for c in configs} - {None}) > 1
+    several = [
+        name
+        for name in ordered
+        if name == "beta" or len({_chosen(config, name) for config in configs} - {None}) > 1
     ]
     return {
-        config: " ".join(filter(None, (_setting(config, n) for n in shown))) for config in configs
+        config: in_symbols(config, [n for n in several if _chosen(config, n) is not None])
+        for config in configs
     }
 
 
-def _setting(config: RunConfig, name: str) -> str:
-    value = _shown_value(config, name)
-    if value is None:
-        return ""
-    if name == "beta_changes":
-        return f"annealed in {value}" if value else ""
-    shown = symbols(type(config)).get(name, name.replace("_", " "))
-    return f"{shown}={values([config], name)}"
-
-
-def _shown_value(config: RunConfig, name: str) -> object:
+def _chosen(config: RunConfig, name: str) -> object:
     """A setting; None if it does not apply or is the method's own."""
-    value = getattr(config, name, None)
-    if name == "beta_changes" and config.beta is None:
-        return None
-    if name == "positives" and not config.is_baseline:
-        return None if value == method(config.method).positives else value
-    return value
+    value = None if name in config.unread else getattr(config, name, None)
+    usual = name == "positives" and not config.is_baseline
+    return None if usual and value == method(config.method).positives else value
 
 
 def labels(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
