@@ -124,4 +124,4 @@ def held(frame: pd.DataFrame) -> dict[str, str]:
     ordered = losses_data(frame).dropna(subset="hscl_at_most_hucl")
     counts = ordered.groupby("panel")["hscl_at_most_hucl"].agg(["sum", "count"])
     counts = counts.reindex(list(SETTINGS), fill_value=0)
-    return {str(name): f"{row['sum']} of {row['count']}" for name, row in counts.iterrows()}
+    return {str(name): f"{int(row['sum'])} of {row['count']}" for name, row in counts.iterrows()}

@@ -213,7 +213,9 @@ def settings(configs: Iterable[RunConfig]) -> dict[RunConfig, str]:
 
 def _chosen(config: RunConfig, name: str) -> object:
     """A setting; None if it does not apply or is the method's own."""
-    value = None if name in config.unread else getattr(config, name, None)
+    if name in config.unread or (name == "beta_changes" and config.beta is None):
+        return None
+    value = getattr(config, name, None)
     usual = name == "positives" and not config.is_baseline
     return None if usual and value == method(config.method).positives else value
 
