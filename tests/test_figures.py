@@ -78,9 +78,7 @@ def test_neither_a_data_set_nor_its_packages_are_needed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("figure", sorted(FIGURES))
-def test_what_results_do_not_give_is_refused(
-    figure: str, tmp_path: Path, refused: Refuse
-) -> None:
+def test_what_results_do_not_give_is_refused(figure: str, tmp_path: Path, refused: Refuse) -> None:
     results = str(tmp_path / "results")
     assert results in refused(figure, results)
     runs.save(tmp_path / "results", GraphConfig())

@@ -158,7 +158,12 @@ def test_the_ablation_is_at_one_beta_with_corrected_intervals(share: float) -> N
 
 @pytest.mark.parametrize(
     ("hucl", "hcl", "shared"),
-    [((2, 5), (1, 2, 5), [2, 2]), ((), (5, 0.5), [0.5]), ((5,), (2,), []), ((0, 2), (0, 2), [2, 2])],
+    [
+        ((2, 5), (1, 2, 5), [2, 2]),
+        ((), (5, 0.5), [0.5]),
+        ((5,), (2,), []),
+        ((0, 2), (0, 2), [2] * 2),
+    ],
 )
 def test_the_ablation_takes_a_beta_that_both_have(
     hucl: Sequence[float], hcl: Sequence[float], shared: list[float]
@@ -187,8 +192,9 @@ def test_the_weight_on_the_anchors_class_stands_beside() -> None:
             for run, weight in zip(seeds(run_config, 70.0), weights, strict=True)
         ]  # fmt: skip
 
-    drawn = beta([*measured(config("hucl", 1), 0.5, 0.6), *measured(config("hucl", 5), 0.7, 0.9),
-                  *measured(config("ucl"), 0.3, 0.3), *measured(config("scl"), 0.3, 0.3)])  # fmt: skip
+    runs = [*measured(config("hucl", 1), 0.5, 0.6), *measured(config("hucl", 5), 0.7, 0.9),
+            *measured(config("ucl"), 0.3, 0.3), *measured(config("scl"), 0.3, 0.3)]  # fmt: skip
+    drawn = beta(runs)
     shown = points(drawn.figure.axes[1])
     assert {*shown} == {"hucl", "ucl"}
     assert shown["hucl"] == ([0, 1], pytest.approx([55.0, 80.0]))
