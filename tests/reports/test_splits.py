@@ -320,3 +320,11 @@ def test_a_module_says_which_data_sets_are_its_domains(monkeypatch: pytest.Monke
     )  # fmt: skip
     (config,) = parse_bench(["--dataset=line", "--method=ucl"]).configs
     assert type(config) is PointConfig
+
+
+def test_domains_without_splits_refuse_to_choose_on_some(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = ["--dataset=MUTAG", "--protocol=inductive", "--beta=1,2", "--select=true"]
+    assert bench.main([*asked, "--select-splits=1", "--output=out"]) == 2
+    assert "select-splits" in capsys.readouterr().err
