@@ -170,12 +170,11 @@ def _present(records: Sequence[RunResult], key: str) -> list[str]:
 
 
 def _word(record: RunResult, key: str) -> str:
+    """A setting as flags spell it; "none" where there is none."""
+    config = record.run.config
     if key == "seed":
         return str(record.seed)
-    value = getattr(record.run.config, key, None)
-    if value is None or isinstance(value, str):
-        return value or "none"
-    return values([record.run.config], key)
+    return values([config], key) or "none" if key in config.values else "none"
 
 
 # Names
