@@ -185,9 +185,7 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
             inner_folds(labels[fold.train], n_inner=5, seed=0)
 
     def advice(self, config: GraphConfig, data: GraphSet) -> str | None:
-        """Suggests a faster probe if the nested SVM takes long, and an encoder for molecules; says
-        what WL reads of real-valued features.
-        """
+        """Suggests an encoder for molecules, and says what WL reads."""
         if data.features == CODES and config.encoder == "gin" and not config.is_baseline:
             return (
                 "the features of these molecules are codes, which gin reads as sizes: "
@@ -204,14 +202,6 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
             remarks.append(
                 f"WL reads the features of nodes and who is linked, not the {data.edge_dim} "
                 f"features of the edges of {data.name}"
-            )
-        embedded = not config.is_baseline or config.method == "untrained"
-        hours = SVM_HOURS * (len(data) / 8000) ** 1.9
-        if config.probe == "svm" and embedded and hours >= LONG:
-            remarks.append(
-                f"the SVM of {len(data)} graphs takes about {hours:.2g} hours a run; --probe "
-                f"nystroem approximates it and --probe logistic is linear: both are many times "
-                f"faster"
             )
         return "\n".join(remarks) or None
 
@@ -238,9 +228,9 @@ class GraphExperiment(Experiment[GraphConfig, GraphSet]):
         use_threads(context, data, config)
         encoder = Encoder(config, data, seed, parts=context.parts)
         (result,) = training.train_encoders([encoder], data)
-        if isinstance(result.trained, DivergenceError):
-            raise result.trained
-        return result.trained.model
+        if isinstance(result.loss, DivergenceError):
+            raise result.loss
+        return result.model
 
     def score(self, trained: TrainedRun, data: GraphSet | GivenFold, context: RunContext) -> Scored:
         """The predictions of the nested SVM for the outer folds."""
@@ -358,10 +348,6 @@ def fold_scores(
     )  # fmt: skip
 
 
-SVM_HOURS, LONG = 205 / 3600, 0.2
-"""Measured hours of the nested SVM for 8,000 graphs on two cores, and hours worth a remark."""
-
-
 def _untrained(run: Run, graphs: GraphSet, context: RunContext) -> TrainedRun:
     """A run of a baseline without an encoder."""
     config = cast("GraphConfig", run.config)
@@ -459,11 +445,10 @@ class _SharedEncoders(TrainedEncoders):
         """Keep the embeddings of a trained encoder; a supervised one is scored at once."""
         self.left -= 1
         self.seconds_train += result.seconds
-        trained, start = result.trained, time.perf_counter()
-        if isinstance(trained, DivergenceError):
-            self.error = self.error or trained
+        model, stopping, start = result.model, self.stopping.get(k), time.perf_counter()
+        if isinstance(result.loss, DivergenceError):
+            self.error = self.error or result.loss
             return
-        model, stopping = trained.model, self.stopping.get(k)
         if stopping is not None:
             stopping.restore()
         try:
@@ -475,7 +460,7 @@ class _SharedEncoders(TrainedEncoders):
         except DivergenceError as error:
             self.error = self.error or error
             return
-        self.add(k, model.encoder, trained.loss, output, stopping)
+        self.add(k, model.encoder, result.loss, output, stopping)
         self.seconds_eval += time.perf_counter() - start
 
     def _embeddings(self, k: int, model: GraphModel) -> NDArray[np.float64]:

@@ -31,6 +31,7 @@ from gcl_hard.experiments.settings import (
 from gcl_hard.functional.hardness import DEFAULT_SCALE, EmbeddedScale
 from gcl_hard.functional.objectives import Objective
 from gcl_hard.graphs import canonical_name
+from gcl_hard.graphs.encoders import JumpingKnowledge, Readout
 from gcl_hard.losses.loss import ContrastiveLoss
 from gcl_hard.losses.methods import method
 from gcl_hard.training.loop import Optimisation
@@ -41,8 +42,6 @@ NOT_OF_MOLECULES = ("features", "encodings", "edge_labels", "virtual_node")
 """Settings that the encoders of molecules do not read."""
 GraphProtocol = Literal["transductive", "inductive"]
 Contrast = Literal["local-global", "two-view"]
-Readout = Literal["sum", "mean", "both"]
-JumpingKnowledge = Literal["cat", "last"]
 if TYPE_CHECKING:
     GraphProbe = str
 else:

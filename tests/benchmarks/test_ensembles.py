@@ -117,12 +117,6 @@ def test_ratios_are_above_one_where_ours_is_faster(script: ModuleType) -> None:
 
 def test_memory_of_a_model_is_a_slope_and_leaves_out_what_all_share(costs: ModuleType) -> None:
     assert costs.slope({16: 1000 + 16 * 70, 4: 1000 + 4 * 70}) == 70
-    rows = costs.memory_rows(measured=2e6, estimated=3e6)
-    assert rows == {
-        "a model, estimated": [3.0],
-        "a model, measured": [2.0],
-        "a model, estimated / a model, measured": [1.5],
-    }
 
 
 def test_projection_counts_every_model_of_the_grid(costs: ModuleType) -> None:
