@@ -397,8 +397,9 @@ def _mask(mask: Any, n: int, name: str) -> NDArray[np.bool_]:
 def _check_splits(
     masks: Mapping[str, NDArray[np.bool_]], labelled: NDArray[np.bool_], where: str
 ) -> None:
-    if not all(mask.any(axis=1).all() for mask in masks.values()):
-        raise InputError(f"{where}: a part of a split is empty; it needs at least one node")
+    for part, mask in masks.items():
+        if not mask.any(axis=1).all():
+            raise InputError(f"{where}: {part} of a split is empty; it needs at least one node")
     n_parts = np.sum([*masks.values()], axis=0)
     for problem, wrong in (
         ("is in several parts", n_parts > 1),
