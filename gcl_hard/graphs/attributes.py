@@ -93,7 +93,7 @@ def _joined(graphs: Sequence[Any], name: str, sizes: Sequence[int], level: str) 
         what = f"{level} attribute {name} of graph {i}"
         rows = as_array(fields[name], what)
         words = {isinstance(x, str) for x in fields[name]} if rows.dtype.kind == "U" else {False}
-        most = 1 if True in words else 2
+        most = 1 if rows.dtype.kind == "U" else 2
         if rows.dtype.kind not in "biufU" or not 1 <= rows.ndim <= most or len(rows) != n:
             raise InputError(
                 f"{what} is {rows.dtype} {[*rows.shape]}; expected a word, a number or several "

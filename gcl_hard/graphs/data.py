@@ -752,10 +752,14 @@ def _n_nodes(graph: GraphLike, i: int) -> int:
 def _edge_blocks(graphs: list[GraphLike]) -> list[Any]:
     """Edge features of each graph; for a graph without edges no rows, with the others' columns."""
     blocks = [getattr(graph, "edge_attr", None) for graph in graphs]
-    edgeless = [not graph.edge_index.numel() for graph in graphs]
-    pairs = [*zip(blocks, edgeless, strict=True)]
-    example = next((block for block, none in pairs if block is not None and not none), None)
-    return [example[:0] if none and example is not None else block for block, none in pairs]
+    pairs = [
+        (block, graph.edge_index.numel() > 0) for block, graph in zip(blocks, graphs, strict=True)
+    ]
+    linked = [block for block, has_edges in pairs if has_edges]
+    if not linked:
+        return blocks
+    no_rows = None if linked[0] is None else linked[0][:0]
+    return [block if has_edges else no_rows for block, has_edges in pairs]
 
 
 def _column_block(blocks: list[Any], sizes: Sequence[int], field: str) -> Tensor | None:
