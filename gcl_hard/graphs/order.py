@@ -31,8 +31,8 @@ def checked_ids(
     else:
         values = torch.as_tensor(index).cpu()
         whole = not values.is_floating_point() or not values.numel()  # [] is a list of floats
-        if values.ndim != 1 or not whole:
-            raise InputError(f"{name} is {index!r:.60}; expected {unit} ids, or a mask")
+        if values.ndim != 1 or not whole or (values < 0).any():
+            raise InputError(f"{name} is {index!r:.60}; expected {unit} ids from 0, or a mask")
         ids = every[values if values.dtype == torch.bool else values.long()]
     if len(ids) < least:
         raise InputError(f"{name} selects {len(ids)} {unit}s; expected {least} at least")

@@ -130,7 +130,9 @@ def test_rows_and_columns_of_features_fit() -> None:
             GraphSet.from_graphs(graphs)
 
 
-@pytest.mark.parametrize("index", [3, [1.5], [], [[1]], [188], torch.ones(3) > 0, torch.tensor(3)])
+@pytest.mark.parametrize(
+    "index", [3, [1.5], [], [[1]], [188], [-1], torch.ones(3) > 0, torch.tensor(3)]
+)
 def test_what_selects_no_graphs_is_refused(index: Any) -> None:
     with pytest.raises((InputError, IndexError)):
         load("MUTAG", download=False).batch(index)

@@ -115,19 +115,6 @@ def test_layers_equal_loops_over_nodes_and_edges(
     assert torch.allclose(nodes, plain) is (edge_dim is None and not virtual_node)
 
 
-def test_an_edge_counts_for_its_target_alone() -> None:
-    """Both directions of an edge may carry features of their own."""
-    gin = gin_of(layers=1, edge_dim=4).eval()
-    x, pair = torch.rand(3, 7).double(), torch.tensor([[0, 1], [1, 0]])
-    batch = torch.zeros(3, dtype=torch.int64)
-    features = torch.rand(2, 4).double()
-    before, _ = gin(x, pair, batch, edge_attr=features)
-    features[0] += 3
-    after, _ = gin(x, pair, batch, edge_attr=features)
-    assert torch.equal(before[[0, 2]], after[[0, 2]])
-    assert not torch.equal(before[1], after[1])
-
-
 @pytest.mark.parametrize("jk", ["cat", "last"])
 def test_readout_both_is_the_sum_and_then_the_mean(jk: Any, batch: GraphBatch) -> None:
     outputs = {
@@ -145,19 +132,6 @@ def test_jk_last_is_the_end_of_jk_cat(batch: GraphBatch) -> None:
     last, cat = (embedded(gin_of(jk=jk), batch) for jk in ("last", "cat"))
     assert last[0].shape == (len(batch.x), 4)
     assert all(torch.equal(end, layers[:, -4:]) for end, layers in zip(last, cat, strict=True))
-
-
-@pytest.mark.parametrize("layers", [1, 3])
-@pytest.mark.parametrize(("readout", "times"), [("sum", 1), ("mean", 1), ("both", 2)])
-@pytest.mark.parametrize("jk", ["cat", "last"])
-def test_widths(layers: int, readout: Any, times: int, jk: Any, batch: GraphBatch) -> None:
-    width = 4 * times * (layers if jk == "cat" else 1)
-    for extras in ({}, {"edge_dim": 4, "virtual_node": True}):
-        gin = gin_of(layers=layers, readout=readout, jk=jk, **extras)
-        assert gin.out_dim == width
-        nodes, graphs = embedded(gin, batch)
-        assert nodes.shape == (len(batch.x), width)
-        assert graphs.shape == (batch.n_graphs, width)
 
 
 def test_new_options_leave_old_weights_as_they_were() -> None:
