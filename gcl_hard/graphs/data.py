@@ -540,14 +540,15 @@ def collate(
     listed = _listed(graphs, {*(node_attrs or ())}, {*(edge_attrs or ())})
     if not listed:
         raise InputError("graphs is empty; expected at least one graph")
+    nodes = edges = Attributes()
+    if node_attrs is None:
+        nodes = Attributes(numbers=_column_block([graph.x for graph in listed], "x"))
     sizes = [_n_nodes(graph, i) for i, graph in enumerate(listed)]
     n_edges = [graph.edge_index.shape[1] for graph in listed]
-    if node_attrs is None:
-        nodes = Attributes(numbers=_column_block([graph.x for graph in listed], sizes, "x"))
-    else:
+    if node_attrs is not None:
         nodes = read_attributes(listed, node_attrs, sizes, "node")
     if edge_attrs is None:
-        edges = Attributes(numbers=_column_block(_edge_blocks(listed), n_edges, "edge_attr"))
+        edges = Attributes(numbers=_column_block(_edge_blocks(listed), "edge_attr", n_edges))
     else:
         edges = read_attributes(listed, edge_attrs, n_edges, "edge")
     node_ptr = _pointer(sizes)
@@ -762,17 +763,21 @@ def _edge_blocks(graphs: list[GraphLike]) -> list[Any]:
     return [block if has_edges else no_rows for block, has_edges in pairs]
 
 
-def _column_block(blocks: list[Any], sizes: Sequence[int], field: str) -> Tensor | None:
+def _column_block(
+    blocks: list[Any], field: str, sizes: Sequence[int] | None = None
+) -> Tensor | None:
     """The rows of all graphs, float32 [rows, K]; None if no graph has any."""
     if all(block is None for block in blocks):
         return None
     shaped: list[Tensor] = []
-    for i, (block, n) in enumerate(zip(blocks, sizes, strict=True)):
+    for i, block in enumerate(blocks):
         if not isinstance(block, Tensor):
             raise InputError(f"{field} of graph {i} is {block!r:.60}; expected a tensor of numbers")
         check_dense(block, f"{field} of graph {i}")
         rows = block.unsqueeze(1) if block.ndim == 1 else block
-        if rows.ndim != 2 or len(rows) != n or (shaped and rows.shape[1] != shaped[0].shape[1]):
+        fits = rows.ndim == 2 and (sizes is None or len(rows) == sizes[i])
+        if not fits or (shaped and rows.shape[1] != shaped[0].shape[1]):
+            n = "n" if sizes is None else sizes[i]
             columns = shaped[0].shape[1] if shaped else "columns"
             raise InputError(f"{field} of graph {i} is {[*rows.shape]}, expected [{n}, {columns}]")
         shaped.append(rows)
