@@ -372,9 +372,7 @@ def crowd(
     return model, links
 
 
-def ranks_by_loop(
-    model: TransE, links: LinkSet, dtype: torch.dtype = torch.float64
-) -> list[float]:
+def ranks_by_loop(model: TransE, links: LinkSet, dtype: torch.dtype = torch.float64) -> list[float]:
     """Ranks of test answers by distances in double precision, then rounded, without scores."""
     x, r = (t.weight.detach().double() for t in (model.entities, model.relations))
     facts = {
