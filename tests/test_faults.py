@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import os
 import shutil
 import struct
@@ -91,35 +90,6 @@ def test_a_large_archive_that_is_hardly_compressed_is_none(tmp_path: Path) -> No
             member.write(bytes(MIB))
     with zipfile.ZipFile(path) as archive:
         refuse_bomb(archive, path)
-
-
-@pytest.mark.parametrize("text", [b"C\n", b"C"])
-def test_a_gzipped_table_that_unpacks_to_a_thousandfold_is_refused(
-    text: bytes, tmp_path: Path
-) -> None:
-    """Many rows, or one line without an end."""
-    pytest.importorskip("rdkit")
-    path = tmp_path / "mine.csv.gz"
-    with gzip.open(path, "w") as file:
-        file.write(b"smiles\n")
-        for _ in range(220):
-            file.write(text * (MIB // len(text)))
-    sizes = rf"mine\.csv\.gz\b.*\b{path.stat().st_size:,}\b.*\b209,715,200\b"
-    with in_little_memory(), pytest.raises(InputError, match=sizes):
-        read_molecules(path, cache_dir=tmp_path / "cache")
-    assert not list(tmp_path.glob("cache/molecules/*"))
-
-
-def test_a_gzipped_header_without_an_end_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "mine.csv.gz"
-    with gzip.open(path, "w") as file:
-        for _ in range(220):
-            file.write(b"C" * MIB)
-    with (
-        in_little_memory(128 * MIB),
-        pytest.raises(InputError, match=r"mine\.csv\.gz .* 16,777,216 "),
-    ):
-        read_molecules(path, cache_dir=tmp_path / "cache")
 
 
 # Disks that are full, and folders that cannot be written to

@@ -187,13 +187,9 @@ class MoleculeConfig(RunConfig, MoleculeLoss):
         """Refuse meaningless combinations."""
         if self.split == "given" and _split(self.values) == "scaffold":
             raise InputError(f"{self.dataset} has no given split: {', '.join(SPLITS[1:])}")
-        if self.targets is not None and not is_table(self.dataset):
+        if (self.targets or self.smiles) and not is_table(self.dataset):
             raise InputError(
-                f"targets are columns of files of yours, and {self.dataset} has its own"
-            )
-        if self.smiles is not None and not is_table(self.dataset):
-            raise InputError(
-                f"smiles is a column of files of yours, and {self.dataset} has its own"
+                f"targets and smiles are columns of your own tables, {self.dataset} has its own"
             )
         if self.encoder != UNTRAINED and not self.shape and not is_pretrained(self.encoder):
             raise InputError(
