@@ -151,19 +151,13 @@ class LinkConfig(RunConfig, LinkLoss):
                 f"encoder is {', '.join(LINK_MODELS)} or your own module:Name, with the module in "
                 f"the working folder or installed, got {self.encoder!r}"
             )
-        halves = self.encoder in ("complex", "rotate") and self.dim % 2
-        if halves or (self.encoder == "rgcn" and self.dim % RGCN_BLOCKS):
-            divisor = 2 if halves else RGCN_BLOCKS
-            raise InputError(
-                f"encoder {self.encoder} needs a dim that is a multiple of {divisor}, got "
-                f"{self.dim}"
-            )
+        divisor = {"complex": 2, "rotate": 2, "rgcn": RGCN_BLOCKS}.get(self.encoder, 1)
+        if self.dim % divisor:
+            raise InputError(f"dim of {self.encoder} is a multiple of {divisor}, got {self.dim}")
         if self.sparse and (self.candidate_pool == "all" or self.encoder not in SPARSE):
-            reason = f"encoder {self.encoder}"
-            reason = "candidate-pool all" if self.encoder in SPARSE else reason
             raise InputError(
-                f"sparse updates the vectors of a batch alone ({', '.join(SPARSE)}), and {reason} "
-                f"has gradients of all: leave one of them out"
+                f"sparse updates the vectors of a batch alone, of encoders {', '.join(SPARSE)} and "
+                f"not with candidate-pool all: got {self.encoder}, {self.candidate_pool}"
             )
         if self.sparse and self.weight_decay:
             raise InputError("sparse updates go without weight-decay: leave one of them out")
