@@ -21,6 +21,7 @@ from gcl_hard.experiments.settings import (
     OwnTraining,
     RunConfig,
     Values,
+    check_unread,
     flag,
     is_own,
     method_setting,
@@ -29,7 +30,6 @@ from gcl_hard.experiments.settings import (
 )
 from gcl_hard.images.augment import ViewRecipe
 from gcl_hard.losses.loss import ContrastiveLoss, Negatives, Positives
-from gcl_hard.losses.methods import method
 from gcl_hard.training.loop import Optimisation, Precision
 
 ImageProtocol = Literal["split"]
@@ -227,20 +227,19 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
         if not is_image_encoder(self.encoder) and not is_own(self.encoder):
             libraries = ("torchvision:NAME", "timm:NAME", "your own module:Name")
             raise unknown("encoder", self.encoder, [*RESNETS, FAST, *libraries])
-        if self.encoder not in RESNETS and self.stem != "auto":
-            raise InputError(
-                f"stem applies to {' and '.join(RESNETS)}: the encoder {self.encoder} has its own"
-            )
-        if self.encoder not in (*RESNETS, FAST) and self.width is not None:
-            raise InputError(
-                f"width applies to {', '.join(RESNETS)} and {FAST}: the encoder {self.encoder} has "
-                f"its own"
-            )
+        check_unread(self, "resnets and fast", "leave it out")
         for name in ("pretrain_split", "probe_split"):
             if getattr(self, name) == "test":
                 raise InputError(
                     f"{flag(name)} must not be test: nothing is trained on test images"
                 )
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """Settings of our encoders, if another replaces them."""
+        if self.encoder in RESNETS:
+            return frozenset()
+        return frozenset(("stem",) if self.encoder == FAST else ("stem", "width"))
 
     def view_recipe(self) -> ViewRecipe:
         """The random augmentations of views."""
@@ -256,17 +255,6 @@ class ImageConfig(OwnTraining, _Views, RunConfig, ImageLoss):  # type: ignore[mi
     def encoders(self) -> int:
         """Encoders that one run trains."""
         return 1 if self.method == "supervised" or not self.is_baseline else 0
-
-    @property
-    def label_reader(self) -> str:
-        """Name of the setting that makes training read labels, for messages."""
-        if self.is_baseline:
-            return self.method
-        if self.positives == "class" and method(self.method).positives == "view":
-            return f"{self.method} with positives class"
-        if not method(self.method).label_aware:
-            return "class-pairs" if self.class_pairs else "balanced"
-        return self.method
 
     @property
     def reads_labels(self) -> bool:
@@ -311,13 +299,11 @@ def is_image_encoder(name: str) -> bool:
 
 def _check_keys(config: ImageConfig) -> None:
     """Refuse a momentum encoder or a queue that the other settings rule out."""
-    for name in ("momentum_encoder", "queue"):
-        if config.positives == "hard" and getattr(config, name) is not None:
-            raise InputError(
-                f"{flag(name)} {getattr(config, name)} does not go with hard positives, chosen "
-                f"from views that one encoder gives: leave it out, or choose another method "
-                f"than {config.method}"
-            )
+    if config.positives == "hard" and (config.momentum_encoder or config.queue):
+        raise InputError(
+            f"hard positives of {config.method} are chosen from views that one encoder gives: "
+            f"leave momentum-encoder and queue out"
+        )
     needed = config.batch_size * ((config.views or 2) - 1)
     if config.queue is not None and config.queue < needed:
         raise InputError(
