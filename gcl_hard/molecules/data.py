@@ -335,8 +335,8 @@ def from_smiles(
         raise InputError(
             f"smiles must be a list of SMILES, got {smiles!r}: for one give [{smiles!r}]"
         )
-    if hasattr(smiles, "iloc"):
-        targets = in_order(targets, smiles.index.tolist(), "molecule", "targets")
+    index = smiles.index.tolist() if hasattr(smiles, "iloc") else None  # type: ignore[attr-defined]
+    targets = targets if index is None else in_order(targets, index, "molecule", "targets")
     if key is None:
         with tempfile.TemporaryDirectory() as folder:
             _write(smiles, Path(folder), jobs=jobs, progress=progress)

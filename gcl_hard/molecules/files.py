@@ -28,13 +28,15 @@ SITE = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets"
 """Where MoleculeNet's files are."""
 SMILES = ("smiles", "canonical_smiles", "mol")
 """Columns that SMILES are looked for in, in any case."""
-OTHERS = ("mol_id", "exp_mean [nM]", "cliff_mol", "split")
-"""Columns that are no targets."""
+OTHERS = ("mol_id", "exp_mean [nM]")
+"""Other columns that are no targets."""
 WORDS = {
     "yes": "1", "no": "0", "true": "1", "false": "0", "active": "1", "inactive": "0",
     "positive": "1", "negative": "0",
 }  # fmt: skip
 """Answers in words."""
+SPECIAL = "split", "cliff_mol"
+"""Columns of the parts of a split, and of molecules with activity cliffs, in any case."""
 TRAIN, VALID, TEST = ("train", "training"), ("valid", "validation", "val"), ("test", "testing")
 """What the column ``split`` says of a molecule, in any case."""
 CLIFF = ("1", "1.0", "true", "yes")
@@ -317,7 +319,7 @@ def _columns(
             f"{path} has no column {smiles or ' or '.join(SMILES)} of SMILES, it has "
             f"{', '.join(columns)}: name it by smiles (--smiles COLUMN)"
         )
-    special = {name: by_name[name] for name in ("split", "cliff_mol") if name in by_name}
+    special = {name: by_name[name] for name in SPECIAL if name in by_name}
     for column in (*(targets or ()), *([ids] if ids else ())):
         if column not in columns:
             raise unknown(f"column of {path.name}", column, [*dict.fromkeys(columns)])
