@@ -343,11 +343,7 @@ def splits_of(config: NodeConfig, data: NodeSet) -> list[ThreeWaySplit]:
     """
     if config.split == "random":
         labelled = (data.y != UNKNOWN).nonzero().flatten().cpu().numpy()
-        try:
-            classes = data.y.cpu().numpy()[labelled]
-            return random_splits(labelled, config.n_scores, labels=classes)
-        except InputError as error:
-            raise InputError(f"{config.dataset}: {error}, or --split given with masks") from error
+        return random_splits(labelled, config.n_scores, labels=data.y.cpu().numpy()[labelled])
     if data.train is None or data.val is None or data.test is None:
         raise InputError(f"{config.dataset} comes without train, val and test masks")
     if config.n_scores > len(data.train):

@@ -414,8 +414,6 @@ class Neighbourhoods:
     def __init__(self, graph: Any, sizes: Sequence[int], *, degrees: DegreesOf = "graph") -> None:
         self.graph = NodeBatch.of(graph)
         self.sizes = tuple(sizes)
-        if not self.sizes:
-            raise InputError("neighbours are numbers, one for each layer, such as 15,10: got none")
         for size in self.sizes:
             check_at_least("neighbours", size, 1)
         check_option("degrees", degrees, get_args(DegreesOf))

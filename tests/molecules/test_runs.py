@@ -483,8 +483,8 @@ def test_a_batch_of_unknown_targets_does_not_end_training() -> None:
         (["smiles,y", "C,1.5", "CC,inf"], ["targets", "finite"]),
         (["smiles,y", "C,0", "CC,1", "CCC,2"], ["3 classes"]),
         (["smiles", "C", "CC"], ["mine", "targets", "scored"]),
-        (["smiles,y,split", "C,1.5,train", "CC,2,train"], ["column", "split", "test", "valid"]),
-        (["smiles,y,split", "C,1.5,test", "CC,2,valid"], ["column", "split", "leaves", "train"]),
+        (["smiles,y,split", "C,1.5,train", "CC,2,train"], ["column", "split", "test"]),
+        (["smiles,y,split", "C,1.5,test", "CC,2,valid"], ["column", "split", "training"]),
     ],
 )
 def test_a_file_that_cannot_be_scored_is_refused(
