@@ -195,13 +195,16 @@ def _facts(content: bytes, path: Path, part: Part, notes: list[str]) -> list[Tri
         spaces = f"spaces around {count(len(spaced), 'name')} dropped, such as {min(spaced)!r}"
         notes.append(f"{part}: {spaces}")
     head, *others = facts
-    words = {word.casefold() for word in head}
-    if words <= ENDS | RELATIONS and not {*head} & {name for fact in others for name in fact}:
-        if head[1].casefold() not in RELATIONS:
-            raise InputError(
-                f"{path}, {part}.txt, line 1: columns must be head, relation and tail, got "
-                f"{', '.join(head)}"
-            )
-        notes.append(f"{part}: line 1, {' '.join(head)}, is names of columns, and left out")
-        return others
-    return facts
+    if not {word.casefold() for word in head} <= ENDS | RELATIONS:
+        return facts
+    line = f"{part}: line 1, {' '.join(head)},"
+    if {*head} & {name for fact in others for name in fact}:
+        notes.append(f"{line} may be names of columns, and is a fact: other lines have its names")
+        return facts
+    if head[1].casefold() not in RELATIONS:
+        raise InputError(
+            f"{path}, {part}.txt, line 1: columns must be head, relation and tail, got "
+            f"{', '.join(head)}"
+        )
+    notes.append(f"{line} is names of columns, and left out")
+    return others

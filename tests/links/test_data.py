@@ -296,6 +296,7 @@ def test_names_of_columns_are_no_fact(header: str, parts: list[str], tmp_path: P
 def test_a_first_line_whose_words_other_lines_have_is_a_fact(tmp_path: Path) -> None:
     links = written(tmp_path, "h\tr\tt\na\tr\tb\n")
     assert ("h", "r", "t") in named(links, "train")
+    assert any(says(note, "train", 1, "h", "r", "t") for note in links.notes)
     other = written(tmp_path, "a\tr\tb\nhead\trelation\ttail\n")  # not the first line
     assert ("head", "relation", "tail") in named(other, "train")
     with pytest.raises(InputError) as error:
