@@ -306,25 +306,6 @@ class Wrong(Dense):
         return super().forward(x, edge_index)[:5]
 
 
-def test_messages_name_what_does_not_fit() -> None:
-    batch = graph(weights=True)
-    with pytest.raises(InputError) as error:
-        embed_nodes(Dense(), batch)
-    assert says(str(error.value), "Dense", "edge_weight")
-    with pytest.raises(InputError) as error:
-        embed_nodes(Wrong(), graph())
-    assert says(str(error.value), "Wrong", "[12, 3]", "[5, 3]")
-    with pytest.raises(InputError) as error:
-        NodeContrast(Dense(), method="spacl")
-    assert says(str(error.value), "spacl")
-    with pytest.raises(InputError) as error:
-        embed_nodes(GCN(6), Data(edge_index=batch.edge_index))
-    assert says(str(error.value), "x")
-    with pytest.raises(InputError) as error:
-        embed_nodes(GCN(6), graph()._replace(edge_index=torch.tensor([[0], [12]])))
-    assert says(str(error.value), 12)
-
-
 def test_a_resumed_model_draws_as_an_undisturbed_one() -> None:
     batch = graph(30)
     model = NodeContrast(GCN(6, dim=4), method="ucl", anchors=5)
