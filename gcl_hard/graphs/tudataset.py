@@ -213,7 +213,7 @@ def read_texts(path: Path, name: str) -> dict[str, str]:
         else:
             with zipfile.ZipFile(path) as archive:
                 raw = _read(_zipped(archive), path, name)
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise InputError(
             f"{path} cannot be read: {error}; replace it by an intact copy (or delete it to "
             f"download the set again)"
