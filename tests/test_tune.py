@@ -18,8 +18,7 @@ from optuna.storages.journal import JournalFileBackend
 
 from gcl_hard import InputError, bench, study, tune
 from gcl_hard.commands import tune as tune_command
-from gcl_hard.errors import OutOfMemory
-from gcl_hard.evaluation import Fold, inner_holdout, outer_folds
+from gcl_hard.evaluation import inner_holdout
 from gcl_hard.experiments import hardware
 from gcl_hard.experiments.trials import Candidate, Inner, Scoring, Trial
 from gcl_hard.graphs import GraphSet, load, protocols, tudataset
@@ -216,23 +215,6 @@ def test_outer_folds_are_studies_of_their_own_and_the_score_is_their_mean(
     )
 
 
-def test_outer_parts_are_disjoint_folds_of_all_graphs(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folds: list[Fold] = []
-    real = GraphOuter.__init__
-
-    def init(outer: GraphOuter, graphs: Any, fold: Fold, *rest: Any) -> None:
-        folds.append(fold)
-        real(outer, graphs, fold, *rest)
-
-    monkeypatch.setattr(GraphOuter, "__init__", init)
-    assert command("--trials=1", "--outer-folds=2", "--method=ucl", "--seed=4") == 0
-    labels = load("MUTAG", download=False).y.numpy()
-    expected = outer_folds(labels, seed=4, n_folds=2)
-    assert [fold.test.tolist() for fold in folds] == [fold.test.tolist() for fold in expected]
-
-
 def test_the_papers_protocol_is_called_what_it_is(command: Command) -> None:
     assert command("--trials=2", "--protocol=paper", "--folds=3") == 0
     assert says(command.out, "no estimate", "chosen", "test folds")
@@ -257,20 +239,6 @@ def test_every_pruner_works(command: Command, pruner: str, more: list[str]) -> N
         assert [*trial.intermediate_values] == steps[: len(trial.intermediate_values)]
         if trial.state == optuna.trial.TrialState.COMPLETE:
             assert len(trial.intermediate_values) == len(steps)
-
-
-@pytest.mark.parametrize("sampler", ["tpe", "cmaes", "random"])
-def test_every_sampler_works_without_a_grid(command: Command, sampler: str) -> None:
-    space = command.output.parent / "space.yaml"
-    dimensions = {
-        "lr": {"type": "float", "low": "1e-4", "high": 0.1, "log": True},
-        "beta": {"type": "float", "low": 0.5, "high": 5.0},
-    }
-    space.write_text(yaml.safe_dump({"space": dimensions}), encoding="utf-8")
-    asked = "--trials=4", f"--sampler={sampler}", f"--space={space}", "--ensemble-size=2"
-    assert command(*asked) == 0
-    trials = command.study("MUTAG_hscl_inductive").trials
-    assert len({tuple(trial.params.items()) for trial in trials}) == 4
 
 
 def test_digits_are_searched_too(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,39 +271,12 @@ def test_without_any_score_it_counts_the_reasons(command: Command, tmp_path: Pat
     assert len(command.study("MUTAG_hscl_inductive").trials) == 3
 
 
-def test_several_reasons_are_counted_apart(
-    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    real = ensembles.train_encoders
-    groups = iter(range(100))
-
-    def train(*arguments: Any, **settings: Any) -> Iterator[Any]:
-        if next(groups) == 1:
-            raise OutOfMemory("train fewer")
-        yield from real(*arguments, **settings)
-
-    monkeypatch.setattr(ensembles, "train_encoders", train)
-    space = tmp_path / "space.yaml"
-    space.write_text("space: {lr: {type: float, low: 1.0e+29, high: 1.0e+30}}", encoding="utf-8")
-    assert command("--trials=3", "--ensemble-size=1", f"--space={space}", "--epochs=3") == 1
-    assert says(command.err, "0 pruned", "3 failed", "2 x diverged", "1 x", "memory")
-
-
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--trials=0"], r"\btrials\b.*\b1\b.*\b0\b"),
         (["--space=betta"], r"'betta'.*\bbeta\b.*\bbeta\b.*\bfull\b"),  # and all that are known
         (["--space=gone.yaml"], r"\bgone\.yaml\b.*\bfile\b"),
-        (["--trails=3"], r"--trails\b.*--trials\b"),
-        (["--method=hslc"], r"\bmethod 'hslc'.*\bhscl\b.*\bucl\b"),
-        (["--method=majority"], r"\bmajority\b.*\bbaseline\b"),
         (["--dataset=MUTGA"], r"\bdataset 'MUTGA'.*\bMUTAG\b.*\bMUTAG\b"),
-        (["--pruner=wilcoxon"], r"\bwilcoxon\b.*--inner-folds 5\b.*\b1\b"),
-        (
-            ["--protocol=paper", "--outer-folds=2"],
-            r"\btransductive\b.*\btest\b.*--protocol inductive\b",
-        ),
         (
             ["--storage=mysql+nothing://x/y"],
             r"mysql\+nothing://x/y .*\bpostgresql://user@host/name",
@@ -352,17 +293,6 @@ def test_bad_input_is_one_message_and_status_2(
     command.output.mkdir()
     assert re.search(named, command.refuses(*arguments))
     assert command.tested == []
-
-
-def test_a_storage_of_another_study_says_of_which(command: Command) -> None:
-    assert command("--trials=1", "--method=ucl", "--study-name=mine") == 0
-    message = command.refuses("--trials=1", "--method=hscl", "--study-name=mine")
-    assert says(message, "'mine'", "MUTAG ucl", "inductive", "--study-name")
-    assert re.search(r"\bmethod ucl\b.*\bhscl\b", message)
-    message = command.refuses("--trials=1", "--method=ucl", "--study-name=mine", "--epochs=2")
-    assert re.search(r"\bepochs 1\b.*\b2\b", message)
-    message = command.refuses("--trials=1", "--method=ucl", "--study-name=mine", "--seed=1")
-    assert re.search(r"\bseed 0\b.*\b1\b", message)
 
 
 def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(
@@ -404,18 +334,6 @@ def test_a_report_alone_of_a_search_that_was_stopped_scores_nothing_outside(
     assert command("--trials=4", "--ensemble-size=2") == 130
     command("--trials=4", "--report-only")
     assert command.tested == []
-
-
-def test_a_missing_file_of_the_training_is_not_blamed_on_the_storage(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def train(*_: Any, **__: Any) -> None:
-        raise FileNotFoundError("weights.pt")
-
-    monkeypatch.setattr(ensembles, "train_encoders", train)
-    assert command("--trials=1") == 2
-    assert "weights.pt" in command.err
-    assert "storage" not in command.err
 
 
 # Other metrics

@@ -126,7 +126,7 @@ def locate(
         look=partial(in_folder, name=name),
         lacks=lambda folder: f"no folder {name}, no {name}{ARCHIVES[0]}",
         headline=locating.headline("set of facts", name, KNOWN, f"needs its folder {name}"),
-        put=tuple(put),
+        put=put,
         hint="no set of facts is in the package: LinkSet.from_triples makes one of your own",
         download=site,
     )

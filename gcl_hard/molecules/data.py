@@ -28,8 +28,8 @@ from gcl_hard.errors import (
     check_main_guard,
     check_processes,
 )
+from gcl_hard.files.cached import cached_folder
 from gcl_hard.files.io import cache_root
-from gcl_hard.files.kept import kept_folder
 from gcl_hard.graphs.data import NO_LABEL, GraphSet, checked_targets
 from gcl_hard.graphs.features import ATOMS, BONDS, CODES
 from gcl_hard.graphs.order import Ids, checked_ids
@@ -343,7 +343,7 @@ def from_smiles(
             molecules = _read(Path(folder), name, mapped=False)
     else:
         make = partial(_write, smiles, jobs=jobs, progress=progress)
-        molecules = _read(kept_folder(_cache_path(name, key, cache_dir), make), name, mapped=True)
+        molecules = _read(cached_folder(_cache_path(name, key, cache_dir), make), name, mapped=True)
     if targets is None:
         return molecules
     return molecules.with_targets(targets, classes=classes, tasks=tasks)
@@ -494,7 +494,7 @@ def scaffolds(
 
     if key is None:
         return [*lines()]
-    folder = kept_folder(_cache_path(name, key, cache_dir), write)
+    folder = cached_folder(_cache_path(name, key, cache_dir), write)
     return (folder / "scaffolds.txt").read_text(encoding="utf-8").splitlines()
 
 

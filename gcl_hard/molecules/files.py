@@ -156,7 +156,7 @@ def locate(
         look=partial(in_folder, names=sorted(names)),
         lacks=lambda folder: f"no {source.file}, also not in its folders",
         headline=f"set of molecules {name!r} is not available",
-        put=((url if source.downloads else _origin(name), source.file),),
+        put=[(url if source.downloads else _origin(name), source.file)],
         hint="a CSV file of your own is named by its path",
         download=Download(url, source.downloads) if source.downloads else None,
     )

@@ -217,7 +217,7 @@ def load_pretrained(path: str | Path) -> Pretrained:
         others = [f"{k} {codes.get(k)}, here {ours[k]}" for k in ours if codes.get(k) != ours[k]]
         raise InputError(f"{path} has other codes, {'; '.join(others)}: train it again")
     make = partial(MoleculeGIN, **shape)
-    encoder = with_weights(Path(path), saved["encoder"], make, layers=shape["layers"])
+    encoder = with_weights(Path(path), saved["encoder"], make)
     return Pretrained(cast("MoleculeGIN", encoder), codes, saved["about"])
 
 

@@ -112,7 +112,7 @@ def locate(
         look=partial(_in_folder, name=name, cache=places["cache"]),
         lacks=partial(_absence, name=name),
         headline=locating.headline("graph", name, KNOWN, f"needs its {name}.npz"),
-        put=tuple(put),
+        put=put,
         hint="no set of nodes is in the package: NodeSet.from_graph makes one of a graph of your "
         "own, such as networkx.karate_club_graph()",
         download=published,

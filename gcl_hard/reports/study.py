@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import CategoricalDistribution, IntDistribution
 from optuna.study import Study
 from optuna.trial import FrozenTrial
 
@@ -30,7 +24,7 @@ from gcl_hard.reports.frame import standard_error
 from gcl_hard.reports.legend import legend
 from gcl_hard.reports.rendering import environment, rendered, write_files
 from gcl_hard.reports.tables import NOTHING, points, score, setting, settings, text_frame, value
-from gcl_hard.tuning.storage import GRID, INTERRUPTED, SURPLUS, TrialCounts, complete, failure_of
+from gcl_hard.tuning.storage import GRID, INTERRUPTED, TrialCounts, complete, failure_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -61,11 +55,6 @@ STATES = {
 def on_test(result: SearchResult) -> bool:
     """Whether trials are scored on the test folds, as under protocol ``transductive``."""
     return experiment_of(result.findings[0].config).searches_on_test(result.findings[0].config)
-
-
-def step_of(result: SearchResult) -> str:
-    """Unit of intermediate scores: epochs, or folds for Wilcoxon's pruner."""
-    return "fold" if "wilcoxon" in str(result.facts.get("pruner")).casefold() else "epoch"
 
 
 def grid_of(result: SearchResult) -> str:
@@ -145,85 +134,77 @@ def chosen_on_test(result: SearchResult) -> str | None:
 
 
 def space(studies: Sequence[Study]) -> DataFrame:
-    """Every searched setting with its range; the number of trials that have it, if not all."""
+    """Every searched setting with its range, and the number of trials that have it."""
     trials = [trial for study in studies for trial in study.get_trials(deepcopy=False)]
     distributions = {name: d for trial in trials for name, d in trial.distributions.items()}
     drawn = sum(bool(trial.params) for trial in trials)
     have = Counter(name for trial in trials for name in trial.params)
-    rows = [[setting(name), *_range(d)] for name, d in distributions.items()]
-    heads = ["setting", "values", "low", "high"]
-    if any(have[name] < drawn for name in distributions):
-        heads.append("trials with it")
-        rows = [
-            [*row, f"{have[name]} of {drawn}"]
-            for row, name in zip(rows, distributions, strict=True)
-        ]
-    return text_frame(heads, rows)
+    rows = [
+        [setting(name), _scale(d), *_ends(d), f"{have[name]} of {drawn}"]
+        for name, d in distributions.items()
+    ]
+    return text_frame(["setting", "values", "low", "high", "trials with it"], rows)
 
 
-def _range(distribution: BaseDistribution) -> list[str]:
+def _scale(distribution: Any) -> str:
     if isinstance(distribution, CategoricalDistribution):
-        return [f"one of {', '.join(map(value, distribution.choices))}", "–", "–"]
-    assert isinstance(distribution, FloatDistribution | IntDistribution)
+        return f"one of {', '.join(map(value, distribution.choices))}"
     whole = isinstance(distribution, IntDistribution)
     scale = ["whole numbers"] * whole + ["logarithmic" if distribution.log else "linear"]
-    if distribution.step is not None and not (whole and distribution.step == 1):
+    if distribution.step not in (None, 1 if whole else None):
         scale.append(f"in steps of {value(distribution.step)}")
-    return [", ".join(scale), value(distribution.low), value(distribution.high)]
+    return ", ".join(scale)
 
 
-def best_trials(study: Study, best: FrozenTrial, metric: Metric) -> DataFrame:
-    """The five best trials with their settings: the best one first, then by score and age."""
+def _ends(distribution: Any) -> list[str]:
+    if isinstance(distribution, CategoricalDistribution):
+        return [NOTHING, NOTHING]
+    return [value(distribution.low), value(distribution.high)]
+
+
+def best_trials(study: Study, best: FrozenTrial, error: float | None, metric: Metric) -> DataFrame:
+    """The five best trials: the best one first, then by score and age; see :func:`_trials`."""
     shown = sorted(
         complete(study),
         key=lambda t: (t.number != best.number, metric.gain(0.0, t.value or 0.0), t.number),
-    )[:BEST]
-    names = _names(shown)
-    rows = [
-        [
-            f"{trial.number}{' (grid)' if trial.user_attrs.get(GRID) else ''}",
-            *_values(trial, names),
-            metric.text(trial.value or 0.0),
-        ]
-        for trial in shown
-    ]
-    return text_frame(["trial", *map(setting, names), f"inner {metric.label}"], rows)
+    )
+    return _trials(shown[:BEST], best, error, metric)
 
 
 def grid_table(
     study: Study, best: FrozenTrial, error: float | None, metric: Metric
 ) -> DataFrame | None:
-    """The grid trials, and the best trial of all.
+    """The grid trials, and the best trial of all; None where no trial belongs to the grid."""
+    trials = study.get_trials(deepcopy=False)
+    grid = [t for t in trials if t.user_attrs.get(GRID) and failure_of(t) != INTERRUPTED]
+    others = [] if best.number in {trial.number for trial in grid} else [best]
+    return _trials([*grid, *others], best, error, metric) if grid else None
+
+
+def _trials(
+    trials: Sequence[FrozenTrial], best: FrozenTrial, error: float | None, metric: Metric
+) -> DataFrame:
+    """Trials with their settings and scores.
 
     Args:
-        study: the search.
-        best: its best trial.
+        trials: in their order.
+        best: the trial that they are compared with.
         error: the standard error of one inner score, points; None if it is not known.
         metric: the metric.
-
-    Returns:
-        The table; None where no trial belongs to the grid.
     """
-    trials = study.get_trials(deepcopy=False)
-    grid = [
-        t for t in trials if t.user_attrs.get(GRID) and failure_of(t) not in (INTERRUPTED, SURPLUS)
-    ]
-    if not grid or best.value is None:
-        return None
-    shown = grid if best.number in {trial.number for trial in grid} else [*grid, best]
-    names, rows = _names(shown), []
-    for trial in shown:
-        is_best = trial.number == best.number
-        row = [f"{trial.number}{', the best of all' * is_best}", *_values(trial, names)]
-        if trial.value is None or trial.state.name != "COMPLETE":
-            row += [STATES[trial.state.name], NOTHING, NOTHING]
-        elif is_best:
-            row += [metric.text(trial.value), NOTHING, NOTHING]
-        else:
-            gap = metric.gain(best.value, trial.value)
+    names, rows = list(dict.fromkeys(name for t in trials for name in t.params)), []
+    for trial in trials:
+        notes = [" (grid)"] * bool(trial.user_attrs.get(GRID))
+        notes += [", the best of all"] * (trial.number == best.number)
+        scores = [STATES[trial.state.name], NOTHING, NOTHING]
+        if trial.state.name == "COMPLETE":
+            gap = metric.gain(best.values[0], trial.values[0])
             in_errors = f"{gap / error:.1f}" if error else NOTHING
-            row += [metric.text(trial.value), metric.difference(gap), in_errors]
-        rows.append(row)
+            scores = [metric.text(trial.values[0]), metric.difference(gap), in_errors]
+        if trial.number == best.number:
+            scores[1:] = [NOTHING, NOTHING]
+        settings_of = [value(trial.params.get(name)) for name in names]
+        rows.append([f"{trial.number}{''.join(notes)}", *settings_of, *scores])
     less = "best less this" if metric.higher else "this less best"
     gaps = [f"{less}, {metric.points}", "in standard errors"]
     return text_frame(["trial", *map(setting, names), f"inner {metric.label}", *gaps], rows)
@@ -231,7 +212,7 @@ def grid_table(
 
 def states(study: Study) -> DataFrame:
     """Numbers of trials by state, and reasons of failures."""
-    trials = [t for t in study.get_trials(deepcopy=False) if failure_of(t) != SURPLUS]
+    trials = study.get_trials(deepcopy=False)
     counts = Counter(trial.state.name for trial in trials)
     reasons = Counter(reason for trial in trials if (reason := failure_of(trial)))
     why = ", ".join(f"{reason}: {n}" for reason, n in reasons.most_common())
@@ -258,14 +239,6 @@ def studies(result: SearchResult) -> DataFrame:
     return text_frame(heads, rows)
 
 
-def _names(trials: Sequence[FrozenTrial]) -> list[str]:
-    return list(dict.fromkeys(name for trial in trials for name in trial.params))
-
-
-def _values(trial: FrozenTrial, names: Sequence[str]) -> list[str]:
-    return [value(trial.params.get(name)) for name in names]
-
-
 # The pages
 
 
@@ -287,20 +260,17 @@ def write(result: SearchResult, path: Path, *, command: str) -> list[Path]:
     from gcl_hard.reports.search_figures import write_figures
 
     check_target(path)
-    stems = _stems(result, path)
-    options: dict[str, Any] = {
-        "title": title(result), "step": step_of(result), "grid": grid_of(result),
-        "metric": result.metric,
-    }  # fmt: skip
-    both = list(zip(result.findings, stems, strict=True))
-    drawn = [write_figures(finding.study, stem, **options) for finding, stem in both]
+    both = list(zip(result.findings, _stems(result, path), strict=True))
+    drawn = [
+        write_figures(finding.study, stem, title=title(result), metric=result.metric)
+        for finding, stem in both
+    ]
     texts = {
         path: page(result, path, command=command, figures=drawn),
         path.with_suffix(".html"): html(result),
     }
     for finding, stem in both:
-        config = _config(stem)
-        named: dict[str, Any] = {}
+        config, named = _config(stem), dict[str, Any]()
         if result.facts.get("graphs_name"):
             named["dataset"] = [result.facts["graphs_name"]]
         if finding.metric != ACCURACY:
@@ -310,27 +280,16 @@ def write(result: SearchResult, path: Path, *, command: str) -> list[Path]:
 
 
 def check_target(path: Path) -> None:
-    """Refuse a path to which no page of a search can be written.
+    """Refuse to overwrite a file that is no page of a search.
 
     Args:
         path: path of the page to be written.
 
     Raises:
-        InputError: if it is not NAME.md, is in no folder that can be written to, or is a page of
-            something else.
+        InputError: for a folder, or a page of something else.
     """
-    if path.suffix != ".md":
-        raise InputError(f"report is a page of Markdown, NAME.md, got {path}")
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise InputError(f"cannot write {path}: give a file in a folder that can be written to")
     check_regular(path)
-    try:
-        content = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return
-    except (OSError, UnicodeDecodeError):
-        content = "something else"
+    content = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     if content.strip() and not content.startswith(HEAD):
         raise InputError(f"{path} is not a search report: give the report another name")
 
@@ -385,21 +344,20 @@ def html(result: SearchResult) -> str:
     Returns:
         HTML that includes the drawing script once; it loads nothing.
     """
-    from gcl_hard.reports.search_figures import interactive, readable
+    from gcl_hard.reports.search_figures import interactive
 
     figures = [
         [
             (caption, figure.to_html(
-                full_html=False, include_plotlyjs=name == "history" and not number,
+                full_html=False, include_plotlyjs=number == k == 0,
                 config={"displaylogo": False, "responsive": True, "showSendToCloud": False},
                 default_height="440px", div_id=f"{name}-{number + 1}",
             ))
-            for name, (caption, figure) in drawn.items()
+            for k, (name, (caption, figure)) in enumerate(
+                interactive(finding.study, result.metric).items()
+            )
         ]
         for number, finding in enumerate(result.findings)
-        for drawn in [
-            interactive(readable(finding.study), step_of(result), result.metric)
-        ]
     ]  # fmt: skip
     template = environment(html=True).get_template("search.html.j2")
     return template.render(**_context(result), figures=figures)
@@ -417,13 +375,12 @@ def _context(result: SearchResult) -> dict[str, Any]:
         "parts": [
             {
                 "finding": finding,
-                "best": best_trials(finding.study, finding.best, result.metric),
-                "grid": grid_table(
-                    finding.study, finding.best, inner_error(result, finding), result.metric
-                ),
+                "best": best_trials(finding.study, finding.best, error, result.metric),
+                "grid": grid_table(finding.study, finding.best, error, result.metric),
                 "states": states(finding.study),
             }
             for finding in result.findings
+            for error in [inner_error(result, finding)]
         ],
     }
 

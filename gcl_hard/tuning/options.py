@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner, WilcoxonPruner
-from optuna.samplers import BaseSampler, CmaEsSampler, GridSampler, RandomSampler, TPESampler
+from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 
 from gcl_hard.core.seeds import seed_for
 from gcl_hard.errors import InputError, check_option
@@ -40,7 +39,6 @@ from gcl_hard.experiments.trials import Inner, Steps
 from gcl_hard.experiments.values import warn_of_unread
 from gcl_hard.tuning.objective import check_encoder
 from gcl_hard.tuning.space import Base, Space, default_space, read_space
-from gcl_hard.tuning.storage import BATCH, positions
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -110,7 +108,7 @@ class TuneOptions(SearchOptions):
         if match := NOT_IN_NAMES.search(name):
             raise InputError(
                 f"study_name {name!r} is a file name as well, which cannot have {match.group()!r} "
-                f"on every system: give another; an earlier version stored it as {plain(name)!r}"
+                f"on every system: give another"
             )
 
     def _check_sampler(self) -> None:
@@ -120,14 +118,6 @@ class TuneOptions(SearchOptions):
                 f"cmaes searches numbers only, and {', '.join(words)} is a choice: use "
                 f"--sampler tpe, or make it a range"
             )
-        if isinstance(self.own_sampler, GridSampler):
-            names = {dimension.name for dimension in self.search_space.dimensions}
-            if differ := sorted(names ^ self.own_sampler._search_space.keys()):
-                raise InputError(
-                    f"{', '.join(differ)}: in only one of the grid of GridSampler "
-                    f"({', '.join(sorted(self.own_sampler._search_space))}) and the space "
-                    f"({', '.join(sorted(names))}), which must have the same names"
-                )
 
     @property
     def steps(self) -> Steps:
@@ -311,113 +301,74 @@ def check_unsearched(settings: Mapping[str, Any], space: Space, base: Base) -> N
 
 
 def _forwarded(name: str) -> Callable[..., Any]:
-    """A method of :class:`PerTrialSeed` that calls its inner sampler on the trials it may see."""
+    """A method of :class:`BatchSampler` that calls its inner sampler without the batch."""
 
-    def method(self: PerTrialSeed, study: Study, trial: FrozenTrial, *arguments: Any) -> Any:
-        return getattr(self._inner, name)(self._seen, _numbered(trial, self._position), *arguments)
+    def method(self: BatchSampler, study: Study, *arguments: Any) -> Any:
+        return getattr(self._inner, name)(_Without(study, self._batch), *arguments)
 
     return method
 
 
-class PerTrialSeed(BaseSampler):
-    """A sampler that is seeded by each trial's position, and sees the trials before its batch.
+class BatchSampler(BaseSampler):
+    """A sampler that is seeded by each trial's number, and does not see the trial's own batch.
 
-    A position is a trial's number, not counting repeats of interrupted trials. The storage gives
-    each number once, so that workers on one study, on any machine and after any restart, never draw
-    the same random numbers twice. Trials of a batch do not see each other, so that a single worker
-    draws the same in every run, wherever it was killed and restarted. Concurrent workers see which
-    trials have ended, which depends on their speed.
+    The storage gives each number once, so that drivers of one study, on any machine and after any
+    restart, never draw the same random numbers twice.
 
     Args:
         make: makes the sampler with a seed; a sampler with a state keeps it in the storage.
         seed: seed of the study.
 
     Example:
-        >>> sampler = PerTrialSeed(lambda seed: RandomSampler(seed), seed=0)
+        >>> sampler = BatchSampler(lambda seed: RandomSampler(seed), seed=0)
     """
 
     def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
         self._make, self._seed = make, seed
         self._inner = make(seed)
-        self._seen: Any = None
-        self._position = 0
-        self.size = 1
-        """Trials of the next batch."""
+        self._batch = set[int]()
+
+    def begin(self) -> None:
+        """Begin a batch."""
+        self._batch = set()
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Seed the sampler, and store the batch of the trial."""
-        # Not study.get_trials: Hyperband shows samplers only the trials of a bracket.
-        trials = study._storage.get_all_trials(study._study_id, deepcopy=False)
-        by_number = positions(trials)
-        position = self._position = by_number[trial.number]
-        batch = self._batch(trials, by_number, position)
-        if trial.user_attrs.get(BATCH) != batch:
-            study._storage.set_trial_user_attr(trial._trial_id, BATCH, batch)
-        self._inner = self._make(seed_for(self._seed, position) % 2**32)
-        self._seen = _before(study, trials, by_number, batch[0])
-        self._inner.before_trial(self._seen, _numbered(trial, position))
-
-    def _batch(
-        self, trials: Sequence[FrozenTrial], by_number: Sequence[int], position: int
-    ) -> list[int]:
-        """First position and size of a batch: as stored, of the position before, or new."""
-        stored = {
-            at: trial.user_attrs[BATCH]
-            for trial, at in zip(trials, by_number, strict=True)
-            if BATCH in trial.user_attrs and at in (position, position - 1)
-        }
-        first, size = stored.get(position) or stored.get(position - 1, (position, self.size))
-        return [first, size] if position < first + size else [position, self.size]
-
-    def goes_on(self, study: Study, number: int) -> bool:
-        """Whether the next trial belongs to the batch of the trial of a number."""
-        trials = study.get_trials(deepcopy=False)
-        by_number = positions(trials)
-        waits = (at for t, at in zip(trials, by_number, strict=True) if t.state.name == "WAITING")
-        following = next(waits, max(by_number) + 1)
-        return bool(self._batch(trials, by_number, following) == trials[number].user_attrs[BATCH])
+        """Seed the sampler."""
+        self._batch.add(trial.number)
+        self._inner = self._make(seed_for(self._seed, trial.number) % 2**32)
+        self._inner.before_trial(cast("Study", _Without(study, self._batch)), trial)
 
     infer_relative_search_space = _forwarded("infer_relative_search_space")
     sample_relative = _forwarded("sample_relative")
     sample_independent = _forwarded("sample_independent")
 
 
-def _numbered(trial: FrozenTrial, number: int) -> FrozenTrial:
-    """A trial under another number, which samplers draw by."""
-    numbered = copy.copy(trial)
-    numbered.number = number
-    return numbered
+class _Without:
+    """A study without some of its trials, by their numbers."""
 
+    def __init__(self, study: Study, hidden: set[int]) -> None:
+        self._study, self._hidden = study, hidden
 
-def _before(
-    study: Study, trials: Sequence[FrozenTrial], by_number: Sequence[int], first: int
-) -> Study:
-    """A study as it was before a position: the last trial of each earlier position, numbered by
-    it.
-    """
-    last = {at: trial for trial, at in zip(trials, by_number, strict=True) if at < first}
-    shown = {trial.number for trial in study.get_trials(deepcopy=False)}
-    earlier = [_numbered(trial, at) for at, trial in sorted(last.items()) if trial.number in shown]
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._study, name)
 
     def get_trials(
-        deepcopy: bool = True, states: Any = None, use_cache: bool = False
+        self, deepcopy: bool = True, states: Any = None, use_cache: bool = False
     ) -> list[FrozenTrial]:
-        selected = [trial for trial in earlier if states is None or trial.state in states]
-        return copy.deepcopy(selected) if deepcopy else selected
+        trials = self._study.get_trials(deepcopy=deepcopy, states=states)
+        return [trial for trial in trials if trial.number not in self._hidden]
 
-    seen: Any = copy.copy(getattr(study, "_study", study))
-    seen.get_trials = seen._get_trials = get_trials
-    return cast("Study", seen)
+    _get_trials = get_trials  # which samplers call
 
 
-def sampler(name: SamplerName, seed: int) -> PerTrialSeed:
+def sampler(name: SamplerName, seed: int) -> BatchSampler:
     """A sampler by name: tpe, cmaes or random.
 
     Args:
         name: its name.
         seed: seed of the study.
     """
-    return PerTrialSeed(partial(_sampler, name), seed)
+    return BatchSampler(partial(_sampler, name), seed)
 
 
 def _sampler(name: SamplerName, seed: int) -> BaseSampler:

@@ -18,7 +18,7 @@ from gcl_hard.experiments.record import ACCURACY
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.tuning.space import Base
-from gcl_hard.tuning.storage import DIGEST, OUTER, TrialCounts
+from gcl_hard.tuning.storage import OUTER, TrialCounts
 
 if TYPE_CHECKING:
     from gcl_hard.tuning.search import PreparedSearch
@@ -83,7 +83,7 @@ class Finding:
         usual = None if experiment_of(config).searches_on_test(config) else UNFINISHED
         score = scores.get(str(best.number), usual)
         outer, missing = (None, score) if isinstance(score, str) else (score, None)
-        n_outer = len({*scores} - {DIGEST})
+        n_outer = sum(map(str.isdigit, scores))  # earlier versions stored a digest beside them
         return cls(study, best, config, best.value, outer, missing, n_outer, metric)
 
     @property

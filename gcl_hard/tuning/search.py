@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import distribution_to_json
@@ -30,30 +30,22 @@ from gcl_hard.experiments.runner import data_sets, share, share_of
 from gcl_hard.experiments.settings import HEAD, RunConfig, changed
 from gcl_hard.experiments.trials import Candidate, Outer
 from gcl_hard.tuning.objective import Objective, check_output, score_outside, score_trials
-from gcl_hard.tuning.options import PerTrialSeed, TuneOptions, plain, pruner, sampler
+from gcl_hard.tuning.options import BatchSampler, TuneOptions, plain, pruner, sampler
 from gcl_hard.tuning.storage import (
-    DEATHS,
-    DIGEST,
-    DRAWN,
-    FIXED,
     OUTER,
     OWN,
+    RETRIES,
     SCORED_ON,
-    SURPLUS,
     Heartbeats,
     StudyStorage,
     TrialCounts,
-    digest,
-    enqueue_again,
     fail,
     own_url,
     put_back,
-    put_back_orphans,
-    stoppable,
+    retry_orphans,
     uninterrupted,
     url_of,
     waiting,
-    with_digest,
 )
 
 if TYPE_CHECKING:
@@ -64,8 +56,6 @@ if TYPE_CHECKING:
 
 POLL = 0.5
 """Seconds between checks of a study whose last trials other drivers are scoring."""
-COUNTED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
-"""States of trials that count towards the number asked for."""
 
 
 @dataclass(frozen=True)
@@ -268,11 +258,9 @@ class PreparedSearch:
         with ExitStack() as stack:
             shown = stack.enter_context(progress(console, speed_estimate_period=300))
             bars = StudyBars(shown, console, studies, self)
-            beats = stack.enter_context(Heartbeats(storage, self.url))
-            if not beats.needed:
-                for study in studies:
-                    put_back_orphans(study)
-            driver = _Driver(self, studies, beats, bars)
+            trials: dict[tuple[int, int], Trial] = {}
+            beats = stack.enter_context(Heartbeats(storage, self.url, trials))
+            driver = _Driver(self, studies, trials, beats, bars)
             workers = engine(options.jobs, options.scheduler, driver.on_report)
             driver.run(stack.enter_context(workers))
 
@@ -301,10 +289,11 @@ class _Driver:
 
     search: PreparedSearch
     studies: Sequence[Study]
+    _trials: dict[tuple[int, int], Trial]
     beats: Heartbeats
     bars: StudyBars
+    _stopping: set[int] = field(default_factory=set)
     _stopped: set[int] = field(default_factory=set)
-    _trials: dict[tuple[int, int], Trial] = field(default_factory=dict)
     _groups: dict[Task, tuple[int, list[Candidate]]] = field(default_factory=dict)
 
     def run(self, workers: Engine) -> None:
@@ -319,15 +308,28 @@ class _Driver:
         try:
             self._search()
             self._score_outside()
-        except BaseException:
-            self._put_back()
+        except BaseException as error:
+            if not isinstance(error, OSError):  # nothing is written behind a failed write
+                self._put_back()
             raise
+        finally:
+            for study in self.studies:
+                vars(study).pop("stop", None)
 
     def _search(self) -> None:
         asked = self.search.options.trials
         for k, study in enumerate(self.studies):
-            if _is_exhausted(study):
-                self._stopped.add(k)
+            # Optuna's own stops nothing but study.optimize.
+            study.stop = partial(self._stopping.add, k)  # type: ignore[method-assign]
+            if not self.beats.needed:
+                retry_orphans(study)
+                self._stopping.discard(k)
+            tried = [trial for trial in study.get_trials(deepcopy=False) if trial.params]
+            # Samplers that try all settings once stop a search after its last trial.
+            ends = isinstance(study.sampler, GridSampler | BruteForceSampler)
+            if ends and tried and not waiting(study):
+                study.sampler.after_trial(study, tried[-1], tried[-1].state, tried[-1].values)
+        self._stopped |= self._stopping
         self._fill()
         while True:
             for task in self._workers.completed():
@@ -380,54 +382,36 @@ class _Driver:
                 return candidates
 
     def _draw(self, k: int, n: int) -> list[Trial]:
-        """Trials with drawn settings, never more than the study still needs."""
-        study, options = self.studies[k], self.search.options
-        drawn: list[Trial] = []
-        batched = study.sampler if isinstance(study.sampler, PerTrialSeed) else None
-        if batched is not None:
-            batched.size = n
-        for _ in range(n):
-            if drawn and batched is not None and not batched.goes_on(study, drawn[-1].number):
-                break  # the next batch sees the scores of this one
-            trial = self._drawn(k)
-            alone = DEATHS in trial.user_attrs  # these settings may have ended a driver
+        """Trials with drawn settings; one whose driver has died is by itself."""
+        study, drawn = self.studies[k], list[Trial]()
+        if isinstance(study.sampler, BatchSampler):
+            study.sampler.begin()
+        while len(drawn) < n:
+            alone = any(RETRIES in trial.system_attrs for trial in waiting(study)[:1])
             if alone and drawn:
-                self._put_back({(k, trial.number)})
                 break
-            drawn.append(trial)
-            if alone:
+            drawn.append(self._drawn(k))
+            if alone:  # these settings may have ended a driver
                 break
-        stored = study.get_trials(deepcopy=False)
-        kept = []
-        for trial in drawn:
-            earlier = sum(t.number < trial.number and t.state in COUNTED for t in stored)
-            if earlier < options.trials:
-                kept.append(trial)
-                continue
-            # Surplus, since another driver asked at the same time. An enqueued one is kept for when
-            # more trials are asked for.
-            if FIXED in stored[trial.number].system_attrs:
-                enqueue_again(study, stored[trial.number])
-            self._end(k, trial, None, SURPLUS)
-        return kept
+        return drawn
 
     def _drawn(self, k: int) -> Trial:
         """A trial with drawn settings."""
         study, options = self.studies[k], self.search.options
-        with stoppable(study):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Heartbeat of storage")  # we record them
             trial = study.ask()
-            self._trials[k, trial.number] = trial
-            self.beats.begin(trial)
-            try:
-                options.search_space.draw(trial, options.base)
-            except ValueError as error:
-                if options.own_sampler is None:
-                    raise
-                names = ", ".join(dimension.name for dimension in options.search_space.dimensions)
-                raise InputError(
-                    f"sampler {_class_name(options.own_sampler)} cannot draw {names}: {error}"
-                ) from error
-            trial.set_user_attr(DRAWN, trial.number)
+        self._trials[k, trial.number] = trial
+        self.beats.record(trial)
+        try:
+            options.search_space.draw(trial, options.base)
+        except ValueError as error:
+            if options.own_sampler is None:
+                raise
+            raise InputError(
+                f"sampler {_class_name(options.own_sampler)} cannot draw settings of this space: "
+                f"{error}"
+            ) from error
         return trial
 
     @uninterrupted()
@@ -452,8 +436,7 @@ class _Driver:
                 # A group starts again if its worker process dies.
                 warnings.filterwarnings("ignore", message=".*already reported.*")
                 trial.report(accuracy, step)
-            with stoppable(trial.study):
-                return not trial.should_prune()
+            return not trial.should_prune()
         except UpdateFinishedTrialError:  # stale: another driver has enqueued it again
             return False
 
@@ -466,26 +449,17 @@ class _Driver:
             fail(study, trial, failure)
         else:
             # Another driver may have ended it meanwhile.
-            with suppress(UpdateFinishedTrialError), stoppable(study):
-                if accuracy is not None:
-                    trial.set_user_attr(DIGEST, digest(trial.params, accuracy))
+            with suppress(UpdateFinishedTrialError):
                 study.tell(trial, accuracy, state=state, skip_if_finished=True)
         if waiting(study):  # an exhausted sampler does not know of trials that are enqueued again
-            study._stop_flag = False
-        self._forget(k, trial)
-        self.bars.show(k, TrialCounts.of(study))
-        if self.search.options.callbacks:
-            ended = study.get_trials(deepcopy=False)[trial.number]
-            with stoppable(study):
-                for callback in self.search.options.callbacks:
-                    callback(study, ended)
-        if study._stop_flag:
-            self._stopped.add(k)
-
-    def _forget(self, k: int, trial: Trial) -> None:
-        self.beats.end(trial)
+            self._stopping.discard(k)
         self._trials.pop((k, trial.number))
-        self.bars.ended(k, trial.number)
+        self.bars.ended(k, trial.number, TrialCounts.of(study))
+        ended = study.get_trials(deepcopy=False)[trial.number]
+        for callback in self.search.options.callbacks:
+            callback(study, ended)
+        if k in self._stopping:
+            self._stopped.add(k)
 
     def _ended(self, task: Task) -> None:
         """Handle the end of a task: resend or fail trials without a score."""
@@ -536,30 +510,13 @@ class _Driver:
                     f"on the outer test part were killed; if memory ran out, use fewer --jobs"
                 ) from error
             scores = study.user_attrs.get(OUTER, {})
-            study.set_user_attr(OUTER, with_digest({**scores, str(best.number): score}))
+            study.set_user_attr(OUTER, {**scores, str(best.number): score})
 
     @uninterrupted()
-    def _put_back(self, trials: set[tuple[int, int]] | None = None) -> None:
-        """Enqueue the settings of unfinished trials again, of all if None are named."""
-        for k, number in [*self._trials] if trials is None else trials:
-            study, trial = self.studies[k], self._trials[k, number]
-            stored = study.get_trials(deepcopy=False)[number]
-            if stored.state == TrialState.RUNNING:
-                put_back(study, stored, died=False)
-            self._forget(k, trial)
-
-
-def _is_exhausted(study: Study) -> bool:
-    """Whether a sampler that tries all settings once has done so, and no trial is enqueued."""
-    tried = [trial for trial in study.get_trials(deepcopy=False) if trial.params]
-    if not tried or waiting(study):
-        return False
-    if isinstance(study.sampler, GridSampler):
-        return study.sampler.is_exhausted(study)
-    if isinstance(study.sampler, BruteForceSampler):  # which decides this after a trial
-        with stoppable(study):
-            study.sampler.after_trial(study, tried[-1], tried[-1].state, tried[-1].values)
-    return study._stop_flag
+    def _put_back(self) -> None:
+        """Enqueue the settings of unfinished trials again."""
+        for (k, _), trial in self._trials.items():
+            put_back(self.studies[k], trial)
 
 
 class StudyBars:
@@ -575,34 +532,32 @@ class StudyBars:
     def __init__(
         self, bars: Progress, console: Console, studies: Sequence[Study], search: PreparedSearch
     ) -> None:
-        self._bars, self._console, self._studies = bars, console, studies
+        self._bars, self._print = bars, partial(console.print, highlight=False, markup=False)
+        self._studies = studies
         self._asked, self._metric = search.options.trials, metric(search.metric)
-        self._where = (
-            "on the test folds"
-            if experiment_of(search.config).searches_on_test(search.config)
-            else "inside"
-        )
+        on_test = experiment_of(search.config).searches_on_test(search.config)
+        self._where = "on the test folds" if on_test else "inside"
         self._counts = [TrialCounts.of(study) for study in studies]
         self._shares: dict[tuple[int, int], float] = {}
         self._tasks = []
         for k, (study, counts) in enumerate(zip(studies, self._counts, strict=True)):
-            done, asked = counts.finished, self._asked
-            self._tasks.append(bars.add_task(self._text(k), total=asked, completed=done))
+            done = counts.finished
+            self._tasks.append(bars.add_task(self._text(k), total=self._asked, completed=done))
             if done:
-                line = f"{study.study_name}: {done} of {asked} trials were done before"
-                console.print(line, style="dim", highlight=False, markup=False)
+                line = f"{study.study_name}: {done} of {self._asked} trials were done before"
+                self._print(line, style="dim")
 
     def show(self, k: int, counts: TrialCounts) -> None:
         """Show the progress of the k-th study, and a new best trial."""
-        study, former, best = self._studies[k], self._counts[k].best, counts.best
+        former, best = self._counts[k].best, counts.best
         self._counts[k] = counts
         if best is not None and (
             former is None or self._metric.gain(best.values[0], former.values[0]) > 0
         ):
-            score = f"{self._metric.shown(best.values[0])} {self._where}"
-            line = f"{study.study_name} trial {best.number}: {score}, the best of {counts.finished}"
-            line = f"{line} ({_settings(best.params)})"
-            self._console.print(line, highlight=False, markup=False)
+            self._print(
+                f"{self._studies[k].study_name} trial {best.number}: {self._score(best)}, the best "
+                f"of {counts.finished} ({_settings(best.params)})"
+            )
         self._draw(k)
 
     def progress(self, k: int, number: int, share: float) -> None:
@@ -610,23 +565,25 @@ class StudyBars:
         self._shares[k, number] = share
         self._draw(k)
 
-    def ended(self, k: int, number: int) -> None:
+    def ended(self, k: int, number: int, counts: TrialCounts) -> None:
         """Show that a trial has ended."""
         self._shares.pop((k, number), None)
+        self.show(k, counts)
 
     def _draw(self, k: int) -> None:
         under_way = sum(share for (study, _), share in self._shares.items() if study == k)
         done = min(self._counts[k].finished + under_way, self._asked)
         self._bars.update(self._tasks[k], completed=done, description=self._text(k))
 
+    def _score(self, trial: FrozenTrial) -> str:
+        return f"{self._metric.shown(trial.values[0])} {self._where}"
+
     def _text(self, k: int) -> str:
-        counts, name = self._counts[k], self._studies[k].study_name
-        best = ""
-        if counts.best is not None:
-            best = f", best {self._metric.shown(counts.best.values[0])} {self._where}"
+        counts = self._counts[k]
+        best = f", best {self._score(counts.best)}" if counts.best else ""
         failed = f", {counts.failures.total()} failed" if counts.failures else ""
         asked = "" if counts.finished > self._asked else f" of {self._asked}"
-        return f"{name}: {counts.finished}{asked} trials done{best}{failed}"
+        return f"{self._studies[k].study_name}: {counts.finished}{asked} trials done{best}{failed}"
 
 
 def _settings(params: dict[str, Any]) -> str:

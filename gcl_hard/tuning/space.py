@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, get_args
 
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
@@ -35,7 +35,6 @@ TYPES = ("float", "int", "categorical")
 RANGE = ("type", "low", "high", "log", "step", "when")
 CHOICE = ("type", "choices", "when")
 EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
-KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 KEYS = ("space", "grid")
 ENCODER = "encoder."
 """Prefix of the settings of a user's own encoder."""
@@ -122,6 +121,7 @@ class Dimension:
         if _kind(value) in map(_kind, self.ends):
             with suppress(ValueError):
                 internal = distribution.to_internal_repr(value)
+        # Optuna has no public test of whether a value is in a range, at a step.
         if internal is None or not distribution._contains(internal):
             whose = "of the grid" if in_grid else "of the command, which the grid keeps,"
             space = (" to " if self.numeric else ", ").join(map(str, self.ends))
@@ -220,14 +220,12 @@ def _range(
 
 def _number(name: str, key: str, value: Any, *, whole: bool) -> float:
     """A number, even if YAML 1.1 reads it as text, such as 1e-4."""
-    kind = "a whole number" if whole else "a finite number"
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number) or (whole and number != int(number)):
-        raise InputError(f"{name}: {key} must be {kind}, got {value!r}")
-    return int(number) if whole else number
+    number = as_number(value)
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    if not is_number or not math.isfinite(number) or (whole and number != int(number)):
+        kind = "a whole" if whole else "a finite"
+        raise InputError(f"{name}: {key} must be {kind} number, got {value!r}")
+    return int(number) if whole else float(number)
 
 
 @dataclass(frozen=True)
@@ -475,8 +473,6 @@ def _check_name(dimension: Dimension, base: Base) -> None:
         raise InputError(
             f"{name} cannot be searched: scores of different {name} are not comparable"
         )
-    else:
-        _check_kind(dimension, known(base.kind)[name].kind)
     for method in dimension.methods or (dimension.ends if name == "method" else ()):
         if method not in METHODS:
             kind = f"method of {name}" if dimension.methods else "method"
@@ -486,24 +482,6 @@ def _check_name(dimension: Dimension, base: Base) -> None:
 def _decides_scores(field: Field) -> bool:
     """Whether scores of different values cannot be compared."""
     return field.setting.part in ("data", "split") or field.setting.space == ()
-
-
-def _check_kind(dimension: Dimension, hint: Any) -> None:
-    """Check that values have the setting's type."""
-    name, kinds = dimension.name, get_args(hint) or (hint,)
-    if tuple in {get_origin(kind) or kind for kind in (hint, *kinds)}:
-        raise InputError(f"{name} is a list, which cannot be searched")
-    if dimension.numeric:
-        wanted = "int" if int in kinds else "float" if float in kinds else "categorical"
-        is_int = isinstance(dimension.distribution, IntDistribution)
-        if wanted != ("int" if is_int else "float"):
-            raise InputError(f"{name} is searched with type: {wanted}")
-        return
-    expected = next((text for kind, text in KINDS.items() if kind in kinds), "a word")
-    for value in dimension.ends:
-        fits = type(value) in kinds or (float in kinds and type(value) is int)
-        if not fits and not (isinstance(value, str) and expected == "a word"):
-            raise InputError(f"{name} is {expected}, got {value!r}")
 
 
 def _check_ends(dimension: Dimension, base: Base, method: str) -> None:

@@ -1,14 +1,16 @@
-"""Storage of studies: opening it, checking a study's identity, recovering orphaned trials."""
+"""Storage of studies: opening it, checking a study's identity, repeating interrupted trials."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -20,28 +22,30 @@ from optuna.exceptions import (
     StorageInternalError,
     UpdateFinishedTrialError,
 )
-from optuna.storages import BaseStorage, RDBStorage
+from optuna.storages import (
+    BaseStorage,
+    JournalStorage,
+    RDBStorage,
+    RetryHeartbeatStaleTrialCallback,
+)
+from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from gcl_hard.core.extras import check_extra
-from gcl_hard.errors import InputError
-from gcl_hard.errors import without_password as shown
+from gcl_hard.errors import InputError, without_password
 from gcl_hard.experiments.choice import best
 from gcl_hard.experiments.engine import on_interrupt
-from gcl_hard.experiments.record import digest_of
 from gcl_hard.experiments.settings import HEAD
-from gcl_hard.files.io import locked
-from gcl_hard.tuning.journal import journal
+from gcl_hard.files.io import check_regular, locked
 
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
-    from sqlalchemy import URL
 
-MEMORY = ":memory:"
 JOURNAL = (".journal", ".log")
+IN_A_FILE = re.compile(r"sqlite(\+\w+)?:///(?!:memory:|/*$)")
 ATTEMPTS, PAUSE = 5, 0.3
 """Attempts, and seconds between them, to create tables that another driver may be creating."""
 LOCK_SECONDS = 60
@@ -55,22 +59,14 @@ IDENTITY, READY, OUTER, SCORED_ON = "gcl_hard", "gcl_hard_ready", "outer", "scor
 number of the trial, and the device and versions that scored its last trials."""
 READY_SECONDS = 10.0
 """How long another driver may take to enqueue the grid of a study that it created."""
-GRID, AGAIN, FIRST, DEATHS, FAILURE = "grid", "again", "first", "deaths", "failure"
-"""Attributes of a trial: whether it belongs to the grid; the trial that it repeats; the first trial
-of a chain of repeats; drivers that have ended while its settings were trained; why it failed."""
-BATCH, DRAWN, DIGEST = "batch", "drawn", "digest"
-"""Attributes of a trial: the first position and the size of its batch; the number of the trial in
-which all its settings were drawn; the digest of its settings and its score. The outer scores of a
-study contain a digest as well."""
-FIXED = "fixed_params"
-"""Optuna's attribute of an enqueued trial: its settings."""
-OF_GRID = ("grid_id", "search_space")
-"""Attributes of a trial by which Optuna's GridSampler knows its combination of the grid."""
-SURPLUS, INTERRUPTED = "surplus", "interrupted, enqueued once more"
-"""Reasons that do not count as failures of the settings."""
+GRID, AGAIN, FAILURE = "grid", "again", "failure"
+"""Attributes of a trial: whether it belongs to the grid; the trial that it repeats after Ctrl-C;
+why it failed."""
+RETRIES = "retry_history"
+"""Optuna's attribute of a trial: the trials of dead drivers that it repeats."""
 TRIES = 3
 """Drivers that may end while the same settings are trained, before these count as failed."""
-
+INTERRUPTED, GIVEN_UP = "interrupted, enqueued once more", f"its search ended, {TRIES} times"
 
 OWN = "object:"
 """Scheme of a storage that is the user's own object."""
@@ -88,67 +84,28 @@ def url_of(storage: str | None, folder: Path, name: str) -> str:
         A URL of SQLAlchemy, or ``journal:PATH``.
 
     Raises:
-        InputError: for a storage in memory, or one that is neither a file nor a URL.
+        InputError: for a storage in memory.
 
     Example:
         >>> url_of(None, Path("results"), "PTC_MR_hscl")
         'sqlite:///results/PTC_MR_hscl.db'
-        >>> url_of(None, Path("lr=0.1?"), "PTC_MR_hscl")
-        'sqlite:///lr%3D0.1%3F/PTC_MR_hscl.db'
         >>> url_of("shared/a.journal", Path("results"), "PTC_MR_hscl")
         'journal:shared/a.journal'
     """
-    if storage is None:
-        return _url_of_file(folder / f"{name}.db")
-    if storage.startswith("journal:"):
-        return storage
-    if "://" in storage:
-        scheme, _, rest = storage.partition("://")
-        if scheme in ("postgresql", "postgres"):  # psycopg 3 whatever SQLAlchemy's default is
-            return f"postgresql+psycopg://{rest}"
-        if not is_server(storage) and (_parsed(storage).database or "").strip("/") in ("", MEMORY):
-            raise InputError(f"storage {storage} is in memory and keeps nothing: give a file")
-        if not is_server(storage) and "?" in storage and not _parsed(storage).query:
-            raise InputError(
-                f"storage {storage}: in a URL the name of the file ends at ?: write %3F instead, "
-                f"or give the path without sqlite:///"
-            )
-        return storage
-    if storage == MEMORY or storage.startswith("sqlite:"):
-        raise InputError(f"storage {storage} is not a file: give NAME.db, or sqlite:///NAME.db")
-    if storage.endswith(JOURNAL):
-        return f"journal:{storage}"
-    return _url_of_file(Path(storage))
-
-
-def _url_of_file(path: Path) -> str:
-    """The URL of a SQLite file, with special characters escaped."""
     from sqlalchemy import URL
 
-    url = URL.create("sqlite", database=path.as_posix()).render_as_string()
-    if _file(url) != path:  # SQLAlchemy before 2.1 escapes nothing
-        raise InputError(
-            f"storage {path}: this version of SQLAlchemy cannot name such a file: upgrade it, or "
-            f"give another --output, --study-name or --storage"
-        )
-    return url
-
-
-def _parsed(url: str) -> URL:
-    from sqlalchemy import make_url
-    from sqlalchemy.exc import ArgumentError
-
-    try:
-        return make_url(url)
-    except (ArgumentError, ValueError) as error:  # ValueError: from a port
-        raise _no_url(url) from error
-
-
-def _no_url(url: str) -> InputError:
-    return InputError(
-        f"storage {shown(url)} is not a URL of a database; examples: results/a.db, "
-        f"shared/a.journal, postgresql://user@host/name"
-    )
+    storage = str(folder / f"{name}.db") if storage is None else storage
+    if storage == ":memory:" or (storage.startswith("sqlite") and ":" in storage):
+        if not IN_A_FILE.match(storage):
+            raise InputError(f"storage {storage} is not a file: give NAME.db, or sqlite:///NAME.db")
+        return storage
+    if "://" in storage:  # psycopg 3 whatever SQLAlchemy's default is
+        return re.sub("^postgres(ql)?://", "postgresql+psycopg://", storage)
+    if storage.startswith("journal:"):
+        return storage
+    if storage.endswith(JOURNAL):
+        return f"journal:{storage}"
+    return URL.create("sqlite", database=Path(storage).as_posix()).render_as_string()
 
 
 @contextlib.contextmanager
@@ -160,35 +117,24 @@ def reachable(url: str) -> Iterator[None]:
 
     Raises:
         InputError: for a storage that cannot be reached, stays locked, or is not one of Optuna.
-        MissingExtraError: for PostgreSQL without its driver.
     """
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
         yield
     except (SQLAlchemyError, StorageInternalError) as error:
-        reason = _reason(error)
-        if "locked" in reason:
-            raise InputError(
-                f"storage {shown(url)} has been locked by another program for more than "
-                f"{LOCK_SECONDS} s: close it and give the same command again; on a shared disk use "
-                f"a journal (--storage NAME.journal) or a database"
-            ) from error
-        raise _unusable(url, reason) from error
+        raise _unusable(url, error) from error
 
 
-def _unusable(url: str, reason: str) -> InputError:
-    return InputError(
-        f"cannot use storage {shown(url)}: {reason}; --storage takes a file (NAME.db or "
-        f"NAME.journal) in an existing, writable folder, or a database URL"
-    )
-
-
-def _reason(error: BaseException) -> str:
-    """The innermost cause, in one line."""
-    while (inner := getattr(error, "orig", None) or error.__cause__ or None) is not None:
+def _unusable(url: str, error: BaseException) -> InputError:
+    """The error with the innermost cause."""
+    while (inner := getattr(error, "orig", None) or error.__cause__) is not None:
         error = inner
-    return " ".join(str(error).split()) or type(error).__name__
+    return InputError(without_password(
+        f"cannot use storage {url}: {' '.join(str(error).split()) or type(error).__name__}; "
+        f"--storage takes a file (NAME.db or NAME.journal) or a database URL "
+        f"(postgresql://user@host/name)"
+    ))  # fmt: skip
 
 
 def own_url(storage: Any) -> str:
@@ -216,10 +162,15 @@ def is_server(url: str) -> bool:
 
 
 def _file(url: str) -> Path:
-    """The file of a SQLite database or a journal."""
+    """The file of a SQLite database or a journal; absolute.
+
+    At a relative path Optuna waits forever for the lock of a killed process.
+    """
+    from sqlalchemy import make_url
+
     if url.startswith("journal:"):
-        return Path(url.removeprefix("journal:"))
-    return Path(_parsed(url).database or "")
+        return Path(url.removeprefix("journal:")).absolute()
+    return Path(make_url(url).database or "").absolute()
 
 
 @contextlib.contextmanager
@@ -230,21 +181,17 @@ def exclusive(url: str) -> Iterator[None]:
         url: see :func:`url_of`.
 
     Raises:
-        InputError: if another driver holds it, or the folder cannot be used.
+        InputError: if another driver holds it.
     """
     if is_server(url) or url.startswith(OWN):
         yield
         return
-    with contextlib.ExitStack() as stack:
-        path = _file(url).absolute()
-        try:
-            mine = stack.enter_context(locked(path.with_name(f".{path.name}.lock")))
-        except OSError as error:
-            raise _unusable(url, _reason(error)) from error
+    path = _file(url)
+    with locked(path.with_name(f".{path.name}.lock")) as mine:
         if not mine:
             raise InputError(
-                f"storage {shown(url)} is in use by another search: wait until it has ended, or "
-                f"give another --storage; commands on several machines can share a study in a "
+                f"storage {url} is in use by another search: wait until it has ended, or give "
+                f"another --storage; commands on several machines can share a study in a "
                 f"PostgreSQL database"
             )
         yield
@@ -255,69 +202,102 @@ def opened(url: str, *, create: bool = True) -> BaseStorage:
 
     Args:
         url: see :func:`url_of`.
-        create: whether a missing file is created.
+        create: whether a missing file is created, and a torn end of a journal cut off.
 
     Raises:
-        InputError: see :func:`reachable`.
-        MissingExtraError: likewise.
+        InputError: see :func:`reachable` and :func:`whole_lines`.
+        MissingExtraError: for PostgreSQL without its driver.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # progress bars show the rest
-    with reachable(url), warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        warnings.simplefilter("ignore", ExperimentalWarning)
-        try:
-            if not is_server(url):
-                _prepare(_file(url), create=create)
-            if url.startswith("journal:"):
-                return journal(_file(url), write=create)
-            return _database(url)
-        except ImportError as error:
-            if "psycopg" in url:
-                check_extra("postgres", "PostgreSQL", "psycopg")
-            raise InputError(f"storage {shown(url)} needs a driver: {_reason(error)}") from error
-        except InputError:
-            raise
-        except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: of another Optuna
-            raise _unusable(url, _reason(error)) from error
-
-
-def _database(url: str) -> BaseStorage:
-    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
-
-    if is_server(url):
-        options: dict[str, Any] = {"heartbeat_interval": HEARTBEAT, "grace_period": GRACE,
-                   "heartbeat_stale_trial_callback": _retry_stale}  # fmt: skip
-    else:
-        options = {"engine_kwargs": {"connect_args": {"timeout": LOCK_SECONDS}}}
-    try:
-        # Braces are doubled, since Optuna formats the URL.
-        braces = str.maketrans({"{": "{{", "}": "}}"})
-        return optuna.storages.get_storage(_with_tables(url.translate(braces), options))
-    except (ArgumentError, NoSuchModuleError) as error:
-        raise _no_url(url) from error
-
-
-def _with_tables(url: str, options: dict[str, Any]) -> RDBStorage:
-    """The storage, with its tables, which another driver may be creating."""
-    from sqlalchemy.exc import DBAPIError
-
-    for _ in range(ATTEMPTS - 1):
-        try:
-            return RDBStorage(url, **options)
-        except DBAPIError as error:
-            if not any(words in str(error) for words in ("UNIQUE", "unique", "already exists")):
-                raise
-            time.sleep(PAUSE)
-    return RDBStorage(url, **options)
-
-
-def _prepare(path: Path, *, create: bool) -> None:
-    if create:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    elif not path.exists():
+    path = None if is_server(url) else _file(url)
+    if path is not None and not create and not path.exists():
         raise InputError(
             f"there is no storage {path}: the command without --report-only creates it"
         )
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if url.startswith("journal:"):
+            whole_lines(path, cut=create)
+    try:
+        with reachable(url), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            if path is None:
+                return _database(
+                    url, heartbeat_interval=HEARTBEAT, grace_period=GRACE,
+                    heartbeat_stale_trial_callback=_retry(),
+                )  # fmt: skip
+            if url.startswith("journal:"):
+                return JournalStorage(JournalFileBackend(str(path)))
+            return _database(url, engine_kwargs={"connect_args": {"timeout": LOCK_SECONDS}})
+    except InputError:
+        raise
+    except Exception as error:  # Optuna's reader raises anything for a damaged file
+        if isinstance(error, ImportError) and "psycopg" in url:
+            check_extra("postgres", "PostgreSQL", "psycopg")
+        raise _unusable(url, error) from error
+
+
+def _database(url: str, **options: Any) -> BaseStorage:
+    """The database, with its tables, which another driver may be creating."""
+    from sqlalchemy.exc import DBAPIError
+
+    url = url.replace("{", "{{").replace("}", "}}")  # Optuna formats it
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return optuna.storages.get_storage(RDBStorage(url, **options))
+        except DBAPIError as error:
+            if not re.search("unique|already exists", str(error), re.IGNORECASE):
+                raise
+            time.sleep(PAUSE)
+    return optuna.storages.get_storage(RDBStorage(url, **options))
+
+
+def whole_lines(path: Path, *, cut: bool) -> None:
+    """Cut off what a killed process or a full disk has left behind a journal's last line.
+
+    Optuna would glue its next entry to it, and could not read the journal any more.
+
+    Args:
+        path: a journal, which may be missing.
+        cut: whether to write; otherwise only check.
+
+    Raises:
+        InputError: for a damaged line before the end; names it.
+    """
+    check_regular(path)
+    if not path.exists():
+        return
+    lock = JournalFileSymlinkLock(str(path))
+    if cut:
+        lock.acquire()
+    try:
+        *lines, torn = path.read_bytes().split(b"\n")
+        for number, line in enumerate(lines, 1):
+            try:
+                json.loads(line)["op_code"]
+            except (ValueError, TypeError, KeyError) as error:
+                raise InputError(
+                    f"{path}, line {number}, is not one of an Optuna journal: restore the file "
+                    f"from a copy, or keep only the lines before it"
+                ) from error
+        if torn and cut:
+            os.truncate(path, path.stat().st_size - len(torn))
+            warnings.warn(
+                f"{path}: line {len(lines) + 1} was torn, as after a kill or a full disk, and its "
+                f"{len(torn)} bytes are cut off",
+                stacklevel=2,
+            )
+    finally:
+        if cut:
+            lock.release()
+
+
+def own_opened(storage: BaseStorage) -> BaseStorage:
+    """The user's own storage; a torn end of a journal is cut off."""
+    backend = getattr(storage, "_backend", None)
+    if isinstance(backend, JournalFileBackend):  # which has no public path
+        whole_lines(Path(backend._file_path), cut=True)
+    return storage
 
 
 # Study identity
@@ -362,19 +342,21 @@ class StudyStorage:
         Raises:
             InputError: if the study belongs to another search; names the differences.
         """
-        with reachable(self.url):
-            try:
-                study = optuna.create_study(
-                    storage=self.storage, study_name=self.name, direction=direction,
-                    sampler=sampler, pruner=pruner,
-                )  # fmt: skip
-            except DuplicatedStudyError:
-                study = optuna.load_study(
-                    study_name=self.name, storage=self.storage, sampler=sampler, pruner=pruner
-                )
-                self._check(study, identity, direction)
-                if self._ready(study):
-                    return study
+        try:
+            study = optuna.create_study(
+                storage=self.storage, study_name=self.name, direction=direction, sampler=sampler,
+                pruner=pruner,
+            )  # fmt: skip
+        except DuplicatedStudyError:
+            study = optuna.load_study(
+                study_name=self.name, storage=self.storage, sampler=sampler, pruner=pruner
+            )
+            end = time.monotonic() + (READY_SECONDS if is_server(self.url) else 0.0)
+            # Another driver may be enqueuing the grid, or has died over it.
+            while READY not in study.user_attrs and time.monotonic() < end:
+                time.sleep(0.1)
+            self._check(study, identity, direction)
+        if READY not in study.user_attrs:
             study.set_user_attr(IDENTITY, {**identity})
             for params in grid:
                 study.enqueue_trial(params, user_attrs={GRID: True}, skip_if_exists=True)
@@ -392,51 +374,33 @@ class StudyStorage:
         Raises:
             InputError: if there is none, or it belongs to another search.
         """
-        with reachable(self.url):
-            try:
-                study = optuna.load_study(study_name=self.name, storage=self.storage)
-            except KeyError:
-                raise InputError(
-                    f"there is no study {self.name!r} in {shown(self.url)}: the command without "
-                    f"--report-only creates it"
-                ) from None
-            self._check(study, identity, direction)
+        try:
+            study = optuna.load_study(study_name=self.name, storage=self.storage)
+        except KeyError:
+            raise InputError(
+                f"there is no study {self.name!r} in {without_password(self.url)}: the command "
+                f"without --report-only creates it"
+            ) from None
+        self._check(study, identity, direction)
         return study
 
-    def _ready(self, study: Study) -> bool:
-        """Wait until another driver has enqueued the grid; False if it has died."""
-        end = time.monotonic() + (READY_SECONDS if is_server(self.url) else 0.0)
-        while not study.user_attrs.get(READY):
-            if time.monotonic() >= end:
-                return False
-            time.sleep(0.1)
-        return True
-
     def _check(self, study: Study, identity: Mapping[str, Any], direction: StudyDirection) -> None:
-        stored = study.user_attrs.get(IDENTITY)
-        if stored is None and is_server(self.url):
-            time.sleep(1.0)  # another driver may be creating it
-            stored = study.user_attrs.get(IDENTITY)
-        foreign = study.directions != [direction] or (
-            stored is None and study.get_trials(deepcopy=False)
-        )
-        if foreign:
+        stored, mine = study.user_attrs.get(IDENTITY), json.loads(json.dumps(identity))
+        if stored is None and not study.get_trials(deepcopy=False):
+            stored = mine  # the driver that created it has died
+        title = f"study {self.name!r} in {without_password(self.url)}"
+        if stored is None or study.directions != [direction]:
             raise InputError(
-                f"study {self.name!r} in {shown(self.url)} was not created by gcl_hard: give "
-                f"another --study-name or --storage"
+                f"{title} was not created by gcl_hard: give another --study-name or --storage"
             )
-        if stored is None:  # the driver that created it died
-            return
-        check_digests(study)
-        mine = json.loads(json.dumps(identity))
         keys = [key for key in mine if stored.get(key) != mine[key]]
         if keys:
             keys = [key for key in keys if key in HEAD] or keys  # the rest follows from these
             differences = "; ".join(_difference(key, stored.get(key), mine[key]) for key in keys)
             raise InputError(
-                f"study {self.name!r} in {shown(self.url)} belongs to {stored.get('dataset')} "
-                f"{stored.get('method')}, {stored.get('protocol')}, and this command differs: "
-                f"{differences}. Give another --study-name or --storage"
+                f"{title} belongs to {stored.get('dataset')} {stored.get('method')}, "
+                f"{stored.get('protocol')}, and this command differs: {differences}. Give another "
+                f"--study-name or --storage"
             )
 
 
@@ -446,11 +410,8 @@ def _difference(key: str, stored: Any, mine: Any) -> str:
         if key == "space":
             return f"another search space ({', '.join(keys)})"
         return ", ".join(_difference(k, stored.get(k), mine.get(k)) for k in keys)
-    return f"{key} {_short(stored)} there, {_short(mine)} here"
-
-
-def _short(value: Any) -> str:
-    return "as usual" if value is None else str(value)
+    there, here = ("as usual" if value is None else value for value in (stored, mine))
+    return f"{key} {there} there, {here} here"
 
 
 # Trials
@@ -476,7 +437,7 @@ class TrialCounts:
 
     @classmethod
     def of(cls, study: Study) -> TrialCounts:
-        """Count the trials of a study; interrupted and surplus ones are not failures.
+        """Count the trials of a study; interrupted ones are not failures.
 
         Example:
             >>> TrialCounts.of(optuna.create_study()).finished
@@ -484,11 +445,11 @@ class TrialCounts:
         """
         trials = study.get_trials(deepcopy=False)
         states = Counter(trial.state for trial in trials)
-        reasons = Counter(reason for trial in trials if (reason := failure_of(trial)))
-        failures = Counter({k: n for k, n in reasons.items() if k not in (SURPLUS, INTERRUPTED)})
+        failures = Counter(reason for trial in trials if (reason := failure_of(trial)))
+        del failures[INTERRUPTED]
         return cls(
             states[TrialState.COMPLETE], states[TrialState.PRUNED], states[TrialState.RUNNING],
-            failures, best_trial(trials, higher=is_maximised(study)),
+            failures, best_trial(trials, higher=study.direction == StudyDirection.MAXIMIZE),
         )  # fmt: skip
 
     @property
@@ -501,173 +462,67 @@ class TrialCounts:
         return self.finished >= asked or self.failures.total() >= asked
 
 
-def digest(params: Mapping[str, Any], score: float) -> str:
-    """The digest of settings and their score."""
-    return digest_of({"params": dict(params), "score": score})
-
-
-def with_digest(outer: Mapping[str, Any]) -> dict[str, Any]:
-    """Outer scores, with their digest."""
-    scores = {number: score for number, score in outer.items() if number != DIGEST}
-    return {**scores, DIGEST: digest_of(scores)}
-
-
-def check_digests(study: Study) -> None:
-    """Compare scores with the digests that were stored before them.
-
-    Raises:
-        InputError: names the first trial that has changed.
-    """
-    outer = study.user_attrs.get(OUTER, {})
-    wrong = "an outer score" if DIGEST in outer and outer != with_digest(outer) else None
-    for trial in complete(study):
-        stored = trial.user_attrs.get(DIGEST)
-        if stored is not None and stored != digest(trial.params, trial.values[0]):
-            wrong = f"trial {trial.number}"
-            break
-    if wrong is not None:
-        raise InputError(
-            f"{wrong} of study {study.study_name!r} is not what was stored: restore the storage "
-            f"from a copy, or give another --study-name"
-        )
-
-
 def complete(study: Study) -> list[FrozenTrial]:
     """Trials with a score."""
     return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
 
-def is_maximised(study: Study) -> bool:
-    """Whether more is better."""
-    return study.direction == StudyDirection.MAXIMIZE
-
-
 def best_trial(trials: Iterable[FrozenTrial], *, higher: bool = True) -> FrozenTrial | None:
-    """The trial with the best score, on a tie the one that began first; None without a score.
+    """The trial with the best score, on a tie the oldest; None without a score.
 
     Not ``study.best_trial``, which is any of the equal ones in a database.
     """
-    scored = [t for t in trials if t.state == TrialState.COMPLETE and t.value is not None]
-    scored.sort(key=lambda t: t.user_attrs.get(FIRST, t.number))
-    return scored[best([t.values[0] for t in scored], higher=higher)] if scored else None
+    scored = [trial for trial in trials if trial.state == TrialState.COMPLETE]
+    return scored[best([trial.values[0] for trial in scored], higher=higher)] if scored else None
 
 
 def failure_of(trial: FrozenTrial) -> str | None:
     """Why a trial failed; None if it did not."""
     if trial.state != TrialState.FAIL:
         return None
-    stale = _GIVEN_UP if DEATHS in trial.user_attrs else INTERRUPTED  # Optuna stores no reason
-    return str(trial.user_attrs.get(FAILURE, stale))
+    given_up = len(trial.system_attrs.get(RETRIES, ())) >= TRIES - 1
+    # The failures of dead drivers have no reason stored.
+    return str(trial.user_attrs.get(FAILURE, GIVEN_UP if given_up else INTERRUPTED))
 
 
-_GIVEN_UP = f"its search ended, {TRIES} times"
-
-
-@contextlib.contextmanager
-def stoppable(study: Study) -> Iterator[None]:
-    """Let samplers and callbacks call ``study.stop()``, as in ``study.optimize``."""
-    local: Any = study._thread_local
-    before, local.in_optimize_loop = local.in_optimize_loop, True
-    try:
-        yield
-    finally:
-        local.in_optimize_loop = before
-
-
-def put_back(study: Study, trial: FrozenTrial, *, died: bool) -> None:
-    """Fail a running trial, and enqueue its settings once more.
-
-    Settings are given up after three drivers ended while they were trained, since settings that
-    fill a machine's memory would end one driver after another.
-
-    Args:
-        study: study of the trial.
-        trial: as it is stored.
-        died: whether its driver ended without notice.
-    """
-    deaths = trial.user_attrs.get(DEATHS, 0) + (died and _was_trained(trial))
-    again = deaths < TRIES
-    if again:  # before it fails: a driver that dies in between loses nothing
-        enqueue_again(study, trial, deaths)
-    fail(study, trial, INTERRUPTED if again else _GIVEN_UP)
-
-
-def _was_trained(trial: FrozenTrial) -> bool:
-    """Whether a trial had all its settings, so that its training may have begun."""
-    return bool(trial.user_attrs.get(DRAWN) == trial.number)
-
-
-def fail(study: Study, trial: Trial | FrozenTrial, reason: str) -> None:
+def fail(study: Study, trial: Trial, reason: str) -> None:
     """Store why a trial has failed, unless another driver has ended it."""
-    with contextlib.suppress(UpdateFinishedTrialError), stoppable(study):
-        study._storage.set_trial_user_attr(trial._trial_id, FAILURE, reason)
-        study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
+    with contextlib.suppress(UpdateFinishedTrialError):
+        trial.set_user_attr(FAILURE, reason)
+        study.tell(trial, state=TrialState.FAIL, skip_if_finished=True)
 
 
-def put_back_orphans(study: Study) -> None:
-    """Put back trials whose driver has died: in a locked file, all running ones."""
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        put_back(study, trial, died=True)
-
-
-def _retry_stale(study: Study, trial: FrozenTrial) -> None:
-    """Optuna's callback for stale trials."""
-    deaths = trial.user_attrs.get(DEATHS, 0) + _was_trained(trial)
-    if deaths < TRIES:
-        enqueue_again(study, trial, deaths)
-
-
-def enqueue_again(study: Study, trial: FrozenTrial, deaths: int | None = None) -> None:
-    """Enqueue a trial once more, unless that has been done or it had not begun to draw; with its
-    settings, if it had drawn them all.
-
-    Otherwise the same settings are drawn again, since a draw depends only on the position and on
-    the trials before the batch.
-
-    Args:
-        study: study of the trial.
-        trial: as it is stored.
-        deaths: drivers that have ended while these settings were trained; unchanged if None.
+def _retry() -> RetryHeartbeatStaleTrialCallback:
+    """Enqueues settings once more whose driver has died; gives them up after three drivers, since
+    settings that fill a machine's memory would end one after another.
     """
-    deaths = trial.user_attrs.get(DEATHS, 0) if deaths is None else deaths
-    # A sampler of the user's own, which stores no batch, would draw other settings.
-    whole = DRAWN in trial.user_attrs or BATCH not in trial.user_attrs
-    drawn = trial.params if whole else {}
-    params = {**trial.system_attrs.get(FIXED, {}), **drawn}
-    repeated = {other.user_attrs.get(AGAIN) for other in study.get_trials(deepcopy=False)}
-    if (params or BATCH in trial.user_attrs) and trial.number not in repeated:
-        kept = {
-            key: trial.user_attrs[key] for key in (GRID, BATCH, DRAWN) if key in trial.user_attrs
-        }
-        kept |= {DEATHS: deaths} if deaths else {}
-        kept |= {AGAIN: trial.number, FIRST: trial.user_attrs.get(FIRST, trial.number)}
-        # A sampler may keep its state with a trial, as CMA-ES does.
-        names = trial.system_attrs.keys() - {FIXED} if whole else OF_GRID
-        system = {name: trial.system_attrs[name] for name in names if name in trial.system_attrs}
-        study.add_trial(create_trial(
-            state=TrialState.WAITING, user_attrs=kept, system_attrs=system | {FIXED: params}
-        ))  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        return RetryHeartbeatStaleTrialCallback(max_retry=TRIES - 1)
 
 
-def positions(trials: Sequence[FrozenTrial]) -> list[int]:
-    """The position of each trial in its search; a repeat has that of the trial it repeats, and a
-    trial whose driver died before it drew anything that of the next trial.
-
-    Args:
-        trials: all trials of a study, by number.
-    """
-    places, n_before = list[int](), 0
+def retry_orphans(study: Study) -> None:
+    """Fail and enqueue trials whose driver has died: in a locked file, all running ones."""
+    trials, retry = study.get_trials(), _retry()
+    repeated = {trial.user_attrs.get(AGAIN) for trial in trials}
+    repeated |= {number for trial in trials for number in trial.system_attrs.get(RETRIES, ())}
     for trial in trials:
-        first = trial.user_attrs.get(FIRST)
-        places.append(n_before if first is None else places[first])
-        n_before += first is None and not _is_empty(trial)
-    return places
+        if trial.state == TrialState.RUNNING:
+            # Enqueued before it fails: a driver that dies in between loses and repeats nothing.
+            if trial.number not in repeated:
+                retry(study, trial)
+            study.tell(trial.number, state=TrialState.FAIL)
 
 
-def _is_empty(trial: FrozenTrial) -> bool:
-    """Whether the driver of a trial died before it drew anything."""
-    begun = trial.params or BATCH in trial.user_attrs or FIXED in trial.system_attrs
-    return trial.state == TrialState.FAIL and not begun
+def put_back(study: Study, trial: Trial) -> None:
+    """Fail a trial that is stopped, and enqueue its settings once more."""
+    stored = study.get_trials(deepcopy=False)[trial.number]
+    if stored.state == TrialState.RUNNING:
+        study.add_trial(create_trial(
+            state=TrialState.WAITING, params=stored.params, distributions=stored.distributions,
+            user_attrs=stored.user_attrs | {AGAIN: stored.number}, system_attrs=stored.system_attrs,
+        ))  # fmt: skip
+        fail(study, trial, INTERRUPTED)
 
 
 def waiting(study: Study) -> list[FrozenTrial]:
@@ -686,18 +541,21 @@ def uninterrupted() -> Iterator[None]:
 
 
 class Heartbeats:
-    """Heartbeats of running trials in a database, which show that their drivers are alive.
+    """Heartbeats of running trials in a database, which show that their driver is alive.
+
+    Optuna records them in ``study.optimize`` alone, not for trials that are asked for.
 
     Args:
         storage: storage of the studies.
         url: URL of the storage; trials in files need no heartbeats.
+        trials: the running trials of this driver, which change.
     """
 
-    def __init__(self, storage: BaseStorage, url: str) -> None:
+    def __init__(self, storage: BaseStorage, url: str, trials: Mapping[Any, Trial]) -> None:
         self.needed = is_server(url)
         self._storage: Any = storage
-        self._mine: set[int] = set()
-        self._others: set[int] = set()
+        self._trials = trials
+        self._seen: set[int] = set()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
 
@@ -711,32 +569,32 @@ class Heartbeats:
         if self.needed:
             self._thread.join()
 
-    def begin(self, trial: Trial) -> None:
-        """Record a heartbeat of a trial now and at regular intervals."""
-        if self.needed:
-            self._mine.add(trial._trial_id)
-            self._storage.record_heartbeat(trial._trial_id)
+    def _id(self, study: Study, number: int) -> int:
+        study_id = self._storage.get_study_id_from_name(study.study_name)
+        trial_id: int = self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
+        return trial_id
 
-    def end(self, trial: Trial) -> None:
-        """Stop the heartbeats of a trial."""
-        self._mine.discard(trial._trial_id)
+    def record(self, trial: Trial) -> None:
+        """Record a heartbeat of a trial."""
+        if self.needed:
+            self._storage.record_heartbeat(self._id(trial.study, trial.number))
 
     def check(self, study: Study) -> None:
-        """Put back trials of other drivers whose heartbeats have stopped."""
+        """Let Optuna fail and repeat trials of other drivers whose heartbeats have stopped."""
         if not self.needed:
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExperimentalWarning)
-            optuna.storages.fail_stale_trials(study)  # which calls _retry_stale
+            optuna.storages.fail_stale_trials(study)
         for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             # A trial without any heartbeat would never be stale, though its driver may have died.
-            if trial._trial_id not in self._mine | self._others:
-                self._others.add(trial._trial_id)
-                self._storage.record_heartbeat(trial._trial_id)
+            if (trial_id := self._id(study, trial.number)) not in self._seen:
+                self._seen.add(trial_id)
+                self._storage.record_heartbeat(trial_id)
 
     def _beat(self) -> None:
         while not self._over.wait(HEARTBEAT):
-            for number in tuple(self._mine):
-                # The trial has ended meanwhile, or the server is out of reach for a moment.
+            for trial in [*self._trials.values()]:
+                # The server may be out of reach for a moment.
                 with contextlib.suppress(Exception):
-                    self._storage.record_heartbeat(number)
+                    self.record(trial)

@@ -168,7 +168,7 @@ def test_offline_message_says_everything_once(
         ["dataset", "'ENZYMES'"],
         [f"{tmp_path}:", "ENZYMES/", "ENZYMES.zip"],
         [f"{cache}:", "ENZYMES/"],
-        ["http://127.0.0.1:9/ENZYMES.zip: <urlopen error"],
+        ["download http://127.0.0.1:9/ENZYMES.zip:", "refused"],
         ["http://127.0.0.1:9/ENZYMES.zip", str(tmp_path / "ENZYMES.zip"), "GCL_HARD_DATA"],
         ["MUTAG", "offline"],
     ):
@@ -191,16 +191,8 @@ def test_data_folder_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.M
         load("MUTAG")
 
 
-@pytest.mark.parametrize("content", [b"<html>sign in</html>", EMBEDDED.read_bytes()[:9000]])
-def test_damaged_download_never_reaches_the_cache(site: Path, cache: Path, content: bytes) -> None:
-    (site / "TOY.zip").write_bytes(content)
-    with pytest.raises(InputError, match=r"TOY\.zip: .*\b(zip|page)\b"):
-        load("TOY")
-    assert not list(cache.iterdir())
-
-
 def test_missing_page_and_unwritable_cache_are_reported(site: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="HTTP Error 404"):
+    with pytest.raises(InputError, match=r"TOY\.zip: 404"):
         load("TOY")
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"http\S+: .*/file/tu"):

@@ -20,7 +20,7 @@ from gcl_hard.evaluation.metrics import METRICS
 from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.tuning.result import Finding, SearchResult
-from gcl_hard.tuning.storage import best_trial, is_maximised
+from gcl_hard.tuning.storage import best_trial
 
 SPACE: dict[str, BaseDistribution] = {
     "beta": FloatDistribution(0.1, 20.0, log=True),
@@ -104,7 +104,7 @@ def mirrored(original: Study) -> Study:
 def finding(searches: Study, *, outer: float | None = 61.0, config: RunConfig | None = None,
             why: str | None = None, n_outer: int = 1,
             metric: str = "accuracy") -> Finding:  # fmt: skip
-    best = best_trial(searches.trials, higher=is_maximised(searches))
+    best = best_trial(searches.trials, higher=searches.direction == StudyDirection.MAXIMIZE)
     assert best is not None
     assert best.value is not None
     settings = {"beta": best.params["beta"]} if "beta" in best.params else {}

@@ -49,29 +49,6 @@ def test_a_space_may_be_a_plain_dictionary(space: dict[str, Any], expected: Any)
         assert (dimension.name, dimension.distribution) == (next(iter(space)), expected)
 
 
-def test_a_plain_dictionary_is_searched(tmp_path: Path, mutag: GraphSet) -> None:
-    result = searched(tmp_path, mutag, "hscl", space={"beta": (1, 20), "readout": ["mean"]})
-    assert all(1 <= trial.params["beta"] <= 20 for trial in result.study.trials)
-    assert result.best.readout == "mean"  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize(
-    ("space", "named"),
-    [
-        ({"beta": (1,)}, r"\bbeta\b.*\(low, high\).*\(1,\)"),
-        ({"beta": (3, 1)}, r"\bbeta\b.*\blow=3\b.*\bhigh=1\b"),
-        ({"beta": 3}, r"\bbeta\b.*\(0\.1, 10\).*\bOptuna\b.*\b3$"),
-        ({"bata": (1, 3)}, r"'bata'.*\bbeta\b.*\bdataset\b"),
-        ({"beta": IntDistribution(1, 3)}, r"\bbeta\b.*\bsearched\b.*\btype: float\b"),
-    ],
-)
-def test_what_is_no_space_is_refused(
-    space: dict[str, Any], named: str, tmp_path: Path, mutag: GraphSet
-) -> None:
-    with pytest.raises(InputError, match=named):
-        searched(tmp_path, mutag, "hscl", space=space)
-
-
 # Objects of Optuna
 
 
@@ -109,14 +86,6 @@ def test_a_sampler_and_a_pruner_of_ones_own_are_asked(tmp_path: Path, mutag: Gra
     assert result.facts["sampler"] == "First"
     with pytest.raises(InputError, match=r"\bsampler First\b.*\brandom\b"):
         searched(tmp_path, mutag, "ucl", epochs=3)
-
-
-def test_a_sampler_that_has_tried_all_ends_the_search(tmp_path: Path, mutag: GraphSet) -> None:
-    sampler = optuna.samplers.GridSampler({"beta": [1.0, 2.0]}, seed=0)
-    result = searched(
-        tmp_path, mutag, "hscl", space={"beta": [1.0, 2.0]}, sampler=sampler, trials=9
-    )
-    assert sorted(trial.params["beta"] for trial in result.study.trials) == [1.0, 2.0]
 
 
 def test_a_sampler_serves_several_studies(tmp_path: Path, mutag: GraphSet) -> None:

@@ -92,15 +92,6 @@ def test_an_argument_that_nothing_gives_is_named() -> None:
     assert options(nn.Linear, {"encoder.out_features": WIDTH}).base.make is nn.Linear
 
 
-def test_the_number_of_features_is_not_searched() -> None:
-    message = refusal(Mine, {"encoder.n_features": WIDTH})
-    assert says(message, "Mine", "encoder.NAME", "multiple", "'n_features'")
-
-
-def test_what_takes_nothing_cannot_be_called() -> None:
-    assert says(refusal(lambda: Mine(7)), "<lambda>", "encoder.NAME", "too many")
-
-
 def test_what_says_nothing_of_its_arguments_is_taken() -> None:
     class Mute:
         @property
