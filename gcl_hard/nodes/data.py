@@ -212,10 +212,7 @@ class NodeSet:
         """
         if (*columns,) == self.columns:
             return self
-        x = aligned_columns(
-            self.x, self.columns, columns, field="x", name=self.name,
-            counted=lambda rows: f"{len(rows)} of {self.n_nodes} nodes",
-        )  # fmt: skip
+        x = aligned_columns(self.x, self.columns, columns, field="x", name=self.name)
         return replace(self, x=x, columns=(*columns,))
 
     def digest(self) -> str:

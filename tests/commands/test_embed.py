@@ -138,7 +138,7 @@ def test_columns_are_found_by_their_names_and_new_ones_are_refused() -> None:
     other = GraphSet.from_graphs([elements(*"OS"), elements(*"CN")], node_attrs=["element"])
     with pytest.raises(InputError) as error:
         gcl_hard.embed(file, other, **encoder)
-    assert says(str(error.value), "1 of 2", "element=S")
+    assert says(str(error.value), "element=S")
 
 
 def test_graphs_are_called_by_their_names() -> None:
