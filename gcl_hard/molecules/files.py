@@ -412,21 +412,24 @@ def _kind(y: NDArray[np.float64]) -> Kind:
     return "classes" if y.shape[1] == 1 and len(known) == len(y) else "tasks"
 
 
-def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The number and the cells of each line of a CSV file."""
+def _lines(path: Path, n_columns: int | None = None) -> Iterator[list[str]]:
+    """The cells of each line of a CSV file, of this many columns unless it is blank."""
     opened: Any = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8-sig", newline="") as text:
-            lines = csv.reader(text)
-            yield from ((lines.line_num, row) for row in lines)
+            for row in (lines := csv.reader(text)):
+                if row and n_columns not in (None, len(row)):
+                    raise InputError(
+                        f"{path}, line {lines.line_num}: {len(row)} columns, expected {n_columns}"
+                    )
+                yield row
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(
-            f"cannot read {path}: {getattr(error, 'strerror', '') or error}"
-        ) from error
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {path}: {reason}") from error
 
 
 def _header(path: Path) -> list[str]:
-    _, header = next(_lines(path), (0, []))
+    header = next(_lines(path), [])
     if not header:
         raise InputError(f"{path} is empty; expected a line of column names")
     return [name.strip() for name in header]
@@ -436,9 +439,5 @@ def _rows(
     path: Path, columns: Sequence[str], wanted: Sequence[str], limit: int | None
 ) -> Iterator[list[str]]:
     at = [columns.index(column) for column in wanted]
-    lines = islice(_lines(path), 1, None if limit is None else limit + 1)
-    for number, row in lines:
-        if row and len(row) != len(columns):
-            raise InputError(f"{path}, line {number}: {len(row)} columns, expected {len(columns)}")
-        if row:
-            yield [row[j] for j in at]
+    lines = islice(_lines(path, len(columns)), 1, None if limit is None else limit + 1)
+    return ([row[j] for j in at] for row in lines if row)

@@ -345,7 +345,6 @@ def test_rows_that_contradict_each_other_are_refused(
         (csr_arrays(attr_matrix=np.ones((5, 2)), labels=np.arange(5)), ["x", 5, 4]),
         (csr_arrays(labels=np.arange(3)), ["[3]", "[4]"]),
         (csr_arrays(adj_data=np.array([1.0, -1, 2])), ["weights"]),
-        (listed_arrays(edges=np.array([[0, 1, 2]])), ["edges", "[1, 3]", "[E, 2]"]),
         (listed_arrays(edges=np.array([[0, 4]])), ["0..3"]),
         (listed_arrays(node_labels=np.array([1, 1, -1, 1])), ["−1", "NaN"]),
         (listed_arrays(train_masks=np.ones((1, 4), bool)), ["val", "test"]),
