@@ -6,7 +6,7 @@
 
 The first runs the commands of ``compare_plan.py`` once in a checkout of BASE and once in this
 working tree, one thread each, and compares every number that they wrote: result files, records,
-tables, figures' CSV, trials of searches, saved encoders, and what scripts print, line by line.
+tables, figures' CSV, trials of searches, and saved encoders.
 Numbers must have the same bits. Of ensembles, losses of a run agree to 1e-4 (float32), and the
 accuracies of two commits, paired by seed, differ in the mean by at most three standard errors. Each
 tree has a cache of its own, so that both read and parse all data. Commands that need a missing file
@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
-import hashlib
 import json
 import math
 import os
@@ -41,8 +40,6 @@ from typing import Any, cast
 
 from compare_plan import COMMANDS, Command, chosen
 from documented_commands import configurations, documented
-
-from gcl_hard.experiments.record import RunResult
 
 ROOT = Path(__file__).resolve().parents[1]
 LOSSES = "final_losses"
@@ -152,43 +149,18 @@ def read(folder: Path) -> Written:
     values: Values = {}
     for file in sorted(p for p in folder.rglob("*") if p.is_file() and p.name != STATUS):
         name = file.relative_to(folder).as_posix()
-        values |= _lines(file, name)
-        for document in _documents(file):
-            content = document
-            if isinstance(content, dict) and content.get("domain") == "molecules":
-                content = _molecule_record(content)
+        for content in _documents(file):
             if isinstance(content, dict) and {"config", "seed"} <= content.keys():
                 seed = f"seed {content['seed']}" + " inner" * bool(content.get("inner"))
                 content.pop("digest", None)  # of its times, too
-                runs.append(Run(dict(flat(content["config"])), seed, dict(flat(content))))
+                config = {  # lists as text, so that they tell runs apart
+                    name: json.dumps(value) if isinstance(value, (list, dict)) else value
+                    for name, value in content["config"].items()
+                }
+                runs.append(Run(config, seed, dict(flat(content))))
             else:
                 values |= flat(content, name)
     return Written(runs, values)
-
-
-def _molecule_record(record: Values) -> Values:
-    """A record of molecules with its lists as text and its predictions as numbers."""
-    result = RunResult.read(record)
-    (fold,) = result.tested()
-    others = {name: score for name, score in result.scores.items() if name != result.metric}
-    config = {  # lists as text, so that they tell runs apart
-        k: json.dumps(v, separators=(",", ":")) if isinstance(v, list) else v
-        for k, v in result.config.items()
-    }
-    return {
-        "config": config, "seed": result.seed, "scores": result.scores, "metric": result.metric,
-        "others": others, "validation": result.validation, "items": fold.items,
-        "targets": fold.targets, "predicted": fold.predicted,
-    }  # fmt: skip
-
-
-def _lines(file: Path, name: str) -> Values:
-    """The printed lines of a script, or the rows of a page's tables."""
-    if file.suffix not in (".printed", ".md"):
-        return {}
-    lines = file.read_text(encoding="utf-8").splitlines()
-    kept = [line for line in lines if file.suffix != ".md" or line.startswith("|")]
-    return {f"{name}.{number}": line for number, line in enumerate(kept, 1)}
 
 
 def _documents(file: Path) -> Iterator[Any]:
@@ -354,7 +326,8 @@ class Tree:
         stated = call = [*module, *command.arguments.split()]
         for name, place in (("tree", self.path), ("scripts", SCRIPTS), ("shared", self.shared)):
             call = [word.replace(f"{{{name}}}", str(place)) for word in call]
-        stated = [*stated, digest(call)]
+        scripts = [word for word in call if word.endswith(".py")]
+        stated += [Path(script).read_text(encoding="utf-8") for script in scripts]
         if (folder / STATUS).exists():
             known = json.loads((folder / STATUS).read_text(encoding="utf-8"))
             if known["call"] == stated:
@@ -380,16 +353,6 @@ class Tree:
         if done.returncode == 0:
             (folder / STATUS).write_text(json.dumps(outcome), encoding="utf-8")
         return outcome
-
-
-def digest(call: Sequence[str]) -> str:
-    """Digest of the scripts that a command names."""
-    sha256 = hashlib.sha256()
-    for path in map(Path, call):
-        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
-            if file.suffix in (".py", ".sh"):
-                sha256.update(file.read_bytes())
-    return sha256.hexdigest()[:16]
 
 
 def missing(command: Command, shared: Path) -> str:
@@ -531,7 +494,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data-dir", type=Path, help="folder of TU data sets (or GCL_HARD_DATA)")
     parser.add_argument(
         "--shared", type=Path, default=ROOT.parent / "shared", metavar="DIR",
-        help="folder with data/molecules, cases and gpu (default: shared, beside the project)",
+        help="folder with data/molecules (default: shared, beside the project)",
     )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=1, help="commands at a time (default: 1)")
     parser.add_argument(

@@ -10,9 +10,12 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
+from gcl_hard.commands.figures import FIGURES
 from gcl_hard.experiments.record import RunResult
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.store import Store
@@ -20,8 +23,8 @@ from gcl_hard.figures import main
 from gcl_hard.molecules.settings import representation
 from gcl_hard.reports.frame import Scores
 from gcl_hard.reports.rendering import write_files
+from gcl_hard.reports.result_figures import size_curves
 from gcl_hard.reports.rows import Row
-from gcl_hard.reports.transfer_figures import size_figure
 
 ROOT = Path(__file__).parents[1]
 MEASURED = ROOT / "benchmarks/results/figures"
@@ -67,8 +70,9 @@ def draw(folder: Path) -> int:
 
     status = 0
     for kind, where, dataset, only, name in figures():
-        selected = [f"--only={one}" for one in (f"dataset={dataset}", *only)]
-        status |= main([kind, str(where), "-o", str(folder), "--name", name, *selected])
+        selected = [f"--only={condition}" for condition in (f"dataset={dataset}", *only)]
+        draws = main if kind in FIGURES else paper
+        status |= draws([kind, str(where), "-o", str(folder), "--name", name, *selected])
     for name in (*GRAPHS, "digits"):
         status |= paper(["fig3", "--dataset", name, "-o", str(folder)])
     for metric in ("auc", "rmse"):
@@ -76,6 +80,27 @@ def draw(folder: Path) -> int:
         assert figure is not None
         write_files({}, {folder / f"pretraining-size-{metric}.png": figure})
     return status
+
+
+def size_figure(rows: Sequence[Row]) -> Figure | None:
+    """Scores of frozen encoders against the number of molecules that they were pre-trained on.
+
+    Mean and standard deviation, beside an untrained encoder, of sets with encoders of several
+    sizes.
+    """
+    sizes: dict[str, list[tuple[int, Row]]] = {}
+    for row in rows:
+        if not row.config.joined:
+            size = row.records[0].data.get("pretrained", 0)
+            sizes.setdefault(row.dataset, []).append((size, row))
+    points: list[tuple[str, float, Row]] = []
+    for of_set in sizes.values():
+        trained = {size for size, _ in of_set if size}
+        if len(trained) > 1:
+            points += [("pre-trained", size, row) for size, row in of_set if size]
+            points += [("untrained", x, row) for size, row in of_set if not size for x in trained]
+    methods = {"pre-trained": "hucl", "untrained": "untrained"}
+    return size_curves(points, "molecules of pre-training", methods)
 
 
 def frozen(metric: str) -> list[Row]:

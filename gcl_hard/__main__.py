@@ -12,7 +12,7 @@ from gcl_hard.version import __version__
 COMMANDS = {
     "bench": "train encoders and score them: the tables",
     "tune": "search the settings of a method with Optuna",
-    "figures": "draw the figures of the papers from results",
+    "figures": "draw what --diagnostics measured from results",
     "pretrain": "train an encoder of molecules or images without targets",
     "embed": "embed new data by a saved encoder, each row with its name",
     "export": "write a saved encoder as ONNX, torch.export or safetensors",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
-import errno
 import math
 import os
 import re
@@ -171,7 +169,7 @@ def check_main_guard(setting: str) -> None:
         setting: the setting that asks for processes, such as ``jobs=2``.
 
     Raises:
-        InputError: the running script tests ``__name__`` nowhere; shows how. A package's
+        InputError: the running script names ``__name__`` nowhere; shows how. A package's
             ``__main__.py`` needs no such line, as no process executes it again.
 
     Example:
@@ -180,16 +178,9 @@ def check_main_guard(setting: str) -> None:
     main = sys.modules.get("__main__")
     file, spec = (getattr(main, attribute, None) for attribute in ("__file__", "__spec__"))
     is_package = getattr(spec, "name", "").rpartition(".")[2] == "__main__"
-    if file is None or not file.endswith(".py") or is_package:
+    if file is None or not file.endswith(".py") or is_package or not Path(file).exists():
         return
-    try:
-        script = ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return
-    tests: list[ast.expr] = [node for node in ast.walk(script) if isinstance(node, ast.Compare)]
-    tests += [node.test for node in script.body if isinstance(node, ast.If)]
-    tests += [node.subject for node in script.body if isinstance(node, ast.Match)]
-    if not any("id='__name__'" in ast.dump(test) for test in tests):
+    if "__name__" not in Path(file).read_text(encoding="utf-8", errors="replace"):
         raise InputError(
             f"{setting} starts processes, and each imports {Path(file).name} again: put its code "
             f'below a line\n\n    if __name__ == "__main__":\n\nor leave {setting} out'
@@ -257,57 +248,6 @@ def without_password(text: str) -> str:
     for pattern, shown in SECRETS:
         text = pattern.sub(shown, text)
     return text
-
-
-TRACEBACK = "GCL_HARD_TRACEBACK"
-"""An environment variable; if set, system errors are shown with their traceback."""
-LONGEST = 200
-"""Characters of a path that a message shows."""
-
-
-def refusal(error: Exception) -> str | None:
-    """Message for an error of the system, with a remedy; None for any other error.
-
-    Args:
-        error: an error of Python or PyTorch.
-
-    Example:
-        >>> refusal(FileNotFoundError(errno.ENOENT, "No such file or directory", "a/b.txt"))
-        'a/b.txt: No such file or directory (GCL_HARD_TRACEBACK=1 shows where)'
-        >>> refusal(KeyError("x")) is None
-        True
-    """
-    message = None if os.environ.get(TRACEBACK) else _refusal(error)
-    return None if message is None else f"{message} ({TRACEBACK}=1 shows where)"
-
-
-def _refusal(error: Exception) -> str | None:
-    text = str(error)
-    if isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and "allocate memory" in text
-    ):
-        return (
-            f"memory ran out{f' ({text.splitlines()[0][:LONGEST]})' if text else ''}: take a "
-            f"smaller --dim, --batch-size or data set, or fewer --jobs"
-        )
-    if isinstance(error, RecursionError):
-        return "an input, such as the lists of a file, is nested too deeply"
-    if isinstance(error, OverflowError):
-        return f"an input number is too large ({text})"
-    if isinstance(error, ValueError) and ("null byte" in text or "null character" in text):
-        return "a path or name has a null byte: write it without"
-    if not isinstance(error, OSError):
-        return None
-    reason = error.strerror or text or type(error).__name__
-    paths = [os.fsdecode(path) for path in (error.filename, error.filename2) if _is_path(path)]
-    where = " and ".join(path if len(path) <= LONGEST else f"{path[:LONGEST]}…" for path in paths)
-    if error.errno == errno.ENOSPC:
-        reason += ": free some space, or name a folder on another disk"
-    return f"{where}: {reason}" if where else f"the system refuses: {reason}"
-
-
-def _is_path(value: object) -> bool:
-    return isinstance(value, (str, bytes, os.PathLike))
 
 
 @contextmanager

@@ -13,11 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests.perturbation import perturbed
 
 ROOT = Path(__file__).parents[1]
+hypothesis.settings.register_profile("same", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("same")
 
 
 SHARES = {"slow": 5, "faults": 10}
@@ -108,6 +111,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GCL_HARD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setattr("gcl_hard.files.locating.RETRIES", 0)  # which would wait for seconds
         yield
 
 

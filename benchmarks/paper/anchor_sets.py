@@ -50,7 +50,7 @@ def encoder(results: Sequence[Path], only: Mapping[str, Sequence[str]]) -> tuple
     """The encoder to draw: of the runs that have embeddings next to them, the first seed.
 
     Args:
-        results: folders of results, or files in them.
+        results: folders of results.
         only: the values to keep of settings, or of ``seed``.
 
     Returns:
@@ -60,10 +60,9 @@ def encoder(results: Sequence[Path], only: Mapping[str, Sequence[str]]) -> tuple
         InputError: if there is none, or several configurations are left.
     """
     records = read(results)
-    folders = [path if path.is_dir() else path.parent for path in results]
     files: dict[Run, Path] = {}
     for record in records:
-        for folder in folders:
+        for folder in results:
             path = Store(folder, record.data.get("processes", 1)).file(record.run, POINTS)
             if path.exists():
                 files[record.run] = path

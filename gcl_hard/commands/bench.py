@@ -5,30 +5,25 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jsonargparse import ArgumentParser
-
-from gcl_hard.commands.datasets import domain_of, named_paths
+from gcl_hard.commands.datasets import DEFAULT
 from gcl_hard.commands.options import BenchOptions, bench_configs, shortened
 from gcl_hard.commands.parser import (
-    check_domain,
-    entry_parser,
-    flags_in,
-    option_defaults,
+    Parser,
+    defaults_of,
     print_config,
     public_command,
     read_settings,
 )
-from gcl_hard.errors import InputError, check_at_least, check_processes
+from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.experiment import RunOptions
-from gcl_hard.experiments.flags import add_options, add_settings, options_of
 from gcl_hard.experiments.presets import Preset, preset
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import HEAD, Domain, RunConfig, defaults, flag, known
-from gcl_hard.experiments.values import as_declared, check_report, warn_of_unread
+from gcl_hard.experiments.values import warn_of_unread
 from gcl_hard.files.io import write_json
 
 if TYPE_CHECKING:
@@ -37,22 +32,20 @@ if TYPE_CHECKING:
     from gcl_hard.reports.frame import Results
 
 
-def bench_parser(domains: Iterable[Domain] = CONFIGS) -> ArgumentParser:
-    """The parser of ``python -m gcl_hard.bench``, with settings of some domains, or of all."""
-    parser = entry_parser(
+def bench_parser(domain: Domain = DEFAULT, full: bool = True) -> Parser:
+    """The parser of ``python -m gcl_hard.bench``, with the settings of a domain."""
+    parser = Parser(
         "gcl_hard.bench",
         "Train encoders with hard negatives and score them: graphs by a nested SVM, nodes and "
         "images by a linear probe. Lists (a,b,c) run in all combinations.",
         "--dataset PTC --method ucl,hscl --seeds 3",
-        domains=True,
-    )
-    add_settings(parser, listed=True, own={}, texts={}, common=True, domains=domains)
-    names = [*options_of(BenchOptions)]
-    first = names.index("output")
-    add_options(parser, "runs", BenchOptions, names[:first])
-    add_options(parser, "execution", BenchOptions, names[first:])
-    add_options(parser, "training runs", RunOptions, options_of(RunOptions))
-    add_settings(parser, listed=True, own={}, texts={}, common=False, domains=domains)
+        config=CONFIGS[domain], full=full,
+    )  # fmt: skip
+    parser.add_domain()
+    parser.add_settings(listed=True, common=True)
+    parser.add_options("runs and execution", BenchOptions)
+    parser.add_options("training runs", RunOptions, common=False)
+    parser.add_settings(listed=True, common=False)
     return parser
 
 
@@ -68,16 +61,11 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
     Raises:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
-    stated = read_settings(bench_parser, arguments)
-    stated |= named_paths(stated)
-    printing = stated.pop("print_config", False)
-    domain = domain_of(stated)
-    config = CONFIGS[domain]
-    usual = option_defaults(BenchOptions)
-    check_domain({name: value for name, value in stated.items() if name not in usual}, domain)
-    stated = as_declared(config, stated, listed=True)
+    domain, stated, typed = read_settings(bench_parser, arguments)
+    printing, config = stated.pop("print_config", False), CONFIGS[domain]
+    options, run = defaults_of(BenchOptions), defaults_of(RunOptions)
     listed = [name for name, field in known(config).items() if field.setting.several]
-    values: dict[str, Any] = dict(usual)
+    values: dict[str, Any] = dict(options)
     for name, default in defaults(config).items():
         values[name] = (default,) if name in listed else default
     table = preset(stated["table"]) if stated.get("table") else None
@@ -87,17 +75,17 @@ def parse_bench(arguments: Sequence[str]) -> BenchOptions:
         quick |= table.small if stated.get("small") else {}
     quick |= experiment_of(config).quick if stated.get("quick") else {}
     values |= quick | stated
-    values |= {name: (None,) for name in listed if name in values and values[name] is None}
+    values |= {name: (None,) for name in listed if values[name] is None}
     _check_bench(values, stated, config, table)
     configs: list[RunConfig] = []
     if values["compact"] is None:
         configs = bench_configs(config, values, table, {*stated, *quick})
-        warn_of_unread(configs, {n: values[n] for n in flags_in(arguments) & {*stated}})
-    run = _run_options(quick | stated)
+        warn_of_unread(configs, typed)
+    run_options = RunOptions(**{name: values[name] for name in run if name in values})
     if printing:
         print_config(values)
-    options = {name: values[name] for name in usual}
-    return BenchOptions(tuple(dict.fromkeys(configs)), run=run, **options)
+    options = {name: values[name] for name in options}
+    return BenchOptions(configs=tuple(dict.fromkeys(configs)), run=run_options, **options)
 
 
 def _check_bench(
@@ -106,39 +94,21 @@ def _check_bench(
     config: type[RunConfig],
     table: Preset | None,
 ) -> None:
-    check_processes(threads=values["threads"], jobs=values["jobs"])
-    check_report(values["report"])
     if values["small"] and not (table and table.small):
         raise InputError("small applies to table 1: give --table 1 too")
-    _check_selection(values, config)
     if stated.get("resume") and values["force"]:
         raise InputError("resume continues from checkpoints, force starts over: give one of them")
-
-
-def _check_selection(values: Mapping[str, Any], config: type[RunConfig]) -> None:
     for name, value in shortened(values).items():
         option, field = flag(f"select_{name}"), known(config).get(name)
         check_at_least(option, value, 1)
         if not values["select"]:
             raise InputError(f"{option} is how settings are chosen: give --select true too")
         if field is None:
-            having = [domain for domain, other in CONFIGS.items() if name in known(other)]
-            raise InputError(
-                f"{option} applies to domains with a setting {name} ({', '.join(having)}); "
-                f"{config.domain} have none: leave it out"
-            )
+            raise InputError(f"{option}: {config.domain} have no setting {name}")
         if field.setting.chosen and field.setting.several and len(values[name]) > 1:
             raise InputError(
                 f"{option} compares settings after equally many {name}: give one {name}"
             )
-
-
-def _run_options(stated: Mapping[str, Any]) -> RunOptions:
-    values = {name: stated[name] for name in options_of(RunOptions) if name in stated}
-    for name in ("loader_workers", "monitor_every", "checkpoint_minutes", "diagnostics"):
-        if name in values and not 0 <= values[name] < float("inf"):
-            raise InputError(f"{flag(name)} must be at least 0, got {values[name]}")
-    return RunOptions(**values)
 
 
 MOST_NAMED, LONGEST = 3, 60

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +41,9 @@ def named_paths(stated: Mapping[str, Any]) -> dict[str, Any]:
             ]
         return {"dataset": names[0] if alone else tuple(names)}
     here = data_dir is None
-    for name in names:
-        if name and "/" not in name and not (here and _is_here(name)):
-            _check_namesakes(name, data_dir)
+    for name in names if here else ():
+        if name and "/" not in name and not _is_here(name):
+            _warn_of_namesakes(name)
     paths = [expanded(name) for name in names if "/" in name or (here and _is_here(name))]
     if not paths:
         return {}
@@ -98,30 +96,17 @@ def _is_here(name: str) -> bool:
     return path.is_dir() and not _is_available(name)
 
 
-def _check_namesakes(name: str, data_dir: Path | None) -> None:
-    """Warn of a set in the working directory that another of the same name hides.
-
-    Raises:
-        InputError: if there is no set of the name, but one with other capitals or as a NAME.npz.
-    """
-    if _is_available(name, data_dir):
-        files = _answers("own_file", name) if data_dir is None else {}
-        for domain, paths in _answers("namesakes", Path(), name).items() if files else ():
-            for path in paths:
-                if files[domain] is None or not path.samefile(files[domain]):
-                    warnings.warn(
-                        f"dataset {name!r} is not {path.absolute()}, which is not read: give that "
-                        f"another name, and --dataset this name, to have it read",
-                        stacklevel=2,
-                    )
-        return
-    folders = [data_dir] if data_dir else [Path(os.environ.get("GCL_HARD_DATA") or "."), Path()]
-    for folder in folders:
-        for near in chain.from_iterable(_answers("nearly_named", folder, name).values()):
-            raise InputError(
-                f"dataset {name!r}: there is {near.absolute()}, which is spelt otherwise: give "
-                f"--dataset {near.name}"
-            )
+def _warn_of_namesakes(name: str) -> None:
+    """Warn of a set in the working directory that another of the same name hides."""
+    files = _answers("own_file", name) if _is_available(name) else {}
+    for domain, paths in _answers("namesakes", Path(), name).items() if files else ():
+        for path in paths:
+            if files[domain] is None or not path.samefile(files[domain]):
+                warnings.warn(
+                    f"dataset {name!r} is not {path.absolute()}, which is not read: give that "
+                    f"another name, and --dataset this name, to have it read",
+                    stacklevel=2,
+                )
 
 
 def _is_available(name: str, data_dir: Path | None = None) -> bool:

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, overload
+from typing import Any, overload
 
 import torch
-from jsonargparse import ArgumentParser
 from torch import nn
 
 from gcl_hard.commands.encoders import Model, model_of_file, model_without_file
-from gcl_hard.commands.parser import (
-    entry_parser,
-    option_defaults,
-    print_config,
-    read_arguments,
-    words_as_flags,
-)
+from gcl_hard.commands.parser import Parser, defaults_of
 from gcl_hard.core.ids import repeated
-from gcl_hard.errors import InputError, check_processes
+from gcl_hard.errors import InputError
 from gcl_hard.experiments import hardware
-from gcl_hard.experiments.custom import EncoderMaker, named_object
+from gcl_hard.experiments.custom import EncoderMaker
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.embedding import (
     Embeddings,
@@ -35,102 +29,20 @@ from gcl_hard.experiments.embedding import (
     embed_to_file,
 )
 from gcl_hard.experiments.experiment import RunContext
-from gcl_hard.experiments.flags import add_options, options_of
+from gcl_hard.experiments.options import ExecutionOptions, as_path
 from gcl_hard.experiments.progress import bar_of
 from gcl_hard.experiments.registry import runnable
-from gcl_hard.experiments.settings import COMMON
 from gcl_hard.files.io import check_writable, digest_of_arrays, joined_digest
 
-
-@dataclass(frozen=True)
-class EmbedOptions:
-    """The options of ``gcl-hard embed``."""
-
-    model: Annotated[
-        Path | None,
-        "NAME.pt of pretrain, or of bench --save-encoder; also the first word of the command",
-        COMMON,
-    ] = None
-    data: Annotated[
-        str | None,
-        "a folder of images, a CSV of SMILES, a set by its name or path, or module:name of your "
-        "graphs; also the second word",
-        COMMON,
-    ] = None
-    output: Annotated[Path, "NAME.npz, NAME.parquet or NAME.csv", COMMON] = Path("embeddings.npz")
-    level: Annotated[Level, "graphs and molecules: graphs, or all of their nodes", COMMON] = (
-        "graphs"
-    )
-    smiles: Annotated[
-        str | None, "column of SMILES of a CSV; smiles or the like if not given", COMMON
-    ] = None
-    ids: Annotated[
-        str | None,
-        "column of a CSV with what rows are called; the only one of words if not given",
-        COMMON,
-    ] = None
-    encoder: Annotated[str | None, "your own encoder, module:Name, of a file that names one"] = None
-    fold: Annotated[int | None, "which encoder, of a file with one for each fold"] = None
-    batch_size: Annotated[int | None, "items embedded at a time; as in training if not given"] = (
-        None
-    )
-    data_dir: Annotated[Path | None, "folder with your data sets (or set GCL_HARD_DATA)"] = None
-    device: Annotated[str, "auto, cpu, cuda or cuda:N", COMMON] = "auto"
-    jobs: Annotated[int, "processes that parse SMILES, the first time"] = 1
-    threads: Annotated[int | None, "CPU threads"] = None
-    force: Annotated[bool, "replace a file of another model or of other data", COMMON] = False
-
-    def __post_init__(self) -> None:
-        check_processes(threads=self.threads, jobs=self.jobs)
-        check_target(self.output)
-
-    @property
-    def reading(self) -> Reading:
-        """How the data are read."""
-        return Reading(self.level, self.smiles, self.ids, self.batch_size)
+OUTPUT = "embeddings.npz"
+"""The file that the command writes if none is named."""
 
 
 @overload
-def embed(
-    model: str | Path | nn.Module,
-    data: Any,
-    *,
-    output: None = None,
-    level: Level = ...,
-    smiles: str | None = ...,
-    ids: str | None = ...,
-    encoder: EncoderMaker | None = ...,
-    fold: int | None = ...,
-    trust: bool = ...,
-    batch_size: int | None = ...,
-    data_dir: str | Path | None = ...,
-    device: str = ...,
-    jobs: int = ...,
-    force: bool = ...,
-) -> Embeddings: ...
-
-
+def embed(model: Any, data: Any, *, output: None = None, **options: Any) -> Embeddings: ...
 @overload
-def embed(
-    model: str | Path | nn.Module,
-    data: Any,
-    *,
-    output: str | Path,
-    level: Level = ...,
-    smiles: str | None = ...,
-    ids: str | None = ...,
-    encoder: EncoderMaker | None = ...,
-    fold: int | None = ...,
-    trust: bool = ...,
-    batch_size: int | None = ...,
-    data_dir: str | Path | None = ...,
-    device: str = ...,
-    jobs: int = ...,
-    force: bool = ...,
-) -> Path: ...
-
-
-def embed(
+def embed(model: Any, data: Any, *, output: str | Path, **options: Any) -> Path: ...
+def embed(  # type: ignore[misc]
     model: str | Path | nn.Module,
     data: Any,
     *,
@@ -138,13 +50,14 @@ def embed(
     level: Level = "graphs",
     smiles: str | None = None,
     ids: str | None = None,
-    encoder: EncoderMaker | None = None,
+    encoder: EncoderMaker | str | None = None,
     fold: int | None = None,
     trust: bool = False,
     batch_size: int | None = None,
     data_dir: str | Path | None = None,
     device: str = "auto",
     jobs: int = 1,
+    threads: int | None = None,
     force: bool = False,
 ) -> Embeddings | Path:
     """Embeddings of graphs, their nodes, nodes of one graph, molecules or images, with their names.
@@ -166,13 +79,15 @@ def embed(
         smiles: column of SMILES of a CSV; found by its name if None.
         ids: column of a CSV with what rows are called; the only one of words if None, and the rows'
             numbers if there are several or none.
-        encoder: your own, as it was given when it was trained; not needed for ours.
+        encoder: your own, as it was given when it was trained, or ``module:Name`` of it; not needed
+            for ours.
         fold: which encoder, of a file with one for each fold.
         trust: as of :func:`gcl_hard.load_encoder`.
         batch_size: items embedded at a time.
         data_dir: an offline mirror of data sets; by default the folder in ``GCL_HARD_DATA``.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         jobs: processes that parse SMILES.
+        threads: CPU threads; those of PyTorch if None.
         force: whether a file of another model, or of other data, is replaced.
 
     Returns:
@@ -198,27 +113,23 @@ def embed(
         else model_of_file(Path(model), encoder, fold=fold, trust=trust)
     )  # fmt: skip
     reading = Reading(level, smiles, ids, batch_size)
-    items = items_of(trained, data, reading, device=device, data_dir=data_dir, jobs=jobs)
+    execution = ExecutionOptions(
+        device=device, jobs=jobs, threads=threads, data_dir=as_path(data_dir)
+    )
+    items = items_of(trained, data, reading, execution)
     if path is None:
         return embed_items(items, trained.digest)
     embed_to_file(items, trained.digest, path, force=force)
     return path
 
 
-def items_of(
-    model: Model,
-    data: Any,
-    reading: Reading,
-    *,
-    device: str,
-    data_dir: str | Path | None,
-    jobs: int,
-) -> Items:
-    """The items of data that a model embeds; arguments as of :func:`embed`."""
+def items_of(model: Model, data: Any, reading: Reading, execution: ExecutionOptions) -> Items:
+    """The items of data that a model embeds."""
+    if execution.threads is not None:
+        torch.set_num_threads(execution.threads)
     context = RunContext(
-        output=Path(), data_dir=None if data_dir is None else Path(data_dir),
-        device=str(hardware.choose_device(device)), threads=None, cores=jobs, versions={},
-        experiment_of=runnable,
+        execution.output, execution.data_dir, str(hardware.choose_device(execution.device)),
+        threads=None, cores=execution.jobs, versions={}, experiment_of=runnable,
     )  # fmt: skip
     experiment = runnable(CONFIGS[model.domain])
     for name in ("smiles", "ids"):
@@ -227,12 +138,7 @@ def items_of(
     if reading.level == "nodes" and "level" not in experiment.reading:
         raise InputError(f"level nodes applies to graphs and molecules, not to {model.domain}")
     encoder = model.encoder.to(context.device)
-    try:
-        items = experiment.items(encoder, model.saved, data, context, reading)
-    except InputError:
-        if isinstance(data, str | Path):
-            _check_kind(model.domain, Path(data), table="smiles" in experiment.reading)
-        raise
+    items = experiment.items(encoder, model.saved, data, context, reading)
     if not items.bounds[-1]:
         raise InputError(
             f"there is nothing to embed in {data if isinstance(data, str) else 'these data'}"
@@ -241,68 +147,47 @@ def items_of(
     return replace(items, digest=joined_digest(items.digest, ids, reading.level))
 
 
-def _check_kind(domain: str, path: Path, *, table: bool) -> None:
-    """Refuse a folder for a domain that reads tables, and a table for one that does not."""
-    if path.suffix.lower() == ".csv" and path.is_file() and not table:
-        raise InputError(
-            f"{path} is a CSV, which molecules are read from, and this encodes {domain}"
-        )
-    if path.is_dir() and table:
-        raise InputError(f"{path} is a folder, and this encodes {domain}: give a CSV of SMILES")
-
-
-def embed_parser() -> ArgumentParser:
+def embed_parser() -> Parser:
     """The parser of ``gcl-hard embed``."""
-    parser = entry_parser(
+    parser = Parser(
         "gcl_hard embed",
-        "Embed new data by a saved encoder, each row with its name: MODEL DATA -o FILE. The same "
-        "command goes on where it was stopped.",
+        "Embed new data by a saved encoder, each row with its name. The same command goes on where "
+        "it was stopped.",
         "encoder.pt photos/ -o z.parquet",
-        usage="python -m gcl_hard embed MODEL DATA [-o FILE] [...]",
-    )
-    add_options(parser, "embedding", EmbedOptions, options_of(EmbedOptions))
+        usage="MODEL DATA [-o FILE] [...]",
+    )  # fmt: skip
+    parser.add_argument("model", metavar="MODEL", help="of pretrain, or of bench --save-encoder")
+    parser.add_argument(
+        "data", metavar="DATA",
+        help="a folder of images, a CSV of SMILES, a set by its name or path, or module:name of "
+        "your graphs",
+    )  # fmt: skip
+    parser.add_options("embedding", embed, {"model", "trust"}, output=OUTPUT)
     return parser
 
 
-def parse_embed(arguments: Sequence[str]) -> EmbedOptions:
-    """Read the command line of ``gcl-hard embed``.
-
-    Args:
-        arguments: without the program's name; MODEL and DATA first, or as flags.
-
-    Returns:
-        The options, checked.
-
-    Raises:
-        InputError: for anything that cannot be run; names the flag and the nearest ones.
-    """
-    parser = embed_parser()
-    stated = read_arguments(parser, words_as_flags(parser, arguments, "model", "data"))
-    if stated.pop("print_config", False):
-        print_config(option_defaults(EmbedOptions) | stated)
-    return EmbedOptions(**stated)
+def parse_embed(arguments: Sequence[str]) -> Namespace:
+    """The arguments of :func:`embed` in a command line."""
+    stated, _ = embed_parser().parse(arguments)
+    return Namespace(**defaults_of(embed) | {"output": OUTPUT} | stated)
 
 
-def run(options: EmbedOptions) -> None:
-    """Embed, and write the file.
+STOPPED = "stopped before any row; the same command begins again"
 
-    Args:
-        options: as parsed.
 
-    Raises:
-        InputError: for a model or data that are missing or do not fit.
-        KeyboardInterrupt: after Ctrl-C.
-    """
-    if options.model is None or options.data is None:
-        raise InputError("give a model and data: gcl-hard embed MODEL DATA -o FILE")
-    check_writable(options.output.absolute().parent)
-    torch.set_num_threads(options.threads or hardware.available_cores())
-    maker = None if options.encoder is None else named_object(options.encoder, "encoder")
-    model = model_of_file(options.model, maker, fold=options.fold)
-    items = items_of(
-        model, options.data, options.reading,
-        device=options.device, data_dir=options.data_dir, jobs=options.jobs,
+def command(arguments: Sequence[str]) -> int:
+    """Run the command line, and return its exit status."""
+    options = parse_embed(arguments)
+    path = Path(options.output)
+    check_target(path)
+    check_writable(path.absolute().parent)
+    model = model_of_file(Path(options.model), options.encoder, fold=options.fold)
+    reading = Reading(options.level, options.smiles, options.ids, options.batch_size)
+    execution = ExecutionOptions(
+        device=options.device, jobs=options.jobs, threads=options.threads,
+        data_dir=as_path(options.data_dir),
     )  # fmt: skip
+    items = items_of(model, options.data, reading, execution)
     for note in items.notes:
         print(note, file=sys.stderr)
     if duplicates := repeated(items.columns["id"]) if len(items.columns) == 1 else 0:
@@ -311,17 +196,7 @@ def run(options: EmbedOptions) -> None:
         print(f"{empty} rows have an empty id", file=sys.stderr)
     rows = int(items.bounds[-1])
     with bar_of("embedding", " rows", rows) as bar:
-        new = embed_to_file(
-            items, model.digest, options.output, force=options.force, on_rows=bar.update
-        )
+        new = embed_to_file(items, model.digest, path, force=options.force, on_rows=bar.update)
     done = f"{rows:,} rows" if new else "was finished before"
-    print(f"{options.output}: {done}, model {model.digest}, data {items.digest}")
-
-
-STOPPED = "stopped before any row; the same command begins again"
-
-
-def command(arguments: Sequence[str]) -> int:
-    """Run the command line, and return its exit status."""
-    run(parse_embed(arguments))
+    print(f"{path}: {done}, model {model.digest}, data {items.digest}")
     return 0

@@ -133,10 +133,9 @@ def encoders_of(
 ) -> list[nn.Module]:
     """The encoders in a file; the user's own are made by their maker, or by name among several."""
     config = saved["config"]
-    layers = getattr(config, "layers", 0) if maker is None and not is_own(config.encoder) else None
     make = partial(_new, path, config, saved, maker)
     with torch.random.fork_rng(devices=[]):
-        return [with_weights(path, state, make, layers=layers) for state in saved["encoders"]]
+        return [with_weights(path, state, make) for state in saved["encoders"]]
 
 
 def _new(
@@ -165,19 +164,22 @@ def _new(
 
 
 def model_of_file(
-    path: Path, maker: EncoderMaker | None = None, *, fold: int | None, trust: bool = False
+    path: Path, maker: EncoderMaker | str | None = None, *, fold: int | None, trust: bool = False
 ) -> Model:
     """The encoder of a file of ``pretrain``, ``bench`` or :func:`gcl_hard.evaluate`.
 
     Args:
         path: NAME.pt.
-        maker: makes the user's own encoder.
+        maker: makes the user's own encoder, or ``module:Name`` of what does.
         fold: fold of the encoder, if there are several.
         trust: as of :func:`gcl_hard.load_encoder`.
     """
     digest = file_digest(path)
+    made_by: EncoderMaker | None = (
+        named_object(maker, "encoder") if isinstance(maker, str) else maker
+    )
     if "vocabulary" in (pretrained := load_torch(path, "a file of encoders", {})):
-        if fold is not None or maker is not None:
+        if fold is not None or made_by is not None:
             argument = "fold" if fold is not None else "encoder"
             raise InputError(f"{path} has one encoder, which is ours: leave {argument} out")
         domain, package = next((name, lent) for name, lent in DOMAINS.items() if lent.encoders)
@@ -185,8 +187,8 @@ def model_of_file(
         encoder = package.module(package.encoders).load_pretrained(path).encoder
         return Model(encoder, domain, pretrained, digest)
     saved = read_encoders(path)
-    encoder = encoder_in(path, saved, maker, fold=fold, trust=trust)
-    more = [] if maker is None else [code_digest(maker)]
+    encoder = encoder_in(path, saved, made_by, fold=fold, trust=trust)
+    more = [] if made_by is None else [code_digest(made_by)]
     if len(saved["encoders"]) > 1:
         more.append(str(fold))
     return Model(encoder, saved["config"].domain, saved, joined_digest(digest, *more))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import io
 import warnings
-from argparse import ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_origin
 
@@ -20,7 +18,7 @@ from gcl_hard.commands.datasets import DEFAULT, domain_of, domains_of_objects, n
 from gcl_hard.commands.encoders import encoders_of, read_encoders
 from gcl_hard.commands.execute import execute
 from gcl_hard.commands.options import BenchOptions, bench_configs
-from gcl_hard.errors import GclHardError, InputError, check_option, check_processes, unknown
+from gcl_hard.errors import GclHardError, InputError, check_option
 from gcl_hard.experiments.custom import (
     EncoderMaker,
     UserParts,
@@ -30,11 +28,12 @@ from gcl_hard.experiments.custom import (
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.experiment import EMBEDDINGS, ENCODERS, OPTIONS, RunOptions
 from gcl_hard.experiments.logs import Logger
+from gcl_hard.experiments.options import as_path
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import RunConfig, defaults, encoder_name, known
 from gcl_hard.experiments.store import Store
-from gcl_hard.experiments.values import as_seeds, check_report, warn_of_unread
+from gcl_hard.experiments.values import as_seeds, unknown_setting, warn_of_unread
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -150,7 +149,8 @@ def evaluate(
 
     user_parts = UserParts()
     graphs = str(graphs) if isinstance(graphs, Path) else graphs
-    _check(name, jobs, threads, report)
+    if not isinstance(name, str):
+        raise InputError(f"name must be a word, got {name!r}")
     config_class = _config_class(graphs, data_dir)
     experiment = experiment_of(config_class)
     beside = experiment.usual_baselines if baselines is None else baselines
@@ -176,22 +176,17 @@ def evaluate(
             raise InputError(f"{type(user_set).__name__} is no set of {experiment.item}s")
         values |= experiment.data_settings(user_set, settings)
         values["dataset"], user_parts.graphs[user_set.name] = (user_set.name,), user_set
-    try:
-        chosen = as_seeds(int(seeds) if isinstance(seeds, Integral) else list(seeds))  # type: ignore[arg-type]
-    except (ArgumentTypeError, TypeError) as error:
-        raise InputError(f"seeds: {error}") from error
     configs = bench_configs(config_class, values, None, {*values})
     warn_of_unread(configs, {name: values[name] for name in settings})
     if save_encoders is None:
         save_encoders = "save_encoder" in experiment.options
     metrics = (metric,) if isinstance(metric, str) else tuple(metric or ())
     options = BenchOptions(
-        tuple(dict.fromkeys(configs)),
-        RunOptions(save_encoder=save_encoders, save_embeddings=save_embeddings),
-        select=select, metric=metrics or None, seeds=chosen, output=Path(output), force=force,
-        jobs=jobs, scheduler=scheduler, device=device, threads=threads,
-        data_dir=None if data_dir is None else Path(data_dir),
-        report=None if report is None else Path(report),
+        configs=tuple(dict.fromkeys(configs)),
+        run=RunOptions(save_encoder=save_encoders, save_embeddings=save_embeddings),
+        select=select, metric=metrics or None, seeds=as_seeds(seeds), output=Path(output),
+        force=force, jobs=jobs, scheduler=scheduler, device=device, threads=threads,
+        data_dir=as_path(data_dir), report=as_path(report),
     )  # fmt: skip
     results, failures = execute(options, user_parts, Console(quiet=not progress), logger)
     if not results.records:
@@ -214,13 +209,6 @@ def _encoder_names(encoder: Any, user_parts: UserParts) -> tuple[str, ...]:
         if not isinstance(maker, str):
             check_maker(maker)
     return tuple(maker if isinstance(maker, str) else user_parts.add(maker) for maker in makers)
-
-
-def _check(name: object, jobs: int, threads: int | None, report: str | Path | None) -> None:
-    check_processes(jobs=jobs, threads=threads)
-    check_report(None if report is None else Path(report))
-    if not isinstance(name, str):
-        raise InputError(f"name must be a word, got {name!r}")
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
@@ -252,7 +240,7 @@ def _settings(config_class: type[RunConfig], stated: Mapping[str, Any]) -> dict[
     usual = defaults(config_class)
     for name in stated:
         if name not in usual:
-            raise unknown("setting", name, usual)
+            raise unknown_setting(name, config_class)
     values: dict[str, Any] = {"table": None, "recipe": "paper", **usual, **stated}
     for name, field in known(config_class).items():
         if field.setting.several and not isinstance(values[name], list | tuple):
@@ -432,11 +420,9 @@ class Evaluation:
             content = "encoders" if suffix == ENCODERS else "embeddings"
             if suffix == ENCODERS and "save_encoder" not in experiment_of(run.config).options:
                 raise InputError(f"runs on {run.config.domain} {OPTIONS['save_encoder']}")
-            if run.config.is_baseline:
-                raise InputError(
-                    f"{run}: {content} of baselines are not saved, those of methods are"
-                )
-            raise InputError(f"{run} has no saved {content}: evaluate with save_{content}=True")
+            raise InputError(
+                f"{run} has no saved {content}: methods have, with save_{content}=True"
+            )
         return run, path
 
     def _config(self, method: str | None, settings: dict[str, Any]) -> RunConfig:

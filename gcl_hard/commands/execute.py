@@ -104,29 +104,24 @@ def _by_metrics(
     """
     if not records:
         return [records] * len(names or (None,))
+
+    def scored_by(name: str, *, recorded: bool) -> dict[Run, RunResult]:
+        known = (run for run, record in records.items() if not recorded or name in record.scores)
+        scored = {run: records[run].by(name) for run in known}
+        return {run: record for run, record in scored.items() if record is not None}
+
     if not names:
         beside = dict.fromkeys(
             name for run in records for name in experiment_of(run.config).further_metrics
         )
-        others = [
-            {
-                run: scored
-                for run, record in records.items()
-                if name in record.scores and (scored := record.by(name)) is not None
-            }
-            for name in beside
-        ]
-        return [records, *filter(None, others)]
+        return [records, *filter(None, (scored_by(name, recorded=True) for name in beside))]
     other = next((record for record in records.values() if record.metric != names[0]), None)
     if chosen and other is not None and any(record.validation for record in records.values()):
         raise InputError(
             f"settings of {other.domain} are chosen by validation scores, which are recorded by "
             f"{other.metric} alone: leave --metric {names[0]} or --select out"
         )
-    by_name = [
-        {run: scored for run, record in records.items() if (scored := record.by(name)) is not None}
-        for name in names
-    ]
+    by_name = [scored_by(name, recorded=False) for name in names]
     known = dict.fromkeys(other for record in records.values() for other in alike(record.metric))
     for name, scored_runs in zip(names, by_name, strict=True):
         if not scored_runs and name not in known:
@@ -136,9 +131,8 @@ def _by_metrics(
         lacking = [run for run in records if run not in scored_runs]
         if lacking:
             warnings.warn(
-                f"{len(lacking)} of {len(records)} results have neither a score by {name} nor "
-                f"predictions to compute it of, such as {lacking[0]}: they are left out (--force "
-                f"runs them again)",
+                f"{len(lacking)} of {len(records)} results have no score by {name}, such as "
+                f"{lacking[0]}: they are left out (--force runs them again)",
                 stacklevel=2,
             )
     return by_name
@@ -167,17 +161,12 @@ def runner_of(
 ) -> Runner:
     """The runner of a command's options, with the user's own parts and graphs."""
     context = RunContext(
-        output=options.output,
-        data_dir=options.data_dir,
-        device=str(hardware.choose_device(options.device)),
-        threads=options.threads,
-        cores=max(1, hardware.available_cores() // processes.here()),
+        options.output, options.data_dir, str(hardware.choose_device(options.device)),
+        options.threads, cores=max(1, hardware.available_cores() // processes.here()),
         versions=hardware.versions(),  # with the source as it is now, not when a run ends
-        experiment_of=runnable,
-        options=options.run,
-        parts=user_parts.parts,
+        experiment_of=runnable, options=options.run, parts=user_parts.parts,
         processes=world_size(),
-    )
+    )  # fmt: skip
     return Runner(
         context, console, jobs=options.jobs, scheduler=options.scheduler, force=options.force,
         report_only=options.report_only, own_sets=user_parts.graphs, log=log or Log(),
@@ -188,16 +177,11 @@ def _check_selection(configs: Sequence[RunConfig]) -> None:
     """Refuse a selection without anything to choose."""
     if candidate_groups(configs):
         return
-    if not any(experiment_of(config).can_select(config) for config in configs):
-        protocols = ", ".join(dict.fromkeys(config.protocol for config in configs))
-        raise InputError(
-            f"select chooses settings inside training folds, and protocol {protocols} has none: "
-            f"use --protocol inductive, or leave --select out"
-        )
     names = dict.fromkeys(name for config in configs for name in selectable(type(config)))
+    protocols = dict.fromkeys(config.protocol for config in configs)
     raise InputError(
-        f"select chooses between values, and every setting has one: give several, of "
-        f"{', '.join(map(flag, names))}, or leave --select out"
+        f"select chooses between several values of {', '.join(map(flag, names))} inside training "
+        f"folds (--protocol inductive), and there is nothing to choose under {', '.join(protocols)}"
     )
 
 

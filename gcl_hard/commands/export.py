@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from jsonargparse import ArgumentParser
 from torch import nn
 
 from gcl_hard.commands.encoders import Model, model_of_file, model_without_file
-from gcl_hard.commands.parser import (
-    entry_parser,
-    option_defaults,
-    print_config,
-    read_arguments,
-    words_as_flags,
-)
+from gcl_hard.commands.parser import Parser
 from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.custom import EncoderMaker, named_object
+from gcl_hard.experiments.custom import EncoderMaker
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.exporting import CHECKED, TOLERANCE, WRITERS
-from gcl_hard.experiments.flags import add_options, options_of
 from gcl_hard.experiments.registry import experiment_of, runnable
-from gcl_hard.experiments.settings import COMMON
 from gcl_hard.files.io import atomic_write
 from gcl_hard.files.stored import SAFETENSORS, safetensors_of
 from gcl_hard.version import __version__
 
+OUTPUT = "encoder.onnx"
+"""The file that the command writes if none is named."""
 SUFFIXES = (*WRITERS, SAFETENSORS)
 WEIGHTS = {"encoder", "encoders", "held_out"}
 """Fields of a file of encoders that are weights, or numbers of their data."""
@@ -54,32 +47,12 @@ class Exported(NamedTuple):
     checked: bool = False
 
 
-@dataclass(frozen=True)
-class ExportOptions:
-    """The options of ``gcl-hard export``."""
-
-    model: Annotated[
-        Path | None,
-        "NAME.pt of pretrain, or of bench --save-encoder; also the first word of the command",
-        COMMON,
-    ] = None
-    output: Annotated[
-        Path, "NAME.onnx, NAME.pt2 of torch.export, or NAME.safetensors of weights alone", COMMON
-    ] = Path("encoder.onnx")
-    encoder: Annotated[str | None, "your own encoder, module:Name, of a file that names one"] = None
-    fold: Annotated[int | None, "which encoder, of a file with one for each fold"] = None
-    force: Annotated[bool, "replace a file that is there", COMMON] = False
-
-    def __post_init__(self) -> None:
-        _check_suffix(self.output)
-
-
 def export(
     model: str | Path | nn.Module,
     output: str | Path,
     *,
     like: Any = None,
-    encoder: EncoderMaker | None = None,
+    encoder: EncoderMaker | str | None = None,
     fold: int | None = None,
     trust: bool = False,
     force: bool = False,
@@ -103,7 +76,8 @@ def export(
         like: of an encoder itself, data that it embeds: a :class:`gcl_hard.graphs.GraphSet`,
             :class:`gcl_hard.molecules.Molecules`, or the :class:`gcl_hard.images.Views` that it was
             trained with.
-        encoder: your own, as it was given when it was trained; not needed for ours.
+        encoder: your own, as it was given when it was trained, or ``module:Name`` of it; not needed
+            for ours.
         fold: which encoder, of a file with one for each fold.
         trust: as of :func:`gcl_hard.load_encoder`.
         force: whether a file that is there is replaced.
@@ -189,52 +163,30 @@ def _without_file(encoder: nn.Module, like: Any) -> Model:
     return model._replace(saved={**model.saved, **facts})
 
 
-def export_parser() -> ArgumentParser:
+def export_parser() -> Parser:
     """The parser of ``gcl-hard export``."""
-    parser = entry_parser(
+    parser = Parser(
         "gcl_hard export",
         "Write a saved encoder for other programs, and compare its embeddings there.",
         "encoder.pt -o encoder.onnx",
-        usage="python -m gcl_hard export MODEL [-o FILE] [...]",
+        usage="MODEL [-o FILE] [...]",
     )
-    add_options(parser, "exporting", ExportOptions, options_of(ExportOptions))
+    parser.add_argument("model", metavar="MODEL", help="of pretrain, or of bench --save-encoder")
+    parser.add_options("exporting", export, {"model", "like", "trust"}, output=OUTPUT)
     return parser
 
 
-def parse_export(arguments: Sequence[str]) -> ExportOptions:
-    """Read the command line of ``gcl-hard export``.
-
-    Args:
-        arguments: without the program's name; MODEL first, or as a flag.
-
-    Returns:
-        The options, checked.
-
-    Raises:
-        InputError: for anything that cannot be run; names the flag and the nearest ones.
-    """
-    parser = export_parser()
-    stated = read_arguments(parser, words_as_flags(parser, arguments, "model"))
-    if stated.pop("print_config", False):
-        print_config(option_defaults(ExportOptions) | stated)
-    return ExportOptions(**stated)
+def parse_export(arguments: Sequence[str]) -> dict[str, Any]:
+    """The arguments of :func:`export` in a command line."""
+    return {"output": OUTPUT} | export_parser().parse(arguments)[0]
 
 
-def run(options: ExportOptions) -> None:
-    """Export, and write the file.
+STOPPED = "stopped; nothing was written"
 
-    Args:
-        options: as parsed.
 
-    Raises:
-        InputError: for a model that is missing or cannot be exported.
-    """
-    if options.model is None:
-        raise InputError("give a model: gcl-hard export MODEL -o FILE")
-    maker = None if options.encoder is None else named_object(options.encoder, "encoder")
-    exported = export(
-        options.model, options.output, encoder=maker, fold=options.fold, force=options.force
-    )
+def command(arguments: Sequence[str]) -> int:
+    """Run the command line, and return its exit status."""
+    exported = export(**parse_export(arguments))
     if not exported.inputs:
         content = "weights, and the settings that make the encoder"
     else:
@@ -245,12 +197,4 @@ def run(options: ExportOptions) -> None:
             else "not compared with the encoder, for ONNX Runtime is not installed"
         )
     print(f"{exported.path}: {content}; model {exported.model}")
-
-
-STOPPED = "stopped; nothing was written"
-
-
-def command(arguments: Sequence[str]) -> int:
-    """Run the command line, and return its exit status."""
-    run(parse_export(arguments))
     return 0

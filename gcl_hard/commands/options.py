@@ -11,80 +11,67 @@ from typing import Annotated, Any
 from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.domains import groups_of
 from gcl_hard.experiments.experiment import RunOptions
-from gcl_hard.experiments.presets import Preset, tables
+from gcl_hard.experiments.options import ExecutionOptions
+from gcl_hard.experiments.presets import Preset
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.experiments.settings import COMMON, LogKinds, RunConfig, defaults, known, of_part
+from gcl_hard.experiments.settings import LogKind, RunConfig, defaults, known, of_part
+from gcl_hard.experiments.values import as_seeds, check_report
 from gcl_hard.losses.methods import METHODS
 
 
-@dataclass(frozen=True)
-class BenchOptions:
+@dataclass(frozen=True, kw_only=True)
+class BenchOptions(ExecutionOptions):
     """The options of ``python -m gcl_hard.bench``.
 
     Attributes:
         configs: every combination of data set, method, protocol, β, thresholds, lr and epochs.
         run: options of execution.
+        table: predefined table; 1: Table I, images, with baselines, grids and tests; 2: Table II,
+            graphs, with baselines, both protocols and tests.
+        recipe: defaults: paper, or best (ours).
+        metric: scores shown, such as accuracy,balanced_accuracy,f1_macro; tests and --select use
+            the first.
+        select: choose β, thresholds, lr, epochs inside training data, if several are given.
+        select_epochs: choose by one run of so many epochs of each candidate; run what is chosen.
+        select_subset: as --select-epochs, on so many training images.
+        select_splits: as --select-epochs, on the first so many of common splits.
+        seeds: a count (5 is 0…4) or a list (0,1,2).
+        quick: smoke run: few seeds and epochs, two β; not reportable.
+        small: --table 1 on 20,000 images by a fast net: hours on CPUs.
+        json: result file; one in the output folder if not given.
+        report: page.md with CSV, LaTeX, figures; or page.html.
+        against: label of a row that all others are compared with, too.
+        log: write losses and scores as they come: csv, tensorboard, wandb, or several.
+        report_only: run nothing: show what is finished.
+        force: repeat finished runs.
+        compact: move a folder's result files into one file, and exit.
+        jobs: processes on this machine; --table 2: one per core.
     """
 
     configs: tuple[RunConfig, ...]
     run: RunOptions
-    table: Annotated[
-        str | None,
-        "predefined table; " + "; ".join(f"{n}: {shows}" for n, shows in tables().items()),
-        COMMON,
-    ] = None
-    recipe: Annotated[str, "defaults: paper, or best (ours)", COMMON] = "paper"
-    metric: Annotated[
-        tuple[str, ...] | None,
-        "scores shown, such as accuracy,balanced_accuracy,f1_macro; tests and --select use the "
-        "first",
-    ] = None
-    select: Annotated[
-        bool, "choose β, thresholds, lr, epochs inside training data, if several are given", COMMON
-    ] = False
-    select_epochs: Annotated[
-        int | None, "choose by one run of so many epochs of each candidate; run what is chosen"
-    ] = None
-    select_subset: Annotated[
-        int | None, "images: as --select-epochs, on so many training images"
-    ] = None
-    select_splits: Annotated[
-        int | None, "as --select-epochs, on the first so many of common splits"
-    ] = None
-    seeds: Annotated[tuple[int, ...], "a count (5 is 0…4) or a list (0,1,2)", COMMON] = (
-        0,
-        1,
-        2,
-        3,
-        4,
-    )
-    quick: Annotated[bool, "smoke run: few seeds and epochs, two β; not reportable", COMMON] = False
-    small: Annotated[bool, "--table 1 on 20,000 images by a fast net: hours on CPUs"] = False
-    output: Annotated[Path, "folder of the results, which are saved as runs finish", COMMON] = Path(
-        "results"
-    )
-    json: Annotated[Path | None, "result file; one in the output folder if not given"] = None
-    report: Annotated[
-        Path | None,
-        "page.md with CSV, LaTeX, figures; or page.html",
-        COMMON,
-    ] = None
-    against: Annotated[str | None, "label of a row that all others are compared with, too"] = None
-    log: LogKinds = None
-    report_only: Annotated[bool, "run nothing: show what is finished", COMMON] = False
-    force: Annotated[bool, "repeat finished runs"] = False
-    compact: Annotated[
-        Path | None, "move a folder's result files into one file, and exit", COMMON
-    ] = None
-    data_dir: Annotated[
-        Path | None, "folder with your data sets (or set GCL_HARD_DATA)", COMMON
-    ] = None
-    device: Annotated[str, "auto, cpu, cuda or cuda:N", COMMON] = "auto"
-    jobs: Annotated[int | None, "processes on this machine; --table 2: one per core", COMMON] = 1
-    threads: Annotated[
-        int | None, "CPU threads of all processes together; at least one per process"
-    ] = None
-    scheduler: Annotated[str | None, "tcp://HOST:PORT of a Dask scheduler that has workers"] = None
+    jobs: int | None = 1  # type: ignore[assignment]
+    table: str | None = None
+    recipe: str = "paper"
+    metric: tuple[str, ...] | None = None
+    select: bool = False
+    select_epochs: int | None = None
+    select_subset: int | None = None
+    select_splits: int | None = None
+    seeds: Annotated[tuple[int, ...], as_seeds] = (0, 1, 2, 3, 4)
+    quick: bool = False
+    small: bool = False
+    json: Path | None = None
+    report: Path | None = None
+    against: str | None = None
+    log: tuple[LogKind, ...] | None = None
+    report_only: bool = False
+    force: bool = False
+    compact: Path | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_report(self.report, ".md", ".html")
 
 
 def shortened(options: Mapping[str, Any]) -> dict[str, Any]:

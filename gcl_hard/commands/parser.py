@@ -1,30 +1,34 @@
-"""Parsers of command lines, shared by all commands."""
+"""Parsers of command lines, shared by all commands.
+
+A setting's flag comes of its declaration, an option's of a field of a dataclass or an argument of a
+function, and its help of their docstring.
+"""
 
 from __future__ import annotations
 
 import argparse
-import itertools
+import inspect
+import re
 import shlex
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
+from types import NoneType
+from typing import Annotated, Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
 from gcl_hard.commands.datasets import domain_of, named_paths
-from gcl_hard.errors import InputError, without_password
+from gcl_hard.errors import InputError, nearest, without_password
 from gcl_hard.experiments.domains import CONFIGS
-from gcl_hard.experiments.experiment import RunOptions
-from gcl_hard.experiments.flags import all_settings, explain, options_of
-from gcl_hard.experiments.outside import import_domain
-from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.experiments.settings import Domain, flag, known
+from gcl_hard.experiments.settings import Domain, RunConfig, flag, known
+from gcl_hard.experiments.values import BadValueError, members, reader, unknown_setting
 from gcl_hard.files.io import public_path
 from gcl_hard.files.stored import read_yaml
-from gcl_hard.losses.methods import METHODS
+from gcl_hard.losses.methods import METHODS, SETTINGS
 from gcl_hard.version import __version__
+
+METAVARS = {int: "N", float: "X", str: "NAME", Path: "PATH", bool: "true|false"}
+METHODS_ALONE = ", ".join(METHODS)
+"""Help of ``--method`` where it is no baseline."""
+TRAINING = "[--dataset NAME] [--method NAME] [...]"
 
 
 def public_command(arguments: Sequence[str], entry_point: str = "gcl_hard.bench") -> str:
@@ -56,148 +60,239 @@ def public_command(arguments: Sequence[str], entry_point: str = "gcl_hard.bench"
     return shlex.join(map(without_password, words))
 
 
-class _Help(DefaultHelpFormatter):
-    """Help without the parser's defaults: the help texts state them."""
+def options_of(owner: Callable[..., Any]) -> dict[str, tuple[Any, Any, str]]:
+    """Type, default and help of each option of a command.
 
-    def _get_help_string(self, action: Any) -> str:
-        return str(action.help or "")
-
-
-class _HelpFlag(argparse._HelpAction):
-    """``--help`` shows the flags that most people set, ``--help all`` all of them."""
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.nargs, self.metavar = "?", "all"
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        shown = [action for action in parser._actions if action.help is not argparse.SUPPRESS]
-        hidden = [action for action in shown if not getattr(action, "common", False)]
-        if values != "all" and hidden:
-            for action in hidden:
-                action.help = argparse.SUPPRESS
-            parser.epilog = f"--help all lists {len(hidden)} more flags. {parser.epilog}"
-        parser.print_help()
-        parser.exit()
+    Args:
+        owner: a dataclass or a function; what no text can stand for is left out of its fields or
+            arguments.
+    """
+    hints, options = get_type_hints(owner, include_extras=True), {}
+    docs = [inspect.getdoc(part) or "" for part in reversed(getattr(owner, "__mro__", [owner]))]
+    entries = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", "\n".join(docs), re.MULTILINE)
+    markup = r':\w+:`|`+"?|"?`+'
+    texts = {name: re.sub(markup, "", " ".join(text.split())) for name, text in entries}
+    for name, parameter in inspect.signature(owner).parameters.items():
+        kinds = [kind for kind in members(hints[name]) if _is_text(kind)]
+        if kinds:
+            kind = kinds[0] | None if NoneType in members(hints[name]) else kinds[0]
+            options[name] = (kind, parameter.default, texts.get(name, "").removesuffix("."))
+    return options
 
 
-def add_version(parser: argparse.ArgumentParser) -> argparse.Action:
+def _is_text(kind: Any) -> bool:
+    """Whether a text can stand for values of a type."""
+    if get_origin(kind) in (tuple, Annotated):
+        return _is_text(get_args(kind)[0])
+    return kind in METAVARS or get_origin(kind) is Literal
+
+
+def defaults_of(owner: Callable[..., Any]) -> dict[str, Any]:
+    """Options of a command with their defaults, by name."""
+    return {name: default for name, (_, default, _) in options_of(owner).items()}
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
     """Add ``--version``, which prints the version of the installed package."""
-    version = f"gcl-hard {__version__}"
-    return parser.add_argument(
-        "--version", action="version", version=version, help="print the version, and exit"
-    )
+    parser.add_argument("--version", action="version", version=f"gcl-hard {__version__}")
 
 
-def entry_parser(
-    entry_point: str, description: str, example: str, *, domains: bool = False, usage: str = ""
-) -> ArgumentParser:
-    """The parser of an entry point, without flags of its own.
+class RaisingParser(argparse.ArgumentParser):
+    """A parser whose errors are this package's; a flag that is not given has no value."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, argument_default=argparse.SUPPRESS, **options)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise argparse's error."""
+        raise InputError(message)
+
+
+class Parser(RaisingParser):
+    """A parser of a command line and its YAML files.
 
     Args:
-        entry_point: as in :func:`public_command`.
+        command: as in :func:`public_command`.
         description: what the command does.
-        example: a command line, without ``python -m`` and the entry point.
-        domains: whether it takes data of any domain.
-        usage: first line of the help, if it is not that of training.
+        example: arguments of an example.
+        usage: the arguments in short.
+        config: class of configurations of the data; None for commands without settings.
+        data: the data in a word, if it is not the domain of the configurations.
+        full: whether the help shows all settings, or those that most people set.
     """
-    parser = ArgumentParser(
-        prog=f"python -m {entry_point}",
-        description=description,
-        epilog="--domain NAME --help: those of a domain. " * domains
-        + f"Example: python -m {entry_point} {example}",
-        usage=usage or f"python -m {entry_point} [--dataset NAME] [--method NAME] [...]",
-        formatter_class=_Help,
-        allow_abbrev=False,
-        exit_on_error=False,
-        print_config=None,  # ours prints what the command makes of the flags
-        add_help=False,  # ours has two lengths
-    )
-    parser.add_argument(
-        "-h", "--help", action=_HelpFlag, help="show these flags, or all of them, and exit"
-    )
-    add_version(parser)
-    parser.add_argument(
-        "--config", action="config", metavar="FILE", help="YAML file with any of these; flags win"
-    )
-    parser.add_argument(
-        "--print-config", action="store_true", help="print the settings as YAML, and exit"
-    )
-    for action in parser._actions:
-        action.common = True  # type: ignore[attr-defined]
-    if domains:
-        parser.add_argument(
-            "--domain", metavar="NAME",
-            help=f"kind of the data sets, where their names leave it open: {', '.join(CONFIGS)}, "
-            f"or a module of yours that registers one (gcl_hard.experiments.register)",
+
+    def __init__(
+        self,
+        command: str,
+        description: str,
+        example: str,
+        *,
+        usage: str = TRAINING,
+        config: type[RunConfig] | None = None,
+        data: str = "",
+        full: bool = True,
+    ) -> None:
+        super().__init__(
+            prog=f"python -m {command}", usage=f"%(prog)s {usage}", description=description,
+            epilog="--help all shows all settings. " * (not full)
+            + f"Example: python -m {command} {example}",
         )  # fmt: skip
-    return parser
+        self.config, self.full = config, full
+        self.data = data or (config.domain if config else "")
+        self.readers: dict[str, Callable[[Any], Any]] = {}
+        self.elsewhere: dict[str, str] = {}
+        add_version(self)
+        if config is not None:
+            self.add_argument(
+                "--config", action="append", metavar="FILE", help="YAML file with any of these"
+            )
+            self.add_argument(
+                "--print-config", action="store_true", help="print the settings as YAML, and exit"
+            )
+
+    def add_domain(self) -> None:
+        """Add ``--domain``, of commands whose data may be of any."""
+        self.add_option(
+            self, "domain", str | None, None,
+            f"kind of the data sets, where their names leave it open: {', '.join(CONFIGS)}, or a "
+            f"module of yours that registers one (gcl_hard.experiments.register)",
+        )  # fmt: skip
+        self.epilog = f"--domain NAME --help shows settings of others than {self.data}. " + (
+            self.epilog or ""
+        )
+
+    def add_option(
+        self, group: Any, name: str, kind: Any, default: Any, text: str, *, several: bool = False
+    ) -> None:
+        """Add a flag; without it on the command line its value is absent after parsing."""
+        read = self.readers[name] = reader(kind, several=several)
+        if default is not None and default is not False and text is not argparse.SUPPRESS:
+            text += f" (default: {_written(default)})"
+        more: dict[str, Any] = {"type": read, "metavar": _metavar(kind, several)}
+        if kind is bool:
+            more |= {"nargs": "?", "const": True}
+            if self._get_positional_actions():  # which may follow
+                more = {"action": "store_true"}
+        short = ["-o"] * (name == "output")
+        group.add_argument(*short, f"--{flag(name)}", help=text.replace("%", "%%"), **more)
+
+    def add_options(
+        self,
+        title: str,
+        owner: Callable[..., Any],
+        without: Container[str] = (),
+        *,
+        common: bool = True,
+        **defaults: Any,
+    ) -> None:
+        """Add a flag for each option of a command; those of other data are left out.
+
+        Args:
+            title: of the flags in the help.
+            owner: as of :func:`options_of`.
+            without: options that are no flags.
+            common: whether most people set them.
+            **defaults: in place of the owner's.
+        """
+        group = self.add_argument_group(title)
+        others = {*CONFIGS} - {self.data} if self.data else set()
+        for name, (kind, default, text) in options_of(owner).items():
+            data = text.partition(":")[0]  # "images: …" applies to images
+            if data in others:
+                self.elsewhere[name] = data
+            elif name not in without:
+                shown = text if common or self.full else argparse.SUPPRESS
+                self.add_option(group, name, kind, defaults.get(name, default), shown)
+
+    def add_settings(
+        self,
+        *,
+        listed: bool,
+        common: bool,
+        shown: Mapping[str, Any] = {},
+        texts: Mapping[str, str] = {},
+        without: Container[str] = (),
+    ) -> None:
+        """Add a flag for each setting of the data's domain.
+
+        Args:
+            listed: whether settings of which ``bench`` takes several do so.
+            common: whether to add those that most people set, or the others.
+            shown: defaults to show in place of the declared ones.
+            texts: likewise help texts.
+            without: settings that are no flags.
+        """
+        assert self.config is not None
+        group = self.add_argument_group("common settings" if common else "further settings")
+        for name, field in known(self.config).items():
+            setting = field.setting
+            if name not in without and setting.common == common:
+                default = SETTINGS[name].default if name in SETTINGS else field.default
+                text = texts.get(name, setting.help) if common or self.full else argparse.SUPPRESS
+                self.add_option(
+                    group, name, field.kind, shown.get(name, default), text,
+                    several=listed and setting.several,
+                )  # fmt: skip
+
+    def parse(self, arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Values of a command line and its YAML files; and those of the line alone, which win.
+
+        Raises:
+            InputError: for anything that is not understood; names it.
+        """
+        namespace, surplus = self.parse_known_args(arguments)
+        if surplus:
+            raise self._unknown(surplus[0].partition("=")[0])
+        typed, values = vars(namespace), dict[str, Any]()
+        for path in map(Path, typed.pop("config", ())):
+            content = read_yaml(path)
+            if not isinstance(content, dict):
+                raise InputError(f"{path} as --config has settings, got {content!r}")
+            for name, value in content.items():
+                if name not in self.readers:
+                    raise InputError(f"{path}: {self._unknown(f'--{name}')}")
+                try:
+                    values[name] = self.readers[name](value)
+                except BadValueError as error:
+                    raise InputError(f"{path}: {name}: {error}") from None
+        return values | typed, typed
+
+    def _unknown(self, word: str) -> InputError:
+        name = word.lstrip("-").replace("-", "_")
+        if not word.startswith("-"):
+            return InputError(f"{word!r} is no flag; several values are joined by commas (a,b)")
+        if self.config and name not in self.readers:
+            if name in self.elsewhere:
+                return InputError(f"{word} applies to {self.elsewhere[name]}, not to {self.data}")
+            if name in known(self.config):
+                return InputError(f"{word} is not read by this command: leave it out")
+            if any(name in known(config) for config in CONFIGS.values()):
+                return InputError(f"--{unknown_setting(name, self.config)}")
+        close = nearest(f"--{flag(name)}", self._option_string_actions)
+        hint = f"did you mean {' or '.join(close)}?" if close else "--help lists them"
+        return InputError(f"unknown flag {word}; {hint}")
 
 
-def read_arguments(parser: ArgumentParser, arguments: Sequence[str]) -> dict[str, Any]:
-    """Values given by a command line and its YAML file; flags override a ``--config``."""
-    first, rest, words = [], [], iter(arguments)
-    for word in words:
-        if word == "--config":
-            first += [word, *itertools.islice(words, 1)]
-        elif word.startswith("--config="):
-            first.append(word)
-        else:
-            rest.append(word)
-    try:
-        values = dict(vars(parser.parse_args(first + rest, defaults=False)))
-    except ArgumentError as error:
-        raise InputError(explain(str(error), parser)) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"the file of {' '.join(first)} is not UTF-8: {error}") from error
-    values.pop("config", None)
-    return values
+def _metavar(kind: Any, several: bool = False) -> str:
+    """What stands for a value in the help."""
+    kind = members(kind)[0]
+    kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    if get_origin(kind) is tuple:
+        kind, several = get_args(kind)[0], True
+    value = METAVARS.get(kind) or "|".join(map(str, get_args(kind)))
+    return f"{value},…" if several else value
 
 
-def flags_in(arguments: Sequence[str]) -> set[str]:
-    """Names of the flags of a command line, without those of its ``--config``.
-
-    Example:
-        >>> sorted(flags_in(["--lr=0.1", "--c-grid", "1", "2"]))
-        ['c_grid', 'lr']
-    """
-    flags = (word[2:].partition("=")[0] for word in arguments if word.startswith("--"))
-    return {name.replace("-", "_") for name in flags}
+def _written(default: Any) -> str:
+    """A default as it is typed."""
+    if isinstance(default, tuple):
+        return ",".join(map(_written, default))
+    if isinstance(default, bool):
+        return str(default).lower()
+    return f"{default:g}" if isinstance(default, float) else str(default)
 
 
-def words_as_flags(parser: ArgumentParser, arguments: Sequence[str], *names: str) -> list[str]:
-    """Arguments with their positional words turned into flags.
-
-    Args:
-        parser: knows the flags without a value.
-        arguments: of the command line; ``-o`` is the output.
-        names: flags of the positional words, in their order.
-    """
-    without_value = {
-        option for action in parser._actions
-        if action.nargs == 0 or isinstance(action, _HelpFlag)
-        for option in action.option_strings
-    }  # fmt: skip
-    flags: list[str] = []
-    left, words = [*names], iter(arguments)
-    for word in words:
-        if word.startswith("-"):
-            flags.append("--output" if word == "-o" else word)
-            if word not in without_value and "=" not in word:
-                flags += itertools.islice(words, 1)
-        elif left:
-            flags += [f"--{left.pop(0)}", word]
-        else:
-            flags.append(word)
-    return flags
-
-
-def option_defaults(options: type) -> dict[str, Any]:
-    """Flags of a dataclass with their defaults, by name."""
-    return {name: default for name, (*_, default) in options_of(options).items()}
-
-
-def print_config(values: Mapping[str, Any]) -> None:
+def print_config(values: Mapping[str, Any]) -> NoReturn:
     """Print values as YAML that ``--config`` reads, and exit."""
     import yaml
 
@@ -207,104 +302,43 @@ def print_config(values: Mapping[str, Any]) -> None:
     raise SystemExit(0)
 
 
-def check_domain(stated: Mapping[str, Any], domain: Domain, options: type = RunOptions) -> None:
-    """Refuse flags and baselines of other domains.
-
-    Args:
-        stated: values of flags.
-        domain: domain of the data sets.
-        options: the command's options; some apply to one domain.
-    """
-    texts = {name: text for name, (_, text, _) in options_of(options).items()}
-    for name in stated:
-        if name in known(CONFIGS[domain]) or name == "domain":
-            continue
-        first = texts.get(name, "").partition(":")[0]  # "images: …" applies to images
-        domains = (
-            [first if first in CONFIGS else domain] if name in texts else [*all_settings()[name][0]]
-        )
-        if domain not in domains:
-            *others, last = domains
-            whose = f"{', '.join(others)} and {last}" if others else last
-            sets = " or ".join(experiment_of(CONFIGS[applied]).dataset_hint for applied in domains)
-            raise InputError(
-                f"unknown flag --{flag(name)}; it applies to {whose}, and the data sets given are "
-                f"{domain}: give {sets}"
-            )
-    if "domain" not in stated:
-        _check_baselines(stated, domain)
-
-
-def _check_baselines(stated: Mapping[str, Any], domain: Domain) -> None:
-    """Refuse baselines of other domains: the data set was taken for another kind."""
-    names = stated.get("method", ())
-    for name in [names] if isinstance(names, str) else names:
-        if name.casefold() in (*METHODS, *CONFIGS[domain].baselines):
-            continue
-        having = [config for config in CONFIGS.values() if name.casefold() in config.baselines]
-        if having:
-            sets = stated.get("dataset", CONFIGS[domain].dataset)
-            named = sets if isinstance(sets, str) else ", ".join(sets)
-            needed = " or ".join(experiment_of(config).dataset_hint for config in having)
-            raise InputError(
-                f"{name} is a baseline of {' and '.join(config.domain for config in having)}, and "
-                f"{named} was not found as such but taken for {domain}: give {needed}, or look at "
-                f"its spelling and at the names of the arrays in its file"
-            )
-
-
-NAMING = ("domain", "dataset", "table", "data_dir")
-"""Flags that name the data of a command."""
-
-
-def _data_named(arguments: Sequence[str]) -> dict[str, Any]:
-    """Flags on the data in a command line, or else its YAML files, before they are parsed.
-
-    Raises:
-        InputError: for a YAML file that cannot be read.
-    """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--config", action="append", nargs="?", default=[])
-    for name in NAMING:
-        parser.add_argument(f"--{flag(name)}", nargs="?", default=argparse.SUPPRESS)
-    flags = vars(parser.parse_known_args(arguments)[0])
-    named: dict[str, Any] = {}
-    for file in filter(None, flags.pop("config")):
-        if not Path(file).exists():
-            continue  # the parser says so
-        try:
-            content = read_yaml(Path(file))
-        except InputError as error:
-            raise InputError(f"--config: {error}") from error
-        named |= content if isinstance(content, dict) else {}
-    named = {name: value for name, value in (named | flags).items() if name in NAMING and value}
-    names = named.get("dataset", ())
-    named["dataset"] = tuple(names.split(",") if isinstance(names, str) else map(str, names))
-    return named | ({"data_dir": Path(named["data_dir"])} if "data_dir" in named else {})
+def data_named(arguments: Sequence[str]) -> dict[str, Any]:
+    """What names the data in a command line, or else in its YAML files."""
+    names: dict[str, Any] = {
+        "domain": str, "table": str, "dataset": tuple[str, ...], "data_dir": Path,
+    }  # fmt: skip
+    readers = {name: reader(kind | None) for name, kind in names.items()}
+    parser = RaisingParser(add_help=False)
+    parser.add_argument("--config", action="append", default=[])
+    for name, read in readers.items():
+        parser.add_argument(f"--{flag(name)}", type=read)
+    typed = vars(parser.parse_known_args(arguments)[0])
+    files = [read_yaml(Path(file)) for file in typed.pop("config")]
+    named = {
+        name: readers[name](value)
+        for content in files if isinstance(content, dict)
+        for name, value in content.items() if name in readers
+    }  # fmt: skip
+    return {name: value for name, value in (named | typed).items() if value is not None}
 
 
 def read_settings(
-    make_parser: Callable[[Iterable[Domain]], ArgumentParser], arguments: Sequence[str]
-) -> dict[str, Any]:
-    """As :func:`read_arguments`, loading only the domain of the data where that suffices: help on
-    no data lists the flags of all domains.
+    make_parser: Callable[[Domain, bool], Parser], arguments: Sequence[str]
+) -> tuple[Domain, dict[str, Any], dict[str, Any]]:
+    """The domain of a command's data, and its values as :meth:`Parser.parse` returns them.
 
     Args:
-        make_parser: a parser with the settings of some domains, or of all.
+        make_parser: makes the parser of a domain, with a full help or a short one.
         arguments: of the command line.
 
     Raises:
-        InputError: also if the module of ``--domain`` cannot be imported, or registers no domain
-            or several.
+        InputError: for anything that is not understood; also if the module of ``--domain`` cannot
+            be imported, or registers no domain or several.
     """
-    named = _data_named(arguments)
-    if "domain" in named:
-        import_domain(named["domain"])
-    named_any = named["dataset"] or {"domain", "table"} & named.keys()
-    if named_any or not {"-h", "--help"} & {word.partition("=")[0] for word in arguments}:
-        with suppress(InputError):  # which is raised again, about all domains
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                domain = domain_of(named | named_paths(named))
-            return read_arguments(make_parser([domain]), arguments)
-    return read_arguments(make_parser(CONFIGS), arguments)
+    named = data_named(arguments)
+    paths = named_paths(named)
+    domain = domain_of(named | paths)
+    stated, typed = make_parser(domain, "all" in arguments).parse(arguments)
+    if paths and isinstance(stated["dataset"], str):
+        (paths["dataset"],) = paths["dataset"]
+    return domain, stated | paths, typed

@@ -6,27 +6,26 @@ from collections.abc import Container, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from jsonargparse import ArgumentParser
 from torch import nn
 
 from gcl_hard.commands.encoders import model_of_file
 from gcl_hard.commands.parser import (
-    entry_parser,
-    flags_in,
-    option_defaults,
+    METHODS_ALONE,
+    Parser,
+    data_named,
+    defaults_of,
     print_config,
-    read_arguments,
 )
 from gcl_hard.core.extras import check_extra
-from gcl_hard.errors import InputError, unknown
+from gcl_hard.errors import InputError
 from gcl_hard.experiments.custom import EncoderMaker, UserParts
 from gcl_hard.experiments.domains import CONFIGS, DOMAINS
-from gcl_hard.experiments.flags import add_options, add_settings, all_settings, options_of
 from gcl_hard.experiments.logs import Logger
-from gcl_hard.experiments.pretraining_settings import PretrainOptions, of_others
+from gcl_hard.experiments.options import as_path
+from gcl_hard.experiments.pretraining_settings import PretrainOptions
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import RunConfig, defaults, flag
-from gcl_hard.experiments.values import warn_of_unread
+from gcl_hard.experiments.values import unknown_setting, warn_of_unread
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -34,41 +33,33 @@ if TYPE_CHECKING:
     from gcl_hard.losses.keywords import PretrainSettings
 
 
-def _configs() -> list[type[RunConfig]]:
-    """The classes of configurations that can be pre-trained, the default first."""
-    return [CONFIGS[name] for name, package in DOMAINS.items() if package.pretrains]
+DATA = "molecules: MOSES, a set of MoleculeNet's, or NAME.csv; images: a folder, or a set by name"
+NO_FLAGS = ("scheduler",)
 
 
-def _default_source() -> str:
-    return str(experiment_of(_configs()[0]).pretraining.settings["dataset"])
+def _config_of(source: str | None, data_dir: Path | None) -> type[RunConfig]:
+    """The class of configurations for data of a name or path; the first that pre-trains if none."""
+    configs = [CONFIGS[name] for name, package in DOMAINS.items() if package.pretrains]
+    readers = (c for c in configs if source and experiment_of(c).pretrains_on(source, data_dir))
+    return next(readers, configs[0])
 
 
-def pretrain_parser() -> ArgumentParser:
-    """The parser of ``python -m gcl_hard.pretrain``."""
-    parser = entry_parser(
+def pretrain_parser(config: type[RunConfig] | None = None, full: bool = True) -> Parser:
+    """The parser of ``python -m gcl_hard.pretrain``, with the settings of data."""
+    config = config or _config_of(None, None)
+    pretraining = experiment_of(config).pretraining
+    parser = Parser(
         "gcl_hard.pretrain",
         "Train an encoder of molecules, or of images, without targets, and save it. The same "
         "command goes on where it was stopped.",
         "--dataset photos/ --method hucl --output encoder.pt",
-    )
-    texts = {
-        "dataset": "molecules: MOSES, a set of MoleculeNet's, or NAME.csv; images: a folder, or a "
-        "set by its name",
-        "method": all_settings()["method"][2].partition(";")[0],
-        "epochs": "passes over the data", "batch_size": "molecules or images in a batch",
-    }  # fmt: skip
-    names, usual = set[str](), dict[str, Any]()
-    for config in _configs():
-        pretraining = experiment_of(config).pretraining
-        names |= {*defaults(config)} - {*pretraining.unread}
-        for name, value in (defaults(config) | {**pretraining.settings}).items():
-            usual.setdefault(name, {})[config.domain] = value
-    changed = {name for c in _configs() for name in experiment_of(c).pretraining.settings}
-    shown = {name: usual[name] for name in changed} | {"dataset": _default_source()}
-    flags: dict[str, Any] = {"listed": False, "own": shown, "texts": texts, "names": names}
-    add_settings(parser, common=True, **flags)
-    add_options(parser, "pre-training", PretrainOptions, options_of(PretrainOptions))
-    add_settings(parser, common=False, **flags)
+        config=config, data=pretraining.data, full=full,
+    )  # fmt: skip
+    shown, without = pretraining.settings, {*pretraining.unread}
+    texts = {"dataset": DATA, "method": METHODS_ALONE}
+    parser.add_settings(listed=False, common=True, shown=shown, texts=texts, without=without)
+    parser.add_options("pre-training", PretrainOptions, without={"source", *NO_FLAGS})
+    parser.add_settings(listed=False, common=False, shown=shown, without=without)
     return parser
 
 
@@ -84,55 +75,45 @@ def parse_pretrain(arguments: Sequence[str]) -> PretrainOptions:
     Raises:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
-    stated = read_arguments(pretrain_parser(), arguments)
+    named = data_named(arguments)
+    config = _config_of(",".join(named.get("dataset", ())), named.get("data_dir"))
+    stated, typed = pretrain_parser(config, "all" in arguments).parse(arguments)
     printing = stated.pop("print_config", False)
-    options, values = _options(stated, flags_in(arguments))
+    options, values = _options(stated, typed)
     if printing:
         print_config(values)
     return options
 
 
 def _options(
-    stated: Mapping[str, Any], explicit: Container[str] | None = None, **user_objects: Any
+    stated: Mapping[str, Any], typed: Container[str] | None = None, **user_objects: Any
 ) -> tuple[PretrainOptions, dict[str, Any]]:
     """The options of a command, and all values that are read.
 
     Args:
         stated: settings and options by name.
-        explicit: those to warn of if they are not read; all if None.
+        typed: those to warn of if they are not read; all if None.
         **user_objects: logger and parts of the user's own.
     """
-    rest = dict(stated)
-    source = str(rest.get("dataset", _default_source()))
-    config = _config_of(source, rest.get("data_dir"))
-    options, pretraining = option_defaults(PretrainOptions), experiment_of(config).pretraining
-    usual, unread = {**pretraining.settings}, pretraining.unread
-    settings = {
-        name: rest.pop(name) for name in defaults(config) if name in rest and name not in options
-    }
-    for name in sorted({*rest} - {*options}):
-        if any(name in defaults(other) for other in _configs()):
-            raise of_others(name, config, source)
-        known = (setting for setting in defaults(config) if setting not in unread)
-        raise unknown("setting", name, dict.fromkeys([*known, *options]))
-    for name in sorted({*settings} & {*unread}):
-        raise InputError(f"{flag(name)} is not read by pre-training on {source}: leave it out")
-    values = usual | options | settings | rest
-    read = config(**usual | settings | {"dataset": PurePath(source).name})
-    warn_of_unread(
-        [read], {n: value for n, value in settings.items() if explicit is None or n in explicit}
-    )
-    return (
-        PretrainOptions(read, source, **rest, **user_objects),
-        {name: value for name, value in values.items() if name not in unread},
-    )
-
-
-def _config_of(source: str, data_dir: Path | None) -> type[RunConfig]:
-    """The class of configurations for data of a name or path."""
-    configs = _configs()
-    readers = (c for c in configs if experiment_of(c).pretrains_on(source, data_dir))
-    return next(readers, configs[0])
+    config = _config_of(stated.get("dataset"), stated.get("data_dir"))
+    pretraining, options = experiment_of(config).pretraining, defaults_of(PretrainOptions)
+    options = {name: options[name] for name in options if name not in ("source", *NO_FLAGS)}
+    usual = {n: v for n, v in defaults(config).items() if n not in pretraining.unread}
+    usual |= {**pretraining.settings}
+    for name in stated:
+        if name in pretraining.unread and name not in options:
+            raise InputError(f"{flag(name)} is not read by pre-training: leave it out")
+        if name not in usual and name not in options:
+            raise unknown_setting(name, config, options)
+    settings = {n: value for n, value in stated.items() if n in usual and n not in options}
+    rest = {name: value for name, value in stated.items() if name not in settings}
+    source = str((usual | settings)["dataset"])
+    read = config(**{**pretraining.settings, **settings, "dataset": PurePath(source).name})
+    warn_of_unread([read], {n: v for n, v in settings.items() if typed is None or n in typed})
+    values = {n: v for n, v in (usual | options).items() if n not in pretraining.refused}
+    values = {n: v for n, v in values.items() if n in options or n not in pretraining.unread}
+    pretrain_options = PretrainOptions(config=read, source=source, **rest, **user_objects)
+    return pretrain_options, {**values, **stated}
 
 
 def pretrain_encoder(
@@ -192,7 +173,7 @@ def pretrain_encoder(
         >>> pretrain_encoder("photos/", contrast="two-view")
         Traceback (most recent call last):
         ...
-        gcl_hard.errors.InputError: contrast applies to molecules, and photos/ was taken for images
+        gcl_hard.errors.InputError: contrast is no setting of images, but of graphs
     """
     if isinstance(encoder, nn.Module):
         raise InputError(
@@ -206,8 +187,7 @@ def pretrain_encoder(
         "dataset": str(data), "method": method, "output": Path(output), "seed": seed,
         "device": device, "jobs": jobs, "loader_workers": loader_workers, "threads": threads,
         "checkpoint_minutes": checkpoint_minutes, "force": force, "smiles": smiles,
-        "labels": None if labels is None else Path(labels), "subset": subset,
-        "data_dir": None if data_dir is None else Path(data_dir), **settings,
+        "labels": as_path(labels), "subset": subset, "data_dir": as_path(data_dir), **settings,
     }  # fmt: skip
     if isinstance(stated.get("log"), str):
         stated["log"] = tuple(kind.strip() for kind in stated["log"].split(","))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
-import io
 import os
 import sys
+import tempfile
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,20 +15,14 @@ from typing import Any
 
 from gcl_hard.core.extras import check_extra
 from gcl_hard.core.signals import TERMINATED, terminated_as_interrupted
-from gcl_hard.errors import GclHardError, refusal
+from gcl_hard.errors import GclHardError
 
 STOPPED = 130
 """Exit status after Ctrl-C, as in shells."""
-SPELT = {
-    "β": "beta", "γ": "gamma", "τ": "tau", "δ": "delta", "η": "eta", "±": "+-", "−": "-",
-    "–": "-", "—": "-", "×": "x", "≥": ">=", "≤": "<=", "→": "->", "…": "...", "†": "*",
-    "’": "'", "“": '"', "”": '"', "·": ".", "√": "sqrt ", "Σ": "sum ", "²": "^2", "⁺": "+",
-}  # fmt: skip
-"""Replacements for signs that the console's encoding lacks; others become question marks."""
 
 
 def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> int:
-    """Run an entry point and turn an error of this package or the system into one message.
+    """Run an entry point and turn an error into one line.
 
     A console that is closed or lacks a letter does not end the command: what it cannot show is
     dropped.
@@ -38,22 +32,25 @@ def run_command(command: Callable[[], int], *, stopped: Callable[[], str]) -> in
         stopped: returns the message to print after a Ctrl-C that has none.
 
     Returns:
-        The exit status: 2 for an error of this package or the system, 130 after Ctrl-C, 143 after
-        SIGTERM, which does what Ctrl-C does.
+        The exit status: 2 for an error of this package or of the system; 1 for any other, whose
+        traceback is in a file that is named; 130 after Ctrl-C, 143 after SIGTERM, which does what
+        Ctrl-C does.
     """
     with steady_console(), our_warnings(), terminated_as_interrupted() as termination:
         try:
             return command()
-        except GclHardError as error:
-            return _failed(str(error))
+        except (GclHardError, OSError) as error:
+            return _failed(str(error), 2)
         except KeyboardInterrupt as stop:
             print(f"\n{str(stop) or stopped()}", file=sys.stderr)
             return TERMINATED if termination.came else STOPPED
         except Exception as error:
-            message = refusal(error)
-            if message is None:
-                raise
-            return _failed(message)
+            with tempfile.NamedTemporaryFile(
+                "w", prefix="gcl-hard-", suffix=".txt", encoding="utf-8", delete=False
+            ) as file:
+                traceback.print_exc(file=file)
+            words = f"{type(error).__name__}: {error}".splitlines()[0]
+            return _failed(f"{words} (the traceback is in {file.name})", 1)
 
 
 def entry_point(name: str, extra: str) -> Callable[..., int]:
@@ -74,8 +71,8 @@ def entry_point(name: str, extra: str) -> Callable[..., int]:
             arguments: arguments of the command line; ``sys.argv`` if None.
 
         Returns:
-            Exit status: 0; 1 if no trial of a search has a score; 2 if something was wrong with the
-            input, or a run failed; 130 after Ctrl-C.
+            Exit status: 0; 1 if no trial of a search has a score, or for an error of this package's
+            own; 2 if something was wrong with the input, or a run failed; 130 after Ctrl-C.
         """
         words, stopped = sys.argv[1:] if arguments is None else [*arguments], "stopped"
 
@@ -93,11 +90,11 @@ def entry_point(name: str, extra: str) -> Callable[..., int]:
     return main
 
 
-def _failed(message: str) -> int:
+def _failed(message: str, status: int) -> int:
     """Print an error, and return the exit status."""
     if os.environ.get("RANK", "0") == "0":  # by one of torchrun's processes
         print(f"error: {message}", file=sys.stderr)
-    return 2
+    return status
 
 
 @contextmanager
@@ -123,72 +120,37 @@ def our_warnings() -> Iterator[None]:
 def steady_console() -> Iterator[None]:
     """Standard output and error that take any letter, also after their reader has gone."""
     before = sys.stdout, sys.stderr
-    codecs.register_error("spelt", _spelt)
-    sys.stdout, sys.stderr = (stream if stream is None else _Steady(stream) for stream in before)
+    sys.stdout, sys.stderr = (_Steady(stream) if stream else stream for stream in before)
     try:
         yield
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, _Steady):
-                stream.flush()
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
         sys.stdout, sys.stderr = before
 
 
-def _spelt(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeEncodeError)
-    letters = error.object[error.start : error.end]
-    return "".join(SPELT.get(letter, "?") for letter in letters), error.end
-
-
-class _Steady(io.TextIOBase):
+class _Steady:
     """A stream that drops what it cannot write, also after its reader has gone."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        with suppress(AttributeError, ValueError, io.UnsupportedOperation):
-            if not stream.encoding.lower().replace("-", "").startswith("utf"):
-                stream.reconfigure(errors="spelt")
-
-    def write(self, text: str) -> int:
-        try:
-            self._stream.write(text)
-        except UnicodeEncodeError:  # a lone surrogate, from a name that is not UTF-8
-            self.write(text.encode("utf-8", "replace").decode("utf-8", "replace"))
-        except (OSError, ValueError):
-            self._lose()
-        return len(text)
-
-    def flush(self) -> None:
-        try:
-            self._stream.flush()
-        except (OSError, ValueError):
-            self._lose()
-
-    def _lose(self) -> None:
-        """Discard what is still buffered, and all that follows."""
-        with suppress(OSError, ValueError, AttributeError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._stream.fileno())
-            os.close(nowhere)
+        with suppress(AttributeError, ValueError):  # pytest's, or closed
+            stream.reconfigure(errors="replace")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return str(getattr(self._stream, "encoding", None) or "utf-8")
+    def write(self, text: str) -> int:
+        self._try(self._stream.write, text)
+        return len(text)
 
-    @property
-    def errors(self) -> str | None:  # type: ignore[override]
-        return getattr(self._stream, "errors", None)
+    def flush(self) -> None:
+        self._try(self._stream.flush)
 
-    def isatty(self) -> bool:
-        with suppress(ValueError):  # closed
-            return bool(self._stream.isatty())
-        return False
-
-    def fileno(self) -> int:
-        return int(self._stream.fileno())
-
-    def writable(self) -> bool:
-        return True
+    def _try(self, call: Callable[..., object], *text: str) -> None:
+        """Call; if nobody reads the stream, it and all that follows goes nowhere."""
+        try:
+            call(*text)
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError, AttributeError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())

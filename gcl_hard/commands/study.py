@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from gcl_hard.commands.datasets import DEFAULT, domain_of
 from gcl_hard.commands.execute import protocol_lines
-from gcl_hard.errors import unknown
 from gcl_hard.experiments.custom import EncoderMaker
 from gcl_hard.experiments.domains import CONFIGS
 from gcl_hard.experiments.logs import Log, Logger, opened_log
+from gcl_hard.experiments.options import as_path
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.searches import PrunerName, SamplerName
 from gcl_hard.experiments.settings import defaults
+from gcl_hard.experiments.values import unknown_setting
 from gcl_hard.files.io import check_writable, write_json
 from gcl_hard.tuning.options import Callback, TuneOptions, tune_options, warn_of_untried
 from gcl_hard.tuning.result import Finding, SearchResult
@@ -210,21 +211,17 @@ def study(
     name = graphs.name if graphs is not None else str(dataset)
     if isinstance(encoder, str):
         stated["encoder"], encoder = encoder, None
-    named = {} if graphs is not None else {"dataset": name, "data_dir": data_dir}
-    domain = domain_of(named)
+    domain = domain_of({} if graphs is not None else {"dataset": name, "data_dir": data_dir})
     for key in stated:
         if key not in defaults(CONFIGS[domain]):
-            names = inspect.signature(study).parameters
-            raise unknown("setting", key, [*defaults(CONFIGS[domain]), *names])
+            raise unknown_setting(key, CONFIGS[domain], inspect.signature(study).parameters)
     options = tune_options(
         domain, stated, usual={"dataset": name, "method": method}, space=space, encoder=encoder,
         recipe=recipe, metric=metric, callbacks=tuple(callbacks), trials=trials, sampler=sampler,
-        pruner=pruner,
-        inner_folds=inner_folds, outer_folds=outer_folds, ensemble_size=ensemble_size, jobs=jobs,
-        scheduler=scheduler, seed=seed,
-        storage=storage, study_name=study_name, output=Path(output),
-        report=None if report is None else Path(report), device=device,
-        data_dir=None if data_dir is None else Path(data_dir), threads=threads, graphs=graphs,
+        pruner=pruner, inner_folds=inner_folds, outer_folds=outer_folds,
+        ensemble_size=ensemble_size, jobs=jobs, scheduler=scheduler, seed=seed, storage=storage,
+        study_name=study_name, output=Path(output), report=as_path(report), device=device,
+        data_dir=as_path(data_dir), threads=threads, graphs=graphs,
     )  # fmt: skip
     warn_of_untried(options, settings)
     return search(options, Console(quiet=not progress), logger=logger)[0]

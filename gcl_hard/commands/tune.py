@@ -3,54 +3,44 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jsonargparse import ArgumentParser
-
-from gcl_hard.commands.datasets import domain_of, named_paths
+from gcl_hard.commands.datasets import DEFAULT
 from gcl_hard.commands.parser import (
-    check_domain,
-    entry_parser,
-    flags_in,
-    option_defaults,
+    METHODS_ALONE,
+    Parser,
+    defaults_of,
     print_config,
     public_command,
     read_settings,
 )
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.domains import CONFIGS
-from gcl_hard.experiments.flags import add_options, add_settings, all_settings, options_of
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.searches import SearchOptions
 from gcl_hard.experiments.settings import Domain, defaults
-from gcl_hard.experiments.values import as_declared
 
 if TYPE_CHECKING:
     from gcl_hard.tuning.options import TuneOptions
 
 
-def tune_parser(domains: Iterable[Domain] = CONFIGS) -> ArgumentParser:
-    """The parser of ``python -m gcl_hard.tune``, with settings of some domains, or of all."""
-    parser = entry_parser(
+def tune_parser(domain: Domain = DEFAULT, full: bool = True) -> Parser:
+    """The parser of ``python -m gcl_hard.tune``, with the settings of a domain."""
+    config = CONFIGS[domain]
+    parser = Parser(
         "gcl_hard.tune",
         "Search settings of a method with Optuna, scored inside training data alone; then score "
         "the best ones once on data that the search never saw. The same command continues a "
         "search that was stopped.",
         "--dataset PTC --method hscl --trials 64",
-        domains=True,
-    )
-    protocols = {
-        name: experiment_of(CONFIGS[name]).search_defaults.get(
-            "protocol", defaults(CONFIGS[name])["protocol"]
-        )
-        for name in domains
-    }
-    shown = {"protocol": protocols}
-    texts = {"method": all_settings(domains)["method"][2].partition(";")[0]}  # without baselines
-    add_settings(parser, listed=False, own=shown, texts=texts, common=True, domains=domains)
-    add_options(parser, "the search", SearchOptions, options_of(SearchOptions))
-    add_settings(parser, listed=False, own=shown, texts=texts, common=False, domains=domains)
+        config=config, full=full,
+    )  # fmt: skip
+    shown, texts = experiment_of(config).search_defaults, {"method": METHODS_ALONE}
+    parser.add_domain()
+    parser.add_settings(listed=False, common=True, shown=shown, texts=texts)
+    parser.add_options("the search", SearchOptions)
+    parser.add_settings(listed=False, common=False, shown=shown)
     return parser
 
 
@@ -66,45 +56,20 @@ def parse_tune(arguments: Sequence[str]) -> TuneOptions:
     Raises:
         InputError: for anything that cannot be run; names the flag and the nearest ones.
     """
-    try:
-        stated = read_settings(tune_parser, arguments)
-    except InputError as error:
-        raise _explained_tune(error) from error
+    domain, stated, typed = read_settings(tune_parser, arguments)
     from gcl_hard.tuning.options import tune_options, warn_of_untried
 
-    stated |= named_paths(stated)
-    printing = stated.pop("print_config", False)
-    domain = domain_of(stated)
-    check_domain(stated, domain, SearchOptions)
-    settings = {name: stated.pop(name) for name in defaults(CONFIGS[domain]) if name in stated}
-    settings = as_declared(CONFIGS[domain], settings, listed=False)
+    printing, config = stated.pop("print_config", False), CONFIGS[domain]
     named = {"domain": stated.pop("domain")} if "domain" in stated else {}
+    settings = {name: stated.pop(name) for name in defaults(config) if name in stated}
     options = tune_options(domain, settings, **stated)
-    warn_of_untried(options, {n: settings[n] for n in flags_in(arguments) & {*settings}})
+    warn_of_untried(options, {name: settings[name] for name in typed if name in settings})
     if printing:
-        config = CONFIGS[domain]
-        usual = (
-            defaults(config)
-            | {**experiment_of(config).search_defaults}
-            | option_defaults(SearchOptions)
-        )
-        for dimension in options.search_space.dimensions:
-            usual.pop(dimension.name, None)
-        print_config(named | usual | settings | stated)
+        searched = {dimension.name for dimension in options.search_space.dimensions}
+        usual = defaults(config) | {**experiment_of(config).search_defaults}
+        usual = {name: value for name, value in usual.items() if name not in searched}
+        print_config(named | usual | defaults_of(SearchOptions) | settings | stated)
     return options
-
-
-def _explained_tune(error: InputError) -> InputError:
-    """The error, with the flag or entry point that a file belongs to."""
-    message = str(error)
-    if message.startswith("--space"):
-        return InputError("give a file with a search space to --space FILE, not to --config")
-    if "got [" in message:
-        return InputError(
-            f"{message}; a search takes one value of each setting (a file of lists is for "
-            f"python -m gcl_hard.bench)"
-        )
-    return error
 
 
 def tune(options: TuneOptions, arguments: Sequence[str]) -> int:

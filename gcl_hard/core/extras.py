@@ -8,12 +8,12 @@ from importlib.util import find_spec
 from gcl_hard.errors import MissingExtraError
 
 EVALUATION = ("sklearn", "scipy")
-GRAPHS = (*EVALUATION, "torch_geometric", "networkx", "filelock", "tqdm")
+GRAPHS = (*EVALUATION, "torch_geometric", "networkx", "pooch", "filelock", "tqdm")
 IMAGES = (
-    *EVALUATION, "torchvision", "PIL", "kornia", "lightning_fabric", "filelock", "tqdm",
+    *EVALUATION, "torchvision", "PIL", "kornia", "lightning_fabric", "pooch", "filelock", "tqdm",
 )  # fmt: skip
 BENCH = (
-    *EVALUATION, "jsonargparse", "yaml", "rich", "threadpoolctl", "pandas", "matplotlib",
+    *EVALUATION, "yaml", "rich", "threadpoolctl", "pandas", "matplotlib",
     "seaborn", "tabulate", "jinja2", "markdown_it", "PIL", "filelock", "tqdm",
 )  # fmt: skip
 TUNE = (*BENCH, "optuna", "cmaes", "plotly")

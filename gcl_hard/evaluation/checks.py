@@ -124,10 +124,8 @@ def check_classes(name: str, labels: ArrayLike, n: int | None = None) -> Indices
     """
     array = as_array(name, labels)
     if array.ndim != 1 or array.dtype.kind not in "iub" or n not in (None, len(array)):
-        raise InputError(
-            f"{name}: expected integers [{'n' if n is None else n}], the class of each sample, got "
-            f"dtype {array.dtype} with shape {array.shape}"
-        )
+        length = "n" if n is None else n
+        raise InputError(f"{name}: expected integers [{length}], got {array.dtype} {array.shape}")
     return array.astype(np.int64)
 
 
@@ -153,11 +151,8 @@ def check_indices(name: str, indices: ArrayLike, n: int | None = None) -> Indice
     whole = array.size > 0 and array.dtype.kind in "iu"
     if array.ndim != 1 or not whole or array.min() < 0 or (n is not None and array.max() >= n):
         below = "" if n is None else f" below {n}"
-        span = f", {array.min()} to {array.max()}" if whole else ""
-        raise InputError(
-            f"{name}: expected a non-empty row of indices >= 0{below}, got dtype {array.dtype} "
-            f"with shape {array.shape}{span}"
-        )
+        got = f"{array.dtype} {array.shape}"
+        raise InputError(f"{name}: expected one or more indices >= 0{below}, got {got}")
     return array.astype(np.int64)
 
 
@@ -198,11 +193,8 @@ def check_numbers(
     lengths = set(zip(shape, array.shape, strict=False))
     fits = array.ndim == len(shape) and min(array.shape) >= least
     if not fits or len(lengths) > len(set(shape)) or array.dtype.kind not in "fiub":
-        raise InputError(
-            f"{name}: expected real numbers [{', '.join(shape)}] with "
-            f"{', '.join(dict.fromkeys(shape))} >= {least}, got dtype {array.dtype} with shape "
-            f"{array.shape}"
-        )
+        expected = f"real numbers [{', '.join(shape)}], at least {least}"
+        raise InputError(f"{name}: expected {expected}, got {array.dtype} {array.shape}")
     n, largest = array.shape[0], LARGEST[dtype or np.float64]
     # Checks the extremes of each row: absolute values would need a second array of the same size.
     rows = array.reshape(n, -1) if 0 not in array.shape else np.zeros((0, 1))
@@ -215,9 +207,8 @@ def check_numbers(
     usable = (top < largest) & (bottom > -largest)  # false for NaN too
     if not usable.all():
         raise InputError(
-            f"{name}: {'' if missing else 'NaN, '}infinity or numbers beyond {largest:g} in "
-            f"{np.count_nonzero(~usable)} of {n} {'rows' if array.ndim > 1 else 'values'}, "
-            f"the first at index {usable.argmin()}; expected finite numbers"
+            f"{name}: expected finite numbers below {largest:g}, and {(~usable).sum()} of {n} "
+            f"rows hold others, the first at index {usable.argmin()}"
         )
     dtype = dtype or (np.float32 if array.dtype == np.float32 else np.float64)
     if not isinstance(array, np.ndarray):

@@ -81,11 +81,8 @@ def check_labels(labels: ArrayLike, n_samples: int | None = None, n_folds: int =
         raise InputError(f"labels: expected two classes or more, got {classes.tolist()}")
     size = int(sizes.min())
     if size < n_folds:
-        remedy = f"use at most {size} folds or leave that class out"
-        raise InputError(
-            f"labels: class {classes[sizes.argmin()]} has {size} member{'s' * (size > 1)}, fewer "
-            f"than the {n_folds} folds; {remedy if size > 1 else 'leave that class out'}"
-        )
+        least = classes[sizes.argmin()]
+        raise InputError(f"labels: class {least} has {size} of {n_folds} members: leave it out")
     return array
 
 
@@ -139,10 +136,7 @@ def inner_folds(labels: Indices, *, n_inner: int, seed: int) -> list[Fold]:
     try:
         return outer_folds(labels, seed=seed, n_folds=n_inner)
     except InputError as error:
-        raise InputError(
-            f"inner folds of a training fold (n_inner={n_inner}) need as many members of every "
-            f"class; leave small classes out ({error})"
-        ) from error
+        raise InputError(f"inner folds of a training fold (n_inner={n_inner}): {error}") from error
 
 
 def inner_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int, fraction: float = 0.2) -> Fold:
@@ -179,10 +173,7 @@ def inner_holdout(train: ArrayLike, labels: ArrayLike, *, seed: int, fraction: f
             indices, test_size=fraction, stratify=inside, random_state=seed
         )
     except ValueError as error:
-        raise InputError(
-            f"fraction={fraction!r} of {len(indices)} samples leaves a class without a sample "
-            f"in one of the parts: {error}"
-        ) from error
+        raise InputError(f"fraction={fraction!r} of {len(indices)} samples: {error}") from error
     return Fold(np.sort(kept), np.sort(held_out))
 
 
@@ -535,8 +526,5 @@ def scaffold_split(
         parts[part].append(samples)
         sizes[part] += len(samples)
     if 0 in sizes:
-        raise InputError(
-            f"{len(names)} scaffolds of {n} samples leave {sizes[0]}, {sizes[1]} and {sizes[2]} "
-            f"for training, validation and test: give more samples, or other shares"
-        )
+        raise InputError(f"{len(names)} scaffolds of {n} samples leave parts of {sizes}")
     return ThreeWaySplit(*(np.sort(np.concatenate(part)) for part in parts))

@@ -167,9 +167,7 @@ def crossed_interval(
     check_share("level", level, usual=0.95)
     n = len(d)
     if drawn.shape[1] != n or len(drawn) < 2:
-        raise InputError(
-            f"draws: expected two or more for each of {n} seeds, [B, {n}], got {[*drawn.shape]}"
-        )
+        raise InputError(f"draws: expected [B, {n}] with B >= 2, got {[*drawn.shape]}")
     return _crossed(d, np.cov(drawn, rowvar=False).reshape(n, n), level)
 
 
@@ -202,8 +200,7 @@ def crossed_test(a: ArrayLike, b: ArrayLike | None = None, *, level: float = 0.9
     y = np.zeros_like(x) if b is None else check_numbers("b", b, ("S", "n"))
     check_share("level", level, usual=0.95)
     if x.shape[1] < 2 or not len(x) or y.shape != x.shape:
-        raise InputError(f"expected one or more seeds and two or more items, [S, n], the same for "
-                         f"both, got {[*x.shape]} and {[*y.shape]}")  # fmt: skip
+        raise InputError(f"a and b: expected [S, n] with n >= 2, got {[*x.shape]}, {[*y.shape]}")
     settled, x = _rounded(x - y, x, y), x - y
     d = x.mean(axis=1)
     if not settled.any():
@@ -453,10 +450,7 @@ def _pair(a: ArrayLike, b: ArrayLike, *, least: int) -> tuple[Floats, Floats]:
 
 def _check_spread(test_share: float, level: float) -> None:
     if not 0 <= test_share < np.inf:
-        raise InputError(
-            f"test_share={test_share!r}: expected n_test / n_train, such as 1/9 for ten folds, or "
-            f"0 where values share no resampled training set"
-        )
+        raise InputError(f"test_share={test_share!r}: expected n_test / n_train, such as 1/9, or 0")
     check_share("level", level, usual=0.95)
 
 

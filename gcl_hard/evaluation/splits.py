@@ -77,10 +77,7 @@ def random_splits(
         labels = check_classes("labels", labels, len(ids))
     cuts = [round(shares[0] * len(ids)), round(sum(shares) * len(ids))]
     if not 0 < cuts[0] < cuts[1] < len(ids):
-        raise InputError(
-            f"{len(ids)} items cannot be split into {shares[0]:.0%}, {shares[1]:.0%} and the rest: "
-            f"a part would be empty; give more"
-        )
+        raise InputError(f"{len(ids)} items split by {shares} would leave a part empty")
     splits = []
     for k in range(number):
         place = np.random.default_rng(k).permutation(len(ids))
@@ -117,10 +114,7 @@ def given_splits(train: ArrayLike, valid: ArrayLike, test: ArrayLike) -> list[Th
     masks = {part: as_array(part, mask) for part, mask in parts.items()}
     for part, mask in masks.items():
         if mask.ndim != 2 or mask.shape != masks["train"].shape or not np.isin(mask, (0, 1)).all():
-            raise InputError(
-                f"{part}: expected booleans for each item, a row per split, [S, n] for all parts, "
-                f"got dtype {mask.dtype} with shape {mask.shape}"
-            )
+            raise InputError(f"{part}: expected booleans [S, n], got {mask.dtype} {mask.shape}")
     return [ThreeWaySplit(*map(np.flatnonzero, row)) for row in zip(*masks.values(), strict=True)]
 
 
@@ -288,19 +282,9 @@ def _regressions(fitted: _Fitted, y: Indices, penalties: Sequence[float], score:
 def _check_classes(y: Indices, split: ThreeWaySplit, score: str) -> None:
     known, held_out = (np.unique(y[part]).tolist() for part in (split.train, split.valid))
     if len(known) < 2:
+        raise InputError(f"the training part of {len(split.train)} items has a single class")
+    if score == "auc" and not known == held_out == [0, 1]:
         raise InputError(
-            f"the training part of {len(split.train)} items has a single class, and a probe needs "
-            f"two: give more items, or other splits"
-        )
-    if score != "auc":
-        return
-    if not {*known, *held_out} <= {0, 1}:
-        raise InputError(
-            f"the ROC-AUC needs the two classes 0 and 1, got {known} in training and {held_out} "
-            f"in validation: score by accuracy"
-        )
-    if len(held_out) < 2:
-        raise InputError(
-            f"the validation part of {len(split.valid)} items has a single class, which leaves no "
-            f"ROC-AUC to choose by: give more items, or score by accuracy"
+            f"the ROC-AUC needs the classes 0 and 1 in training and validation, got {known} and "
+            f"{held_out}: score by accuracy"
         )

@@ -332,10 +332,7 @@ def check_kernel(name: str, kernel: ArrayLike) -> Floats:
     difference = np.abs(K - K.T)
     i, j = np.unravel_index(difference.argmax(), K.shape)
     if difference[i, j] > ASYMMETRY * np.abs(K).max():
-        raise InputError(
-            f"{name}: [{i}, {j}] is {K[i, j]:g} and [{j}, {i}] is {K[j, i]:g}; "
-            "expected a symmetric matrix"
-        )
+        raise InputError(f"{name}: expected a symmetric matrix, [{i}, {j}] and [{j}, {i}] differ")
     return K
 
 

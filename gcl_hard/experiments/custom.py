@@ -317,18 +317,10 @@ def named_object(name: str, flag: str) -> Any:
         named = import_module(module)
         for part in filter(None, attribute.split(".")):
             named = getattr(named, part)
-    except ModuleNotFoundError as error:
-        if error.name not in (module, module.partition(".")[0]):
-            raise InputError(f"--{flag} {name}: {module} cannot be imported: {error}") from error
-        raise InputError(
-            f"--{flag} {name}: there is no module {module} in {here}, nor an installed one"
-        ) from error
-    except AttributeError as error:
-        raise InputError(f"--{flag} {name}: {error}") from error
     except Exception as error:  # from the user's code, which may raise anything
-        raise InputError(
-            f"--{flag} {name}: importing {module} failed: {type(error).__name__}: {error}"
-        ) from error
+        without = isinstance(error, ModuleNotFoundError | TypeError) and module.endswith(".py")
+        hint = f"; give the name of a module in {here}, without .py" if without else ""
+        raise InputError(f"--{flag} {name}: {type(error).__name__}: {error}{hint}") from error
     return named
 
 

@@ -13,7 +13,6 @@ from typing import Any, Self
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.experiment import RunContext
-from gcl_hard.experiments.record import digest_of
 from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.files.io import cache_root, file_stamp, write_json
@@ -86,16 +85,17 @@ class DataSets:
             files = [file for file, _ in stamps]
             text = json.dumps([*key[1:], self._context.versions["source"], stamps])
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-            cache = FactsCache(cache_root() / "facts.json")
             # Without a file nothing tells whether the data have changed.
-            facts = cache.get(digest) if files else None
+            cache = cache_root() / "facts" / f"{digest}.json" if files else None
+            facts = None if cache is None else _cached(cache)
             if facts is None:
                 facts = self._read(config, None)
                 if "notes" in facts and files:  # without folders of this machine
                     folder = f"{Path(os.path.commonpath(files)).parent}/"
                     facts["notes"] = [note.replace(folder, "") for note in facts["notes"]]
-                if files:
-                    cache.put(digest, facts)
+                if cache is not None:
+                    with contextlib.suppress(InputError):  # losing it costs only time
+                        write_json(facts, cache)
             self._facts[key] = facts
         if "digest" not in self._facts[key]:
             raise InputError(
@@ -146,32 +146,10 @@ class DataSets:
                 del cache[key]
 
 
-class FactsCache:
-    """A JSON file that caches facts about data sets; losing it costs only time."""
-
-    LARGEST = 200  # entries; the oldest are dropped first
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def get(self, key: str) -> dict[str, Any] | None:
-        """The facts under a key; None if there are none, or they were altered."""
-        entry = self._read().get(key)
-        if not isinstance(entry, dict) or not isinstance(entry.get("facts"), dict):
-            return None
-        facts: dict[str, Any] = entry["facts"]
-        return facts if entry.get("digest") == digest_of(facts) else None
-
-    def put(self, key: str, value: dict[str, Any]) -> None:
-        """Add facts; a file that cannot be written is no error."""
-        entry = {"facts": value, "digest": digest_of(value)}
-        entries = [*self._read().items(), (key, entry)][-self.LARGEST :]
-        with contextlib.suppress(Exception):
-            write_json(dict(entries), self._path)
-
-    def _read(self) -> dict[str, Any]:
-        try:
-            stored = json.loads(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return stored if isinstance(stored, dict) else {}
+def _cached(path: Path) -> dict[str, Any] | None:
+    """Facts in a file of the cache; None if there are none, or half of them."""
+    try:
+        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return facts

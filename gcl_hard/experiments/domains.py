@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Mapping, MutableMapping
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ class Package(NamedTuple):
             ``EXPERIMENT``.
         extra: the extra that its runs need.
         trials: whether its module ``trials`` splits data for searches itself, by ``outer_parts``.
-        tables: descriptions of the paper's tables in its module ``presets``, by name.
+        tables: names of the paper's tables in its module ``presets``.
         encoders: its module of the encoders that it lends to other domains; empty without.
         pretrains: whether its configurations are those of a pre-training.
     """
@@ -29,7 +30,7 @@ class Package(NamedTuple):
     name: str
     extra: str
     trials: bool = False
-    tables: Mapping[str, str] = {}
+    tables: tuple[str, ...] = ()
     encoders: str = ""
     pretrains: bool = False
 
@@ -39,16 +40,10 @@ class Package(NamedTuple):
 
 
 DOMAINS: dict[str, Package] = {
-    "graphs": Package(
-        "gcl_hard.graphs", "graphs", trials=True, pretrains=True,
-        tables={"2": "Table II, graphs, with baselines, both protocols and tests"},
-    ),
+    "graphs": Package("gcl_hard.graphs", "graphs", trials=True, pretrains=True, tables=("2",)),
     "nodes": Package("gcl_hard.nodes", "graphs"),
     "links": Package("gcl_hard.links", "graphs"),
-    "images": Package(
-        "gcl_hard.images", "images", trials=True, pretrains=True,
-        tables={"1": "Table I, images, with baselines, grids and tests"},
-    ),
+    "images": Package("gcl_hard.images", "images", trials=True, pretrains=True, tables=("1",)),
     "molecules": Package("gcl_hard.molecules", "molecules", encoders="pretraining"),
 }  # fmt: skip
 """The domains of this package; :func:`gcl_hard.experiments.register` adds others."""
@@ -76,32 +71,17 @@ def lent_encoders() -> Any:
     return next(p.module(p.encoders) for p in DOMAINS.values() if p.encoders)
 
 
-class _Configs(MutableMapping[str, type[RunConfig]]):
+class _Configs(UserDict[str, Any]):
     """The class of configurations of each domain; ours are imported on first use."""
 
-    def __init__(self) -> None:
-        self._classes: dict[str, type[RunConfig] | None] = dict.fromkeys(DOMAINS)
-
     def __getitem__(self, name: str) -> type[RunConfig]:
-        config = self._classes[name]
-        if config is None:
-            config = self._classes[name] = DOMAINS[name].module("settings").CONFIG
+        if self.data[name] is None:
+            self.data[name] = DOMAINS[name].module("settings").CONFIG
+        config: type[RunConfig] = self.data[name]
         return config
 
-    def __setitem__(self, name: str, config: type[RunConfig]) -> None:
-        self._classes[name] = config
 
-    def __delitem__(self, name: str) -> None:
-        del self._classes[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._classes)
-
-    def __len__(self) -> int:
-        return len(self._classes)
-
-
-CONFIGS = _Configs()
+CONFIGS: MutableMapping[str, type[RunConfig]] = _Configs(dict.fromkeys(DOMAINS))
 """The class of configurations of each domain; :func:`gcl_hard.experiments.register` adds one."""
 
 

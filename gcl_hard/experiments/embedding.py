@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import csv
+import glob
 import io
-import json
-import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, get_args
@@ -24,18 +21,15 @@ from gcl_hard.files.io import (
     check_writable,
     digest_of_arrays,
     expanded,
+    joined_digest,
     locked,
     opened_npz,
     storable,
-    write_json,
 )
-from gcl_hard.files.stored import unlike
 
 Level = Literal["graphs", "nodes"]
 SUFFIXES = (".npz", ".parquet", ".csv")
 """Kinds of files that embeddings are written to."""
-KEPT_EVERY = 10.0
-"""Seconds between two saved states, from which a command resumes."""
 WRITTEN = 2**24
 """Numbers that are written at a time to a table."""
 
@@ -156,8 +150,7 @@ def embed_to_file(
 ) -> bool:
     """Write the embeddings of all items to a file, or resume where this was stopped.
 
-    Rows are kept in a hidden folder beside the file until all are done, so that memory holds a
-    single batch.
+    Rows are kept in a hidden file beside it until all are done: memory holds a single batch.
 
     Args:
         items: as of :func:`embed_items`.
@@ -177,7 +170,6 @@ def embed_to_file(
     """
     check_target(path)
     check_writable(path.absolute().parent)
-    identity = {"model": model, "data": items.digest, "batches": digest_of_arrays(items.bounds)}
     with locked(path.with_name(f".{path.name}.lock")) as mine:
         if not mine:
             raise InputError(f"{path} is being written by another command: wait until it has ended")
@@ -189,23 +181,16 @@ def embed_to_file(
                 f"{path} has embeddings of model {before[0]}, data {before[1]}, and these are of "
                 f"{model}, {items.digest}: give --force, or another file"
             )
-        folder = path.with_name(f".{path.name}.rows")
-        if force:
-            _remove(folder)
-        values = _kept_rows(items, folder, identity, on_rows)
-        embeddings = Embeddings(values, items.columns, model, items.digest)
+        identity = joined_digest(model, items.digest, digest_of_arrays(items.bounds))
+        rows = path.with_name(f".{path.name}.{identity}.rows")
+        for kept in path.absolute().parent.glob(f".{glob.escape(path.name)}.*.rows"):
+            if force or kept.name != rows.name:
+                kept.unlink()
+        values = _kept_rows(items, rows, on_rows)
         with atomic_write(path) as file:
-            WRITERS[path.suffix](embeddings, file)
-        _remove(folder)
+            WRITERS[path.suffix](Embeddings(values, items.columns, model, items.digest), file)
+        rows.unlink()
         return True
-
-
-def _remove(folder: Path) -> None:
-    """Remove the rows of an earlier command, or anything else in their place."""
-    if folder.is_dir() and not folder.is_symlink():
-        shutil.rmtree(folder, ignore_errors=True)
-    else:
-        folder.unlink(missing_ok=True)
 
 
 def check_target(path: Path) -> None:
@@ -229,63 +214,25 @@ def _batch(items: Items, k: int) -> NDArray[np.float32]:
     return values
 
 
-def _kept_rows(
-    items: Items, folder: Path, identity: dict[str, Any], on_rows: Callable[[int], Any]
-) -> NDArray[np.float32]:
-    """All rows, in a file of a folder that an earlier command may have begun."""
-    state, rows = folder / "state.json", folder / "rows.npy"
-    done, values = _reached(items, folder, identity)
-    if not done:
-        _remove(folder)
-    on_rows(int(items.bounds[done]))
-    kept_at, last = time.monotonic(), len(items.bounds) - 1
-
-    def keep() -> None:
-        values.flush()
-        write_json({**identity, "done": done, "width": values.shape[1]}, state)
-
-    try:
-        while done < last:
-            batch = _batch(items, done)
-            if values is None:
-                folder.mkdir(parents=True)
-                shape = (int(items.bounds[-1]), batch.shape[1])
-                values = np.lib.format.open_memmap(rows, "w+", np.float32, shape)
-            values[items.bounds[done] : items.bounds[done + 1]] = batch
-            done += 1
-            on_rows(len(batch))
-            if time.monotonic() - kept_at > KEPT_EVERY:
-                keep()
-                kept_at = time.monotonic()
-    except KeyboardInterrupt:
-        if done:
-            keep()
-        raise KeyboardInterrupt(
-            f"stopped after {items.bounds[done]:,} of {items.bounds[-1]:,} rows; the same command "
-            f"goes on"
-        ) from None
-    finished: NDArray[np.float32] = values
-    return finished
-
-
-def _reached(items: Items, folder: Path, identity: Mapping[str, Any]) -> tuple[int, Any]:
-    """Number of batches that an earlier command has embedded with the same items and model, and its
-    rows; 0 and None if there are none, or fewer rows than its state says.
-    """
-    declared = {**dict.fromkeys(identity, str), "done": int, "width": int}
-    try:
-        state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-        whole = unlike(state, declared) is None and 0 < state["done"] < len(items.bounds)
-        if not whole or any(state[name] != digest for name, digest in identity.items()):
-            return 0, None
-        rows = folder / "rows.npy"
-        stored = np.load(rows, mmap_mode="r")  # raises for a truncated file
-        shape = (int(items.bounds[-1]), state["width"])
-        if (stored.shape, stored.dtype) != (shape, np.float32):
-            return 0, None
-        return state["done"], np.load(rows, mmap_mode="r+")
-    except (OSError, ValueError, EOFError):
-        return 0, None
+def _kept_rows(items: Items, path: Path, on_rows: Callable[[int], Any]) -> NDArray[np.float32]:
+    """All rows, in a file to which an earlier command may have written some batches."""
+    first, n_rows = _batch(items, 0), int(items.bounds[-1])
+    width = first.shape[1]
+    with path.open("ab") as file:
+        done = int(np.searchsorted(items.bounds, file.tell() // (4 * width), "right")) - 1
+        file.truncate(int(items.bounds[done]) * 4 * width)  # a batch may be half-written
+        on_rows(int(items.bounds[done]))
+        try:
+            for k in range(done, len(items.bounds) - 1):
+                batch = _batch(items, k) if k else first
+                file.write(batch.tobytes())
+                done += 1
+                on_rows(len(batch))
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"stopped after {items.bounds[done]:,} of {n_rows:,} rows; the same command goes on"
+            ) from None
+    return np.memmap(path, np.float32, "r", shape=(n_rows, width))
 
 
 # Files
@@ -367,7 +314,7 @@ def digests_of(path: Path) -> tuple[str, str]:
     Raises:
         InputError: if it holds none.
     """
-    with _as_embeddings(path):
+    try:
         if path.suffix == ".npz":
             with opened_npz(path) as stored:
                 return str(array_of(stored, path, "model")), str(array_of(stored, path, "data"))
@@ -379,12 +326,6 @@ def digests_of(path: Path) -> tuple[str, str]:
         with path.open(encoding="utf-8", newline="") as text:
             row = next(csv.DictReader(text))
         return row["model"], row["data"]
-
-
-@contextmanager
-def _as_embeddings(path: Path) -> Iterator[None]:
-    try:
-        yield
     except Exception as error:  # from readers of three kinds of files
         raise InputError(
             f"{path} is there, and holds no embeddings of this command: give --force, or another "

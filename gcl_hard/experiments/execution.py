@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from gcl_hard.errors import GclHardError, refusal
+from gcl_hard.errors import GclHardError
 from gcl_hard.experiments.engine import QUEUED, Engine, Task
 from gcl_hard.experiments.progress import AnyRun, Bars
 
@@ -193,7 +193,7 @@ def failure_message(run: object, error: Exception, remedy: str) -> str:
         return str(error)
     if type(error).__name__ == "KilledWorker":
         return f"{run}: the workers that trained it were killed; if memory ran out, use {remedy}"
-    if message := refusal(error):
-        return f"{run}: {message}"
+    if isinstance(error, OSError):
+        return f"{run}: {error}"
     trace = "".join(traceback.format_exception(error))
     return f"{run}: {type(error).__name__}: {error}\n{trace}"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -51,41 +51,40 @@ def silent(run: Run, share: float, loss: float) -> bool:
 class RunOptions:
     """Options of execution; only ``ensemble_size``, ``tf32`` and ``deterministic`` change any
     numbers, by rounding.
+
+    Attributes:
+        diagnostics: take a snapshot of the quantities of the theory every N epochs; 0: never.
+        ensemble_size: graphs: encoders trained as one ensemble, a number or auto (default).
+        loader_workers: images: processes that make views on the CPU; 0: on the device.
+        monitor_every: images: epochs between points of the monitoring curve; 0: none.
+        checkpoint_minutes: minutes between checkpoints of a run that keeps one; 0: after every
+            step.
+        resume: accepted, and without effect: runs continue from their checkpoints anyway.
+        save_encoder: save trained encoders next to results, as NAME.pt.
+        save_embeddings: save embeddings next to results, as NAME.embeddings.npz.
+        tf32: on a GPU: products of float32 in TF32, faster, to three digits; results say so.
+        deterministic: on a GPU: the same bits for the same command, slower; results say so.
     """
 
-    diagnostics: Annotated[
-        int, "take a snapshot of the quantities of the theory every N epochs; 0: never"
-    ] = 0
-    ensemble_size: Annotated[
-        int | None, "graphs: encoders trained as one ensemble, a number or auto (default)"
-    ] = None
-    loader_workers: Annotated[
-        int, "images: processes that make views on the CPU; 0: on the device"
-    ] = 0
-    monitor_every: Annotated[
-        int, "images: epochs between points of the monitoring curve; 0: none"
-    ] = 10
-    checkpoint_minutes: Annotated[
-        float, "minutes between checkpoints of a run that keeps one; 0: after every step"
-    ] = 10.0
-    resume: Annotated[
-        bool, "accepted, and without effect: runs continue from their checkpoints anyway"
-    ] = False
-    save_encoder: Annotated[bool, "save trained encoders next to results, as NAME.pt"] = False
-    save_embeddings: Annotated[bool, "save embeddings next to results, as NAME.embeddings.npz"] = (
-        False
-    )
-
-    tf32: Annotated[
-        bool, "on a GPU: products of float32 in TF32, faster, to three digits; results say so"
-    ] = False
-    deterministic: Annotated[
-        bool, "on a GPU: the same bits for the same command, slower; results say so"
-    ] = False
+    diagnostics: int = 0
+    ensemble_size: int | None = None
+    loader_workers: int = 0
+    monitor_every: int = 10
+    checkpoint_minutes: float = 10.0
+    resume: bool = False
+    save_encoder: bool = False
+    save_embeddings: bool = False
+    tf32: bool = False
+    deterministic: bool = False
 
     def __post_init__(self) -> None:
-        check_at_least("loader-workers", self.loader_workers, 0)
         check_processes(least=0, loader_workers=self.loader_workers)
+        check_at_least("diagnostics", self.diagnostics, 0)
+        check_at_least("monitor-every", self.monitor_every, 0)
+        if not self.checkpoint_minutes >= 0:
+            raise InputError(f"checkpoint-minutes must be ≥ 0, got {self.checkpoint_minutes}")
+        if self.ensemble_size is not None:
+            check_at_least("ensemble-size", self.ensemble_size, 1)
 
 
 @dataclass(frozen=True)

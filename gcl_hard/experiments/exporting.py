@@ -178,27 +178,19 @@ def _check(exportable: Exportable, label: str, run: Callable[[dict[str, Tensor]]
         for name, ours, other in zip(
             exportable.outputs, _several(expected), map(torch.as_tensor, _several(got)), strict=True
         ):
-            wrong = f"{label} is exported wrongly, and not written: "
-            if other.shape != ours.shape:
+            # Relative to the largest value; all may be 0.
+            atol = TOLERANCE * (float(ours.abs().max()) or 1.0)
+            try:
+                torch.testing.assert_close(other, ours, rtol=0, atol=atol, check_dtype=False)
+            except AssertionError as error:
                 raise InputError(
-                    f"{wrong}{name} of {n} are {[*other.shape]}, and should be {[*ours.shape]}"
-                    f"{exportable.remedy}"
-                )
-            largest = float(ours.abs().max()) or 1.0  # all may be 0
-            error = float((other - ours).abs().max()) / largest
-            if not error <= TOLERANCE:
-                raise InputError(
-                    f"{wrong}{name} of {n} differ by {error:.2g} of their largest value, and may "
-                    f"by {TOLERANCE:g}{exportable.remedy}"
-                )
+                    f"{label} is exported wrongly, and not written: {name} of {n}: "
+                    f"{' '.join(str(error).split())}{exportable.remedy}"
+                ) from error
 
 
 def _several(outputs: Any) -> tuple[Any, ...]:
     return tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
-
-
-SOURCE = re.compile(r'File "([^"]+)", line (\d+), in \w+\n\s*(.+)')
-"""The origin of an error in a message of PyTorch."""
 
 
 @contextmanager
@@ -218,13 +210,16 @@ def _converting(label: str) -> Iterator[None]:
         logging.disable(disabled)
 
 
+SOURCE = re.compile(r'File "([^"]+)", line (\d+), in \w+\n\s*(.+)')
+"""The origin of an error in a message of PyTorch."""
+
+
 def _reason(error: BaseException) -> str:
-    """The reason why an export failed: the first line of its first cause, and the line of code."""
+    """The first line of the first cause of a failed export, and the line of the user's code."""
     while error.__cause__ is not None:
         error = error.__cause__
     message = str(error).strip() or type(error).__name__
-    reason = message.splitlines()[0]
-    if places := SOURCE.findall(message):
-        file, line, code = places[-1]
-        reason += f" ({Path(file).name}, line {line}: {code})"
-    return reason
+    places = [
+        f" ({Path(file).name}, line {n}: {code})" for file, n, code in SOURCE.findall(message)
+    ]
+    return message.splitlines()[0] + (places[-1] if places else "")

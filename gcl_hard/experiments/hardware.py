@@ -111,12 +111,6 @@ def _processor() -> str:
     return models[0] if models else platform.processor() or platform.machine()
 
 
-def has_bf16() -> bool:
-    """Whether PyTorch computes in bf16 on this CPU by its instructions; x86 needs AVX-512."""
-    old = ("AVX2", "DEFAULT") if platform.machine() in ("x86_64", "AMD64") else ()
-    return torch.backends.cpu.get_cpu_capability() not in old
-
-
 def available_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -125,18 +119,11 @@ def available_cores() -> int:
 def available_memory() -> int | None:
     """Bytes that this process may still take; None if the system does not say.
 
-    The least of the memory that Linux has available, and of those that the limit of the address
-    space (ulimit -v) and the limit of the container leave.
+    The lesser of the memory that Linux has available and of that which a container's limit leaves.
     """
     known = []
     if "MemAvailable:" in (info := _words(Path("/proc/meminfo"))):
         known.append(1024 * int(info[info.index("MemAvailable:") + 1]))
-    if pages := _words(Path("/proc/self/statm")):
-        import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit != resource.RLIM_INFINITY:
-            known.append(limit - int(pages[0]) * resource.getpagesize())
     most, used = (_words(CONTAINER / f"memory.{name}") for name in ("max", "stat"))
     if "anon" in used and most and most[0].isdecimal():  # without the page cache, which gives way
         known.append(int(most[0]) - int(used[used.index("anon") + 1]))

@@ -10,8 +10,8 @@ import csv
 import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -89,22 +89,18 @@ def opened_log(kinds: Sequence[str], folder: Path, logger: Logger | None = None)
         logger: the user's own logger.
 
     Raises:
-        InputError: for another kind.
+        InputError: for another kind, or a logger without ``log_metrics``.
         MissingExtraError: without the library; names it.
     """
-    with ExitStack() as stack:
-        loggers: list[Logger] = [] if logger is None else [checked_logger(logger)]
-        for kind in kinds:
-            opened = _OPENED[check_option("log", kind, _OPENED)]
-            loggers.append(stack.enter_context(opened(folder)))
-        log = Log(loggers)
-        try:
-            yield log
-        except BaseException:
-            log.status = "failed"
-            raise
-        finally:
-            log.end()
+    loggers: list[Logger] = [] if logger is None else [checked_logger(logger)]
+    log = Log([*loggers, *(_OPENED[check_option("log", k, _OPENED)](folder) for k in kinds)])
+    try:
+        yield log
+    except BaseException:
+        log.status = "failed"
+        raise
+    finally:
+        log.end()
 
 
 def checked_logger(logger: Any) -> Logger:
@@ -123,13 +119,17 @@ def checked_logger(logger: Any) -> Logger:
 
 
 class _Csv:
-    """Lines of run, name, step and value, each on the disk at once."""
+    """Lines of run, name, step and value, each on the disk at once; a command that goes on adds to
+    them. (Lightning's CSVLogger has a column for each run, and deletes the file of an earlier
+    command.)
+    """
 
-    def __init__(self, file: Any, *, new: bool) -> None:
-        self._file, self._lines = file, csv.writer(file, lineterminator="\n")
-        if new:
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = (folder / "log.csv").open("a", encoding="utf-8", newline="")
+        self._lines = csv.writer(self._file, lineterminator="\n")
+        if not self._file.tell():
             self._lines.writerow(["run", "name", "step", "value"])
-            file.flush()
 
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
         for name, value in metrics.items():
@@ -137,40 +137,32 @@ class _Csv:
             self._lines.writerow([run, metric, step, f"{value:.9g}"])
         self._file.flush()
 
-
-@contextmanager
-def _csv(folder: Path) -> Iterator[Logger]:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "log.csv"
-    new = not path.exists() or not path.stat().st_size
-    with path.open("a", encoding="utf-8", newline="") as file:
-        yield _Csv(file, new=new)
+    def finalize(self, status: str) -> None:
+        self._file.close()
 
 
-class _TensorBoard:
-    def __init__(self, writer: Any) -> None:
-        self._writer = writer
-
-    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
-        for name, value in metrics.items():
-            self._writer.add_scalar(name, value, step)
-
-
-@contextmanager
-def _tensorboard(folder: Path) -> Iterator[Logger]:
+def _tensorboard(folder: Path) -> Logger:
     try:
-        from torch.utils.tensorboard import SummaryWriter
+        from lightning_fabric.loggers.tensorboard import TensorBoardLogger
+
+        return TensorBoardLogger(folder, name="tensorboard", version="")
     except ImportError as error:
-        raise MissingExtraError("--log tensorboard needs it: pip install tensorboard") from error
-    with SummaryWriter(str(folder / "tensorboard")) as writer:
-        yield _TensorBoard(writer)
+        raise MissingExtraError(
+            "--log tensorboard needs them: pip install tensorboard lightning-fabric"
+        ) from error
 
 
 class _Wandb:
     """Each run's numbers against its own epochs, for several runs may be under way."""
 
-    def __init__(self, run: Any) -> None:
-        self._run, self._known = run, set[str]()
+    def __init__(self, folder: Path) -> None:
+        try:
+            import wandb
+        except ImportError as error:
+            raise MissingExtraError("--log wandb needs it: pip install wandb") from error
+        folder.mkdir(parents=True, exist_ok=True)
+        project = os.environ.get("WANDB_PROJECT", PROJECT)
+        self._run, self._known = wandb.init(project=project, dir=str(folder)), set[str]()
 
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
         for run in {name.rpartition("/")[0] for name in metrics} - self._known:
@@ -179,19 +171,10 @@ class _Wandb:
         steps = {f"{name.rpartition('/')[0]}/step": step for name in metrics}
         self._run.log({**metrics, **steps})
 
-
-@contextmanager
-def _wandb(folder: Path) -> Iterator[Logger]:
-    try:
-        import wandb
-    except ImportError as error:
-        raise MissingExtraError("--log wandb needs it: pip install wandb") from error
-    folder.mkdir(parents=True, exist_ok=True)
-    run = wandb.init(project=os.environ.get("WANDB_PROJECT", PROJECT), dir=str(folder))
-    try:
-        yield _Wandb(run)
-    finally:
-        run.finish()
+    def finalize(self, status: str) -> None:
+        self._run.finish(exit_code=int(status != "success"))
 
 
-_OPENED = {"csv": _csv, "tensorboard": _tensorboard, "wandb": _wandb}
+_OPENED: Mapping[str, Callable[[Path], Logger]] = {
+    "csv": _Csv, "tensorboard": _tensorboard, "wandb": _Wandb,
+}  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from gcl_hard.errors import InputError
+from gcl_hard.errors import check_option
 from gcl_hard.experiments.domains import DOMAINS
 from gcl_hard.experiments.settings import Domain
 
@@ -25,21 +25,14 @@ class Preset:
     small: dict[str, Any] = field(default_factory=dict)
 
 
-def tables() -> dict[str, str]:
-    """Descriptions of the tables, by the values of ``--table``."""
-    return dict(sorted(item for package in DOMAINS.values() for item in package.tables.items()))
-
-
 def domain_of_table(name: str) -> Domain:
     """The domain of a table's configurations.
 
     Raises:
         InputError: for an unknown table.
     """
-    if name not in tables():
-        *others, last = tables()
-        raise InputError(f"--table: expected {', '.join(others)} or {last}, got {name}")
-    return next(domain for domain, package in DOMAINS.items() if name in package.tables)
+    domains = {table: domain for domain, package in DOMAINS.items() for table in package.tables}
+    return domains[check_option("table", name, sorted(domains))]
 
 
 def preset(name: str) -> Preset:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from gcl_hard.errors import (
     InputError,
@@ -13,9 +13,9 @@ from gcl_hard.errors import (
     check_option,
     check_processes,
 )
-from gcl_hard.experiments.domains import CONFIGS
+from gcl_hard.experiments.options import ExecutionOptions
 from gcl_hard.experiments.registry import experiment_of
-from gcl_hard.experiments.settings import COMMON, LogKinds, RunConfig, flag
+from gcl_hard.experiments.settings import LogKind, RunConfig, flag
 from gcl_hard.losses.methods import method
 
 PseudoLabels = Literal["scaffold"]
@@ -28,70 +28,57 @@ def settings_read(config: RunConfig) -> dict[str, Any]:
     }
 
 
-def of_others(name: str, config: type[RunConfig], source: str | Path) -> InputError:
-    """The error for an option or setting that applies only to other data."""
-    here = experiment_of(config).pretraining.data
-    others = [experiment_of(kind).pretraining.data for kind in CONFIGS.values()]
-    kinds = " and ".join(data for data in others if data not in ("", here))
-    return InputError(f"{flag(name)} applies to {kinds}, and {source} was taken for {here}")
-
-
-@dataclass(frozen=True)
-class PretrainOptions:
+@dataclass(frozen=True, kw_only=True)
+class PretrainOptions(ExecutionOptions):
     """The options of ``python -m gcl_hard.pretrain``.
 
     Attributes:
         config: data, method, encoder and training; of molecules as of graphs.
         source: the data as they were named.
-        logger: the user's own, from Python, as ``runs.logs.Logger``.
+        output: file of the encoder, NAME.pt; its checkpoint is NAME.ckpt.
+        smiles: molecules: column of SMILES of a CSV; smiles or the like if not given.
+        subset: number of molecules or images, drawn at random; all if not given.
+        pseudo_labels: molecules: labels of label-aware methods, scaffold (their default).
+        labels: images: a CSV with columns file and label, of some images of a folder; else
+            label-aware methods read its folders as classes.
+        seed: seed of weights and views.
+        loader_workers: images: processes that make views on the CPU; 0: on the device.
+        log: write losses as they come: csv, tensorboard, wandb, or several.
+        checkpoint_minutes: minutes between checkpoints.
+        force: start over.
+        jobs: molecules: processes that parse SMILES, the first time.
+        threads: CPU threads.
+        logger: the user's own, from Python, as ``experiments.logs.Logger``.
         parts: the user's own encoder, from Python, as ``experiments.custom.UserParts``.
-        output: file of the encoder, NAME.pt; its checkpoint is next to it.
     """
 
     config: RunConfig
     source: str
-    output: Annotated[Path, "file of the encoder, NAME.pt; its checkpoint is NAME.ckpt", COMMON] = (
-        Path("encoder.pt")
-    )
-    smiles: Annotated[
-        str | None, "molecules: column of SMILES of a CSV; smiles or the like if not given", COMMON
-    ] = None
-    subset: Annotated[
-        int | None, "number of molecules or images, drawn at random; all if not given", COMMON
-    ] = None
-    pseudo_labels: Annotated[
-        PseudoLabels | None,
-        "molecules: labels of label-aware methods, scaffold (their default)",
-        COMMON,
-    ] = None
-    labels: Annotated[
-        Path | None,
-        "images: a CSV with columns file and label, of some images of a folder; else "
-        "label-aware methods read its folders as classes",
-        COMMON,
-    ] = None
-    seed: Annotated[int, "seed of weights and views", COMMON] = 0
-    data_dir: Annotated[Path | None, "folder with the molecules (or set GCL_HARD_DATA)", COMMON] = (
-        None
-    )
-    device: Annotated[str, "auto, cpu, cuda or cuda:N", COMMON] = "auto"
-    jobs: Annotated[int, "molecules: processes that parse SMILES, the first time"] = 1
-    loader_workers: Annotated[
-        int, "images: processes that make views on the CPU; 0: on the device"
-    ] = 0
-    threads: Annotated[int | None, "CPU threads"] = None
-    log: Annotated[LogKinds, COMMON] = None
-    checkpoint_minutes: Annotated[float, "minutes between checkpoints"] = 5.0
-    force: Annotated[bool, "start over", COMMON] = False
+    output: Path = Path("encoder.pt")
+    smiles: str | None = None
+    subset: int | None = None
+    pseudo_labels: PseudoLabels | None = None
+    labels: Path | None = None
+    seed: int = 0
+    loader_workers: int = 0
+    log: tuple[LogKind, ...] | None = None
+    checkpoint_minutes: float = 5.0
+    force: bool = False
     logger: Any = None
     parts: Any = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        pretraining = experiment_of(self.config).pretraining
+        for field in fields(self):
+            if field.name in pretraining.refused and getattr(self, field.name) != field.default:
+                raise InputError(
+                    f"{flag(field.name)} does not apply to {pretraining.data}, which {self.source} "
+                    f"was taken for"
+                )
         if self.subset is not None:
             check_at_least("subset", self.subset, 2)
-        check_processes(threads=self.threads, jobs=self.jobs)
         check_processes(least=0, loader_workers=self.loader_workers)
-        self._check_domain()
         check_number("checkpoint-minutes", self.checkpoint_minutes, least=0)
         check_at_least("seed", self.seed, 0)
         if self.output.suffix != ".pt":
@@ -100,13 +87,6 @@ class PretrainOptions:
             raise InputError(f"{self.config.method} trains no encoder by contrast: choose a method")
         if self.pseudo_labels is not None:
             check_option("pseudo-labels", self.pseudo_labels, get_args(PseudoLabels))
-
-    def _check_domain(self) -> None:
-        """Refuse options of the other kind of data."""
-        usual = {field.name: field.default for field in fields(self)}
-        for name in experiment_of(self.config).pretraining.refused:
-            if getattr(self, name) != usual[name]:
-                raise of_others(name, type(self.config), self.source)
 
     @property
     def label_kind(self) -> PseudoLabels | None:

@@ -6,9 +6,9 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from gcl_hard.evaluation.metrics import alike, metric
 from gcl_hard.experiments.domains import from_dict
 from gcl_hard.experiments.run import Run
-from gcl_hard.experiments.settings import RunConfig, as_json
+from gcl_hard.experiments.settings import as_json
 from gcl_hard.files.io import BITS, json_text, packed, packed_bits, unpacked
-from gcl_hard.files.stored import unlike
 from gcl_hard.theory.snapshots import snapshot_epochs
 
 if TYPE_CHECKING:
@@ -148,53 +147,42 @@ class RunResult:
 
     def stored(self) -> dict[str, Any]:
         """The record as it is written, with its digest."""
-        content = {name: getattr(self, name) for name in TYPES}
+        content = {f.name: getattr(self, f.name) for f in fields(self) if f.name in NAMES}
         content["scores"] = {name: _known(values) for name, values in self.scores.items()}
         content["validation"] = _known(self.validation)
         content = _as_json({"schema_version": SCHEMA_VERSION, **content, **self.unknown})
         return {**content, "digest": _digest(content)}
 
     @classmethod
-    def read(
-        cls, stored: Mapping[str, Any], *, checked: bool = False, config: RunConfig | None = None
-    ) -> RunResult:
+    def read(cls, stored: Mapping[str, Any], *, checked: bool = False) -> RunResult:
         """A record of this schema.
 
         Args:
             stored: the written record, as read from JSON.
-            checked: whether the digest is compared.
-            config: a configuration that it may have, which is then not made again.
+            checked: whether its digest must be that of its content.
 
         Raises:
             InputError: for a setting or a domain that this version does not know; names it.
             KeyError, TypeError, ValueError: for a damaged record.
         """
-        content = dict(stored)
+        content = {**stored, "schema_version": SCHEMA_VERSION}
         digest = content.pop("digest", None)
-        altered = checked and digest is not None and digest != _digest(content)
-        content.pop("schema_version", None)
-        unknown = {name: content.pop(name) for name in [*content] if name not in NAMES}
-        every = None if config is None else as_json(config)
-        if config is None or (content["config"], content.get("domain")) != (every, config.domain):
-            config = from_dict(content["config"], content.get("domain", ""), recorded=True)
-            every = as_json(config)
-        if altered:  # checked last: a record with unknown settings is another version's
+        # Before the digest: a record with unknown settings is another version's.
+        config = from_dict(content["config"], content.get("domain", ""), recorded=True)
+        if checked and digest != _digest(content):
             raise ValueError("its content does not match its digest")
+        del content["schema_version"]
+        unknown = {name: content.pop(name) for name in [*content] if name not in NAMES}
         content["scores"] = {name: _numbers(values) for name, values in content["scores"].items()}
         content["validation"] = _numbers(content.get("validation", []))
         # All settings, stated or not.
-        content |= {"config": every, "domain": config.domain}
-        declared = {name: kind for name, kind in TYPES.items() if name in content}
-        why = unlike(content, declared) or unlike(content["data"], {"processes": int | None})
-        if why is not None:
-            raise ValueError(why)
+        content |= {"config": as_json(config), "domain": config.domain}
         result = cls(**content, unknown=unknown)
         result.__dict__["run"] = Run(config, result.seed, result.inner)
         return result
 
 
-TYPES = {name: kind for name, kind in get_type_hints(RunResult).items() if name != "unknown"}
-NAMES = frozenset(TYPES)
+NAMES = frozenset(field.name for field in fields(RunResult)) - {"unknown"}
 
 
 class Tested(NamedTuple):

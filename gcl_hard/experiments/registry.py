@@ -61,10 +61,8 @@ def register(config: type[RunConfig], experiment: Callable[[], Experiment[Any, A
     """
     if "__dataclass_fields__" not in vars(config):
         raise InputError(f"{config.__name__} is no configuration: decorate it with dataclass")
-    lacking = [name for name in ("domain", "baselines") if not hasattr(config, name)]
-    lacking += [name for name in HEAD if name not in declared(config)]
-    if lacking:
-        raise InputError(f"{config.__name__} has no {' and no '.join(lacking)}: see RunConfig")
+    if lacking := [name for name in HEAD if name not in declared(config)]:
+        raise InputError(f"{config.__name__} has no setting {' and no '.join(lacking)}")
     known = CONFIGS.setdefault(config.domain, config)
     if (known.__module__, known.__qualname__) != (config.__module__, config.__qualname__):
         raise InputError(

@@ -104,7 +104,7 @@ class Runner:
             experiment, data = self._checked(config, inner=inner)
             advice[experiment.advice(config, data)] = None
         for line in filter(None, advice):
-            self.console.print(line, style="yellow", highlight=False)
+            self._warn(line)
         check_writable(self.context.output)
         size, device = self.context.options.ensemble_size, self.context.device
         groups = [
@@ -161,31 +161,31 @@ class Runner:
         ]
         if edited:
             names = ", ".join(dict.fromkeys(type(run.config).__module__ for run in edited))
-            self.console.print(
+            self._warn(
                 f"{len(edited)} finished runs were made by another state of {names}: --force runs "
-                f"them again",
-                style="yellow", highlight=False,
-            )  # fmt: skip
+                f"them again"
+            )
         if others:
             names = ", ".join(dict.fromkeys(run.config.dataset for run in others))
-            self.console.print(
+            self._warn(
                 f"results of {len(others)} runs in {self.context.output} belong to other data "
-                f"named {names}: they are made again and replaced; another --output keeps them",
-                style="yellow", highlight=False,
-            )  # fmt: skip
+                f"named {names}: they are made again and replaced; another --output keeps them"
+            )
         if problems and not self.force:
-            shown = "; ".join(problems[:3]) + ("; …" if len(problems) > 3 else "")
             action = "left out" if self.report_only else "run again"
-            self.console.print(f"{action}: {shown}", style="yellow", highlight=False)
+            self._warn(f"{action}: {'; '.join(problems[:3])}{'; …' * (len(problems) > 3)}")
         if results or (self.report_only and runs):
             line = f"{len(results)} of {len(runs)} runs were finished before"
             self.console.print(line, style="dim")
         return results
 
+    def _warn(self, line: str) -> None:
+        self.console.print(line, style="yellow", highlight=False)
+
     def stored(self, run: Run) -> RunResult | None:
         """The stored result of a run, if it matches the data and is recent enough."""
         result = self.store.get(run)
-        before = self._before.setdefault(run, result)  # not by the clock, which may be set
+        before = self._before.setdefault(run, result)
         if result is None or self.report_only:
             return result
         if self.force and result == before:

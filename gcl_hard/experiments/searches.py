@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Literal, get_args
 
-from gcl_hard.errors import InputError, check_option, check_processes
-from gcl_hard.experiments.settings import COMMON, LogKind, flag
+from gcl_hard.errors import InputError, check_at_least, check_option
+from gcl_hard.experiments.options import ExecutionOptions
+from gcl_hard.experiments.settings import LogKind
 from gcl_hard.experiments.values import check_report
 
 SamplerName = Literal["tpe", "cmaes", "random"]
@@ -29,83 +30,60 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for folder in reversed(FOLDERS) for path in folder.glob("*.yaml")}
 
 
-SPACES = (
-    f"YAML file; one of: {', '.join(sorted(shipped()))}; or names of settings, such as "
-    f"temperature,lr (default: by the method)"
-)
-
-
 @dataclass(frozen=True, kw_only=True)
-class SearchOptions:
-    """Options of a search, each a flag of the command line."""
+class SearchOptions(ExecutionOptions):
+    """Options of a search, each a flag of the command line.
 
-    space: Annotated[str | None, SPACES, COMMON] = None
-    recipe: Annotated[str, "defaults: paper, or best (ours)", COMMON] = "paper"
-    trials: Annotated[int, "complete or pruned trials of each study", COMMON] = 64
-    sampler: Annotated[SamplerName, "tpe, cmaes (numbers only) or random", COMMON] = "tpe"
-    pruner: Annotated[
-        PrunerName, "none, median or hyperband (by epochs), wilcoxon (by folds)", COMMON
-    ] = "none"
-    metric: Annotated[
-        str | None,
-        "what trials are scored by, such as balanced_accuracy or f1_macro; that of the data if "
-        "not given",
-    ] = None
-    inner_folds: Annotated[
-        int, "folds that score a trial, inside the outer-training part; 1: a hold-out of 20 %"
-    ] = 1
-    outer_folds: Annotated[
-        int, "studies, each scored on data it never saw; 1: a hold-out of 30 %", COMMON
-    ] = 1
-    ensemble_size: Annotated[
-        int | None, "trials trained as one ensemble, a number or auto (default)"
-    ] = None
-    jobs: Annotated[int, "processes on this machine that score trials", COMMON] = 1
-    scheduler: Annotated[
-        str | None, "tcp://HOST:PORT of a Dask scheduler, whose workers score trials"
-    ] = None
-    seed: Annotated[int, "seed of splits, encoders and sampler", COMMON] = 0
-    storage: Annotated[
-        str | None,
-        "NAME.db, NAME.journal, or the URL of a database that several commands share",
-        COMMON,
-    ] = None
-    study_name: Annotated[str | None, "default: data set, method and protocol"] = None
-    output: Annotated[Path, "folder of the storage and of the result", COMMON] = Path("results")
-    log: Annotated[
-        tuple[LogKind, ...] | None,
-        "write scores of trials as they come: csv, tensorboard, wandb, or several",
-        COMMON,
-    ] = None
-    report: Annotated[Path | None, "page.md to write, with figures, page.html and YAML", COMMON] = (
-        None
-    )
-    report_only: Annotated[bool, "run nothing: show what was found so far", COMMON] = False
-    device: Annotated[str, "auto, cpu, cuda or cuda:N", COMMON] = "auto"
-    data_dir: Annotated[
-        Path | None, "folder with your data sets (or set GCL_HARD_DATA)", COMMON
-    ] = None
-    threads: Annotated[
-        int | None, "CPU threads of all processes together; at least one per process"
-    ] = None
+    Attributes:
+        space: YAML file; a space that comes with the package (beta, full, images, tau-schedule); or
+            names of settings, such as temperature,lr; by the method if not given.
+        recipe: defaults: paper, or best (ours).
+        trials: complete or pruned trials of each study.
+        sampler: tpe, cmaes (numbers only) or random.
+        pruner: none, median or hyperband (by epochs), wilcoxon (by folds).
+        metric: what trials are scored by, such as balanced_accuracy or f1_macro; that of the data
+            if not given.
+        inner_folds: folds that score a trial, inside the outer-training part; 1: a hold-out of
+            20 %.
+        outer_folds: studies, each scored on data it never saw; 1: a hold-out of 30 %.
+        ensemble_size: trials trained as one ensemble, a number or auto (default).
+        seed: seed of splits, encoders and sampler.
+        storage: NAME.db, NAME.journal, or the URL of a database that several commands share.
+        study_name: by data set, method and protocol if not given.
+        log: write scores of trials as they come: csv, tensorboard, wandb, or several.
+        report: page.md to write, with figures, page.html and YAML.
+        report_only: run nothing: show what was found so far.
+        output: folder of the storage and of the result.
+        jobs: processes on this machine that score trials.
+        scheduler: tcp://HOST:PORT of a Dask scheduler, whose workers score trials.
+    """
+
+    space: str | None = None
+    recipe: str = "paper"
+    trials: int = 64
+    sampler: SamplerName = "tpe"
+    pruner: PrunerName = "none"
+    metric: str | None = None
+    inner_folds: int = 1
+    outer_folds: int = 1
+    ensemble_size: int | None = None
+    seed: int = 0
+    storage: str | None = None
+    study_name: str | None = None
+    log: tuple[LogKind, ...] | None = None
+    report: Path | None = None
+    report_only: bool = False
 
     def __post_init__(self) -> None:
-        unset = "threads", "ensemble_size"
-        for name in ("trials", "inner_folds", "outer_folds", "jobs", *unset, "seed"):
+        super().__post_init__()
+        for name in ("trials", "inner_folds", "outer_folds", "jobs", "seed", "ensemble_size"):
             value = getattr(self, name)
-            if value is None and name in unset:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise InputError(f"{flag(name)} must be a whole number, got {value!r}")
-            if value < 1 and name != "seed":
-                raise InputError(f"{flag(name)} must be at least 1, got {value}")
-        check_processes(jobs=self.jobs, threads=self.threads)
-        if self.metric is not None and (not isinstance(self.metric, str) or not self.metric):
-            raise InputError(
-                f"metric must be the name of one metric, such as f1_macro, got {self.metric!r}"
-            )
-        if not 0 <= self.seed < 2**32:
+            if value is not None or name != "ensemble_size":
+                check_at_least(name.replace("_", "-"), value, 0 if name == "seed" else 1)
+        if self.seed >= 2**32:
             raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {self.seed}")
+        if self.metric is not None and (not isinstance(self.metric, str) or not self.metric):
+            raise InputError(f"metric must be the name of one, such as f1_macro, got {self.metric}")
         check_option("sampler", self.sampler, get_args(SamplerName))
         check_option("pruner", self.pruner, get_args(PrunerName))
-        check_report(self.report, html=False)  # page.html is written beside it
+        check_report(self.report, ".md")  # page.html is written beside it

@@ -41,14 +41,7 @@ Domain = str
 """Name of a domain."""
 CONTROLS = ("ucl", "scl")
 """Methods that all others of their data set and protocol are tested against."""
-COMMON = "common"
-"""Marks an option of a command, ``Annotated[type, help, COMMON]``, that most people set."""
 LogKind = Literal["csv", "tensorboard", "wandb"]
-LogKinds = Annotated[
-    tuple[LogKind, ...] | None,
-    "write losses and scores as they come: csv, tensorboard, wandb, or several",
-]
-"""Type and help of the option ``log``."""
 Config = TypeVar("Config", bound="RunConfig")
 Values = Mapping[str, Any]
 
@@ -126,6 +119,14 @@ PATIENCE = Setting(
     "training", least=0, read_by=("supervised",),
     applies=lambda above: above["method"] == "supervised", otherwise=lambda above: 0, before=(0,),
 )  # fmt: skip
+SUPERVISED_EPOCHS = Setting(
+    f"epochs of supervised at most, if it has patience ({OWN_EPOCHS} × epochs)", "training",
+    least=1, read_by=("supervised",), applies=lambda above: above["patience"] > 0,
+)  # fmt: skip
+SUPERVISED_LR = Setting(
+    "learning rate of supervised, if it is another (lr)", "training", above=0,
+    read_by=("supervised",), applies=lambda above: above["method"] == "supervised",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -133,26 +134,8 @@ class OwnTraining:
     """Settings of the supervised baseline's own training, which has a validation part."""
 
     patience: Annotated[int, PATIENCE] = 100
-    supervised_epochs: Annotated[
-        int | None,
-        Setting(
-            f"epochs of supervised at most, if it has patience ({OWN_EPOCHS} × epochs)",
-            "training",
-            least=1,
-            read_by=("supervised",),
-            applies=lambda above: above["patience"] > 0,
-        ),
-    ] = None
-    supervised_lr: Annotated[
-        float | None,
-        Setting(
-            "learning rate of supervised, if it is another (lr)",
-            "training",
-            above=0,
-            read_by=("supervised",),
-            applies=lambda above: above["method"] == "supervised",
-        ),
-    ] = None
+    supervised_epochs: Annotated[int | None, SUPERVISED_EPOCHS] = None
+    supervised_lr: Annotated[float | None, SUPERVISED_LR] = None
 
 
 @dataclass(frozen=True)
@@ -172,72 +155,43 @@ DETACH_WEIGHTS = Setting("whether q is a constant to the gradient")
 WEIGHT_DECAY = Setting("weight decay of Adam", "training", least=0, read_by=("supervised",))
 
 
+BETA = Setting(
+    "β ≥ 0 of hucl, hcl and hscl; acts after the temperature", least=0, symbol="β", title="β",
+    common=True, several=True, chosen=True, applies=_hardens_by("exponential"),
+    otherwise=lambda above: None, usual=lambda above: DEFAULT_BETA, space=(0.1, 20.0, "log"),
+)  # fmt: skip
+THRESHOLD_START = Setting(
+    "cosine l of hscl-tau in epoch 1 (-0.5; in deviations -1)", symbol="start",
+    title="threshold in the first epoch", several=True, chosen=True,
+    applies=_hardens_by("threshold"), usual=lambda above: _threshold(above).start,
+    space=(-1.0, 0.5),
+)  # fmt: skip
+THRESHOLD_END = Setting(
+    "cosine l of hscl-tau in the last epoch (0)", symbol="end",
+    title="threshold in the last epoch", several=True, chosen=True,
+    applies=_hardens_by("threshold"), usual=lambda above: _threshold(above).end, space=(-0.5, 0.5),
+)  # fmt: skip
+BETA_CHANGES = Setting(
+    "HCL's annealing: steps in which β falls to 0; 0: constant", least=0, several=True,
+    applies=_hardens_by("exponential"),
+)  # fmt: skip
+WITHOUT = Setting(
+    "what spacl leaves out: none, anchor, hard-positives, adversarial, filter, a+b", several=True,
+    applies=_chooses_views, canonical=_without,
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class _Loss:
     """Settings of the losses and the steps of their training."""
 
-    beta: Annotated[
-        float | None,
-        Setting(
-            "β ≥ 0 of hucl, hcl and hscl; acts after the temperature",
-            least=0,
-            symbol="β",
-            title="β",
-            common=True,
-            several=True,
-            chosen=True,
-            applies=_hardens_by("exponential"),
-            otherwise=lambda above: None,
-            usual=lambda above: DEFAULT_BETA,
-            space=(0.1, 20.0, "log"),
-        ),
-    ] = DEFAULT_BETA
-    threshold_start: Annotated[
-        float | None,
-        Setting(
-            "cosine l of hscl-tau in epoch 1 (-0.5; in deviations -1)",
-            symbol="start",
-            title="threshold in the first epoch",
-            several=True,
-            chosen=True,
-            applies=_hardens_by("threshold"),
-            usual=lambda above: _threshold(above).start,
-            space=(-1.0, 0.5),
-        ),
-    ] = None
-    threshold_end: Annotated[
-        float | None,
-        Setting(
-            "cosine l of hscl-tau in the last epoch (0)",
-            symbol="end",
-            title="threshold in the last epoch",
-            several=True,
-            chosen=True,
-            applies=_hardens_by("threshold"),
-            usual=lambda above: _threshold(above).end,
-            space=(-0.5, 0.5),
-        ),
-    ] = None
+    beta: Annotated[float | None, BETA] = DEFAULT_BETA
+    threshold_start: Annotated[float | None, THRESHOLD_START] = None
+    threshold_end: Annotated[float | None, THRESHOLD_END] = None
     lr: Annotated[float, LR] = 0.01
     epochs: Annotated[int, EPOCHS] = 200
-    beta_changes: Annotated[
-        int,
-        Setting(
-            "HCL's annealing: steps in which β falls to 0; 0: constant",
-            least=0,
-            several=True,
-            applies=_hardens_by("exponential"),
-        ),
-    ] = 0
-    without: Annotated[
-        str | None,
-        Setting(
-            "what spacl leaves out: none, anchor, hard-positives, adversarial, filter, a+b",
-            several=True,
-            applies=_chooses_views,
-            canonical=_without,
-        ),
-    ] = None
+    beta_changes: Annotated[int, BETA_CHANGES] = 0
+    without: Annotated[str | None, WITHOUT] = None
 
 
 def settings_class(name: str, declarations: Mapping[str, Field]) -> type:
@@ -279,58 +233,37 @@ def _in_method(name: str) -> Any:
     return applies
 
 
+VIEWS = Setting(
+    "views of a sample (2; spacl: 4, the first is itself)", least=2, several=True, usual=_views,
+    canonical=lambda views, above: None if views == 2 and not _is_hard(above) else views,
+)  # fmt: skip
+TEMPERATURE = Setting(
+    "γ of InfoNCE, 0.5 if not given; JSD has none", above=0, symbol="γ", title="temperature γ",
+    follows=("contrast", "objective"), several=True, chosen=True, usual=_temperature,
+    space=(0.05, 1.0, "log"),
+)  # fmt: skip
+CLASS_PRIOR = Setting(
+    "τ⁺ of dcl, hcl and bcl, 0.1 if not given", title="class prior τ⁺", usual=_class_prior,
+    space=(0.01, 0.5),
+)  # fmt: skip
+LR_SCHEDULE = Setting("constant, or cosine to 0", "training", read_by=("supervised",))
+DATA_SEED = Setting(
+    "seed of the batch order, the same for all runs", "training", least=0, read_by=("supervised",)
+)
+
+
 @dataclass(frozen=True)
 class _Training:
     """Settings after those of methods."""
 
-    views: Annotated[
-        int | None,
-        Setting(
-            "views of a sample (2; spacl: 4, the first is itself)",
-            least=2,
-            several=True,
-            usual=_views,
-            canonical=lambda views, above: None if views == 2 and not _is_hard(above) else views,
-        ),
-    ] = None
-    temperature: Annotated[
-        float | None,
-        Setting(
-            "γ of InfoNCE, 0.5 if not given; JSD has none",
-            above=0,
-            symbol="γ",
-            title="temperature γ",
-            follows=("contrast", "objective"),
-            several=True,
-            chosen=True,
-            usual=_temperature,
-            space=(0.05, 1.0, "log"),
-        ),
-    ] = None
-    class_prior: Annotated[
-        float | None,
-        Setting(
-            "τ⁺ of dcl, hcl and bcl, 0.1 if not given",
-            title="class prior τ⁺",
-            usual=_class_prior,
-            space=(0.01, 0.5),
-        ),
-    ] = None
+    views: Annotated[int | None, VIEWS] = None
+    temperature: Annotated[float | None, TEMPERATURE] = None
+    class_prior: Annotated[float | None, CLASS_PRIOR] = None
     detach_weights: Annotated[bool, DETACH_WEIGHTS] = False
     batch_size: Annotated[int, BATCH_SIZE] = 128
-    lr_schedule: Annotated[
-        LrSchedule, Setting("constant, or cosine to 0", "training", read_by=("supervised",))
-    ] = "constant"
+    lr_schedule: Annotated[LrSchedule, LR_SCHEDULE] = "constant"
     weight_decay: Annotated[float, WEIGHT_DECAY] = 0.0
-    data_seed: Annotated[
-        int,
-        Setting(
-            "seed of the batch order, the same for all runs",
-            "training",
-            least=0,
-            read_by=("supervised",),
-        ),
-    ] = 0
+    data_seed: Annotated[int, DATA_SEED] = 0
 
 
 HEAD = ("dataset", "method", "protocol")

@@ -6,34 +6,28 @@ import contextlib
 import glob
 import gzip
 import json
-import math
 import warnings
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
-from gcl_hard.evaluation.metrics import METRICS
 from gcl_hard.experiments.experiment import ENCODERS
-from gcl_hard.experiments.record import SCHEMA_VERSION, RunResult, digest_of, says_nothing
+from gcl_hard.experiments.record import SCHEMA_VERSION, RunResult, says_nothing
 from gcl_hard.experiments.run import Run
-from gcl_hard.experiments.settings import RunConfig
 from gcl_hard.files.io import (
-    Seen,
     atomic_write,
     check_regular,
-    check_writable,
+    file_stamp,
     json_text,
     locked,
     reading,
     storable,
-    unlink_seen,
+    write_json,
 )
 
 COMPACT = "runs.jsonl.gz"
@@ -43,26 +37,25 @@ SHARED = ("config", "data", "versions", "device", "test")
 POINTS = ".npz"
 """Suffix of the file of the last snapshot's arrays."""
 SINGLES = "[!.]*_seed*.json"
-OLDER = "older"
-"""Folder for results that a compaction replaces with newer ones."""
 
 
 class Unread(NamedTuple):
-    """A record that another version wrote and this one cannot use; it is kept as it is.
+    """A record that this version cannot use; it is kept as it is.
 
     Attributes:
         name: name of its run, or of its file.
-        why: the setting or the domain that is not known.
-        row: its fields in a compact file.
+        why: what is wrong with it, as a sentence about "it".
+        row: its fields; None in a damaged file.
     """
 
     name: str
     why: str
-    row: Mapping[str, Any]
+    row: Mapping[str, Any] | None = None
 
 
 class Store:
-    """Results of runs in a folder: single files and a compact file.
+    """Results of runs in a folder: single files, and a compact file that only :meth:`compact`
+    writes.
 
     Of two results of a run the one that was finished later is its result, and the single file if
     they have the same date. Folders merge by copying single files. Files may come and go while they
@@ -81,8 +74,8 @@ class Store:
 
     def __init__(self, folder: str | Path, processes: int = 1) -> None:
         self.folder, self.processes = Path(folder), processes
-        self._lines: dict[str, dict[str, Any] | RunResult | Unread] = {}
-        self._lines_seen: Seen | None = None
+        self._rows: dict[str, dict[str, Any]] = {}
+        self._stamp: tuple[int, int, int] | None = None
 
     def path(self, run: Run) -> Path:
         """The single file of a run; its encoder has the same stem."""
@@ -94,69 +87,45 @@ class Store:
 
     def get(self, run: Run) -> RunResult | None:
         """The result of a run; None if there is none, or none that can be trusted."""
-        name = self.path(run).stem
-        record = _read(self.path(run), run.config)
-        line = self._line(name, fresh=True, config=run.config)
-        if record is None or _is_newer(line, record):
-            record = line
-        if not isinstance(record, RunResult) or not _is_whole(record, run) or record.name != name:
-            return None
-        return record
+        path = self.path(run)
+        results = [
+            record
+            for record in (_read(path), self._archived(path.stem))
+            if isinstance(record, RunResult) and record.name == path.stem
+        ]
+        return max(results, key=lambda result: result.finished, default=None)
 
     def problem(self, run: Run) -> str | None:
-        """Why a run's file cannot be used, or None.
+        """Why a run's file is damaged, so that the run is made again; None if it is not.
 
         Raises:
-            InputError: if a newer version wrote it, or another number of processes without a name
-                of its own, which is not overwritten.
+            InputError: for a file of another version or of another run, which is not overwritten.
         """
         path = self.path(run)
-        single = _read(path)
-        record = single or self._line(path.stem, fresh=True)
-        if record is None or (isinstance(record, RunResult) and single is None):
-            return None
-        if isinstance(record, Unread):
+        record = _read(path) or self._archived(path.stem)
+        if isinstance(record, RunResult):
+            if record.name != path.stem:
+                raise InputError(f"{path} is the result {record.name}: rename it, or remove it")
+        elif record is not None and record.row is not None:
             raise InputError(
                 f"{path} is not read and not overwritten: {record.why}; use the gcl_hard that "
                 f"wrote it, or give another --output"
             )
-        if isinstance(record, str):
-            return f"{path.name} {record}"
-        if not _is_whole(record, run):
-            return f"{path.name} does not match its file name"
-        if record.name == path.stem:
-            return None
-        raise InputError(
-            f"{path} is a result of {record.data.get('processes', 1)} processes: rename it to "
-            f"{record.name}.json"
-        )
+        return f"{path.name}: {record.why}" if isinstance(record, Unread) else None
 
     def put(self, run: Run, result: RunResult) -> None:
         """Store a result atomically.
 
-        If it replaces a result of a later date, because a clock was set back, it takes that date.
-
         Raises:
             InputError: if the folder cannot be written to.
         """
-        known = self._line(self.path(run).stem, fresh=True)
-        if isinstance(known, RunResult):
-            result = replace(result, finished=max(result.finished, known.finished))
-        content = result.stored()
-        snapshots = ",\n".join(
-            f"  {json_text(snapshot)}" for snapshot in content.pop("diagnostics")
-        )
-        text = json_text(content | {"diagnostics": []}, 1)
-        if snapshots:  # a line each: two hundred of them stay readable
-            text = text.replace('"diagnostics": []', f'"diagnostics": [\n{snapshots}\n ]')
-        with atomic_write(self.path(run)) as file:
-            file.write(f"{text}\n".encode())
+        write_json(result.stored(), self.path(run))
 
     def put_arrays(
         self, run: Run, arrays: Mapping[str, NDArray[Any]] | None, suffix: str = POINTS
     ) -> None:
         """Store arrays of the last snapshot next to the result; None removes old ones."""
-        path = self.path(run).with_suffix(suffix)
+        path = self.file(run, suffix)
         if arrays is None:
             path.unlink(missing_ok=True)
             return
@@ -169,7 +138,7 @@ class Store:
 
         They are read by ``torch.load(…, weights_only=True)``.
         """
-        path = self.path(run).with_suffix(ENCODERS)
+        path = self.file(run, ENCODERS)
         if state is None:
             path.unlink(missing_ok=True)
             return
@@ -177,192 +146,152 @@ class Store:
             torch.save(state, file)
 
     def rows(self) -> Iterator[RunResult]:
-        """All results in the folder, sorted by the names of their runs.
-
-        Raises:
-            InputError: if a file is damaged; names it.
-        """
+        """All results in the folder, sorted by the names of their runs."""
         for _, result in self.files():
             yield result
 
     def files(self) -> Iterator[tuple[Path, RunResult]]:
         """All results, as :meth:`rows` gives them, each with the file that it is in.
 
-        A warning names and counts those that this version cannot use.
+        A warning names and counts the records that cannot be used.
+
+        Raises:
+            InputError: if the compact file is damaged.
         """
-        singles = [(path, record) for path, record, _ in self._singles()]
-        (compact, unread), source = self._compact(fresh=True), self.folder / COMPACT
-        newest: dict[str, tuple[Path, RunResult]] = {n: (source, r) for n, r in compact.items()}
-        for path, record in singles:
-            if isinstance(record, Unread):
-                unread.append(record)
-            elif record.name not in newest or not _is_newer(newest[record.name][1], record):
-                newest[record.name] = path, record
-        self._warn_of(unread)
+        newest, unread = self._newest()
+        if unread:
+            shown = "; ".join(f"{record.name}: {record.why}" for record in unread[:3])
+            warnings.warn(
+                f"{len(unread)} results in {self.folder} are not read, and kept as they are: "
+                f"{shown}{'; …' * (len(unread) > 3)}",
+                stacklevel=3,
+            )
         for name in sorted(newest):
             yield newest[name]
 
-    def _singles(self) -> Iterator[tuple[Path, RunResult | Unread, Seen]]:
-        """The single files with their records, as they were when read."""
-        for path in sorted(self.folder.glob(SINGLES)):
-            seen, record = Seen.of(path), _read(path)
-            if isinstance(record, str):
-                raise InputError(f"{path} {record}: remove it, or run its command again")
-            if record is not None and seen is not None:  # else a compaction has removed it
-                yield path, record, seen
-
-    def _warn_of(self, unread: Sequence[Unread]) -> None:
-        """Name and count records that this version cannot use."""
-        if unread:
-            by_why: dict[str, list[str]] = {}
-            for record in unread:
-                by_why.setdefault(record.why, []).append(record.name)
-            shown = "; ".join(
-                f"{', '.join(names[:3])}{f', … ({len(names)})' * (len(names) > 3)}: {why}"
-                for why, names in by_why.items()
-            )
-            warnings.warn(
-                f"{len(unread)} results in {self.folder} are not read, and kept as they are: "
-                f"{shown}",
-                stacklevel=3,
-            )
+    def _newest(self) -> tuple[dict[str, tuple[Path, RunResult]], list[Unread]]:
+        """The result of each run by its name, with its file, and the records that are not read."""
+        newest, unread = dict[str, tuple[Path, RunResult]](), list[Unread]()
+        singles = [(path, _read(path)) for path in sorted(self.folder.glob(SINGLES))]
+        compact = self.folder / COMPACT  # read last: a compaction writes it before it removes files
+        for path, record in [*singles, *((compact, self._archived(n)) for n in self._archive())]:
+            if isinstance(record, Unread):
+                unread.append(record)
+            elif record is not None:
+                _, known = newest.get(record.name, (path, None))
+                if known is None or known.finished < record.finished:
+                    newest[record.name] = path, record
+        return newest, unread
 
     @contextlib.contextmanager
     def lock(self, run: Run) -> Iterator[bool]:
         """Keep other processes from training a run; yields False if one of them does."""
-        path = self.path(run)
-        lock = path.with_name(f".{path.name}.lock")
-        with locked(lock) as mine:
-            if mine:
-                for leftover in path.parent.glob(f".{glob.escape(path.stem)}.*"):
-                    if leftover != lock:  # half-written when a process was killed
-                        leftover.unlink(missing_ok=True)
+        with _lock(self.path(run)) as mine:
             yield mine
 
     def compact(self) -> int:
-        """Move the single files into the compact form; if a run has two results, the newer is kept.
+        """Move the single files into the compact form; of two results of a run the newer is kept.
 
-        The older is moved to the folder ``older``, and a warning names it. Records that this
-        version cannot use stay where they are, and so do files that come while this runs.
+        Records that cannot be used stay where they are, and so do files that come while this runs.
 
         Returns:
             Results in the compact form.
 
         Raises:
-            InputError: if the folder does not exist or cannot be written to, a file is damaged, or
-                another process compacts it.
+            InputError: if the folder does not exist or cannot be written to, the compact file is
+                damaged, or another process compacts it.
         """
         if not self.folder.is_dir():
             raise InputError(f"there is no folder {self.folder} to compact")
-        check_writable(self.folder)
         with locked(self.folder / f".{COMPACT}.lock") as mine:
             if not mine:
                 raise InputError(f"{self.folder} is being compacted by another command")
-            (results, unread), before = self._compact(fresh=True), self._lines_seen
-            singles, left, older = list[tuple[Path, Seen]](), list[Unread](), list[RunResult]()
-            for path, record, seen in self._singles():
-                if isinstance(record, Unread):
-                    left.append(record)
-                    continue
-                singles.append((path, seen))
-                known = results.setdefault(record.name, record)
-                newer = known if _is_newer(known, record) else record
-                if known is not record and known.stored() != record.stored():
-                    older.append(record if newer is known else known)
-                results[record.name] = newer
-            rows: dict[str, Mapping[str, Any]] = {n: _row(result) for n, result in results.items()}
-            rows |= {record.name: record.row for record in unread}
-            self._set_aside(older)
-            self._write(rows, before)
-            if self._compact(fresh=True)[0].keys() != results.keys():
-                raise InputError(f"{self.folder / COMPACT} lacks results: nothing was removed")
-            for path, seen in singles:
-                unlink_seen(path, seen)
-            self._warn_of(unread + left)
-            return len(results)
+            newest = {result.name: result for result in self.rows()}
+            others = {name: row for name, row in self._archive().items() if name not in newest}
+            if rows := others | {name: _row(result) for name, result in newest.items()}:
+                with (
+                    atomic_write(self.folder / COMPACT) as file,
+                    gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as zipped,
+                ):
+                    zipped.writelines(f"{line}\n".encode() for line in _lines(rows))
+            for path in self.folder.glob(SINGLES):
+                with _lock(path) as free:  # not while a command trains the run again
+                    record = _read(path) if free else None
+                    if isinstance(record, RunResult):
+                        kept = newest.get(record.name)
+                        if kept is not None and record.finished <= kept.finished:
+                            path.unlink()
+            return len(newest)
 
-    def _write(self, rows: Mapping[str, Mapping[str, Any]], before: object) -> None:
-        """Write the compact form, unless the file has changed."""
-        compact = self.folder / COMPACT
-        if rows or compact.exists():
-            with atomic_write(compact) as file:
-                write_compact(file, compact_lines(rows, SHARED))
-                if Seen.of(compact) != before:
-                    raise InputError(f"{compact} was written by another program: run this again")
-
-    def _set_aside(self, older: Sequence[RunResult]) -> None:
-        """Keep results that have newer ones where no command reads them."""
-        names = []
-        for result in older:
-            names.append(f"{result.name}_{digest_of(result.stored())}.json")
-            with atomic_write(self.folder / OLDER / names[-1]) as file:
-                file.write(f"{json_text(result.stored(), 1)}\n".encode())
-        if names:
-            shown = ", ".join(names[:3]) + f", … ({len(names)})" * (len(names) > 3)
-            warnings.warn(
-                f"{len(names)} results have newer ones of the same run, and are moved to "
-                f"{self.folder / OLDER}: {shown}",
-                stacklevel=3,
-            )
-
-    def _rows(self) -> dict[str, dict[str, Any] | RunResult | Unread]:
-        """Lines of the compact form by the names of their runs, read again if it has changed."""
+    def _archive(self) -> dict[str, dict[str, Any]]:
+        """Rows of the compact form by the names of their runs, read again if it has changed."""
         path = self.folder / COMPACT
-        stamp = Seen.of(path)
-        if stamp is None or stamp != self._lines_seen:
-            self._lines = dict(compact_rows(path, SHARED, dict))
-            self._lines_seen = stamp
-        return self._lines
+        stamp = file_stamp(path) if path.exists() else None
+        if stamp != self._stamp:
+            self._rows, self._stamp = _rows_of(path) if stamp else {}, stamp
+        return self._rows
 
-    def _line(
-        self, name: str, *, fresh: bool = False, config: RunConfig | None = None
-    ) -> RunResult | Unread | None:
-        """A line of the compact form; ``fresh`` reads that again if it has changed, and ``config``
-        is a configuration that the line may have.
-        """
-        lines = self._rows() if fresh else self._lines
-        record = lines.get(name)
-        if isinstance(record, dict):
-            record = lines[name] = _read_line(record, self.folder / COMPACT, name, config)
-        return record
-
-    def _compact(self, *, fresh: bool) -> tuple[dict[str, RunResult], list[Unread]]:
-        """Results of the compact form, and records that this version cannot use."""
-        records = [self._line(name) for name in (self._rows() if fresh else self._lines)]
-        results = {record.name: record for record in records if isinstance(record, RunResult)}
-        return results, [record for record in records if isinstance(record, Unread)]
+    def _archived(self, name: str) -> RunResult | Unread | None:
+        """The record in a row of the compact form."""
+        row = self._archive().get(name)
+        return None if row is None else _record(name, row)
 
 
-def read_result(path: Path) -> RunResult | Unread:
-    """The result in a single file, or why it is not for this version.
+def read_result(path: Path) -> RunResult:
+    """The result in a single file.
 
     Raises:
-        InputError: if it is damaged or there is none.
+        InputError: if there is none that this version can use; says why.
     """
     record = _read(path)
-    if record is None:
-        raise InputError(f"there is no file {path}")
-    if isinstance(record, str):
-        raise InputError(f"{path} {record}: remove it, or run its command again")
+    if not isinstance(record, RunResult):
+        raise InputError(f"{path} is not read: {record.why if record else 'there is no such file'}")
     return record
-
-
-def _is_newer(record: RunResult | Unread | None, other: RunResult | Unread | str) -> bool:
-    """Whether a result was finished after another one."""
-    return (
-        isinstance(record, RunResult) and isinstance(other, RunResult)
-        and record.finished > other.finished
-    )  # fmt: skip
 
 
 def read_compact(path: Path) -> list[RunResult]:
     """The results in a file of the compact form.
 
     Raises:
-        InputError: if it cannot be used; names the line.
+        InputError: if it is damaged.
     """
-    rows = compact_rows(path, SHARED, _result_of)
-    return [record for _, record in rows if isinstance(record, RunResult)]
+    records = [_record(name, row) for name, row in _rows_of(path).items()]
+    return [record for record in records if isinstance(record, RunResult)]
+
+
+def _record(name: str, row: Mapping[str, Any]) -> RunResult | Unread:
+    """The result of stored fields, or why this version cannot use it."""
+    if (version := row.get("schema_version", SCHEMA_VERSION)) != SCHEMA_VERSION:
+        return Unread(name, f"it has schema {version}, not {SCHEMA_VERSION}", row)
+    try:
+        return RunResult.read(row, checked=True)
+    except InputError as error:
+        return Unread(name, str(error), row)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return Unread(name, "it is half-written or damaged")
+
+
+def _read(path: Path) -> RunResult | Unread | None:
+    """The record in a single file; None if there is none."""
+    check_regular(path)
+    try:
+        return _record(path.name, json.loads(path.read_text(encoding="utf-8")))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, AttributeError):
+        return Unread(path.name, "it is half-written or damaged")
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[bool]:
+    """Hold the lock of a single file; yields False if another process holds it."""
+    lock = path.with_name(f".{path.name}.lock")
+    with locked(lock) as mine:
+        if mine:
+            for leftover in path.parent.glob(f".{glob.escape(path.stem)}.*"):
+                if leftover != lock:  # half-written when a process was killed
+                    leftover.unlink(missing_ok=True)
+        yield mine
 
 
 def _row(result: RunResult) -> dict[str, Any]:
@@ -372,173 +301,36 @@ def _row(result: RunResult) -> dict[str, Any]:
     return {name: value for name, value in stored.items() if not says_nothing(value)}
 
 
-def _read_line(
-    row: Mapping[str, Any], path: Path, name: str, config: RunConfig | None = None
-) -> RunResult | Unread:
-    """The result in a line of the compact form.
-
-    Raises:
-        InputError: if the line is damaged; names it.
-    """
-    try:
-        return _result_of(row, config)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{path}: the line of {name} is damaged: restore the file, or remove the line"
-        ) from error
-
-
-def _result_of(row: Mapping[str, Any], config: RunConfig | None = None) -> RunResult | Unread:
-    """The result in a line of the compact form."""
-    content = {name: value for name, value in row.items() if name != "run"}
-    try:
-        return RunResult.read(content, checked=True, config=config)
-    except InputError as error:
-        del content["schema_version"]
-        return Unread(row["run"], str(error), content)
-
-
-def _is_share(name: str) -> bool:
-    """Whether a metric is a share in percent; False for an unknown one."""
-    return name in METRICS and METRICS[name].share
-
-
-def _is_whole(result: RunResult, run: Run) -> bool:
-    try:
-        scores = result.values
-        return (
-            all(isinstance(score, (int, float)) and not math.isinf(score) for score in scores)
-            and not (_is_share(result.metric) and any(s < 0 or s > 100 for s in scores))
-            and _is_undefined(result, [k for k, score in enumerate(scores) if math.isnan(score)])
-            and len(scores) == run.config.n_scores
-            and isinstance(result.finished, str)
-            and isinstance(result.data, dict)
-            and all(
-                "epoch" in snapshot and "settings" in snapshot for snapshot in result.diagnostics
-            )
-            and result.run == run
-        )
-    except (InputError, TypeError, AttributeError, KeyError):
-        return False
-
-
-def _is_undefined(result: RunResult, folds: Sequence[int]) -> bool:
-    """Whether the scores of some folds that a record lacks cannot be computed."""
-    tested = result.tested() if folds else []
-    return all(k < len(tested) and math.isnan(tested[k].score(result.metric)) for k in folds)
-
-
-def _read(path: Path, config: RunConfig | None = None) -> RunResult | Unread | str | None:
-    """The result in a single file, or why it cannot be used; None if there is none.
-
-    Args:
-        path: the file.
-        config: a configuration that it may have.
-    """
-    check_regular(path)
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        version = stored["schema_version"]
-        if version == SCHEMA_VERSION:
-            return RunResult.read(stored, checked=True, config=config)
-        return Unread(path.name, f"it has schema {version}, not {SCHEMA_VERSION}", stored)
-    except InputError as error:
-        return Unread(path.name, str(error), stored)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        problem = f"cannot be read ({error.strerror})"
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        problem = "is half-written or damaged"
-    return problem
-
-
-def write_compact(file: Any, lines: Iterable[str]) -> None:
-    """Write lines as a gzip file whose bytes depend on nothing else."""
-    with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as zipped:
-        zipped.writelines(f"{line}\n".encode() for line in lines)
-
-
-def compact_lines(
-    rows: Mapping[str, Mapping[str, Any]], shared_fields: Sequence[str]
-) -> Iterator[str]:
-    """Lines of the compact form: shared values first, then the runs in order of their names.
-
-    Args:
-        rows: JSON-like results by name.
-        shared_fields: fields that many results have in common; each value is stated once.
-    """
+def _lines(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Lines of the compact form: shared values first, then the runs in order of their names."""
     yield json_text({"schema_version": SCHEMA_VERSION})
-    numbers: dict[tuple[str, str], int] = {}
-    counts = dict.fromkeys(shared_fields, 0)
+    numbers: dict[str, dict[str, int]] = {name: {} for name in SHARED}
     for key in sorted(rows):
-        for name in shared_fields:
-            if name not in rows[key]:
-                continue
-            value = json_text(rows[key][name])
-            if (name, value) not in numbers:
-                numbers[name, value] = counts[name]
-                counts[name] += 1
+        for name in SHARED:
+            if name in rows[key] and (value := json_text(rows[key][name])) not in numbers[name]:
+                numbers[name][value] = len(numbers[name])
                 yield f'{{"{name}": {value}}}'
     for key in sorted(rows):
-        row = dict(rows[key])
-        row |= {n: numbers[n, json_text(row[n])] for n in shared_fields if n in row}
-        yield json_text(
-            {"run": key, **{k: v for k, v in row.items() if v != [] and v is not False}}
-        )
+        shared = {n: numbers[n][json_text(rows[key][n])] for n in SHARED if n in rows[key]}
+        yield json_text({"run": key, **rows[key], **shared})
 
 
-R = TypeVar("R")
-
-
-def compact_rows(
-    path: Path, shared_fields: Sequence[str], make: Callable[[dict[str, Any]], R]
-) -> Iterable[tuple[str, R]]:
-    """Names and results in a file of the compact form; none if there is no file.
-
-    Args:
-        path: the file.
-        shared_fields: as for :func:`compact_lines`, which wrote it.
-        make: makes a result from its fields, its name as ``run``, and ``schema_version``.
-
-    Raises:
-        InputError: if it cannot be used; names the line.
-    """
+def _rows_of(path: Path) -> dict[str, dict[str, Any]]:
+    """Fields of the results in a file of the compact form, by the names of their runs."""
+    rows = dict[str, dict[str, Any]]()
+    shared: dict[str, list[Any]] = {name: [] for name in SHARED}
     with reading(path, "a file of results"):
-        if not path.exists():
-            return
         content = path.read_bytes()
-        try:
-            text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{path} is torn or damaged ({error}): restore the file") from error
-    version = 0
-    shared: dict[str, list[Any]] = {name: [] for name in shared_fields}
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
+        for line in (gzip.decompress(content) if path.suffix == ".gz" else content).splitlines():
             stored = json.loads(line)
-            if "schema_version" in stored:
-                version = stored["schema_version"]
-                if version != SCHEMA_VERSION:
-                    raise _other_schema(path, version)
-            elif (key := stored.pop("run", None)) is None:
+            if (run := stored.pop("run", None)) is not None:
+                rows[run] = stored | {n: shared[n][stored[n]] for n in SHARED if n in stored}
+            elif "schema_version" not in stored:
                 ((name, value),) = stored.items()
                 shared[name].append(value)
-            else:
-                key = "" + key  # a TypeError for anything but a string
-                values = {n: shared[n][stored[n]] for n in shared_fields if n in stored}
-                yield key, make(stored | values | {"run": key, "schema_version": version})
-        except InputError:
-            raise
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise InputError(
-                f"{path}, line {number}, is torn or damaged ({type(error).__name__}): restore the "
-                f"file, or remove the line"
-            ) from error
-
-
-def _other_schema(path: Path, version: Any) -> InputError:
-    return InputError(
-        f"{path} has schema {version}, and this version reads {SCHEMA_VERSION}: use the gcl_hard "
-        f"that wrote it, or give another --output"
-    )
+            elif (version := stored["schema_version"]) != SCHEMA_VERSION:
+                raise InputError(
+                    f"{path} has schema {version}, and this version reads {SCHEMA_VERSION}: use "
+                    f"the gcl_hard that wrote it, or give another --output"
+                )
+    return rows

@@ -5,64 +5,81 @@ from __future__ import annotations
 import warnings
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
-from gcl_hard.core.setting import Field
-from gcl_hard.errors import InputError, check_option
+from gcl_hard.errors import InputError, unknown
 from gcl_hard.experiments.domains import CONFIGS
-from gcl_hard.experiments.settings import LogKind, RunConfig, flag, known, reads
+from gcl_hard.experiments.settings import HEAD, RunConfig, defaults, flag, known, of_part, reads
 
-Readers = dict[str, Callable[[Any], tuple[Any, ...]]]
 MOST_SEEDS = 10_000
+BOOLS = {"true": True, "false": False}
+EXPECTED = {bool: "true or false", int: "a whole number", float: "a number"}
 
 
-SEEDS = "a count of at least 1, or different whole numbers from 0 to 2**32 - 1"
+class BadValueError(InputError, ArgumentTypeError):
+    """Text that is no value of a setting or option."""
 
 
-class BadValueError(ArgumentTypeError, ValueError):
-    """Invalid text for a setting, an error of both the flag parser and YAML."""
+def members(kind: Any) -> tuple[Any, ...]:
+    """The types of a union, or the type by itself."""
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
-def _items(value: Any) -> list[Any]:
-    if isinstance(value, str):
-        items: list[Any] = [item.strip() for item in value.split(",") if item.strip()]
-    else:
-        items = list(value) if isinstance(value, (list, tuple)) else [value]
-    if not items:
-        raise BadValueError("at least one value is needed")
-    return items
+def _value(kind: Any, value: Any) -> Any:
+    """One value of a type, from text or from YAML."""
+    if get_origin(kind) is tuple:
+        return (_value(get_args(kind)[0], value),)
+    if value is None or isinstance(value, list | tuple | dict):
+        raise BadValueError(f"expected one value, got {value}")
+    text = str(value)
+    try:
+        if kind is bool:
+            return BOOLS[text.strip().lower()]
+        return kind(text) if kind in (int, float, Path) else text
+    except (KeyError, ValueError):
+        raise BadValueError(f"expected {EXPECTED[kind]}, got {value}") from None
 
 
-def _list_of(kind: Callable[[str], Any], expected: str) -> Callable[[Any], tuple[Any, ...]]:
-    """A reader of several values, from comma-separated text or from a list."""
+def reader(kind: Any, *, several: bool = False) -> Callable[[Any], Any]:
+    """A reader of values of a type, from text or from YAML.
 
-    def read(value: Any) -> tuple[Any, ...]:
-        items = _items(value)
-        try:
-            return tuple(kind(str(item)) for item in items)
-        except BadValueError:
-            raise
-        except ValueError:
-            raise BadValueError(f"expected {expected}, separated by commas, got {value}") from None
+    Values of a list are separated by commas; null stands for None, and so does auto for a number.
+
+    Args:
+        kind: type of the value, or of each of several: the first of a union; an ``Annotated`` one
+            is read by what it is annotated with.
+        several: whether there is a list of such values.
+
+    Example:
+        >>> reader(float | None, several=True)("1,2,10"), reader(int | None)("auto")
+        ((1.0, 2.0, 10.0), None)
+    """
+    first, *others = members(kind)
+    if get_origin(first) is Annotated:  # with a reader of its own
+        own: Callable[[Any], Any] = get_args(first)[1]
+        return own
+    listed = get_origin(first) is tuple
+    item = get_args(first)[0] if listed and not several else first
+
+    def one(value: Any) -> Any:
+        empty = value in (None, "null") or (value == "auto" and item is int)
+        return None if empty and NoneType in others else _value(item, value)
+
+    def read(value: Any) -> Any:
+        if not several and (not listed or value in (None, "null")):
+            return one(value)
+        texts = value.split(",") if isinstance(value, str) else value
+        items = [*texts] if isinstance(texts, list | tuple) else [texts]
+        items = [text.strip() if isinstance(text, str) else text for text in items]
+        items = [text for text in items if text != ""]
+        if not items:
+            raise BadValueError("at least one value is needed")
+        return tuple(map(one, items))
 
     return read
-
-
-_words, _numbers = _list_of(str, "names"), _list_of(float, "numbers")
-_WHOLE = _list_of(int, "whole numbers")
-
-
-def _log_kind(text: str) -> str:
-    try:
-        return check_option("log", text, get_args(LogKind))
-    except InputError as error:
-        raise BadValueError(str(error)) from None
-
-
-def _alone(values: tuple[Any, ...]) -> Any:
-    """The value of a list of one, or the list."""
-    return values[0] if len(values) == 1 else values
 
 
 def as_seeds(value: Any) -> tuple[int, ...]:
@@ -75,140 +92,83 @@ def as_seeds(value: Any) -> tuple[int, ...]:
         >>> as_seeds("3"), as_seeds([7])
         ((0, 1, 2), (7,))
     """
-    wrong = BadValueError(f"expected {SEEDS}, got {value}")
-    if isinstance(value, bool):
-        raise wrong
+    listed = value.split(",") if isinstance(value, str) and "," in value else value
     seeds: Sequence[int]
     try:
-        if isinstance(value, int) or (isinstance(value, str) and "," not in value):
-            seeds = range(int(value))
+        if isinstance(listed, str | Integral):
+            seeds = range(int(str(listed)))
         else:
-            seeds = [int(str(item)) for item in _items(value)]
+            seeds = [int(str(seed)) for seed in listed if str(seed).strip()]
     except (TypeError, ValueError):
-        raise wrong from None
-    if isinstance(seeds, range) and len(seeds) > MOST_SEEDS:
+        seeds = ()
+    n_different = len({*seeds[: MOST_SEEDS + 1]})
+    if (
+        not 0 < n_different <= MOST_SEEDS
+        or n_different != len(seeds)
+        or not 0 <= min(seeds) <= max(seeds) < 2**32
+    ):
         raise BadValueError(
-            f"{value} seeds are more than {MOST_SEEDS}; for seed {value} alone write {value},"
+            f"seeds are a count from 1 to {MOST_SEEDS:,}, or different whole numbers from 0 to "
+            f"2**32 - 1 (7, is seed 7 alone), got {value}"
         )
-    if not seeds or min(seeds) < 0 or max(seeds) >= 2**32 or len(set(seeds)) != len(seeds):
-        raise wrong
     return tuple(seeds)
 
 
-def _auto(value: Any) -> int | None:
-    if value is None or value == "auto":
-        return None
-    if isinstance(value, bool) or not str(value).strip().isdecimal() or int(value) < 1:
-        raise BadValueError(f"expected auto or a whole number of at least 1, got {value}")
-    return int(value)
-
-
-def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value in (None, "null") else read(value)
-
-
-def _several(read: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], tuple[Any, ...]]:
-    """A reader of several values, or of none."""
-    return lambda value: (None,) if value in (None, "null", [None], (None,)) else read(value)
-
-
-def reader(field: Field) -> Callable[[Any], tuple[Any, ...]]:
-    """A reader of several values of a setting."""
-    read = {float: _numbers, int: _WHOLE}.get(field.kinds[0], _words)
-    if field.setting.several and get_origin(field.kinds[0]) is tuple:
-        read = _list_of(lambda text: (text,), "names")  # each is a text, with parts joined by +
-    return _several(read) if field.optional else read
-
-
-def several(domains: Iterable[str] = CONFIGS) -> Readers:
-    """Readers of the settings of which ``bench`` takes several values and runs all combinations.
+def settings_from(config: type[RunConfig], settings: Any, where: str) -> dict[str, Any]:
+    """Settings of a recipe from YAML.
 
     Args:
-        domains: whose settings.
-
-    Example:
-        >>> several()["lr"]("0.1,0.01")
-        (0.1, 0.01)
-    """
-    readers: Readers = {}
-    for name, field in (item for domain in domains for item in known(CONFIGS[domain]).items()):
-        if field.setting.several and (field.optional or name not in readers):
-            readers[name] = reader(field)
-    return readers
-
-
-def as_declared(
-    config: type[RunConfig], values: Mapping[str, Any], *, listed: bool
-) -> dict[str, Any]:
-    """Values in the form that a domain declares, one value or a list; domains may differ in it.
-
-    Args:
-        config: class of the domain's configurations.
-        values: values by name, as flags are read.
-        listed: whether settings of which ``bench`` takes several have lists.
+        config: their class of configurations.
+        settings: settings as read from YAML.
+        where: their source, for messages.
 
     Raises:
-        InputError: for several values of a setting that takes one.
+        InputError: for an unknown setting, one that is no part of a recipe, or a value of a wrong
+            type; names it.
 
     Example:
-        >>> as_declared(CONFIGS["nodes"], {"neighbours": 15, "lr": (0.1,)}, listed=True)
-        {'neighbours': (15,), 'lr': (0.1,)}
+        >>> settings_from(CONFIGS["graphs"], {"lr": 1, "c_grid": [1, 10]}, "mine.yaml")
+        {'lr': 1.0, 'c_grid': (1.0, 10.0)}
     """
-    declared = dict(values)
-    for name, field in known(config).items():
-        value = declared.get(name)
-        if value is None or (listed and field.setting.several):
-            continue
-        if get_origin(field.kinds[0]) is tuple:
-            declared[name] = value if isinstance(value, list | tuple) else (value,)
-        elif isinstance(value, tuple):
-            if len(value) > 1:
-                raise InputError(
-                    f"{flag(name)} takes one value for {config.domain}, got "
-                    f"{','.join(map(str, value))}"
-                )
-            (declared[name],) = value
-    return declared
+    excluded = {*HEAD, *of_part(config, "split")}
+    names = [name for name in known(config) if name not in excluded]
+    if not isinstance(settings, dict):
+        raise InputError(f"{where}: expected settings, got {settings!r}")
+    values = {}
+    for name, value in settings.items():
+        if name not in names:
+            raise InputError(f"{where}: {unknown('setting', str(name), names)}")
+        try:
+            values[name] = reader(known(config)[name].kind)(value)
+        except BadValueError as error:
+            raise InputError(f"{where}: {name}: {error}") from None
+    return values
 
 
-READERS: dict[str, Callable[[Any], Any]] = {
-    "seeds": as_seeds,
-    "ensemble_size": _auto,
-}
-"""Flags whose values the parser cannot read by their types."""
+def unknown_setting(name: str, config: type[RunConfig], options: Iterable[str] = ()) -> InputError:
+    """The error for a word that is no setting of a domain, but perhaps of others.
+
+    Args:
+        name: the word.
+        config: the domain's class of configurations.
+        options: names of options that the word may mean.
+    """
+    domains = [domain for domain, other in CONFIGS.items() if name in known(other)]
+    if domains and name not in known(config):
+        return InputError(
+            f"{flag(name)} is no setting of {config.domain}, but of {' and '.join(domains)}"
+        )
+    return unknown("setting", name, dict.fromkeys([*defaults(config), *options]))
 
 
-BY_TYPE: dict[Any, Callable[[Any], Any]] = {
-    tuple[str, ...]: _words,
-    tuple[float, ...]: _numbers,
-    tuple[int, ...]: _WHOLE,
-    tuple[str, ...] | None: _optional(_words),
-    tuple[float, ...] | None: _optional(_numbers),
-    tuple[int, ...] | None: _optional(_WHOLE),
-    tuple[LogKind, ...] | None: _optional(_list_of(_log_kind, "kinds of logs")),
-    int | tuple[int, ...] | None: _optional(lambda value: _alone(_WHOLE(value))),
-}
-"""Readers of lists."""
-
-
-def check_report(path: Path | None, *, html: bool = True) -> None:
+def check_report(path: Path | None, *suffixes: str) -> None:
     """Refuse a file name that a page cannot have.
 
-    Args:
-        path: file of the page; None for none.
-        html: whether it may be a single HTML file.
-
-    Raises:
-        InputError: for another suffix.
-
     Example:
-        >>> check_report(Path("page.html"))
+        >>> check_report(Path("page.html"), ".md", ".html")
     """
-    kinds = {".md": "NAME.md, a page of Markdown"} | (
-        {".html": "NAME.html, one file whose tables can be sorted and filtered"} if html else {}
-    )
-    if path is not None and path.suffix not in kinds:
-        raise InputError(f"report is {', or '.join(kinds.values())}; got {path}")
+    if path is not None and path.suffix not in suffixes:
+        raise InputError(f"report is NAME{' or NAME'.join(suffixes)}, got {path}")
 
 
 def warn_of_unread(configs: Sequence[RunConfig], stated: Mapping[str, Any]) -> None:
@@ -219,9 +179,9 @@ def warn_of_unread(configs: Sequence[RunConfig], stated: Mapping[str, Any]) -> N
         stated: values by name, or tuples of them; names that are not settings are ignored, and so
             are values that stand for "does not apply".
     """
-    unread = []
     if not any(config.encoders for config in configs):  # nothing is trained, whatever the settings
         return
+    unread = []
     for name in [name for name in stated if name in known(type(configs[0]))]:
         values = stated[name] if isinstance(stated[name], tuple | list) else (stated[name],)
         run_values = [getattr(config, name) for config in configs]

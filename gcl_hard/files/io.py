@@ -11,14 +11,10 @@ import json
 import os
 import shutil
 import stat
-import tarfile
 import tempfile
 import time
-import warnings
-import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from functools import lru_cache
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
 from uuid import uuid4
@@ -29,9 +25,6 @@ from numpy.typing import NDArray
 
 from gcl_hard.errors import GclHardError, InputError
 
-LARGEST_UNPACKED, LARGEST_RATIO = 200 * 2**20, 100
-"""An archive that unpacks to more bytes than the first may do so to at most the second times its
-own size."""
 SCRATCH, PARTIAL = ".partial-", ".partial"
 """Prefix of temporary folders, and suffix of temporary files."""
 DAY = 24 * 60 * 60
@@ -46,11 +39,8 @@ def cache_root(cache_dir: str | Path | None = None) -> Path:
 
     Returns:
         The folder; graph sets are in its subfolder ``tu``, graphs with classes of nodes in
-        ``nodes``, image sets in ``images``. Without a usable home folder, as in a container, it is
-        a temporary one, with a warning.
-
-    Raises:
-        InputError: if the path begins with the home of an unknown user.
+        ``nodes``, image sets in ``images``. Where no home can be entered, as in a container, it
+        is in the folder of temporary files.
 
     Example:
         >>> cache_root("a/b").as_posix()
@@ -62,41 +52,19 @@ def cache_root(cache_dir: str | Path | None = None) -> Path:
     shared = os.environ.get("XDG_CACHE_HOME")
     if shared:
         return Path(shared) / "gcl_hard"
-    try:
-        home = Path.home()
-    except RuntimeError:
-        return Path(_homeless().name)
-    if home.exists() and not os.access(home, os.X_OK):  # another user's
-        return Path(_homeless().name)
-    return home / ".cache" / "gcl_hard"
-
-
-@lru_cache(maxsize=1)
-def _homeless() -> tempfile.TemporaryDirectory[str]:
-    warnings.warn(
-        "this user has no writable home folder, so that downloads are kept only until this "
-        "command ends: GCL_HARD_CACHE=FOLDER keeps them",
-        stacklevel=3,
-    )
-    return tempfile.TemporaryDirectory(prefix="gcl_hard-")
+    home = expanded("~")
+    usable = os.access(home, os.X_OK)
+    return (home if usable else Path(tempfile.gettempdir())) / ".cache" / "gcl_hard"
 
 
 def expanded(path: str | Path) -> Path:
-    """A path in which ``~`` and ``~USER`` are home folders.
-
-    Raises:
-        InputError: if there is no such user, or no home.
+    """A path in which ``~`` and ``~USER`` are home folders; that of an unknown user stays.
 
     Example:
         >>> expanded("a/b").as_posix()
         'a/b'
     """
-    try:
-        return Path(path).expanduser()
-    except RuntimeError as error:
-        raise InputError(
-            f"{path} begins with the home folder of an unknown user: write the path without ~"
-        ) from error
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - that of pathlib raises
 
 
 def public_path(path: str | Path) -> str:
@@ -130,16 +98,8 @@ def check_regular(path: Path) -> None:
 
 
 def file_digest(path: str | Path) -> str:
-    """Sixteen hexadecimal digits of the SHA-256 of a file's content.
-
-    Raises:
-        InputError: if it cannot be read.
-    """
-    check_regular(Path(path))
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    """Sixteen hexadecimal digits of the SHA-256 of a file's content."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
 
 
 def digest_of_arrays(*arrays: Any) -> str:
@@ -216,39 +176,6 @@ class Seen(NamedTuple):
         return cls(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def unlink_seen(path: Path, seen: Seen) -> bool:
-    """Remove a file, unless it has been replaced since it was seen.
-
-    Args:
-        path: the file.
-        seen: its identity when it was read.
-
-    Returns:
-        Whether that content is gone; a replacement stays.
-
-    Example:
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "a.txt"
-        ...     _ = path.write_text("old")
-        ...     seen = Seen.of(path)
-        ...     _ = path.write_text("newer")
-        ...     unlink_seen(path, seen), path.read_text()
-        (False, 'newer')
-    """
-    if Seen.of(path) != seen:
-        return not path.exists()
-    aside = path.with_name(f".{path.name}.{uuid4().hex}{PARTIAL}")
-    try:
-        path.rename(aside)  # so that the compared file is the removed one
-    except FileNotFoundError:
-        return True
-    if same := Seen.of(aside) == seen or path.exists():
-        aside.unlink()
-    else:
-        aside.rename(path)
-    return same
-
-
 def given_folder(data_dir: str | Path | None, *, files: str) -> Path | None:
     """The offline mirror of data sets: ``data_dir``, else the folder that ``GCL_HARD_DATA`` names.
 
@@ -276,32 +203,6 @@ def given_folder(data_dir: str | Path | None, *, files: str) -> Path | None:
     return path
 
 
-def largest_unpacked(path: Path) -> int:
-    """Most bytes that a compressed file may unpack to; beyond it is a decompression bomb."""
-    return max(LARGEST_UNPACKED, LARGEST_RATIO * path.stat().st_size)
-
-
-def refuse_bomb(archive: zipfile.ZipFile | tarfile.TarFile, path: Path) -> None:
-    """InputError for an archive that would unpack to more than :func:`largest_unpacked`.
-
-    Args:
-        archive: the archive; nothing is unpacked.
-        path: its path.
-
-    Raises:
-        InputError: if it would; names the path and the sizes.
-    """
-    if isinstance(archive, zipfile.ZipFile):
-        unpacked = sum(member.file_size for member in archive.infolist())
-    else:
-        unpacked = sum(member.size for member in archive)
-    if unpacked > largest_unpacked(path):
-        raise InputError(
-            f"{path} would unpack from {path.stat().st_size:,} to {unpacked:,} bytes, which no "
-            f"data set does: replace it by an intact copy, or unpack it yourself"
-        )
-
-
 @contextmanager
 def opened_npz(path: Path) -> Iterator[NpzFile]:
     """An ``.npz`` file, opened without loading pickles.
@@ -313,7 +214,7 @@ def opened_npz(path: Path) -> Iterator[NpzFile]:
         Its arrays, to be read by :func:`array_of`.
 
     Raises:
-        InputError: if it is no such file, or would unpack to more than :func:`largest_unpacked`.
+        InputError: if it is no such file; names it.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -322,21 +223,11 @@ def opened_npz(path: Path) -> Iterator[NpzFile]:
         ...         array_of(stored, Path("a.npz"), "x")
         array([1, 2])
     """
-    check_regular(path)
-    with ExitStack() as stack:
-        try:  # opened here, since NumPy does not close a file that it rejects
-            stored = np.load(stack.enter_context(path.open("rb")), allow_pickle=False)
-        except Exception as error:  # from zip or pickle
-            raise InputError(
-                f"{path} is truncated or not an .npz file ({error}): copy it again"
-            ) from error
-        if not isinstance(stored, NpzFile):
-            raise InputError(
-                f"{path} is a single array: numpy.savez writes .npz files of named ones"
-            )
-        assert stored.zip is not None  # it is until closed
-        refuse_bomb(stored.zip, path)
-        yield stack.enter_context(stored)
+    with path.open("rb") as file:
+        with reading(path, "an .npz file of named arrays, as numpy.savez writes"):
+            stored = np.load(file, allow_pickle=False)
+            stored.files  # noqa: B018 - a single array has none
+        yield stored
 
 
 def array_of(stored: NpzFile, path: Path, key: str) -> Any:
@@ -354,13 +245,11 @@ def array_of(stored: NpzFile, path: Path, key: str) -> Any:
         raise InputError(f"{path} lacks {key}; it has {', '.join(sorted(stored.files))}")
     try:
         return stored[key]
-    except ValueError as error:
+    except Exception as error:  # from zip and its decompressors, or of Python objects
         raise InputError(
-            f"{path}: {key} is not a plain array ({error}): save numbers, or words as text, by "
-            f"np.array(words, 'U') or pandas' .to_numpy(dtype='U')"
+            f"{path}: {key} is damaged, or holds Python objects ({error}): save text of pandas by "
+            f".to_numpy(dtype='U')"
         ) from error
-    except Exception as error:  # from zip and its decompressors
-        raise InputError(f"{path} is damaged in {key} ({error}): copy it again") from error
 
 
 def texts_of(stored: NpzFile, path: Path, key: str) -> tuple[str, ...]:
@@ -375,7 +264,7 @@ def texts_of(stored: NpzFile, path: Path, key: str) -> tuple[str, ...]:
             (np.char.decode(names) if names.dtype.kind == "S" else names.astype(str)).tolist()
         )
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: {key} are not UTF-8 ({error}): save them as text") from error
+        raise InputError(f"{path}: {key} are no text in UTF-8 ({error})") from error
 
 
 @contextmanager
@@ -402,11 +291,8 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        hidden = f".{path.name}."
-        for left in path.parent.glob(f"{glob.escape(hidden)}*{PARTIAL}"):
-            if _is_old(left):  # from a killed process
-                left.unlink(missing_ok=True)
-        temporary = path.with_name(f"{hidden}{uuid4().hex}{PARTIAL}")
+        _remove_leftovers(path.parent, f".{glob.escape(path.name)}.*{PARTIAL}")
+        temporary = path.with_name(f".{path.name}.{uuid4().hex}{PARTIAL}")
         try:
             with temporary.open("xb") as file:  # with the rights of the user's umask
                 yield file
@@ -442,7 +328,6 @@ def reading(path: Path, kind: str, remedy: str = "") -> Iterator[None]:
         ...
         gcl_hard.errors.InputError: cannot read missing.pt: No such file or directory
     """
-    check_regular(path)
     try:
         yield
     except GclHardError:
@@ -457,9 +342,7 @@ def reading(path: Path, kind: str, remedy: str = "") -> Iterator[None]:
 
 @contextmanager
 def scratch_folder(parent: Path) -> Iterator[Path]:
-    """A temporary folder inside another, removed at the end.
-
-    Leftovers of killed processes are removed after a day: until then they may be in use.
+    """A temporary folder inside another, removed at the end, with those of killed processes.
 
     Args:
         parent: path of the outer folder; it is created if needed.
@@ -475,70 +358,18 @@ def scratch_folder(parent: Path) -> Iterator[Path]:
         []
     """
     parent.mkdir(parents=True, exist_ok=True)
-    for left in parent.glob(f"{SCRATCH}*"):
-        if all(_is_old(path) for path in (left, *left.rglob("*"))):
-            shutil.rmtree(left, ignore_errors=True)
-    for left in parent.glob(f".*{PARTIAL}"):  # half-written files
-        if left.is_file() and _is_old(left):
-            left.unlink(missing_ok=True)
+    for pattern in (f"{SCRATCH}*", f".*{PARTIAL}"):
+        _remove_leftovers(parent, pattern)
     with tempfile.TemporaryDirectory(dir=parent, prefix=SCRATCH) as folder:
         yield Path(folder)
 
 
-def _is_old(path: Path) -> bool:
-    try:
-        return path.lstat().st_mtime < time.time() - DAY
-    except OSError:  # another process has removed it
-        return False
-
-
-@contextmanager
-def atomic_folder(path: Path) -> Iterator[Path]:
-    """Fill a folder that appears under its name once it is complete.
-
-    Args:
-        path: path of the folder; left alone if another process creates it meanwhile.
-
-    Yields:
-        A temporary folder in a :func:`scratch_folder` beside it.
-
-    Raises:
-        InputError: if it cannot be written; names it.
-
-    Example:
-        >>> with tempfile.TemporaryDirectory() as root:
-        ...     with atomic_folder(Path(root) / "set") as folder:
-        ...         _ = (folder / "a.txt").write_text("whole")
-        ...     [path.name for path in Path(root).glob("*/*")]
-        ['a.txt']
-    """
-    try:
-        with scratch_folder(path.parent) as scratch:
-            folder = scratch / path.name
-            folder.mkdir()
-            try:
-                yield folder
-                _to_disk(folder)
-                folder.rename(path)
-                _to_disk(path.parent, deep=False)
-            except OSError:
-                if not path.is_dir():  # else another process has been faster
-                    raise
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def _to_disk(folder: Path, *, deep: bool = True) -> None:
-    """Sync a folder to disk before it gets its name, so that no crash leaves a part of it."""
-    every = [folder, *folder.rglob("*")] if deep else [folder]
-    for path in every:
-        if os.name == "nt" and path.is_dir():
-            continue  # Windows opens no folders
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _remove_leftovers(folder: Path, pattern: str) -> None:
+    """Remove what killed processes left half-written, after a day in which it may be in use."""
+    for path in folder.glob(pattern):
+        with contextlib.suppress(FileNotFoundError):  # another process has been faster
+            if path.stat().st_mtime < time.time() - DAY:
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
 
 
 @contextlib.contextmanager

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
+import sys
 import tarfile
-import time
-import urllib.request
-import warnings
 import zipfile
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from typing import NamedTuple
 
+from gcl_hard.core.extras import check_extra
 from gcl_hard.errors import InputError, nearest, unknown
-from gcl_hard.files.io import cache_root, expanded, given_folder, refuse_bomb, scratch_folder
-from gcl_hard.files.kept import damage, record, record_of, replace
+from gcl_hard.files import cached
+from gcl_hard.files.io import cache_root, expanded, given_folder, scratch_folder
 
-T = TypeVar("T")
-
-TIMEOUT = 20.0
-"""Seconds to wait for a server's answer, and for each part of it."""
-PATIENCE, LEAST_SPEED = 60.0, 10_000.0
-"""Seconds after which a server must have sent at least so many bytes per second."""
-
+RETRIES = 3
+"""How often a known file is asked for again; one of any name, which may not exist, once."""
 
 NPZ_KINDS = {
-    "images": ({"train_images"}, {"test_images"}, {"train_webp"}),
+    "images": ({"train_images"}, {"test_images"}),
     "nodes": ({"adj_indptr"}, {"node_features"}, {"node_labels"}, {"edges"}),
 }
 """Kinds of sets that are a single ``.npz`` file, with alternative sets of arrays that mark them."""
@@ -70,7 +60,7 @@ class Download(NamedTuple):
         url: its address.
         name: name in the cache, of the file or of the folder inside it.
         checksum: ``ALGORITHM:DIGITS``, an algorithm of :mod:`hashlib` and hexadecimal digits; empty
-            if none is published: then only the checksums inside an archive are checked.
+            if none is published.
         unpack: whether to unpack it as an archive (.zip, or .tar in any compression).
         by: creates the file or folder at a path, instead of a plain download.
     """
@@ -82,12 +72,11 @@ class Download(NamedTuple):
     by: Callable[[Path], object] | None = None
 
 
-@dataclass(frozen=True)
-class Wanted(Generic[T]):
+class Wanted(NamedTuple):
     """A data set to locate.
 
     Attributes:
-        look: returns the set's content in a folder, such as a path; None if there is none.
+        look: returns the path of the set in a folder; None if there is none.
         lacks: what a folder without it lacks, for the message.
         headline: first line of the message if it is nowhere.
         put: descriptions and paths of the files that make it available offline.
@@ -95,10 +84,10 @@ class Wanted(Generic[T]):
         download: None for a set that is not published as a single file.
     """
 
-    look: Callable[[Path], T | None]
+    look: Callable[[Path], Path | None]
     lacks: Callable[[Path], str]
     headline: str
-    put: tuple[tuple[str, str], ...]
+    put: Sequence[tuple[str, str]]
     hint: str
     download: Download | None = None
 
@@ -168,11 +157,9 @@ def single(paths: Sequence[Path], name: str) -> Path | None:
     return paths[0] if paths else None
 
 
-def search(look: Callable[[Path], T | None], places: Mapping[str, Path]) -> T | None:
+def search(look: Callable[[Path], Path | None], places: Mapping[str, Path]) -> Path | None:
     """The result in the first folder that has one."""
-    return next(
-        (result for folder in places.values() if (result := look(folder)) is not None), None
-    )
+    return next((path for folder in places.values() if (path := look(folder)) is not None), None)
 
 
 def headline(kind: str, name: str, known: Collection[str], needs: str) -> str:
@@ -193,8 +180,8 @@ def headline(kind: str, name: str, known: Collection[str], needs: str) -> str:
     return f"{unknown(kind, name, known)}; any other {needs}"
 
 
-def locate(wanted: Wanted[T], places: Mapping[str, Path], *, download: bool) -> T:
-    """A set's content in the first folder that holds it, downloaded if necessary.
+def locate(wanted: Wanted, places: Mapping[str, Path], *, download: bool) -> Path:
+    """The path of a set in the first folder that holds it, downloaded if necessary.
 
     Args:
         wanted: the set.
@@ -205,36 +192,25 @@ def locate(wanted: Wanted[T], places: Mapping[str, Path], *, download: bool) -> 
         The result of ``wanted.look``.
 
     Raises:
-        InputError: if it is nowhere; lists the attempts, and where to put which file.
+        InputError: if it is nowhere; lists the attempts, and where to put which file. If its files
+            in the cache are not what was downloaded; names the first.
     """
-    tried, damaged, site = list[str](), "", wanted.download
-    for place, folder in places.items():
-        cached = folder / site.name if site and place == "cache" else None
-        if cached and (why := damage(cached, record_of(cached))) and cached.exists():
-            damaged = f"{cached} differs from what was downloaded ({why})"
-            tried.append(damaged)
-        elif (result := wanted.look(folder)) is not None:
-            return result
-        else:
-            tried.append(f"{place} {folder}: {wanted.lacks(folder)}")
-    if site:
+    if (path := search(wanted.look, places)) is not None:
+        return _undamaged(path)
+    tried = [f"{place} {folder}: {wanted.lacks(folder)}" for place, folder in places.items()]
+    if site := wanted.download:
         reason = "switched off"
         if download:
-            if damaged:
-                warnings.warn(f"{damaged}, and is downloaded again", stacklevel=2)
             try:
                 fetch(site, places["cache"])
                 reason = f"it holds no {site.name}"
-            except Exception as error:  # from the network, archives, or the disk
+            except Exception as error:  # from the network, archives, the disk, or other packages
                 reason = str(error)
-            # Another process may have been faster, so that this one could not rename its folder.
-            cached = places["cache"] / site.name
-            result = wanted.look(places["cache"])
-            if result is not None and damage(cached, record_of(cached)) is None:
-                return result
+            if (path := wanted.look(places["cache"])) is not None:
+                return path
         tried.append(f"download {site.url}: {reason}")
     first = next(iter(places.values()))
-    needed = " or ".join(f"{item} at {first / path}" for item, path in wanted.put)
+    needed = " or ".join(f"{file} at {first / path}" for file, path in wanted.put)
     raise InputError(
         "\n  ".join([f"{wanted.headline}\ntried:", *tried])
         + f"\nto use it offline, put {needed} (or into any folder named by --data-dir or "
@@ -242,115 +218,54 @@ def locate(wanted: Wanted[T], places: Mapping[str, Path], *, download: bool) -> 
     )
 
 
+def _undamaged(path: Path) -> Path:
+    if (file := cached.first_damaged(path)) is not None:
+        raise InputError(f"{file} is not what was downloaded: remove {path} to download it again")
+    return path
+
+
 def fetch(site: Download, folder: Path) -> None:
-    """Download into a temporary folder, check, unpack, rename: no partial set ever appears.
+    """Download into a temporary folder, check, unpack, move: no partial set ever appears.
 
     Args:
         site: the download; an archive without the folder of its name leaves nothing.
         folder: folder that it appears in, created if needed.
 
     Raises:
-        OSError: if it arrives incomplete, or cannot be written.
-        InputError: for an archive that would unpack to far more than a data set.
-        Exception: other errors of damaged archives.
+        Exception: from pooch, archives or the disk, if it arrives incomplete or cannot be written.
     """
     with scratch_folder(folder) as scratch:
-        whole = scratch / "download"  # a name that no set has
+        path = scratch / site.name
         if site.by is not None:
-            site.by(whole)
+            site.by(path)
         else:
-            measured = _download(site.url, whole)
-            _check(whole, site, measured=measured)
-        if site.unpack:
-            _unpack(whole, scratch / "unpacked")
-            whole = scratch / "unpacked" / site.name
-        path = folder / site.name
-        faster = path.exists() and damage(path, record_of(path)) is None  # another process
-        if whole.exists() and not faster:
-            record(path, whole, site.url, pinned=bool(site.checksum))
-            replace(whole, path)
+            archive = _download(site, scratch)
+            if site.unpack:
+                _unpack(archive, scratch)
+        if path.exists():
+            cached.add(path, folder / site.name)
 
 
-class _Encrypted(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects from https to http."""
+def _download(site: Download, folder: Path) -> Path:
+    """Download a file by pooch, which compares its checksum."""
+    check_extra("graphs", f"downloading {site.url}", "pooch")
+    import pooch
 
-    def redirect_request(self, request: Any, *answer: Any) -> Any:
-        target = str(answer[-1])
-        if request.type == "https" and urlsplit(target).scheme != "https":
-            raise OSError(f"the server redirects to {target}, which is not encrypted")
-        return super().redirect_request(request, *answer)
-
-
-def _download(url: str, file: Path) -> bool:
-    """Download a file; returns whether the server stated its length."""
-    from tqdm import tqdm
-
-    request = urllib.request.Request(url, headers={"User-Agent": "gcl_hard"})
-    opener = urllib.request.build_opener(_Encrypted)
-    with opener.open(request, timeout=TIMEOUT) as answer, file.open("wb") as opened:
-        size = int(answer.headers.get("Content-Length") or 0) or None
-        measured = size is not None or getattr(answer, "chunked", False)
-        got, began = 0, time.monotonic()
-        with tqdm(total=size, desc=url, disable=None, unit="B", unit_scale=True) as bar:
-            while part := answer.read1(2**20):
-                got += len(part)
-                opened.write(part)
-                bar.update(len(part))
-                seconds = time.monotonic() - began
-                if seconds > PATIENCE and got / seconds < LEAST_SPEED:
-                    raise OSError(f"{got:,} bytes arrived in {seconds:.0f} seconds: too slowly")
-    if size and got != size:
-        raise OSError(f"{got:,} of {size:,} bytes arrived")
-    return measured
+    name = "download" if site.unpack else site.name
+    pooch.get_logger().setLevel("WARNING")
+    downloads = pooch.create(
+        path=folder, base_url="", urls={name: site.url}, registry={name: site.checksum or None},
+        retry_if_failed=RETRIES if site.checksum else min(RETRIES, 1),
+    )  # fmt: skip
+    progress = sys.stderr.isatty()
+    return Path(downloads.fetch(name, downloader=pooch.HTTPDownloader(progress, chunk_size=2**20)))
 
 
-TEXTS = (".csv", ".txt")
-
-
-def _check(file: Path, site: Download, *, measured: bool) -> None:
-    """Check a file against its checksum, or those in an archive; any other needs its length."""
-    with file.open("rb") as opened:
-        start = opened.read(512).lstrip().lower()
-    if not start:
-        raise OSError("an empty file arrived")
-    if start.startswith((b"<!doctype html", b"<html")):
-        raise OSError("a web page arrived instead of the file: a login or a notice, perhaps")
-    if site.name.endswith(TEXTS) and b"\0" in start:
-        raise OSError("the file that arrived is not text")
-    summed = site.checksum or site.unpack or zipfile.is_zipfile(file)
-    if not (measured or summed):
-        raise OSError("the server does not state its length: a part would pass for the whole")
-    algorithm, _, expected = site.checksum.partition(":")
-    if expected:
-        with file.open("rb") as opened:
-            new_hash = partial(hashlib.new, algorithm, usedforsecurity=False)
-            got = hashlib.file_digest(opened, new_hash).hexdigest()
-        if got != expected:
-            raise OSError(f"it arrived corrupted: its {algorithm} is {got}, not {expected}")
-    elif site.name.endswith(".zip"):
-        with zipfile.ZipFile(file) as archive:
-            if damaged := archive.testzip():
-                raise zipfile.BadZipFile(f"{damaged} arrived damaged")
-
-
-def _unpack(file: Path, folder: Path) -> None:
-    """Unpack an archive, unless it is damaged, huge, or a member would land outside the folder."""
-    if zipfile.is_zipfile(file):
-        with zipfile.ZipFile(file) as zipped:
-            refuse_bomb(zipped, file)
-            outside = [
-                member
-                for member in zipped.namelist()
-                if member[0] == "/" or ".." in member.split("/")
-            ]
-            if outside:
-                raise OSError(f"its member {outside[0]} is outside the archive's folder")
+def _unpack(archive: Path, folder: Path) -> None:
+    """Unpack an archive, of which no member lands outside the folder."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as zipped:
             zipped.extractall(folder)
-    elif tarfile.is_tarfile(file):
-        with tarfile.open(file) as packed:
-            refuse_bomb(packed, file)
-            while packed.fileobj and packed.fileobj.read(2**20):
-                pass  # to the end, where gzip has its checksum
-            packed.extractall(folder, filter="data")
     else:
-        raise OSError("the file that arrived is neither a zip nor a tar file")
+        with tarfile.open(archive) as packed:
+            packed.extractall(folder, filter="data")  # pooch has no filter before Python 3.12

@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gcl_hard.errors import InputError
 from gcl_hard.functional.fused import ROWS, SINGLE, Rule, expected_softplus, jsd_negatives
 from gcl_hard.functional.hardening import Exponential, Hardening, Threshold, Uniform
 from gcl_hard.functional.hardness import (
@@ -199,8 +198,7 @@ def _admission(
     n_kinds = scores.shape[2]
     kind = torch.arange(n_kinds, device=scores.device)
     if rule.other_labels:
-        if classes is None:
-            raise InputError("rules of other labels need the graphs' labels")
+        assert classes is not None
         kind, n_kinds = classes
     admitted = torch.arange(n_kinds, device=scores.device)[:, None] != kind
     table = admitted.to(scores.dtype)[None]

@@ -10,11 +10,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import InputError, check_number
+from gcl_hard.errors import InputError
 from gcl_hard.functional.negatives import (
     Labels,
-    check_dense,
+    as_labels,
     check_labels,
+    described,
     readable,
     same_label,
 )
@@ -163,24 +164,14 @@ def check_unknown(unknown: int) -> int:
     largest = torch.iinfo(torch.int64).max
     whole = isinstance(unknown, Integral) and not isinstance(unknown, bool)
     if not whole or abs(unknown) > largest:
-        raise InputError(
-            f"unknown must be an integer, the label of items of unknown class, such as -1, got "
-            f"{unknown!r}"
-        )
+        raise InputError(f"unknown must be an integer, such as -1, got {unknown!r}")
     return int(unknown)
 
 
 def check_gap(gap: Sequence[float]) -> LabelGap:
     """The gap, checked: two numbers, 0 ≤ δ₊ ≤ δ₋. InputError for anything else."""
-    if not isinstance(gap, list | tuple) or len(gap) != 2:
-        raise InputError(f"label_gap must be two numbers (δ₊, δ₋), got {gap!r}")
-    for name, value in zip(("label_gap δ₊", "label_gap δ₋"), gap, strict=True):
-        check_number(name, value, least=0)
-    if gap[0] > gap[1]:
-        raise InputError(
-            f"label_gap must not have δ₊ above δ₋, got {tuple(gap)}: pairs would be both positive "
-            f"and negative"
-        )
+    if not isinstance(gap, list | tuple) or len(gap) != 2 or not 0 <= gap[0] <= gap[1] < math.inf:
+        raise InputError(f"label_gap must be two numbers, 0 ≤ δ₊ ≤ δ₋, got {gap!r}")
     return float(gap[0]), float(gap[1])
 
 
@@ -217,42 +208,25 @@ def labels_for(
     """
     values = labels
     if labels is not None and gap is not None and not isinstance(labels, Tensor):
-        try:
-            values = torch.as_tensor(labels, device=device)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(
-                "labels must be numbers or rows of 0 and 1, one per item: number the classes"
-            ) from error
-    if isinstance(values, Tensor):
-        check_dense(values, "labels")
+        values = as_labels(labels, device)
     beyond = isinstance(values, Tensor) and (values.dim() == 2 or values.is_floating_point())
     rows = isinstance(values, Tensor) and values.dim() == 2
     if values is not None and gap is not None and gap[1] >= 1 and (rows or not beyond):
-        kind = "multi-hot rows" if rows else "classes (integers)"
         raise InputError(
-            f"{kind} are at most 1 apart, so that no negative is more than δ₋ = {gap[1]:g} away: "
-            f"lower it, or give numbers as floats"
+            f"labels that are classes or multi-hot rows are at most 1 apart, none more than δ₋ = "
+            f"{gap[1]:g}: lower it, or give numbers as floats"
         )
     if not beyond:
         values = labels if values is None else values
         return check_labels(values, n_items, needed_by, device, wait=False, unknown=unknown)
     assert isinstance(values, Tensor)
     if gap is None:
-        kind, classes = f"real numbers ({values.dtype})", "labels.long() where they are classes"
-        if unknown is not None:
-            classes = f"labels.nan_to_num({unknown}).long() where they are classes or NaN"
-        if values.dim() == 2:
-            single = values.shape[1] == 1
-            kind = f"{'a column' if single else 'rows'} {list(values.shape)}"
-            classes = "labels[:, 0]" if single else "labels.argmax(1) of one-hot rows"
         raise InputError(
-            f"labels must be integers, the classes of {n_items} items, got {kind}: give {classes}; "
-            f"for other labels NegativeSampler(label_gap=(δ₊, δ₋)) says which are near and far"
+            f"labels must be integers, the classes of {n_items} items, got {described(values)}: "
+            f"give labels.long() or labels.argmax(1), or a label_gap=(δ₊, δ₋)"
         )
     if values.dim() not in (1, 2) or len(values) != n_items:
-        raise InputError(
-            f"labels must be [{n_items}] or [{n_items}, T], one per item, got {list(values.shape)}"
-        )
+        raise InputError(f"labels must be [{n_items}] or [{n_items}, T], got {described(values)}")
     if values.dim() == 2 and values.device.type == "cpu" and not torch.compiler.is_compiling():
         odd = ~((values == 0) | (values == 1) | values.isnan())
         if bool(odd.any()):

@@ -167,10 +167,7 @@ class MixturePosterior(Hardening):
     def check(self, temperature: float, *, bounded: bool = True) -> None:
         """Raise InputError for unbounded similarities."""
         if not bounded:
-            raise InputError(
-                "MixturePosterior (progcl) fits similarities between −1 and 1, and a hardness in "
-                'deviations has no bounds: give hardness_scale="cosine"'
-            )
+            raise InputError('MixturePosterior (progcl) needs hardness_scale="cosine"')
 
     def fitted(self, similarity: Tensor) -> Self:
         """A copy whose mixture is fitted to similarities of negatives, float [n], n ≥ 1."""

@@ -115,23 +115,12 @@ def check_labels(
     if labels is None:
         raise InputError(f"{needed_by} needs labels: pass an integer tensor of shape [{n_items}]")
     if not isinstance(labels, Tensor):
-        try:
-            labels = torch.as_tensor(_integers(labels), device=device)
-        except (TypeError, ValueError, RuntimeError) as error:
-            kind = type(labels[0] if isinstance(labels, list | tuple) else labels).__name__
-            raise InputError(
-                f"labels must be integers, one per item, got {kind}: number the classes from 0"
-            ) from error
+        labels = as_labels(_integers(labels), device)
         labels = labels if labels.numel() else labels.long()  # an empty list is of float
-    check_dense(labels, "labels")
     if labels.dtype in (torch.uint16, torch.uint32, torch.uint64):
         labels = labels.long()  # PyTorch has no min of these
-    if labels.shape != (n_items,):
-        raise InputError(
-            f"labels must have shape [{n_items}], one per item, got {list(labels.shape)}"
-        )
-    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
-        raise InputError(f"labels must be integers (torch.int64), got {labels.dtype}")
+    if labels.shape != (n_items,) or not is_integer(labels):
+        raise InputError(f"labels must be integers [{n_items}], got {described(labels)}")
     if wait or readable(labels):
         _check_classes(labels, needed_by, unknown)
     return labels
@@ -147,9 +136,8 @@ def _check_classes(labels: Tensor, needed_by: str, unknown: int | None) -> None:
     if unknown is not None:
         raise InputError(f"labels must be at least 0, or {unknown} where unknown, got {least}")
     raise InputError(
-        f"labels must be at least 0, got {least}, the label of items without a class: {needed_by} "
-        f"needs the class of each. A loss with unknown={least} treats such items as being of "
-        f"unknown class; ucl, dcl, hucl and hcl need no labels"
+        f"labels must be at least 0, got {least}: {needed_by} needs the class of each item, unless "
+        f"unknown={least} marks those of unknown class"
     )
 
 
@@ -163,13 +151,34 @@ def _integers(labels: Any) -> Any:
     return labels.astype("int64") if whole else labels
 
 
+def as_labels(labels: Any, device: torch.device | None = None) -> Tensor:
+    """Lists and arrays as a tensor; InputError for what is none."""
+    try:
+        return torch.as_tensor(labels, device=device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"labels or ids must be numbers, one per item: {error}") from error
+
+
+def is_integer(values: Tensor) -> bool:
+    """Whether a tensor holds integers, truth values apart."""
+    real = values.is_floating_point() or values.is_complex()
+    return not real and values.dtype != torch.bool
+
+
+def described(value: object) -> str:
+    """A tensor's dtype and shape, or a type, for messages.
+
+    Example:
+        >>> described(torch.ones(2)), described([])
+        ('torch.float32 [2]', 'list')
+    """
+    return f"{value.dtype} {[*value.shape]}" if isinstance(value, Tensor) else type(value).__name__
+
+
 def check_dense(values: Tensor, description: str) -> None:
     """InputError for a sparse tensor; ``description`` begins with its name."""
     if values.layout != torch.strided:
-        name = description.partition(" ")[0]
-        raise InputError(
-            f"{description} must be dense, got {values.layout}: give {name}.to_dense()"
-        )
+        raise InputError(f"{description} must be dense, got {values.layout}: give to_dense()")
 
 
 def readable(values: Tensor) -> bool:
@@ -230,21 +239,17 @@ def check_local_global(nodes: Tensor, graphs: Tensor, batch: Tensor) -> None:
     Example:
         >>> check_local_global(torch.ones(3, 2), torch.ones(2, 2), torch.tensor([0, 0, 1]))
     """
-    if nodes.dim() != 2 or graphs.dim() != 2 or nodes.shape[1] != graphs.shape[1]:
-        raise InputError(
-            f"nodes and graphs must be [N, d] and [G, d], got {list(nodes.shape)} and "
-            f"{list(graphs.shape)}"
-        )
-    if batch.shape != nodes.shape[:1]:
-        raise InputError(
-            f"batch must name the graph of each of {len(nodes)} nodes, got {list(batch.shape)}"
-        )
-    if len(batch) and readable(batch):
-        least, most = (int(end) for end in batch.aminmax())
-        if least < 0 or most >= len(graphs):
-            raise InputError(
-                f"batch must number the {len(graphs)} graphs from 0, got {least} to {most}"
-            )
+    if nodes.shape[1:] != graphs.shape[1:] or batch.shape != nodes.shape[:1]:
+        got = ", ".join(map(described, (nodes, graphs, batch)))
+        raise InputError(f"nodes, graphs and batch must be [N, d], [G, d] and [N], got {got}")
+    if len(batch) and readable(batch) and not within(batch, len(graphs)):
+        raise InputError(f"batch must number the graphs of the nodes, 0 to {len(graphs) - 1}")
+
+
+def within(ids: Tensor, n: int) -> bool:
+    """Whether ids, one or more, are from 0 to n − 1."""
+    least, most = ids.aminmax()
+    return bool((least >= 0) & (most < n))
 
 
 def mean_or_nan(values: Tensor, mask: Tensor) -> float:
@@ -471,9 +476,6 @@ def same_label_weight(log_q: Tensor, same: Tensor) -> Tensor:
     Returns:
         float64 [A], from 0 to 1.
 
-    Raises:
-        InputError: for shapes that differ.
-
     Source:
         Class collisions of the H-SCL paper, sections I and IV.
 
@@ -482,8 +484,4 @@ def same_label_weight(log_q: Tensor, same: Tensor) -> Tensor:
         >>> same_label_weight(torch.tensor([[0.25, 0.75, 0.0]]).log(), same)
         tensor([0.2500], dtype=torch.float64)
     """
-    if log_q.shape != same.shape:
-        raise InputError(
-            f"same must have the shape of log_q, {list(log_q.shape)}, got {list(same.shape)}"
-        )
     return torch.where(same, log_q.detach().double().exp(), 0.0).sum(1)

@@ -132,17 +132,11 @@ class Totals(NamedTuple):
 
 def divisor(gamma: float | Tensor) -> Tensor | float:
     """The temperature; for a learned one that has left (0, ∞) an error, or NaN on a GPU."""
-    if not isinstance(gamma, nn.Parameter):
-        if gamma <= 0:
-            raise InputError(f"temperature must be above 0, got {gamma:g}")
-        return gamma
-    if readable(gamma) and gamma.item() <= 0:
+    if (not isinstance(gamma, nn.Parameter) or readable(gamma)) and gamma <= 0:
         raise InputError(
-            f"the learned temperature has become {gamma.item():.3g}, and must be above 0: keep "
-            f"it there after each step, as by temperature.data.clamp_(min=0.01), or lower its "
-            f"learning rate"
+            f"temperature must be above 0, got {float(gamma):.3g}: clamp a learned one after a step"
         )
-    return torch.where(gamma > 0, gamma, math.nan)
+    return torch.where(gamma > 0, gamma, math.nan) if isinstance(gamma, nn.Parameter) else gamma
 
 
 def unit(z: Tensor) -> Tensor:

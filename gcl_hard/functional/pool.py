@@ -65,10 +65,7 @@ class HardPositives:
         """
         n_views, n_items = pool.shape[:2]
         if self.number > n_views:
-            raise InputError(
-                f"{self.number} hard positives, the anchor included, need as many views of each "
-                f"item, got {n_views}: raise the number of views or lower that of positives"
-            )
+            raise InputError(f"{self.number} hard positives need as many views, got {n_views}")
         cosines = torch.einsum("vbd,wbd->bvw", pool.detach(), pool.detach())
         diagonal = torch.eye(n_views, dtype=torch.bool, device=pool.device)
         anchor = torch.zeros(n_items, dtype=torch.int64, device=pool.device)

@@ -203,10 +203,7 @@ class Ring(Hardening):
         low, high = as_schedule(self.outer, "ring outer").bounds
         check_number("ring outer", high, above=0, most=1)
         if self.inner >= low:
-            raise InputError(
-                f"ring inner, a share of the most similar negatives, must be below ring outer, "
-                f"or none is left, got {self.inner:g} and {low:g}"
-            )
+            raise InputError(f"ring inner must be below ring outer, got {self.inner:g}, {low:g}")
 
     def at(self, epoch: int, epochs: int) -> Self:
         """The ring with its outer share as scheduled for ``epoch``."""

@@ -12,7 +12,7 @@ from gcl_hard.errors import InputError
 from gcl_hard.functional.dense import DenseScores
 from gcl_hard.functional.hardening import Exponential, Uniform
 from gcl_hard.functional.labels import Relation
-from gcl_hard.functional.negatives import readable
+from gcl_hard.functional.negatives import described, readable, within
 from gcl_hard.functional.plan import Plan, Totals, divisor
 from gcl_hard.functional.streaming import (
     Barred,
@@ -78,36 +78,6 @@ class ScoredBatch(NamedTuple):
         return self.log_weights.to(dtype)[columns].expand(len(rows), -1)
 
 
-def check_scores(scores: Tensor) -> tuple[int, int]:
-    """The shape of scores.
-
-    Raises:
-        InputError: for anything but float [B, C].
-    """
-    if not isinstance(scores, Tensor) or scores.dim() != 2 or not scores.is_floating_point():
-        raise InputError(
-            f"scores must be float [B, C], queries × candidates, got {_described(scores)}"
-        )
-    return scores.shape[0], scores.shape[1]
-
-
-def check_vectors(queries: Tensor, candidates: Tensor) -> tuple[int, int]:
-    """The shape of their dot products.
-
-    Raises:
-        InputError: for anything but float [B, d] and [C, d] of one dtype.
-    """
-    both = queries, candidates
-    fit = all(isinstance(z, Tensor) and z.dim() == 2 and z.is_floating_point()
-              for z in both)  # fmt: skip
-    if not fit or queries.shape[1] != candidates.shape[1] or queries.dtype != candidates.dtype:
-        raise InputError(
-            f"queries and candidates must be float [B, d] and [C, d] of one dtype, got "
-            f"{_described(queries)} and {_described(candidates)}"
-        )
-    return len(queries), len(candidates)
-
-
 def checked(
     shape: tuple[int, int],
     positive: Tensor,
@@ -135,23 +105,10 @@ def checked(
         tensor([0, 2])
     """
     rows, columns = shape
-    if (
-        not isinstance(positive, Tensor)
-        or positive.shape != (rows,)
-        or positive.dtype != torch.int64
-    ):
+    outside = rows and readable(positive) and not within(positive, columns)
+    if positive.shape != (rows,) or positive.dtype != torch.int64 or outside:
         raise InputError(
-            f"positive must be the column of each of {rows} queries' positive, int64 [{rows}], "
-            f"got {_described(positive)}"
-        )
-    if (
-        rows
-        and readable(positive)
-        and not 0 <= int(positive.min()) <= int(positive.max()) < columns
-    ):
-        raise InputError(
-            f"positive must be columns from 0 to {columns - 1}, got {int(positive.min())} to "
-            f"{int(positive.max())}"
+            f"positive must be int64 [{rows}] from 0 to {columns - 1}, got {described(positive)}"
         )
     for name, pairs in (("known", known), ("repeated", repeated)):
         _check_pairs(name, pairs, shape)
@@ -161,13 +118,11 @@ def checked(
         if value is not None and (
             not isinstance(value, Tensor) or value.shape != (n,) or not value.is_floating_point()
         ):
-            raise InputError(f"{name} must be float [{n}], got {_described(value)}")
-    if anchor_weights is not None and readable(anchor_weights):
-        usable = (anchor_weights >= 0) & (anchor_weights < math.inf)
-        if not usable.all():
-            raise InputError("anchor_weights must be finite and at least 0")
-    if log_proposal is not None and readable(log_proposal) and not log_proposal.isfinite().all():
-        raise InputError("log_proposal must be finite: logs of how often a candidate is drawn")
+            raise InputError(f"{name} must be float [{n}], got {described(value)}")
+        if value is not None and readable(value):
+            usable = value.isfinite() & (value >= (0 if name == "anchor_weights" else -math.inf))
+            if not usable.all():
+                raise InputError(f"{name} must be finite, and anchor_weights at least 0")
     log_weights = None if log_proposal is None else -log_proposal.detach()
     return ScoredBatch((rows, columns), positive, known, anchor_weights, log_weights, repeated)
 
@@ -240,28 +195,12 @@ def _pairs(pairs: Known) -> tuple[Tensor, Tensor]:
 
 def _check_pairs(name: str, pairs: Known | None, shape: tuple[int, int]) -> None:
     if isinstance(pairs, tuple):
-        fits = len(pairs) == 2 and all(
-            isinstance(index, Tensor) and index.dim() == 1 and index.dtype == torch.int64
-            for index in pairs
-        )
-        for index, size in zip(pairs, shape, strict=False) if fits else ():
-            fits = fits and len(index) == len(pairs[0])
-            if len(index) and readable(index):
-                fits = fits and 0 <= int(index.min()) <= int(index.max()) < size
+        fits = len(pairs) == 2 and all(x.shape == pairs[0].shape for x in pairs)
+        for x, size in zip(pairs, shape, strict=False):
+            fits = fits and not (len(x) and readable(x) and not within(x, size))
     else:
-        fits = pairs is None or (
-            isinstance(pairs, Tensor) and pairs.shape == shape and pairs.dtype == torch.bool
-        )
+        fits = pairs is None or (isinstance(pairs, Tensor) and pairs.shape == shape)
     if not fits:
-        got = ", ".join(map(_described, pairs)) if isinstance(pairs, tuple) else _described(pairs)
         raise InputError(
-            f"{name} must be bool {[*shape]}, or rows and columns of the pairs, int64 [K] each, "
-            f"within it, got {got}"
+            f"{name} must be bool {[*shape]}, or rows and columns of pairs in it, int64 [K] each"
         )
-
-
-def _described(value: object) -> str:
-    """A tensor's dtype and shape, for messages."""
-    if not isinstance(value, Tensor):
-        return type(value).__name__
-    return f"{value.dtype} {[*value.shape]}"

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gcl_hard.errors import InputError
 from gcl_hard.functional.hardening import Exponential, Uniform
 from gcl_hard.functional.negatives import log_debiased
 from gcl_hard.functional.objectives import infonce, softplus
 from gcl_hard.functional.plan import Pairing, Plan, Totals, unit
+from gcl_hard.functional.streaming import refuse_second_derivative
 
 TILE = 256
 """Rows and columns of a tile on a CPU: it stays in a second-level cache while it is worked on."""
@@ -219,10 +219,7 @@ class _Sums(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, to_log_e: Tensor, to_terms: Tensor) -> tuple[Tensor, None]:
-        if torch.is_grad_enabled():
-            raise InputError(
-                "streaming keeps no scores and has no second derivative: pass streaming=False"
-            )
+        refuse_second_derivative()
         x, total, norm, level, pull = ctx.saved_tensors
         work: _Work = ctx.work
         push = to_log_e + to_terms * pull

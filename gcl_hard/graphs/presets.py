@@ -7,6 +7,7 @@ from typing import Any
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.presets import Preset
+from gcl_hard.experiments.values import settings_from
 from gcl_hard.files.stored import read_yaml
 from gcl_hard.graphs import canonical_name
 from gcl_hard.graphs.settings import GIN, GRAPH_BASELINES, GraphConfig
@@ -73,8 +74,6 @@ def recipe(dataset: str) -> dict[str, Any]:
         >>> recipe("PTC_MR")["contrast"]
         'two-view'
     """
-    from gcl_hard.experiments.flags import settings_from  # it loads the parser of flags
-
     for stem in (canonical_name(dataset).lower(), "all"):
         for folder in RECIPE_FOLDERS:
             path = folder / f"{stem}.yaml"

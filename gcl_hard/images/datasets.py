@@ -17,7 +17,6 @@ from gcl_hard.core.ids import checked_names
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.images import KNOWN, canonical_name, files
 from gcl_hard.images.decoding import Images, Labels
-from gcl_hard.images.folders import read_labels
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -179,15 +178,15 @@ def locate(
         >>> locate("digits") is None
         True
     """
-    name = canonical_name(name)
-    source = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
-    return None if source is None else source.path
+    return files.find(
+        canonical_name(name), data_dir=data_dir, cache_dir=cache_dir, download=download
+    )
 
 
 def paths(name: str, *, data_dir: str | Path | None = None) -> list[Path]:
     """The files that a set is read from; none for a set in a package."""
-    source = files.find(canonical_name(name), data_dir=data_dir)
-    return [] if source is None else files.members(source)
+    path = files.find(canonical_name(name), data_dir=data_dir)
+    return [] if path is None else files.members(path, canonical_name(name))
 
 
 def load(
@@ -206,10 +205,11 @@ def load(
     folders that might be the set.
 
     Images of folders are files with a suffix that Pillow opens, except films, drawings and
-    documents, and files without a suffix that contain a picture. Links are followed, and each image
-    is read once. Images are rotated by their EXIF orientation, transparent pixels become white, and
-    all are scaled to squares of one size; only the first of several pictures in a file is read.
-    Warnings count the files left out, except labels and notes. Images are decoded once, into the
+    documents, and files without a suffix that contain a picture; hidden ones are passed over.
+    Links are followed, and each image is read once. Images are rotated by their EXIF orientation,
+    transparent pixels become white, and all are scaled to squares of one size; only the first of
+    several pictures in a file is read. Warnings count the files left out, except labels and notes.
+    Images are decoded once, into the
     cache, and again when the name, size or a time of a file has changed, or this version of the
     package or of Pillow decodes differently. The times include the change time, which no tool sets;
     Windows has none, and misses files replaced by others of the same size and time.
@@ -218,9 +218,10 @@ def load(
         name: ``digits``, ``CIFAR10``, ``CIFAR100``, ``STL10``, ``TinyImageNet``, or any other NAME
             of a NAME.npz with ``train_images`` uint8 [n, S, S, 3], ``train_labels`` int [n],
             ``test_images``, ``test_labels``, and ``class_names`` [C] or none; or NAME of a folder
-            with images as ``NAME/train/CLASS/*`` and ``NAME/test/CLASS/*`` (or ``val``, or other
-            usual names such as ``Training``), or as ``NAME/CLASS/*``, of which a stratified fifth
-            are the test images; a class may have subfolders.
+            with images as ``NAME/train/CLASS/*`` and ``NAME/test/CLASS/*`` (or ``training``;
+            ``testing``, ``val``, ``valid``, ``validation``, ``dev`` or ``eval``, in any case), or
+            as ``NAME/CLASS/*``, of which a stratified fifth are the test images; a class may have
+            subfolders.
         data_dir: an offline mirror; by default the folder in ``GCL_HARD_DATA``.
         cache_dir: the cache's root, see :func:`gcl_hard.files.io.cache_root`.
         download: whether it may be downloaded.
@@ -244,19 +245,22 @@ def load(
         (torch.Size([1437, 3, 8, 8]), (8, 8))
     """
     name = canonical_name(os.fspath(name))
-    source = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
+    path = files.find(name, data_dir=data_dir, cache_dir=cache_dir, download=download)
     wanted = tuple(dict.fromkeys(splits))
-    where = "scikit-learn's digits" if source is None else str(source.path)
-    if source is None:
+    where = "scikit-learn's digits" if path is None else str(path)
+    cache = files.cache_folder(cache_dir)
+    if path is None:
         arrays, class_names = files.digits(wanted)
-    elif source.layout == "npz":
-        arrays, class_names = files.from_npz(source.path, name, wanted)
-    elif source.layout == "torchvision":
-        arrays, class_names = files.from_torchvision(source.path, name, wanted)
     else:
-        cache = files.cache_folder(cache_dir)
-        read = files.from_folders if source.layout == "folders" else files.from_class_folders
-        arrays, class_names = read(source.path, wanted, cache)
+        match files.layout_of(path, name):
+            case "npz":
+                arrays, class_names = files.from_npz(path, name, wanted)
+            case "torchvision":
+                arrays, class_names = files.from_torchvision(path, name, wanted)
+            case "folders":
+                arrays, class_names = files.from_folders(path, wanted, cache)
+            case "classes":
+                arrays, class_names = files.from_class_folders(path, wanted, cache)
     parts = {}
     for split in wanted:  # one at a time: the largest is 2.7 GB
         images, labels, ids = arrays.pop(split)
@@ -309,7 +313,7 @@ def load_folder(
     split = Split(pixels, targets, stored.ids)
     if labels is not None:
         assert split.ids is not None
-        label_ids, names = read_labels(Path(labels), split.ids.tolist())
+        label_ids, names = files.read_labels(Path(labels), split.ids.tolist())
         split = replace(split, labels=torch.tensor(label_ids))
     return ImageSet(path.name, {part: split}, names)
 
@@ -370,28 +374,12 @@ def checked(images: Images, labels: Labels, n_classes: int, where: str) -> tuple
 
 
 def _check_pixels(images: Images, where: str) -> None:
-    got = f"got {images.dtype} {list(images.shape)}"
-    if images.dtype != np.uint8:
+    square = images.ndim == 4 and images.shape[3] == 3 and images.shape[1] == images.shape[2]
+    if images.dtype != np.uint8 or not square or not images.size:
         raise InputError(
-            f"{where}: images must be uint8, 0 to 255, {got}; if values are in 0..1: "
-            f"(255 * images).round().astype(numpy.uint8)"
+            f"{where}: images must be square and uint8, [n, S, S, 3], got {images.dtype} "
+            f"{list(images.shape)}: numpy.repeat(images[..., None], 3, axis=-1) of grey ones, "
+            f"numpy.moveaxis(images, 1, -1) of channels first, (255 * images).round() of 0..1"
         )
-    if images.ndim == 3 or (images.ndim == 4 and images.shape[-1] == 1):
-        last = "images[..., None]" if images.ndim == 3 else "images"
-        raise InputError(
-            f"{where}: images must be [n, S, S, 3], {got}, which is grey; repeat the channel: "
-            f"numpy.repeat({last}, 3, axis=-1)"
-        )
-    if images.shape[1:] == (3, 3, 3):
-        raise InputError(
-            f"{where}: images must be [n, S, S, 3], {got}; channels might be the "
-            f"last or the second axis: give images of at least 4 × 4 pixels"
-        )
-    if images.ndim != 4 or images.shape[-1] != 3:
-        first = images.ndim == 4 and images.shape[1] == 3
-        remedy = "; channels come last: numpy.moveaxis(images, 1, -1)" if first else ""
-        raise InputError(f"{where}: images must be [n, S, S, 3], {got}{remedy}")
-    if images.shape[1] != images.shape[2]:
-        raise InputError(f"{where}: images must be square, {got}; crop or pad them")
-    if not images.size:
-        raise InputError(f"{where}: there are no images, {got}")
+    if images.shape[1] == 3:
+        raise InputError(f"{where}: channels of 3 × 3 pixels might be the last or the second axis")

@@ -9,7 +9,8 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache, partial
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcl_hard.errors import InputError
+from gcl_hard.files.cached import cached_folder
 from gcl_hard.files.io import file_digest, file_stamp
-from gcl_hard.files.kept import kept_folder
 from gcl_hard.images.folders import Listed, shown
 
 LARGEST = 224
@@ -91,38 +92,28 @@ def decoded(
     key = [] if len(listed) > 1 and scale_to is None else [*listed, str(scale_to)]
     where, state = _digest(str(path.resolve()), *key), _state(listed, path, others)
     kept = cache / f"{name}-{where}-{state}"
-    fit = side is None
-    every = [item for part in listed.values() for item in part]
 
-    @lru_cache
-    def plan() -> tuple[int, str, dict[str, Any]]:
-        fixed = side if side is not None else scale_to
-        final, note = _common_side(every, name) if fixed is None else (fixed, "")
-        square = partial(_square, side=final, fit=fit)
-        images_of = {
-            s: partial(_mapped, files, square, f"{name} {s}") for s, files in listed.items()
-        }
-        return final, note, images_of
+    def squares() -> tuple[int, str, Iterator[Images]]:
+        """The side of the images, a note on them, and the images of all splits."""
+        every, final, note = [*chain(*listed.values())], side or scale_to, ""
+        if final is None:
+            final, note = _common_side(every, name)
+        return final, note, _mapped(every, partial(_square, side=final, fit=side is None), name)
 
     def write(folder: Path) -> None:
-        final, note, images = plan()
+        final, note, images = squares()
         (folder / NOTE).write_text(note, encoding="utf-8", errors="surrogateescape")
         for split, part in listed.items():
-            _write(images[split](), folder / f"{split}.npy", (len(part), 3, final, final))
+            shape = (len(part), 3, final, final)
+            _write(islice(images, len(part)), folder / f"{split}.npy", shape)
 
     try:
-        kept_folder(kept, write)
-    except _DamagedError:  # find all damage, below the headers and in other splits
-        check = partial(_square, side=side or LEAST, fit=fit)
-        for _ in _mapped(every, check, f"{name} for damaged images"):
-            pass
-        raise
-    except InputError as error:
-        if not isinstance(error.__cause__, OSError):
-            raise
-        _, note, images = plan()
+        cached_folder(kept, write)
+    except OSError:  # the cache cannot be written
+        _, note, images = squares()
         _warn(note)
-        return {s: _stored(np.stack([*images[s]()]), files, path) for s, files in listed.items()}
+        stacks = {split: np.stack([*islice(images, len(part))]) for split, part in listed.items()}
+        return {split: _stored(stacks[split], part, path) for split, part in listed.items()}
     for earlier in cache.glob(f"{glob.escape(f'{name}-{where}')}-*"):
         if earlier != kept:
             shutil.rmtree(earlier, ignore_errors=True)
@@ -204,15 +195,11 @@ def _write(images: Iterable[Images], path: Path, shape: tuple[int, ...]) -> None
 T = TypeVar("T")
 
 
-class _DamagedError(InputError):
-    """Images that cannot be read."""
-
-
 def _mapped(listed: Listed, function: Callable[[Any], T], description: str) -> Iterator[T]:
     """Apply a function to every opened image by threads, in order; with a bar on a terminal.
 
     Raises:
-        _DamagedError: at the end, if some cannot be read; names them.
+        InputError: at the end, if some cannot be read; names them.
     """
     from PIL import Image
     from tqdm import tqdm
@@ -240,7 +227,7 @@ def _mapped(listed: Listed, function: Callable[[Any], T], description: str) -> I
                     yield outcome
     if damaged:
         more = f"\nand {len(damaged) - MOST_NAMED} more" if len(damaged) > MOST_NAMED else ""
-        raise _DamagedError("\n".join(damaged[:MOST_NAMED]) + more + "\nremove or replace them")
+        raise InputError("\n".join(damaged[:MOST_NAMED]) + more + "\nremove or replace them")
 
 
 def _size(image: Any) -> tuple[int, bool]:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+import csv
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
 from gcl_hard.errors import InputError, check_option
 from gcl_hard.files import locating
-from gcl_hard.files.io import array_of, cache_root, opened_npz, texts_of
+from gcl_hard.files.io import array_of, cache_root, opened_npz, reading, texts_of
 from gcl_hard.files.locating import Download, Wanted
 from gcl_hard.images import KNOWN, Layout, in_folder, nearly_named
 from gcl_hard.images.decoding import Arrays, Labels, Stored, decoded
-from gcl_hard.images.folders import (
-    Listed,
-    has_classes,
-    has_images,
-    list_images,
-    list_unlabelled,
-)
+from gcl_hard.images.folders import UNLABELLED, Listed, list_images, list_unlabelled
 
 DIGIT_LEVELS = 16  # grey levels of scikit-learn's digits above 0
 SPLIT_SEED, TEST_SHARE = 0, 0.2
@@ -35,21 +30,14 @@ def cache_folder(cache_dir: str | Path | None = None) -> Path:
     return cache_root(cache_dir) / "images"
 
 
-class ImageSource(NamedTuple):
-    """Path and layout of a set's files."""
-
-    path: Path
-    layout: Layout
-
-
 def find(
     name: str,
     *,
     data_dir: str | Path | None = None,
     cache_dir: str | Path | None = None,
     download: bool = True,
-) -> ImageSource | None:
-    """The files of a set, downloaded if necessary; None for scikit-learn's digits.
+) -> Path | None:
+    """The file or folder of a set, downloaded if necessary; None for scikit-learn's digits.
 
     Args:
         name: name of the set, in its canonical spelling.
@@ -58,77 +46,57 @@ def find(
         cache_dir: the cache's root.
         download: whether it may be downloaded.
 
-    Returns:
-        The path and its layout.
-
     Raises:
         InputError: if the set cannot be found; lists the searched paths, where to put the file, and
             what works offline.
     """
+    if Path(name).suffix.casefold() == ".npz":
+        raise InputError(f"{name} is no name: give {Path(name).stem!r}, and its folder as data_dir")
     files = "NAME.npz files"
     places = locating.folders("images", data_dir=data_dir, cache_dir=cache_dir, files=files)
     look = partial(_files_in, name=name)
-    source = locating.search(look, places)
-    if source or name == "digits":
-        return source
-    if Path(name).suffix.casefold() == ".npz":
-        raise _no_name(name, [*places.values(), Path()])
+    if name == "digits":
+        return locating.search(look, places)
     put, published = [(f"{name}.npz", f"{name}.npz")], None
-    others = f"set needs its {name}.npz, or {name}/train/CLASS/* and {name}/test/CLASS/*"
-    headline = locating.headline("dataset", name, KNOWN, others)
     if site := KNOWN.get(name):
         published = Download(site.url, site.folder, site.checksum, unpack=True)
         put.append((f"{site.url} unpacked", site.folder))
-    elif has_classes(path := Path(name)):
-        headline += f"; {_loading_hint(path.name, path)}"
+    others = f"set needs its {name}.npz, or {name}/train/CLASS/* and {name}/test/CLASS/*"
     wanted = Wanted(
         look=look,
         lacks=partial(_absence, name=name),
-        headline=headline,
-        put=tuple(put),
-        hint="digits are in the package and work offline",
+        headline=locating.headline("dataset", name, KNOWN, others),
+        put=put,
+        hint="digits are in the package and work offline; a set at another place is "
+        "--dataset FOLDER/NAME, or NAME with data_dir FOLDER",
         download=published,
     )
     return locating.locate(wanted, places, download=download)
 
 
-def _files_in(folder: Path, name: str) -> ImageSource | None:
+def layout_of(path: Path, name: str) -> Layout:
+    """Layout of the file or folder of a set."""
+    if path.is_file():
+        return "npz"
+    return KNOWN[name].layout if name in KNOWN else "classes"
+
+
+def _files_in(folder: Path, name: str) -> Path | None:
     """The user's files of a set in a folder, or else those of its publisher."""
     if (path := in_folder(folder, name)) is not None:
-        return ImageSource(path, "classes" if path.is_dir() else "npz")
+        return path
     site = KNOWN.get(name)
-    if site and site.folder and (folder / site.folder).is_dir():
-        return ImageSource(folder / site.folder, site.layout)
-    return None
+    published = folder / site.folder if site and site.folder else None
+    return published if published and published.is_dir() else None
 
 
 def _absence(folder: Path, name: str) -> str:
     """What is missing in a folder, and what it has instead."""
     known = KNOWN.get(name)
-    lacks = f"no {name}.npz" + (f", no {known.folder}/" if known else "")
-    if has_images(folder / name):
-        lacks += f"; {folder / name} has images, but no folders of classes"
+    lacks = f"no {name}.npz" + (f", no {known.folder}/" if known else f", no images in {name}/")
     if locating.npz_kind(folder / f"{name}.npz") == "nodes":
         lacks += f"; {name}.npz holds a graph, see gcl_hard.nodes.load_nodes"
     return lacks + "".join(f"; {path} is spelt otherwise" for path in nearly_named(folder, name))
-
-
-def _no_name(name: str, folders: Sequence[Path]) -> InputError:
-    """Error for NAME.npz in place of a name, with a hint how to load the file if it exists."""
-    paths = [folder / name for folder in folders if (folder / name).is_file()]
-    paths += [path for folder in folders for path in nearly_named(folder, name)]
-    if not paths:
-        *others, here = (folder.absolute() for folder in folders)
-        return InputError(f"there is no file {name} in {', '.join(map(str, others))} or {here}")
-    return InputError(f"{name} is a file, not a name: {_loading_hint(paths[0].stem, paths[0])}")
-
-
-def _loading_hint(name: str, path: Path) -> str:
-    """Hint how to load a set at a known path."""
-    return (
-        f"of {path} load {name!r} with data_dir {str(path.parent)!r}, or give the command "
-        f"--dataset {path.absolute()}"
-    )
 
 
 def _check_splits(name: str, requested: Iterable[str], available: Sequence[str]) -> None:
@@ -169,13 +137,6 @@ def _fixed_split(labels: Labels, where: str) -> dict[str, Labels]:
 def from_npz(path: Path, name: str, splits: Sequence[str]) -> tuple[Arrays, tuple[str, ...]]:
     """A NAME.npz: ``SPLIT_images``, ``SPLIT_labels``, and optionally ``class_names``."""
     with opened_npz(path) as stored:
-        if "train_webp" in stored.files:
-            raise InputError(
-                f"{path} is packed; unpack it with the unpack.py next to it: python "
-                f"unpack.py {name.lower().removesuffix('_rest')} OUT (with --full if a "
-                f"{name.lower().removesuffix('_rest')}_rest.npz exists: the full set), then "
-                f"--data-dir OUT"
-            )
         also = [key.removesuffix("_images") for key in stored.files if key.endswith("_images")]
         if "unlabeled" in also:
             also.append("train+unlabeled")
@@ -233,28 +194,10 @@ def from_torchvision(
                 arrays[split] = Stored(data_set.data, np.asarray(data_set.targets))
             names = tuple(data_set.classes)
     except (RuntimeError, OSError, AttributeError) as error:  # AttributeError: no list of classes
-        faults = _faults(path, kind)
         raise InputError(
-            f"{path} is incomplete or damaged: {', '.join(faults) or error}; "
-            f"unpack {kind.url} again"
+            f"{path} is incomplete or damaged ({error}): unpack {kind.url} again"
         ) from error
     return arrays, names
-
-
-def _faults(path: Path, kind: Any) -> list[str]:
-    """Missing or changed files by torchvision's checksums."""
-    from torchvision.datasets.utils import check_integrity
-
-    listed = [*kind.train_list, *kind.test_list]
-    if hasattr(kind, "meta"):
-        listed.append((kind.meta["filename"], kind.meta["md5"]))
-    else:
-        listed.append((kind.class_names_file, None))
-    return [
-        f"{file} has another checksum" if (path / file).is_file() else f"no {file}"
-        for file, md5 in listed
-        if not check_integrity(path / file, md5)
-    ]
 
 
 def _labels_of(path: Path) -> list[Path]:
@@ -269,15 +212,15 @@ def tiny_imagenet(path: Path) -> tuple[dict[str, Listed], tuple[str, ...]]:
     return {"train": _by_class(path, names), "test": _annotated(annotations, names)}, names
 
 
-def members(source: ImageSource) -> list[Path]:
+def members(path: Path, name: str) -> list[Path]:
     """The files that a set is read from."""
-    path = source.path
-    if source.layout == "npz":
-        return [path]
-    if source.layout == "torchvision":
-        return sorted(file for file in path.iterdir() if file.is_file())
-    if source.layout == "classes":
-        return [file for part in list_images(path).parts.values() for file, _ in part]
+    match layout_of(path, name):
+        case "npz":
+            return [path]
+        case "torchvision":
+            return sorted(file for file in path.iterdir() if file.is_file())
+        case "classes":
+            return [file for part in list_images(path).parts.values() for file, _ in part]
     listed, _ = tiny_imagenet(path)
     return [*_labels_of(path), *(file for part in listed.values() for file, _ in part)]
 
@@ -371,3 +314,53 @@ def _annotated(file: Path, names: Sequence[str]) -> Listed:
             )
         listed.append((file.parent / "images" / words[0], label_of[words[1]]))
     return listed
+
+
+def read_labels(path: Path, files: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
+    """Labels of images in a folder, from a CSV file.
+
+    Args:
+        path: the file, with a header: ``file`` and ``label``, or any two columns in this order. An
+            image is named by its path in the folder, or by its file name alone if unique; an empty
+            label means none.
+        files: paths of the images in the folder.
+
+    Returns:
+        The label of each image, −1 without one, and the sorted class names.
+
+    Raises:
+        InputError: for a file that has other columns, names an unknown or ambiguous image, or gives
+            an image two labels; names it.
+    """
+    with path.open(encoding="utf-8-sig", newline="") as text, reading(path, "a CSV file"):
+        lines = csv.reader(text)
+        rows = [(lines.line_num, row) for row in lines if row]
+    header = [column.strip().casefold() for column in rows[0][1]] if rows else []
+    positions = defaultdict[str, list[int]](list)
+    for i, file in enumerate(files):
+        for name in {file, file.rpartition("/")[2]}:
+            positions[name].append(i)
+    if rows and rows[0][1][0].strip() in positions:
+        raise InputError(f"{path} begins with an image: give it a header file,label")
+    if (header.count("file"), header.count("label")) == (1, 1):
+        columns = header.index("file"), header.index("label")
+    elif len(header) == 2 and header[0] != header[1]:
+        columns = 0, 1
+    else:
+        raise InputError(f"{path} needs columns file and label, and has {', '.join(header)}")
+    label_of: dict[int, str] = {}
+    for number, row in rows[1:]:
+        if len(row) != len(header):
+            raise InputError(f"{path}, line {number}: {len(row)} columns, expected {len(header)}")
+        name, label = row[columns[0]].strip(), row[columns[1]].strip()
+        matches = positions.get(name, [])
+        exact = [i for i in matches if files[i] == name] or matches
+        if len(exact) != 1:
+            several = " and ".join(files[i] for i in exact[:2])
+            problem = f"both {several}: give its path" if several else "not among the images"
+            raise InputError(f"{path}, line {number}: {name} is {problem}")
+        if (other := label_of.setdefault(exact[0], label)) != label:
+            raise InputError(f"{path}, line {number}: {name} is {label!r}, but {other!r} above")
+    classes = tuple(sorted({label for label in label_of.values() if label}))
+    number_of = {name: k for k, name in enumerate(classes)}
+    return [number_of.get(label_of.get(i, ""), UNLABELLED) for i in range(len(files))], classes

@@ -70,10 +70,9 @@ def cached_backward(
         The loss, float [], detached; gradients are added to ``.grad``.
 
     Raises:
-        InputError: for no parts, outputs other than tensors with rows, a loss that is no number
-            or has no gradient, and, where this can be seen without waiting for a device, for an
-            ``encode`` whose second pass differs; on all processes, if they have unequal numbers
-            of parts.
+        InputError: for outputs other than tensors with rows, and, where this can be seen without
+            waiting for a device, for an ``encode`` whose second pass differs; on all processes, if
+            they have unequal numbers of parts.
 
     Source:
         Gao, Zhang, Han, Callan (2021), *Scaling Deep Contrastive Learning Batch Size under Memory
@@ -95,8 +94,6 @@ def cached_backward(
     ]
     if parallel:
         _in_step(torch.distributed.group.WORLD).check(len(part_list), "in this batch", "parts")
-    if not part_list:
-        raise InputError("a batch has at least 1 part, got none")
     draws, before = _Draws(called, generators), []
     encoded: list[Row] = []
     with torch.no_grad(), _leaving(called, parallel):
@@ -143,11 +140,7 @@ def _modules(encode: Any, modules: nn.Module | Iterable[nn.Module] | None) -> li
     if modules is None:
         modules = encode if isinstance(encode, nn.Module) else getattr(encode, "__self__", None)
         if not isinstance(modules, nn.Module):
-            raise InputError(
-                f"encode is {getattr(encode, '__name__', repr(encode))}, no module or method of "
-                f"one: name the modules that it calls, modules=[…], so that their buffers move "
-                f"once and their generators draw the same twice"
-            )
+            raise InputError("encode is no module or method of one: name modules=[…] that it calls")
     return [modules] if isinstance(modules, nn.Module) else [*modules]
 
 
@@ -221,18 +214,12 @@ def _leaving(
 def _rows(encoded: Any, others: Sequence[Row]) -> Row:
     """The embeddings of a part, checked, as a tuple."""
     rows = encoded if isinstance(encoded, tuple) else (encoded,)
-    for z in rows:
-        if not isinstance(z, Tensor) or z.dim() == 0:
-            got = type(z).__name__ if not isinstance(z, Tensor) else "a tensor []"
-            raise InputError(
-                f"encode must return a tensor [rows, …] or a tuple of them, to join the rows of "
-                f"all parts, got {got}"
-            )
-    shapes = [[z.shape[1:] for z in row] for row in (rows, *others[:1])]
-    if shapes[0] != shapes[-1]:
-        got, expected = (", ".join(str([*shape]) for shape in row) for row in shapes)
+    shapes = [[getattr(z, "shape", None) for z in row] for row in (rows, *others[:1])]
+    whole = [[shape and shape[1:] for shape in row] for row in shapes]
+    if not all(map(all, shapes)) or whole[0] != whole[-1]:
         raise InputError(
-            f"encode must return rows of the same shapes for each part, {expected}, got {got}"
+            f"encode must return a tensor [rows, …] or a tuple of them, of the same shapes for "
+            f"each part, got shapes {shapes[0]}"
         )
     return rows
 
@@ -252,11 +239,6 @@ def _gradients(
     value: Any, joined: Sequence[Tensor]
 ) -> tuple[list[Tensor | None], list[tuple[Tensor, Tensor | None]]]:
     """Gradients of a loss for the joined embeddings, and for each parameter that it reads."""
-    if not isinstance(value, Tensor) or value.numel() != 1:
-        got = f"a tensor {[*value.shape]}" if isinstance(value, Tensor) else type(value).__name__
-        raise InputError(f"loss must return one number as a tensor [], got {got}")
-    if not value.requires_grad:
-        raise InputError("the loss has no gradient: it does not depend on encode's output")
     leaves = [z for z in joined if z.requires_grad]
     learned = [leaf for leaf in _leaves(value) if all(leaf is not z for z in leaves)]
     gradients = iter(torch.autograd.grad(value, [*leaves, *learned], allow_unused=True))
@@ -287,8 +269,6 @@ def _check_again(again: Row, first: Row) -> None:
         new, old = z.detach().double(), expected.double()
         if z.shape != expected.shape or (new - old).abs().max() > TOLERANCE * old.abs().max():
             raise InputError(
-                "encode returns other embeddings the second time, so that the gradient would be "
-                "wrong: draw random parts such as views beforehand, from torch's generators, or "
-                "from others that are passed (generators=, modules= with run_state and "
-                "set_run_state)"
+                "encode returns other embeddings the second time: draw what is random beforehand, "
+                "from torch's generators, or from those passed (generators=, modules=)"
             )

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, distributed
 
 from gcl_hard.errors import InputError
+from gcl_hard.functional.negatives import described
 
 UNLIKE, REFUSED = -1, -2
 """Sent instead of a digest of the rows' kinds: unequal row counts, and a refused batch."""
@@ -41,12 +42,10 @@ class InStep:
         """InputError on all processes unless all have the same number of batches."""
         counts = [count for (count,) in _all_gather([number], torch.device("cpu"), self._group)]
         if len(set(counts)) > 1:
-            example = ", such as a DistributedSampler does" if units == "batches" else ""
-            fewest = [str(process) for process, n in enumerate(counts) if n == min(counts)]
+            fewest = ", ".join(str(k) for k, n in enumerate(counts) if n == min(counts))
             raise InputError(
                 f"processes that train together must have equally many {units}, and {prefix} "
-                f"process {', '.join(fewest)} of {world_size()} had fewer: give each the same "
-                f"number{example}"
+                f"process {fewest} of {world_size()} had fewer"
             )
 
 
@@ -105,14 +104,12 @@ def counts_of(*tensors: Tensor) -> list[int]:
     refused = [str(process) for process, (_, kind) in enumerate(counts) if kind == REFUSED]
     if refused:
         raise _OutOfStepError(
-            f"process {', '.join(refused)} of {world_size()} refused its part of the batch: see "
-            f"its own error"
+            f"process {', '.join(refused)} of {world_size()} refused its batch: see its own error"
         )
     if len({kind for _, kind in counts}) > 1 or len(rows) > 1:
-        shown = ", ".join(f"{x.dtype} {list(x.shape)}" for x in tensors)
+        shown = ", ".join(map(described, tensors))
         raise _OutOfStepError(
-            f"processes must gather the same kinds of rows, equally many of each tensor; process "
-            f"{rank()} of {world_size()} has {shown}"
+            f"processes must gather alike rows, process {rank()} of {world_size()} has {shown}"
         )
     return [number for number, _ in counts]
 

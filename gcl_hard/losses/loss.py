@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeVar, get_args
@@ -36,8 +36,6 @@ from gcl_hard.functional.scored import (
     ScoredBatch,
     blocks_of_products,
     blocks_of_scores,
-    check_scores,
-    check_vectors,
     checked,
     streams,
 )
@@ -195,15 +193,17 @@ class ContrastiveLoss(nn.Module):
         if weight not in ("others", "kept"):
             check_number("weight", weight, above=0)
         if objective == "jsd":
-            _refuse_with_jsd(temperature, pooling, weight, sampler, hard_positives=hard_positives)
+            of_infonce = {
+                "temperature": temperature is not None, "pooling": pooling != "pair",
+                "weight": weight != "others", "hard positives": hard_positives,
+                "synthetic negatives": sampler.synthetic is not None,
+            }  # fmt: skip
+            _refuse('JSD does not go with what belongs to objective="infonce": ', of_infonce)
             hardness_scale = hardness_scale or DEFAULT_SCALE
             check_option("hardness_scale", hardness_scale, get_args(HardnessScale))
             temperature = TEMPERATURE[hardness_scale]
         elif hardness_scale is not None:
-            raise InputError(
-                f"hardness_scale belongs to JSD, whose scores have no bounds: InfoNCE hardens by "
-                f"the cosine, leave it out (got {hardness_scale!r})"
-            )
+            raise InputError(f"hardness_scale={hardness_scale!r} belongs to JSD: leave it out")
         temperature = 0.5 if temperature is None else temperature
         value = _value_of(temperature)
         self.sampler = sampler
@@ -328,7 +328,7 @@ class ContrastiveLoss(nn.Module):
         """Loss of views and its diagnostics; arguments as for :meth:`forward`."""
         with refusing_together(self._gathers):
             if candidates is None and candidate_labels is not None:
-                raise InputError("candidate_labels need candidates, and none are given")
+                raise InputError("candidate_labels need candidates")
             if anchors is not None:
                 self.check_anchors()
             if self._gathers:
@@ -370,10 +370,7 @@ class ContrastiveLoss(nn.Module):
     ) -> tuple[Tensor, Diagnostics]:
         """Loss of nodes against graphs and its diagnostics, as :meth:`local_global`."""
         if isinstance(self.positives, HardPositives):
-            raise InputError(
-                "hard positives are chosen from views, and the positive of a node is its graph: "
-                "give the loss views (TwoView, contrast two-view)"
-            )
+            raise InputError("hard positives are chosen from views: TwoView, contrast two-view")
         use = self._label_use(class_positives=False)
         with refusing_together(self._gathers):
             neg.check_local_global(nodes, graphs, batch)
@@ -446,8 +443,10 @@ class ContrastiveLoss(nn.Module):
     ) -> tuple[Tensor, Diagnostics]:
         """Loss of scores and its diagnostics, as :meth:`scored`; known facts share a label."""
         self.check_scored()
+        if scores.dim() != 2 or not scores.is_floating_point():
+            raise InputError(f"scores must be float [B, C], got {neg.described(scores)}")
         batch = self._checked(
-            check_scores(scores), positive, known=known, anchor_weights=anchor_weights,
+            (len(scores), scores.shape[1]), positive, known=known, anchor_weights=anchor_weights,
             log_proposal=log_proposal, repeated=repeated,
         )  # fmt: skip
         plan = self._scored_plan(batch)._replace(reduction="none")
@@ -507,7 +506,7 @@ class ContrastiveLoss(nn.Module):
         """
         self.check_scored()
         batch = self._checked(
-            check_vectors(queries, candidates), positive, known=known,
+            (len(queries), len(candidates)), positive, known=known,
             anchor_weights=anchor_weights, log_proposal=log_proposal, repeated=repeated,
         )  # fmt: skip
         check_number("bias", bias)
@@ -572,28 +571,21 @@ class ContrastiveLoss(nn.Module):
         """
         sampler = self.sampler
         reasons = {
-            f"positives={self.positives!r}: a query has a single positive; give "
-            f'positives="view"': self.positives != "view",
-            "synthetic negatives, which are made of embeddings": sampler.synthetic is not None,
-            "pair_weights of items: give log_proposal, or leave candidates out by known": (
-                sampler.pair_weights is not None
-            ),
-            f'hardness_scale="{self.hardness_scale}": give "score", "rank" or "anchor"': (
+            f"positives={self.positives!r}: a query has one": self.positives != "view",
+            "synthetic negatives": sampler.synthetic is not None,
+            "pair_weights of items: give log_proposal or known": sampler.pair_weights is not None,
+            f'hardness_scale="{self.hardness_scale}"': (
                 self.hardness_scale not in (None, *get_args(ScoredScale))
             ),
             "gathered negatives": self.negatives == "gathered",
-            "detach_candidates: detach those that scores are made of": self.detach_candidates,
-            "streaming=True and a hardening that does not stream there: pass streaming='auto'": (
+            "detach_candidates": self.detach_candidates,
+            "streaming=True and such a hardening": (
                 self.streaming is True and not streams(self._plan(sampler))
             ),
-            "class_prior under InfoNCE, whose bound is that of a cosine: take JSD": (
-                self.class_prior is not None and self.objective == "infonce"
-            ),
-            "label_gap: known says what is no negative": sampler.label_gap is not None,
+            "class_prior under InfoNCE": self.class_prior is not None and not self.hardness_scale,
+            "label_gap": sampler.label_gap is not None,
         }  # fmt: skip
-        for reason, applies in reasons.items():
-            if applies:
-                raise InputError(f"scores of any model do not go with {reason}")
+        _refuse("scores of any model do not go with ", reasons)
         if not isinstance(self.temperature, nn.Parameter):  # reading it would wait for a GPU
             sampler.hardening.check(self.temperature, bounded=False)
 
@@ -602,9 +594,7 @@ class ContrastiveLoss(nn.Module):
         user = 'admit="other_labels"' if self.sampler.needs_labels else user
         if self.unknown is not None and self.sampler.label_gap is not None:
             raise InputError(
-                f"unknown={self.unknown} marks classes, and makes pairs with an item of unknown "
-                f"class negatives; with label_gap={self.sampler.label_gap} an unknown label is "
-                f"NaN, and a pair with one is neither positive nor negative: leave one of them out"
+                f"unknown={self.unknown} marks classes, and under label_gap an unknown label is NaN"
             )
         return LabelUse(user, self.sampler.label_gap, self.unknown)
 
@@ -616,19 +606,11 @@ class ContrastiveLoss(nn.Module):
         """
         hardening = self.sampler.hardening
         reasons = {
-            "gathered negatives, whose anchors are items of several processes": (
-                self.negatives == "gathered"
-            ),
-            'hardness_scale "batch-max", which is the largest score of all anchors': (
-                self.hardness_scale == "batch-max"
-            ),
-            f"{type(hardening).__name__}, which shares candidates among all anchors": (
-                hardening.batch_wide
-            ),
+            "gathered negatives": self.negatives == "gathered",
+            'hardness_scale "batch-max"': self.hardness_scale == "batch-max",
+            f"{type(hardening).__name__}, which is of all anchors": hardening.batch_wide,
         }
-        for reason, applies in reasons.items():
-            if applies:
-                raise InputError(f"anchors, a part of the batch, do not go with {reason}")
+        _refuse("anchors, a part of the batch, do not go with ", reasons)
 
     def _compute(self, pairing: Pairing) -> tuple[Tensor, Diagnostics]:
         n_candidates = len(pairing.candidates)
@@ -637,10 +619,7 @@ class ContrastiveLoss(nn.Module):
                 pairing.n_items, n_candidates - (pairing.n_views - 1) * pairing.n_items
             )
             if self.hardness_scale == "score":
-                raise InputError(
-                    'hardness_scale="score" belongs to scores of any model (loss.scored): give '
-                    '"rank", "anchor", "cosine" or "batch-max"'
-                )
+                raise InputError('hardness_scale="score" belongs to loss.scored')
             if pairing.n_anchors == 0:
                 return self._no_anchors(pairing)
             if self.sampler.unfitted:
@@ -781,22 +760,11 @@ class ContrastiveLoss(nn.Module):
         return f"objective={self.objective!r}{temperature}, positives={self.positives!r}"
 
 
-def _refuse_with_jsd(
-    temperature: float | None, pooling: str, weight: str | float, sampler: NegativeSampler, *,
-    hard_positives: bool,
-) -> None:  # fmt: skip
-    if hard_positives or sampler.synthetic is not None:
-        raise InputError(
-            "hard positives and synthetic negatives need views and InfoNCE, whose embeddings "
-            'have length 1: use TwoView (contrast two-view) and objective="infonce"'
-        )
-    if temperature is not None:
-        raise InputError(
-            f"temperature belongs to InfoNCE: JSD scores are raw dot products. Leave it out (got "
-            f"{temperature:g}), or use the objective infonce, as the contrast two-view does"
-        )
-    if pooling != "pair" or weight != "others":
-        raise InputError("pooling and weight belong to InfoNCE: leave them out with JSD")
+def _refuse(prefix: str, reasons: Mapping[str, bool]) -> None:
+    """InputError with the first reason that applies."""
+    for reason, applies in reasons.items():
+        if applies:
+            raise InputError(prefix + reason)
 
 
 def _no_measures(labels: bool) -> Measured:
@@ -836,36 +804,34 @@ def _check(loss: ContrastiveLoss) -> None:
     if prior is not None:
         check_number("class_prior", prior, least=0, below=1)
     refusals = {
-        'class_prior goes with admit="others": with labels no negative shares the anchor\'s '
-        "class, so there is nothing to debias, unless labels are incomplete, which "
-        "unknown=-1 says": (prior is not None and sampler.needs_labels and loss.unknown is None),
-        "class_prior needs a hardening above 0 everywhere (None or Exponential): a step may "
-        "leave no positive from which to estimate the class's share": (
+        "class_prior with labels has nothing to debias, unless unknown=-1 says that they are "
+        "incomplete": prior is not None and sampler.needs_labels and loss.unknown is None,
+        "class_prior needs a hardening above 0 everywhere (None or Exponential)": (
             prior is not None and not hardening.positive
         ),
-        f"{name} shares candidates among all anchors, and each synthetic negative belongs to one "
-        f"anchor: use one of the two": hardening.batch_wide and synthetic,
-        'hardness_scale "batch-max" belongs to one batch: gathered negatives need another': (
+        f"{name} is of all anchors, and synthetic negatives are of one": (
+            hardening.batch_wide and synthetic
+        ),
+        "gathered negatives do not go with hardness_scale batch-max": (
             gathered and loss.hardness_scale == "batch-max"
         ),
-        "gathered negatives come from the joined batch, but each process makes its own "
-        "synthetic ones: use local negatives": gathered and synthetic,
-        f"{name} needs all anchors of a batch, and with gathered negatives each process has only "
-        f"its own: use local negatives": gathered and hardening.batch_wide,
+        "gathered negatives do not go with synthetic ones: use local negatives": (
+            gathered and synthetic
+        ),
+        f"{name} needs all anchors: use local, not gathered negatives": (
+            gathered and hardening.batch_wide
+        ),
         **{
             f'admit="rest" gives each positive its own negatives, and {part} needs those of the '
-            f'anchor: leave it out, or use admit="others"': (sampler.admit == "rest" and used)
+            f'anchor: use admit="others"': sampler.admit == "rest" and used
             for part, used in per_anchor.items()
         },
         "draws carry no gradient of their probabilities: detach_weights=False needs draws=None": (
             sampler.draws is not None and not loss.detach_weights
         ),
-        f"{unstreamed} cannot be streamed: pass streaming='auto', which streams InfoNCE with exact "
-        f"expectations and all built-in hardenings but Transport": (
+        f"{unstreamed} cannot be streamed: pass streaming='auto'": (
             loss.streaming is True and unstreamed is not None
         ),
     }
-    for reason, applies in refusals.items():
-        if applies:
-            raise InputError(reason)
+    _refuse("", refusals)
     loss._label_use(class_positives=False)

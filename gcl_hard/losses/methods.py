@@ -230,10 +230,7 @@ def contrastive_loss(
     positives = positives or row.positives
     chosen = {*left_out} & {"anchor", "hard-positives"}
     if chosen and positives != "hard":
-        raise InputError(
-            f"without {', '.join(sorted(chosen))}: positives {positives!r} are not chosen from a "
-            f"pool of views, leave it out"
-        )
+        raise InputError(f"without {', '.join(sorted(chosen))} has no meaning for {positives!r}")
     if positives == "hard":
         stated = options.get("hard_positives")
         number = row.settings.get("hard_positives", 2) if stated is None else stated
@@ -298,13 +295,6 @@ def _class_prior(row: Method, class_prior: float | None, *, incomplete: bool) ->
         return DEFAULT_CLASS_PRIOR if class_prior is None else class_prior
     if class_prior is None or (row.label_aware and incomplete):
         return class_prior
-    if row.label_aware:
-        raise InputError(
-            f"class prior {class_prior} with {row.name}: a label-aware method admits no negative "
-            f"of the anchor's class, so there is nothing to debias, unless unknown=-1 says that "
-            f"labels are incomplete; leave it out"
-        )
-    *others, last = (m.name for m in METHODS.values() if m.takes_prior)
-    raise InputError(
-        f"class prior {class_prior} with {row.name}: only {', '.join(others)} and {last} have one"
-    )
+    others = ", ".join(m.name for m in METHODS.values() if m.takes_prior)
+    kind = "label-aware " if row.label_aware else ""
+    raise InputError(f"class prior {class_prior} with {kind}{row.name}: it is of {others}")

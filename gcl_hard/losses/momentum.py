@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from gcl_hard.errors import InputError, check_number
+from gcl_hard.errors import check_number
 
 
 class MomentumEncoder(nn.Module):
@@ -28,7 +28,7 @@ class MomentumEncoder(nn.Module):
         average: PyTorch's ``AveragedModel``; ``average.module`` is the copy.
 
     Raises:
-        InputError: for a momentum out of range, or an update by another encoder.
+        InputError: for a momentum out of range.
 
     Source:
         He, Fan, Wu, Xie, Girshick (2020), *Momentum Contrast for Unsupervised Visual Representation
@@ -62,15 +62,6 @@ class MomentumEncoder(nn.Module):
         Args:
             encoder: the encoder that this is a copy of.
         """
-        ours, theirs = (
-            [p.shape for p in module.parameters()] for module in (self.average, encoder)
-        )
-        if ours != theirs:
-            raise InputError(
-                f"a momentum encoder follows the encoder that it was copied from, with "
-                f"{len(ours)} parameters of the same shapes, got a "
-                f"{type(encoder).__name__} with {len(theirs)}"
-            )
         # As AveragedModel.update_parameters, which asks a GPU whether this is the first time.
         with torch.no_grad():
             copy, n = self.average.module, self.average.n_averaged

@@ -12,7 +12,15 @@ from torch import Tensor
 
 from gcl_hard.errors import InputError
 from gcl_hard.functional.labels import LabelGap, labels_for, separated
-from gcl_hard.functional.negatives import Labels, check_dense, readable
+from gcl_hard.functional.negatives import (
+    Labels,
+    as_labels,
+    check_dense,
+    described,
+    is_integer,
+    readable,
+    within,
+)
 from gcl_hard.functional.plan import Pairing, unit
 from gcl_hard.functional.pool import HardPositives
 from gcl_hard.losses.gathering import counts_of, gathered, offset, summed
@@ -34,13 +42,7 @@ class LabelUse(NamedTuple):
     def read(self, labels: Labels | None, n: int, device: torch.device, suffix: str = "") -> Tensor:
         """Labels of n items, checked, on the device of their embeddings."""
         user = f"{self.needed_by or 'a diagnostic'}{suffix}"
-        checked = labels_for(labels, n, user, self.gap, device, unknown=self.unknown)
-        if checked.device != device:
-            raise InputError(
-                f"labels are on {checked.device} and embeddings on {device}: give "
-                f"labels.to('{device}')"
-            )
-        return checked
+        return labels_for(labels, n, user, self.gap, device, unknown=self.unknown)
 
     def classes(self, labels: Tensor) -> Tensor:
         """Labels that have been read, with a class of its own for each unknown one."""
@@ -61,35 +63,18 @@ def views_of(
 ) -> ViewBatch:
     """The arguments of a loss of views, checked."""
     views: list[Any] = [z1] if hasattr(z1, "ndim") else [*z1]
-    arrays = [view for view in views if not isinstance(view, Tensor) and hasattr(view, "ndim")]
-    if arrays:
-        raise InputError(
-            f"views must be float tensors, got {type(arrays[0]).__name__}: convert it with "
-            f"torch.as_tensor"
-        )
-    if len(views) == 1 and isinstance(views[0], Tensor) and views[0].dim() == 3:
-        views = list(views[0].unbind(1))
+    if len(views) == 1 and isinstance(z1, Tensor) and z1.dim() == 3:
+        views = list(z1.unbind(1))
     if isinstance(z1, Tensor) and isinstance(z2, Tensor) and _is_view(z2):
         views.append(z2)
+    elif z2 is not None and labels is not None:
+        raise InputError("labels are given twice: loss(z1, z2, labels) or loss([z1, …], labels)")
     elif z2 is not None:
-        if labels is not None and getattr(z2, "ndim", 1) > 1:
-            got = [f"{type(z).__name__} {[*z.shape]}" for z in (z1, z2) if hasattr(z, "shape")]
-            raise InputError(
-                f"views must be float tensors of the same shape [B, d], got {' and '.join(got)}"
-            )
-        if labels is not None:
-            raise InputError(
-                "labels are given twice: loss(z1, z2, labels) or loss([z1, …], labels)"
-            )
         labels = z2
-    shapes = [tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__ for z in views]
-    if not views or any(len(shape) != 2 or shape != shapes[0] for shape in shapes):
-        raise InputError(
-            f"views must be of the same items, [B, d] each or [B, V, d] together, got "
-            f"{' and '.join(str(s if isinstance(s, str) else list(s)) for s in shapes)}"
-        )
-    for z in views:
-        check_dense(z, "embeddings")
+    fit = all(isinstance(z, Tensor) and z.dim() == 2 and z.shape == views[0].shape for z in views)
+    if not views or not fit:
+        got = " and ".join(map(described, views))
+        raise InputError(f"views must be tensors [B, d] each or [B, V, d] together, got {got}")
     return ViewBatch(views, labels)
 
 
@@ -175,34 +160,16 @@ def only(pairing: Pairing, anchors: Tensor | Sequence[int]) -> Pairing:
 
 def _item_ids(anchors: Tensor | Sequence[int], n_items: int, device: torch.device) -> Tensor:
     """Ids of items, int64 [A]; InputError for anything else."""
-    expected = f"anchors are ids of items, integers [A] from 0 to {n_items - 1}"
-    ids = anchors
-    if not isinstance(ids, Tensor):
-        try:
-            ids = torch.as_tensor(anchors, device=device)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(f"{expected}, got {type(anchors).__name__}: {error}") from error
-        ids = ids if ids.numel() else ids.long()  # an empty list is of float
-    if ids.dtype == torch.bool:
-        raise InputError(f"{expected}, got a mask {[*ids.shape]}: give mask.nonzero()[:, 0]")
-    if ids.dim() != 1 or ids.is_floating_point() or ids.is_complex():
-        raise InputError(f"{expected}, got {ids.dtype} {[*ids.shape]}")
-    if ids.device != device:
-        raise InputError(
-            f"anchors are on {ids.device} and embeddings on {device}: give anchors.to('{device}')"
-        )
-    ids = ids.long()
+    ids = as_labels(anchors, device)
+    ids = ids if ids.numel() else ids.long()  # an empty list is of float
+    if ids.dim() != 1 or not is_integer(ids) or len(ids) > n_items:
+        raise InputError(f"anchors must be ids of items, integers [A], got {described(ids)}")
     if len(ids) and readable(ids):
-        least, most = (int(end) for end in ids.aminmax())
-        if least < 0 or most >= n_items:
-            raise InputError(f"{expected}, got {least if least < 0 else most}")
-        numbers = ids.bincount()
-        if int(numbers.max()) > 1:
-            at = int(numbers.argmax())
-            raise InputError(f"anchors are different items, got {at} {int(numbers[at])} times")
-    elif len(ids) > n_items:
-        raise InputError(f"{expected}, each once, got {len(ids)}")
-    return ids
+        if not within(ids, n_items):
+            raise InputError(f"anchors must be ids of items from 0 to {n_items - 1}")
+        if int(ids.bincount().max()) > 1:
+            raise InputError("anchors must be different items")
+    return ids.long().to(device)
 
 
 def pair_local_global(
@@ -249,13 +216,7 @@ def _extra_labels(labels: Tensor, views: ViewBatch, use: LabelUse) -> Tensor | N
     if views.candidates is None:
         return None
     n_extra, device = len(views.candidates), labels.device
-    more = use.read(views.candidate_labels, n_extra, device, " with candidates")
-    if more.shape[1:] != labels.shape[1:]:
-        raise InputError(
-            f"candidate_labels must be like the labels, {list(labels.shape)[1:]} of each, got "
-            f"{list(more.shape)[1:]}"
-        )
-    return more
+    return use.read(views.candidate_labels, n_extra, device, " with candidates")
 
 
 def _read_views(views: ViewBatch, use: LabelUse, n_items: int) -> Tensor:
@@ -269,11 +230,9 @@ def _read_graphs(labels: Labels, use: LabelUse, graphs: Tensor) -> Tensor:
 
 def at_least_float32(z: Tensor) -> Tensor:
     """Embeddings in single or double precision; InputError for integers."""
-    if not z.is_floating_point():
-        raise InputError(f"embeddings must be floating point, got {z.dtype}")
     check_dense(z, "embeddings")
-    if z.dim() and z.shape[-1] == 0:
-        raise InputError(f"embeddings must have at least 1 column, got {[*z.shape]}")
+    if not z.is_floating_point() or z.shape[-1:] == (0,):
+        raise InputError(f"embeddings must be floating point, with columns, got {described(z)}")
     return z.float() if z.dtype.itemsize < 4 else z
 
 
@@ -283,10 +242,8 @@ def _is_view(z: Tensor) -> bool:
 
 
 def _as_candidates(candidates: Tensor, z: Tensor) -> Tensor:
-    if candidates.dim() != 2 or candidates.shape[1] != z.shape[1]:
-        raise InputError(
-            f"candidates must be [K, {z.shape[1]}], like the views, got {list(candidates.shape)}"
-        )
+    if candidates.shape[1:] != z.shape[1:]:
+        raise InputError(f"candidates must be [K, {z.shape[1]}], got {described(candidates)}")
     return at_least_float32(candidates).to(z.dtype)
 
 

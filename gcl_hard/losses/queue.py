@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from gcl_hard.core.tracing import hooked, in_backward
 from gcl_hard.errors import InputError, check_at_least
 from gcl_hard.functional.labels import check_unknown
+from gcl_hard.functional.negatives import as_labels, described
 
 STATE = "embeddings", "labels", "pointer", "filled"
 
@@ -104,17 +105,13 @@ class Queue(nn.Module):
         """
         _refuse_recomputed()
         size, dim = self.embeddings.shape
-        if not isinstance(z, Tensor) or z.dim() != 2 or z.shape[1] != dim:
-            got = [*z.shape] if isinstance(z, Tensor) else type(z).__name__
-            raise InputError(f"a queue of width {dim} takes embeddings [B, {dim}], got {got}")
-        try:
-            known = None if labels is None else torch.as_tensor(labels)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(f"a queue keeps classes, integers [{len(z)}]: {error}") from error
+        if z.shape[1:] != (dim,):
+            raise InputError(f"a queue takes embeddings [B, {dim}], got {described(z)}")
+        known = None if labels is None else as_labels(labels)
         if known is not None and (known.is_floating_point() or known.shape != z.shape[:1]):
             raise InputError(
-                f"a queue keeps classes, integers [{len(z)}], got {known.dtype} "
-                f"{list(known.shape)}: keep other labels yourself, as candidate_labels"
+                f"a queue keeps classes, integers [{len(z)}], got {described(known)}: keep other "
+                f"labels yourself, as candidate_labels"
             )
         if len(z) > size:
             raise InputError(

@@ -255,8 +255,7 @@ class NegativeSampler(nn.Module):
         """
         admitted = others
         if self.needs_labels:
-            if same_label is None:
-                raise InputError('admit="other_labels" needs labels')
+            assert same_label is not None
             admitted = others & ~same_label
         log_eta = self.log_eta(
             similarity, others=others, temperature=temperature, log_integrand=log_integrand,

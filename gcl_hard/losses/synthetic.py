@@ -238,8 +238,7 @@ class AdversarialNegatives(SyntheticNegatives):
                 self._replay.keep([scene.items], lambda: z if training else z[:, :0])
         elif z.shape[1] == 0:
             raise InputError(
-                "adversarial negatives learn in passes with a gradient, and this one is recomputed "
-                "after one without: give torch.utils.checkpoint use_reentrant=False"
+                "adversarial negatives need torch.utils.checkpoint with use_reentrant=False"
             )
         return Synthetic(z, torch.ones(z.shape[:2], dtype=torch.bool, device=z.device))
 

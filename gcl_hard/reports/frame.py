@@ -540,20 +540,10 @@ class Results:
         """The choices that were made by shorter runs, or are still open."""
         return choices(self.shorter, self._choosing)
 
-    def chosen_on(self, config: RunConfig) -> int | None:
-        """On how many splits a configuration was compared, if it was on fewer than it has."""
-        n = self.shorter[config].config.n_scores
-        return n if n < config.n_scores else None
-
     @property
     def undecided(self) -> list[Choice]:
         """The choices with an open run."""
         return [choice for choice in self.choices if choice.best is None]
-
-    @property
-    def tested(self) -> bool:
-        """Whether any configuration has a finished run, and not the shorter ones alone."""
-        return any(map(self.of, self.configs))
 
     @property
     def shown(self) -> list[RunConfig]:

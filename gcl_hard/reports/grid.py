@@ -22,6 +22,7 @@ from gcl_hard.experiments.settings import HEAD, RunConfig, known
 from gcl_hard.losses.methods import method
 from gcl_hard.reports import theme
 from gcl_hard.reports.frame import Results, compare, set_name
+from gcl_hard.reports.result_figures import DIFFERENCES, difference_figure
 from gcl_hard.reports.rows import apart, in_symbols, symbols_that_differ
 from gcl_hard.reports.tables import NOTHING, interval, text_frame
 from gcl_hard.theory.snapshots import OWN, name_of
@@ -219,7 +220,6 @@ def gain_table(data: pd.DataFrame) -> pd.DataFrame:
     return text_frame(["data set", "difference", "setting", *units], lines)
 
 
-@theme.themed
 def gain_figure(data: pd.DataFrame) -> Figure | None:
     """Gains of hardness with their intervals: one panel per data set and pair, settings down.
 
@@ -229,30 +229,19 @@ def gain_figure(data: pd.DataFrame) -> Figure | None:
     Returns:
         The figure; None with fewer than two settings.
     """
-    settings = [*data["setting"].unique()]
-    if len(settings) < 2:
+    if data["setting"].nunique() < 2:
         return None
-    groups = [*data.groupby(["dataset", "gain"], sort=False)]
-    figure, panels = theme.panels(
-        len(groups), height=1.1 + 0.19 * len(settings), top=0.1, grid="x", sharey=True
-    )
-    for panel, ((dataset, gain), group) in zip(panels, groups, strict=True):
-        hue = theme.colour(gain.partition(" ")[0])
-        y = [settings.index(setting) for setting in group["setting"]]
-        panel.axvline(0, color=theme.INK, linewidth=0.8)
-        panel.hlines(y, group["low"], group["high"], color=hue)
-        panel.plot(group["mean"], y, "o", color=hue, markersize=4.5, label=gain)
-        panel.set_title(f"{dataset}\n{gain}")
-    panels[0].set_yticks(range(len(settings)), settings)
-    panels[0].set_ylim(len(settings) - 0.4, -0.6)
+    lines = data.assign(
+        panel=data["dataset"] + "\n" + data["gain"], label=data["setting"],
+        method=data["gain"].str.partition(" ")[0],
+    )  # fmt: skip
     measures = [metric(name) for name in data["metric"].unique()]
-    label = " and ".join(
+    title = " and ".join(
         f"{'gain' if measure.higher else 'difference (less is better)'} in {measure.title}, "
         f"{measure.points}"
         for measure in measures
     )
-    figure.supxlabel(f"{label}, with 95 % interval", fontsize=theme.TEXT)
-    return figure
+    return difference_figure(lines[DIFFERENCES], f"{title}, with 95 % interval")
 
 
 @theme.themed

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-FOLDED = re.compile(r'^<details markdown="1">\n<summary>(.*)</summary>$', re.MULTILINE)
-
 
 def write_html(
     path: Path, text: str, figures: Mapping[Path, Figure | None], every: DataFrame | None = None
@@ -30,7 +26,7 @@ def write_html(
 
     Args:
         path: the file, NAME.html.
-        text: the page as Markdown, a heading first.
+        text: the page as Markdown, a heading first; names of users are escaped in it.
         figures: figures by file; the page names those that it shows.
         every: texts of all rows, for a table that can be filtered; None for none.
 
@@ -40,18 +36,23 @@ def write_html(
     Raises:
         InputError: if the path cannot be written to; names it.
     """
+    from markdown_it import MarkdownIt
+
     heading, _, rest = text.partition("\n")
-    pictures = {
-        file.name: f"data:image/png;base64,{base64.b64encode(drawn_as(figure, 'png')).decode()}"
-        for file, figure in figures.items()
-        if figure is not None
-    }
+    parser = MarkdownIt("commonmark").enable("table")
+    body = str(parser.render(rest))
+    for file, figure in figures.items():
+        if figure is not None:
+            data = base64.b64encode(drawn_as(figure, "png")).decode()
+            body = body.replace(
+                f'src="{parser.normalizeLink(file.name)}"', f'src="data:image/png;base64,{data}"'
+            )
     page = environment(html=True).get_template("results.html.j2").render(
         title=heading.removeprefix("# "), every="" if every is None else tables.html(every),
-        body=_as_html(rest, pictures),
+        body=body,
     )  # fmt: skip
-    with atomic_write(path) as file:
-        file.write(page.encode())
+    with atomic_write(path) as written:
+        written.write(page.encode())
     return [path]
 
 
@@ -76,23 +77,3 @@ def all_rows(rows: Sequence[Row]) -> DataFrame:
         name for name in table if name not in ("metric", "choice") or table[name].nunique() > 1
     ]
     return table[[name for name in columns if (table[name] != "").any()]]
-
-
-def _as_html(text: str, pictures: Mapping[str, str]) -> str:
-    """Markdown as HTML, its pictures inside."""
-    from markdown_it import MarkdownIt
-
-    inside = list[str]()
-
-    def kept(html: str) -> str:
-        """A placeholder for HTML until the rest is rendered."""
-        inside.append(html)
-        return f"KEPT{len(inside) - 1}END"
-
-    for name, data in pictures.items():
-        text = text.replace(f"]({name})", f"]({kept(data)})")
-    text = FOLDED.sub(lambda match: kept(f"<details><summary>{escape(match[1])}</summary>"), text)
-    text = text.replace("</details>", kept("</details>"))
-    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    body = re.sub(r"<p>(KEPT\d+END)</p>", r"\1", str(parser.render(text)))
-    return re.sub(r"KEPT(\d+)END", lambda match: inside[int(match[1])], body)

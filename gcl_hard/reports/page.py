@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +16,21 @@ from gcl_hard.reports.html import all_rows, write_html
 from gcl_hard.reports.rendering import check_target, rendered, write_files
 from gcl_hard.reports.rows import Row, rows
 
-FIGURES = {
-    "accuracy": ("Mean accuracies with 95 % intervals", ""),
-    "scores": ("Means with 95 % intervals", ""),
-    "ranks": (
-        "Average ranks over data sets",
-        "Ranks within the critical difference (Nemenyi) are not told apart.",
-    ),
-    "beta": ("{title} against β", ""),
-    "curve": (
-        "Monitoring accuracy against epoch",
-        "Nearest neighbours among training images, which the encoder has seen: no results.",
-    ),
-    "part": ("{title}, less that of scl", ""),
-    "learning": ("{title} against the number of training {item}s", ""),
-    "size": ("{title} against the number of {item}s of pre-training", ""),
-    "gain": ("What hardness adds at equal other settings, with 95 % intervals", ""),
-    "grid": (
-        "{title} and effective negatives over temperature and β",
-        "Where lines over γ / (1 + β) coincide, hardness is no more than a temperature.",
-    ),
+CAPTIONS = {
+    "accuracy": "means with 95 % intervals",
+    "ranks": "average ranks over data sets; a bar joins ranks within the critical difference",
+    "beta": "means against β",
+    "curve": "monitoring: nearest neighbours among training images, which the encoder has seen",
+    "part": "differences from scl on a part of the test items",
+    "learning": "means against the size of the training data",
+    "gain": "what hardness adds at equal other settings, with 95 % intervals",
+    "grid": "scores and effective negatives over temperature and β; where lines over γ / (1 + β) "
+    "coincide, hardness is no more than a temperature",
 }
-"""What figures show, of a metric with a title and of items, and how to read them."""
+"""What figures show."""
+
+Section = tuple[str, str]
+"""A protocol and the name of a metric, whose numbers never share a table."""
 
 
 def write(
@@ -60,43 +53,46 @@ def write(
     Raises:
         InputError: if the path cannot be written to, or a smoke run would replace results.
     """
-    from gcl_hard.reports import result_figures, transfer_figures
     from gcl_hard.reports.grid import gain_figure, gains, grid, grid_figure
+    from gcl_hard.reports.result_figures import FIGURES
 
     check_target(path, quick=quick)
     shown = rows(results) if shown is None else shown
     sections = tables.sections(shown)
-    draws = result_figures.FIGURES | transfer_figures.FIGURES
     drawn = {
-        path.with_name(f"{path.stem}-{slug(key, sections)}-{figure_name(name, key)}.png"): figure
-        for key, section_rows in sections.items()
-        for name, draw in draws.items()
-        if (figure := draw(section_rows)) is not None
+        section: {name: draw(section_rows) for name, draw in FIGURES.items()}
+        for section, section_rows in sections.items()
     }
     if len({config.protocol for config in results.shown}) == 1:
-        of_hardness = {"grid": grid_figure(grid(results)), "gain": gain_figure(gains(results))}
-        drawn |= {
-            path.with_name(f"{path.stem}-{slug(next(iter(sections)), sections)}-{name}.png"): figure
-            for name, figure in of_hardness.items()
+        first = next(iter(drawn.values()))
+        first |= {"grid": grid_figure(grid(results)), "gain": gain_figure(gains(results))}
+    stem = "page" if path.suffix == ".html" else path.stem
+    figures = {
+        section: {
+            name: f"{stem}-{slug(section, sections)}-{figure_name(name, section)}.png"
+            for name, figure in section_figures.items()
             if figure is not None
         }
-    text = page(results, shown, command=command, quick=quick, figures=[f.name for f in drawn])
+        for section, section_figures in drawn.items()
+    }
+    files = {
+        path.with_name(file): drawn[section][name]
+        for section, names in figures.items()
+        for name, file in names.items()
+    }
+    text = page(results, shown, command=command, quick=quick, figures=figures)
     if path.suffix == ".html":
-        return write_html(path, text, drawn, all_rows(shown))
+        return write_html(path, text, files, all_rows(shown))
     texts = {
         path: text,
         path.with_suffix(".csv"): tables.to_csv(shown),
         path.with_suffix(".tex"): "% A smoke run: not reportable.\n" * quick
         + tables.to_latex(shown),
     }
-    return write_files(texts, drawn)
+    return write_files(texts, files)
 
 
-Section = tuple[str, str]
-"""A protocol and the name of a metric, whose numbers never share a table."""
-
-
-def slug(section: Section, sections: Iterable[Section]) -> str:
+def slug(section: Section, sections: Mapping[Section, Any]) -> str:
     """A section in the names of files: its protocol, with the metric where there are several."""
     protocol, name = section
     several = [other for other, _ in sections].count(protocol) > 1
@@ -111,8 +107,9 @@ def figure_name(name: str, section: Section) -> str:
 
 
 def page(
-    results: Results, shown: Sequence[Row], *, command: str, quick: bool, figures: Sequence[str]
-) -> str:
+    results: Results, shown: Sequence[Row], *, command: str, quick: bool,
+    figures: Mapping[Section, Mapping[str, str]],
+) -> str:  # fmt: skip
     """The page of results, as Markdown for GitHub and MkDocs.
 
     Args:
@@ -120,33 +117,25 @@ def page(
         shown: its rows.
         command: the command that made them.
         quick: whether they come from a smoke run, which the page then says first.
-        figures: file names, ``NAME-<protocol>-<figure>.png``.
+        figures: of each section, the files of its figures, by the keys of :data:`CAPTIONS`.
     """
     from gcl_hard.reports.grid import choice_lines
 
-    sections = tables.sections(shown)
-    item = experiment_of(results.shown[0]).item if results.shown else "item"
     return rendered(
         "results.md.j2",
         title=title(results),
         command=command,
         results=results,
         quick=quick,
-        item=item,
-        epochs=tables.values((c for c in results.shown if c.encoders), "epochs"),
+        item=experiment_of(results.shown[0]).item if results.shown else "item",
         sizes=_sizes(results),
         compared=_compared(shown),
-        protocols=[
-            section_context(results, shown, key, _captions(figures, slug(key, sections), key, item))
-            for key in sections
+        sections=[
+            section_context(results, section_rows, figures.get(section, {}))
+            for section, section_rows in tables.sections(shown).items()
         ],
         origin=origin(results),
         tried=choice_lines(results) if results.shorter else None,
-        undecided=[
-            f"{choice.candidates[0].method} on {set_name(choice.candidates[0])} "
-            f"({choice.finished} of {len(choice.candidates)})"
-            for choice in results.undecided
-        ],
         shorter=_shorter(results),
     )
 
@@ -195,37 +184,19 @@ def _compared(shown: Sequence[Row]) -> list[dict[str, Any]]:
         {
             "metric": metric(name), "significance": significance,
             "baselines": tables.baseline_table(metric_rows),
-            "protocols": tables.protocol_table(metric_rows),
-            "optimism": tables.optimism_table(metric_rows),
         }
         for name, metric_rows in tables.by_metric(shown).items()
         if not (significance := tables.significance_table(metric_rows)).empty
     ]  # fmt: skip
 
 
-def _captions(
-    files: Iterable[str], stem: str, section: Section, item: str
-) -> dict[str, tuple[str, str]]:
-    """The figures of a section by their file names: what they show, and how to read them."""
-    name = metric(section[1]).title
-    captions = {figure_name(figure, section): caption for figure, caption in FIGURES.items()}
-    return {
-        file: (alt.format(title=f"{name[0].upper()}{name[1:]}", item=item), reading)
-        for file in files
-        if Path(file).stem.rpartition("-")[0].endswith(f"-{stem}")
-        for alt, reading in [captions[Path(file).stem.rpartition("-")[2]]]
-    }
-
-
 def section_context(
-    results: Results, shown: Sequence[Row], section: Section,
-    figures: Mapping[str, tuple[str, str]],
-) -> dict[str, Any]:  # fmt: skip
-    """Template variables of a protocol and metric."""
+    results: Results, section_rows: Sequence[Row], figures: Mapping[str, str]
+) -> dict[str, Any]:
+    """Template variables of the rows of a protocol and metric."""
     from gcl_hard.reports.grid import gain_table, gains, negatives_table
 
-    protocol, name = section
-    section_rows = [row for row in shown if (row.protocol, row.metric) == section]
+    section = protocol, name = section_rows[0].protocol, section_rows[0].metric
     experiment, measure = experiment_of(results.shown[0]), metric(name)
     source, means = experiment.published_means(name, max(row.sets for row in section_rows))
     chosen = [
@@ -240,15 +211,16 @@ def section_context(
         ),
         "differences": tables.difference_table([row for row in section_rows if row.sets == 1]),
         "negatives": negatives_table(results, protocol, tables.names(section_rows, "dataset")),
-        "gains": gain_table(gains(results)) if any("-gain." in name for name in figures) else None,
+        "gains": gain_table(gains(results)) if "gain" in figures else None,
         "choices": tables.choice_table(chosen) if chosen else None,
     }
     single = [record for row in section_rows if row.sets == 1 for record in row.records]
     scores = tables.score_tables(section_rows)
     scored = measure.label + tables.LESS * (not measure.higher)
     return {
-        "protocol": protocol, "scored": scored, "scores": scores, "figures": figures,
-        "source": source, "controls": " and ".join(tables.controls(section_rows)),
+        "protocol": protocol, "scored": scored, "scores": scores, "source": source,
+        "figures": {file: CAPTIONS[name] for name, file in figures.items()},
+        "controls": " and ".join(tables.controls(section_rows)),
         "remarks": [*tables.remarks(section_rows), *experiment.page_remarks(single)],
         "legend": tables.legend_of(
             section_rows, *scores, *further.values(), heads=(protocol, scored)

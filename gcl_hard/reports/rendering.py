@@ -53,9 +53,9 @@ def rendered(template: str, *, folder: Path = TEMPLATES, **context: Any) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def caption(figure: str, **facts: Any) -> str:
+def caption(figure: str, *, folder: Path = TEMPLATES, **facts: Any) -> str:
     """The caption of a figure in one line, from its template and the numbers that it states."""
-    lines = environment().overlay(trim_blocks=False, lstrip_blocks=False)
+    lines = environment(folder=folder).overlay(trim_blocks=False, lstrip_blocks=False)
     return " ".join(lines.get_template(f"captions/{figure}.j2").render(**facts).split())
 
 

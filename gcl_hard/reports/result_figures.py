@@ -1,22 +1,26 @@
-"""Figures of results: scores with intervals, ranks, β, curves, and those of the recipe."""
+"""Figures of results: scores with intervals, ranks, β, curves, and sizes of the training data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 
 from gcl_hard.evaluation import average_ranks, cliques, critical_difference, friedman
 from gcl_hard.evaluation.metrics import metric
+from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.settings import CONTROLS
 from gcl_hard.losses.methods import METHODS
 from gcl_hard.reports import theme
 from gcl_hard.reports.rows import rows_frame
+from gcl_hard.reports.tables import names
 
 if TYPE_CHECKING:
     from gcl_hard.reports.rows import Row
@@ -301,7 +305,128 @@ def _scale(axes: Axes, k: int, cd: float) -> None:
     axes.text(1 + cd / 2, -1.5, f"CD = {cd:.2f}", ha="center", fontsize=theme.SMALL)
 
 
+def part_figure(rows: Sequence[Row]) -> Figure | None:
+    """Differences from scl by a further metric, of a part of the test items: sets from the smallest
+    share of such items upwards, a panel for each row.
+
+    Args:
+        rows: of one protocol and metric.
+
+    Returns:
+        The figure; None of another metric, or without sets that both have been scored on.
+    """
+    compared = [row for row in rows if row.sets == 1 and "scl" in row.tests]
+    compared = [row for row in compared if row.kind == "inside"] or compared
+    if not compared or not (mask := metric(compared[0].metric).mask):
+        return None
+    if compared[0].metric not in experiment_of(compared[0].config).further_metrics:
+        return None
+    share = {row.dataset: float(row.records[0].tested()[0].masks[mask].mean()) for row in compared}
+    ordered = sorted(compared, key=lambda row: (row.label, -share[row.dataset]))
+    data = pd.DataFrame(
+        [
+            (row.label.replace(" ", "\n", 1), f"{row.dataset}, {100 * share[row.dataset]:.0f} %",
+             row.method, test.mean, test.low, test.high)
+            for row in ordered for test in [row.tests["scl"]]
+        ],
+        columns=DIFFERENCES,
+    )  # fmt: skip
+    title = metric(compared[0].metric).title
+    return difference_figure(data, f"{title} (their share of the test part), less that of scl")
+
+
+DIFFERENCES = ["panel", "label", "method", "mean", "low", "high"]
+
+
+@theme.themed
+def difference_figure(data: pd.DataFrame, title: str) -> Figure:
+    """Differences with their intervals.
+
+    Args:
+        data: with the columns of :data:`DIFFERENCES`; labels go down, in their order.
+        title: of the axis.
+    """
+    labels, groups = [*data["label"].unique()], [*data.groupby("panel", sort=False)]
+    figure, panels = theme.panels(
+        len(groups), height=1.1 + 0.19 * len(labels), top=0.3, grid="x", sharey=True
+    )
+    for panel, (name, group) in zip(panels, groups, strict=True):
+        y, hue = [labels.index(label) for label in group["label"]], theme.colour(group.iloc[0, 2])
+        panel.axvline(0, color=theme.INK, linewidth=0.8)
+        panel.hlines(y, group["low"], group["high"], color=hue)
+        panel.plot(group["mean"], y, "o", color=hue, markersize=4.5, label=name)
+        panel.set_title(name)
+        panel.locator_params(axis="x", nbins=5)  # more run into each other where panels are narrow
+    panels[0].set_yticks(range(len(labels)), labels)
+    panels[0].set_ylim(len(labels) - 0.4, -0.6)
+    figure.supxlabel(title, fontsize=theme.TEXT)
+    return figure
+
+
+def learning_figure(rows: Sequence[Row]) -> Figure | None:
+    """Scores against the number of training items, mean and standard deviation.
+
+    Args:
+        rows: of one protocol and metric.
+
+    Returns:
+        The figure; None of rows with one share of the training part, or several of one name.
+    """
+    shown = [row for row in rows if row.scores and row.sets == 1 and row.kind != "best"]
+    if len({row.share for row in shown}) < 2:
+        return None
+    points = [
+        (row.name, fmean(record.data["sizes"][0] for record in row.records), row) for row in shown
+    ]
+    methods = {
+        row.name: row.representation if row.method == "untrained" else row.method for row in shown
+    }
+    return size_curves(points, f"training {experiment_of(shown[0].config).item}s", methods)
+
+
+@theme.themed
+def size_curves(
+    points: Sequence[tuple[str, float, Row]], counted: str, methods: dict[str, str]
+) -> Figure | None:
+    """One panel per data set, one curve per name, over a number of items.
+
+    Args:
+        points: the curve, the number, and the row.
+        counted: what is counted.
+        methods: by the name of a curve, the method whose colour it has.
+
+    Returns:
+        The figure; None with two rows in one place.
+    """
+    places = {(row.dataset, *place): row for *place, row in points}
+    if len(places) < len(points):
+        return None
+    sets, styles = names((row for *_, row in points), "dataset"), theme.line_styles(methods)
+    figure, panels = theme.panels(len(sets), height=2.4)
+    for panel, dataset in zip(panels, sets, strict=True):
+        placed = [(x, curve, row.scores) for curve, x, row in points if row.dataset == dataset]
+        placed.sort(key=lambda place: place[0])
+        for index, (curve, style) in enumerate(styles.items()):
+            line = [(x * 1.03 ** (index - 2), scores.mean, scores.std or 0.0)
+                    for x, name, scores in placed if name == curve and scores]  # fmt: skip
+            if line:
+                x, mean, half = zip(*line, strict=True)
+                panel.errorbar(x, mean, half, elinewidth=0.7, markersize=3, linewidth=1.3,
+                               **style | {"label": None})  # fmt: skip
+        ticks = sorted({x for x, *_ in placed})
+        panel.set_title(dataset)
+        panel.set_xscale("log")
+        thousands = EngFormatter(sep="")
+        panel.set_xticks(ticks, [f"{n:.0f}" if n % 1000 else thousands(n) for n in ticks])
+        panel.minorticks_off()
+    figure.supxlabel(counted, fontsize=theme.TEXT)
+    figure.supylabel(metric(points[0][2].metric).label, fontsize=theme.TEXT)
+    theme.legend(figure, list(styles.values()))
+    return figure
+
+
 FIGURES: dict[str, Callable[[Sequence[Row]], Figure | None]] = {
     "accuracy": score_figure, "ranks": rank_figure, "beta": beta_figure, "curve": curve_figure,
+    "part": part_figure, "learning": learning_figure,
 }  # fmt: skip
-"""By the suffix of their files; that of scores is named by the metric."""
+"""By the suffix of their files; those of scores and of a part are named by the metric."""

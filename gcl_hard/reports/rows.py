@@ -78,7 +78,6 @@ class Row:
         common_splits: whether fold k is the same for all rows and seeds, and is called a split.
         is_deterministic: whether every seed has the same scores, so that one was run.
         encoder: name of its encoder, "" for a baseline without one.
-        chosen_on: number of the splits on which its setting was chosen, if those are not all.
         unit: what intervals are over beside seeds; empty for nothing.
         undefined: finished seeds that are left out, since their score is not defined.
         name: its name, if that is not its method.
@@ -115,7 +114,6 @@ class Row:
     common_splits: bool = False
     is_deterministic: bool = False
     encoder: str = ""
-    chosen_on: int | None = None
     unit: str = ""
     undefined: int = 0
     name: str = ""
@@ -319,8 +317,7 @@ def _of_method(results: Results, configs: Sequence[RunConfig], protocol: str) ->
         )  # fmt: skip
         if by is not None:
             named = in_symbols(config, apart(configs))
-            row = replace(row, kind="inside", paper=paper, group=named,
-                          chosen_on=results.chosen_on(config))  # fmt: skip
+            row = replace(row, kind="inside", paper=paper, group=named)
         is_open = by is not None and by.best is None
         method_rows.append(replace(row, setting="", beta=None) if is_open else row)
     if any(config in chosen for config in configs):

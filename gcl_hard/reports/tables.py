@@ -312,9 +312,9 @@ def score_tables(rows: Sequence[Row]) -> list[DataFrame]:
     """Methods down and at most five data sets across, of one protocol and metric.
 
     An entry is the mean ± standard deviation, † if it differs significantly from ucl,
-    points above the paper's figure, the setting of what was best on the test folds, and seeds where
-    they are not all finished. Nearest neighbours, and the numbers of seeds and splits where splits
-    are the same for all, have a column beside it.
+    points above the paper's figure, setting and optimism of what was best on the test folds, and
+    seeds where they are not all finished. Nearest neighbours, and the numbers of seeds and splits
+    where splits are the same for all, have a column beside it.
     """
     from pandas import DataFrame
 
@@ -365,6 +365,8 @@ def _entry(row: Row | None, *, plain: bool = False) -> str:
         parts.append(f"({points(row.gap)})")
     if row.kind == "best" and not plain:
         parts.append(row.setting)
+        if row.optimism is not None:
+            parts.append(f"optimism {metric(row.metric).difference(row.optimism)}")
     if seeds < row.expected:
         parts.append(f"[{seeds} of {row.expected}]")
     return " ".join(part.replace(" ", NBSP) for part in parts)
@@ -456,55 +458,6 @@ def baseline_table(rows: Sequence[Row]) -> DataFrame:
     heads = ("protocol", "data set", f"{most} trained method", f"{most} baseline",
              f"trained, {unit}", f"baseline, {unit}", f"difference, {measure.points}")  # fmt: skip
     return text_frame(heads, lines)
-
-
-def protocol_table(rows: Sequence[Row]) -> DataFrame:
-    """Protocol ``transductive`` minus ``inductive``, same seeds and settings, mean over methods.
-
-    Args:
-        rows: of one metric.
-    """
-    fixed = {(r.protocol, r.dataset, r.method, r.setting): r for r in rows if r.kind == "fixed"}
-    lines = []
-    for (protocol, dataset, *key), row in fixed.items():
-        other = fixed.get(("inductive", dataset, *key))  # type: ignore[arg-type]
-        if protocol == "transductive" and other is not None and row.scores and other.scores:
-            seeds = [seed for seed in row.scores.seeds if seed in other.scores.seeds]
-            aware = "label-aware" if row.reads_labels else "label-free"
-            gain = (
-                row.scores.restricted(seeds).mean - other.scores.restricted(seeds).mean
-                if seeds
-                else None
-            )
-            lines += [(aware, dataset, gain)] * bool(seeds)
-    mean = "mean over methods and sets"
-    lines += [(aware, mean, gain) for aware, _, gain in lines]
-    return _points_across(lines, ["methods", "dataset"], rows)
-
-
-def optimism_table(rows: Sequence[Row]) -> DataFrame:
-    """By how much ``best`` is better than ``inside``.
-
-    Args:
-        rows: of one metric.
-    """
-    known = [r for r in rows if r.optimism is not None]
-    lines = [(r.protocol, r.title, r.dataset, r.optimism) for r in known]
-    return _points_across(lines, ["protocol", "method", "dataset"], rows)
-
-
-def _points_across(
-    lines: Sequence[tuple[Any, ...]], keys: list[str], rows: Sequence[Row]
-) -> DataFrame:
-    """Mean differences as a table with the last key as columns."""
-    table = text_frame([*keys, "points"], lines)
-    if table.empty:
-        return table
-    wide = table.pivot_table(index=keys[:-1], columns=keys[-1], values="points", sort=False)
-    text = metric(rows[0].metric).difference
-    wide = wide.map(text, na_action="ignore").fillna("–").reset_index()
-    wide.columns.name = None
-    return wide
 
 
 def choice_table(selections: Sequence[Selection]) -> DataFrame:

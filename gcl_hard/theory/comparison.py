@@ -124,10 +124,7 @@ def compare_each(scores: ScoreTable, log_etas: Iterable[Tensor]) -> list[LossCom
     comparisons = []
     for log_eta in log_etas:
         if log_eta.shape != scores.t.shape:
-            raise InputError(
-                f"log_eta must have the shape of the scores, {list(scores.t.shape)}, got "
-                f"{list(log_eta.shape)}"
-            )
+            raise InputError(f"log_eta must be {[*scores.t.shape]}, got {[*log_eta.shape]}")
         five = *plain, *_hardened(log_eta.detach().double(), log_h, h, parts)
         comparisons.append(LossComparison(
             PerDistribution(*(sums.eta_h - sums.eta for sums in five)),

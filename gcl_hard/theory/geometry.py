@@ -47,10 +47,7 @@ def alignment(z1: Tensor, z2: Tensor, alpha: float = 2.0) -> Tensor:
         tensor(2.0000, dtype=torch.float64)
     """
     if z1.shape != z2.shape:
-        raise InputError(
-            f"z1 and z2 must be the two sides of positive pairs, [B, d] each, got "
-            f"{list(z1.shape)} and {list(z2.shape)}"
-        )
+        raise InputError(f"z1 and z2 must be [B, d] each, got {[*z1.shape]} and {[*z2.shape]}")
     gap = unit(embeddings(z1, "z1")) - unit(embeddings(z2, "z2"))
     distances: Tensor = torch.linalg.vector_norm(gap, dim=1)
     return distances.pow(alpha).mean()

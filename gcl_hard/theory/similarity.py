@@ -47,13 +47,10 @@ def embeddings(z: Tensor, name: str = "z", at_least: int = 1) -> Tensor:
         >>> embeddings(torch.ones(1, 2)).dtype
         torch.float64
     """
-    if z.dim() != 2 or len(z) < at_least or z.shape[1] < 1:
-        raise InputError(
-            f"{name} must be [n, d] with n of at least {at_least} and d of at least 1, got "
-            f"{list(z.shape)}"
-        )
-    if not z.is_floating_point():
-        raise InputError(f"{name} must be floating point, got {z.dtype}")
+    fits = z.dim() == 2 and len(z) >= at_least and z.shape[1] >= 1
+    if not fits or not z.is_floating_point():
+        got = negatives.described(z)
+        raise InputError(f"{name} must be float [n, d], n at least {at_least}, got {got}")
     if not bool(z.isfinite().all()):
         raise InputError(f"{name} must be finite, got {int((~z.isfinite()).sum())} NaN or infinite")
     return z.detach().double()
@@ -144,10 +141,7 @@ def two_view_scores(
         tensor([2., 0., 2., 0.], dtype=torch.float64)
     """
     if z1.shape != z2.shape:
-        raise InputError(
-            f"z1 and z2 must be two views of the same items, [B, d] each, got {list(z1.shape)} "
-            f"and {list(z2.shape)}"
-        )
+        raise InputError(f"z1 and z2 must be [B, d] each, got {[*z1.shape]} and {[*z2.shape]}")
     check_number("temperature", temperature, above=0)
     n = len(z1)
     z = torch.cat([embeddings(z1, "z1"), embeddings(z2, "z2")])
@@ -357,10 +351,7 @@ def overlap(first: Tensor, second: Tensor) -> Tensor:
         tensor(0.5000, dtype=torch.float64)
     """
     if first.dim() != 1 or first.shape != second.shape:
-        raise InputError(
-            f"histograms must be two vectors of one length, got {list(first.shape)} and "
-            f"{list(second.shape)}"
-        )
+        raise InputError(f"histograms must be [n] each, got {[*first.shape]}, {[*second.shape]}")
     p, q = (counts.double() / counts.sum() for counts in (first, second))
     return torch.minimum(p, q).sum()
 

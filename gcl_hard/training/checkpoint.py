@@ -126,12 +126,10 @@ class Checkpoint:
         whole = load_torch(self.path, kind, {"schema_version": int}, remedy)
         version = whole["schema_version"]
         if version != SCHEMA_VERSION:
-            older = version < SCHEMA_VERSION
             raise InputError(
-                f"{self.path} has checkpoint version {version}, and this gcl_hard reads "
-                f"{SCHEMA_VERSION}: " + ("" if older else "upgrade gcl_hard, or ")
-                + "remove the file to start over"
-            )  # fmt: skip
+                f"{self.path} has checkpoint version {version}, not {SCHEMA_VERSION}: upgrade "
+                f"gcl_hard, or remove the file to start over"
+            )
         with reading(self.path, kind, remedy):
             if why := unlike(whole, {"run": dict, "notes": dict, "state": dict}):
                 raise ValueError(why)

@@ -113,18 +113,19 @@ def train_ensemble(
     if ensemble.alone is not None:
         return _one_by_one(ensemble, each, names, on_epoch, snapshots)
     dtype = next(ensemble.models[0].parameters()).dtype
-    if any(options.optimiser is not None or callable(options.lr_schedule) for options in each):
-        raise InputError(
-            "an ensemble is optimised by Adam, constant or cosine: train models with another "
-            "optimiser or schedule one by one, by gcl_hard.fit"
-        )
     for options in each:
-        whole = options.accumulate == options.parts == 1
-        if PRECISIONS.get(options.precision) != dtype or not whole:
+        other = {
+            "optimiser": options.optimiser is not None,
+            "lr_schedule": callable(options.lr_schedule),
+            "precision": PRECISIONS.get(options.precision) != dtype,
+            "accumulate": options.accumulate > 1,
+            "parts": options.parts > 1,
+        }
+        if any(other.values()):
+            different = ", ".join(name for name, used in other.items() if used)
             raise InputError(
-                f"models of an ensemble train on whole batches, without accumulation, in their own "
-                f"precision, {dtype}, got {options.precision}, accumulate {options.accumulate} and "
-                f"parts {options.parts}: train models one by one, by gcl_hard.fit"
+                f"an ensemble trains by Adam on whole batches in {dtype}: with another {different} "
+                f"train models one by one, by gcl_hard.fit"
             )
     with memory_for(lambda: f"out of memory with {n} models in an ensemble"):
         return _Run(copy.copy(ensemble), each, names).train(on_epoch, snapshots)
@@ -407,25 +408,18 @@ class Adam:
 
 
 def _check_equal(modules: Sequence[nn.Module]) -> None:
-    first = _shapes(modules[0])
-    for m, module in enumerate(modules[1:], start=1):
-        if _shapes(module) == first:
-            continue
-        if type(module) is not type(modules[0]):
-            kinds = type(modules[0]).__name__, type(module).__name__
-            raise InputError(f"models of an ensemble must be equal, got {kinds[0]} and {kinds[1]}")
-        other = _shapes(module)
-        name = next(n for n in (*first, *other) if first.get(n) != other.get(n))
-        raise InputError(
-            f"models of an ensemble must have equal shapes: {name} is {_shown(first.get(name))} "
-            f"in the first and {_shown(other.get(name))} in number {m + 1}"
-        )
+    kind, first = type(modules[0]).__name__, _shapes(modules[0])
+    for m, module in enumerate(modules[1:], start=2):
+        other, shapes = type(module).__name__, _shapes(module)
+        if other != kind:
+            raise InputError(f"models of an ensemble must be equal, got {kind} and {other}")
+        for name in (name for name in first | shapes if first.get(name) != shapes.get(name)):
+            raise InputError(
+                f"models of an ensemble must have equal shapes: {name} is {first.get(name)} in the "
+                f"first and {shapes.get(name)} in number {m}"
+            )
 
 
-def _shapes(module: nn.Module) -> dict[str, tuple[object, ...]]:
+def _shapes(module: nn.Module) -> dict[str, str]:
     named = (*module.named_parameters(), *module.named_buffers())
-    return {name: (tuple(value.shape), value.dtype, value.device) for name, value in named}
-
-
-def _shown(description: tuple[object, ...] | None) -> str:
-    return "absent" if description is None else ", ".join(map(str, description))
+    return {name: f"{[*value.shape]} {value.dtype} {value.device}" for name, value in named}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import logging
 import os
@@ -10,7 +9,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -26,9 +25,7 @@ from gcl_hard.errors import (
     check_at_least,
     check_number,
     check_option,
-    unknown,
 )
-from gcl_hard.files.stored import unlike, unlike_ours
 from gcl_hard.functional.negatives import all_finite
 from gcl_hard.losses.caching import cached_backward
 from gcl_hard.losses.gathering import InStep, summed, world_size
@@ -108,11 +105,6 @@ class Optimisation:
         check_number("weight-decay", self.weight_decay, least=0)
         if not callable(self.lr_schedule):
             check_option("lr-schedule", self.lr_schedule, get_args(LrSchedule))
-        if self.optimiser is not None and not callable(self.optimiser):
-            raise InputError(
-                f"optimiser is called as optimiser(parameters, lr=…, weight_decay=…), so give a "
-                f"class such as torch.optim.AdamW, got {self.optimiser!r}"
-            )
         check_option("precision", self.precision, get_args(Precision))
 
 
@@ -156,9 +148,8 @@ def train(
         Mean loss per epoch, nats, over all processes, including epochs before a resume.
 
     Raises:
-        InputError: for batches of another type, a checkpoint that is damaged or belongs to another
-            run, or a model that does not return a loss; on all processes, if they have unequal
-            numbers of batches.
+        InputError: for a checkpoint that is damaged or belongs to another run; on all processes,
+            if they have unequal numbers of batches.
         OutOfMemory: if memory runs out; says what to lower.
         DivergenceError: if a loss, or a weight at the end, is not finite; names epoch, batch and
             setting.
@@ -176,11 +167,6 @@ def train(
         >>> losses[0] > losses[-1]
         True
     """
-    if not callable(batches) and not isinstance(batches, Iterable):
-        raise InputError(
-            f"batches must be a loader, or a function from the epoch to its batches, got "
-            f"{type(batches).__name__}"
-        )
     if stopping is not None and stopping.best_epoch:
         raise InputError("this EarlyStopping has been used in a training: give a new one")
     epoch_batches = batches if callable(batches) else lambda epoch: batches
@@ -236,7 +222,7 @@ def fit(
         Mean loss per epoch, nats.
 
     Raises:
-        InputError: for data of another type, unusable settings, or data that the model's
+        InputError: for data of another type, settings out of range, or data that the model's
             ``check_data`` refuses.
         DivergenceError: if a loss, or a weight at the end, is not finite.
 
@@ -247,36 +233,18 @@ def fit(
         >>> len(losses)
         2
     """
-    if not isinstance(model, nn.Module):
-        raise InputError(
-            f"fit takes a model and then its data, got {type(model).__name__} as model"
-        )
-    unknown_settings = optimisation.keys() - {field.name for field in fields(Optimisation)}
-    if unknown_settings:
-        raise unknown(
-            "setting", min(unknown_settings), (field.name for field in fields(Optimisation))
-        )
     _check_classes(model, data)
     if (check_data := getattr(model, "check_data", None)) is not None:
         check_data(data)
     if device is None:
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
     make_batches = getattr(data, "batches", None)
-    if make_batches is None and hasattr(data, "edge_index"):
+    if make_batches is None and (isinstance(data, str | list) or hasattr(data, "edge_index")):
         raise InputError(
-            f"fit takes sets and loaders, and this is a single graph ({type(data).__name__}): give "
-            f"NodeSet.from_graph(graph) to a model of its nodes, or GraphSet.from_graphs([…]) of "
-            f"several graphs"
+            f"fit takes a set (GraphSet.from_graphs([…]), NodeSet.from_graph(graph), ViewPairs) "
+            f"or a loader, got {type(data).__name__}"
         )
     batches = data if make_batches is None else make_batches(batch_size, seed=seed)
-    if isinstance(batches, str | list | tuple) or not (
-        callable(batches) or isinstance(batches, Iterable)
-    ):
-        raise InputError(
-            f"fit takes a set of graphs (GraphSet.from_graphs of a list), a graph of nodes "
-            f"(NodeSet.from_graph), pairs of views of images (ViewPairs), or a loader, got "
-            f"{type(data).__name__}"
-        )
 
     def moved(epoch: int) -> Iterator[Any]:
         for batch in batches(epoch) if callable(batches) else batches:
@@ -298,8 +266,7 @@ def _check_classes(model: nn.Module, data: Any) -> None:
     classes = classes and int(labels[0]) != getattr(model.loss, "unknown", None)
     if classes and bool((labels == labels[0]).all()):
         raise InputError(
-            f"all {len(labels)} items belong to one class, and this method's negatives belong to "
-            f"other classes: train with ucl or hucl, or on several classes"
+            f"all {len(labels)} items are of one class, and negatives of others: take ucl or hucl"
         )
 
 
@@ -338,17 +305,9 @@ class _Encoding(nn.Module):
     def __init__(self, model: nn.Module, parts: int) -> None:
         super().__init__()
         kind = type(model)
-        if not (hasattr(model, "in_parts") and hasattr(model, "encode_part")):
+        if not hasattr(model, "in_parts") or _depth(kind, "forward") < _depth(kind, "in_parts"):
             raise InputError(
-                f"parts is {parts}, and {kind.__name__} encodes whole batches: leave it out, or "
-                f"give the model in_parts(batch, n) and encode_part(part), as InfoGraph, TwoView "
-                f"and ImageContrast have them"
-            )
-        depths = {name: _depth(kind, name) for name in ("forward", "in_parts")}
-        if depths["forward"] < depths["in_parts"]:
-            raise InputError(
-                f"parts is {parts}, and {kind.__name__} overrides forward, whose loss is not that "
-                f"of in_parts: override in_parts(batch, n), too, or leave parts out"
+                f"parts is {parts}, and {kind.__name__} has no in_parts(batch, n) of its forward"
             )
         self.model: Any = model
 
@@ -381,9 +340,7 @@ class _Run:
         self.images, self.stopping = images, stopping
         world = world_size() if together else 1
         if world > 1 and "LOCAL_RANK" not in os.environ:
-            raise InputError(
-                "processes that train together are started by torchrun: LOCAL_RANK is not set"
-            )
+            raise InputError("processes that train together are started by torchrun")
         local = int(os.environ.get("LOCAL_WORLD_SIZE", world))
         self.world = world
         self.fabric: Any = _Alone(device)
@@ -391,27 +348,8 @@ class _Run:
             self.fabric = _fabric(device, world, local, optimisation.precision)
         self.in_step = InStep() if world > 1 else None
         params = list(model.parameters())
-        if not any(p.requires_grad for p in params):
-            n = len(params)
-            raise InputError(
-                f"{type(model).__name__} has nothing to train: "
-                + (f"all {n} parameters are frozen (requires_grad)" if n else "no parameters")
-            )
         rates = {"lr": optimisation.lr, "weight_decay": optimisation.weight_decay}
-        make = optimisation.optimiser or adam_of
-        try:
-            self.optimizer = make(params, **rates)
-        except TypeError as error:
-            raise InputError(
-                f"optimiser is called as optimiser(parameters, lr=…, weight_decay=…), which fails: "
-                f"{error}; wrap it in a function with these arguments"
-            ) from error
-        closure = inspect.signature(self.optimizer.step).parameters.get("closure")
-        if closure is not None and closure.default is closure.empty:
-            raise InputError(
-                f"{type(self.optimizer).__name__} calls the model several times in a step, and "
-                f"training calls it once: give an optimiser such as torch.optim.AdamW"
-            )
+        self.optimizer = (optimisation.optimiser or adam_of)(params, **rates)
         called = model if optimisation.parts == 1 else _Encoding(model, optimisation.parts)
         self.wrapped, self.wrapped_optimizer = self.fabric.setup(called, self.optimizer)
         self.scheduler: torch.optim.lr_scheduler.LRScheduler | None = None
@@ -447,15 +385,12 @@ class _Run:
 
         def ran_out() -> str:
             size, images = _size(group), ""
-            more = "raise parts (all negatives, activations of one part), "
-            in_parts = more if hasattr(self.model, "in_parts") else ""
+            in_parts = "raise parts, " if hasattr(self.model, "in_parts") else ""
             if self.images is not None:  # also known while a batch's views are made
                 size, images = " ({} images of {} pixels)".format(*self.images), "size, or "
             return (
                 f"out of memory in epoch {epoch}, batch {len(self.losses) + 1}{size}"
-                f"{_suffix(self.setting)}: {in_parts}lower {images}batch-size (accumulate then "
-                f"averages several batches a step, each with fewer negatives), or use precision "
-                f"bf16 or a smaller encoder"
+                f"{_suffix(self.setting)}: {in_parts}lower {images}batch-size, or use bf16"
             )
 
         with memory_for(ran_out):
@@ -508,10 +443,10 @@ class _Run:
             model: Any = self.model
             parts, joined_loss = model.in_parts(batch, self.optimisation.parts)
             return cached_backward(
-                lambda part: self.wrapped(part).rows, parts, lambda *z: _checked(joined_loss(*z)),
+                lambda part: self.wrapped(part).rows, parts, joined_loss,
                 backward=backward, modules=self.wrapped,
             )  # fmt: skip
-        loss = _checked(self.wrapped(batch))
+        loss: Tensor = self.wrapped(batch)
         backward(loss)
         return loss.detach()
 
@@ -592,7 +527,6 @@ class _Run:
                 raise ValueError("only one of them has early stopping")
             if self.stopping is not None and kept is not None:
                 self.stopping.set_run_state(kept)
-            _check_state(state, self.optimizer, self.scheduler)
             self.optimizer.load_state_dict(state["optimizer"])
             if self.scheduler is not None:
                 self.scheduler.load_state_dict(state["scheduler"])
@@ -620,36 +554,6 @@ def _fabric(device: torch.device, world: int, local: int, precision: Precision) 
     )  # fmt: skip
     fabric.launch()
     return fabric
-
-
-def _check_state(state: State, optimizer: Any, scheduler: Any) -> None:
-    """ValueError for states that optimisers accept, but whose compiled code would overrun."""
-    ours = {
-        "optimizer": {"param_groups": [
-            {name: value for name, value in group.items() if name != "params"}
-            for group in optimizer.param_groups
-        ]},
-        "random": (random := {**random_state(), "cuda": []}), "random_at_epoch": random,
-        "scheduler": None if scheduler is None else scheduler.state_dict(),
-    }  # fmt: skip
-    without_cuda = {name: {**state[name], "cuda": []} for name in ("random", "random_at_epoch")}
-    why = unlike(state, {
-        "epoch": int, "step": int, "means": list[float], "sizes": list[int],
-        "losses": list[Tensor], "trained": list[Tensor],
-    }) or unlike_ours({**state, **without_cuda}, ours)  # fmt: skip
-    if why is not None:
-        raise ValueError(why)
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-    moments_by_weight = state["optimizer"]["state"]
-    for key, moments in moments_by_weight.items():
-        for name, moment in moments.items():
-            if torch.is_tensor(moment) and not (
-                moment.shape in (weights[key].shape, ())
-                and moment.is_floating_point()
-                and moment.layout == torch.strided
-                and (moment.numel() == 1 or all(moment.stride()))
-            ):
-                raise ValueError(f"{name} of weight {key} is no state of this optimiser")
 
 
 def _with_run_state(model: nn.Module) -> Iterator[tuple[str, Any]]:
@@ -690,10 +594,7 @@ def sparse_adam(
         tensor([False,  True, False])
     """
     if weight_decay:
-        raise InputError(
-            f"sparse updates change only the rows of a batch, and a weight decay of "
-            f"{weight_decay:g} would change all: leave one of them out"
-        )
+        raise InputError(f"a weight decay of {weight_decay:g} would change all rows of a table")
     return torch.optim.SparseAdam([*parameters], lr=lr)
 
 
@@ -796,8 +697,7 @@ def mean_loss(
             f"the loss is {values[batch].item()} in epoch {epoch}, batch {batch + 1} of "
             f"{len(losses)}{_suffix(setting)}; nothing of this run was saved. "
             + (
-                "It is before the first step: look for numbers that are not finite in the data "
-                "and in the encoder's output"
+                "It is before the first step: look for numbers that are not finite in the data"
                 if (epoch, batch) == (1, 0)
                 else "Lower lr or beta, or raise temperature"
             )
@@ -810,39 +710,15 @@ def mean_loss(
             f"{n_idle} of {len(those)} batches of epoch {epoch} have no anchor with a positive and "
             f"a negative, and train nothing"
         )
-        remedy = (
-            "batches need two items, and several classes where negatives belong to another class: "
-            "shuffle, or raise batch-size"
-        )
+        remedy = "batches need two items, and several classes where labels decide"
         if n_idle == len(those):
             raise InputError(f"{note}{_suffix(setting)}: {remedy}")
         rest = n_idle == 1 and not those[-1] and 2 * sizes[-1] < max(sizes)
         if epoch == 1 and not rest:
             warnings.warn(f"{note} (their losses of 0 are not in the mean): {remedy}", stacklevel=2)
     if epoch == 1 and not n_idle and not values.any():
-        warnings.warn(
-            "the loss of every batch of the first epoch is 0, so that nothing may be trained: "
-            "check that batches hold negatives, that labels have several classes and that "
-            "embeddings differ",
-            stacklevel=2,
-        )
+        warnings.warn("the loss of every batch of the first epoch is 0", stacklevel=2)
     return float(values[those].mean())
-
-
-def _checked(loss: Any) -> Tensor:
-    """A model's output, checked to be a loss."""
-    if not isinstance(loss, Tensor) or loss.numel() != 1:
-        got = f"a tensor {[*loss.shape]}" if isinstance(loss, Tensor) else type(loss).__name__
-        raise InputError(
-            f"a model must map a batch to its loss, one number as a tensor [], got {got}: return "
-            f"the loss alone"
-        )
-    if not loss.requires_grad:
-        raise InputError(
-            "the model's loss has no gradient: it is detached, or does not depend on a parameter "
-            "that is trained (requires_grad)"
-        )
-    return loss
 
 
 def _suffix(setting: str) -> str:

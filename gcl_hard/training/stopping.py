@@ -10,7 +10,6 @@ import numpy as np
 from torch import Tensor, nn
 
 from gcl_hard.errors import check_at_least
-from gcl_hard.files.stored import unlike, unlike_ours
 
 
 class EarlyStopping:
@@ -90,10 +89,7 @@ class EarlyStopping:
 
     def set_run_state(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`run_state` returned."""
-        kinds = {"epoch": int, "best": list[float], "ended": bool, "weights": dict}
         ours = self.model.state_dict()
-        if why := unlike(state, kinds) or unlike_ours(state["weights"], ours):
-            raise ValueError(why)
         best = state["best"]
         self.best_epoch, self.ended = state["epoch"], state["ended"]
         self.best = best[0] if len(best) == 1 else tuple(best)

@@ -5,18 +5,13 @@ from __future__ import annotations
 import importlib
 import json
 import math
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-
-from tests.said import says
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,11 +29,6 @@ def plan(bare_names: None) -> ModuleType:
 @pytest.fixture(scope="module")
 def shown(bare_names: None) -> ModuleType:
     return importlib.import_module("documented_commands")
-
-
-@pytest.fixture(scope="module")
-def printed(bare_names: None) -> ModuleType:
-    return importlib.import_module("compare_scripts.printed")
 
 
 def record(method: str, seed: int, **changed: Any) -> dict[str, Any]:
@@ -108,15 +98,6 @@ def test_what_is_missing_is_a_difference(
     assert compared(folder(record("ucl", 1)), folder(record("ucl", 1, **change))).differences
 
 
-def test_a_setting_of_one_tree_alone_does_not_part_the_runs(compared: Callable[..., Any]) -> None:
-    old = [record("ucl", 0), record("hscl", 0)]
-    new = [record(name, 0, config={"added": True}) for name in ("ucl", "hscl")]
-    comparison = compared(folder(*old), folder(*new))
-    assert comparison.runs == 2
-    for name, difference in zip(("hscl", "ucl"), sorted(comparison.differences), strict=True):
-        assert says(difference, f"method={name} seed 0: config.added:", "here")
-
-
 def test_tables_are_compared_by_their_words_in_any_order(compared: Callable[..., Any]) -> None:
     old = {"page.csv": "method,epoch,mean,seconds\nucl,1,80.5,3\nucl,2,81,3\nhscl,1,,3\n"}
     new = {"page.csv": "epoch,method,mean\n1,hscl,\n1,ucl,80.5\n2,ucl,81.0\n"}
@@ -145,10 +126,7 @@ def test_ensembles_agree_to_a_tolerance(compared: Callable[..., Any]) -> None:
 def test_ensembles_whose_losses_or_accuracies_moved_differ(compared: Callable[..., Any]) -> None:
     assert len(compared(ensembles(0.0), ensembles(0.0, 2e-4), ensemble=True).differences) == 20
     (moved,) = compared(ensembles(0.0), ensembles(-1.0), ensemble=True).differences
-    assert says(moved, -0.475, "points", 20, "seeds")
-
-
-def test_accuracies_of_an_ensemble_may_scatter(compared: Callable[..., Any]) -> None:
+    assert "-0.475 points" in moved
     old = [record("ucl", seed) for seed in range(20)]
     new = [record("ucl", s, scores={"accuracy": [80.0 + s + (-1) ** s, 90.0]}) for s in range(20)]
     assert compared(folder(*old), folder(*new), ensemble=True).differences == []
@@ -181,66 +159,6 @@ def test_saved_weights_are_compared_to_the_bit(tmp_path: Path, commits: ModuleTy
     assert comparisons[0].values["a.pt.saved.encoder.layer.1.0"] == weights[1, 0].item()
     assert commits.compare(comparisons[0], comparisons[0]).differences == []
     assert len(commits.compare(*comparisons).differences) == weights.numel()
-
-
-def test_what_scripts_print_is_compared_by_line_and_of_pages_the_tables(
-    compared: Callable[..., Any],
-) -> None:
-    old = {"a.printed": "exit status 0\nloss 0.25 of 3\nok", "page.md": "Prose.\n| ucl | 80.5 |\n"}
-    assert compared(old, old | {"page.md": "Other\nwords.\n\n| ucl | 80.5 |\n"}).differences == []
-    (row,) = compared(old, old | {"page.md": "Prose.\n| ucl | 80.6 |\n"}).differences
-    assert says(row, "80.5", "80.6")
-    (line,) = compared(old, old | {"a.printed": old["a.printed"].replace("3", "4")}).differences
-    assert says(line, "loss 0.25 of 3", "loss 0.25 of 4")
-    assert compared(old, old | {"a.printed": "exit status 0\nloss 0.25 of 3"}).differences
-
-
-@pytest.mark.slow
-def test_scripts_print_the_same_twice_but_for_what_is_their_own(tmp_path: Path) -> None:
-    scripts = tmp_path / "scripts"
-    scripts.mkdir()
-    (scripts / "helper.py").write_text("from random import random\nprint('imported', random())")
-    (scripts / "01_draws.py").write_text(
-        "import tempfile, time, helper, numpy, torch\n"
-        "print(numpy.random.rand(), torch.rand(1), hash('x'))\n"
-        "print(f'{time.time():.3f} s', object(), tempfile.mkdtemp() + '/a.csv', __file__)\n"
-    )
-    (scripts / "02_fails.py").write_text("import helper\nprint(1)\nraise ValueError('for 3')")
-    outputs = []
-    for name in ("old", "new"):
-        folder = tmp_path / name
-        folder.mkdir()
-        subprocess.run(
-            [sys.executable, str(ROOT / "benchmarks/compare_scripts/printed.py"), str(scripts)],
-            cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True,
-        )  # fmt: skip
-        outputs.append({p.name: p.read_text(encoding="utf-8") for p in folder.iterdir()})
-    assert outputs[0] == outputs[1]
-    assert set(outputs[0]) == {"01_draws.printed", "02_fails.printed"}
-    status, drawn, failed = (outputs[0]["02_fails.printed"].splitlines()[i] for i in (0, 1, -1))
-    assert status.endswith("1")
-    assert re.fullmatch(r"imported 0\.\d+", drawn)
-    assert says(failed, "ValueError", "for 3")
-    assert not list(scripts.rglob("*.pyc"))
-
-
-def test_times_and_memory_are_masked_and_results_are_not(printed: ModuleType) -> None:
-    def lines(text: str) -> Any:
-        return printed.masked(text, "/tree", "/tmp/here")
-
-    assert lines("step 2.5 ms, 1 GB, /tree/a at /tmp/here/x") == lines(
-        "step 31.25 ms, 12 GB, /tree/a at /tmp/here/y_1"
-    )
-    frames = "Traceback (most recent call last):\n  File 'a', line 3\n    a()\nValueError: 3"
-    assert lines(frames) == lines(frames.replace("line 3", "line 30")) == ["ValueError: 3"]
-    for text in (
-        "accuracy 81.5",
-        "losses [1.25, 2.5]",
-        "5 of 6 batches",
-        "error 2.1e-08",
-        "seed 3",
-    ):
-        assert lines(text) == [text]
 
 
 @pytest.fixture
@@ -276,42 +194,9 @@ def test_scripts_run_again_when_their_text_changes(
         assert written.exists() == runs
 
 
-def test_commands_without_their_files_are_named_and_left_out(
-    tmp_path: Path, commits: ModuleType, plan: ModuleType, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "data").mkdir()
-    first = plan.Command("first", "pretrain", "--data-dir {shared}/data/molecules")
-    reads = plan.Command("reads", "bench", "--encoder ../first/a.pt", after=("first",))
-    available = plan.Command("there", "bench", "--data-dir {shared}/data")
-    assert commits.without_missing([first, reads, available], tmp_path) == [available]
-    assert says(capsys.readouterr().out, 2, f"{tmp_path}/data/molecules", "first", "reads")
-    (tmp_path / "data/molecules").mkdir()
-    assert commits.without_missing([first, reads, available], tmp_path) == [first, reads, available]
-    assert capsys.readouterr().out == ""
-
-
 def test_named_commands_come_with_those_whose_results_they_read(plan: ModuleType) -> None:
-    assert [c.name for c in plan.chosen(["fig1"])] == ["epochs", "fig1"]
+    assert [c.name for c in plan.chosen(["fig4"])] == ["diagnostics", "fig4"]
     assert [c.name for c in plan.chosen([])] == list(plan.COMMANDS)
-
-
-@pytest.mark.slow
-def test_a_command_is_found_in_either_spelling(tmp_path: Path, shown: ModuleType) -> None:
-    typed = {
-        "bench": "--seeds 3", "tune": "--trials 4", "figures": "fig4 results -o .",
-        "pretrain": "--dataset mine.csv --subset 10",
-    }  # fmt: skip
-    parsed = []
-    for spelling in ("python -m gcl_hard.", "gcl-hard "):
-        page = "\n".join(f"{spelling}{entry} {rest}" for entry, rest in typed.items())
-        (tmp_path / "README.md").write_text(f"`gcl-hard NAME` runs:\n```\n{page}\n```\n")
-        commands = shown.documented(tmp_path)
-        assert [command.entry for command in commands] == list(typed)
-        parsed.append(
-            shown.configurations(ROOT, [(command.entry, command.arguments) for command in commands])
-        )
-    assert parsed[0] == parsed[1]
-    assert not [configuration for configuration in parsed[0] if "error" in configuration]
 
 
 @pytest.mark.slow

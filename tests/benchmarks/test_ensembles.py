@@ -2,14 +2,11 @@ from __future__ import annotations
 
 import importlib
 import threading
-from argparse import ArgumentTypeError
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 
 import pytest
-import torch
 
-from benchmarks.live_tensors import LiveTensors
 from gcl_hard.experiments.plan import USUAL
 from gcl_hard.graphs import GraphSet, load
 from gcl_hard.graphs.protocols import folds_of
@@ -66,23 +63,6 @@ def test_laps_of_two_go_on_until_both_are_done_and_count_their_own(script: Modul
     assert (fast.seconds, slow.seconds) == (1.0, 6.0)
 
 
-def test_training_that_ends_by_itself_is_no_timing(script: ModuleType) -> None:
-    with script.stopped():
-        raise script.Enough
-    with pytest.raises(AssertionError, match="epochs"), script.stopped():
-        pass
-
-
-def test_rates_of_two_processes_add_up(script: ModuleType) -> None:
-    assert script.rates_added([3.0]) == pytest.approx(3.0)
-    # in 12 seconds one makes 4 pieces, the other 6
-    assert script.rates_added([3.0, 2.0]) == pytest.approx(12 / 10)
-
-
-def test_models_an_hour(script: ModuleType) -> None:
-    assert script.models_an_hour([0.1, 18.0]) == pytest.approx([180.0, 1.0])  # 20 s, an hour
-
-
 def test_contenders_take_turns_after_a_round_that_is_not_timed(
     script: ModuleType, cases: ModuleType
 ) -> None:
@@ -97,39 +77,6 @@ def test_contenders_take_turns_after_a_round_that_is_not_timed(
     assert seen == seen[:6] * 3
     assert [seconds[name] for name in seconds] == [[7.0 + i, 13.0 + i] for i in range(6)]
     assert models == {"one process, auto P": [4.0], "two processes, auto P": [4.0, 16.0]}
-
-
-def test_ratios_are_above_one_where_ours_is_faster(script: ModuleType) -> None:
-    seconds = {
-        "one process, plain": [6.0, 6.0],
-        "one process, P = 1": [4.0, 4.0],
-        "one process, P = 4": [2.0, 3.0],
-        "one process, auto P": [4.0, 3.0],
-        "two processes, plain": [3.0, 3.0],
-        "two processes, auto P": [3.0, 4.0],
-    }
-    assert script.against_plain(seconds, (1, 4)) == {
-        "one process, plain / one process, best P": [3.0, 2.0],
-        "one process, plain / one process, auto P": [1.5, 2.0],
-        "two processes, plain / two processes, auto P": [1.0, 0.75],
-    }
-
-
-def test_memory_of_a_model_is_a_slope_and_leaves_out_what_all_share(costs: ModuleType) -> None:
-    assert costs.slope({16: 1000 + 16 * 70, 4: 1000 + 4 * 70}) == 70
-    rows = costs.memory_rows(measured=2e6, estimated=3e6)
-    assert rows == {
-        "a model, estimated": [3.0],
-        "a model, measured": [2.0],
-        "a model, estimated / a model, measured": [1.5],
-    }
-
-
-def test_projection_counts_every_model_of_the_grid(costs: ModuleType) -> None:
-    an_epoch = {"ucl": 1e9, "hucl": 2e9, "scl": 3e9, "hscl": 4e9}
-    a_seed = sum(an_epoch[name] for name in ("ucl", *["hucl"] * 3, "scl", *["hscl"] * 3))
-    assert costs.projected(an_epoch, 1, tflops=2.0) == pytest.approx(a_seed * 200 * 10 / 2e12)
-    assert costs.projected(an_epoch, 10, tflops=20.0) == costs.projected(an_epoch, 1, 2.0)
 
 
 def test_operations_of_nodes_are_those_of_layers_heads_and_scores(
@@ -150,15 +97,6 @@ def test_operations_of_nodes_are_those_of_layers_heads_and_scores(
     assert 0 < counts["colours"] < counts["nodes"]
 
 
-def test_live_tensors_pass_over_sparse_matrices_but_not_over_their_products() -> None:
-    matrix = torch.eye(100).to_sparse_csr()
-    x = torch.ones(100, 30)
-    with LiveTensors(large=1) as live:
-        product = torch.sparse.mm(matrix, x)
-    # the result, and zeros that PyTorch may begin it with
-    assert product.nbytes <= live.peak_bytes <= 2 * product.nbytes
-
-
 def test_models_of_an_inductive_ensemble_hold_out_the_same_fold(
     cases: ModuleType, mutag: GraphSet
 ) -> None:
@@ -171,23 +109,8 @@ def test_models_of_an_inductive_ensemble_hold_out_the_same_fold(
     assert cases.first(config, mutag, 3).alone is None
 
 
-def test_models_under_transductive_see_all_graphs(cases: ModuleType, mutag: GraphSet) -> None:
-    encoders = cases.encoders(GraphConfig(), mutag, 3)
-    assert [(encoder.seed, encoder.held_out) for encoder in encoders] == [
-        (0, None),
-        (1, None),
-        (2, None),
-    ]
-
-
 @pytest.mark.parametrize("protocol", ["transductive", "inductive"])
 def test_the_usual_size_is_that_of_the_command(cases: ModuleType, protocol: str) -> None:
     size = cases.usual_size(cases.Case("MUTAG", "hscl", protocol))
     assert 1 < size <= USUAL["cpu"]
     assert (size == USUAL["cpu"]) == (protocol == "transductive")
-
-
-def test_sizes_are_read_in_order_and_have_a_model(script: ModuleType) -> None:
-    assert script.sizes_of("16,1,4,4") == (1, 4, 16)
-    with pytest.raises(ArgumentTypeError, match=r"ensemble\b.*\bmodel\b.*\b0$"):
-        script.sizes_of("0,4")

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from gcl_hard.figures import main
+from benchmarks.paper.__main__ import main
 
 ROOT = Path(__file__).parents[2]
 

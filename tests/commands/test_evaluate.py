@@ -30,6 +30,7 @@ from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.graphs.protocols import folds_of
 from gcl_hard.graphs.settings import GraphConfig
 from gcl_hard.images.settings import ImageConfig
+from tests.experiments import rewrite
 from tests.said import says
 
 SMALL: dict[str, Any] = {"seeds": 1, "folds": 2, "epochs": 1, "threads": 1, "progress": False}
@@ -137,10 +138,7 @@ def test_further_scores_come_of_what_runs_predicted(tmp_path: Path, mutag: Graph
     first = evaluated(tmp_path, Sums, mutag, ["ucl", "hscl"], seeds=2)
     files = {path: path.read_bytes() for path in tmp_path.glob("*.json")}
     for path, content in files.items():  # a result that recorded its accuracies alone
-        stored = json.loads(content)
-        stored["scores"] = {"accuracy": stored["scores"]["accuracy"]}
-        del stored["digest"]
-        path.write_text(json.dumps(stored), encoding="utf-8")
+        rewrite(path, scores={"accuracy": json.loads(content)["scores"]["accuracy"]})
     again = evaluated(tmp_path, Sums, mutag, ["ucl", "hscl"], seeds=2,
                       metric=["f1_macro", "accuracy"])  # fmt: skip
     assert {record.data["digest"] for record in again.results.records.values()}
@@ -187,10 +185,8 @@ def test_further_scores_come_of_what_runs_predicted(tmp_path: Path, mutag: Graph
 def test_results_without_predictions_are_named_and_counted(tmp_path: Path, mutag: GraphSet) -> None:
     evaluated(tmp_path, Sums, mutag, "ucl", seeds=2)
     (path, *_) = sorted(tmp_path.glob("*ucl*.json"))
-    stored = json.loads(path.read_text())
-    stored |= {"scores": {"accuracy": stored["scores"]["accuracy"]}, "test": None}
-    del stored["digest"], stored["predicted"]
-    path.write_text(json.dumps(stored), encoding="utf-8")
+    scores = {"accuracy": json.loads(path.read_text())["scores"]["accuracy"]}
+    rewrite(path, scores=scores, test=None, predicted=None)
     with pytest.warns(UserWarning, match=r"\b1 of 6\b.*balanced_accuracy.*\bucl\b.*--force"):
         evaluation = evaluated(tmp_path, Sums, mutag, "ucl", seeds=2, metric="balanced_accuracy")
     assert evaluation.table.set_index("method")["seeds"]["ucl"] == 1
@@ -253,14 +249,12 @@ def test_saved_encoders_make_the_saved_embeddings(tmp_path: Path, mutag: GraphSe
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"n_features": 10**9}, "other ones"), ({"dim": 10**7}, "other ones"),
-        ({"layers": 10**6}, "other ones"), ({"dim": 5}, "other ones"), ({}, "finite"),
+        ({"n_features": 10**9}, "other ones"), ({"dim": 5}, "other ones"), ({}, "finite"),
     ],
 )  # fmt: skip
 def test_an_encoder_unlike_its_settings_is_refused_before_it_is_made(
     change: dict[str, int], words: str, tmp_path: Path, mutag: GraphSet
 ) -> None:
-    """The first three would take a machine's memory, or hours."""
     evaluated(tmp_path, "gin", mutag, "hscl", dim=4, layers=1, baselines=())
     (whole,) = tmp_path.glob("*.pt")
     saved = torch.load(whole, weights_only=True)
@@ -296,13 +290,6 @@ def test_force_repeats_at_once(tmp_path: Path, mutag: GraphSet) -> None:
         return record.finished
 
     assert finished() < finished()
-
-
-def test_weights_in_other_code_are_a_warning(tmp_path: Path, mutag: GraphSet) -> None:
-    evaluated(tmp_path, Sums, mutag, baselines=())
-    (file,) = tmp_path.glob("*.pt")
-    with pytest.warns(UserWarning, match=r"code.*\.pt\b.*Sums@"):
-        gcl_hard.load_encoder(file, type("Sums", (Sums,), {}))
 
 
 def test_finished_runs_are_not_repeated_but_changed_ones_are(
@@ -382,18 +369,13 @@ def test_graphs_of_networkx_with_words_for_classes(tmp_path: Path) -> None:
         (lambda: Sums(7), {}, "too many positional arguments"),
         (nn.Linear, {}, "missing a required argument"),
         (lambda n: nn.Linear(n, 3), {}, "out_dim"),
-        ("gni", {}, "module:Name"),
         ("no_such_module:Mine", {}, r"no_such_module:Mine\b.*\bno_such_module\b"),
         (Sums, {"layers": 2}, r"^layers\b.*\bGIN\b"),
         (Sums, {"layer": 2}, r"setting 'layer'[^,]*\blayers\b"),
-        (Sums, {"seeds": 0}, "seeds"),
-        (Sums, {"method": "hslc"}, r"'hslc'[^,]*\bhscl\b"),
-        (Sums, {"select": True}, r"select\b.*several.*--select\b"),
+        (Sums, {"select": True}, r"select\b.*several"),
         (Sums, {"features": "constant"}, r"features labels\b.*\bconstant\b.*features"),
-        (Sums, {"jobs": 0}, r"jobs\D+1\D+0\b"),
         (Sums, {"report": "page.txt"}, "NAME.md"),
         (Sums, {"seeds": 1.5}, "seeds"),
-        (Sums, {"protocol": "half"}, "protocol"),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused_before_training(
@@ -474,20 +456,16 @@ def test_a_list_of_graphs_in_a_module_is_a_data_set(
     [
         (["--encoder=own_module:Nothing"], ["own_module", "'Nothing'"]),
         (["--encoder=broken:Mine"], ["broken", "ZeroDivisionError"]),
-        (["--encoder=needs:Mine"], ["needs", "nowhere_to_be_found"]),
         (["--encoder=own_module:shapes"], ["shapes", "encoder(n_features)", "default"]),
         (["--dataset=own_module:Mine"], ["Mine()", "'n_features'", "default"]),
-        (["--encoder=own_module:Mine", "--jk=last"], ["jk", "GIN"]),
         (["--encoder=Mine@12345678"], ["Mine@12345678", "gcl_hard.evaluate", "--encoder"]),
         (["--encoder=own_module:Mine@12345678"], ["own_module:Mine", "changed"]),
-        (["--encoder=resnet18"], ["encoder", "module:Name", "'resnet18'"]),
     ],
 )
 def test_what_a_module_lacks_is_said(
     arguments: list[str], facts: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "broken.py").write_text("1 / 0")
-    (folder / "needs.py").write_text("import nowhere_to_be_found")
     assert command(*arguments) == 2
     err = capsys.readouterr().err
     assert says(err, *facts)

@@ -94,10 +94,10 @@ def test_some_of_the_photos_and_a_log_in_a_file() -> None:
     ("data", "settings", "words"),
     [
         ("photos/", {"epoch": 3}, ["epoch", "epochs"]),
-        ("photos/", {"smiles": "smiles"}, ["smiles", "molecules", "images"]),
-        ("photos/", {"contrast": "two-view"}, ["contrast", "molecules"]),
+        ("photos/", {"smiles": "smiles"}, ["smiles", "images"]),
+        ("photos/", {"contrast": "two-view"}, ["contrast", "images"]),
         ("photos/", {"classes": 3}, ["classes", "not read"]),
-        ("chains.csv", {"labels": "labels.csv"}, ["labels", "images"]),
+        ("chains.csv", {"labels": "labels.csv"}, ["labels", "molecules"]),
         ("photos/", {"logger": print}, ["log_metrics"]),
         ("photos/", {"encoder": Pixels()}, ["Pixels", "class"]),
         ("photos/", {"dataset": "digits"}, ["dataset"]),

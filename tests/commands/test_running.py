@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
 from pathlib import Path
 
 import pytest
-import torch
 
-from gcl_hard.commands.running import run_command
 from gcl_hard.files.io import cache_root, expanded
 from gcl_hard.files.stored import read_yaml
 
@@ -58,7 +56,7 @@ def test_a_full_disk_behind_the_console_ends_no_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_signs_that_the_console_lacks_are_spelt(encoding: str, tmp_path: Path) -> None:
+def test_signs_that_the_console_lacks_are_question_marks(encoding: str, tmp_path: Path) -> None:
     with start(
         tmp_path, env={"PYTHONIOENCODING": encoding}, stdout=-1, stderr=subprocess.STDOUT
     ) as process:
@@ -66,74 +64,22 @@ def test_signs_that_the_console_lacks_are_spelt(encoding: str, tmp_path: Path) -
         assert process.returncode == 7
     first = output.split(" .", 1)[0]
     assert first == {
-        "ascii": "beta = 1 +- 2 -> ?", "latin-1": "beta = 1 ± 2 -> ?", "utf-8": "β = 1 ± 2 → 數",
+        "ascii": "? = 1 ? 2 ? ?", "latin-1": "? = 1 ± 2 ? ?", "utf-8": "β = 1 ± 2 → 數",
     }[encoding]  # fmt: skip
 
 
-def deep(n: int = 10**6) -> None:
-    deep(n - 1)
-
-
-@pytest.mark.parametrize(
-    ("refused", "message"),
-    [
-        (lambda: Path("A" * 300).stat(), "A" * 200),
-        (lambda: Path("no/such").read_text(), "no/such"),
-        (lambda: Path("a\0b").read_text(), "null"),
-        (lambda: torch.empty(2**55), "memory"),
-        (lambda: bytes(2**62), "memory"),
-        (deep, "nested"),
-        (lambda: 2.0 ** (10**9), "large"),
-    ],
-)
-def test_what_the_system_refuses_is_one_message(
-    refused: Callable[[], object], message: str, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    def command() -> int:
-        refused()
-        return 0
-
-    assert run_command(command, stopped=str) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("error: ")
-    assert message in err
-    assert "Traceback" not in err
-    monkeypatch.setenv("GCL_HARD_TRACEBACK", "1")
-    with pytest.raises((OSError, ValueError, MemoryError, RuntimeError, OverflowError)):
-        run_command(command, stopped=str)
-
-
-def test_a_home_that_is_not_known_is_named() -> None:
-    with pytest.raises(ValueError, match="nosuchuser"):
-        expanded("~nosuchuser/x")
-
-
-def test_a_user_without_a_home_has_a_cache_for_one_command(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def homeless() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
+def test_users_without_a_home_and_unknown_ones_have_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert expanded("~nosuchuser/x") == Path("~nosuchuser/x")
     for name in ("GCL_HARD_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Path, "home", homeless)
-    with pytest.warns(UserWarning, match="GCL_HARD_CACHE"):
-        root = cache_root()
-    assert root.is_dir()
-    assert cache_root() == root
-    assert root.stat().st_mode & 0o077 == 0
+    monkeypatch.setenv("HOME", "/nonexistent")
+    assert cache_root() == Path(tempfile.gettempdir(), ".cache", "gcl_hard")
 
 
-@pytest.mark.timeout(20)
-def test_yaml_that_does_not_end_is_refused(tmp_path: Path) -> None:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
-    (tmp_path / "laugh.yaml").write_text("\n".join(lines))
-    (tmp_path / "deep.yaml").write_text("beta: " + "[" * 20_000)
+def test_yaml_is_read_or_named(tmp_path: Path) -> None:
     (tmp_path / "few.yaml").write_text("a: &a [1, 2]\nb: *a\n")
-    os.mkfifo(tmp_path / "pipe.yaml")
-    for name in ("laugh", "deep", "pipe"):
-        with pytest.raises(ValueError, match=f"{name}.yaml"):
-            read_yaml(tmp_path / f"{name}.yaml")
     assert read_yaml(tmp_path / "few.yaml") == {"a": [1, 2], "b": [1, 2]}
+    for content in (b"a: [1", b"a: \xff", b"a: !!python/object/apply:os.getcwd []"):
+        (tmp_path / "odd.yaml").write_bytes(content)
+        with pytest.raises(ValueError, match=r"odd\.yaml"):
+            read_yaml(tmp_path / "odd.yaml")

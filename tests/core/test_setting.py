@@ -17,7 +17,6 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from gcl_hard.commands.bench import parse_bench
-from gcl_hard.commands.tune import parse_tune
 from gcl_hard.core.setting import Setting, declared, joined, resolve, stated
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.domains import CONFIGS
@@ -318,39 +317,6 @@ def reference_page() -> str:
     """The page of settings that the site has."""
     page: str = runpy.run_path(str(ROOT / "docs/settings.py"))["page"]()
     return page
-
-
-def page_spaces() -> dict[tuple[str, str], tuple[float, float, bool]]:
-    """What the reference page says a search draws from: low, high and whether on a log scale."""
-    spaces, domain = {}, ""
-    line_of = re.compile(r"\| `--(\S+)` .*search (\S+) … (\S+?)(, log)? \|")
-    for line in reference_page().splitlines():
-        if line.startswith("## "):
-            domain = line.removeprefix("## ").casefold()
-        elif match := line_of.match(line):
-            name, low, high, log = match.groups()
-            spaces[domain, name.replace("-", "_")] = float(low), float(high), log is not None
-    return spaces
-
-
-@pytest.mark.parametrize("domain", CONFIGS)
-def test_a_search_draws_a_setting_from_what_its_domain_declares(domain: str) -> None:
-    spaces = {
-        name: space for (page_domain, name), space in page_spaces().items() if page_domain == domain
-    }
-    declared_here = {n for n, field in known(CONFIGS[domain]).items() if field.setting.space}
-    assert {*spaces} == declared_here
-    assert "temperature" in spaces
-    for dimension in read_space(",".join(spaces), CONFIGS[domain]).dimensions:
-        drawn = dimension.distribution
-        assert (drawn.low, drawn.high, drawn.log) == spaces[dimension.name], dimension.name
-
-
-def test_a_search_of_links_can_draw_the_usual_temperature() -> None:
-    options = parse_tune(["--domain", "links", "--method", "hucl", "--space", "beta,temperature"])
-    (temperature,) = (d for d in options.search_space.dimensions if d.name == "temperature")
-    assert temperature.ends == (0.5, 16)
-    assert temperature.checked(options.base.config.temperature) == 2
 
 
 @pytest.mark.parametrize(("text", "names"), [("epsilon", ["epsilon"]), ("lr, auc", ["lr", "auc"])])

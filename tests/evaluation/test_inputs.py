@@ -22,12 +22,14 @@ from gcl_hard.evaluation import (
     cliques,
     corrected_interval,
     corrected_t_test,
+    critical_difference,
     crossed_interval,
     crossed_test,
     filtered_ranks,
     friedman,
     given_splits,
     hits,
+    holm,
     inner_holdout,
     kernel_cross_validation,
     kernel_fold,
@@ -40,6 +42,7 @@ from gcl_hard.evaluation import (
     probe_fold,
     probe_splits,
     random_splits,
+    scaffold_split,
     svm_cross_validation,
     svm_fold,
     weighted_knn,
@@ -50,6 +53,7 @@ from gcl_hard.evaluation.transfer import (
     kernel_predictions,
     linear_predictions,
     nystroem_features,
+    paired_bootstrap,
     rbf_kernels,
     resampled_auc,
     resampled_rmse,
@@ -269,13 +273,6 @@ def test_masks_are_truth_values() -> None:
             given_splits(masks[0], wrong, masks[2])
 
 
-@pytest.mark.parametrize("part", ["train", "valid"])
-@pytest.mark.parametrize("wrong", [[], [-1, 2], [3, N], [0.5, 2]])
-def test_parts_of_a_split_are_samples(part: str, wrong: list[float]) -> None:
-    with pytest.raises(InputError):
-        probe_splits(X, Y, [SPLIT._replace(**{part: wrong})])
-
-
 @pytest.mark.parametrize("kind", [np.ndarray.tolist, torch.from_numpy, np.uint8])
 def test_parts_of_a_split_are_of_any_kind(kind: Kind) -> None:
     split = ThreeWaySplit(*map(kind, SPLIT))
@@ -317,40 +314,123 @@ def test_scores_of_classes_are_of_classes(name: str) -> None:
         score([], [])
 
 
-def test_folds_are_within_the_set() -> None:
-    beyond = Fold(FOLD.train, [*FOLD.test, N])
-    for call in (svm_fold, probe_fold):
-        with pytest.raises(InputError):
-            call(X, Y, beyond)
-    for train in ([0, 1, 2, 3, N], [-1, 0, 1, 2], [0.5, 1, 2, 3], []):
-        with pytest.raises(InputError):
-            inner_holdout(train, Y, seed=0)
+EYE, SOLE = np.eye(N), np.zeros(N, int)
+PARTS = {"train": X, "train_labels": Y, "test": X, "test_labels": Y, "seed": 0}
+BANK = {"bank": X, "bank_labels": Y, "queries": X, "query_labels": Y, "k": 3}
+RARE, GOOD = np.repeat([0, 7], [36, 4]), [0.8, 0.9, 0.7]
+KNOWN = (torch.tensor([0, 1]), torch.tensor([1]))
 
 
-@pytest.mark.parametrize(
-    "wrong", [[2, 3], [-1, 0], [0.5, 1], [0, 1, 1], [[0, 1]], [True, False], 0]
-)
-def test_answers_are_columns_of_the_scores(wrong: Any) -> None:
-    scores = [[1.0, 3.0, 2.0], [1.0, 1.0, 5.0]]
-    known = np.nonzero(np.array([[True, True, False], [False, False, False]]))
-    assert filtered_ranks(scores, [2, 0], known).rank.tolist() == [1, 2.5]
-    assert filtered_ranks(np.array(scores), np.array([2, 0]), known).candidates.tolist() == [1, 3]
-    for kind in (list, np.array, torch.tensor):
-        with pytest.raises(InputError):
-            filtered_ranks(scores, kind(wrong) if kind is not list else wrong)
+def changed(x: Any, at: Any, value: float) -> Any:
+    x = np.array(x, dtype=float)
+    x[at] = value
+    return x
+
+
+REFUSED: list[tuple[str, Callable[[], Any]]] = [
+    # of cross-validations
+    *((name, lambda more=more: svm_cross_validation(X, Y, **{"seed": 0} | more)) for name, more in (
+        ("C_grid", {"C_grid": []}), ("C_grid", {"C_grid": [1.0, 0.0]}),
+        ("C_grid", {"C_grid": [np.inf]}), ("n_jobs", {"n_jobs": 0}), ("n_inner", {"n_inner": 1}),
+        ("n_inner=19", {"n_inner": 19}), ("seed", {"seed": -3}), ("kernel", {"kernel": "lineer"}),
+        ("added", {"added": EYE[:, :19]}), ("added", {"added": EYE[:9, :9]}),
+        ("added", {"added": np.full((N, N), np.nan)}),
+        ("symmetric", {"added": changed(EYE, (3, 4), 1e-5)}),
+        ("weight", {"added": EYE, "weight": 0.0}), ("weight", {"weight": np.inf}),
+    )),
+    ("embeddings", lambda: svm_cross_validation(changed(X, (3, 1), -1e200), Y, seed=0)),
+    ("class 7 has 4", lambda: svm_cross_validation(X, RARE, seed=0)),
+    ("leave", lambda: outer_folds(changed(SOLE, 0, 1).astype(int), seed=0)),
+    ("two classes", lambda: outer_folds(SOLE, seed=0)),
+    ("n_folds", lambda: outer_folds(Y, seed=0, n_folds=1)),
+    ("n_folds", lambda: outer_folds(Y, seed=0, n_folds=2.5)),
+    *(("kernel", lambda K=K: kernel_cross_validation(K, Y, seed=0)) for K in (
+        EYE[:, :19], np.ones(N), np.ones((0, 0)), EYE.astype(str), changed(EYE, (3, 4), np.nan),
+        changed(EYE, (3, 3), -1e200), changed(EYE, (3, 4), 1e-5),
+    )),
+    ("fold", lambda: kernel_fold(EYE, Y, Fold(FOLD.train, [*FOLD.test, N]))),
+    ("fold", lambda: svm_fold(X, Y, Fold(FOLD.train, [*FOLD.test, N]))),
+    ("fold", lambda: probe_fold(X, Y, Fold(FOLD.train, [*FOLD.test, N]))),
+    ("probe", lambda: probe_fold(X, Y, FOLD, probe="svm")),
+    ("C_grid", lambda: probe_fold(X, Y, FOLD, C_grid=[-1.0])),
+    ("both train and test", lambda: Fold(np.array([0, 1, 2]), np.array([2, 3]))),
+    ("fold.train", lambda: Fold(np.array([]), np.array([1]))),
+    ("fold.test", lambda: Fold(np.array([0]), np.array([-1]))),
+    ("fold.test", lambda: Fold(np.array([0]), np.array([0.5]))),
+    *(("n_neighbors", lambda k=k: knn_cross_validation(X, Y, seed=0, n_neighbors=k))
+      for k in (N, 0, [])),
+    ("metric", lambda: knn_cross_validation(X, Y, seed=0, metric="cosin")),
+    # of official splits
+    *((name, lambda more=more: linear_probe(**PARTS | more)) for name, more in (
+        ("test:", {"test": np.ones((N, 3))}), ("test:", {"test": -1e16 * X}),
+        ("train_labels", {"train_labels": SOLE}), ("test_labels", {"test_labels": Y + 7}),
+        ("device", {"device": "cuda:77"}), ("device", {"device": "gpu"}), ("seed", {"seed": -1}),
+        ("holdout=0.9 .*class 7", {"train_labels": np.repeat([0, 7], [38, 2]), "test_labels": SOLE,
+                                   "recipe": ProbeRecipe(holdout=0.9)}),
+    )),
+    *((name, lambda more=more: weighted_knn(**BANK | more)) for name, more in (
+        ("k=41", {"k": 41}), ("k", {"k": 0}), ("temperature", {"temperature": 0.0}),
+        ("queries", {"queries": np.ones((N, 3))}), ("query_labels", {"query_labels": Y + 7}),
+    )),
+    *((next(iter(wrong)), lambda wrong=wrong: ProbeRecipe(**wrong)) for wrong in (
+        {"solver": "adm"}, {"rates": ()}, {"rates": (0.1, -1.0)}, {"C_grid": (0.0,)},
+        {"weight_decay": -1e-6}, {"epochs": 0}, {"batch_size": 1.5}, {"holdout": 1.0},
+    )),
+    # of splits
+    *(("penalties", lambda c=c: probe_splits(X, Y, [SPLIT], penalties=c))
+      for c in ([], [0.0], [-1, 1], [np.nan])),
+    *((part, lambda ids=ids, part=part: probe_splits(X, Y, [SPLIT._replace(**{part: ids})]))
+      for part in ("train", "valid") for ids in ([], [-1, 2], [3, N], [0.5, 2])),
+    ("single class", lambda: probe_splits(X, SOLE, [SPLIT])),
+    ("ROC-AUC", lambda: probe_splits(X, np.arange(N) % 3, [SPLIT], score="auc")),
+    *(("", lambda ids=ids: random_splits(ids, 1))
+      for ids in ([0.5, 1.5, 2.5] * 9, [np.nan] * 20, [], [[0, 1], [2, 3]])),
+    ("empty", lambda: random_splits(range(9), 1, shares=(0.1, 0.05))),
+    *(("", lambda train=train: inner_holdout(train, Y, seed=0))
+      for train in ([0, 1, 2, 3, N], [-1, 0, 1, 2], [0.5, 1, 2, 3], [])),
+    *(("shares", lambda shares=shares: scaffold_split(["a", "b", "c"] * 10, shares=shares))
+      for shares in ((0.8, 0.2), (0.0, 0.5), (0.9, 0.2))),
+    # of ranks
+    *(("scores and answers", lambda y=y: filtered_ranks([[1.0, 3.0, 2.0], [1.0, 1.0, 5.0]], y))
+      for y in ([2, 3], [-1, 0], [0.5, 1], [0, 1, 1], [[0, 1]], np.array([True, False]), 0)),
+    *(("nonzero", lambda pairs=pairs: filtered_ranks(np.zeros((2, 3)), [0, 1], pairs))
+      for pairs in (torch.zeros(2, 3).bool(), KNOWN, ([0], [3]), ([0], [-1]))),
+    # of comparisons
+    *((name, lambda more=more: corrected_t_test(**{"a": GOOD, "b": GOOD, "test_share": 0.1} | more))
+      for name, more in (
+          ("b:", {"a": GOOD[:2]}), ("a:", {"a": [0.8]}), ("b:", {"b": [GOOD]}),
+          ("a:", {"a": ["0.8", "0.9", "0.7"]}), ("a:", {"a": [0.8, np.nan, 0.7]}),
+          ("b:", {"b": [1e200, 0.9, 0.7]}), ("test_share", {"test_share": -1e-9}),
+          ("test_share", {"test_share": np.nan}), ("level", {"level": 0}), ("level", {"level": 95}),
+      )),
+    ("values:", lambda: corrected_interval([0.8], test_share=0.1)),
+    ("test_share", lambda: corrected_interval(GOOD, test_share=-0.5)),
+    ("b:", lambda: wilcoxon(GOOD, GOOD[:2])),
+    *(("p:", lambda p=p: holm(p)) for p in ([0.1, 1.2], [-0.1], [np.nan])),
+    ("scores:", lambda: average_ranks(np.ones((0, 3)))),
+    ("k", lambda: critical_difference(1, 5)),
+    ("n_sets", lambda: critical_difference(3, 0)),
+    ("cd", lambda: cliques(GOOD, -1.0)),
+    ("ranks:", lambda: cliques([1.0, np.nan], 1.0)),
+    ("", lambda: crossed_test([[1.0]])),
+    *(("", lambda of=of: crossed_interval(*of)) for of in (
+        ([], [[]]), ([1, 2], [[1, 2]]), ([1, 2], [[1], [2]]), ([1, np.nan], [[1, 2]] * 3),
+        ([1], [1, 2]))),
+    *(("", lambda sets=sets: paired_bootstrap(sets, draws=3)) for sets in (
+        [], [(lambda ids, index: ids.mean(1), 0)], [(lambda ids, index: ids.mean(), 5)],
+        [(lambda ids, index: ids, 5)])),
+    *(("", lambda more=more: paired_bootstrap([(lambda ids, index: ids.mean(1), 5)], **more))
+      for more in ({"draws": 1}, {"seeds": 0}, {"seeds": 2}, {"level": 1.0})),
+    ("columns", lambda: linear_predictions([], V, SPLIT, classes=True)),
+    ("kernel", lambda: kernel_predictions([], V, SPLIT, classes=True)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "call"), REFUSED)
+def test_what_has_no_meaning_is_refused_by_name(name: str, call: Callable[[], Any]) -> None:
+    with pytest.raises(InputError, match=name or None):
+        call()
 
 
 def test_scores_of_lists_keep_their_digits() -> None:
     assert filtered_ranks([[1.0, 1.0 + 1e-12]], [0]).rank == 2
-
-
-@pytest.mark.parametrize("penalties", [[], [0.0], [-1, 1], [np.nan]])
-def test_penalties_are_above_0(penalties: list[float]) -> None:
-    with pytest.raises(InputError):
-        probe_splits(X, Y, [SPLIT], penalties=penalties)
-
-
-def test_items_to_split_are_ids() -> None:
-    for wrong in ([0.5, 1.5, 2.5] * 9, [np.nan] * 20, [], [[0, 1], [2, 3]]):
-        with pytest.raises(InputError):
-            random_splits(wrong, 1)

@@ -12,18 +12,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from gcl_hard.errors import InputError
 from gcl_hard.evaluation import (
     C_GRID,
-    kernel_cross_validation,
-    kernel_fold,
     outer_folds,
     svm_cross_validation,
     svm_fold,
 )
 from gcl_hard.evaluation.folds import FoldScore
 from gcl_hard.evaluation.svm import embedding_kernel, given_kernel, sum_kernel
-from tests.said import says
 
 SCALES = pytest.mark.parametrize("standardise", [False, True], ids=["raw", "standardised"])
 KERNELS = pytest.mark.parametrize("kernel", ["rbf", "linear"])
@@ -44,7 +40,6 @@ def with_constant_columns(n: int, n_classes: int, overlap: float, seed: int):
 
 
 CASES = {
-    "2 classes apart": blobs(100, 2, 0.5, 0),
     "2 classes overlapping": blobs(90, 2, 2.0, 1),
     "4 classes": blobs(120, 4, 1.0, 2),
     "constant columns": with_constant_columns(100, 2, 1.5, 4),
@@ -171,46 +166,6 @@ def test_an_added_kernel_scores_as_a_precomputed_one(kernel, standardise):
     assert ours.accuracy == accuracies(fold.train, fold.test)[best]
 
 
-@KERNELS
-def test_a_heavy_added_kernel_is_alone_and_a_light_one_is_not_there(kernel):
-    X, y = CASES["2 classes overlapping"]
-    A = trees(X)
-    settings: dict[str, Any] = {"seed": 2, "n_folds": 3}
-    alone = kernel_cross_validation(A, y, **settings)
-    without = svm_cross_validation(X, y, kernel=kernel, **settings)
-    assert alone.fold_accuracies != without.fold_accuracies
-    settings |= {"kernel": kernel, "added": A}
-    heavy = svm_cross_validation(
-        X, y, weight=2.0**40, C_grid=[C / 2.0**40 for C in C_GRID], **settings
-    )
-    assert heavy.fold_accuracies == alone.fold_accuracies
-    for heavy_fold, alone_fold in zip(heavy.folds, alone.folds, strict=True):
-        assert (heavy_fold.chosen * 2.0**40, heavy_fold.inner_accuracy) == (
-            alone_fold.chosen,
-            alone_fold.inner_accuracy,
-        )
-    assert svm_cross_validation(X, y, weight=1e-12, **settings) == without
-
-
-def test_a_kernel_added_to_constant_embeddings_is_alone():
-    """Under the RBF kernel they add the same to all pairs, under the linear one nothing."""
-    _, y = CASES["2 classes overlapping"]
-    A = trees(CASES["2 classes overlapping"][0])
-    alone = kernel_cross_validation(A, y, seed=0, n_folds=3)
-    for kernel in ("rbf", "linear"):
-        ours = svm_cross_validation(
-            np.full((len(y), 2), 2.0), y, seed=0, n_folds=3, kernel=kernel, added=A
-        )
-        assert ours == alone
-
-
-def test_the_defaults_are_the_rbf_kernel_with_nothing_added():
-    X, y = CASES["4 classes"]
-    default = svm_cross_validation(X, y, seed=0, n_folds=3)
-    assert svm_cross_validation(X, y, seed=0, n_folds=3, kernel="rbf", added=None) == default
-    assert svm_cross_validation(X, y, seed=0, n_folds=3, kernel="linear") != default
-
-
 def test_a_large_offset_of_raw_embeddings_changes_nothing_in_the_linear_kernel():
     X, y = blobs(60, 2, 2.0, 6)
     X = np.round(X * 64) / 64  # so that the offset is exact
@@ -262,66 +217,3 @@ def test_folds_alone_and_two_at_a_time_score_as_within_the_cross_validation(kern
     alone = [svm_fold(X, y, fold, **settings) for fold in outer_folds(y, seed=5, n_folds=3)]
     assert list(whole.folds) == alone
     assert svm_cross_validation(X, y, n_folds=3, n_jobs=2, **settings) == whole
-
-
-def test_a_kernel_that_knows_more_lifts_the_score():
-    rng = np.random.default_rng(4)
-    y = np.arange(120) % 4
-    first, second = (
-        np.eye(2)[part] + 0.2 * rng.standard_normal((120, 2)) for part in (y % 2, y // 2)
-    )
-    A = np.exp(-((second[:, None] - second) ** 2).sum(axis=2))
-    half = svm_cross_validation(first, y, seed=0, n_folds=3).accuracy
-    assert half < 0.7
-    assert kernel_cross_validation(A, y, seed=0, n_folds=3).accuracy < 0.7
-    for kernel in ("rbf", "linear"):
-        both = svm_cross_validation(first, y, seed=0, n_folds=3, kernel=kernel, added=A)
-        assert both.accuracy > 0.9
-
-
-GOOD = np.arange(40.0).reshape(20, 2)
-
-
-def lopsided() -> np.ndarray:
-    K = np.eye(20)
-    K[3, 4] = 1e-5
-    return K
-
-
-@pytest.mark.parametrize(
-    ("change", "facts"),
-    [
-        ({"kernel": "lineer"}, ["kernel", "'lineer'", "linear", "linear", "rbf"]),
-        (
-            {"added": np.eye(20)[:, :19]},
-            ["added", "[n, n]", "(20, 19)"],
-        ),
-        ({"added": np.full((20, 20), np.nan)}, ["added", "NaN", 20, 20]),
-        ({"added": lopsided()}, ["added", "[3, 4]", "1e-05", "symmetric"]),
-        ({"added": np.eye(18)}, ["added", 20, 18]),
-        ({"added": np.eye(20), "weight": 0.0}, ["weight", 0, 0.0]),
-        ({"weight": -1.0}, ["weight", 0, -1.0]),
-        ({"weight": np.inf}, ["weight", "finite", "inf"]),
-        ({"weight": np.nan}, ["weight", "finite", "nan"]),
-    ],
-)
-def test_bad_input_is_refused_by_name(change, facts):
-    y = np.arange(20) % 2
-    with pytest.raises(InputError) as cross_validated:
-        svm_cross_validation(GOOD, y, seed=0, **change)
-    with pytest.raises(InputError) as single_fold:
-        svm_fold(GOOD, y, outer_folds(y, seed=0)[0], **change)
-    for error in (cross_validated, single_fold):
-        assert says(str(error.value), *facts)
-
-
-def test_the_linear_kernel_as_a_matrix_and_a_given_one_sum_up_to_a_kernel_fold():
-    """Rows of four -1 and four 1: of any subset the variance is 1, so raw rows have one matrix."""
-    rng = np.random.default_rng(9)
-    X = rng.permuted(np.tile([-1.0, 1.0] * 4, (90, 1)), axis=1)
-    y = (X[:, 0] + X[:, 1] + rng.standard_normal(90) > 0).astype(np.int64)
-    A = trees(X + rng.standard_normal(X.shape))
-    fold = outer_folds(y, seed=0, n_folds=3)[0]
-    ours = svm_fold(X, y, fold, standardise=False, kernel="linear", added=A, weight=0.5)
-    by_matrix = kernel_fold(X @ X.T / 8 + 0.5 * A, y, fold)
-    assert ours == by_matrix

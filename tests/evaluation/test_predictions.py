@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -18,7 +17,6 @@ from sklearn.svm import SVC
 
 from gcl_hard.evaluation import (
     Fold,
-    FoldScore,
     ProbeRecipe,
     kernel_cross_validation,
     kernel_fold,
@@ -93,10 +91,6 @@ FOLD_BY_FOLD = {
 }
 CROSS_VALIDATED = {
     "svms": (partial(svm_cross_validation, **SETTINGS), FOLD_BY_FOLD["svm"][1]),
-    "two svms at a time": (
-        partial(svm_cross_validation, n_jobs=2, **SETTINGS),
-        FOLD_BY_FOLD["svm"][1],
-    ),
     "kernels": (
         lambda X, y: kernel_cross_validation(similarity(X, X), y, **SETTINGS),
         FOLD_BY_FOLD["kernel"][1],
@@ -156,7 +150,7 @@ ADAM = ProbeRecipe(epochs=10, batch_size=32, rates=(1e-3, 0.1))
 LOGISTIC = ProbeRecipe(solver="logistic", C_grid=(0.01, 1.0))
 
 
-@pytest.mark.parametrize("recipe", [ADAM, LOGISTIC, replace(LOGISTIC, C_grid=(1.0,))])
+@pytest.mark.parametrize("recipe", [ADAM, LOGISTIC])
 @pytest.mark.parametrize("data", DATA)
 def test_predictions_of_an_official_split_are_in_its_order(data, recipe):
     X, y = DATA[data]
@@ -174,11 +168,3 @@ def test_predictions_of_an_official_split_are_in_its_order(data, recipe):
     test = fold.test[::-1]
     other = np.full(len(test), y[0])  # labels that are wrong change no prediction
     check(linear_probe(*parts, X[test], other, seed=0, recipe=recipe), other, rows, expected[::-1])
-
-
-def test_predictions_are_neither_compared_nor_shown():
-    plain = FoldScore(0.5, 1.0, 9, 2, 0.8)
-    score = replace(plain, test=np.arange(2), predicted=np.array([5, 4]))
-    assert score == plain
-    assert hash(score) == hash(plain)
-    assert repr(score) == repr(plain)

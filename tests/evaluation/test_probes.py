@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import coo_array, csr_matrix
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, train_test_split
@@ -31,8 +30,7 @@ from gcl_hard.evaluation import (
     svm_cross_validation,
     weighted_knn,
 )
-from gcl_hard.evaluation.probes import _checked_parts, _descend
-from tests.said import says
+from gcl_hard.evaluation.probes import _descend
 
 # Nested cross-validation
 
@@ -132,40 +130,12 @@ def test_a_kernel_of_raw_embeddings_is_as_wide_as_scikit_learns_scale():
     assert ours.accuracy == model.score(centred[test], y[test])
 
 
-@pytest.mark.parametrize("settings", [{"probe": "svm"}, {"C_grid": []}, {"C_grid": [-1.0]}])
-def test_what_no_probe_can_use_is_refused(settings):
-    X, y = overlapping()
-    with pytest.raises(InputError):
-        probe_fold(X, y, Fold(np.arange(60), np.arange(60, 120)), **settings)
-
-
-def test_nearest_neighbour_of_each_duplicate_is_its_copy():
-    X = np.repeat(np.random.default_rng(0).standard_normal((60, 4)), 2, axis=0)
-    y = np.repeat(np.arange(60) % 2, 2)
-    folds = knn_cross_validation(X, y, seed=0, n_neighbors=1).folds
-    # a copy is almost always in the training part, and random labels give a half otherwise
-    assert np.mean([score.accuracy for score in folds]) > 0.85
-
-
-def test_cosine_ignores_length_and_euclidean_does_not():
-    rng = np.random.default_rng(1)
-    y = np.arange(80) % 2
-    angle = np.where(y, 0.2, 1.2) + 0.05 * rng.standard_normal(80)
-    X = np.column_stack([np.cos(angle), np.sin(angle)]) * rng.lognormal(0, 3, (80, 1))
-    cosine, euclidean = (
-        knn_cross_validation(X, y, seed=0, metric=metric, standardise=False, n_folds=4)
-        for metric in ("cosine", "euclidean")
-    )
-    assert cosine.accuracy == 1.0
-    assert euclidean.accuracy < 1.0
-
-
 @pytest.mark.parametrize("probe", CROSS_VALIDATED)
 def test_shuffled_labels_score_about_chance_and_the_fold_sizes_are_the_svm_s(probe):
-    X, y = overlapping(n=200, n_classes=2)
+    X, y = overlapping(n=100, n_classes=2)
     shuffled = np.random.default_rng(5).permutation(y)
     scores = probe(X, shuffled, seed=0)
-    assert abs(scores.accuracy - 0.5) < 4 * 0.5 / np.sqrt(200)
+    assert abs(scores.accuracy - 0.5) < 4 * 0.5 / np.sqrt(100)
     sizes = [(score.n_train, score.n_test) for score in scores.folds]
     svm = svm_cross_validation(X, shuffled, seed=0, C_grid=[1.0])
     assert sizes == [(score.n_train, score.n_test) for score in svm.folds]
@@ -175,41 +145,6 @@ def test_shuffled_labels_score_about_chance_and_the_fold_sizes_are_the_svm_s(pro
 def test_two_folds_at_a_time_score_as_one(probe):
     X, y = overlapping()
     assert probe(X, y, seed=0, n_folds=4, n_jobs=2) == probe(X, y, seed=0, n_folds=4)
-
-
-@pytest.mark.parametrize("probe", CROSS_VALIDATED)
-@pytest.mark.parametrize(
-    ("change", "facts"),
-    [
-        ({"embeddings": np.full((20, 2), np.nan)}, ["embeddings", "NaN", 20, 20]),
-        ({"labels": np.zeros(20, int)}, ["labels", "two", "[0]"]),
-        ({"labels": np.repeat([0, 1], [12, 8])}, ["labels", "class 1", 8, 10]),
-        ({"labels": np.arange(19) % 2}, ["labels", 20, 19]),
-        ({"n_folds": 2, "n_inner": 6}, ["n_inner=6", "class 0", 5]),
-    ],
-)
-def test_bad_input_of_a_cross_validation_is_refused_by_name(probe, change, facts):
-    call = {"embeddings": np.ones((20, 2)), "labels": np.arange(20) % 2, "seed": 0} | change
-    if probe is knn_cross_validation:
-        call["n_neighbors"] = 1
-    with pytest.raises(InputError) as error:
-        probe(**call)
-    assert says(str(error.value), *facts)
-
-
-@pytest.mark.parametrize(
-    ("change", "facts"),
-    [
-        ({"n_neighbors": 20}, ["n_neighbors=20", 14]),
-        ({"n_neighbors": 0}, ["n_neighbors", 1, 0]),
-        ({"n_neighbors": []}, ["n_neighbors", "k"]),
-        ({"n_neighbors": 1, "metric": "cosin"}, ["metric", "'cosin'", "cosine", "cosine"]),
-    ],
-)
-def test_bad_neighbour_settings_of_a_cross_validation_are_refused_by_name(change, facts):
-    with pytest.raises(InputError) as error:
-        knn_cross_validation(np.ones((20, 2)), np.arange(20) % 2, seed=0, **change)
-    assert says(str(error.value), *facts)
 
 
 # An official split
@@ -290,7 +225,7 @@ def test_adam_s_choice_is_made_on_the_hold_out_and_refitted_on_all_of_the_traini
     assert (score.n_train, score.n_test) == (150, 90)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_logistic_equals_scikit_learn_by_hand(seed):
     train, train_labels, test, test_labels = parts(seed=seed)
     train, test = (X * np.logspace(-3, 3, 6, dtype=np.float32) for X in (train, test))
@@ -352,13 +287,6 @@ def test_one_candidate_needs_no_hold_out(solver):
         linear_probe(
             train[single], train_labels[single], test, test_labels, seed=0, recipe=choosing
         )
-
-
-def test_every_class_stays_on_the_side_that_is_trained_on():
-    y = np.repeat([0, 5], [100, 2])
-    X = np.random.default_rng(0).standard_normal((102, 3))
-    with pytest.raises(InputError, match=r"holdout=0\.9 .*class 5\b"):
-        linear_probe(X, y, X, y, seed=0, recipe=ProbeRecipe(holdout=0.9))
 
 
 def test_same_seed_same_score_and_no_global_state_is_touched():
@@ -438,111 +366,6 @@ def test_weighted_knn_takes_the_lowest_of_equally_voted_labels():
         assert weighted_knn(bank, bank_labels, queries, [lowest], k=2) == 1.0
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, ">f4", np.float64, np.int8, np.uint8])
-def test_embeddings_of_any_real_type_arrive_in_single_precision(dtype):
-    X = np.arange(12).reshape(4, 3).astype(dtype)
-    X.flags.writeable = False
-    split = _checked_parts(
-        train=X, train_labels=[0, 1, 0, 1], test=X[::-1], test_labels=[1, 1, 1, 1]
-    )
-    np.testing.assert_array_equal(split.train, np.arange(12).reshape(4, 3))
-    np.testing.assert_array_equal(split.test, np.arange(12).reshape(4, 3)[::-1])
-    assert split.train.dtype == split.test.dtype == np.dtype("=f4")
-    assert torch.from_numpy(split.train).shape == (4, 3)  # warns of memory that is read-only
-    usable = np.ones((4, 3), np.float32)
-    again = _checked_parts(
-        train=usable, train_labels=[0, 1, 0, 1], test=usable, test_labels=[1] * 4
-    )
-    assert again.train is usable
-
-
-def knn(train, train_labels, test, test_labels, **settings):
-    settings = {key: value for key, value in settings.items() if key != "seed"}
-    return weighted_knn(train, train_labels, test, test_labels, k=2, **settings)
-
-
-PROBES = [
-    pytest.param(linear_probe, ("train", "train_labels", "test", "test_labels"), id="linear"),
-    pytest.param(knn, ("bank", "bank_labels", "queries", "query_labels"), id="knn"),
-]
-
-
-@pytest.mark.parametrize(("probe", "names"), PROBES)
-@pytest.mark.parametrize(
-    ("change", "facts"),
-    [
-        ({"train": np.full((20, 2), np.nan)}, ["{0}:", "NaN", 20, 20]),
-        ({"test": np.diag([1.0, np.inf])}, ["{2}:", "NaN", 1, 2, 1]),
-        ({"test": np.full((2, 2), -1e16)}, ["{2}:", "1e+15", 2, 2]),
-        ({"test": np.ones((2, 3))}, ["{2}:", 3, "{0}", 2]),
-        ({"test": np.ones((0, 2))}, ["{2}:", "[n, d]", "(0, 2)"]),
-        ({"train": np.ones(20)}, ["{0}:", "[n, d]", "(20,)"]),
-        ({"train": np.ones((20, 2), complex)}, ["{0}:", "[n, d]", "complex128"]),
-        ({"train_labels": np.arange(19) % 2}, ["{1}:", 20, "integers", "(19,)"]),
-        ({"test_labels": [0.0, 1.0]}, ["{3}:", 2, "integers", "float64"]),
-        ({"train_labels": np.full(20, 4)}, ["{1}:", "two", "[4]"]),
-        ({"test_labels": [0, 7]}, ["{3}:", "[7]", 2, "{1}", 0, 1]),
-        ({"device": "cuda:77"}, ["device='cuda:77'", "'cpu'"]),
-        ({"device": "gpu"}, ["device='gpu'", "'cpu'"]),
-    ],
-)
-def test_bad_input_is_refused_by_the_argument_s_name(probe, names, change, facts):
-    call = {
-        "train": np.ones((20, 2)),
-        "train_labels": np.arange(20) % 2,
-        "test": np.ones((2, 2)),
-        "test_labels": [0, 1],
-        "seed": 0,
-    }
-    with pytest.raises(InputError) as error:
-        probe(**call | change)
-    assert says(
-        str(error.value),
-        *(fact.format(*names) if isinstance(fact, str) else fact for fact in facts),
-    )
-
-
-@pytest.mark.parametrize(
-    ("change", "facts"),
-    [
-        ({"k": 21}, ["k=21", 20, "bank"]),
-        ({"k": 0}, ["k", 1, 0]),
-        ({"temperature": 0.0}, ["temperature", 0, 0.0]),
-        ({"temperature": float("nan")}, ["temperature", "nan"]),
-    ],
-)
-def test_bad_neighbour_settings_are_refused_by_name(change, facts):
-    call = {"bank": np.ones((20, 2)), "bank_labels": np.arange(20) % 2, "k": 3}
-    with pytest.raises(InputError) as error:
-        weighted_knn(**call | {"queries": np.ones((1, 2)), "query_labels": [0]} | change)
-    assert says(str(error.value), *facts)
-
-
-@pytest.mark.parametrize(
-    ("change", "facts"),
-    [
-        ({"solver": "adm"}, ["solver", "'adm'", "adam", "adam"]),
-        ({"rates": ()}, ["rates=()", "positive"]),
-        ({"rates": (0.1, -1.0)}, ["rates=(0.1, -1.0)", "positive"]),
-        ({"C_grid": (0.0,)}, ["C_grid=(0.0,)", "positive"]),
-        ({"weight_decay": -1e-6}, ["weight_decay", 0, -1e-6]),
-        ({"epochs": 0}, ["epochs", 1, 0]),
-        ({"batch_size": 1.5}, ["batch_size", "whole", 1.5]),
-        ({"holdout": 1.0}, ["holdout", 0, 1, 1.0]),
-    ],
-)
-def test_a_bad_recipe_is_refused_by_its_field(change, facts):
-    with pytest.raises(InputError) as error:
-        ProbeRecipe(**change)
-    assert says(str(error.value), *facts)
-
-
-def test_a_negative_seed_is_refused():
-    X, y = np.ones((4, 1)), [0, 1, 0, 1]
-    with pytest.raises(InputError, match=r"seed\b.*\b0\b.*-1"):
-        linear_probe(X, y, X, y, seed=-1)
-
-
 CALLS = {
     "linear": lambda x, y: linear_probe(x, y, x[:30], y[:30], seed=0, recipe=ProbeRecipe(epochs=3)),
     "knn": lambda x, y: weighted_knn(x, y, x[:30], y[:30], k=5),
@@ -566,32 +389,6 @@ def test_embeddings_are_taken_as_encoders_return_them(name: str) -> None:
         torch.set_default_dtype(torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert CALLS[name](x, y) == expected
-
-
-SPARSE = {
-    "coo": torch.Tensor.to_sparse,
-    "csr": torch.Tensor.to_sparse_csr,
-    "scipy matrix": lambda x: csr_matrix(x.numpy()),
-    "scipy array": lambda x: coo_array(x.numpy()),
-}
-
-
-@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
-@pytest.mark.parametrize("sparse", SPARSE.values(), ids=SPARSE)
-def test_sparse_embeddings_score_as_dense_ones(sparse) -> None:
-    y = torch.arange(60) % 3
-    x = torch.nn.functional.one_hot(torch.arange(60) % 5, 5).float()
-    x[torch.arange(60), y] += 3
-    few = {"seed": 0, "n_folds": 3}
-    recipe = ProbeRecipe(epochs=3)
-    for probe in (
-        lambda convert: linear_probe(convert(x), y, convert(x[:30]), y[:30], seed=0, recipe=recipe),
-        lambda convert: weighted_knn(convert(x), y, convert(x[:30]), y[:30], k=5),
-        lambda convert: knn_cross_validation(convert(x), y, **few, n_inner=2, n_neighbors=1),
-        lambda convert: linear_cross_validation(convert(x), y, **few, C_grid=[1.0]),
-        lambda convert: svm_cross_validation(convert(x), y, **few, C_grid=[1.0]),
-    ):
-        assert probe(sparse) == probe(lambda dense: dense)
 
 
 def test_no_probe_needs_torch_before_it_is_called():

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from gcl_hard import InputError
 from gcl_hard.evaluation import (
     AnswerRanks,
     adjusted_mean_rank_index,
@@ -72,24 +70,3 @@ def test_batches_join() -> None:
     scores, answer, _ = batch(1, ties=False)
     parts = [filtered_ranks(scores[i : i + 7], answer[i : i + 7]) for i in range(0, 20, 7)]
     assert torch.equal(AnswerRanks.joined(parts).rank, filtered_ranks(scores, answer).rank)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((torch.zeros(3), torch.zeros(3, dtype=torch.int64)), r"\[B, E\]"),
-        ((torch.zeros(3, 2), torch.zeros(2, dtype=torch.int64)), r"\[3, 2\].*\[2\]"),
-    ],
-)
-def test_shapes_that_do_not_fit_are_named(arguments: Any, words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        filtered_ranks(*arguments)
-
-
-@pytest.mark.parametrize("known", [
-    torch.zeros(2, 3, dtype=torch.bool), (torch.tensor([0]), torch.tensor([3])),
-    (torch.tensor([0]), torch.tensor([-1])), (torch.tensor([0, 1]), torch.tensor([1])),
-])  # fmt: skip
-def test_known_answers_are_pairs_within_the_scores(known: object) -> None:
-    with pytest.raises(InputError, match="nonzero"):
-        filtered_ranks(torch.zeros(2, 3), torch.tensor([0, 1]), known)  # type: ignore[arg-type]

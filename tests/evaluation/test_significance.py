@@ -26,7 +26,6 @@ from gcl_hard.evaluation import (
     holm,
     wilcoxon,
 )
-from tests.said import says
 
 TEN_FOLDS = 1 / 9
 
@@ -55,7 +54,7 @@ def test_t_test_equals_a_loop_in_plain_python(n, scale, test_share):
     assert test.high == pytest.approx(mean + t.ppf(0.95) * error, rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_without_shared_samples_it_is_the_paired_t_test(seed):
     a, b = paired(12, seed)
     ours, theirs = corrected_t_test(a, b, test_share=0), stats.ttest_rel(a, b)
@@ -108,16 +107,6 @@ def test_draws_that_move_seeds_apart_are_not_counted_twice():
         corrected_interval([1, 3], test_share=0),
     )
     assert (interval.low, interval.high) == pytest.approx((seed_spread.low, seed_spread.high))
-
-
-@pytest.mark.parametrize(
-    ("differences", "draws"),
-    [([], [[]]), ([1, 2], [[1, 2]]), ([1, 2], [[1], [2]]), ([1, np.nan], [[1, 2]] * 3),
-     ([1], [1, 2])],
-)  # fmt: skip
-def test_draws_that_are_not_of_the_seeds_are_refused(differences, draws):
-    with pytest.raises(InputError):
-        crossed_interval(differences, draws)
 
 
 @settings(max_examples=100, deadline=None)
@@ -178,7 +167,7 @@ def test_interval_of_two_values_by_hand_and_of_constants():
 
 def test_p_values_are_uniform_where_resamples_share_what_the_correction_assumes():
     rng = np.random.default_rng(0)
-    n, share, trials = 10, TEN_FOLDS, 4000
+    n, share, trials = 10, TEN_FOLDS, 2000
     rho = share / (1 + share)  # the correlation between resamples that makes the test exact
     common = math.sqrt(rho) * rng.standard_normal((trials, 1))
     d = common + math.sqrt(1 - rho) * rng.standard_normal((trials, n))
@@ -345,62 +334,6 @@ def cliques_by_definition(ranks, cd):
 )
 def test_cliques_equal_their_definition(ranks, cd):
     assert cliques(ranks, cd) == cliques_by_definition(ranks, cd)
-
-
-GOOD = [0.8, 0.9, 0.7]
-
-
-@pytest.mark.parametrize(
-    ("change", "facts"),
-    [
-        ({"a": [0.8, 0.9]}, ["b:", "2 numbers", 3]),
-        ({"a": [0.8]}, ["a:", "[n]", "n >= 2", "(1,)"]),
-        ({"b": [GOOD]}, ["b:", "[n]", "float64", "(1, 3)"]),
-        ({"a": ["0.8", "0.9", "0.7"]}, ["a:", "<U3"]),
-        ({"a": [0.8, np.nan, 0.7]}, ["a:", "NaN", 1, 3]),
-        ({"b": [np.inf, 0.9, -np.inf]}, ["b:", "NaN", "infinity", 2, 3]),
-        ({"b": [1e200, 0.9, 0.7]}, ["b:", "1e+100"]),
-        ({"test_share": -1e-9}, ["test_share=-1e-09", "n_test / n_train", "1/9"]),
-        ({"test_share": -0.1}, ["test_share=-0.1"]),
-        ({"test_share": np.inf}, ["test_share=inf"]),
-        ({"test_share": np.nan}, ["test_share=nan"]),
-        ({"level": 0}, ["level", 0, 1, 0.95, 0]),
-        ({"level": 1}, ["level", 0, 1, 1]),
-        ({"level": 95}, ["level", 0, 1, 95]),
-    ],
-)
-def test_bad_pairs_are_refused_by_name(change, facts):
-    with pytest.raises(InputError) as error:
-        corrected_t_test(**{"a": GOOD, "b": GOOD, "test_share": TEN_FOLDS} | change)
-    assert says(str(error.value), *facts)
-
-
-@pytest.mark.parametrize(
-    ("call", "facts"),
-    [
-        (lambda: corrected_interval([0.8], test_share=0.1), ["values:", "n >= 2"]),
-        (lambda: corrected_interval(GOOD, test_share=-0.5), ["test_share=-0.5"]),
-        (lambda: corrected_interval(GOOD, test_share=0.1, level=1.5), ["level", 0, 1, 1.5]),
-        (lambda: wilcoxon(GOOD, GOOD[:2]), ["b:", "3 numbers", 2]),
-        (lambda: wilcoxon(GOOD, [0.8, 0.9, np.nan]), ["b:", "NaN", 1, 3]),
-        (lambda: holm([0.1, 1.2]), ["p:", "[1]", 1.2, "[0, 1]", "None"]),
-        (lambda: holm([-0.1]), ["p:", "[0]", -0.1]),
-        (lambda: holm([math.nan]), ["p:", "[0]", "nan"]),
-        (lambda: average_ranks(GOOD), ["scores:", "[n_sets, k]"]),
-        (lambda: average_ranks(np.ones((0, 3))), ["scores:", "float64", "(0, 3)"]),
-        (lambda: friedman([[0.8, np.nan, 0.7]] * 2), ["scores:", "NaN", 2, 2]),
-        (lambda: critical_difference(1, 5), ["k", 2, 1]),
-        (lambda: critical_difference(3, 0), ["n_sets", 1, 0]),
-        (lambda: critical_difference(3, 5, 5), ["level", 0, 1, 5]),
-        (lambda: cliques(GOOD, -1.0), ["cd", 0, -1.0]),
-        (lambda: cliques(GOOD, math.nan), ["cd", 0, "nan"]),
-        (lambda: cliques([1.0, math.nan], 1.0), ["ranks:", "NaN", 1, 2]),
-    ],
-)
-def test_bad_arguments_are_refused_by_name(call, facts):
-    with pytest.raises(InputError) as error:
-        call()
-    assert says(str(error.value), *facts)
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 4])

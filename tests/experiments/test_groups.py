@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from gcl_hard.experiments import hardware
 from gcl_hard.experiments.plan import FOLD_BY_FOLD, groups_of, usual_size
 from gcl_hard.experiments.run import Run
 from gcl_hard.graphs.settings import GraphConfig
@@ -28,21 +25,6 @@ def test_methods_rates_and_epochs_train_together_as_far_as_there_is_room() -> No
     assert [len(group) for group in groups] == [7, 7, 7, 7]
     assert [run for group in groups for run in group] == todo
     assert usual_size("cpu") == 8
-
-
-@pytest.mark.parametrize(
-    "apart",
-    [
-        {"dataset": "PTC_MR"}, {"protocol": "inductive"}, {"dim": 16}, {"layers": 2},
-        {"readout": "mean"}, {"batch_size": 64}, {"data_seed": 1}, {"features": "constant"},
-        {"method": "supervised"},
-    ],
-)  # fmt: skip
-def test_other_data_shapes_and_batches_train_apart(apart: dict[str, Any]) -> None:
-    groups = groups_of(runs_of(1, GraphConfig(), GraphConfig(**apart), GraphConfig(beta=2.0)))
-    assert [[run.config for run in group] for group in groups] == [
-        [GraphConfig(), GraphConfig(beta=2.0)], [GraphConfig(**apart)]
-    ]  # fmt: skip
 
 
 def test_floors_infonce_and_images_train_alone() -> None:
@@ -68,15 +50,6 @@ def test_on_a_cpu_those_train_together_that_hold_out_the_same_graphs() -> None:
     assert sizes == [3, 3, 3]
     assert max(sizes) <= FOLD_BY_FOLD
     assert [len(group) for group in groups_of(runs_of(1, *many), size=2)] == [2, 2, 1, 2, 2]
-
-
-def test_free_memory_changes_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    todo = [*runs_of(3, *configs()), *runs_of(3, *configs("inductive"))]
-    devices = ("cpu", "cuda:0")
-    before = [groups_of(todo, device=device) for device in devices]
-    monkeypatch.setattr(hardware, "available_memory", lambda: 1000)
-    monkeypatch.setattr("torch.cuda.mem_get_info", lambda *devices: (1000, 1000))
-    assert [groups_of(todo, device=device) for device in devices] == before
 
 
 def test_a_gpu_takes_all_folds_of_all_seeds() -> None:

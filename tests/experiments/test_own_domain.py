@@ -284,7 +284,7 @@ def test_without_the_domain_its_records_are_named_counted_and_kept(module: Path)
     assert says(compacted.stdout + compacted.stderr, 4, "vectors")
     assert sorted(path.name for path in Path("out").glob("*_seed*.json")) == before
     assert not Path("out/runs.jsonl.gz").exists()
-    drawn = command("beta", "out", "-o", "figures", module="gcl_hard.figures")
+    drawn = command("geometry", "out", "-o", "figures", module="gcl_hard.figures")
     assert says(drawn.stdout + drawn.stderr, 4, "vectors")
     assert command("--domain=vectors", "--compact=out").returncode == 0
     lines = gzip.decompress(Path("out/runs.jsonl.gz").read_bytes()).decode().splitlines()

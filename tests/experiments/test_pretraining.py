@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -223,12 +224,8 @@ def test_label_aware_methods_are_given_scaffolds(
         (["--output=a.txt"], "NAME.pt"),
         (["--method=untrained"], r"\buntrained\b.*\bcontrast\b"),
         (["--subset=1"], r"\bsubset\b\D+2\D+1\b"),
-        (["--subset=1000"], r"\bsubset\b\D+1000\D+60 molecules"),
-        (["--epochs=0"], r"epochs\D+1\D+0\b"),
         (["--pseudo-labels=colour"], "pseudo-labels"),
         (["--dataset=BASE"], r"'BASE'[^,]*\bBACE\b[^,]*\bBACE\b"),
-        (["--folds=3"], "folds"),
-        (["--dim=0"], "dim"),
     ],
 )
 def test_what_cannot_be_trained_is_one_message(
@@ -260,29 +257,21 @@ def test_molecules_that_give_no_contrast_are_refused(
 
 
 def test_files_that_are_no_encoder_are_named(csv: Path, tmp_path: Path) -> None:
-    path = tmp_path / "encoder.pt"
+    path, good = tmp_path / "encoder.pt", tmp_path / "good.pt"
+    assert main(flags(csv, good)) == 0
+
+    def refused(words: str, change: Callable[[dict[str, Any]], object]) -> None:
+        saved = torch.load(good, weights_only=True)
+        change(saved)
+        torch.save(saved, path)
+        with pytest.raises(InputError, match=rf"encoder\.pt\b.*{words}"):
+            load_pretrained(path)
+
+    refused(r"\batoms .*'element': 5", lambda saved: saved["vocabulary"]["atoms"].update(element=5))
+    refused(r"\bdamaged\b.*pre-trained", lambda saved: saved["about"].pop("n"))
+    refused(r"\b9\b", lambda saved: saved["about"]["run"]["config"].update(dim=9))
     path.write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"encoder\.pt\b.*\bdamaged\b.*pre-trained"):
-        load_pretrained(path)
-    torch.save({"encoder": {}}, path)
-    with pytest.raises(InputError, match=r"encoder\.pt\b.*\bdamaged\b.*pre-trained"):
-        load_pretrained(path)
-    good = tmp_path / "good.pt"
-    assert main(flags(csv, good)) == 0
-    saved = torch.load(good, weights_only=True)
-    saved["vocabulary"]["atoms"]["element"] = 5
-    torch.save(saved, path)
-    with pytest.raises(InputError, match=r"encoder\.pt\b.*\batoms .*'element': 5"):
-        load_pretrained(path)
-    saved = torch.load(good, weights_only=True)
-    del saved["about"]["n"]
-    torch.save(saved, path)
-    with pytest.raises(InputError, match=r"encoder\.pt\b.*\bdamaged\b.*pre-trained"):
-        load_pretrained(path)
-    saved = torch.load(good, weights_only=True)
-    saved["about"]["run"]["config"]["dim"] = 9
-    torch.save(saved, path)
-    with pytest.raises(InputError, match=r"encoder\.pt\b.*\b9\b"):
         load_pretrained(path)
 
 

@@ -7,7 +7,6 @@ import gzip
 import json
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,10 +114,6 @@ def test_a_score_that_is_not_defined_is_stored_as_none_and_trusted(tmp_path: Pat
     assert stored is not None
     assert math.isnan(stored.scores["auc"][0])
     assert store.problem(RUN) is None
-    defined = fold._replace(targets=(np.arange(40) > 20).astype(int))
-    test, _ = Scored((defined,)).packed()
-    store.put(RUN, replace(result, test=test))
-    assert store.get(RUN) is None  # it could be computed
 
 
 def test_the_compact_form_states_targets_once(tmp_path: Path) -> None:

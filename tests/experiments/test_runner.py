@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -24,13 +23,13 @@ from gcl_hard.experiments import runner
 from gcl_hard.experiments.engine import TRIES
 from gcl_hard.experiments.plan import plan
 from gcl_hard.experiments.progress import Bars, progress
-from gcl_hard.experiments.record import SCHEMA_VERSION
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.store import Store
 from gcl_hard.graphs import protocols
 from gcl_hard.graphs.experiment import GraphExperiment
 from gcl_hard.graphs.settings import GraphConfig
 from tests.experiments import engine_tasks as tasks
+from tests.experiments import rewrite
 from tests.experiments.made import Ran, numbers
 from tests.experiments.test_store import held_elsewhere, lock_of
 from tests.said import says
@@ -82,14 +81,6 @@ def diverging(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
         monkeypatch.setattr(protocols, "build", build)
 
     return make
-
-
-def spoil(path: Path, **changed: Any) -> dict[str, Any]:
-    """Change a stored result; returns what it held."""
-    stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    content = {name: value for name, value in stored.items() if name != "digest"}
-    path.write_text(json.dumps({**content, **changed}))
-    return stored
 
 
 # Results
@@ -148,20 +139,21 @@ def test_finished_runs_of_a_group_keep_their_results_and_the_others_get_the_same
     assert {path: path.read_bytes() for path in kept} == content
 
 
-@pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
-def test_a_result_of_another_schema_is_neither_trusted_nor_overwritten(
-    version: int, tmp_path: Path, started: Started
+def test_a_result_of_another_version_or_run_is_neither_trusted_nor_overwritten(
+    tmp_path: Path, started: Started
 ) -> None:
-    (run,) = runs(seeds=1)
+    (run, other) = runs()
     Ran(tmp_path, [run])
-    path = tmp_path / f"{run.key}.json"
-    spoil(path, schema_version=version)
-    before = path.read_bytes()
+    path, copy = (tmp_path / f"{each.key}.json" for each in (run, other))
+    shutil.copy(path, copy)
+    rewrite(path, schema_version=99)
+    before = path.read_bytes(), copy.read_bytes()
     started.clear()
     for force in (False, True):
-        with pytest.raises(InputError, match=f"schema {version}"):
-            Ran(tmp_path, runs(), force=force)
-    assert (started, path.read_bytes()) == ([], before)
+        for each, why in ((run, "schema 99"), (other, run.key)):
+            with pytest.raises(InputError, match=why):
+                Ran(tmp_path, [each], force=force)
+    assert (started, (path.read_bytes(), copy.read_bytes())) == ([], before)
 
 
 def test_other_graphs_of_the_same_name_do_not_meet_old_numbers(
@@ -169,7 +161,7 @@ def test_other_graphs_of_the_same_name_do_not_meet_old_numbers(
 ) -> None:
     (run,) = runs(seeds=1)
     result = Ran(tmp_path, [run]).results[run]
-    spoil(tmp_path / f"{run.key}.json", data={**result.data, "digest": "0" * 16})
+    rewrite(tmp_path / f"{run.key}.json", data={**result.data, "digest": "0" * 16})
     started.clear()
     ran = Ran(tmp_path, [run])
     assert ran.results[run].data == result.data
@@ -177,32 +169,11 @@ def test_other_graphs_of_the_same_name_do_not_meet_old_numbers(
     assert says(ran.shown, 1, "data", "MUTAG", "--output")
 
 
-def test_a_changed_setting_never_meets_old_numbers(tmp_path: Path, started: Started) -> None:
-    (run,) = runs(seeds=1)
-    Ran(tmp_path, [run])
-    before = (tmp_path / f"{run.key}.json").read_bytes()
-    for done, changed in enumerate(
-        ({"epochs": 2}, {"lr": 0.02}, {"folds": 3}, {"data_seed": 1}), 1
-    ):
-        Ran(tmp_path, runs(seeds=1, **changed))
-        assert len(started) == done + 1
-    assert (tmp_path / f"{run.key}.json").read_bytes() == before
-
-
-def test_a_copied_file_does_not_count_as_another_seed(tmp_path: Path, started: Started) -> None:
-    first, second = runs()
-    Ran(tmp_path, [first])
-    shutil.copy(tmp_path / f"{first.key}.json", tmp_path / f"{second.key}.json")
-    ran = Ran(tmp_path, [first, second])
-    assert says(ran.shown, f"{second.key}.json", "name")
-    assert [result.seed for result in ran.results.values()] == [0, 1]
-
-
 def test_force_runs_everything_once_more(tmp_path: Path, started: Started) -> None:
     todo = runs()
     first = Ran(tmp_path, todo).results
     path = tmp_path / f"{todo[0].key}.json"
-    spoil(path, finished="2020-01-01T00:00:00+00:00", scores={"accuracy": [0.0, 0.0]})
+    rewrite(path, finished="2020-01-01T00:00:00+00:00", scores={"accuracy": [0.0, 0.0]})
     started.clear()
     again = Ran(tmp_path, todo[:1], force=True).results
     assert started == [("hscl", 0)]
@@ -503,27 +474,6 @@ def test_workers_end_with_a_killed_driver_and_the_same_command_goes_on(tmp_path:
         _, err = driver.communicate()
         assert driver.returncode == 0, err
     assert numbers(out) == expected(tmp_path / "one")
-    assert not list(out.glob(".*"))
-
-
-@pytest.mark.slow
-def test_without_its_scheduler_a_command_says_so_and_keeps_what_is_finished(
-    tmp_path: Path,
-) -> None:
-    out = tmp_path / "out"
-    with (
-        tasks.scheduler(tmp_path) as (address, of_scheduler),
-        tasks.process(*bench(out, "--seeds=50", "--epochs=60", f"--scheduler={address}")) as driver,
-    ):
-        tasks.wait_for(lambda: list(out.glob("*_seed*.json")))
-        of_scheduler.kill()
-        _, err = driver.communicate()
-        assert driver.returncode == 2
-        assert says(err, "scheduler", "lost", "command")
-        assert "Traceback" not in err
-    kept = numbers(out)
-    assert kept
-    assert all(len(stored["scores"]["accuracy"]) == 2 for stored in kept.values())
     assert not list(out.glob(".*"))
 
 

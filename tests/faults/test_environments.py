@@ -56,28 +56,15 @@ CASES = {
     "a reader that is not there": Case(f"{BENCH} | true; exit ${{PIPESTATUS[0]}}"),
     "no output": Case(f"{BENCH} >&-"),
     "no errors": Case(f"{BENCH} 2>&-"),
-    "no console": Case(f"{BENCH} >&- 2>&- <&-"),
     "a full output": Case(f"{BENCH} > /dev/full"),
-    "a full output and errors": Case(f"{BENCH} > /dev/full 2> /dev/full"),
-    "a dumb terminal": Case(f"script -qec '{BENCH}' /dev/null", {"TERM": "dumb"}),
-    "a terminal of one column": Case(
-        f"script -qec 'stty cols 1 rows 1; {BENCH}' /dev/null", {"TERM": "xterm"}
-    ),
     "no home": Case(BENCH, lacks=HOMELESS),
-    "a home that is not there": Case(BENCH, {"HOME": "/nonexistent"}, ("GCL_HARD_CACHE",)),
     "no home and no name": Case(NOBODY + BENCH, lacks=HOMELESS),
-    "no home and no name, a download": Case(
-        f"{NOBODY}{BENCH} --dataset NCI1x", lacks=HOMELESS, done=False
-    ),
     "the home of another": Case(
         f"{NOBODY}{IMAGES} --method pixels", {"HOME": "/root"}, ("GCL_HARD_CACHE",)
     ),
     "a search without home and name": Case(f"{NOBODY}{TUNE} --report out/p.md", lacks=HOMELESS),
-    "two processes without home and name": Case(f"{NOBODY}{BENCH} --jobs 2", lacks=HOMELESS),
     "LANG=C": Case(f"{BENCH} --report out/p.md", {"LANG": "C", "LC_ALL": "C"}),
-    "POSIX": Case(BENCH, {"LC_ALL": "POSIX"}),
     "ASCII": Case(BENCH, {"PYTHONIOENCODING": "ascii"}),
-    "Latin-1": Case(BENCH, {"PYTHONIOENCODING": "latin-1"}),
     "ASCII everywhere": Case(
         BENCH, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
     ),
@@ -88,44 +75,16 @@ CASES = {
         f"{BENCH} --dataset ä", {"PYTHONIOENCODING": "ascii"}, done=False
     ),
     "a search in ASCII": Case(TUNE, {"PYTHONIOENCODING": "ascii"}),
-    "umask 077": Case(f"umask 077; {BENCH}"),
     "umask 002": Case(f"umask 002; {BENCH}"),
-    "umask 777": Case(f"umask 777; {NOBODY}{BENCH} --output new", done=False),
-    "32 open files": Case(f"ulimit -n 32; {BENCH}"),
-    "64 open files": Case(f"ulimit -n 64; {BENCH}"),
-    "64 open files, two processes": Case(f"ulimit -n 64; {BENCH} --jobs 2", done=False),
-    "128 open files, two processes": Case(f"ulimit -n 128; {BENCH} --jobs 2", done=False),
-    "a search with 64 open files": Case(f"ulimit -n 64; {TUNE} --report out/p.md"),
-    "files of 1 KiB": Case(f"ulimit -f 1; {BENCH} --save-encoder", done=False),
-    "a stack of 256 KiB": Case(f"ulimit -s 256; {BENCH}"),
-    "4 GB for a large encoder": Case(
-        f"ulimit -v 6000000; {BENCH} --dim 40000 --layers 3", done=False
-    ),
-    "a link as a folder": Case(f"mkdir real; rmdir out; ln -s real out; {BENCH}"),
-    "a link to nowhere": Case(f"rmdir out; ln -s gone out; {BENCH}", done=False),
     "a folder of another": Case(f"chmod 555 out; {NOBODY}{BENCH}", done=False),
     "a disk of 64 KiB": Case(
         mounted("size=64k", f"{BENCH} --output small --save-encoder"), done=False
     ),
-    "a disk of 8 KiB": Case(mounted("size=8k", f"{BENCH} --output small"), done=False),
-    "a disk without inodes": Case(mounted("nr_inodes=3", f"{BENCH} --output small"), done=False),
     "a search on a disk of 100 KiB": Case(
         mounted("size=100k", f"{TUNE} --output small"), done=False
     ),
-    "a journal on a disk of 8 KiB": Case(
-        mounted("size=8k", f"{TUNE} --trials 6 --storage small/s.journal"), done=False
-    ),
     "a cache on a disk of 16 KiB": Case(
         mounted("size=16k", f"GCL_HARD_CACHE=small {IMAGES}"), done=False
-    ),
-    "temporary files on a disk of 4 KiB": Case(
-        mounted("size=4k", f"TMPDIR=$PWD/small {BENCH} --jobs 2"), done=False
-    ),
-    "shared memory of 4 KiB, two loaders": Case(
-        mounted("size=4k", f"{IMAGES} --loader-workers 2", "/dev/shm"), done=False
-    ),
-    "shared memory of another, two loaders": Case(
-        mounted("mode=000", f"{NOBODY}{IMAGES} --loader-workers 2", "/dev/shm"), done=False
     ),
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from gcl_hard import bench
-from gcl_hard.files.io import atomic_folder
+from gcl_hard.files.cached import cached_folder
 from gcl_hard.training.checkpoint import Checkpoint
 from gcl_hard.tuning.storage import GIVEN_UP, failure_of
 from tests.experiments.made import numbers
@@ -70,12 +70,12 @@ def test_a_checkpoint_killed_at_any_moment_of_its_writing_is_whole(tmp_path: Pat
         assert state["step"] == 40
 
 
-def write_site(folder: Path) -> str:
-    """A folder with a set of graphs, in an archive that takes a while to be copied."""
+def write_site(folder: Path, address: str) -> str:
+    """The address of a set of graphs, in an archive that takes a while to be copied."""
     rings(folder, frozenset())
     with zipfile.ZipFile(folder / "RINGS.zip", "a") as archive:
         archive.writestr("README.txt", np.random.default_rng(0).bytes(20 * MIB))
-    return folder.as_uri()
+    return address
 
 
 def write_images(folder: Path) -> str:
@@ -88,12 +88,12 @@ def write_images(folder: Path) -> str:
 
 @pytest.mark.parametrize("command", ["download_graphs", "parse_molecules", "decode_images"])
 def test_a_cache_filled_by_killed_processes_holds_what_is_whole(
-    command: str, tmp_path: Path
+    command: str, tmp_path: Path, site: tuple[Path, str]
 ) -> None:
     if command == "parse_molecules":
         pytest.importorskip("rdkit")
     source = {
-        "download_graphs": lambda: write_site(tmp_path / "site"),
+        "download_graphs": lambda: write_site(*site),
         "parse_molecules": lambda: str(write_chains(tmp_path / "chains.csv", 400)),
         "decode_images": lambda: write_images(tmp_path / "images"),
     }[command]()
@@ -103,8 +103,7 @@ def test_a_cache_filled_by_killed_processes_holds_what_is_whole(
     for folder in ended:
         assert (folder / "digest").read_text() == (whole / "digest").read_text()
         half += len(left_over(folder))
-        with atomic_folder(folder / place.name / "another"):
-            pass
+        cached_folder(folder / place.name / "another", lambda _: None)
         names = {path.name for path in (folder / place.name).iterdir()}
         assert names == {path.name for path in place.iterdir()} | {"another"}
     assert half > 0

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from itertools import product
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
+from unittest.mock import patch
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gcl_hard import ContrastiveLoss, Exponential, InputError, Linear, NegativeSampler, Threshold
 from gcl_hard.functional import jsd
-from gcl_hard.functional.hardening import Hardening, Uniform
+from gcl_hard.functional.hardening import Uniform
 from gcl_hard.functional.hardness import EmbeddedScale
 from gcl_hard.functional.jsd import Classes, Pairs, Rule, counted_jsd, refusal
 from gcl_hard.functional.rowwise import MeanThreshold
-from tests.said import says
 
 HARDENINGS = [
     Uniform(), Exponential(0.0), Exponential(1.0), Exponential(10.0), Exponential(30.0),
@@ -23,21 +24,15 @@ HARDENINGS = [
 ]  # fmt: skip
 
 
-def all_rules() -> list[Rule]:
+@st.composite
+def rules(draw: Any) -> Rule:
     """Every hardening, scale, admission and gradient, and debiasing where it means something."""
-    rules = [
-        Rule(hardening, *options, None, scale)
-        for hardening, options, scale in product(
-            HARDENINGS, product((False, True), repeat=2), get_args(EmbeddedScale)
-        )
-        if scale == "rank" or hardening != Uniform()
-    ]
-    return rules + [
-        Rule(hardening, False, detach, prior, scale)
-        for hardening in HARDENINGS[:6]
-        for detach, prior in product((False, True), (0.0, 0.1, 0.6))
-        for scale in ("anchor", "rank", "batch-max")
-    ]
+    hardening, prior = draw(st.sampled_from(HARDENINGS)), None
+    other_labels = draw(st.booleans())
+    if not other_labels and not isinstance(hardening, Threshold):
+        prior = draw(st.sampled_from([None, 0.0, 0.1, 0.6]))
+    scale = draw(st.sampled_from(get_args(EmbeddedScale)))
+    return Rule(hardening, other_labels, draw(st.booleans()), prior, scale)
 
 
 class Problem(NamedTuple):
@@ -51,7 +46,8 @@ class Problem(NamedTuple):
         return pairs_of(self.counts)
 
 
-def pairs_of(counts, block=jsd.BLOCK):
+def pairs_of(counts, block=None):
+    block = block or jsd.BLOCK
     colour, graph = counts.nonzero().T
     n = len(counts)
     edges = [int((colour < min(first, n)).sum()) for first in range(0, n + block, block)]
@@ -75,17 +71,19 @@ def problem(*, members=1, n_colours=13, n_graphs=7, width=5, seed=0, dtype=torch
     return Problem(nodes, graphs, counts, Classes(y, 3))
 
 
-def value_and_gradient(it, rules, kept=None, pairs=None):
+def value_and_gradient(it, rules_, kept=None):
+    """Losses, and the gradient with another weight for each model."""
     nodes, graphs = (z.clone().requires_grad_() for z in it[:2])
-    losses = counted_jsd(nodes, graphs, pairs or it.pairs, rules, it.classes, kept)
+    losses = counted_jsd(nodes, graphs, it.pairs, rules_, it.classes, kept)
     assert losses.requires_grad
-    return losses.detach(), *torch.autograd.grad(losses.sum(), (nodes, graphs))
+    weights = 1.0 + torch.arange(len(losses), dtype=losses.dtype)
+    return losses.detach(), *torch.autograd.grad(losses @ weights, (nodes, graphs))
 
 
-def node_by_node(it, rule, kept=None):
-    """The general loss of the first member's nodes, graphs that are not kept really gone."""
-    nodes, graphs = (z[0].double().requires_grad_() for z in it[:2])
-    here = torch.arange(len(graphs)) if kept is None else kept[0].nonzero().flatten()
+def node_by_node(it, rule, kept=None, member=0):
+    """The general loss of a member's nodes, graphs that are not kept really gone."""
+    nodes, graphs = (z[member].double().requires_grad_() for z in it[:2])
+    here = torch.arange(len(graphs)) if kept is None else kept[member].nonzero().flatten()
     times = it.counts[:, here].T
     graph, colour = times.nonzero().T
     repeats = times[graph, colour]
@@ -99,7 +97,8 @@ def node_by_node(it, rule, kept=None):
         nodes[colour.repeat_interleave(repeats)], graphs[here], graph.repeat_interleave(repeats),
         it.classes.ids[here],
     )  # fmt: skip
-    return tuple(x.detach()[None] for x in (value, *torch.autograd.grad(value, (nodes, graphs))))
+    slopes = torch.autograd.grad((1 + member) * value, (nodes, graphs))
+    return tuple(x.detach()[None] for x in (value, *slopes))
 
 
 def assert_all_close(ours, theirs, atol):
@@ -113,11 +112,42 @@ def some_kept(n_graphs):
     return kept
 
 
-@pytest.mark.parametrize("rule", all_rules(), ids=str)
-def test_counted_nodes_equal_single_nodes_in_value_and_gradient(rule):
-    it = problem(seed=1)
-    for kept in (None, some_kept(7)):
-        assert_all_close(value_and_gradient(it, [rule], kept), node_by_node(it, rule, kept), 1e-12)
+@settings(max_examples=120)
+@given(data=st.data())
+@pytest.mark.filterwarnings("ignore:.*class_prior:UserWarning")
+def test_counted_nodes_equal_single_nodes_in_value_and_gradient(data):
+    """Of several models, each with other graphs held out, in blocks, and as another device works.
+
+    A rounded score is off by about ε, and log η by its slope times that.
+    """
+    members, seed = data.draw(st.integers(1, 4)), data.draw(st.integers(0, 99))
+    single = data.draw(st.booleans())
+    it = problem(members=members, seed=seed, dtype=torch.float32 if single else torch.float64)
+    it = it._replace(nodes=data.draw(st.sampled_from([1e-3, 1.0, 1.0, 30.0])) * it.nodes)
+    if single:
+        it = it._replace(nodes=it.nodes / it.nodes.abs().max())
+    drawn = [data.draw(rules()) for _ in range(members)]
+    if data.draw(st.booleans()):
+        drawn = [drawn[0]] * members
+    kept = data.draw(st.none() | st.lists(st.sets(st.integers(0, 6), max_size=3), min_size=members,
+                                          max_size=members))  # fmt: skip
+    if kept is not None:
+        kept = torch.tensor([[g not in gone for g in range(7)] for gone in kept])
+    together, elsewhere = jsd._together, data.draw(st.booleans())
+
+    def as_elsewhere(rules_, device):
+        yield from together(rules_, torch.device("meta") if elsewhere else device)
+
+    block = data.draw(st.sampled_from([1, 4, 13, 100]))
+    with patch.object(jsd, "_together", as_elsewhere), patch.object(jsd, "BLOCK", block):
+        ours = value_and_gradient(it, drawn, kept)
+    for m, rule in enumerate(drawn):
+        size = max(1.0, float(it.nodes.abs().max()))
+        atol = 1e-11 * size
+        if single:
+            atol = 3e-6 + 3e-7 * (rule.hardening.slope(0.5) or 0.0)
+        expected = node_by_node(it, rule, kept, m)
+        assert_all_close([x[m : m + 1] for x in ours], expected, atol * (1 + m))
 
 
 @pytest.mark.parametrize("scale", ["rank", "batch-max"])
@@ -131,37 +161,12 @@ def test_a_prior_that_clamps_most_anchors_is_warned_of(scale):
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize("rule", all_rules(), ids=str)
-def test_single_precision_loses_no_more_than_its_scores_do(rule):
-    """A rounded score is off by about ε, and log η by its slope times that."""
-    it = problem(seed=2, dtype=torch.float32)
-    atol = 2e-6 + 1e-7 * (rule.hardening.slope(0.5) or 0.0)
-    for kept in (None, some_kept(7)):
-        assert_all_close(value_and_gradient(it, [rule], kept), node_by_node(it, rule, kept), atol)
-
-
-@pytest.mark.parametrize("rule", [r for r in all_rules() if not r.detach], ids=str)
-def test_scores_of_any_size(rule):
-    for size in (1e-3, 30.0):
-        it = problem(seed=3)
-        it = it._replace(nodes=size * it.nodes)
-        ours, theirs = value_and_gradient(it, [rule]), node_by_node(it, rule)
-        for actual, expected in zip(ours, theirs, strict=True):
-            torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-12 * max(1, size))
-
-
 @pytest.mark.parametrize("hardening", HARDENINGS)
 def test_scores_that_are_all_zero_tell_nothing_apart(hardening):
     it = problem()
     it = it._replace(graphs=torch.zeros_like(it.graphs))
-    for other_labels, detach in product((False, True), repeat=2):
-        rule = Rule(hardening, other_labels, detach)
-        if hardening == Threshold(1.0):  # similarities are 0
-            expected = node_by_node(it, rule)
-            assert expected[0] == 0
-            assert_all_close(value_and_gradient(it, [rule]), expected, 0)
-            continue
-        assert_all_close(value_and_gradient(it, [rule]), node_by_node(it, rule), 1e-12)
+    rule = Rule(hardening, other_labels=True, detach=False)
+    assert_all_close(value_and_gradient(it, [rule]), node_by_node(it, rule), 1e-12)
 
 
 def published(*rule) -> Rule:
@@ -188,74 +193,6 @@ MIXED = [
 ]
 
 
-def kept_by_each(members, n_graphs):
-    """Other graphs for every member; all for the first."""
-    kept = torch.ones(members, n_graphs, dtype=torch.bool)
-    for m in range(1, members):
-        kept[m, [m % n_graphs, (2 * m + 1) % n_graphs]] = False
-    return kept
-
-
-def alone(it, rules, kept, m):
-    single = it._replace(nodes=it.nodes[m : m + 1], graphs=it.graphs[m : m + 1])
-    return value_and_gradient(single, [rules[m]], None if kept is None else kept[m : m + 1])
-
-
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_model_does_not_depend_on_those_beside_it(dtype, masked):
-    it = problem(members=len(MIXED), n_colours=40, n_graphs=11, width=8, dtype=dtype)
-    kept = kept_by_each(len(MIXED), 11) if masked else None
-    together = value_and_gradient(it, MIXED, kept)
-    rtol, atol = (1e-5, 1e-7) if dtype == torch.float32 else (1e-12, 1e-14)
-    for m in range(len(MIXED)):
-        for ours, expected in zip(together, alone(it, MIXED, kept, m), strict=True):
-            assert torch.allclose(ours[m : m + 1], expected, rtol=rtol, atol=atol), (m, MIXED[m])
-
-
-@pytest.mark.parametrize("masked", [False, True])
-def test_models_of_one_kind_worked_on_together_equal_each_alone(masked, monkeypatch):
-    """As a device other than the CPU has them."""
-    it = problem(members=len(MIXED))
-    kept = kept_by_each(len(MIXED), 7) if masked else None
-    expected = [alone(it, MIXED, kept, m) for m in range(len(MIXED))]
-    runs = []
-    together = jsd._together
-
-    def as_elsewhere(rules, device):
-        for models in together(rules, torch.device("meta")):
-            runs.append((models.start, models.stop))
-            yield models
-
-    monkeypatch.setattr(jsd, "_together", as_elsewhere)
-    got = value_and_gradient(it, MIXED, kept)
-    assert runs == [
-        (0, 1),
-        (1, 2),
-        (2, 4),
-        (4, 6),
-        (6, 7),
-        (7, 8),
-        (8, 10),
-        (10, 12),
-        (12, 13),
-        (13, 15),
-    ]
-    for m, alone_m in enumerate(expected):
-        assert_all_close([x[m : m + 1] for x in got], alone_m, 1e-13)
-
-
-@pytest.mark.parametrize("block", [1, 4, 13, 100])
-def test_blocks_of_colours_add_up(block, monkeypatch):
-    it = problem(members=len(MIXED), seed=4)
-    kept = kept_by_each(len(MIXED), 7)
-    whole = value_and_gradient(it, MIXED, kept)
-    monkeypatch.setattr(jsd, "BLOCK", block)
-    pairs = pairs_of(it.counts, block)
-    assert len(pairs.edges) == math.ceil(13 / block) + 1
-    assert_all_close(value_and_gradient(it, MIXED, kept, pairs), whole, 1e-13)
-
-
 def test_more_colours_than_a_block_has():
     it = problem(n_colours=2 * jsd.BLOCK + 3, n_graphs=5, width=3)
     assert len(it.pairs.edges) == 4
@@ -273,19 +210,6 @@ def test_without_any_negative_the_loss_is_an_attached_zero(hardening):
         value, *gradients = value_and_gradient(where, rules, kept)
         assert value.tolist() == [0.0]
         assert all(torch.count_nonzero(gradient) == 0 for gradient in gradients)
-
-
-def test_nodes_without_a_negative_are_left_out_of_the_mean():
-    it = problem(seed=5)
-    strict, lax = (published(Threshold(cosine)) for cosine in (0.5, -1.0))
-    loss = ContrastiveLoss(
-        NegativeSampler("others", strict.hardening), objective="jsd", hardness_scale=strict.scale
-    )
-    graph, colour = it.counts.T.nonzero().T
-    seen = loss.local_global_with_diagnostics(it.nodes[0][colour], it.graphs[0], graph)[1]
-    assert 0 < seen.contributing < seen.anchors
-    assert_all_close(value_and_gradient(it, [strict]), node_by_node(it, strict), 1e-12)
-    assert value_and_gradient(it, [strict])[0] != value_and_gradient(it, [lax])[0]
 
 
 def test_the_scale_never_sees_a_colour_in_its_only_graph():
@@ -306,28 +230,25 @@ def test_the_scale_never_sees_a_colour_in_its_only_graph():
     assert abs(value - expected) < 1e-14
 
 
-@pytest.mark.parametrize("sign", [-1.0, 1.0])
-@pytest.mark.parametrize(("dtype", "size"), [(torch.float32, 1e15), (torch.float64, 1e60)])
-@pytest.mark.parametrize("rule", [*MIXED, Rule(Threshold(0.3), True)], ids=str)
-def test_garbage_in_graphs_that_are_not_kept_has_no_effect(rule, dtype, size, sign):
-    it = problem(seed=6, dtype=dtype)
-    kept = some_kept(7)
+@pytest.mark.parametrize(("dtype", "size"), [(torch.float32, -1e15), (torch.float64, 1e60)])
+def test_garbage_in_graphs_that_are_not_kept_has_no_effect(dtype, size):
+    it = problem(members=len(MIXED), seed=6, dtype=dtype)
+    kept = some_kept(7).expand(len(MIXED), -1)
     gone = it.counts[:, kept[0]].sum(1) == 0  # colours of those graphs alone
     assert gone.sum() >= 2
-    clean = value_and_gradient(it, [rule], kept)
+    clean = value_and_gradient(it, MIXED, kept)
     nodes, graphs, y = it.nodes.clone(), it.graphs.clone(), it.classes.ids.clone()
-    nodes[:, gone] *= size * sign
-    graphs[:, ~kept[0]] *= size
+    nodes[:, gone] *= size
+    graphs[:, ~kept[0]] *= abs(size)
     y[~kept[0]] = 0
     dirty = it._replace(nodes=nodes, graphs=graphs, classes=Classes(y, 3))
-    value, to_nodes, to_graphs = value_and_gradient(dirty, [rule], kept)
-    assert_all_close((value, to_nodes, to_graphs), clean, 1e-9 if dtype == torch.float64 else 1e-6)
+    value, to_nodes, to_graphs = value_and_gradient(dirty, MIXED, kept)
+    assert_all_close((value, to_nodes, to_graphs), clean, 1e-9 if dtype == torch.float64 else 2e-5)
     assert torch.count_nonzero(to_nodes[:, gone]) == 0
     assert torch.count_nonzero(to_graphs[:, ~kept[0]]) == 0
 
 
-@pytest.mark.parametrize("garbage", [math.nan, math.inf])
-@pytest.mark.parametrize("where", ["nodes", "graphs"])
+@pytest.mark.parametrize(("where", "garbage"), [("nodes", math.inf), ("graphs", math.nan)])
 def test_a_divergence_shows_in_its_own_loss_alone(where, garbage):
     it = problem(members=len(MIXED))
     clean = value_and_gradient(it, MIXED)
@@ -341,46 +262,6 @@ def test_a_divergence_shows_in_its_own_loss_alone(where, garbage):
             assert torch.equal(actual[others], expected[others])
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize(
-    "rule",
-    [
-        published(Uniform()), published(Uniform(), True), published(Uniform(), False, True, 0.2),
-        published(Exponential(2.0), False, False), published(Exponential(2.0), True, False),
-        published(Exponential(2.0), False, False, 0.2), published(Threshold(-0.01), True),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_gradient_is_that_of_finite_differences(rule, masked):
-    """One colour and one graph are constants whose score is m, which carries no gradient."""
-    it = problem(members=2, n_colours=8, n_graphs=5, width=2)
-    counts = it.counts.clone()
-    counts[0] = torch.tensor([1, 0, 2, 0, 0])
-    kept = torch.tensor([[True, True, True, True, False]] * 2) if masked else None
-
-    def loss(nodes, graphs):
-        far = torch.tensor([[[-4.0, 0.0]]], dtype=torch.float64).expand(2, 1, 2)
-        nodes, graphs = torch.cat([-far, nodes], 1), torch.cat([graphs[:, :3], far], 1)
-        graphs = torch.cat([graphs, it.graphs[:, 4:]], 1)
-        scores = (nodes @ graphs.transpose(1, 2)).abs()
-        assert torch.allclose(scores.flatten(1).amax(1), scores.new_tensor(16.0), atol=1e-12)
-        return counted_jsd(nodes, graphs, pairs_of(counts), [rule] * 2, it.classes, kept)
-
-    inputs = (0.5 * it.nodes[:, 1:]).requires_grad_(), (0.5 * it.graphs[:, :3]).requires_grad_()
-    assert torch.autograd.gradcheck(loss, inputs)
-
-
-def test_gradients_of_members_scale_with_what_comes_from_above():
-    it = problem(members=3)
-    rules = MIXED[:3]
-    nodes = it.nodes.clone().requires_grad_()
-    losses = counted_jsd(nodes, it.graphs, it.pairs, rules, it.classes)
-    (each,) = torch.autograd.grad(losses.sum(), nodes, retain_graph=True)
-    weights = torch.tensor([2.0, 0.0, -3.0], dtype=torch.float64)
-    (got,) = torch.autograd.grad(losses @ weights, nodes)
-    torch.testing.assert_close(got, each * weights[:, None, None], rtol=1e-14, atol=0)
-
-
 def test_other_labels_ask_for_labels():
     it = problem()
     with pytest.raises(InputError, match="labels"):
@@ -391,22 +272,12 @@ class Steeper(Exponential):
     """A hardening of somebody's own."""
 
 
-@pytest.mark.parametrize(
-    ("hardening", "facts"),
-    [
-        (Uniform(), None),
-        (Threshold(0.3), None),
-        (Threshold(Linear(-0.5, 0.0)), None),
-        (Exponential(162.5), None),
-        (Exponential(162.6), ["beta", 162.6, "float64"]),
-        (Exponential(Linear(1.0, 1000.0)), ["beta", 1000, "float64"]),
-        (MeanThreshold(), ["MeanThreshold"]),
-        (Steeper(1.0), ["Steeper"]),
-    ],
-)
-def test_refusal_says_what_tables_cannot_hold(hardening: Hardening, facts: list[object] | None):
-    reason = refusal(hardening, "batch-max")
-    assert reason is None if facts is None else says(str(reason), *facts)
+def test_what_tables_cannot_hold_is_refused():
+    fine = [Uniform(), Threshold(0.3), Threshold(Linear(-0.5, 0.0)), Exponential(162.5)]
+    steep = [Exponential(162.6), Exponential(Linear(1.0, 1000.0))]
+    assert not any(refusal(hardening, "batch-max") for hardening in fine)
+    for hardening in (*steep, MeanThreshold(), Steeper(1.0)):
+        assert refusal(hardening, "batch-max")
 
 
 def test_the_steepest_hardening_that_is_not_refused_is_still_right():

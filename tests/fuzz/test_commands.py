@@ -10,7 +10,6 @@ import contextlib
 import gzip
 import io
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,11 +17,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gcl_hard import bench, figures, load_encoder, load_pretrained, pretrain, tune
+from gcl_hard import bench, figures, pretrain, tune
 from gcl_hard.experiments.store import COMPACT, Store
 from tests.fuzz.survival import CASES, altered, folder, fuzzed, mutated, survives
 
@@ -176,52 +174,6 @@ def test_results_of_molecules(data: st.DataObject, project: Path) -> None:
         survives(lambda: bench.main([f"--compact={results}"]))
 
 
-def tensors(data: st.DataObject, state: Any) -> None:
-    """Put something else in the place of a tensor, a number or a word somewhere in a state."""
-    odd = st.one_of(
-        st.none(), st.integers(-(2**64), 2**64), st.floats(), st.text(max_size=3),
-        st.just([]), st.just({}), st.just(torch.zeros(1).expand(10**9)),
-    )  # fmt: skip
-    while True:
-        keys = list(state) if isinstance(state, dict) else list(range(len(state)))
-        if not keys:
-            return
-        key = data.draw(st.sampled_from(keys))
-        tensor = state[key]
-        if isinstance(tensor, dict | list) and tensor and data.draw(st.integers(0, 6)):
-            state = tensor
-            continue
-        others = [tensor[:0] if tensor.ndim else tensor, tensor.double(), tensor * torch.nan,
-                  tensor.int(),
-                  torch.tensor(1.0), tensor.bool(), tensor.flatten().repeat(2),
-                  tensor.to(torch.complex64), tensor.to_sparse() if tensor.ndim else tensor,
-                  ] if torch.is_tensor(tensor) else []  # fmt: skip
-        state[key] = data.draw(st.one_of(odd, st.sampled_from(others)) if others else odd)
-        return
-
-
-@few
-@given(data=st.data())
-def test_encoders_and_checkpoints(data: st.DataObject, project: Path) -> None:
-    kind = data.draw(st.sampled_from(["whole.pt", "half.ckpt", "graphs"]))
-    with copied(project, kind, "made.csv") as here:
-        path = next((here / kind).glob("*.pt")) if kind == "graphs" else here / kind
-        if data.draw(st.booleans()):
-            path.write_bytes(data.draw(mutated(path.read_bytes())))
-        else:
-            content = torch.load(path, weights_only=True)
-            tensors(data, content)
-            torch.save(content, path)
-        if kind == "half.ckpt":
-            survives(lambda: pretrain.main([*PRETRAINING, "--output=half.pt"]))
-        elif kind == "graphs":
-            survives(lambda: load_encoder(path))
-        else:
-            survives(lambda: load_pretrained(path))
-            arguments = ["--method=untrained", "--encoder=whole.pt", "--output=out"]
-            survives(lambda: bench.main([*MOLECULES[:2], "--seeds=1", *arguments]))
-
-
 @few
 @given(data=st.data())
 @pytest.mark.parametrize("kind", ["db", "journal"])
@@ -264,52 +216,6 @@ def test_the_cache(kind: str, data: st.DataObject, project: Path) -> None:
 
 def predictions(folder: Path) -> dict[str, Any]:
     return {row.name: row.predicted for row in Store(folder).rows()}
-
-
-@few
-@given(data=st.data())
-def test_folders_of_images(data: st.DataObject) -> None:
-    """Links in circles, pipes, other formats and sizes, files that only look like images."""
-    from PIL import Image
-
-    modes = st.sampled_from(["RGB", "L", "P", "RGBA", "1", "CMYK", "I;16", "F", "LA"])
-    with folder() as here:
-        for label in data.draw(
-            st.lists(st.sampled_from("abcd"), min_size=1, max_size=3, unique=True)
-        ):
-            (here / "pets" / label).mkdir(parents=True)
-            for k in range(8):
-                image = Image.new(
-                    "RGB", data.draw(st.sampled_from([(8, 8), (9, 5), (1, 1)])), (9, k, 9)
-                )
-                with contextlib.suppress(OSError, ValueError):  # of formats that lack a mode
-                    image.convert(data.draw(modes)).save(here / "pets" / label / f"{k}.png")
-        for _ in range(data.draw(st.integers(0, 3))):
-            files = sorted(path for path in (here / "pets").rglob("*.png") if path.is_file())
-            if not files:
-                break
-            path = data.draw(st.sampled_from(files))
-            content = path.read_bytes()
-            damage = data.draw(
-                st.sampled_from(["bytes", "nowhere", "loop", "pipe", "folder", "huge"])
-            )
-            if damage == "loop":
-                with contextlib.suppress(FileExistsError):
-                    (path.parent / f"loop{path.stem}").symlink_to(".")
-                continue
-            path.unlink()
-            if damage == "bytes":
-                path.write_bytes(data.draw(mutated(content)))
-            elif damage == "nowhere":
-                path.symlink_to("/nonexistent")
-            elif damage == "pipe":
-                os.mkfifo(path)
-            elif damage == "folder":
-                path.mkdir()
-            else:
-                path.write_bytes(b"P6 100000 100000 255\n")
-        options = ["--method=pixels", "--seeds=1", "--probe-epochs=1", "--output=out"]
-        survives(lambda: bench.main(["--dataset=./pets", *options]))
 
 
 @few

@@ -6,11 +6,8 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import io
-import json
 import shlex
-import shutil
 import zipfile
 from argparse import ArgumentParser
 from collections.abc import Callable
@@ -28,7 +25,6 @@ from gcl_hard import bench, load_encoder, load_pretrained
 from gcl_hard.commands.bench import bench_parser, parse_bench
 from gcl_hard.commands.pretrain import parse_pretrain, pretrain_parser
 from gcl_hard.commands.tune import parse_tune, tune_parser
-from gcl_hard.experiments.store import COMPACT, Store
 from gcl_hard.graphs import load as load_graphs
 from gcl_hard.images import load as load_images
 from gcl_hard.molecules import read_molecules
@@ -219,54 +215,12 @@ def test_folders_of_images(data: st.DataObject) -> None:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a result, an encoder and the compact form of others."""
+    """A folder with a result and an encoder."""
     here: Path = tmp_path_factory.mktemp("results")
     command = "--method=ucl --epochs=1 --seeds=1 --folds=2 --layers=1 --dim=4 --threads=1"
     with contextlib.redirect_stdout(io.StringIO()):
         assert bench.main([*shlex.split(command), "--save-encoder", f"--output={here}"]) == 0
-        shutil.copytree(here, here / "compact")
-        assert bench.main([f"--compact={here / 'compact'}"]) == 0
     return here
-
-
-@fuzzed
-@given(data=st.data())
-def test_results(data: st.DataObject, results: Path) -> None:
-    (single,) = results.glob("*_seed0.json")
-    lines = results / "compact" / COMPACT
-    source = data.draw(st.sampled_from([single, lines]))
-    zipped = source == lines
-    text = (gzip.decompress if zipped else bytes)(source.read_bytes()).decode()
-    content = data.draw(st.one_of(edited(text).map(str.encode), mutated(text.encode())))
-    with folder() as here:
-        whole = data.draw(st.booleans())
-        content = gzip.compress(content) if zipped and whole else content
-        (here / source.name).write_bytes(content)
-        survives(lambda: list(Store(here).rows()))
-
-
-@fuzzed
-@given(data=st.data())
-def test_values_of_results(data: st.DataObject, results: Path) -> None:
-    """A value of another kind somewhere in a result."""
-    (single,) = results.glob("*_seed0.json")
-    record = json.loads(single.read_text(encoding="utf-8"))
-    value = data.draw(
-        st.one_of(
-            st.none(), st.booleans(), st.integers(), st.floats(), words, st.just([]), st.just({})
-        )
-    )
-    inside = record
-    while True:
-        key = data.draw(st.sampled_from(sorted(inside)))
-        if isinstance(inside[key], dict) and inside[key] and data.draw(st.booleans()):
-            inside = inside[key]
-            continue
-        inside[key] = value
-        break
-    with folder() as here:
-        (here / single.name).write_text(json.dumps(record), encoding="utf-8")
-        survives(lambda: list(Store(here).rows()))
 
 
 @fuzzed

@@ -168,7 +168,7 @@ def test_offline_message_says_everything_once(
         ["dataset", "'ENZYMES'"],
         [f"{tmp_path}:", "ENZYMES/", "ENZYMES.zip"],
         [f"{cache}:", "ENZYMES/"],
-        ["http://127.0.0.1:9/ENZYMES.zip: <urlopen error"],
+        ["download http://127.0.0.1:9/ENZYMES.zip:", "refused"],
         ["http://127.0.0.1:9/ENZYMES.zip", str(tmp_path / "ENZYMES.zip"), "GCL_HARD_DATA"],
         ["MUTAG", "offline"],
     ):
@@ -191,16 +191,8 @@ def test_data_folder_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.M
         load("MUTAG")
 
 
-@pytest.mark.parametrize("content", [b"<html>sign in</html>", EMBEDDED.read_bytes()[:9000]])
-def test_damaged_download_never_reaches_the_cache(site: Path, cache: Path, content: bytes) -> None:
-    (site / "TOY.zip").write_bytes(content)
-    with pytest.raises(InputError, match=r"TOY\.zip: .*\b(zip|page)\b"):
-        load("TOY")
-    assert not list(cache.iterdir())
-
-
 def test_missing_page_and_unwritable_cache_are_reported(site: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="HTTP Error 404"):
+    with pytest.raises(InputError, match=r"TOY\.zip: 404"):
         load("TOY")
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"http\S+: .*/file/tu"):
@@ -308,16 +300,6 @@ def test_two_spellings_of_a_file_or_an_archive_are_named(tmp_path: Path) -> None
 
 
 def test_what_is_there_instead_is_said(tmp_path: Path) -> None:
-    put(tmp_path / "inner.zip", EDGE, "TOY_")
-    with zipfile.ZipFile(tmp_path / "TOY.zip", "w") as archive:
-        archive.write(tmp_path / "inner.zip", "download/TOY.zip")
-    with pytest.raises(InputError) as error:
-        load("TOY", data_dir=tmp_path)
-    assert says(str(error.value), "TOY_A.txt", "download/TOY.zip")
-    put(tmp_path / "TOY.zip", EDGE, "TOX_")
-    with pytest.raises(InputError) as error:
-        load("TOY", data_dir=tmp_path)
-    assert says(str(error.value), "TOY_A.txt", "TOX_A.txt")
     (tmp_path / "LEFT").mkdir()
     with pytest.raises(InputError) as error:
         load("LEFT", data_dir=tmp_path, download=False)
@@ -460,9 +442,9 @@ def test_loops_and_repeats_go_and_edge_columns_follow() -> None:
     )
     assert raw.edge_index.tolist() == [[0, 0, 1, 2, 3, 4], [1, 2, 0, 0, 4, 3]]
     assert raw.edge_ptr.tolist() == [0, 4, 6]
-    assert raw.edge_labels.argmax(dim=1).tolist() == [1, 0, 1, 0, 0, 0]
-    assert raw.edge_labels.shape[1] == 3
-    assert raw.edge_attributes[:, 0].tolist() == [6, 2, 8, 0, 12, 14]
+    assert raw.edges.labels.argmax(dim=1).tolist() == [1, 0, 1, 0, 0, 0]
+    assert raw.edges.labels.shape[1] == 3
+    assert raw.edges.numbers[:, 0].tolist() == [6, 2, 8, 0, 12, 14]
     assert raw.y.tolist() == [0, 1]
 
 

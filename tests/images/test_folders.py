@@ -13,6 +13,7 @@ import pytest
 import torch
 from PIL import Image
 from torch import Tensor
+from torchvision.datasets import ImageFolder
 
 from gcl_hard.errors import InputError
 from gcl_hard.images import decoding, has_dataset, load
@@ -64,34 +65,35 @@ def refused(path: Path, *facts: object) -> None:
 
 @pytest.mark.parametrize(
     ("train", "test"),
-    [
-        ("Train", "Test"), ("TRAIN", "VAL"), ("training", "testing"), ("train", "Valid"),
-        ("training_set", "test_set"), ("TrainSet", "TestSet"), ("train-images", "validation-data"),
-        ("train2017", "val2017"), ("seg_train", "seg_test"), ("birds_train", "birds_valid"),
-        ("seg_train/seg_train", "seg_test/seg_test"), ("pets/train", "pets/test"),
-        ("data/pets/Training", "data/pets/dev"), ("0 train", "1 test"), ("train_pets", "eval_pets"),
-        ("trn", "tst"), ("trainval", "test"), ("petsTrain", "petsTest"), ("trainA", "testA"),
-        ("XTrain", "XTest"), ("trainImages", "valImages"),
-    ],
+    [("train", "test"), ("Train", "Test"), ("TRAIN", "VAL"), ("training", "testing"),
+     ("train", "Valid"), ("Training", "validation"), ("train", "dev")],
 )  # fmt: skip
-def test_a_split_is_read_under_usual_names(train: str, test: str, tmp_path: Path) -> None:
-    root = image_folder(tmp_path, f"{train}/cat", f"{train}/dog", f"{test}/cat", f"{test}/dog")
+def test_a_split_is_read_as_torchvision_reads_its_parts(
+    train: str, test: str, tmp_path: Path
+) -> None:
+    folders = [f"{part}/{name}" for part in (train, test) for name in ("cat", "cat/b", "dog")]
+    root = image_folder(tmp_path, *folders)
     image_set = read(root)
     assert has_dataset("set", tmp_path)
-    assert image_set.class_names == ("cat", "dog")
-    for part, expected in (("train", [0, 0, 1, 1]), ("test", [2, 2, 3, 3])):
-        assert shades(image_set.split(part).images) == expected
-        assert image_set.split(part).labels.tolist() == [0, 0, 1, 1]
+    for part, name in (("train", train), ("test", test)):
+        theirs = ImageFolder(str(root / name))
+        split = image_set.split(part)
+        assert image_set.class_names == tuple(theirs.classes)
+        assert split.labels.tolist() == theirs.targets
+        assert shades(split.images) == [image.getpixel((0, 0))[0] for image, _ in theirs]
+        assert split.ids is not None
+        assert split.ids.tolist() == [
+            Path(file).relative_to(root).as_posix() for file, _ in theirs.samples
+        ]
 
 
 @pytest.mark.parametrize(
     "names",
     [
         ("train", "plane", "car"), ("trains", "valley", "testudo"), ("test", "control"),
-        ("bullet train", "steam train", "crash test"), ("training", "match", "rest"),
-        ("val", "hill"), ("data", "images", "set"), ("train/steam", "train/diesel", "plane", "car"),
-        ("cat/in", "dog/in", "dog"), ("train", "train/night", "plane", "plane/night"),
-        ("tr", "te"), ("bulletTrain", "crashTest"), ("contrast", "attestA"), ("TRAINEE", "TESTER"),
+        ("val", "hill"), ("train/steam", "train/diesel", "plane", "car"),
+        ("cat/in", "dog/out", "dog"), ("train", "train/night", "plane", "plane/night"),
+        ("contrast", "attestA"), ("TRAINEE", "TESTER"),
     ],
 )  # fmt: skip
 def test_classes_that_are_called_like_parts_are_classes(
@@ -116,51 +118,53 @@ def test_a_class_of_a_split_may_be_called_train(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "folders",
+    [
+        ["train", "test"], ["Training", "Validation", "plane"], ["trainA", "trainB", "testA"],
+        ["seg_train/cat", "seg_train/dog", "seg_test/cat"], ["TrainSet", "TestSet"],
+        ["train/cat", "train/dog", "holdout/cat", "holdout/dog"],
+        ["train/cat", "train/dog", "cat", "dog"], ["train/cat", "train/dog"],
+        ["pets/train/cat", "pets/test/cat"], ["cat/train", "cat/test", "dog/train", "dog/test"],
+        ["images/train", "images/val", "labels/train"], ["train/cat", "train/dog", "test"],
+        ["fold1/cat", "fold1/dog", "fold2/cat", "fold2/dog"],
+        ["train/all/cat", "train/all/dog", "test/all/cat"],
+    ],
+)  # fmt: skip
+def test_folders_that_are_in_no_layout_are_shown_with_what_is_read(
+    folders: list[str], tmp_path: Path
+) -> None:
+    root = image_folder(tmp_path, *folders, n=5)
+    with pytest.raises(InputError) as caught:
+        read(root)
+    assert says(str(caught.value), "train/CLASS/", "test/CLASS/", "CLASS/")
+    assert f"{min(root.iterdir()).name}/" in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("folders", "facts"),
     [
-        (["train", "test"], ["train", "test", "CLASS", "classes"]),
-        (["Training", "Validation", "plane"], ["Training", "Validation", "classes"]),
-        (["train/cat", "train/dog", "Train/cat", "test/cat"], ["set/train", "set/Train"]),
+        (["train/cat", "Train/cat", "test/cat"], ["set/train", "set/Train"]),
         (["train/cat", "valid/cat", "validation/cat"], ["set/valid", "set/validation"]),
-        (["cats_train", "cats_test", "dogs_train", "dogs_test"], ["cats_train", "dogs_train"]),
-        (["train/cat", "train/dog", "holdout/cat", "holdout/dog"], ["train", "holdout", "classes"]),
-        (["train/cat", "train/dog", "prueba/cat", "prueba/dog"], ["train", "prueba", "classes"]),
-        (["train/cat", "train/dog", "unlabeled"], ["train", "unlabeled", "classes"]),
-        (["train/cat", "train/dog", "cat", "dog"], ["train", "classes"]),
-        (["train/cat", "train/dog"], ["cat", "dog", "/test/CLASS/", "class"]),
-        (["pets/cat", "pets/dog"], ["pets", "cat", "dog", "classes", "class"]),
-        (["train/all/cat", "train/all/dog", "test/all/cat"], ["all", "cat", "dog", "class"]),
-        (["cat/train", "cat/test", "dog/train", "dog/test"], ["cat", "train", "test", "set"]),
-        (["images/train", "images/val", "labels/train"], ["images", "train", "val", "set"]),
-        (["train/cat", "train/dog", "test"], ["/test/CLASS/", "val"]),
-        (["trn", "tst"], ["trn", "tst", "CLASS", "classes"]),
-        (["trn/cat", "trn/dog"], ["cat", "dog", "/test/CLASS/", "class"]),
-        (["trainA", "trainB", "testA", "testB"], ["trainA", "trainB", "train/CLASS/", "classes"]),
+        (["train/cat", "test/cat", "test/cow"], ["test/cow", "class", "training"]),
     ],
 )
-def test_folders_that_can_be_understood_in_two_ways_are_refused(
+def test_two_readings_of_a_part_are_refused(
     folders: list[str], facts: list[object], tmp_path: Path
 ) -> None:
-    refused(image_folder(tmp_path, *folders, n=5), *facts)
-
-
-def test_folders_of_equal_folders_are_read_as_classes_with_a_word(tmp_path: Path) -> None:
-    root = image_folder(tmp_path, "fold1/cat", "fold1/dog", "fold2/cat", "fold2/dog", n=5)
-    with warned("fold1", "fold2", "cat", "dog", "classes", "train", "test"):
-        assert read(root).class_names == ("fold1", "fold2")
+    refused(image_folder(tmp_path, *folders), *facts)
 
 
 def test_a_part_that_is_not_used_is_named_with_its_images(tmp_path: Path) -> None:
     folders = [f"{part}/{name}" for part in ("train", "val", "test") for name in ("cat", "dog")]
     root = image_folder(tmp_path, *folders)
-    with warned(4, "images", str(root / "val")):
+    with warned(4, "images", str(root / "val" / "cat" / "0.png")):
         image_set = read(root)
     assert shades(image_set.split("test").images) == [4, 4, 5, 5]
     for file in [*root.glob("test/*/*")]:
         file.rename(file.parents[1] / f"{file.parent.name}{file.name}")
     for name in ("cat", "dog"):
         (root / "test" / name).rmdir()
-    with warned(4, "images", str(root / "test")):  # without folders of classes
+    with warned(4, "images", str(root / "test" / "cat0.png")):  # without folders of classes
         assert shades(read(root).split("test").images) == [2, 2, 3, 3]
 
 
@@ -173,11 +177,6 @@ def test_images_beside_the_folders_of_classes_are_counted(where: str, tmp_path: 
         assert len(read(root).split("train")) == 4
 
 
-def test_images_in_no_folders_of_classes_are_said_to_be_there(tmp_path: Path) -> None:
-    root = image_folder(tmp_path, ".")
-    refused(root, str(root), "images", "folders", "classes")
-
-
 # Links
 
 
@@ -186,12 +185,10 @@ def pets(tmp_path: Path) -> Path:
     return image_folder(tmp_path, "train/cat", "train/dog", "test/cat", "test/dog")
 
 
-@pytest.mark.parametrize("target", [".", "..", "../..", "../../..", "ABSOLUTE"])
-def test_a_link_to_what_it_lies_in_is_not_followed(target: str, pets: Path) -> None:
+def test_links_to_what_they_lie_in_are_not_followed(pets: Path) -> None:
+    """Two of them are 2^40 paths for torchvision."""
     for name in ("one", "two"):
-        (pets / "train" / "cat" / name).symlink_to(
-            pets / "train" if target == "ABSOLUTE" else target
-        )
+        (pets / "train" / "cat" / name).symlink_to(".")
     with warned(2, "links", str(pets / "train" / "cat" / "one")):
         image_set = read(pets)
     assert shades(image_set.split("train").images) == [0, 0, 1, 1]
@@ -237,78 +234,19 @@ def test_a_file_of_two_classes_is_refused(link: str, target: str, pets: Path) ->
     refused(pets, str(pets / "train/dog/0.png"), "two", "classes")
 
 
-@pytest.mark.parametrize(
-    ("link", "target", "n"), [("test", "train", 4), ("test/cat/9.png", "../../train/cat/0.png", 1)]
-)
-def test_files_of_both_parts_are_counted(link: str, target: str, n: int, pets: Path) -> None:
-    if link == "test":
-        (pets / "test").rename(pets.parent / "other")
-    (pets / link).symlink_to(target)
-    with warned(n, "training", "test", str(pets / "train/cat/0.png")):
+@pytest.mark.parametrize("link", ["train/cow", "train/cat/5.png"])
+def test_a_link_to_nothing_is_named(link: str, pets: Path) -> None:
+    (pets / link).symlink_to(pets / "gone")
+    with pytest.raises(FileNotFoundError, match=link):
         read(pets)
-
-
-def test_a_link_to_nothing_and_what_cannot_be_entered_are_named(pets: Path) -> None:
-    link = pets / "train" / "cow"
-    link.symlink_to(pets / "gone")
-    refused(pets, str(link), str(pets / "gone"))
-    link.unlink()
-    link.symlink_to("cow")
-    refused(pets, str(link))
-    link.unlink()
-    lost = pets / "train" / "cat" / "5.png"
-    lost.symlink_to("6.png")
-    refused(pets, str(lost))
-
-
-@pytest.mark.parametrize(
-    ("link", "target"),
-    [("d.txt", "gone"), ("0.PDF", "0.png"), ("README", "../notes"), ("notes", "../notes.txt")],
-)
-@pytest.mark.parametrize("where", ["", "train", "train/cat"])
-def test_a_link_to_nothing_that_can_be_no_image_is_counted(
-    where: str, link: str, target: str, pets: Path
-) -> None:
-    (pets / where / link).symlink_to(pets / "away" / target)
-    with warned(1, "links", str(pets / where / link)):
-        assert len(read(pets).split("train")) == 4
-
-
-@pytest.mark.parametrize("target", ["gone.png", "gone.v2"])
-def test_a_link_to_nothing_that_may_be_an_image_or_a_class_is_refused(
-    target: str, pets: Path
-) -> None:
-    (pets / "train" / "cow").symlink_to(target)
-    refused(pets, str(pets / "train" / "cow"), target)
-
-
-@pytest.mark.parametrize(
-    ("link", "target"),
-    [("val", "test"), ("extra", "train"), ("dev", "test/cat"), ("training", "train"),
-     ("testing", "test")],
-)  # fmt: skip
-def test_a_link_to_a_part_that_is_read_needs_no_word(link: str, target: str, pets: Path) -> None:
-    (pets / link).symlink_to(target, target_is_directory=True)
-    image_set = read(pets)
-    assert shades(image_set.split("train").images) == [0, 0, 1, 1]
-    assert shades(image_set.split("test").images) == [2, 2, 3, 3]
-
-
-def test_images_that_are_not_read_count_once_whatever_leads_to_them(pets: Path) -> None:
-    for i in range(3):
-        put(pets / "val" / "cat" / f"{i}.png")
-    (pets / "val" / "cat" / "8.png").symlink_to(pets / "train" / "cat" / "0.png")
-    (pets / "val" / "cat" / "9.png").symlink_to("0.png")
-    (pets / "eval").symlink_to("val")
-    with warned(3, "images", str(pets / "eval")):
-        assert len(read(pets).split("test")) == 4
 
 
 @pytest.mark.skipif(os.name != "posix" or os.getuid() == 0, reason="reads every folder")
 def test_a_folder_that_may_not_be_read_is_named(pets: Path) -> None:
     put(pets / "train" / "cat" / "more" / "0.png")
     (pets / "train" / "cat" / "more").chmod(0)
-    refused(pets, str(pets / "train" / "cat" / "more"))
+    with pytest.raises(PermissionError, match=r"train/cat/more"):
+        read(pets)
 
 
 # Which files are images
@@ -328,53 +266,21 @@ def test_whatever_picture_pillow_opens_is_read(name: str, kind: str, pets: Path)
     assert max(shades(split.images)) == pytest.approx(200, abs=3)
 
 
-def test_a_set_of_an_unusual_suffix_is_one(tmp_path: Path) -> None:
-    for i in range(10):
-        put(tmp_path / "set" / "ab"[i % 2] / f"{i}.jfif", kind="JPEG")
-    assert has_dataset("set", tmp_path)
-    assert sum(map(len, read(tmp_path / "set").splits.values())) == 10
-
-
-@pytest.mark.parametrize(
-    ("name", "facts"),
-    [
-        ("x.heic", [".heic"]), ("x.pdf", [".pdf"]), ("x.eps", [".eps"]), ("x.mpg", [".mpg"]),
-        ("x.h5", [".h5"]), ("x.png.bak", [".bak"]), ("x", ["suffix"]),
-    ],
-)  # fmt: skip
-def test_files_that_are_no_pictures_are_counted(name: str, facts: list[str], pets: Path) -> None:
+@pytest.mark.parametrize("name", ["x.heic", "x.pdf", "x.eps", "x.mpg", "x.h5", "x.png.bak", "x"])
+def test_files_that_are_no_pictures_are_counted(name: str, pets: Path) -> None:
     file = pets / "train" / "cat" / name
     file.write_bytes(b"%PDF-1.4 and what not")
-    with warned(1, str(file), *facts):
+    with warned(1, str(file), file.suffix or "suffix"):
         assert len(read(pets).split("train")) == 4
 
 
-def test_a_pipe_is_not_waited_for(pets: Path) -> None:
-    for name in ("x.png", "y"):
-        os.mkfifo(pets / "train" / "cat" / name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert len(read(pets).split("train")) == 4
-
-
-def test_companions_of_images_need_no_word(pets: Path) -> None:
-    for name in ("Thumbs.db", ".DS_Store", "0.txt", "labels.CSV", "README", "._0.png"):
+def test_hidden_files_and_companions_of_images_need_no_word(pets: Path) -> None:
+    for name in ("Thumbs.db", ".DS_Store", "0.txt", "labels.CSV", "._0.png"):
         (pets / "train" / "cat" / name).write_bytes(b"\0 what not")
-    put(pets / ".git" / "objects" / "ab12", kind="PNG")
-    for hidden in (".trash", "lost+found"):  # which cannot be read
-        (pets / hidden).mkdir()
-        (pets / hidden / "loop").symlink_to("loop")
-    (pets / ".loop").symlink_to(".loop")
-    assert len(read(pets).split("train")) == 4
-
-
-@pytest.mark.parametrize("folder", ["@eaDir/0.png", "__MACOSX", ".ipynb_checkpoints", ".cache/x"])
-@pytest.mark.parametrize("where", ["train/cat", "train", ""])
-def test_thumbnails_are_no_images_of_a_class(folder: str, where: str, pets: Path) -> None:
-    for i in range(3):
-        put(pets / where / folder / f"{i}.png", 99)
-    with warned(3, "images", str(pets / where / folder.partition("/")[0])):
-        assert shades(read(pets).split("train").images) == [0, 0, 1, 1]
+    for hidden in (".ipynb_checkpoints", "__MACOSX", "@eaDir/0.png"):
+        for where in ("train/cat", "train", ""):
+            put(pets / where / hidden / "0.png", 99)
+    assert shades(read(pets).split("train").images) == [0, 0, 1, 1]
 
 
 def test_of_several_pictures_in_a_file_the_first_is_read_with_a_word(pets: Path) -> None:

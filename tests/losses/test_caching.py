@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from torch import Tensor, nn
 
 from gcl_hard import InputError, Queue, cached_backward, contrastive_loss
 from gcl_hard.losses.methods import METHODS
-from tests.said import says
 
 SIZES = [5, 1, 4, 7]
 N = sum(SIZES)
@@ -266,25 +264,6 @@ def test_a_scaler_scales_once() -> None:
     same(ours, theirs)
 
 
-def test_gradients_add_up_and_activation_checkpointing_works() -> None:
-    from torch.utils.checkpoint import checkpoint
-
-    _, parts = views()
-    ours, theirs = encoder(nn.Dropout(0.3)), encoder(nn.Dropout(0.3))
-    loss = contrastive_loss("hucl")
-
-    def encode(model: nn.Module, part: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return tuple(checkpoint(model, x, use_reentrant=False) for x in part)
-
-    torch.manual_seed(4)
-    for _ in range(2):
-        kept(views_of(theirs), parts, loss)
-    torch.manual_seed(4)
-    for _ in range(2):
-        cached_backward(partial(encode, ours), parts, loss, modules=ours)
-    same(ours, theirs)
-
-
 def test_encode_may_return_what_has_no_gradient() -> None:
     """Whole numbers, and embeddings of a second encoder."""
     whole, parts = views()
@@ -307,24 +286,17 @@ def test_what_cannot_be_is_refused() -> None:
     model, loss, (x, _) = encoder(), contrastive_loss("ucl"), views()[0]
     parts = x.split(SIZES)
     pair = lambda z: loss(z, z)  # noqa: E731
-    calls: list[tuple[Any, tuple[Any, ...]]] = [
-        (lambda: cached_backward(model, [], pair), (1,)),
-        (lambda: cached_backward(lambda p: model(p) + 1, parts, pair), ("modules",)),
-        (lambda: cached_backward(model, parts, lambda z: z), ("[17, 5]",)),
-        (lambda: cached_backward(model, parts, lambda z: 1.0), ("float",)),
-        (lambda: cached_backward(model, parts, lambda z: z.detach().sum()), ("gradient",)),
-        (lambda: cached_backward(lambda p: [model(p)], parts, pair, modules=model), ("list",)),
-        (lambda: cached_backward(lambda p: model(p).sum(), parts, pair, modules=model), ("[]",)),
-        (
-            lambda: cached_backward(lambda p: model(p)[:, : len(p)], parts, pair, modules=model),
-            ("[5]", "[1]"),
-        ),
-        (lambda: cached_backward(lambda p: model(p).detach(), parts, pair, modules=model), (1, 4)),
+    encoders: list[tuple[str, Any]] = [
+        ("shapes", lambda p: [model(p)]),
+        ("shapes", lambda p: model(p).sum()),
+        ("shapes", lambda p: model(p)[:, : len(p)]),
+        ("no gradient", lambda p: model(p).detach()),
     ]
-    for call, needed in calls:
-        with pytest.raises(InputError) as caught:
-            call()
-        assert says(str(caught.value), *needed)
+    for reason, encode in encoders:
+        with pytest.raises(InputError, match=reason):
+            cached_backward(encode, parts, pair, modules=model)
+    with pytest.raises(InputError, match="modules"):
+        cached_backward(lambda p: model(p) + 1, parts, pair)
     assert all(gradient is None for gradient in gradients(model))
 
 

@@ -19,7 +19,6 @@ import pytest
 
 from gcl_hard import evaluate, pretrain_encoder, study
 from gcl_hard.experiments.domains import CONFIGS
-from gcl_hard.experiments.flags import options_of
 from gcl_hard.experiments.pretraining_settings import PretrainOptions
 from gcl_hard.experiments.settings import HEAD, known
 from gcl_hard.losses import ContrastiveLoss, methods
@@ -115,7 +114,11 @@ def dictionaries() -> dict[str, tuple[str, str, Mapping[str, str]]]:
         for n in single
         if n in common - explicit(evaluate) and single[n] == several_[n]
     }
-    more = {name: joined(text_of(kind)) for name, (kind, *_) in options_of(PretrainOptions).items()}
+    more = {
+        name: joined(text_of(kind))
+        for name, kind in get_type_hints(PretrainOptions).items()
+        if name in ("pseudo_labels", "log")
+    }
 
     def beside(function: Callable[..., Any], all_of: Mapping[str, str]) -> dict[str, str]:
         names = [name for name in all_of if name not in explicit(function) | common]

@@ -65,10 +65,3 @@ def test_what_does_not_fit_is_refused():
         contrastive_loss("scl")(
             torch.randn(2, 3), torch.randn(2, 3), torch.tensor([0, 1]), **queue.candidates()
         )
-
-
-def test_its_repr_says_how_full_it_is():
-    queue = Queue(5, 3)
-    queue.add(torch.randn(2, 3))
-    shown = repr(queue)
-    assert all(f"{name}={n}" in shown for name, n in (("size", 5), ("dim", 3), ("holds", 2)))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from tests.reference.loops import dot, expectation, rows_of_two_views, unit
+from tests.reference.loops import dot, expectation, unit
 
 Function = Callable[[Any], Any]  # of floats, or of decimals
 
@@ -23,10 +23,11 @@ def similarity(u, v, gamma: float | None) -> float:
 
 
 def two_view_anchors(z1, z2, y, gamma: float | None) -> Iterator[Anchor]:
-    for i, (positive,), _, others, z in rows_of_two_views(z1, z2, y, "others", "view"):
-        g = [similarity(z[i], v, gamma) for v in z]
-        labels = [*y, *y]
-        yield Anchor(labels[i], g[positive], [(labels[j], g[j]) for j in others])
+    z, labels, n = [*z1, *z2], [*y, *y], len(y)
+    for i, anchor in enumerate(z):
+        g = [similarity(anchor, v, gamma) for v in z]
+        others = [(labels[j], g[j]) for j in range(2 * n) if j % n != i % n]
+        yield Anchor(labels[i], g[(i + n) % (2 * n)], others)
 
 
 def local_global_anchors(nodes, graphs, batch, y, gamma: float | None = None) -> Iterator[Anchor]:

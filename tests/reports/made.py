@@ -96,11 +96,6 @@ def lines_of(table: object) -> list[list[str]]:
     return table.to_numpy().tolist()  # type: ignore[attr-defined,no-any-return]
 
 
-def sentences(text: str) -> str:
-    """The text with each sentence as a paragraph of its own."""
-    return re.sub(r"(?<=[.?!])\s+(?=\S)", "\n\n", text)
-
-
 def counts(cell: str) -> list[int]:
     """The whole numbers of a cell, such as 3 and 7 of "3 of 7"."""
     return [int(number) for number in re.findall(r"\d+", cell)]

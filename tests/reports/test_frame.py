@@ -16,7 +16,6 @@ from scipy.stats import t as student
 from gcl_hard.experiments.choice import Choice
 from gcl_hard.experiments.domains import from_dict
 from gcl_hard.experiments.plan import plan
-from gcl_hard.experiments.registry import experiment_of
 from gcl_hard.experiments.run import Run
 from gcl_hard.experiments.settings import selectable
 from gcl_hard.graphs.settings import GraphConfig
@@ -27,7 +26,6 @@ from gcl_hard.reports.frame import (
     Selection,
     compare,
     result_json,
-    seconds,
     standard_error,
 )
 from tests.experiments import record
@@ -89,16 +87,6 @@ def test_scores_are_numpys() -> None:
     assert SCORES.flat == table.ravel().tolist()
 
 
-@pytest.mark.parametrize("train_share", [1.0, 0.5, 0.1])
-@pytest.mark.parametrize("n_folds", [2, 3, 10])
-def test_the_test_share_is_that_of_equal_folds(n_folds: int, train_share: float) -> None:
-    n_graphs = 60 * n_folds
-    n_test = n_graphs // n_folds
-    n_train = train_share * (n_graphs - n_test)
-    asked = config("ucl", folds=n_folds, train_share=train_share)
-    assert experiment_of(asked).test_share(asked, {}) == pytest.approx(n_test / n_train)
-
-
 def test_differences_between_rows_trained_on_a_share_have_its_wider_interval() -> None:
     seeds = (0, 1, 2)
     wide, narrow = (
@@ -129,19 +117,6 @@ def test_the_test_share_counts_what_was_trained_on(share: float) -> None:
         assert scores.restricted([2]).test_share == scores.test_share
 
 
-def test_one_seed_has_folds_but_no_deviation_over_seeds() -> None:
-    scores = SCORES.restricted([0])
-    assert (scores.std, scores.means) == (None, [73.0])
-    assert scores.fold_std == pytest.approx(np.std(TABLE[1], ddof=1))
-
-
-def test_some_seeds_keep_their_own_folds_in_the_order_asked_for() -> None:
-    assert SCORES.restricted([7, 5]) == Scores((7, 5), (tuple(TABLE[2]), tuple(TABLE[0])))
-    assert SCORES.restricted(SCORES.seeds) == SCORES
-    with pytest.raises(KeyError):
-        SCORES.restricted([5, 6])
-
-
 # Selection
 
 
@@ -162,25 +137,6 @@ def test_a_selection_worked_by_hand() -> None:
     assert selection.scores.mean == pytest.approx((12 + 25 / 3) / 2)
     assert selection.best == 2
     assert selection.optimism == pytest.approx(23.5 - (12 + 25 / 3) / 2)
-
-
-def test_choosing_can_beat_any_one_candidate() -> None:
-    """Then optimism is negative: it is a difference, not a bound."""
-    selection = selection_of([[[90, 50]], [[50, 80]]], [[[9, 5]], [[5, 9]]])
-    assert selection.scores.mean == 85
-    assert selection.optimism == pytest.approx(70 - 85)
-
-
-def test_test_folds_do_not_take_part_in_the_choice() -> None:
-    inner = [[[60, 80, 70]], [[70, 70, 70]]]
-    nested = selection_of([[[1, 2, 3]], [[11, 12, 13]]], inner)
-    other = selection_of([[[99, 0, 99]], [[0, 99, 0]]], inner)
-    assert nested.chosen == other.chosen == ((1, 0, 0),)
-
-
-def test_of_equal_means_the_first_is_the_best() -> None:
-    selection = selection_of([[[80, 60]], [[60, 80]], [[70, 69]]], [[[1, 1]]] * 3)
-    assert selection.best == 0
 
 
 def test_over_epochs_there_is_a_choice_but_no_best() -> None:
@@ -249,23 +205,6 @@ def test_a_selection_is_a_loop_over_seeds_and_folds(
     assert all(scores.seeds == tuple(seeds) for scores in selection.outer)
 
 
-@pytest.mark.parametrize("inner", [False, True])
-@pytest.mark.parametrize("candidate", range(3))
-def test_a_seed_that_one_candidate_lacks_counts_nowhere(candidate: int, inner: bool) -> None:
-    """The seed is the best by far for all that have it: it would show."""
-    whole = filled(BETAS, select=True)
-    records = {
-        run: record(run.config, 1, [99.0] * FOLDS, inner=run.inner) if run.seed == 1 else result
-        for run, result in whole.records.items()
-    }
-    del records[Run(BETAS[candidate], 1, inner)]
-    whole, without = (Results(BETAS, s, records, select=True) for s in ((0, 1, 2), (0, 2)))
-    (partly,) = whole.selections
-    assert [partly] == without.selections
-    assert partly.scores.seeds == (0, 2)
-    assert result_json(whole)["selections"] == result_json(without)["selections"]
-
-
 def test_each_group_of_candidates_has_its_selection() -> None:
     others = [config("hucl", beta=2.0), config("hucl", beta=1.0)]
     paper = [config(protocol="transductive", beta=beta) for beta in (1.0, 2.0)]
@@ -275,13 +214,6 @@ def test_each_group_of_candidates_has_its_selection() -> None:
     assert scores_by_config == [BETAS, others]
     not_asked_for = Results(configs, results.seeds, results.records)
     assert not_asked_for.selections == []
-
-
-def test_a_selection_without_a_seed_that_all_have_is_open() -> None:
-    missing = [Run(BETAS[0], 0), Run(BETAS[1], 1, inner=True), Run(BETAS[2], 2)]
-    assert filled(BETAS, select=True, missing=missing).selections == []
-    (selection,) = filled(BETAS, select=True, missing=missing[1:]).selections
-    assert selection.scores.seeds == (0,)
 
 
 # What is finished and what is open
@@ -298,30 +230,6 @@ def test_every_run_of_a_command_is_open_or_has_a_record() -> None:
     assert not any(run.inner for run in Results(configs, (0,), {}).open)
 
 
-def test_finished_configs_keep_their_order_and_the_order_of_the_seeds() -> None:
-    configs = [config("ucl"), config("majority"), config("dcl")]
-    missing = [Run(configs[0], 4), *(Run(configs[1], seed) for seed in (4, 0, 2))]
-    results = filled(configs, (4, 0, 2), missing=missing)
-    by_config = {c: scores for c in configs if (scores := results.scores(c)) is not None}
-    assert [(c.method, scores.seeds) for c, scores in by_config.items()] == [
-        ("ucl", (0, 2)), ("dcl", (4, 0, 2)),
-    ]  # fmt: skip
-    for run_config, scores in by_config.items():
-        expected = [noise(Run(run_config, seed)) for seed in scores.seeds]
-        assert [list(folds) for folds in scores.folds] == expected
-    assert [run_config["method"] for run_config in result_json(results)["configs"]] == [
-        "ucl",
-        "dcl",
-    ]
-
-
-def test_hold_outs_are_no_results() -> None:
-    only_inner = filled(BETAS[:1], select=True, missing=[Run(BETAS[0], s) for s in range(3)])
-    assert only_inner.scores(BETAS[0]) is None
-    assert result_json(only_inner)["configs"] == []
-    assert only_inner.of(BETAS[0]) == []
-
-
 def test_records_of_seeds_and_configs_that_were_not_asked_for_do_not_count() -> None:
     more = filled(BETAS, (0, 1, 2, 3))
     results = Results(BETAS[:1], (3, 1), more.records)
@@ -330,20 +238,6 @@ def test_records_of_seeds_and_configs_that_were_not_asked_for_do_not_count() -> 
     assert scores is not None
     assert scores.seeds == (3, 1)
     assert results.scores(BETAS[0], seeds=[]) is None
-
-
-def test_shared_seeds_are_those_of_every_part() -> None:
-    first, two = BETAS[:2]
-    missing = [Run(first, 4), Run(two, 0), Run(two, 7, inner=True)]
-    results = filled([first, two], (9, 4, 0, 7), select=True, missing=missing)
-    assert results.shared_seeds([first]) == [9, 0, 7]
-    assert results.shared_seeds([first, two]) == [9, 7]
-    assert results.shared_seeds([first, two], inner=True) == [9]
-    assert results.shared_seeds([config("ucl")]) == []
-
-
-def test_seconds_are_those_of_all_seeds() -> None:
-    assert seconds(filled(BETAS[:1]).of(BETAS[0])) == pytest.approx(3 * (20 + 3))
 
 
 def test_the_standard_error_is_that_of_a_mean_of_hits() -> None:
@@ -420,20 +314,3 @@ def test_a_selection_in_the_result_file_can_be_checked_from_its_candidates() -> 
     means = [np.mean([table[seed] for seed in selection["seeds"]]) for table in tables]
     assert selection["best_on_test"] == np.argmax(means)
     assert selection["optimism"] == pytest.approx(max(means) - selection["accuracy_mean"])
-
-
-@pytest.mark.parametrize(
-    ("settings", "figure"),
-    [
-        ({"method": "hscl", "protocol": "transductive"}, 87.2),
-        ({"method": "hscl", "protocol": "transductive", "contrast": "two-view"}, None),
-        ({"method": "hscl"}, None),
-        ({"method": "dcl", "protocol": "transductive"}, None),
-        ({"method": "majority"}, None),
-    ],
-)
-def test_the_papers_figure_stands_beside_its_own_configs_only(
-    settings: dict[str, Any], figure: float | None
-) -> None:
-    asked = config(**settings)
-    assert experiment_of(asked).published(asked) == figure

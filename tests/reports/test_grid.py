@@ -108,14 +108,6 @@ def test_the_table_of_negatives_has_means_over_seeds_of_the_last_epoch() -> None
     assert negatives_table(results(), "split", ["CIFAR10"]).empty
 
 
-def test_lines_of_negatives_that_differ_in_epochs_alone_are_told_apart() -> None:
-    asked = [ImageConfig(method="scl", epochs=n) for n in (15, 30)]
-    snapshot = {"epoch": 1, "settings": {}, "geometry": {"overlap": 0.5}}
-    records = {Run(c, 0): result(Run(c, 0), diagnostics=[snapshot]) for c in asked}
-    table = negatives_table(Results(asked, (0,), records), "split", [asked[0].dataset])
-    assert len({*table["setting"]}) == 2
-
-
 def test_the_best_of_the_shorter_runs_is_chosen() -> None:
     outcome = by_trials()
     best = [(c.method, c.temperature, c.beta) for c in outcome.configs]
@@ -149,20 +141,6 @@ def test_a_chosen_value_at_an_end_of_what_was_compared_is_marked(
     outcome = Results([], (0,), records, shorter=runs)
     assert choice_lines(outcome)["chosen"].tolist() == [f"{text} λ=0".strip()]
     assert choices(runs, {})[0].ends == set()
-
-
-def test_what_is_open_is_not_chosen() -> None:
-    whole = by_trials()
-    records = {run: entry for run, entry in whole.records.items() if run.config.beta != 1.0}
-    scl, hscl = Results([], (0,), records, shorter=whole.shorter).choices
-    assert (scl.best, hscl.best) == (whole.configs[0], None)
-    assert (scl.finished, hscl.finished) == (2, 2)
-
-
-def test_settings_that_differ_otherwise_are_no_grid() -> None:
-    two = [*configs(), ImageConfig(temperature=0.1, beta=1.0, lr=0.5)]
-    records = {Run(c, 0): result(Run(c, 0)) for c in two}
-    assert grid(Results(two, (0,), records)).empty
 
 
 def test_the_figure_shows_every_cell() -> None:
@@ -209,7 +187,7 @@ def test_a_gain_is_the_paired_difference_at_equal_settings() -> None:
     figure = gain_figure(data)
     assert figure is not None
     (panel,) = figure.axes
-    (points,) = [line for line in panel.get_lines() if line.get_label() == "hscl − scl"]
+    (points,) = [line for line in panel.get_lines() if "hscl − scl" in str(line.get_label())]
     assert list(points.get_xdata()) == pytest.approx([9.0] * 4)
     assert [tick.get_text() for tick in panel.get_yticklabels()] == list(data["setting"])
 

@@ -68,7 +68,7 @@ class Tables(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("page") / "page.html"
+    path = tmp_path_factory.mktemp("page") / "a(b) β&50%.html"
     written = write(results(*CONFIGS, shift=SHIFT), path, command="python -m x <y>", quick=False)
     assert written == [path] == [*path.parent.iterdir()]
     return path
@@ -85,17 +85,8 @@ def test_one_file_has_all_rows_and_loads_nothing(page: Path) -> None:
     assert len(written.tables) > 2
     assert written.loaded
     assert all(cell.startswith("data:image/") for cell in written.loaded)
-    assert "python -m x &lt;y&gt;" in text
-
-
-@pytest.mark.parametrize("name", ["my page", "a(b)c", "β", "a&b", "50% $x$"])
-def test_figures_are_inside_whatever_the_file_is_called(name: str, tmp_path: Path) -> None:
-    path = tmp_path / f"{name}.html"
-    write(results(*CONFIGS, shift=SHIFT), path, command="x", quick=False)
-    text = path.read_text(encoding="utf-8")
-    assert text.count("data:image/png;base64,") >= 2
-    assert "KEPT" not in text
     assert ".png" not in text
+    assert "python -m x &lt;y&gt;" in text
 
 
 def test_names_and_commands_are_texts(tmp_path: Path) -> None:
@@ -108,7 +99,7 @@ def test_names_and_commands_are_texts(tmp_path: Path) -> None:
     assert r"o$\frac$" in text
     written = Tables(text)
     assert {*written.column("data set")} == {name}
-    assert "<details>" in text
+    assert "<summary>" in text
 
 
 def test_a_smoke_run_says_so_first_and_never_replaces_results(tmp_path: Path) -> None:

@@ -8,34 +8,24 @@ import pytest
 from rich.console import Console
 
 from gcl_hard.reports.frame import Results, Scores
-from gcl_hard.reports.legend import LINES, legend, varied
+from gcl_hard.reports.legend import LINES, SOURCES, legend, varied
 from gcl_hard.reports.page import page
 from gcl_hard.reports.rows import Row
 from gcl_hard.reports.tables import terminal, to_latex
-from tests.reports.made import BEST, FULL, OPEN, SCORES, config, differs, row
+from tests.reports.made import BEST, FULL, OPEN, config, differs, row
 
 ONE = Scores((0, 1), ((80.0,), (70.0,)), n_test=50)
+UNITS = Scores((0, 1), ((80.0,), (70.0,)), samples=((), ()))
+ROWS = [FULL, OPEN, BEST, row("wl", "baseline", blind=True), row(kind="inside"),
+        row("hucl", tests=differs(0.01)), row("dcl", tests=differs(0.5)),
+        row("hcl", knn=(80.0,), common_splits=True),
+        row("bcl", metric="rmse", protocol="split", scores=ONE)]  # fmt: skip
 PLAIN = row("dcl", protocol="inductive", scores=Scores((0,), ((80.0, 90.0, 85.0),)), expected=1)
-SIGNS = {
-    "†": (FULL, "mx"), "§": (row("scl"), "mtx"), "°": (row("wl", "baseline", blind=True), "mtx"),
-    "(+1.0)": (FULL, "m"), "open": (OPEN, "mtx"), "[1 of 3]": (BEST, "mx"), "best": (BEST, "mtx"),
-    "inside": (row(kind="inside"), "mtx"),
-    "↓": (row(metric="rmse"), "mt"), "kNN": (row(knn=(80.0,)), "m"),
-    "paper": (FULL, "t"), "gap": (FULL, "t"), "optimism": (BEST, "t"),
-    "s.e.": (row(protocol="split", scores=ONE), "t"),
-    "seeds × splits": (row(common_splits=True), "mt"),
-    "[a, b]": (FULL, "m"), "p": (FULL, "mt"), "(p)": (FULL, "mt"), "p, (p)": (FULL, "mt"),
-    "ns": (row("hucl", tests=differs(0.5)), "mt"),
-    "bold": (row("hucl", tests=differs(0.01)), "x"),
-    "transductive": (FULL, "mtx"), "inductive": (PLAIN, "mtx"),
-    "split": (row(protocol="split", scores=ONE), "mtx"),
-}  # fmt: skip
-"""A row that has each sign, and the formats that show it: m Markdown, t terminal, x LaTeX."""
 
 
 def shown(format: str, *rows: Row) -> str:
     if format == "m":
-        return page(Results([config()], (0, 1), {}), rows, command="x", quick=False, figures=[])
+        return page(Results([config()], (0, 1), {}), rows, command="x", quick=False, figures={})
     if format == "x":
         return to_latex(rows)
     console = Console(width=400, color_system=None)
@@ -44,52 +34,42 @@ def shown(format: str, *rows: Row) -> str:
     return seen.get()
 
 
-def explained(format: str, sign: str, *rows: Row) -> bool:
-    source = {"†": r"$^\dagger$", "§": r"$^\S$", "°": r"$^\circ$", "±": r"$\pm$"}
-    text = shown(format, *rows)
-    if format == "x":
-        return f". {source.get(sign, sign)}: " in text
-    start = rf"^- \*\*{re.escape(sign)}\*\*: " if format == "m" else rf"^{re.escape(sign)}  +\w"
-    return bool(re.search(start, text, flags=re.M))
-
-
-@pytest.mark.parametrize("sign", SIGNS)
-@pytest.mark.parametrize("format", ["m", "t", "x"])
-def test_a_sign_is_explained_exactly_where_it_is(sign: str, format: str) -> None:
-    example, formats = SIGNS[sign]
-    assert explained(format, sign, example) == (format in formats)
-    assert not explained(format, sign, PLAIN) or sign == "inductive"
-
-
-UNITS = Scores((0, 1), ((80.0,), (70.0,)), samples=((), ()))
+@pytest.mark.parametrize(
+    ("format", "signs"),
+    [
+        ("m", "† § ° (+1.0) open [1|of|3] best optimism inside ↓ kNN seeds|×|splits [a,|b] p (p) ns"
+         " transductive split ±"),
+        ("t", "§ ° ↓ paper gap optimism s.e. open best inside p (p) ns transductive split ±"),
+        ("x", "† § ° open [1|of|3] best inside bold transductive split ±"),
+    ],
+)  # fmt: skip
+def test_a_sign_is_explained_where_it_is(format: str, signs: str) -> None:
+    latex = {"†": r"$^\dagger$", "§": r"$^\S$", "°": r"$^\circ$", "±": r"$\pm$"}
+    text, plain = shown(format, *ROWS), shown(format, PLAIN)
+    for sign in (name.replace("|", " ") for name in signs.split()):
+        start = {"m": f"- **{sign}**: ", "x": f". {latex.get(sign, sign)}: "}.get(format)
+        pattern = re.escape(start) if start else rf"(?m)^{re.escape(sign)}  +\w"
+        assert re.search(pattern, text), sign
+        assert not re.search(pattern, plain), sign
 
 
 @pytest.mark.parametrize(
-    ("example", "over"),
+    ("example", "source"),
     [
-        (row("hucl", tests=differs(0.5)), "seeds and folds"),
-        (row("hucl", common_splits=True, tests=differs(0.5)), "seeds and splits"),
-        (row("hucl", protocol="split", tests=differs(0.5)), "seeds, on these test items"),
-        (row("hucl", protocol="split", unit="fact", scores=UNITS, tests=differs(0.5)),
-         "seeds and test items"),
-        (row("hucl", protocol="split", unit="fact", tests=differs(0.5)),
-         "seeds, on these test items"),  # whose predictions are not stored
+        (row("hucl"), "folds"), (row("hucl", common_splits=True), "splits"),
+        (row("hucl", protocol="split"), "seeds"),
+        (row("hucl", protocol="split", unit="fact", scores=UNITS), "items"),
+        (row("hucl", protocol="split", unit="fact"), "seeds"),  # predictions are not stored
     ],
 )  # fmt: skip
-def test_intervals_and_tests_say_what_they_are_over(example: Row, over: str) -> None:
-    texts = ["− ucl", "p ucl", "+4.2 [+3.2, +5.2] ns"]
-    meanings = [meaning for sign, meaning in legend([example], texts) if sign in ("[a, b]", "p")]
-    whose = [meaning for meaning in meanings if "over" in meaning]
-    assert len(whose) == 2
-    assert all(over in meaning for meaning in whose)
+def test_intervals_and_tests_say_what_they_are_over(example: Row, source: str) -> None:
+    assert varied(example) == source
+    over, test = SOURCES[source]
+    meanings = dict(legend([example], ["− ucl", "p ucl", "+4.2 [+3.2, +5.2] ns"]))
+    assert over in meanings["[a, b]"]
+    assert over in meanings["p"]
+    assert test in meanings["p"]
 
 
-def test_what_was_chosen_on_the_first_splits_is_told() -> None:
-    some, every = (row(kind="inside", common_splits=True, chosen_on=n) for n in (2, None))
-    texts = [some.label]
-    assert len(legend([some], texts)) == len(legend([every], texts)) + 1
-
-
-def test_every_line_is_one_line() -> None:
-    assert all(len(line.meaning.split()) < 30 and "\n" not in line.meaning for line in LINES)
-    assert varied(row(scores=SCORES)) == "folds"
+def test_every_line_is_short() -> None:
+    assert all(len(meaning.split()) < 30 and "\n" not in meaning for *_, meaning in LINES)

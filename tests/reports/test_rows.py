@@ -17,7 +17,7 @@ from gcl_hard.images.settings import ImageConfig
 from gcl_hard.reports.frame import Results
 from gcl_hard.reports.legend import marks
 from gcl_hard.reports.rows import Row, rows
-from gcl_hard.reports.tables import choice_table, remarks, score_tables
+from gcl_hard.reports.tables import choice_table, score_tables
 from tests.experiments import record
 from tests.reports import made
 from tests.reports.test_frame import config, filled, noise
@@ -74,27 +74,6 @@ def test_rows_of_a_method(
     assert shown(filled(configs, select=select)) == expected
 
 
-def test_a_label_names_what_differs_between_rows_of_its_method() -> None:
-    configs = [
-        config(method, "transductive", lr=lr, epochs=20)
-        for method in ("ucl", "hscl")
-        for lr in (0.01, 1e-3)
-    ]
-    fixed = [row.label for row in rows(filled(configs)) if row.kind == "fixed"]
-    assert fixed == ["ucl lr=0.01", "ucl lr=0.001", "hscl β=1 lr=0.01", "hscl β=1 lr=0.001"]
-    configs = [
-        config("hscl", "transductive", hardness_scale=scale) for scale in ("rank", "batch-max")
-    ]
-    table = rows(filled(configs))
-    assert [row.label for row in table if row.kind == "fixed"] == [
-        "hscl β=1 rank", "hscl β=1 batch-max"
-    ]  # fmt: skip
-    assert {row.beta for row in table} == {None}
-    configs = [config("ucl", "transductive", batch_size=size) for size in (32, 128)]
-    fixed = [row.label for row in rows(filled(configs)) if row.kind == "fixed"]
-    assert fixed == ["ucl batch-size=32", "ucl batch-size=128"]
-
-
 def test_each_group_of_candidates_chooses_for_itself() -> None:
     configs = [config("hscl", beta=b, batch_size=n) for n in (32, 128) for b in (1.0, 2.0)]
     results = filled(configs, select=True)
@@ -109,53 +88,6 @@ def test_each_group_of_candidates_chooses_for_itself() -> None:
     assert [text.split()[0] for text in table["setting"]] == [
         *["batch-size=32"] * 2, *["batch-size=128"] * 2
     ]  # fmt: skip
-
-
-def test_a_row_has_a_beta_where_its_setting_is_beta_alone() -> None:
-    configs = [
-        config("ucl"),
-        *hscl("inductive", 0.125, 10.0),
-        config("hcl", beta=3.0),
-        config("majority"),
-    ]
-    table = rows(filled(configs, select=True))
-    assert {name(row): row.beta for row in table} == {
-        "ucl": None, "hscl β=0.125": 0.125, "hscl β=10": 10.0, "hscl inside": None,
-        "hscl best β=10": 10.0, "hcl β=3": 3.0, "majority": None,
-    }  # fmt: skip
-    configs = [
-        config("hucl", "transductive", beta=beta, lr=lr)
-        for beta in (1.0, 2.0)
-        for lr in (0.01, 1e-3)
-    ]
-    assert {row.beta for row in rows(filled(configs))} == {None}
-
-
-def test_a_baseline_with_several_settings_has_the_rows_of_a_method() -> None:
-    configs = [config(m, lr=lr) for lr in (0.01, 1e-3) for m in ("supervised", "majority")]
-    configs = list(dict.fromkeys(configs))  # nothing in a majority depends on lr
-    results = filled(configs, select=True)
-    means = [np.mean([noise(Run(c, s)) for s in results.seeds]) for c in (configs[0], configs[2])]
-    best = ("lr=0.01", "lr=0.001")[int(np.argmax(means))]
-    assert shown(results) == [
-        ("baseline", "supervised lr=0.01"), ("baseline", "supervised lr=0.001"),
-        ("inside", "supervised inside"), ("best", f"supervised best {best}"),
-        ("baseline", "majority"),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("asked", [["transductive"], ["inductive"], ["transductive", "inductive"]])
-def test_supervised_has_an_inductive_table_whatever_is_asked(asked: list[str]) -> None:
-    configs = [
-        *(config("ucl", protocol) for protocol in asked),
-        config("supervised"),
-        config("majority"),
-    ]
-    table = rows(filled(configs))
-    assert all(row.is_baseline == (row.method != "ucl") for row in table)
-    assert [row.protocol for row in table if row.method == "supervised"] == ["inductive"]
-    tables = list(dict.fromkeys((*asked, "inductive")))
-    assert [row.protocol for row in table if row.method == "majority"] == tables
 
 
 @pytest.mark.parametrize(("protocol", "inside"), [("transductive", []), ("inductive", [INSIDE])])
@@ -206,28 +138,6 @@ def test_rows_go_by_protocol_data_set_and_method_with_baselines_last() -> None:
         for dataset in ("PTC_MR", "MUTAG")
         for rest in block
     ]
-
-
-def test_baselines_alone_stand_in_a_table_of_their_own_protocol() -> None:
-    names = ("majority", "untrained", "supervised")
-    table = rows(filled([config(name) for name in names], SEEDS))
-    expected = [("baseline", name, "inductive") for name in names]
-    assert [(row.kind, row.label, row.protocol) for row in table] == expected
-    assert all(row.tests == {} for row in table)
-    assert rows(Results([], SEEDS, {})) == []
-
-
-@pytest.mark.parametrize("protocol", ["transductive", "inductive"])
-def test_a_command_that_has_not_begun_shows_its_rows_open(protocol: str) -> None:
-    configs = [config("ucl", protocol), *hscl(protocol), config("majority")]
-    table = rows(Results(configs, SEEDS, {}, select=True))
-    inside = [INSIDE] if protocol == "inductive" else []
-    assert [(row.kind, name(row)) for row in table] == [
-        ("fixed", "ucl"), *FIXED, *inside, ("best", "hscl best"), ("baseline", "majority"),
-    ]  # fmt: skip
-    for row in table:
-        assert (row.scores, row.interval, row.gap, row.tests) == (None, None, None, {})
-        assert (row.expected, row.seconds, row.optimism) == (7, 0.0, None)
 
 
 # What stands in them
@@ -314,13 +224,6 @@ def test_what_was_chosen_inside_and_the_best_on_test_are_of_the_same_seeds() -> 
     assert (best.scores.seeds, best.scores.means) == ((1, 2), [80.0, 90.0])
     assert best.optimism == pytest.approx(85.0 - 76.0)
     assert [row.optimism for row in shown_rows if row is not best] == [None] * 3
-
-
-def test_the_time_of_every_record_is_shown_once() -> None:
-    configs = [config("ucl"), *hscl("inductive"), config("majority")]
-    table = rows(filled(configs, SEEDS, select=True))
-    seconds = [23.0, *[23.0] * 3, 3 * 10.0, 0.0, 23.0]  # ucl, fixed, inside, best, majority
-    assert [row.seconds for row in table] == pytest.approx([7 * each for each in seconds])
 
 
 # The paper's figure
@@ -440,16 +343,6 @@ def test_a_family_does_not_spill_over_data_sets() -> None:
         check_tests(other, {control: row_of(other, control) for control in ("ucl", "scl")})
 
 
-@pytest.mark.parametrize("protocol", ["transductive", "inductive"])
-def test_a_family_does_not_spill_over_protocols(protocol: str) -> None:
-    configs = [config(m, p) for m in METHODS for p in ("transductive", "inductive")] + [
-        config("majority")
-    ]
-    expected = [c for c in configs if c.is_baseline or c.protocol == protocol]
-    both = rows(filled(configs, SEEDS))
-    assert block_of(both, "MUTAG", protocol) == rows(filled(expected, SEEDS))
-
-
 @pytest.mark.parametrize("control", [[], [config("ucl")]])
 def test_a_table_whose_control_is_absent_or_open_has_no_tests(control: list[GraphConfig]) -> None:
     configs = [*control, config("dcl"), *hscl("inductive"), config("majority")]
@@ -481,18 +374,6 @@ def test_a_baseline_that_chose_no_c_is_not_tested_and_a_note_says_so(method: str
     assert {run_record.method for run_record in shown_rows if marks(run_record) == "°"} == {method}
     assert not any(map(marks, rows(results)))
     assert all(says(table.to_string(), method) for table in score_tables(shown_rows))
-
-
-def test_what_wl_starts_from_is_noted_where_it_is_not_the_features() -> None:
-    configs = [config("ucl"), config("wl"), config("hucl", kernel="rbf+wl-oa")]
-    results = filled(configs)
-    degrees = {
-        run: replace(run_record, data={**run_record.data, "wl_start": "degrees"})
-        for run, run_record in results.records.items()
-    }
-    (remark,) = remarks(rows(replace(results, records=degrees)))
-    assert says(remark, "MUTAG", "WL", "degrees")
-    assert remarks(rows(results)) == []
 
 
 def test_a_control_chosen_inside_stands_for_its_candidates() -> None:

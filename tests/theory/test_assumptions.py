@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -10,14 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from gcl_hard import Custom, Exponential, InputError, MeanThreshold, Threshold
-from gcl_hard.functional.negatives import (
-    effective_negatives,
-    log_negative_distribution,
-    same_label_weight,
-)
+from gcl_hard import Custom, Exponential, InputError, Threshold
 from gcl_hard.theory.assumptions import Diagnosis, diagnose
-from gcl_hard.theory.similarity import ScoreTable, local_global_scores, log_eta, two_view_scores
+from gcl_hard.theory.similarity import ScoreTable, local_global_scores, two_view_scores
 from tests.reference import theory
 
 SCALE = {"infonce": None, "jsd": "batch-max"}
@@ -105,13 +99,6 @@ def test_every_number_is_the_papers_over_all_anchors(case):
         assert_is(result[name], theory.diagnosis(anchors, eta, case[1], GAMMA))
 
 
-@each_case
-def test_each_batch_by_itself_is_the_papers(case):
-    for (scores, anchors), name in itertools.product(CASES[case], ("beta=2", "l=-0.05")):
-        result = diagnose([scores], {name: HARDENINGS[name]})[name]
-        assert_is(result, theory.diagnosis([anchors], ETAS[name][1], case[1], GAMMA))
-
-
 def test_cases_reach_every_count_and_both_answers():
     seen = [
         result
@@ -123,37 +110,6 @@ def test_cases_reach_every_count_and_both_answers():
     fractions = [result.assumption_1 for result in seen]
     assert min(fractions) < 0.5 < max(fractions)
     assert len({result.common - result.defined for result in seen}) > 2
-
-
-@each_case
-def test_lemma_1_holds_at_as_many_anchors_as_assumption_1(case):
-    tables = [scores for scores, _ in CASES[case]]
-    for result in diagnose(tables, HARDENINGS).values():
-        assert result.lemma_1 == pytest.approx(result.assumption_1, abs=0, nan_ok=True)
-    # A collision of weight e^(-200) is none in floats: both losses are equal, and that counts.
-    result = diagnose(tables, {"beta=100": Exponential(100.0)})["beta=100"]
-    assert result.lemma_1 >= result.assumption_1
-
-
-@each_case
-def test_effective_numbers_and_weights_are_those_of_the_distributions(case):
-    tables = [scores for scores, _ in CASES[case]]
-    names = {**HARDENINGS, "mean": MeanThreshold()}
-    results = diagnose(tables, names)
-    for name, hardening in names.items():
-        n_hucl, n_hscl, weights = [], [], []
-        for scores in tables:
-            eta = log_eta(scores, hardening)
-            q, empty = log_negative_distribution(eta, scores.others)
-            n_hucl.append(effective_negatives(q)[~empty])
-            weights.append(same_label_weight(q, scores.same)[~empty])
-            q, empty = log_negative_distribution(eta, scores.others & ~scores.same)
-            n_hscl.append(effective_negatives(q)[~empty])
-        for ours, theirs in (
-            (results[name].effective_hucl, n_hucl), (results[name].effective_hscl, n_hscl),
-            (results[name].same_label_weight, weights),
-        ):  # fmt: skip
-            assert ours == pytest.approx(torch.cat(theirs).mean().item(), rel=1e-10)
 
 
 # Where there is nothing to say
@@ -186,22 +142,6 @@ def test_one_class_has_collisions_and_nobody_to_compare_them_with(objective):
     assert 1 <= result.effective_hucl <= 6
 
 
-@pytest.mark.parametrize("objective", ["infonce", "jsd"])
-def test_classes_of_one_have_losses_but_no_collision(objective):
-    result = only(near(torch.arange(4), 1, 0.0), [0, 1, 2, 3], Exponential(3.0), objective)
-    assert result.losses["ucl"] == pytest.approx(result.losses["scl"], rel=1e-12)
-    assert result.losses["hucl"] == pytest.approx(result.losses["hscl"], rel=1e-12)
-    assert result.losses["hucl"] > result.losses["ucl"]
-    assert result.effective_hucl == pytest.approx(result.effective_hscl, rel=1e-12)
-    assert_is(result, {
-        "assumption_1": NAN, "lemma_1": NAN, "defined": 0, "alone": 8, "spared": 0,
-        "unopposed": 0, "losses": result.losses, "common": 8, "collisions": NAN,
-        "negatives": NAN, "effective_hucl": result.effective_hucl,
-        "effective_hscl": result.effective_hscl, "same_label_weight": 0.0,
-        "others": 6, "other_labels": 6,
-    })  # fmt: skip
-
-
 def test_collisions_that_are_all_spared_leave_two_losses():
     # Of one class: opposite ones. Of two: a right angle, at which cosine 0 passes the threshold.
     z = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
@@ -218,21 +158,9 @@ def test_collisions_that_are_all_spared_leave_two_losses():
     })  # fmt: skip
 
 
-def test_all_others_spared_leave_nothing_but_counts():
-    z = torch.eye(4)
-    result = only(z, [0, 0, 1, 1], Threshold(0.5))
-    assert_is(result, {
-        "assumption_1": NAN, "lemma_1": NAN, "defined": 0, "alone": 0, "spared": 8,
-        "unopposed": 0, "losses": NOTHING, "common": 0, "collisions": NAN, "negatives": NAN,
-        "effective_hucl": NAN, "effective_hscl": NAN, "same_label_weight": NAN,
-        "others": 6, "other_labels": 4,
-    })  # fmt: skip
-
-
 @pytest.mark.parametrize("objective", ["infonce", "jsd"])
-@pytest.mark.parametrize("name", ETAS)
-def test_a_single_item_has_nobody(name, objective):
-    result = only(torch.tensor([[0.6, 0.8]]), [0], HARDENINGS[name], objective)
+def test_a_single_item_has_nobody(objective):
+    result = only(torch.tensor([[0.6, 0.8]]), [0], Exponential(1.0), objective)
     assert_is(result, {
         "assumption_1": NAN, "lemma_1": NAN, "defined": 0, "alone": 2, "spared": 0,
         "unopposed": 0, "losses": NOTHING, "common": 0, "collisions": NAN, "negatives": NAN,
@@ -250,19 +178,6 @@ def test_nothing_but_nan_holds_nowhere_and_has_no_number(name, objective):
     assert result.assumption_1 == result.lemma_1 == 0
     for value in (*result.losses.values(), result.collisions, result.negatives):
         assert math.isnan(value)
-
-
-@pytest.mark.parametrize("beta", [0.0, 1.0, 30.0])
-def test_a_collapsed_encoder_takes_everybody_and_holds_with_equality(beta):
-    result = only(torch.ones(6, 2), [0, 0, 1, 1, 1, 2], Exponential(beta))
-    assert result.assumption_1 == result.lemma_1 == 1.0
-    assert result.collisions == pytest.approx(math.exp(2), rel=1e-12)
-    assert result.negatives == pytest.approx(math.exp(2), rel=1e-12)
-    assert result.effective_hucl == pytest.approx(10)
-    # Others of another label: 8 of four views, 6 of six, 10 of the two that are alone.
-    assert result.effective_hscl == pytest.approx((4 * 8 + 6 * 6 + 2 * 10) / 12)
-    assert result.same_label_weight == pytest.approx((4 * 0.2 + 6 * 0.4) / 12)
-    assert (result.defined, result.alone) == (10, 2)
 
 
 def test_no_batches_and_two_objectives_are_named():

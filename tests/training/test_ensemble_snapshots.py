@@ -182,30 +182,6 @@ def test_looking_changes_no_bit(mutag: GraphSet, kind: str) -> None:
     assert all(map(same_bits, looked, unseen))
 
 
-@KINDS
-def test_when_all_have_left_training_ends(mutag: GraphSet, kind: str) -> None:
-    watch = Watch(mutag, dict.fromkeys(range(4), 2))
-    n = len(members(mutag, kind))
-    _, results = together(mutag, kind, [(2,)] * n, watch)
-    assert [len(losses) for losses in results] == [2] * n
-    assert max(epoch for epoch, _ in watch.reported) == 2
-
-
-def test_leaving_at_ones_last_epoch_is_no_different_from_ending(mutag: GraphSet) -> None:
-    optimisations = [replace(HOW, epochs=epochs) for epochs in (2, 4, 3, 4)]
-    watch = Watch(mutag, {0: 2, 1: 4})
-    ensemble, results = together(mutag, "side by side", [(2,), (4,), (), ()], watch, optimisations)
-    for member, optimisation in enumerate(optimisations):
-        assert_trained_as(
-            ensemble[member],
-            results[member],
-            mutag,
-            "side by side",
-            member=member,
-            epochs=optimisation.epochs,
-        )
-
-
 def test_members_with_other_epochs_leave_by_their_own_numbers(mutag: GraphSet) -> None:
     """Rows move up as members end and leave; the numbers that a look gives do not."""
     hows = [replace(HOW, epochs=epochs) for epochs in (1, 4, 4, 4)]

@@ -69,11 +69,6 @@ def test_an_epoch_that_trains_nothing_is_refused(method: str, classes: list[list
     assert says(str(caught.value), n, n, "epoch", 1, "negative")
 
 
-def test_batches_that_all_train_are_no_matter() -> None:
-    assert len(train(Pairs(), batches(MIXED, OTHER), Optimisation(epochs=2, lr=0.01))) == 2
-    assert len(train(Pairs("ucl"), batches(ONE), Optimisation(epochs=1, lr=0.01))) == 1
-
-
 def test_a_small_last_batch_is_no_matter_either_but_its_zero_is_not_in_the_mean() -> None:
     batch_list = batches([0, 1] * 3, [0, 1] * 3, [1, 1])
     seen = [Pairs()(batch).item() for batch in batch_list]

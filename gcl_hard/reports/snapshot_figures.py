@@ -1,20 +1,14 @@
-"""Figures against the epoch, of snapshots: Assumption 1, the four losses, and the geometry."""
+"""Figures of snapshots: Assumption 1 and the geometry of embeddings against the epoch."""
 
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import (
-    FormatStrFormatter,
-    MaxNLocator,
-    ScalarFormatter,
-    SymmetricalLogLocator,
-)
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from gcl_hard.errors import InputError
 from gcl_hard.experiments.record import RunResult
@@ -22,7 +16,6 @@ from gcl_hard.reports import theme
 from gcl_hard.reports.rendering import caption
 from gcl_hard.reports.runs import (
     COUNTS,
-    LOSSES,
     by_config,
     labels,
     over_seeds,
@@ -34,7 +27,7 @@ from gcl_hard.reports.runs import (
 )
 from gcl_hard.reports.tables import between
 from gcl_hard.reports.theme import Drawn, themed
-from gcl_hard.theory.snapshots import OWN, SETTINGS
+from gcl_hard.theory.snapshots import OWN
 
 PANELS = {
     "l=-0.25": (r"$l = -0.25$", r"  ($\tau = e^{-0.5}$)"),
@@ -91,24 +84,23 @@ def diagnostics(records: Sequence[RunResult]) -> MeasuredEpochs:
     return MeasuredEpochs(frame, kept, methods, facts)
 
 
-def _defined(frame: pd.DataFrame, count: str, condition: str) -> None:
+def check_defined(frame: pd.DataFrame, count: str, condition: str) -> None:
     """Check that some anchor of a snapshot is defined."""
-    if frame[count].any():
-        return
-    if not frame["finite"].any():
-        raise InputError("embeddings were not finite at any snapshot: there is nothing to draw")
-    raise InputError(
-        f"at no snapshot has an anchor {condition}: batches are too small or of one class; train "
-        f"with a larger --batch-size, or draw geometry"
-    )
+    if not frame[count].any():
+        raise InputError(
+            f"at no snapshot has an anchor {condition}: batches are too small or of one class, or "
+            f"embeddings were not finite"
+        )
 
 
-def _anchors(frame: pd.DataFrame) -> str:
+def anchors_text(frame: pd.DataFrame) -> str:
+    """The number of anchors of snapshots."""
     numbers = frame.loc[frame["anchors"] > 0, "anchors"]
     return f"{between(numbers) if len(numbers) else 0} anchors"
 
 
-def _titles(records: Sequence[RunResult]) -> dict[str, str]:
+def panel_titles(records: Sequence[RunResult]) -> dict[str, str]:
+    """Titles of the hardenings' panels, with τ where it has the papers' meaning."""
     return {n: title + tau * usual_temperature(records) for n, (title, tau) in PANELS.items()}
 
 
@@ -119,7 +111,8 @@ def epoch_axis(panel: Axes) -> None:
     )
 
 
-def _epoch_panels(n: int, across: int, height: float, sharey: Any) -> tuple[Any, list[Axes]]:
+def epoch_panels(n: int, across: int, height: float, sharey: Any) -> tuple[Any, list[Axes]]:
+    """Panels that share an axis of epochs, ``across`` in a row."""
     figure, panels = theme.panels(
         n, across=across, height=height, top=0.7, sharex=True, sharey=sharey
     )
@@ -129,7 +122,7 @@ def _epoch_panels(n: int, across: int, height: float, sharey: Any) -> tuple[Any,
     return figure, panels
 
 
-def _plot(panel: Axes, curve: pd.DataFrame, style: dict[str, Any], offset: float) -> None:
+def plot_line(panel: Axes, curve: pd.DataFrame, style: dict[str, Any], offset: float) -> None:
     """A line of means and a band; ``offset`` in [0, 1) moves the markers of lines that coincide."""
     epochs = curve.index.get_level_values("epoch")
     every = len(curve) // 6 if len(curve) > 12 else 1
@@ -143,11 +136,11 @@ def _lines(
     """A number against epoch, a line and band for each training; returns what is drawn."""
     groups = over_seeds(frame, value).groupby("line", sort=False)
     for index, (line, curve) in enumerate(groups):
-        _plot(panel, curve, styles[str(line)], index / len(groups))
+        plot_line(panel, curve, styles[str(line)], index / len(groups))
     return [curve for _, curve in groups]
 
 
-def _cut(lines: Sequence[pd.DataFrame]) -> float:
+def upper_limit(lines: Sequence[pd.DataFrame]) -> float:
     """Upper limit of an axis dominated by a few peaks, else infinity."""
     means = pd.concat(lines)["mean"].dropna().sort_values()
     if means.empty:
@@ -157,7 +150,7 @@ def _cut(lines: Sequence[pd.DataFrame]) -> float:
     return 2 * usual if means.iloc[-1] > 10 * usual else math.inf
 
 
-def _limits(lines: Sequence[pd.DataFrame], top: float) -> tuple[float, float]:
+def axis_limits(lines: Sequence[pd.DataFrame], top: float) -> tuple[float, float]:
     """Both ends of an axis that holds all up to ``top``, with a margin."""
     values = pd.concat(lines).to_numpy()
     low, high = float(values[values <= top].min()), float(values[values <= top].max())
@@ -204,8 +197,8 @@ def fig4(records: Sequence[RunResult]) -> Drawn:
     Source: H-SCL paper, section V-B and Fig. 4.
     """
     frame, records, methods, facts = diagnostics(records)
-    _defined(frame, "defined", "at which Assumption 1 says something")
-    data, titles = assumption_data(frame, records), _titles(records)
+    check_defined(frame, "defined", "at which Assumption 1 says something")
+    data, titles = assumption_data(frame, records), panel_titles(records)
     if data["panel"].str.startswith(OWN).any():
         hardenings = sorted({*frame["setting"]} - {""})
         words = (
@@ -215,7 +208,7 @@ def fig4(records: Sequence[RunResult]) -> Drawn:
         )
         titles[OWN] = f"as trained{words}"
     frame = frame[frame["panel"].isin(titles)]
-    figure, panels = _epoch_panels(len(titles), len(titles), 2.4, "all")
+    figure, panels = epoch_panels(len(titles), len(titles), 2.4, "all")
     styles, low = theme.line_styles(methods), 1.0
     rule: dict[str, Any] = {"color": theme.INK, "linestyle": (0, (2, 2)), "linewidth": 1,
             "label": f"the paper, CIFAR100: above {CLAIMED}"}  # fmt: skip
@@ -228,110 +221,12 @@ def fig4(records: Sequence[RunResult]) -> Drawn:
     panels[0].set_ylim(bottom, 1 + 0.02 * (1 - bottom))
     panels[0].set_ylabel("share of anchors")
     theme.legend(figure, [*styles.values(), rule], "trained with")
-    theme.heading(figure, f"Assumption 1 while training. {subject(records)}, {_anchors(frame)}")
+    theme.heading(figure, f"Assumption 1 while training. {subject(records)}, {anchors_text(frame)}")
     note = caption(
         "fig4", facts=facts, last=frame[frame["last"]], shares=data["fraction"].dropna(),
         claimed=CLAIMED, bottom=bottom, versions=versions(records),
     )  # fmt: skip
     return Drawn(figure, data, note)
-
-
-def losses_data(frame: pd.DataFrame) -> pd.DataFrame:
-    """The numbers of :func:`fig5`: four losses of every seed, epoch and hardening.
-
-    Args:
-        frame: output of :func:`gcl_hard.reports.runs.snapshots`.
-
-    Returns:
-        The rows; ``hscl_at_most_hucl`` says whether Lemma 1 holds of the means, None if there
-        are none.
-    """
-    frame = frame[frame["panel"].isin(SETTINGS)]
-    holds = (frame["hscl"] <= frame["hucl"]).astype(object)
-    holds[frame[["hscl", "hucl"]].isna().any(axis=1)] = None
-    columns = ["dataset", "method", "trained_with", "seed", "epoch", "panel", *LOSSES, "common",
-               "anchors", "hscl_at_most_hucl"]  # fmt: skip
-    return frame.assign(hscl_at_most_hucl=holds)[columns].reset_index(drop=True)
-
-
-@themed
-def fig5(records: Sequence[RunResult], *, every: bool = False) -> Drawn:
-    """UCL, H-UCL, SCL and H-SCL on one encoder against epoch: one column per hardening.
-
-    A row is the method that the encoder was trained with; lines are means over seeds, with bands
-    from the lowest to the highest.
-
-    Args:
-        records: runs of one data set, protocol, contrast and objective.
-        every: whether all methods have a row, not only hscl and hucl if they are there.
-
-    Returns:
-        The figure; its rows hold every seed, epoch and hardening.
-
-    Raises:
-        InputError: if a run has no snapshots, or no anchor of any of them has all four losses.
-
-    Source: H-SCL paper, section V-B and Fig. 5.
-    """
-    usual = [
-        record
-        for name in ("hscl", "hucl")
-        for record in records
-        if record.run.config.method == name
-    ]
-    frame, records, methods, facts = diagnostics(usual if usual and not every else records)
-    _defined(frame, "common", "with all four losses")
-    data, titles, cut = losses_data(frame), _titles(records), list[str]()
-    figure, panels = _epoch_panels(4 * len(methods), 4, 2.0, "row")
-    styles = {
-        name: {"color": theme.colour(name), "label": label, "linestyle": dashes, "marker": marker}
-        for (name, label), dashes, marker in zip(
-            (("ucl", "UCL"), ("hucl", "H-UCL"), ("scl", "SCL"), ("hscl", "H-SCL")),
-            (":", "--", "-.", "-"), theme.MARKERS, strict=False,
-        )
-    }  # fmt: skip
-    for row, line in enumerate(methods):
-        line_frame, drawn = frame[frame["line"] == line], []
-        for panel, (name, title) in zip(panels[4 * row :], titles.items(), strict=False):
-            panel.set_title("" if row else title)
-            for index, loss in enumerate(LOSSES):
-                drawn.append(over_seeds(line_frame[line_frame["panel"] == name], loss))
-                _plot(panel, drawn[-1], styles[loss], index / len(LOSSES))
-        first, top = panels[4 * row], _cut(drawn)
-        means = [
-            curve["mean"].dropna().clip(upper=top) for curve in drawn if curve["mean"].notna().any()
-        ]
-        # a linear axis would hide where lines end that begin at many times as much
-        last = min(float(curve.iloc[-1]) for curve in means)
-        wide = float(max(map(max, means))) > 10 * max(1.0, last)
-        if wide:
-            first.set_yscale("symlog", linthresh=1.0)
-            first.yaxis.set_major_locator(
-                SymmetricalLogLocator(base=10, linthresh=1, subs=[1, 2, 5])
-            )
-            first.yaxis.set_major_formatter(FormatStrFormatter("%g"))
-        if math.isfinite(top):
-            first.set_ylim(*((None, top) if wide else _limits(drawn, top)))
-            cut.append(f"{line}, up to {max(curve['mean'].max() for curve in drawn):.2g}")
-        first.set_ylabel(
-            f"trained with\n{textwrap.fill(line, 24)}\nloss, nats{', logarithmic' * wide}"
-        )
-    theme.legend(figure, list(styles.values()))
-    theme.heading(figure, f"Four losses of one encoder. {subject(records)}, {_anchors(frame)}")
-    note = caption(
-        "fig5", facts=facts, last=frame[frame["last"] & frame["panel"].isin(SETTINGS)],
-        held={line: held(frame[frame["line"] == line]) for line in methods},
-        cut=cut, versions=versions(records),
-    )  # fmt: skip
-    return Drawn(figure, data, note)
-
-
-def held(frame: pd.DataFrame) -> dict[str, str]:
-    """Number of snapshots with Lemma 1's order of means, by hardening: ``117 of 120``."""
-    ordered = losses_data(frame).dropna(subset="hscl_at_most_hucl")
-    counts = ordered.groupby("panel")["hscl_at_most_hucl"].agg(["sum", "count"])
-    counts = counts.reindex(list(SETTINGS), fill_value=0)
-    return {str(name): f"{row['sum']} of {row['count']}" for name, row in counts.iterrows()}
 
 
 MEASURES = {
@@ -392,13 +287,13 @@ def geometry(records: Sequence[RunResult]) -> Drawn:
     frame, records, methods, facts = diagnostics(records)
     data, frame, cut = geometry_data(frame), frame[frame["panel"] == "beta=1"], list[str]()
     measures = _measures(frame)
-    figure, panels = _epoch_panels(len(measures), 4, 1.7, "none")
+    figure, panels = epoch_panels(len(measures), 4, 1.7, "none")
     styles, rules = theme.line_styles(methods), list[dict[str, Any]]()
     for panel, (name, title) in zip(panels, measures.items(), strict=True):
         panel.set_title(title)
         drawn = _lines(panel, frame, name, styles)
-        if math.isfinite(top := _cut(drawn)):
-            panel.set_ylim(*_limits(drawn, top))
+        if math.isfinite(top := upper_limit(drawn)):
+            panel.set_ylim(*axis_limits(drawn, top))
             highest = max(curve["mean"].max() for curve in drawn)
             cut.append(f"{name.replace('_', ' ')}, up to {highest:.2g}")
     if len(widest := data["widest_angle"].dropna().unique()):
@@ -414,7 +309,7 @@ def geometry(records: Sequence[RunResult]) -> Drawn:
     for panel in panels:
         _plain_ticks(panel)
     theme.legend(figure, [*styles.values(), *rules], "trained with")
-    theme.heading(figure, f"How embeddings lie. {subject(records)}, {_anchors(frame)}")
+    theme.heading(figure, f"How embeddings lie. {subject(records)}, {anchors_text(frame)}")
     note = caption(
         "geometry", facts=facts, cut=cut, versions=versions(records),
         optimality=len(measures) > len(MEASURES),
